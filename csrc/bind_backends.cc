@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "backends/distinct_matcher.h"
+#include "backends/key_matcher.h"
 #include "backends/llguidance.h"
 #include "backends/reasoning.h"
 #include "backends/xgrammar.h"
@@ -35,6 +36,48 @@ void fill_row(LibraryMatcher& matcher, const py::buffer& row) {
   auto* words = static_cast<int32_t*>(info.ptr);
   WithoutGil unlocked;
   matcher.fill(words);
+}
+
+// The guard of objects whose keys may come in any order.
+void bind_keys(py::module_& m) {
+  py::class_<KeyTokens, std::shared_ptr<KeyTokens>>(m, "KeyTokens")
+      .def(py::init([](std::shared_ptr<Vocabulary> vocabulary) {
+             return std::make_shared<KeyTokens>(std::move(vocabulary));
+           }),
+           py::arg("vocabulary"));
+  using Unnamed = KeyOption::Unnamed;
+  py::enum_<Unnamed>(m, "UnnamedKeys")
+      .value("NONE", Unnamed::kNone)
+      .value("SOME", Unnamed::kSome)
+      .value("ANY", Unnamed::kAny);
+  py::class_<KeyOption>(m, "KeyOption")
+      .def(py::init([](std::vector<std::string> allowed, std::vector<std::string> required, size_t least,
+                       std::optional<size_t> most, Unnamed unnamed) {
+             return KeyOption{std::move(allowed), std::move(required), least, most.value_or(SIZE_MAX), unnamed};
+           }),
+           py::kw_only(), py::arg("allowed"), py::arg("required"), py::arg("least"), py::arg("most"),
+           py::arg("unnamed"));
+  py::class_<KeyPlace>(m, "KeyPlace")
+      .def(py::init([](std::vector<KeyOption> options, std::unordered_map<std::string, int> names, int other,
+                       std::vector<int> prefix, int rest) {
+             return KeyPlace{std::move(options), std::move(names), other, std::move(prefix), rest};
+           }),
+           py::kw_only(), py::arg("options"), py::arg("names"), py::arg("other"), py::arg("prefix"), py::arg("rest"));
+  py::class_<KeyPlaces, std::shared_ptr<KeyPlaces>>(m, "KeyPlaces")
+      .def(py::init([](const std::vector<KeyPlace>& places) { return std::make_shared<KeyPlaces>(places); }),
+           py::arg("places"));
+  py::class_<KeyStarts, std::shared_ptr<KeyStarts>>(m, "KeyStarts")
+      .def(py::init([](const std::vector<std::pair<std::string, int>>& starts) {
+             return std::make_shared<KeyStarts>(starts);
+           }),
+           py::arg("starts"));
+  py::class_<KeyMatcher, Matcher, std::shared_ptr<KeyMatcher>>(m, "KeyMatcher")
+      .def(py::init([](std::shared_ptr<Matcher> inner, std::shared_ptr<KeyTokens> tokens,
+                       std::shared_ptr<KeyPlaces> places, std::shared_ptr<KeyStarts> starts) {
+             KeyWalk walk(std::move(places), std::move(starts));
+             return std::make_shared<KeyMatcher>(std::move(inner), std::move(tokens), std::move(walk));
+           }),
+           py::arg("inner"), py::arg("tokens"), py::arg("places"), py::arg("starts"));
 }
 
 }  // namespace
@@ -91,6 +134,7 @@ void bind_backends(py::module_& m) {
              return std::make_shared<DistinctMatcher>(std::move(inner), std::move(tokens), std::move(places));
            }),
            py::arg("inner"), py::arg("tokens"), py::arg("places"));
+  bind_keys(m);
   py::class_<XGrammarLibrary, std::shared_ptr<XGrammarLibrary>>(m, "XGrammarLibrary")
       .def(py::init<const std::string&>(), py::arg("tvm_ffi_path"))
       .def("grammar",

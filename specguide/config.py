@@ -9,6 +9,7 @@ from specguide.draft_layout import DraftLayout
 from specguide.draft_methods import AUTO, DraftMethod, method_named
 from specguide.draft_tree import CHAIN, DraftShape, DraftTree, DynamicTree
 from specguide.errors import InvalidParams
+from specguide.guide import KEY_ORDERS
 
 MOST_DRAFTS = 32
 CACHE_DTYPES = ("auto", "bfloat16", "fp8")
@@ -180,6 +181,9 @@ class GuideConfig:
     max_indent:            most spaces, or tabs, of indentation behind a newline between two JSON
                            tokens; a newline with indentation may be longer than max_whitespace,
                            unless that is 0
+    key_order:             of JSON objects whose guide does not say: "schema", properties come in
+                           the schema's order and others behind them; "any", in any order, each
+                           once
     callbacks:             "native": host functions; "polling": a thread that polls for them and
                            keeps a core busy while iterations run. Left out: polling on a GPU, where
                            host functions may be called late, else native
@@ -202,6 +206,7 @@ class GuideConfig:
     draft_wait_us: int | None = None
     max_whitespace: int = 8
     max_indent: int = 64
+    key_order: str = "schema"
     callbacks: str | None = None
 
     def __post_init__(self) -> None:
@@ -217,6 +222,11 @@ class GuideConfig:
             value = getattr(self, name)
             if value is not None and value < least:
                 raise InvalidParams(f"{name} must be at least {least}, found {value}", param=name)
+        if self.key_order not in KEY_ORDERS:
+            raise InvalidParams(
+                f"key_order {self.key_order!r} is unknown; known: {', '.join(KEY_ORDERS)}",
+                param="key_order",
+            )
         if self.callbacks not in (None, *GUIDE_CALLBACKS):
             raise InvalidParams(
                 f"callbacks {self.callbacks!r} are unknown; known: {', '.join(GUIDE_CALLBACKS)}",

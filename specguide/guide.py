@@ -14,6 +14,9 @@ from specguide.errors import InvalidGuide, InvalidParams
 from specguide.integers import as_int, is_int
 from specguide.ready_grammars import grammar_text, schema_text
 
+KEY_ORDERS = ("schema", "any")
+"""Properties in the schema's order, and others behind them; or in any order, each once."""
+
 
 @dataclass(frozen=True)
 class Guide:
@@ -30,6 +33,8 @@ class Guide:
                     specguide.guided.matcher.Matcher
     backend:        "auto" or the name of one grammar backend ("llguidance", "xgrammar"); one that
                     there is not is refused where the guide is compiled
+    key_order:      of JSON objects: "schema", properties come in the schema's order and others
+                    behind them; "any", in any order, each once; None: as the engine has it
 
     Raises InvalidGuide when none or several kinds are given or one is malformed.
     """
@@ -42,6 +47,7 @@ class Guide:
     structural_tag: Mapping[str, Any] | str | None = None
     matcher: Callable[[], Any] | None = None
     backend: str | None = field(default=None, kw_only=True)
+    key_order: str | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         given = [name for name in _KINDS if getattr(self, name) is not None]
@@ -51,6 +57,8 @@ class Guide:
                 f"a Guide holds exactly one of {', '.join(_KINDS)}; found {found}", param="guide"
             )
         _CHECKS[given[0]](getattr(self, given[0]))
+        if self.key_order is not None:
+            check_key_order(self.key_order)
 
     @property
     def kind(self) -> str:
@@ -106,6 +114,13 @@ class Reasoning:
             )
 
 
+def check_key_order(value: Any) -> None:
+    """Raises InvalidGuide for what is none of KEY_ORDERS."""
+    if value not in KEY_ORDERS:
+        known = " or ".join(map(repr, KEY_ORDERS))
+        raise InvalidGuide(f"key_order must be {known}, found {value!r}", param="key_order")
+
+
 def is_text(value: Any) -> bool:
     """Whether a value is a text that is not empty and has no half of a surrogate pair, which JSON
     can spell."""
@@ -118,7 +133,7 @@ def is_text(value: Any) -> bool:
     return True
 
 
-_KINDS = tuple(f.name for f in fields(Guide) if f.name != "backend")
+_KINDS = tuple(f.name for f in fields(Guide) if f.name not in ("backend", "key_order"))
 
 
 def _canonical(value: Any) -> str:
@@ -139,6 +154,8 @@ def _check_json(kind: str, types: tuple[type, ...]) -> Any:
                 f"{kind} must be a JSON object, found {type(value).__name__}", param=kind
             )
         try:
+            if _is_finite(value):
+                return
             json.dumps(value)
         except (TypeError, ValueError, RecursionError) as error:
             raise InvalidGuide(f"{kind} cannot be written as JSON: {error}", param=kind) from error
@@ -150,6 +167,8 @@ def _check_json(kind: str, types: tuple[type, ...]) -> Any:
 def check_finite(value: Any, kind: str) -> None:
     """Raises InvalidGuide, with keyword and JSON pointer, for a number that JSON does not have:
     Python reads NaN and Infinity, and 1e999 as infinity. kind: the guide's field"""
+    if _is_finite(value):
+        return
     for path, number in _floats(value):
         if not math.isfinite(number):
             keyword = next((step for step in reversed(path) if isinstance(step, str)), kind)
@@ -162,6 +181,15 @@ def check_finite(value: Any, kind: str) -> None:
                 "1.7976931348623157e308",
                 param=kind,
             )
+
+
+def _is_finite(value: Any) -> bool:
+    """Whether a value can be written as JSON that others read; quick."""
+    try:
+        json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def _floats(value: Any) -> Iterator[tuple[tuple[str | int, ...], float]]:

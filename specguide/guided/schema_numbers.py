@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import replace
 from decimal import Decimal
+from functools import lru_cache
 
 from specguide.errors import UnsupportedGuide
 from specguide.guided.budget import spend
@@ -48,8 +49,13 @@ def number_regex(asked: Numbers, name: str, most_digits: int = MAX_DIGITS) -> st
     highs = _ends(asked.maximum, asked.exclusive_maximum)
     high = min(highs, key=lambda bound: (bound[0], not bound[1]), default=None)
     spend(_STEPS_A_NUMBER)
-    kind = "fraction" if asked.is_fraction else name
-    node = numerals(Interval(low, high, kind, most_digits))
+    return _written(Interval(low, high, "fraction" if asked.is_fraction else name, most_digits))
+
+
+@lru_cache(maxsize=1024)
+def _written(interval: Interval) -> str | None:
+    """The same intervals are in nearly all schemas: no bounds, at least 0, 1 to 100."""
+    node = numerals(interval)
     return None if node == NOTHING else write(node)
 
 

@@ -376,6 +376,74 @@ class DistinctMatcher(Matcher):
 
     def __init__(self, inner: Matcher, tokens: DistinctTokens, places: DistinctPlaces) -> None: ...
 
+class KeyTokens:
+    """Which tokens of a vocabulary may hold or end keys; made once for each vocabulary."""
+
+    def __init__(self, vocabulary: NativeVocabulary) -> None: ...
+
+class UnnamedKeys:
+    """Which keys an object takes that its place does not name: none, some, or any."""
+
+    NONE: UnnamedKeys
+    SOME: UnnamedKeys
+    ANY: UnnamedKeys
+
+class KeyOption:
+    """One of the objects that a place allows. Names are JSON strings, as the grammar spells them.
+
+    allowed:     the names of its place that it may have
+    required:    those that it must have
+    least, most: how many keys it has
+    unnamed:     which others it takes
+    """
+
+    def __init__(
+        self,
+        *,
+        allowed: Sequence[str],
+        required: Sequence[str],
+        least: int,
+        most: int | None,
+        unnamed: UnnamedKeys,
+    ) -> None: ...
+
+class KeyPlace:
+    """What is known of the values at a place of a schema.
+
+    options: the objects that may stand there, 64 at most
+    names, other, prefix, rest: the places, by number, of an object's values by their names, and of
+                                an array's items; -1: anything may stand there
+    """
+
+    def __init__(
+        self,
+        *,
+        options: Sequence[KeyOption],
+        names: Mapping[str, int],
+        other: int,
+        prefix: Sequence[int],
+        rest: int,
+    ) -> None: ...
+
+class KeyPlaces:
+    """All places of a grammar's schemas. ValueError for numbers of places that there are not."""
+
+    def __init__(self, places: Sequence[KeyPlace]) -> None: ...
+
+class KeyStarts:
+    """The texts behind which JSON begins, each with the number of its place; none: the whole text
+    is JSON, of the first place. ValueError for an empty text."""
+
+    def __init__(self, starts: Sequence[tuple[bytes, int]]) -> None: ...
+
+class KeyMatcher(Matcher):
+    """What `inner` allows, a matcher of texts whose objects take each key any number of times in
+    any order, with no key twice and all that are required."""
+
+    def __init__(
+        self, inner: Matcher, tokens: KeyTokens, places: KeyPlaces, starts: KeyStarts
+    ) -> None: ...
+
 class XGrammarLibrary:
     """xgrammar's functions in the TVM-FFI type table; `tvm_ffi_path` is the shared library of
     tvm_ffi."""

@@ -199,7 +199,7 @@ def _limits(config: GuideConfig) -> Iterator[None]:
     resource.setrlimit(resource.RLIMIT_DATA, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
 
 
-def _answer_beside(asked: dict[str, str], libraries: Libraries) -> dict[str, Any]:
+def _answer_beside(asked: dict[str, Any], libraries: Libraries) -> dict[str, Any]:
     """The answer, made on a thread with a large stack, which becomes less urgent when it takes
     long."""
     answers: list[dict[str, Any]] = []
@@ -212,9 +212,9 @@ def _answer_beside(asked: dict[str, str], libraries: Libraries) -> dict[str, Any
     return answers[0]
 
 
-def _answer(asked: dict[str, str], libraries: Libraries) -> dict[str, Any]:
+def _answer(asked: dict[str, Any], libraries: Libraries) -> dict[str, Any]:
     before = _memory_bytes(_RESIDENT)
-    guide = read_guide(asked["kind"], asked["source"])
+    guide = read_guide(asked["kind"], asked["source"], asked["key_order"])
     found = outcome(
         guide, libraries.config, lambda: libraries.first_enforcing(guide, asked["backend"], _go_on)
     )
@@ -236,10 +236,11 @@ def _go_on(backend: str) -> None:
     """Nothing stands against trying a backend here."""
 
 
-def read_guide(kind: str, source: str) -> Guide:
+def read_guide(kind: str, source: str, key_order: str | None = None) -> Guide:
     """A guide from its kind and canonical text."""
     value: Any = {"json_object": True}.get(kind, source)
-    return Guide(**{kind: json.loads(source) if kind == "choice" else value})
+    value = json.loads(source) if kind == "choice" else value
+    return Guide(**{kind: value}, key_order=key_order)
 
 
 def _send(lease: socket.socket, answer: dict[str, Any]) -> None:

@@ -21,6 +21,8 @@ from specguide.guided.backend import Rewritten, Written
 from specguide.guided.backends import Backend, CompiledGrammar, create_backend
 from specguide.guided.budget import Budget
 from specguide.guided.distinct import DistinctItems
+from specguide.guided.key_order import in_any_order
+from specguide.guided.keys import KeyGuard
 from specguide.guided.limits import check_limits
 from specguide.guided.schema.distinct import distinct_places
 from specguide.guided.schema.nodes import CoreSchema
@@ -53,6 +55,7 @@ class Libraries:
         self.vocabulary = vocabulary
         self._backends: dict[str, Backend] = {}
         self._distinct_items = DistinctItems(vocabulary)
+        self._key_guard = KeyGuard(vocabulary)
         self._lock = threading.Lock()
 
     def first_enforcing(
@@ -74,9 +77,10 @@ class Libraries:
         for name in candidates(guide, requested):
             before(name)
             try:
-                for rewritten in rewrites(guide, name):
+                order = guide.key_order or self.config.key_order
+                for rewritten in rewrites(guide, name, order):
                     try:
-                        written = self._written(rewritten, name)
+                        written = self._written(rewritten, name, order)
                         return Enforced(written, name, self.compile(written, name))
                     except InvalidGuide as error:
                         reasons.setdefault(name, error)
@@ -84,16 +88,21 @@ class Libraries:
                 reasons.setdefault(name, error)
         raise why_none(guide, reasons)
 
-    def _written(self, rewritten: Rewritten, backend: str) -> Written:
+    def _written(self, rewritten: Rewritten, backend: str, order: str) -> Written:
+        if order == "any":
+            rewritten = in_any_order(rewritten)
         written = self._backend(backend).write(rewritten, self.config)
         schema = rewritten.value
         places = distinct_places(schema) if isinstance(schema, CoreSchema) else []
-        return replace(written, distinct=places)
+        keys = rewritten.keys
+        return replace(written, distinct=places, keys=None if keys is None else vars(keys))
 
     def compile(self, guide: Guide | Written, backend: str) -> CompiledGrammar:
         """A guide, as it is written for the backend. Raises InvalidGuide, and UnsupportedGuide if
         it cannot begin."""
         grammar = self._backend(backend).compile(guide, self.config)
+        if isinstance(guide, Written) and guide.keys is not None:
+            grammar = self._key_guard.guard(grammar, guide.keys)
         if isinstance(guide, Written) and guide.distinct:
             grammar = self._distinct_items.guard(grammar, guide.distinct)
         check_start(grammar, self.vocabulary)

@@ -159,7 +159,12 @@ class Sandbox:
     def start(self, guide: Guide, requested: str) -> Trial:
         """Compile a guide by the backend that is requested, or "auto". Raises EngineError,
         CompilerBusy."""
-        asked = {"kind": guide.kind, "source": guide.source(), "backend": requested}
+        asked = {
+            "kind": guide.kind,
+            "source": guide.source(),
+            "backend": requested,
+            "key_order": guide.key_order,
+        }
         ask = partial(self._ask, json.dumps(asked).encode() + b"\n")
         return Trial(guide, self._config, ask, self._take_back)
 

@@ -3,6 +3,7 @@ in."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -69,6 +70,20 @@ Node = Chars | Concat | Either | Repeat | Anchor | Look
 
 EMPTY = Concat(())
 NOTHING = Either(())
+
+
+def least_length(node: Node) -> float:
+    """Characters of the shortest text that a tree without anchors matches; infinity for none."""
+    match node:
+        case Chars(chars):
+            return 1 if chars.inner else math.inf
+        case Concat(items):
+            return sum(map(least_length, items))
+        case Either(items):
+            return min(map(least_length, items), default=math.inf)
+        case Repeat(item, least, _):
+            return least * least_length(item) if least else 0
+    raise TypeError(f"{type(node).__name__} matches no text by itself")
 
 
 def literal(text: str) -> Node:

@@ -45,6 +45,8 @@ class Capabilities:
     counts_characters: it counts the characters of strings as JSON Schema does; where it does not,
                        lengths become patterns
     merges_fractions:  it tells numbers that are no integers in merged schemas alone
+    frees_keys:        it can write objects whose keys come in any order, for a guard to count them
+    counts_keys:       the keys come in any order, and are counted
     """
 
     keywords: Mapping[str, Support]
@@ -52,6 +54,8 @@ class Capabilities:
     has_open_objects: bool
     counts_characters: bool
     merges_fractions: bool
+    frees_keys: bool = False
+    counts_keys: bool = False
 
     @property
     def tells_items_apart(self) -> bool:
@@ -61,3 +65,11 @@ class Capabilities:
     def with_guard(self) -> Capabilities:
         """The same of a whole text, whose arrays a guard can follow."""
         return replace(self, keywords={**self.keywords, UNIQUE_ITEMS: Support(Level.ENFORCED)})
+
+    def with_free_keys(self) -> Capabilities:
+        """The same where a guard sees to the keys of objects."""
+        counted = dict.fromkeys(_OF_KEYS, Support(Level.ENFORCED))
+        return replace(self, keywords={**self.keywords, **counted}, counts_keys=True)
+
+
+_OF_KEYS = ("minProperties", "maxProperties", "patternProperties")

@@ -112,11 +112,28 @@ Core: TypeAlias = Node | bool
 
 
 @dataclass(frozen=True)
+class Tracked:
+    """What the grammar of an object whose keys come in any order must see to itself.
+
+    names:      required properties that must all come
+    is_counted: whether it counts the properties
+    """
+
+    names: tuple[str, ...] = ()
+    is_counted: bool = False
+
+
+@dataclass(frozen=True)
 class CoreSchema:
-    """A whole schema of the core: where it begins, and the definitions that nodes refer to."""
+    """A whole schema of the core: where it begins, and the definitions that nodes refer to.
+
+    tracked: None where keys come in the schema's order. Else they come in any; and what the
+             grammar must see to is here by the id of an object's Objects
+    """
 
     root: Core
     definitions: Mapping[str, Core] = field(default_factory=dict)
+    tracked: Mapping[int, Tracked] | None = None
 
 
 def typed(path: str, *types: str) -> Node:

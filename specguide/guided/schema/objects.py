@@ -48,7 +48,7 @@ def lower_object(lowering: Lowering, schema: Mapping[str, Json], place: Place) -
         additional,
         tuple(dict.fromkeys(schema.get("required", ()))),
     )
-    counted, ways = _counts(schema, asked, place.path)
+    counted, ways = _counts(lowering, schema, asked, place.path)
     if ways is not None:
         yield ways
     yield Node(place.path, Kinds(objects=counted))
@@ -125,7 +125,9 @@ def _told_apart(
     return False
 
 
-def _counts(schema: Mapping[str, Json], asked: Objects, path: str) -> tuple[Objects, Core | None]:
+def _counts(
+    lowering: Lowering, schema: Mapping[str, Json], asked: Objects, path: str
+) -> tuple[Objects, Core | None]:
     """`minProperties` and `maxProperties` as far as they say more than the other keywords, and
     a choice of properties in place of the former."""
     optional = [
@@ -140,6 +142,8 @@ def _counts(schema: Mapping[str, Json], asked: Objects, path: str) -> tuple[Obje
     missing = least - len(asked.required)
     if missing <= 0:
         return asked, None
+    if lowering.capabilities.counts_keys:
+        return replace(asked, min_properties=least), None
     if not optional or (closed and missing == 1):
         return replace(asked, min_properties=least), None
     return asked, any_of(path, _enough(asked, path, optional, missing, closed))

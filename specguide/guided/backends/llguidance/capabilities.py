@@ -72,4 +72,5 @@ LLGUIDANCE = Capabilities(
     has_open_objects=True,
     counts_characters=True,
     merges_fractions=True,
+    frees_keys=True,
 )

@@ -16,7 +16,8 @@ import llguidance
 from llguidance.gbnf_to_lark import gbnf_to_lark
 
 from specguide.config import GuideConfig
-from specguide.errors import InvalidGuide
+from specguide.errors import InvalidGuide, UnsupportedGuide
+from specguide.guided.backends.llguidance.lark_rules import SchemaRules
 from specguide.guided.backends.llguidance.schema_rules import schema_rules
 from specguide.guided.backends.llguidance.schema_terminals import NoRules
 from specguide.guided.budget import spend
@@ -31,11 +32,20 @@ from specguide.guided.whitespace import whitespace_regex
 def json_term(schema: CoreSchema | JsonSchema, limits: GuideConfig) -> str:
     """A JSON schema as a term of a Lark rule, with whitespace as `limits` have it; one of the core
     has exact numerals."""
+    return str(json_rules(schema, limits))
+
+
+def json_rules(schema: CoreSchema | JsonSchema, limits: GuideConfig) -> SchemaRules | str:
+    """As `json_term`; its rules, where it is written as rules."""
     if not isinstance(schema, CoreSchema):
         return schema_term(schema, limits)
     try:
         return schema_rules(schema, whitespace_regex(limits))
     except NoRules:
+        if schema.tracked is not None:
+            raise UnsupportedGuide(
+                "llguidance has no rules for this schema with its keys in any order"
+            ) from None
         return schema_term(emit(schema), limits)
 
 

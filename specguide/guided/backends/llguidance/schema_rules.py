@@ -9,9 +9,12 @@ multiples of 3 …) is left to the library.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import cache
 from itertools import product
 
+from specguide.guided.backends.llguidance.any_order import any_order
+from specguide.guided.backends.llguidance.lark_rules import SchemaRules, content_name
 from specguide.guided.backends.llguidance.schema_terminals import (
     ANY_STRING,
     NoRules,
@@ -33,49 +36,60 @@ from specguide.guided.schema.nodes import (
     Node,
     Objects,
     Strings,
+    Tracked,
 )
 from specguide.guided.schema.patterns import pattern_matches
 
 _ANY = "any"
 _MAX_COUNTED_RULES = 2_000
+_LONG = 30  # characters
 
 
-def schema_rules(schema: CoreSchema, whitespace: str) -> str:
-    """A core schema as a term of a Lark rule. whitespace: a regular expression, "" for none
+def schema_rules(schema: CoreSchema, whitespace: str) -> SchemaRules:
+    """A core schema as rules of Lark. whitespace: a regular expression, "" for none
 
     Raises NoRules.
     """
-    return _Rules(schema, whitespace).text
+    return _Rules(schema).written(whitespace)
 
 
 class _Rules:
     """Writes schemas as rules; `_options` are the ways of a value: terminals, and terms of
     rules."""
 
-    def __init__(self, schema: CoreSchema, whitespace: str) -> None:
-        self._rules: list[str] = []
-        self._known: dict[str, str] = {}  # by what they say
+    def __init__(self, schema: CoreSchema) -> None:
+        self._rules: dict[str, str] = {}  # by their names
+        self._known: dict[str, str] = {}  # their names, by what they say
+        self._schema = schema
         self._definitions = schema.definitions
-        start = self._value(schema.root)
-        for name, core in schema.definitions.items():
-            self._rules.append(f"{_definition(name)}: {self._value(core)}")
-        ignored = (
-            f'%llguidance {{"ignore_once": true}}\n%ignore /{whitespace}/\n' if whitespace else ""
-        )
-        self.text = "%lark {\nstart: " + "\n".join([start, *self._rules]) + f"\n{ignored}}}"
+        self._tracked = schema.tracked
+
+    def written(self, whitespace: str) -> SchemaRules:
+        start = self._value(self._schema.root)
+        for name, core in self._definitions.items():
+            self._rules[_definition(name)] = self._value(core)
+        return SchemaRules(start, self._rules, whitespace, is_closed=not self._definitions)
 
     def _rule(self, body: str, *, terminal: bool = False) -> str:
         """The name of a rule, or of a terminal, of its own."""
         if body not in self._known:
-            self._known[body] = name = f"{'T' if terminal else 'r'}{len(self._known)}"
-            self._rules.append(f"{name}: {body}")
+            self._known[body] = name = content_name(body, terminal=terminal)
+            self._rules[name] = body
         return self._known[body]
+
+    def _terminal(self, options: Sequence[str]) -> str:
+        """The name of the terminal that is any one of some. The library takes long to read what a
+        long one says, so each is said once."""
+        named = [self._rule(one, terminal=True) if len(one) > _LONG else one for one in options]
+        said = list(dict.fromkeys(named))
+        is_name = len(said) == 1 and said[0] in self._rules
+        return said[0] if is_name else self._rule(" | ".join(said), terminal=True)
 
     def _value(self, core: Core) -> str:
         spend(8)
         terminals, terms = self._options(core)
         if terminals:
-            terms = [*terms, self._rule(" | ".join(dict.fromkeys(terminals)), terminal=True)]
+            terms = [*terms, self._terminal(terminals)]
         if not terms:
             raise NoRules
         return terms[0] if len(terms) == 1 else self._rule(" | ".join(dict.fromkeys(terms)))
@@ -94,7 +108,8 @@ class _Rules:
             elif name == "object":
                 terms.append(self._object(core.kinds.objects))
             else:
-                terminals += scalar_terminals(core, name)
+                is_last = self._tracked is not None  # nothing is left to the library then
+                terminals += scalar_terminals(core, name, is_last=is_last)
         return terminals, terms
 
     def _composed(self, node: Node) -> tuple[list[str], list[str]]:
@@ -115,13 +130,20 @@ class _Rules:
         ]
 
     def _any(self) -> str:
-        if _ANY not in self._known:
-            self._known[_ANY] = _ANY
-            terminals = [part for name in TYPES[:4] for part in scalar_terminals(_ANY_VALUE, name)]
-            scalar = self._rule(" | ".join(terminals), terminal=True)
-            containers = f"{self._array(NO_ARRAYS)} | {self._object(NO_OBJECTS)}"
-            self._rules.append(f"{_ANY}: {scalar} | {containers}")
+        if _ANY not in self._rules and self._tracked is not None:
+            self.of_any()
+        elif _ANY not in self._rules:
+            self._rules |= _rules_of_any()
+            self._known |= {body: name for name, body in _rules_of_any().items()}
         return _ANY
+
+    def of_any(self) -> dict[str, str]:
+        """The rule of any value, and all that it needs."""
+        self._rules[_ANY] = ""  # by which arrays and objects speak of it
+        terminals = [part for name in TYPES[:4] for part in scalar_terminals(_ANY_VALUE, name)]
+        containers = f"{self._array(NO_ARRAYS)} | {self._object(NO_OBJECTS)}"
+        self._rules[_ANY] = f"{self._terminal(terminals)} | {containers}"
+        return self._rules
 
     def _array(self, asked: Arrays) -> str:
         least, most = asked.min_items or 0, asked.max_items
@@ -154,16 +176,19 @@ class _Rules:
     def _object(self, asked: Objects) -> str:
         required = asked.required
         children = _named_children(asked)
-        items = [
-            (f'{text_literal(name)} ":" {self._value(child)}', name in required)
+        members = {
+            name: f'{text_literal(name)} ":" {self._value(child)}'
             for name, child in children.items()
             if child is not False
-        ]
+        }
         least = (asked.min_properties or 0) - len(required)
         most = None if asked.max_properties is None else asked.max_properties - len(required)
         if most is not None and most < 0:
             raise NoRules
         extra = "" if most == 0 else self._extra(list(children), asked.patterns, asked.additional)
+        if self._tracked is not None:
+            return self._in_any_order(members, extra, asked)
+        items = [(member, name in required) for name, member in members.items()]
         if (least > 0 or most is not None) and len(required) < len(items):
             return self._counted_object(items, extra, asked)
         if least > 0 and not extra:
@@ -171,6 +196,22 @@ class _Rules:
         if extra:
             items.append((self._repeated(extra, max(1, least), most, is_first=True), least > 0))
         return self._rule(f'"{{" {self._members(items)} "}}"')
+
+    def _in_any_order(self, members: Mapping[str, str], extra: str, asked: Objects) -> str:
+        """An object whose keys come in any order, for the guard to count."""
+        if not extra and (asked.min_properties or 0) > len(members):
+            raise NoRules
+        tracked = (self._tracked or {}).get(id(asked), Tracked())
+        rules = {name: self._rule(member) for name, member in members.items()}
+        others = [rule for name, rule in rules.items() if name not in tracked.names]
+        others += [extra] if extra else []
+        if tracked.is_counted:
+            counts = asked.min_properties or 0, asked.max_properties
+            other = self._rule(" | ".join(others)) if others else ""
+            body = self._repeated(other, *counts, is_first=True) if other else ""
+        else:
+            body = any_order(self._rule, others, [rules[name] for name in tracked.names])
+        return self._rule(f'"{{" {body} "}}"')
 
     def _counted_object(self, items: list[tuple[str, bool]], extra: str, asked: Objects) -> str:
         """An object whose members are counted, some of which may be left out: a rule for each place
@@ -218,28 +259,38 @@ class _Rules:
             if child is not False:
                 terms.append(f'{self._rule(key, terminal=True)} ":" {self._value(child)}')
         if additional is not False:
-            beside = f" & ~({' | '.join(taken)})" if taken else ""
-            terms.append(
-                f'{self._rule(ANY_STRING + beside, terminal=True)} ":" {self._value(additional)}'
-            )
+            key = self._terminal([ANY_STRING])
+            if taken:
+                key = self._rule(f"{key} & ~({' | '.join(taken)})", terminal=True)
+            terms.append(f'{key} ":" {self._value(additional)}')
         return self._rule(" | ".join(terms)) if terms else ""
 
     def _members(self, items: list[tuple[str, bool]]) -> str:
         """The members of an object in their order, each required or not."""
-        first, later = "", ""  # what comes where there was no member yet, and where there was
-        for item, is_required in reversed(items):
-            follows = " ".join(part for part in (item, later) if part)
-            if is_required:
-                first, later = self._rule(follows), self._rule(f'"," {follows}')
-            else:
-                first = _or_else(self._rule(follows), first)
-                first = first if len(first) < 200 else self._shortened(first)
+        num_before = next((i for i, (_, is_required) in enumerate(items) if is_required), None)
+        rest = ""  # the members from a place on, where there was one before
+        follows: list[str] = []  # what may stand there where there was none
+        for i, (item, is_required) in reversed(list(enumerate(items))):
+            follows.append(" ".join(part for part in (item, rest) if part))
+            if i and is_required:
+                rest = self._rule(f'"," {follows[-1]}')
+            elif i:
                 optional = f'("," {item})?'
-                later = self._rule(" ".join(part for part in (optional, later) if part))
+                rest = self._rule(" ".join(part for part in (optional, rest) if part))
+        follows.reverse()
+        first = "" if num_before is None else follows[num_before]
+        for one in reversed(follows[:num_before]):
+            first = _or_else(self._rule(one), first)
+            first = first if len(first) < 200 else self._shortened(first)
         return first
 
     def _shortened(self, term: str) -> str:
         return f"({self._rule(term[:-1])})?" if term.endswith("?") else self._rule(term)
+
+
+@cache
+def _rules_of_any() -> dict[str, str]:
+    return _Rules(CoreSchema(True, {})).of_any()
 
 
 def _or_else(item: str, others: str) -> str:

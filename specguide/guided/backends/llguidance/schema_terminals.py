@@ -4,9 +4,9 @@ that match patterns."""
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable
 
-from specguide.guided.budget import kept
 from specguide.guided.regex.charset import JSON_TEXT, CharSet, intersect
 from specguide.guided.regex.multiples import multiples
 from specguide.guided.regex.parse import parse
@@ -17,6 +17,7 @@ from specguide.guided.regex.tree import (
     Either,
     Repeat,
     UnsupportedRegex,
+    least_length,
     literal,
 )
 from specguide.guided.regex.tree import Node as Regex
@@ -26,6 +27,7 @@ from specguide.guided.schema.merge_kinds import holds_number
 from specguide.guided.schema.nodes import Node, Numbers
 from specguide.guided.schema.patterns import have_common_text
 from specguide.guided.schema_numbers import number_regex, spellings
+from specguide.guided.written_cache import WrittenCache
 
 _ESCAPES = {0x08: "b", 0x09: "t", 0x0A: "n", 0x0C: "f", 0x0D: "r", 0x22: '"', 0x5C: "\\"}
 _PLAIN = ((0x20, 0x21), (0x23, 0x5B), (0x5D, 0x7E), (0x80, 0xD7FF), (0xE000, 0x10FFFF))
@@ -70,14 +72,17 @@ def lexemes(value: Json) -> Iterable[str]:
         yield f"({value_literal(value)})"
 
 
-def scalar_terminals(node: Node, name: str) -> list[str]:
-    """Terminals of a scalar type; none of them where it has no value."""
+def scalar_terminals(node: Node, name: str, *, is_last: bool = False) -> list[str]:
+    """Terminals of a scalar type; none of them where it has no value.
+
+    is_last: there is no other way to write it
+    """
     if name == "null":
         return ['"null"']
     if name == "boolean":
         return ["/true|false/"]
     if name == "string":
-        return _string(node)
+        return _string(node, is_last)
     return _number(node.kinds.numbers, name)
 
 
@@ -106,7 +111,7 @@ _CHAR = r'([^"\\\x00-\x1F\x7F]|\\["\\bfnrt])'
 ANY_STRING = f'/"{_CHAR}*"/'
 
 
-def _string(node: Node) -> list[str]:
+def _string(node: Node, is_last: bool) -> list[str]:
     asked = node.kinds.strings
     also = (part.kinds.strings.pattern for part in node.all_of if isinstance(part, Node))
     patterns = [pattern for pattern in (asked.pattern, *also) if pattern is not None]
@@ -120,16 +125,31 @@ def _string(node: Node) -> list[str]:
         try:
             has_text = have_common_text(tuple(patterns), least, most)
         except UnsupportedRegex:
-            raise NoRules from None  # there may be no such string, which the library would find out
+            # There may be no such string, which the library would find out.
+            if not (is_last and len(patterns) == 1 and _fits_shortest(patterns[0], least, most)):
+                raise NoRules from None
+            has_text = True
     else:
         has_text = most is None or least <= most
     text = parts[0] if len(parts) == 1 else f"({' & '.join(parts)})"
     return [text] if has_text else []
 
 
-@kept
+def _fits_shortest(pattern: str, least: int, most: int | None) -> bool:
+    """Whether the shortest text that a pattern matches has from `least` to `most` characters."""
+    length = least_length(whole(parse(pattern), search=True))
+    return least <= length and (most is None or length <= most) and length < math.inf
+
+
+_quoted: WrittenCache[str] = WrittenCache(len, most_of_one=64 << 10)
+
+
 def quoted_pattern(pattern: str) -> str:
-    """The JSON strings whose text a pattern matches."""
+    """The JSON strings whose text a pattern matches; that of a format is in many schemas."""
+    return _quoted.get(pattern, None, lambda: _quoted_pattern(pattern))
+
+
+def _quoted_pattern(pattern: str) -> str:
     return _regex(f'"(?:{write(_escaped(whole(parse(pattern), search=True)))})"')
 
 

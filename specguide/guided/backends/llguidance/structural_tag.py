@@ -16,7 +16,8 @@ from collections.abc import Callable
 from specguide.config import GuideConfig
 from specguide.errors import InvalidGuide, UnsupportedGuide
 from specguide.guided.backends.llguidance.greedy import check_greedy
-from specguide.guided.backends.llguidance.lark_terms import choice_term, json_term, regex_term
+from specguide.guided.backends.llguidance.lark_rules import Marked, SchemaRules, alternatives
+from specguide.guided.backends.llguidance.lark_terms import choice_term, json_rules, regex_term
 from specguide.guided.grammar_form import grammar_form
 from specguide.guided.schema.json_values import Json
 from specguide.guided.schema.nodes import CoreSchema
@@ -96,9 +97,12 @@ class _Writer:
         return json.dumps(_field(node, "value", str))
 
     def _json_schema(self, node: Node, last: bool) -> str:
+        return str(self._schema_rules(node))
+
+    def _schema_rules(self, node: Node) -> SchemaRules | str:
         _refuse(node, style="json", any_order=False, excludes=[])
         limits = just(self._limits, node.get("max_whitespace_cnt"))
-        return json_term(_field(node, "json_schema", (CoreSchema, dict, bool)), limits)
+        return json_rules(_field(node, "json_schema", (CoreSchema, dict, bool)), limits)
 
     def _regex(self, node: Node, last: bool) -> str:
         return regex_term(_field(node, "pattern", str))
@@ -147,10 +151,20 @@ class _Writer:
     def _tag(self, node: Node, last: bool) -> str:
         return json.dumps(_field(node, "begin", str)) + " " + self._content_and_end(node, last)
 
+    def _tags(self, tags: list[Node], trigger: str = "") -> str:
+        """Any one of some tags, whose beginnings stand behind a trigger."""
+        return self._rule(alternatives([self._alternative(tag, trigger) for tag in tags]))
+
+    def _alternative(self, tag: Node, trigger: str) -> Marked | str:
+        begin = _field(tag, "begin", str)[len(trigger) :]
+        content, ends = _field(tag, "content", dict), _ends(tag)
+        if content.get("type") == "json_schema":
+            return Marked(begin, self._schema_rules(content), ends)
+        return f"{json.dumps(begin)} {self._content_and_end(tag, False)}"
+
     def _content_and_end(self, node: Node, last: bool) -> str:
-        content, end = _field(node, "content", dict), _field(node, "end", (str, list))
-        ends = [end] if isinstance(end, str) else end
-        if not any(ends):
+        content, ends = _field(node, "content", dict), _ends(node)
+        if not ends:
             return self.term(content, last=last)
         if content.get("type") == "any_text" and all(ends):
             _refuse(content, max_tokens=None, max_chars=None, excludes=[])
@@ -166,24 +180,20 @@ class _Writer:
         if not last:
             raise _unsupported("triggered tags before other formats")
         triggers, tags = _field(node, "triggers", list), _field(node, "tags", list)
-        direct = self._rule(" | ".join(self._tag(tag, False) for tag in tags))
         options = []
         for trigger in triggers:
-            rest = [
-                f"{json.dumps(tag['begin'][len(trigger) :])} {self._content_and_end(tag, False)}"
-                for tag in tags
-                if tag["begin"].startswith(trigger)
-            ]
+            rest = [tag for tag in tags if _field(tag, "begin", str).startswith(trigger)]
             if rest:
-                options.append(f"{self._lazy_text([trigger])} {self._rule(' | '.join(rest))}")
+                options.append(f"{self._lazy_text([trigger])} {self._tags(rest, trigger)}")
         triggered, text = self._rule(" | ".join(options)), self._text_without(triggers)
         stops = node.get("stop_after_first")
         if node.get("at_least_one"):
+            direct = self._tags(tags)
             return direct if stops else f"{direct} {triggered}* {text}"
         return self._rule(f"{text} | {triggered}") if stops else f"{triggered}* {text}"
 
     def _tags_with_separator(self, node: Node, last: bool) -> str:
-        tag = self._rule(" | ".join(self._tag(tag, False) for tag in _field(node, "tags", list)))
+        tag = self._tags(_field(node, "tags", list))
         separator = json.dumps(_field(node, "separator", str))
         tags = tag if node.get("stop_after_first") else self._rule(f"{tag} ({separator} {tag})*")
         return tags if node.get("at_least_one") else f"{tags}?"
@@ -199,6 +209,13 @@ def _field(node: Node, name: str, types: type | tuple[type, ...]) -> Json:
             param="structural_tag",
         )
     return value
+
+
+def _ends(tag: Node) -> list[str]:
+    """The texts that may end a tag; none where it ends with its content."""
+    end = _field(tag, "end", (str, list))
+    ends = [end] if isinstance(end, str) else end
+    return ends if any(ends) else []
 
 
 def _refuse(node: Node, **defaults: Json) -> None:

@@ -1,0 +1,253 @@
+// Owns the way through texts with JSON in them; see key_walk.h.
+#include "backends/key_walk.h"
+
+#include <algorithm>
+#include <queue>
+#include <stdexcept>
+#include <utility>
+
+namespace specguide {
+
+using Mode = KeyState::Mode;
+
+namespace {
+
+bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
+
+bool ends_scalar(char c) { return is_space(c) || c == ',' || c == ']' || c == '}'; }
+
+bool begins_with(std::string_view text, std::string_view start) { return text.substr(0, start.size()) == start; }
+
+}  // namespace
+
+bool KeyFrame::has_come(std::string_view key) const {
+  for (const SeenKey* one = keys.get(); one != nullptr; one = one->before.get()) {
+    if (one->text == key) return true;
+  }
+  return false;
+}
+
+KeyStarts::KeyStarts(const std::vector<std::pair<std::string, int>>& starts) : nodes_(1) {
+  for (const auto& [text, place] : starts) {
+    if (text.empty()) throw std::invalid_argument("a text behind which JSON begins must not be empty");
+    int node = 0;
+    for (const char byte : text) {
+      int found = child(node, byte);
+      if (found < 0) {
+        found = static_cast<int>(nodes_.size());
+        nodes_[static_cast<size_t>(node)].next.emplace_back(byte, found);
+        nodes_.emplace_back();
+      }
+      node = found;
+    }
+    nodes_[static_cast<size_t>(node)].place = place;
+  }
+  std::queue<int> todo({0});
+  for (; !todo.empty(); todo.pop()) {
+    const int node = todo.front();
+    const int shorter = nodes_[static_cast<size_t>(node)].shorter;
+    for (const auto& [byte, found] : nodes_[static_cast<size_t>(node)].next) {
+      Node& one = nodes_[static_cast<size_t>(found)];
+      one.shorter = node == 0 ? 0 : next(shorter, byte);
+      if (one.place < 0) one.place = place(one.shorter);
+      todo.push(found);
+    }
+  }
+}
+
+int KeyStarts::child(int node, char byte) const {
+  for (const auto& [known, found] : nodes_[static_cast<size_t>(node)].next) {
+    if (known == byte) return found;
+  }
+  return -1;
+}
+
+int KeyStarts::next(int node, char byte) const {
+  int found = child(node, byte);
+  while (found < 0 && node != 0) {
+    node = nodes_[static_cast<size_t>(node)].shorter;
+    found = child(node, byte);
+  }
+  return std::max(found, 0);
+}
+
+KeyWalk::KeyWalk(std::shared_ptr<const KeyPlaces> places, std::shared_ptr<const KeyStarts> starts)
+    : places_(std::move(places)), starts_(std::move(starts)) {
+  if (!places_ || !starts_) throw std::invalid_argument("keys in any order need places, and starts");
+}
+
+KeyState KeyWalk::start() const {
+  KeyState state;
+  if (!starts_->empty()) step_outside(state, KeyStarts::kTextStart);
+  return state;
+}
+
+void KeyWalk::take_special(KeyState& state, int32_t token) const {
+  if (starts_->empty() || state.top != nullptr || state.is_in_string()) return;
+  for (const char byte : KeyStarts::kToken + std::to_string(token) + KeyStarts::kToken) step_outside(state, byte);
+}
+
+// A byte behind which JSON may begin.
+void KeyWalk::step_outside(KeyState& state, char byte) const {
+  state.node = starts_->next(state.node, byte);
+  const int place = starts_->place(state.node);
+  const bool goes_on = state.mode == Mode::kValue && is_space(byte);
+  if (place >= 0) state.place = place;
+  state.mode = place >= 0 || goes_on ? Mode::kValue : Mode::kOutside;
+}
+
+KeyVerdict KeyWalk::take(KeyState& state, std::string_view bytes) const {
+  for (const char byte : bytes) {
+    if (!step(state, byte)) return KeyVerdict::kNo;
+  }
+  return state.is_in_key() ? may_go_on(state) : KeyVerdict::kYes;
+}
+
+// A key that the grammar knows and that has not come is enough. Where it is sure which object this is, names tell;
+// where each object that it may be takes any key, there always is another one.
+KeyVerdict KeyWalk::may_go_on(const KeyState& state) const {
+  const KeyFrame& frame = *state.top;
+  const KeyDemand& demand = frame.demand;
+  if (frame.num >= demand.most) return KeyVerdict::kNo;
+  const bool is_full = frame.is_full();
+  if (!is_full && demand.takes_any_unnamed) return KeyVerdict::kYes;
+  bool may_repeat = is_full;
+  for (const SeenKey* seen = frame.keys.get(); seen != nullptr && !may_repeat; seen = seen->before.get()) {
+    may_repeat = begins_with(seen->text, state.key);
+  }
+  if (!may_repeat) return KeyVerdict::kYes;
+  if (!demand.is_sure) return KeyVerdict::kPerhaps;
+  const NameSet left = is_full ? demand.missing : demand.allowed.without(frame.seen);
+  for (size_t i = 0; i < frame.place->num_names(); ++i) {
+    if (left.has(i) && begins_with(frame.place->names()[i], state.key)) return KeyVerdict::kYes;
+  }
+  if (!is_full && demand.takes_unnamed) return KeyVerdict::kPerhaps;
+  return KeyVerdict::kNo;
+}
+
+bool KeyWalk::step(KeyState& state, char byte) const {
+  if (state.is_key && state.is_in_string()) state.key += byte;
+  switch (state.mode) {
+    case Mode::kOutside:
+      step_outside(state, byte);
+      return true;
+    case Mode::kValue:
+      if (state.top != nullptr || starts_->empty() || byte == '{' || byte == '[' || byte == '"') {
+        return step_between(state, byte);
+      }
+      step_outside(state, byte);
+      return true;
+    case Mode::kEscape:
+      state.mode = Mode::kString;
+      return true;
+    case Mode::kString:
+      if (byte == '\\') state.mode = Mode::kEscape;
+      if (byte != '"') return true;
+      if (state.is_key) return end_key(state);
+      end_value(state);
+      return true;
+    case Mode::kScalar:
+      if (!ends_scalar(byte)) return true;
+      end_value(state);
+      return step_between(state, byte);
+    default:
+      return step_between(state, byte);
+  }
+}
+
+// A byte that stands in no string and no scalar.
+bool KeyWalk::step_between(KeyState& state, char byte) const {
+  if (is_space(byte)) return true;
+  switch (byte) {
+    case '[':
+    case '{':
+      open(state, byte == '{');
+      return true;
+    case ']':
+    case '}':
+      return close(state);
+    case ',':
+      state.mode = state.top != nullptr && state.top->is_object ? Mode::kKey : Mode::kValue;
+      state.key.clear();
+      return true;
+    case ':':
+      state.mode = Mode::kValue;
+      return true;
+    case '"':
+      return begin_string(state);
+    default:
+      state.mode = Mode::kScalar;
+      return true;
+  }
+}
+
+bool KeyWalk::begin_string(KeyState& state) const {
+  state.is_key = state.is_before_key();
+  state.mode = Mode::kString;
+  if (!state.is_key) return true;
+  state.key = "\"";
+  return state.top->num < state.top->demand.most;
+}
+
+void KeyWalk::open(KeyState& state, bool is_object) const {
+  const KeyFrame* outer = state.top.get();
+  auto frame = std::make_shared<KeyFrame>();
+  frame->parent = state.top;
+  frame->is_object = is_object;
+  frame->place = outer == nullptr     ? places_->at(state.place)
+                 : outer->is_object ? outer->inner
+                                    : places_->at(outer->place->item_place(outer->num));
+  if (is_object) {
+    frame->seen = NameSet(frame->place->num_names());
+    frame->options = frame->place->all_options();
+    frame->demand = frame->place->demand(frame->options, frame->seen);
+  }
+  state.top = std::move(frame);
+  state.mode = is_object ? Mode::kFirst : Mode::kValue;
+}
+
+bool KeyWalk::close(KeyState& state) const {
+  if (state.top == nullptr) throw std::runtime_error("a text closes more than it opened");
+  if (state.top->is_object && !state.top->may_close()) return false;
+  state.top = state.top->parent;
+  end_value(state);
+  return true;
+}
+
+bool KeyWalk::end_key(KeyState& state) const {
+  const KeyFrame& before = *state.top;
+  if (before.has_come(state.key)) return false;
+  const size_t number = before.place->number(state.key);
+  const bool is_name = number < before.place->num_names();
+  if (before.is_full() && !(is_name && before.demand.missing.has(number))) return false;
+  auto frame = std::make_shared<KeyFrame>(before);
+  frame->keys = std::make_shared<SeenKey>();
+  frame->keys->before = before.keys;
+  frame->keys->text = std::move(state.key);
+  if (is_name) frame->seen.add(number);
+  frame->options = before.place->with_key(before.options, number);
+  frame->demand = before.place->demand(frame->options, frame->seen);
+  frame->inner = places_->at(before.place->value_place(number));
+  ++frame->num;
+  state.top = std::move(frame);
+  state.key.clear();
+  state.is_key = false;
+  state.mode = Mode::kAfter;
+  return true;
+}
+
+void KeyWalk::end_value(KeyState& state) const {
+  state.mode = Mode::kAfter;
+  if (state.top == nullptr) {
+    if (starts_->empty()) return;
+    state.node = 0;
+    step_outside(state, KeyStarts::kJsonEnd);
+    return;
+  }
+  if (state.top->is_object) return;
+  auto frame = std::make_shared<KeyFrame>(*state.top);
+  ++frame->num;
+  state.top = std::move(frame);
+}
+
+}  // namespace specguide

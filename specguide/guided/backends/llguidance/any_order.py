@@ -1,0 +1,31 @@
+"""Owns the rules of an object's members in any order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import combinations
+
+from specguide.guided.budget import spend
+
+
+def any_order(rule: Callable[[str], str], others: Sequence[str], tracked: Sequence[str]) -> str:
+    """The members of an object in any order, as a term: each of the tracked ones once, the others
+    any number of times. There is a rule for each set of tracked members that are still to come.
+
+    rule: the name of a rule of its own for a text
+    """
+    other = rule(" | ".join(others)) if others else ""
+    more = f'("," {other})*' if other else ""
+    after = {frozenset[str](): more}  # what follows a member, by the tracked ones to come
+    for size in range(1, len(tracked) + 1):
+        for names in combinations(tracked, size):
+            spend(size)
+            left = frozenset(names)
+            ways = " | ".join(f'"," {one} {after[left - {one}]}'.rstrip() for one in names)
+            after[left] = rule(f"{more} ({ways})".lstrip())
+    every = frozenset(tracked)
+    first = [f"{one} {after[every - {one}]}".rstrip() for one in tracked]
+    first += [f"{other} {after[every]}".rstrip()] if other else []
+    if not first:
+        return ""
+    return rule(" | ".join(first)) if tracked else f"({rule(' | '.join(first))})?"

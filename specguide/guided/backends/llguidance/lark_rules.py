@@ -1,0 +1,114 @@
+"""Owns the rules of Lark that schemas are written as, and how several schemas share them.
+
+llguidance takes a millisecond to read the rules of a small schema, most of that for terminals that
+nearly all schemas have. So schemas that stand in each other's place, as the arguments of tools do,
+become one nested grammar, in which each rule stands once.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import blake2b
+from itertools import starmap
+
+_OPEN, _CLOSE = '"{" ', ' "}"'
+
+
+def content_name(body: str, *, terminal: bool) -> str:
+    """The name of a rule, or of a terminal, told by what it says."""
+    digest = blake2b(body.encode(), digest_size=6).hexdigest()
+    return f"T{digest.upper()}" if terminal else f"r{digest}"
+
+
+@dataclass(frozen=True)
+class SchemaRules:
+    """A schema as rules of Lark.
+
+    start:      the term of its texts
+    rules:      by their names, which are content names
+    whitespace: that may stand between two JSON tokens, a regular expression; "" for none
+    is_closed:  no rule has a name that may mean something else in another schema
+    """
+
+    start: str
+    rules: Mapping[str, str]
+    whitespace: str
+    is_closed: bool
+
+    def __str__(self) -> str:
+        """A term of a Lark rule: a nested grammar."""
+        return _nested(self.start, self.rules, self.whitespace)
+
+    @cached_property
+    def members(self) -> str | None:
+        """What stands between the braces of its objects; None where it has other values, too, or
+        its rules cannot stand beside those of others."""
+        body = self.rules.get(self.start, "")
+        is_object = body.startswith(_OPEN) and body.endswith(_CLOSE)
+        return body[len(_OPEN) : -len(_CLOSE)] if self.is_closed and is_object else None
+
+    @cached_property
+    def rules_of_members(self) -> Mapping[str, str]:
+        """Those that `members` need."""
+        others = {name: body for name, body in self.rules.items() if name != self.start}
+        return self.rules if self.start in " ".join(others.values()) else others
+
+
+@dataclass(frozen=True)
+class Marked:
+    """A schema's texts behind a text, and before any one of some, if there are some."""
+
+    before: str
+    schema: SchemaRules | str
+    after: Sequence[str] = ()
+
+    def __str__(self) -> str:
+        """A term of a Lark rule."""
+        ends = f" ({_one_of('', self.after)})" if self.after else ""
+        return f"{json.dumps(self.before)} {self.schema}{ends}"
+
+    @property
+    def shareable(self) -> SchemaRules | None:
+        """Its schema's rules, where they may stand beside those of others."""
+        schema = self.schema
+        return schema if isinstance(schema, SchemaRules) and schema.members is not None else None
+
+
+def alternatives(options: Sequence[Marked | str]) -> str:
+    """Any one of some marked schemas and terms, as alternatives of a Lark rule; the schemas that
+    can share their rules do."""
+    shared: dict[str, list[tuple[Marked, SchemaRules]]] = {}  # by their whitespace
+    terms = []
+    for option in options:
+        rules = option.shareable if isinstance(option, Marked) else None
+        if isinstance(option, Marked) and rules is not None:
+            shared.setdefault(rules.whitespace, []).append((option, rules))
+        else:
+            terms.append(str(option))
+    return " | ".join([*starmap(_shared, shared.items()), *terms])
+
+
+def _shared(whitespace: str, options: Sequence[tuple[Marked, SchemaRules]]) -> str:
+    """One grammar of objects. A brace stands in one terminal with the text beside it, so that there
+    is no whitespace between the two."""
+    rules: dict[str, str] = {}
+    starts = []
+    for marked, schema in options:
+        rules |= schema.rules_of_members
+        closing = _one_of("}", marked.after or [""])
+        starts.append(f"{json.dumps(marked.before + '{')} {schema.members} ({closing})")
+    return _nested(" | ".join(starts), rules, whitespace)
+
+
+def _one_of(brace: str, ends: Sequence[str]) -> str:
+    return " | ".join(json.dumps(brace + end) for end in ends)
+
+
+def _nested(start: str, rules: Mapping[str, str], whitespace: str) -> str:
+    lines = [f"start: {start}", *(f"{name}: {body}" for name, body in rules.items())]
+    if whitespace:
+        lines += ['%llguidance {"ignore_once": true}', f"%ignore /{whitespace}/"]
+    return "%lark {\n" + "\n".join(lines) + "\n}"

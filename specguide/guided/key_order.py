@@ -1,0 +1,25 @@
+"""Owns what is made of a guide whose objects may have their keys in any order."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from specguide.guided.backend import Rewritten
+from specguide.guided.known_keys import KnownKeys
+from specguide.guided.schema.key_places import key_places
+from specguide.guided.schema.nodes import ANY_OBJECT, CoreSchema
+from specguide.guided.schema.spread import spread
+
+
+def in_any_order(rewritten: Rewritten) -> Rewritten:
+    """A guide as a backend is to be told it, with what the guard must know; without, where there
+    are no objects.
+
+    Raises UnsupportedGuide where objects cannot be told apart.
+    """
+    schema = ANY_OBJECT if rewritten.kind == "json_object" else rewritten.value
+    if not isinstance(schema, CoreSchema):
+        return rewritten
+    freed, places = key_places(spread(schema))
+    value = freed if rewritten.kind == "json_schema" else rewritten.value
+    return replace(rewritten, value=value, keys=KnownKeys(places))

@@ -1,0 +1,67 @@
+"""Owns grammars whose objects have their keys in any order, which a guard sees to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from specguide import native
+from specguide.guided.backends import CompiledGrammar
+from specguide.tokenizer.vocabulary import Vocabulary
+
+
+@dataclass(frozen=True)
+class KeyedGrammar:
+    """A grammar whose matchers allow each key of an object once, and ask for all it needs."""
+
+    inner: CompiledGrammar
+    tokens: native.KeyTokens
+    places: native.KeyPlaces
+    starts: native.KeyStarts
+    vocab_size: int
+    num_bytes: int
+
+    @property
+    def backend(self) -> str:
+        return self.inner.backend
+
+    def matcher(self) -> native.KeyMatcher:
+        """At the start of the text."""
+        inner = self.inner.matcher()
+        if not isinstance(inner, native.Matcher):
+            inner = native.PythonMatcher(inner, self.vocab_size)
+        return native.KeyMatcher(inner, self.tokens, self.places, self.starts)
+
+
+class KeyGuard:
+    """Guards grammars over one vocabulary; what is known of its tokens is found out once."""
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self._vocabulary = vocabulary
+
+    def guard(self, grammar: CompiledGrammar, known: Mapping[str, Any]) -> KeyedGrammar:
+        """known: the fields of KnownKeys"""
+        return KeyedGrammar(
+            grammar,
+            self._tokens,
+            native.KeyPlaces([_place(one) for one in known["places"]]),
+            native.KeyStarts([(bytes(text), place) for text, place in known["starts"]]),
+            len(self._vocabulary),
+            grammar.num_bytes,
+        )
+
+    @cached_property
+    def _tokens(self) -> native.KeyTokens:
+        return native.KeyTokens(
+            native.NativeVocabulary(self._vocabulary.token_bytes, self._vocabulary.eos_token_ids)
+        )
+
+
+def _place(known: Mapping[str, Any]) -> native.KeyPlace:
+    options = [
+        native.KeyOption(**{**one, "unnamed": getattr(native.UnnamedKeys, one["unnamed"])})
+        for one in known["options"]
+    ]
+    return native.KeyPlace(**{**known, "options": options})

@@ -1,0 +1,51 @@
+"""Owns what was written of schemas and tools before: those of one request come again in the
+next."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+_MOST_CHARACTERS = 16 << 20
+
+
+class WrittenCache(Generic[T]):
+    """The least recently used go when there are too many characters. Safe to use from several
+    threads.
+
+    size:        of a value, in characters
+    most_of_one: characters of what is kept, its key included
+    """
+
+    def __init__(self, size: Callable[[T], int], most_of_one: int) -> None:
+        self._size = size
+        self._most_of_one = most_of_one
+        self._values: OrderedDict[Hashable, tuple[T, int]] = OrderedDict()
+        self._num_characters = 0
+        self._lock = threading.Lock()
+
+    def get(self, text: str | bytes, others: Hashable, make: Callable[[], T]) -> T:
+        """What was made of a text, and of all `others`; made where it is not there. What `make`
+        raises is not kept."""
+        key = (text, others)
+        with self._lock:
+            found = self._values.get(key)
+            if found is not None:
+                self._values.move_to_end(key)
+                return found[0]
+        value = make()
+        self._put(key, value, len(text) + self._size(value))
+        return value
+
+    def _put(self, key: Hashable, value: T, size: int) -> None:
+        with self._lock:
+            if key in self._values or size > self._most_of_one:
+                return
+            self._values[key] = (value, size)
+            self._num_characters += size
+            while self._num_characters > _MOST_CHARACTERS:
+                _, (_, freed) = self._values.popitem(last=False)
+                self._num_characters -= freed

@@ -1,0 +1,279 @@
+"""Keys in any order: the guard, native and over matchers in Python, compared with what `json` and
+`jsonschema` read."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from functools import cache
+from typing import Any
+
+import jsonschema
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from specguide import native
+from specguide.config import GuideConfig
+from specguide.errors import InvalidGuide, InvalidParams, UnsupportedGuide
+from specguide.guide import Guide
+from specguide.guided.backends import create_backend
+from specguide.guided.compile import GrammarCompiler
+from specguide.guided.key_order import in_any_order
+from specguide.guided.keys import KeyedGrammar, KeyGuard
+from specguide.guided.select import rewrites
+from specguide.tokenizer.vocabulary import Vocabulary
+
+MERGED = (
+    *('",', '","', '"}', '{"', '{"a', '"a"', '":', '":1', '"a":', "},{", "{}", ', "', '", "'),
+    *(',"a":1', "}}", "[{", '"ab', '"}}', "1}", "1,", '"k":"', ',\n "', "false", "\\u0061"),
+)
+TOKENS = [*(bytes([byte]) for byte in range(256)), *(text.encode() for text in MERGED), b""]
+END = len(TOKENS) - 1
+VOCABULARY = Vocabulary(tuple(TOKENS), (END,))
+
+
+def closed(properties: dict[str, Any], *required: str, **more: Any) -> dict[str, Any]:
+    asked = {"properties": properties, "required": [*required], "additionalProperties": False}
+    return {"type": "object", **asked, **more}
+
+
+ONE, WORD = {"const": 1}, {"type": "string", "maxLength": 2}
+KINDS = {
+    "anyOf": [
+        closed({"k": {"const": "a"}, "a": ONE, "b": ONE}, "k", "a"),
+        closed({"k": {"const": "b"}, "ab": WORD, "b": ONE}, "k", "ab"),
+        {"type": "object", "properties": {"k": False}, "required": ["c", "d"]},
+    ]
+}
+TREE = {
+    "$ref": "#/$defs/tree",
+    "$defs": {
+        "tree": closed(
+            {"kids": {"type": "array", "items": {"$ref": "#/$defs/tree"}}, "v": ONE}, "v"
+        )
+    },
+}
+NEEDY = closed({"a": ONE, "b": ONE, "c": ONE}, dependentRequired={"a": ["b"], "b": ["c"]})
+CASES: list[tuple[Any, list[str], list[str]]] = [
+    (
+        closed({"a": ONE, "ab": WORD, "c": closed({"x": ONE}, "x")}, "a", "c"),
+        ['{"a":1,"c":{"x":1}}', '{"c": {"x":1}, "ab":"", "a":1}'],
+        ['{"a":1}', '{"a":1,"a":1,"c":{"x":1}}', '{"c":{},"a":1}', '{"a":1,"c":{"x":1},"d":1}'],
+    ),
+    (
+        {"type": "object", "properties": {"a": ONE}, "required": ["b"]},
+        ['{"z":[{"a":2}],"a":1,"b":null}', '{"b":1}', '{"\\"":1,"b":{},"\\\\":2}'],
+        ['{"z":1,"z":1,"b":1}', '{"a":1}', '{"a":2,"b":1}', '{"\\"":1,"\\"":1,"b":1}'],
+    ),
+    (
+        KINDS,
+        ['{"k":"a","a":1}', '{"b":1,"a":1,"k":"a"}', '{"ab":"","k":"b"}', '{"d":1,"z":2,"c":3}'],
+        ['{"k":"a"}', '{"k":"b","a":1}', '{"c":1}', '{"k":"a","c":1,"d":1}', '{"k":"b"}'],
+    ),
+    (
+        closed({"a": ONE, "b": ONE, "c": ONE, "d": ONE}, "d", minProperties=2, maxProperties=3),
+        ['{"d":1,"a":1}', '{"c":1,"a":1,"d":1}'],
+        ['{"d":1}', '{"a":1,"b":1,"c":1}', '{"a":1,"b":1,"c":1,"d":1}'],
+    ),
+    (
+        {"type": "object", "minProperties": 3, "additionalProperties": ONE},
+        ['{"a":1,"b":1,"":1}'],
+        ['{"a":1,"b":1}', '{"a":1,"b":1,"a":1}'],
+    ),
+    (
+        {
+            "type": "object",
+            "patternProperties": {"^[ab]$|^x+$": ONE},
+            "additionalProperties": False,
+        },
+        ['{"x":1,"b":1,"xx":1,"a":1}', "{}"],
+        ['{"a":1,"a":1}', '{"ab":1}', '{"x":1,"x":1}'],
+    ),
+    (TREE, ['{"kids":[{"v":1},{"kids":[],"v":1}],"v":1}'], ['{"kids":[]}', '{"v":1,"v":1}']),
+    (
+        NEEDY,
+        ["{}", '{"c":1}', '{"c":1,"b":1,"a":1}', '{"b":1,"c":1}'],
+        ['{"a":1}', '{"a":1,"b":1}', '{"b":1}'],
+    ),
+    (
+        {"enum": [{"a": 1, "b": [{"c": 1, "d": 2}]}, {"a": 2}, 3]},
+        ['{"b":[{"d":2,"c":1}],"a":1}', '{"a":2}', "3"],
+        ['{"a":1}', '{"a":2,"b":[]}', '{"a":1,"b":[{"c":1}]}'],
+    ),
+    (
+        {"type": "array", "uniqueItems": True, "items": closed({"a": ONE, "b": ONE})},
+        ['[{"a":1,"b":1},{"b":1}]', "[{}]"],
+        ['[{"a":1,"b":1},{"b":1,"a":1}]', '[{"a":1,"a":1}]'],
+    ),
+]
+SCHEMAS = [case[0] for case in CASES]
+NAMES = [json.dumps(schema)[:60] for schema in SCHEMAS]
+HOWS = ("native", "python")
+
+
+@cache
+def compiler() -> GrammarCompiler:
+    return GrammarCompiler(VOCABULARY, GuideConfig(key_order="any"))
+
+
+@cache
+def grammar_of(how: str, index: int) -> Any:
+    if how == "native":
+        return compiler().compile(Guide(json_schema=SCHEMAS[index]))
+    backend, config = create_backend("llguidance", VOCABULARY, native=False), GuideConfig()
+    for rewritten in rewrites(Guide(json_schema=SCHEMAS[index]), "llguidance", "any"):
+        try:
+            freed = in_any_order(rewritten)
+            compiled = backend.compile(backend.write(freed, config), config)
+        except UnsupportedGuide:
+            continue
+        return KeyGuard(VOCABULARY).guard(compiled, vars(freed.keys))
+    raise AssertionError("no rules")
+
+
+def takes(grammar: Any, text: str) -> bool:
+    matcher = grammar.matcher()
+    return all(matcher.accept(byte) for byte in text.encode()) and matcher.accept(END)
+
+
+def allowed(matcher: native.Matcher) -> list[int]:
+    row = np.zeros(VOCABULARY.num_words, np.int32)
+    matcher.fill(row)
+    bits = np.unpackbits(row.view(np.uint8), bitorder="little")
+    return np.flatnonzero(bits).tolist()
+
+
+def unique_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    assert len(dict(pairs)) == len(pairs), pairs
+    return dict(pairs)
+
+
+@pytest.mark.parametrize("how", HOWS)
+@pytest.mark.parametrize("index", range(len(CASES)), ids=NAMES)
+def test_what_is_valid_is_taken_and_what_is_not_is_refused(how, index):
+    schema, valid, invalid = CASES[index]
+    if how == "python" and "uniqueItems" in schema:
+        valid, invalid = valid, invalid[1:]
+    grammar = grammar_of(how, index)
+    assert [text for text in valid if not takes(grammar, text)] == []
+    assert [text for text in invalid if takes(grammar, text)] == []
+
+
+@pytest.mark.parametrize("how", HOWS)
+@given(data=st.data())
+@settings(max_examples=30, deadline=None)
+def test_walks_with_rollbacks_hold_the_contract(how, data):
+    """A bit is set just where the token is taken; nothing but an end ends a walk; rollbacks lead
+    back to the same rows; and what was written is an instance without a repeated key."""
+    choose = data.draw(st.randoms(use_true_random=False))
+    index = choose.randrange(len(CASES) - 1)
+    matcher = grammar_of(how, index).matcher()
+    taken: list[int] = []
+    rows = [allowed(matcher)]
+    for step in range(60):
+        assert rows[-1], b"".join(TOKENS[token] for token in taken)
+        for token in choose.sample(range(len(TOKENS)), 6):
+            assert (token in rows[-1]) == matcher.accept(token)
+            if token in rows[-1]:
+                matcher.rollback(1)
+        likely = [token for token in rows[-1] if TOKENS[token] in LIKELY] or rows[-1]
+        token = END if END in rows[-1] and step > 20 else choose.choice(likely)
+        assert matcher.accept(token)
+        taken.append(token)
+        if token == END:
+            break
+        rows.append(allowed(matcher))
+        if choose.random() < 0.2:
+            num_back = choose.randint(1, len(taken))
+            matcher.rollback(num_back)
+            del taken[-num_back:], rows[-num_back:]
+            assert allowed(matcher) == rows[-1]
+    if taken and taken[-1] == END:
+        text = b"".join(TOKENS[token] for token in taken)
+        jsonschema.validate(json.loads(text, object_pairs_hook=unique_pairs), SCHEMAS[index])
+
+
+LIKELY = {text.encode() for text in (*'[]{}",:abckdvx1', *MERGED)}
+
+
+@pytest.mark.parametrize("index", range(4))
+def test_every_order_is_taken_and_nothing_else(index):
+    """All objects of some members, in every order, are taken just where they are instances."""
+    schema, grammar = SCHEMAS[index], grammar_of("native", index)
+    members = ['"a":1', '"b":1', '"c":{"x":1}', '"d":1', '"k":"a"', '"ab":"x"']
+    for num in range(4):
+        for chosen in itertools.permutations(members, num):
+            text = "{" + ",".join(chosen) + "}"
+            is_valid = jsonschema.Draft202012Validator(schema).is_valid(json.loads(text))
+            assert takes(grammar, text) == is_valid, text
+
+
+def test_a_comma_that_leads_nowhere_is_not_allowed():
+    matcher = grammar_of("native", 0).matcher()
+    for byte in b'{"c":{"x":1':
+        assert matcher.accept(byte)
+    assert ord(",") not in allowed(matcher)
+    for byte in b'},"ab":"","a':
+        assert matcher.accept(byte)
+    assert allowed(matcher) == [ord('"'), VOCABULARY.token_bytes.index(b'":'), *_longer(b'":1')]
+
+
+def _longer(text: bytes) -> list[int]:
+    return [VOCABULARY.token_bytes.index(text)]
+
+
+def test_forced_text_names_the_last_key():
+    matcher = grammar_of("native", 0).matcher()
+    for byte in b'{"c":{"x":1},"ab":"",':
+        assert matcher.accept(byte)
+    for byte in b'"':
+        assert matcher.accept(byte)
+    forced = b"".join(TOKENS[token] for token in matcher.forced_tokens())
+    assert forced.startswith(b'a"')
+
+
+def test_a_guide_says_it_or_the_engine_does():
+    one = GrammarCompiler(VOCABULARY, GuideConfig())
+    guide = Guide(json_schema=SCHEMAS[0], key_order="any")
+    assert isinstance(one.compile(guide), KeyedGrammar)
+    fixed = one.compile(Guide(json_schema=SCHEMAS[0]))
+    assert not isinstance(fixed, KeyedGrammar)
+    assert not takes(fixed, CASES[0][1][1])
+    said = compiler().compile(Guide(json_schema=SCHEMAS[0], key_order="schema"))
+    assert not isinstance(said, KeyedGrammar)
+
+
+def test_json_object_has_no_key_twice():
+    grammar = compiler().compile(Guide(json_object=True))
+    assert takes(grammar, '{"a":{"a":1},"b":[{"a":1}]}')
+    assert not takes(grammar, '{"a":[{"b":1,"b":1}]}')
+
+
+def test_unknown_orders_are_refused():
+    with pytest.raises(InvalidGuide, match="key_order must be 'schema' or 'any'") as refusal:
+        Guide(json_schema=True, key_order="random")
+    assert refusal.value.param == "key_order"
+    with pytest.raises(InvalidParams, match="key_order"):
+        GuideConfig(key_order="random")
+
+
+def test_xgrammar_says_that_it_fixes_the_order():
+    with pytest.raises(UnsupportedGuide, match='key_order "schema"'):
+        compiler().compile(Guide(json_schema=SCHEMAS[0], backend="xgrammar"))
+
+
+def test_objects_that_cannot_be_told_apart_are_refused_by_name():
+    names = [f"n{i}" for i in range(12)]
+    whole = {"type": "object", "properties": {"k": {"const": 1}}, "required": [*names, "k"]}
+    other = {"type": "object", "properties": {"k": {"const": 2}}, "required": ["k"]}
+    with pytest.raises(UnsupportedGuide, match="more than 8 of its properties") as refusal:
+        compiler().compile(Guide(json_schema={"anyOf": [whole, other]}, backend="llguidance"))
+    assert refusal.value.path == "/anyOf/0/required"
+
+
+def test_places_that_are_not_there_are_refused():
+    place = native.KeyPlace(options=[], names={'"a"': 7}, other=-1, prefix=[], rest=-1)
+    with pytest.raises(ValueError, match="no place 7"):
+        native.KeyPlaces([place])
