@@ -53,7 +53,7 @@ std::unique_ptr<Handle> new_handle(const TokenizerPtr& tokenizer, const std::str
   init.limits.initial_lexer_fuel = limits.initial_lexer_fuel;
   init.limits.step_lexer_fuel = limits.step_lexer_fuel;
   init.limits.max_lexer_states = limits.max_lexer_states;
-  auto handle = std::make_unique<Handle>(tokenizer, api.new_matcher(&init, "llguidance", lark.c_str()));
+  auto handle = std::make_unique<Handle>(tokenizer, api.new_matcher(&init, "lark", lark.c_str()));
   if (api.get_error(handle->get()) != nullptr) throw std::invalid_argument(handle->error());
   return handle;
 }

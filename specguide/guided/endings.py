@@ -43,14 +43,15 @@ class EndingGrammar:
         return self.inner.matcher()
 
     def within(self, max_tokens: int) -> CompiledGrammar:
-        """The same, all of whose texts end within so many tokens, the end token included.
+        """The same, all of whose texts end within so many tokens, the end token included where
+        there is room for it.
 
         Raises InvalidParams where not even the shortest does.
         """
-        if self.num_least > max_tokens:
+        if self.num_least - 1 > max_tokens:
             raise InvalidParams(
                 f"max_tokens leaves {max_tokens} tokens and the shortest output that matches the "
-                f"guide takes {self.num_least}; raise it, or set allow_truncation to have the "
+                f"guide takes {self.num_least - 1}; raise it, or set allow_truncation to have the "
                 "output cut off",
                 param="max_tokens",
             )

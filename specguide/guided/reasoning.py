@@ -75,14 +75,16 @@ class ReasoningSections:
         if reasoning is None:
             return answer.within(max_tokens)
         num_marked = len(((reasoning.begin or "") + reasoning.end).encode())  # tokens, at most
-        room = max_tokens - num_marked - answer.num_least
+        num_needed = num_marked + answer.num_least - 1
+        room = max_tokens - num_needed
         if room < 0:
             raise InvalidParams(
                 f"max_tokens leaves {max_tokens} tokens, and the shortest output that matches the "
-                f"guide takes {num_marked + answer.num_least}, the marks of the reasoning section "
+                f"guide takes {num_needed}, the marks of the reasoning section "
                 "included; raise it, or set allow_truncation to have the output cut off",
                 param="max_tokens",
             )
+        room = max(0, room - 1)  # for the end token
         most = room if reasoning.max_tokens is None else min(room, reasoning.max_tokens)
         return self.before(answer.within(max_tokens), replace(reasoning, max_tokens=most))
 

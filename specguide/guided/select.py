@@ -9,14 +9,16 @@ enforcing it is refused here, with the reason, as its BackendSpec says.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
 
 from specguide.errors import InvalidGuide, UnsupportedGuide
 from specguide.guide import Guide
 from specguide.guided.backend import Rewritten
 from specguide.guided.backend_spec import BackendSpec
 from specguide.guided.backends import AUTO, backend_names, backend_spec
-from specguide.guided.grammar_form import grammar_form, has_lookahead
+from specguide.guided.grammar_form import GrammarForm, grammar_form, has_lookahead
+from specguide.guided.known_keys import KnownKeys
 from specguide.guided.lark.attributes import lark_attributes
 from specguide.guided.regex.charset import EVERYTHING
 from specguide.guided.regex.parse import parse
@@ -24,9 +26,12 @@ from specguide.guided.regex.tree import NOTHING, RegexError, UnsupportedRegex
 from specguide.guided.regex.writer import restrict, whole, write
 from specguide.guided.schema.capabilities import Capabilities
 from specguide.guided.schema.cores import core_schemas
-from specguide.guided.schema.json_values import Json, JsonSchema
+from specguide.guided.schema.json_values import Json
+from specguide.guided.schema.key_places import key_places
 from specguide.guided.schema.nodes import CoreSchema, tells_fractions
+from specguide.guided.schema.spread import spread
 from specguide.guided.tag_form import check_tag
+from specguide.guided.tag_starts import tag_starts
 
 
 def candidates(guide: Guide, requested: str) -> tuple[str, ...]:
@@ -66,12 +71,7 @@ def rewrites(guide: Guide, backend: str, key_order: str = "schema") -> Iterator[
         for schema in core_schemas(value, able):
             yield Rewritten(kind, schema)
     else:
-        if key_order == "any" and (kind == "structural_tag" or "%json" in guide.source()):
-            raise UnsupportedGuide(
-                f"{kind} has the keys of an object in the schema's order; ask for key_order "
-                '"schema"'
-            )
-        yield Rewritten(kind, _rewritten(kind, value, spec))
+        yield _rewritten(kind, value, spec, key_order)
 
 
 def _able(spec: BackendSpec, key_order: str) -> Capabilities:
@@ -81,29 +81,42 @@ def _able(spec: BackendSpec, key_order: str) -> Capabilities:
     if key_order != "any":
         return able
     if not able.frees_keys:
-        raise UnsupportedGuide(
-            f"{spec.name} has the keys of an object in the schema's order; ask for key_order "
-            '"schema", or for backend "llguidance"'
-        )
+        raise fixed_order(spec.name)
     return able.with_free_keys()
 
 
-def _rewritten(kind: str, value: Json, spec: BackendSpec) -> Json:
+def fixed_order(backend: str) -> UnsupportedGuide:
+    """The error of a backend that keeps the schema's order of keys."""
+    return UnsupportedGuide(
+        f"{backend} has the keys of an object in the schema's order; ask for key_order "
+        '"schema", or for backend "llguidance"'
+    )
+
+
+def _rewritten(kind: str, value: Json, spec: BackendSpec, key_order: str) -> Rewritten:
     """A guide of any kind but a JSON Schema."""
     if kind == "structural_tag":
         check_tag(value)
-        return _tag(value, spec)
+        return _tag_guide(value, spec, key_order)
     if kind == "regex":
-        return _regex(value)
-    if kind == "grammar":
-        return _grammar(value, spec)
-    return value
+        return Rewritten(kind, _regex(value))
+    if kind == "grammar" and key_order == "any" and "%json" in value:
+        return Rewritten(kind, *_with_free_keys(value, spec))
+    return Rewritten(kind, _grammar(value, spec) if kind == "grammar" else value)
 
 
-def _schema(schema: JsonSchema, able: Capabilities) -> CoreSchema:
+def _with_free_keys(source: str, spec: BackendSpec) -> tuple[str, KnownKeys]:
+    """A grammar with JSON Schemas whose objects have their keys in any order."""
+    if spec.grammars is None or spec.grammars.free_keys is None:
+        raise fixed_order(spec.name)
+    _check_grammar(source)
+    return spec.grammars.free_keys(source)
+
+
+def _schema(node: Mapping[str, Json], able: Capabilities) -> CoreSchema:
     """The core of a schema inside a tag; merged where the backend could not tell numbers that are
     no integers otherwise."""
-    cores = core_schemas(schema, able)
+    cores = core_schemas(node["json_schema"], able)
     core = next(cores)
     return next(cores, core) if able.merges_fractions and tells_fractions(core) else core
 
@@ -120,17 +133,37 @@ def _regex(pattern: str) -> str:
     return write(node) or "(?:)"
 
 
-def _tag(node: Json, spec: BackendSpec) -> Json:
-    """A structural tag with the schemas, regular expressions and grammars in it rewritten."""
+def _tag_guide(tag: dict[str, Json], spec: BackendSpec, key_order: str) -> Rewritten:
+    able = _able(spec, key_order)
+    if key_order != "any":
+        return Rewritten("structural_tag", _tag(tag, spec, lambda node: _schema(node, able)))
+    known = KnownKeys()
+    starts = tag_starts(tag)
+
+    def freed(node: Mapping[str, Json]) -> CoreSchema:
+        core = list(islice(core_schemas(node["json_schema"], able), 2))[-1]
+        schema, places = key_places(spread(core))
+        known.add(places, [starts[id(node)]])
+        return schema
+
+    return Rewritten("structural_tag", _tag(tag, spec, freed), known)
+
+
+def _tag(node: Json, spec: BackendSpec, schema: Callable[[Mapping[str, Json]], CoreSchema]) -> Json:
+    """A structural tag with the schemas, regular expressions and grammars in it rewritten.
+
+    schema: that of a part which holds one
+    """
     if isinstance(node, list):
-        return [_tag(item, spec) for item in node]
+        return [_tag(item, spec, schema) for item in node]
     if not isinstance(node, Mapping):
         return node
     tag = {
-        name: value if name == "json_schema" else _tag(value, spec) for name, value in node.items()
+        name: value if name == "json_schema" else _tag(value, spec, schema)
+        for name, value in node.items()
     }
     if isinstance(node.get("json_schema"), (Mapping, bool)):
-        tag["json_schema"] = _schema(node["json_schema"], spec.enforced())
+        tag["json_schema"] = schema(node)
     if node.get("type") == "regex" and isinstance(node.get("pattern"), str):
         tag["pattern"] = _regex(node["pattern"])
     if node.get("type") == "grammar" and isinstance(node.get("grammar"), str):
@@ -139,6 +172,11 @@ def _tag(node: Json, spec: BackendSpec) -> Json:
 
 
 def _grammar(source: str, spec: BackendSpec) -> str:
+    return spec.rewritten(source, _check_grammar(source))
+
+
+def _check_grammar(source: str) -> GrammarForm:
+    """The form of a grammar. Raises UnsupportedGuide where a part of it would be ignored."""
     form = grammar_form(source)
     if form == "EBNF" and has_lookahead(source):
         raise UnsupportedGuide("the lookahead (= …) in the grammar cannot be enforced")
@@ -146,4 +184,4 @@ def _grammar(source: str, spec: BackendSpec) -> str:
         raise UnsupportedGuide(
             "temperature= of a rule in a Lark grammar would be ignored; it is a sampling parameter"
         )
-    return spec.rewritten(source, form)
+    return form

@@ -102,6 +102,7 @@ class SamplingFields(GeneratingBody):
     # this server's own
     speculation: SpeculationFields | None = None
     allow_truncation: bool = False
+    key_order: Literal["schema", "any"] | None = None
 
     def sampling(self, **values: Any) -> SamplingParams:
         """With `values` beside. Raises InvalidParams."""

@@ -99,3 +99,9 @@ def test_what_dialects_read_differently_stays_so_after_a_lookahead() -> None:
 def test_other_lookaheads_are_refused(expression: str) -> None:
     with pytest.raises(UnsupportedRegex, match="lookahead"):
         whole(parse(expression), search=True)
+
+
+def test_states_that_nothing_tells_apart_are_one() -> None:
+    """Of a count, each state differs from the next in its last step alone."""
+    assert len(automaton(tree("(?:ab|cb){1,60}")).edges) == 121
+    assert len(automaton(tree("(?:aa|ab|ba|bb)(?:a|b)*")).edges) == 3

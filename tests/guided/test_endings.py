@@ -174,9 +174,18 @@ def test_texts_of_ready_grammars_end_in_time(auto, name):
 def test_too_few_tokens_are_refused(compiler):
     grammar = compiled(compiler, GUIDES["choice"])
     assert grammar.num_least == 3  # "no" and its end
-    with pytest.raises(InvalidParams, match=r"max_tokens leaves 2 tokens .* takes 3;") as caught:
-        grammar.within(2)
+    with pytest.raises(InvalidParams, match=r"max_tokens leaves 1 tokens .* takes 2;") as caught:
+        grammar.within(1)
     assert caught.value.param == "max_tokens"
+
+
+def test_a_text_may_take_all_tokens_but_that_of_its_end(auto):
+    grammar = compiled(auto, Guide(regex="[ab]{4}"))
+    assert grammar.num_least == 5
+    matcher = grammar.within(4).matcher()
+    for left in range(4, 0, -1):
+        assert allowed(matcher, VOCABULARY) == [97, 98], left
+        matcher.accept(97)
 
 
 REGEXES = st.recursive(
@@ -257,7 +266,7 @@ def test_reasoning_leaves_room_for_the_answer(compiler):
     grammar, rng = compiled(compiler, GUIDES["plain"]), random.Random(2)
     reasoning = Reasoning(end="</think>")
     with pytest.raises(InvalidParams, match="the marks of the reasoning section included"):
-        sections.ending(grammar, reasoning, grammar.num_least + 7)
+        sections.ending(grammar, reasoning, grammar.num_least + 6)
     for most in (grammar.num_least + 8, grammar.num_least + 40):
         text = walk(sections.ending(grammar, reasoning, most).matcher(), VOCABULARY, rng, most)
         assert text is not None

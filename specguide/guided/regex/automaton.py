@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from operator import itemgetter
@@ -203,10 +203,7 @@ def _minimal(edges: list[list[Edge]], accepting: set[int]) -> Automaton:
 
 def _distances(edges: list[list[Edge]], accepting: set[int]) -> dict[int, int]:
     """How far from an end a state is, of those that lead to one."""
-    sources: dict[int, set[int]] = defaultdict(set)
-    for state, found in enumerate(edges):
-        for _, _, to in found:
-            sources[to].add(state)
+    sources = _sources(enumerate(edges))
     distances = dict.fromkeys(accepting, 0)
     todo = deque(accepting)
     while todo:
@@ -218,20 +215,62 @@ def _distances(edges: list[list[Edge]], accepting: set[int]) -> dict[int, int]:
     return distances
 
 
-def _blocks(live: dict[int, list[Edge]], block: dict[int, int]) -> dict[int, int]:
-    """The states' numbers, the same for states that nothing tells apart; those in different blocks
-    are told apart to begin with."""
-    num_edges = sum(map(len, live.values()))
-    while True:
-        spend(1 + len(live) + num_edges)
-        numbers: dict[object, int] = {}
-        refined = {
-            state: numbers.setdefault((block[state], _into(block, found)), len(numbers))
-            for state, found in live.items()
-        }
-        if len(numbers) == len(set(block.values())):
-            return refined
-        block = refined
+def _sources(edges: Iterable[tuple[int, list[Edge]]]) -> dict[int, set[int]]:
+    """From which states edges lead to a state."""
+    sources: dict[int, set[int]] = defaultdict(set)
+    for state, found in edges:
+        for _, _, to in found:
+            sources[to].add(state)
+    return sources
+
+
+def _blocks(live: dict[int, list[Edge]], apart: dict[int, int]) -> dict[int, int]:
+    """The states' numbers, the same for states that nothing tells apart; those that `apart` gives
+    different numbers are told apart to begin with.
+
+    A block is looked at again only where one of its edges leads into a block that was divided.
+    """
+    blocks = _Blocks(live, apart)
+    todo: Iterable[int] = live
+    while todo:
+        todo = blocks.divided(todo)
+    numbers: dict[int, int] = {}
+    return {state: numbers.setdefault(blocks.of[state], len(numbers)) for state in live}
+
+
+class _Blocks:
+    """Blocks of states, which are divided."""
+
+    def __init__(self, live: dict[int, list[Edge]], apart: dict[int, int]) -> None:
+        self.of = {state: apart[state] for state in live}
+        self._edges = live
+        self._sizes = Counter(self.of.values())
+        self._last = max(self._sizes)
+        self._sources = _sources(live.items())
+
+    def divided(self, states: Iterable[int]) -> set[int]:
+        """Divides blocks by where these states' edges lead; the states whose edges now lead
+        elsewhere. All others of a block have edges into the same blocks."""
+        found: dict[int, dict[tuple[Edge, ...], list[int]]] = defaultdict(dict)
+        for state in states:
+            edges = self._edges[state]
+            spend(1 + len(edges))
+            found[self.of[state]].setdefault(_into(self.of, edges), []).append(state)
+        moved = [state for number, parts in found.items() for state in self._split(number, parts)]
+        return {source for state in moved for source in self._sources[state]}
+
+    def _split(self, number: int, parts: Mapping[tuple[Edge, ...], list[int]]) -> Iterator[int]:
+        """Makes parts of a block blocks; the states that have left it. The largest part stays where
+        nothing else does."""
+        leaving = sorted(parts.values(), key=len)
+        if sum(map(len, leaving)) == self._sizes[number]:
+            leaving.pop()
+        for part in leaving:
+            self._last += 1
+            self._sizes[self._last] = len(part)
+            self._sizes[number] -= len(part)
+            self.of.update(dict.fromkeys(part, self._last))
+            yield from part
 
 
 def _into(block: dict[int, int], edges: list[Edge]) -> tuple[Edge, ...]:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from specguide.errors import InvalidGuide
 from specguide.guided.backend import Outline
 from specguide.guided.backends.llguidance.capabilities import LLGUIDANCE
-from specguide.guided.backends.llguidance.json_in_lark import JSON_OF_LARK, schema_at
+from specguide.guided.backends.llguidance.json_in_lark import JSON_OF_LARK, with_terms
+from specguide.guided.backends.llguidance.lark_rules import SchemaRules
 from specguide.guided.backends.llguidance.schema_rules import schema_rules
 from specguide.guided.backends.llguidance.schema_terminals import NoRules
 from specguide.guided.budget import Budget
-from specguide.guided.grammar_form import behind_space
 from specguide.guided.schema.cores import core_schemas
 from specguide.guided.schema.json_values import Json
 from specguide.guided.schema.merge import merge
@@ -33,32 +33,19 @@ def outline_of(lark: str, core: CoreSchema | None) -> Outline | None:
         return Outline("lark", lark)
     try:
         with Budget(_MOST_STEPS).counting():
-            return Outline("lark", "".join(_pieces(lark, core)))
+            return Outline("lark", with_terms(lark, lambda _, schema, __: _rules(schema, core)))
     except (InvalidGuide, NoRules, RecursionError):
         return None
 
 
-def _pieces(lark: str, core: CoreSchema | None) -> Iterator[str]:
-    done, at = 0, lark.find(JSON_OF_LARK)
-    while at >= 0:
-        found = schema_at(lark, behind_space(lark, at + len(JSON_OF_LARK)))
-        if found is None:
-            raise NoRules
-        schema, _, end = found
-        yield lark[done:at]
-        yield _rules(schema, core)
-        done, at = end, lark.find(JSON_OF_LARK, end)
-    yield lark[done:]
-
-
-def _rules(schema: Mapping[str, Json] | bool, core: CoreSchema | None) -> str:
+def _rules(schema: Mapping[str, Json] | bool, core: CoreSchema | None) -> SchemaRules:
     """The first way to write it that has rules; what holds at once is merged, which the library
     does as it reads."""
     options = schema.get("x-guidance", {}) if isinstance(schema, Mapping) else {}
     for one in core_schemas(schema, LLGUIDANCE) if core is None else [core]:
         try:
             merged = prune(merge(one))
-            return str(schema_rules(merged, options.get("whitespace_pattern", ""), is_loose=True))
+            return schema_rules(merged, options.get("whitespace_pattern", ""), is_loose=True)
         except NoRules:
             pass
     raise NoRules

@@ -134,7 +134,9 @@ class _Rules:
         ]
 
     def _any(self) -> str:
-        if _ANY not in self._rules:
+        if _ANY not in self._rules and self._tracked is not None:
+            self.of_any()
+        elif _ANY not in self._rules:
             self._rules |= _rules_of_any()
             self._known |= {body: name for name, body in _rules_of_any().items()}
         return _ANY

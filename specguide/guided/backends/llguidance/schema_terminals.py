@@ -7,7 +7,6 @@ import json
 import math
 from collections.abc import Iterable
 
-from specguide.guided.budget import kept
 from specguide.guided.regex.charset import JSON_TEXT, CharSet, intersect
 from specguide.guided.regex.multiples import multiples
 from specguide.guided.regex.parse import parse
@@ -28,6 +27,7 @@ from specguide.guided.schema.merge_kinds import holds_number
 from specguide.guided.schema.nodes import Node, Numbers
 from specguide.guided.schema.patterns import have_common_text
 from specguide.guided.schema_numbers import number_regex, spellings
+from specguide.guided.written_cache import WrittenCache
 
 _ESCAPES = {0x08: "b", 0x09: "t", 0x0A: "n", 0x0C: "f", 0x0D: "r", 0x22: '"', 0x5C: "\\"}
 _PLAIN = ((0x20, 0x21), (0x23, 0x5B), (0x5D, 0x7E), (0x80, 0xD7FF), (0xE000, 0x10FFFF))
@@ -148,9 +148,15 @@ def _fits_shortest(pattern: str, least: int, most: int | None) -> bool:
     return least <= length and (most is None or length <= most) and length < math.inf
 
 
-@kept
+_quoted: WrittenCache[str] = WrittenCache(len, most_of_one=64 << 10)
+
+
 def quoted_pattern(pattern: str) -> str:
-    """The JSON strings whose text a pattern matches."""
+    """The JSON strings whose text a pattern matches; that of a format is in many schemas."""
+    return _quoted.get(pattern, None, lambda: _quoted_pattern(pattern))
+
+
+def _quoted_pattern(pattern: str) -> str:
     return _regex(f'"(?:{write(_escaped(whole(parse(pattern), search=True)))})"')
 
 
