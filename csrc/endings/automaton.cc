@@ -30,6 +30,7 @@ void Automaton::forget() {
   states_.clear();
   stacks_.assign(1, {});
   index_.clear();
+  stack_index_.clear();
   num_bytes_ = 0;
   start_ = kUnknown;
   ++epoch_;
@@ -66,6 +67,7 @@ class Automaton::Closure {
   }
 
   bool may_end() const { return may_end_; }
+  bool is_too_wide() const { return known_.size() > (enters_ ? kMostEntered : kMostPlaces); }
 
  private:
   // A rule that is entered here.
@@ -83,7 +85,7 @@ class Automaton::Closure {
 
   void add(const Item& first) {
     waiting_.push_back(first);
-    while (!waiting_.empty()) {
+    while (!waiting_.empty() && !is_too_wide()) {
       const Item item = waiting_.back();
       waiting_.pop_back();
       if (known_.insert(item).second) follow(item);
@@ -225,7 +227,9 @@ Automaton::State Automaton::step(State state, uint8_t byte) {
 }
 
 Automaton::State Automaton::state_of(Items raw) {
-  const Kernel kernel = Closure(*network_, stacks_).kernel_of(raw);
+  Closure closure(*network_, stacks_);
+  const Kernel kernel = closure.kernel_of(raw);
+  if (closure.is_too_wide()) return lose_track();
   Items key = kernel.items;
   key.push_back({kernel.may_end ? 1 : 0, 0, 0});
   const auto found = index_.find(key);
@@ -236,11 +240,42 @@ Automaton::State Automaton::state_of(Items raw) {
   return state;
 }
 
+// Of stacks that lead on alike one is kept, so that texts which were repeated in different ways meet. Those that lead back
+// to themselves stay as they are.
+void Automaton::share_stacks(size_t first, Items& scans) {
+  std::vector<int32_t> shared(stacks_.size() - first, -1);  // by stack, once it is known
+  const auto of = [&](int32_t stack) {
+    return static_cast<size_t>(stack) < first ? stack : shared[static_cast<size_t>(stack) - first];
+  };
+  for (bool has_changed = true; has_changed;) {
+    has_changed = false;
+    for (size_t i = 0; i < shared.size(); ++i) {
+      if (shared[i] >= 0) continue;
+      Items returns = stacks_[first + i].returns;
+      for (Item& item : returns) item.stack = of(item.stack);
+      const bool is_known = std::all_of(returns.begin(), returns.end(), [](const Item& item) { return item.stack >= 0; });
+      if (!is_known) continue;
+      std::sort(returns.begin(), returns.end());
+      returns.erase(std::unique(returns.begin(), returns.end()), returns.end());
+      stacks_[first + i].returns = returns;
+      shared[i] = stack_index_.try_emplace(std::move(returns), static_cast<int32_t>(first + i)).first->second;
+      has_changed = true;
+    }
+  }
+  for (Item& item : scans) {
+    if (of(item.stack) >= 0) item.stack = of(item.stack);
+  }
+  std::sort(scans.begin(), scans.end());
+  scans.erase(std::unique(scans.begin(), scans.end()), scans.end());
+}
+
 Automaton::State Automaton::add(const Kernel& kernel) {
   const size_t num_stacks = stacks_.size();
   Closure closure(*network_, stacks_);
   Known known;
   known.scans = closure.scans_of(kernel);
+  if (closure.is_too_wide()) return lose_track();
+  share_stacks(num_stacks, known.scans);
   known.may_end = closure.may_end();
   if (known.may_end) known.least = 0;
   for (const Item& item : kernel.items) {

@@ -23,8 +23,10 @@ class Automaton {
  public:
   // Of a state. It holds until `epoch` changes: states that take too much memory are forgotten.
   using State = int32_t;
-  static constexpr State kDead = -1;   // no text of the grammar begins so
+  static constexpr State kDead = -1;  // no text of the grammar begins so, or it may stand in too many places to tell
   static constexpr size_t kMostBytes = size_t{32} << 20;
+  static constexpr size_t kMostPlaces = 1'000;   // of one state, but for those in rules that it enters
+  static constexpr size_t kMostEntered = 40'000;  // of one state in all
 
   explicit Automaton(std::shared_ptr<const Network> network);
 
@@ -36,6 +38,8 @@ class Automaton {
     }
 
     int64_t epoch() const { return automaton_.epoch_; }
+    // Whether a state was met of too many places.
+    bool has_lost_track() const { return automaton_.has_lost_track_; }
     // The state of the empty text.
     State start();
     State step(State state, uint8_t byte) { return automaton_.step(state, byte); }
@@ -104,16 +108,23 @@ class Automaton {
   State step(State state, uint8_t byte);
   State state_of(Items raw);
   State add(const Kernel& kernel);
+  void share_stacks(size_t first, Items& scans);
+  State lose_track() {
+    has_lost_track_ = true;
+    return kDead;
+  }
   void forget();
 
   const std::shared_ptr<const Network> network_;
   std::mutex mutex_;
   std::vector<Known> states_;
   std::vector<Stack> stacks_;
-  std::unordered_map<Items, State, HashOfItems> index_;
+  std::unordered_map<Items, State, HashOfItems> index_;          // by their kernels
+  std::unordered_map<Items, int32_t, HashOfItems> stack_index_;  // by their returns
   size_t num_bytes_ = 0;
   int64_t epoch_ = 0;
   State start_ = kUnknown;
+  bool has_lost_track_ = false;
 };
 
 }  // namespace specguide

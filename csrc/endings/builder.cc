@@ -18,7 +18,8 @@ using Node = Network::Node;
 
 class Builder {
  public:
-  Builder(const Grammar& grammar, const Vocabulary& vocabulary) : grammar_(grammar), vocabulary_(vocabulary) {}
+  Builder(const Grammar& grammar, const Vocabulary& vocabulary, size_t& num_states_left)
+      : grammar_(grammar), vocabulary_(vocabulary), num_states_left_(num_states_left) {}
 
   std::shared_ptr<const Network> whole() { return settled(named(grammar_.root)); }
 
@@ -102,9 +103,9 @@ class Builder {
     if (expression.kind == Expression::Kind::kNot) parts = {&expression};
     for (const Expression* part : parts) {
       const bool is_not = part->kind == Expression::Kind::kNot;
-      found.factors.push_back({Builder(grammar_, vocabulary_).part(is_not ? part->parts[0] : *part), is_not});
+      found.factors.push_back({Builder(grammar_, vocabulary_, num_states_left_).part(is_not ? part->parts[0] : *part), is_not});
     }
-    const std::optional<int32_t> added = add_product(*network_, rule, found, next);
+    const std::optional<int32_t> added = add_product(*network_, rule, found, next, num_states_left_);
     if (added) return *added;
     // Of what is too large together the first part tells enough: the matcher knows the rest.
     if (found.is_first || found.factors[0].is_not) throw std::invalid_argument("a part of the grammar has too many states");
@@ -113,6 +114,7 @@ class Builder {
 
   const Grammar& grammar_;
   const Vocabulary& vocabulary_;
+  size_t& num_states_left_;  // of products
   const std::shared_ptr<Network> network_ = std::make_shared<Network>(vocabulary_);
   std::unordered_map<std::string, int32_t> known_;
   std::vector<std::string> waiting_;
@@ -121,7 +123,8 @@ class Builder {
 }  // namespace
 
 std::shared_ptr<const Network> build_network(const Grammar& grammar, const Vocabulary& vocabulary) {
-  return Builder(grammar, vocabulary).whole();
+  size_t num_states_left = kMostStatesOfProducts;
+  return Builder(grammar, vocabulary, num_states_left).whole();
 }
 
 }  // namespace specguide

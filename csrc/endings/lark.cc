@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "endings/lark_terminals.h"
 #include "endings/regex.h"
 #include "endings/scanner.h"
 #include "endings/utf8_ranges.h"
@@ -14,32 +15,6 @@ namespace specguide {
 namespace {
 
 using Kind = Expression::Kind;
-
-// Terminals of `%import common`, by the Lark project's grammars/common.lark.
-const std::unordered_map<std::string, std::string>& common_terminals() {
-  static const std::unordered_map<std::string, std::string> terminals{
-      {"DIGIT", "[0-9]"},
-      {"HEXDIGIT", "[0-9A-Fa-f]"},
-      {"INT", "[0-9]+"},
-      {"SIGNED_INT", "[+-]?[0-9]+"},
-      {"DECIMAL", R"([0-9]+\.[0-9]*|\.[0-9]+)"},
-      {"FLOAT", R"([0-9]+[eE][+-]?[0-9]+|([0-9]+\.[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?)"},
-      {"NUMBER", R"([0-9]+([eE][+-]?[0-9]+)?|([0-9]+\.[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?)"},
-      {"SIGNED_NUMBER", R"([+-]?([0-9]+([eE][+-]?[0-9]+)?|([0-9]+\.[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?))"},
-      {"ESCAPED_STRING", R"("([^"\\\n]|\\[^\n])*")"},
-      {"LCASE_LETTER", "[a-z]"},
-      {"UCASE_LETTER", "[A-Z]"},
-      {"LETTER", "[A-Za-z]"},
-      {"WORD", "[A-Za-z]+"},
-      {"CNAME", "[_A-Za-z][_A-Za-z0-9]*"},
-      {"WS_INLINE", R"([ \t]+)"},
-      {"WS", R"([ \t\f\r\n]+)"},
-      {"CR", R"(\r)"},
-      {"LF", R"(\n)"},
-      {"NEWLINE", R"((\r?\n)+)"},
-  };
-  return terminals;
-}
 
 bool is_terminal(const std::string& name) {
   for (const char sign : name) {

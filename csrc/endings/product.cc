@@ -1,5 +1,6 @@
 #include "endings/product.h"
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <utility>
@@ -25,12 +26,12 @@ class Explorer {
   }
 
   // False where there are too many states.
-  bool explore() {
+  bool explore(size_t most_states) {
     States start;
     for (const auto& walk : walks_) start.push_back(walk->start());
     index(start);
     for (size_t at = 0; at < found_.size(); ++at) {
-      if (found_.size() > kMostProductStates) return false;
+      if (found_.size() > most_states) return false;
       ways_.emplace_back();
       if (product_.is_first && may_end(found_[at])) continue;
       for (const ByteSet& bytes : classes_) {
@@ -38,7 +39,7 @@ class Explorer {
         if (is_live(next)) ways_[at][index(next)] |= bytes;
       }
     }
-    return true;
+    return std::none_of(walks_.begin(), walks_.end(), [](const auto& walk) { return walk->has_lost_track(); });
   }
 
   size_t num_states() const { return found_.size(); }
@@ -99,9 +100,12 @@ class Explorer {
 
 }  // namespace
 
-std::optional<int32_t> add_product(Network& network, int32_t rule, const Product& product, int32_t next) {
+std::optional<int32_t> add_product(Network& network, int32_t rule, const Product& product, int32_t next,
+                                   size_t& num_states_left) {
   Explorer explorer(product);
-  if (!explorer.explore()) return std::nullopt;
+  const bool is_told = explorer.explore(std::min(num_states_left, kMostProductStates));
+  num_states_left -= std::min(num_states_left, explorer.num_states());
+  if (!is_told) return std::nullopt;
   std::vector<int32_t> nodes;
   for (size_t state = 0; state < explorer.num_states(); ++state) {
     Network::Node node;

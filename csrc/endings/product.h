@@ -21,10 +21,12 @@ struct Product {
   bool is_first = false;
 };
 
-// States that a product may have.
-constexpr size_t kMostProductStates = 4'000;
+// States that a product may have, and all of a grammar's.
+constexpr size_t kMostProductStates = 4'000, kMostStatesOfProducts = 200'000;
 
 // Nodes for its texts before `next`; returns the first, or nothing, and adds none, where there are too many states.
-std::optional<int32_t> add_product(Network& network, int32_t rule, const Product& product, int32_t next);
+// num_states_left: as many as there may be; those that were met are taken off
+std::optional<int32_t> add_product(Network& network, int32_t rule, const Product& product, int32_t next,
+                                   size_t& num_states_left);
 
 }  // namespace specguide

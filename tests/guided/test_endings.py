@@ -13,7 +13,7 @@ from byte_vocabulary import VOCABULARY
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from specguide import Guide, GuideConfig, Reasoning
+from specguide import Guide, GuideConfig, Reasoning, native
 from specguide.errors import InvalidParams
 from specguide.guided.compile import GrammarCompiler
 from specguide.guided.endings import EndingGrammar
@@ -240,6 +240,51 @@ def test_rows_hold_all_that_can_be_finished(regex, extra, seed):
         if timed.is_terminated:
             return
     raise AssertionError("it has not ended")
+
+
+HOSTILE = [
+    "((((a{1,100}){1,100}){1,100}){1,100}){1,100}",
+    "((a*)*)*b",
+    "(a|b)*a(a|b){40}",
+    "(x+x+)+y",
+    "(a?){500}a{500}",
+]
+
+
+@pytest.mark.parametrize("regex", HOSTILE)
+def test_what_is_too_ambiguous_is_given_up(regex):
+    """No text takes long, though an automaton of all its readings would be huge."""
+    words = native.NativeVocabulary(VOCABULARY.token_bytes, VOCABULARY.eos_token_ids)
+    endings = native.Endings("lark", f"start: /{regex}/", native.TokenTrie(words))
+    for text in (b"a" * 3000, b"ab" * 300, b"x" * 3000):
+        assert endings.num_missing(text) >= -1
+
+
+def test_products_of_terminals():
+    words = native.NativeVocabulary(VOCABULARY.token_bytes, VOCABULARY.eos_token_ids)
+    trie = native.TokenTrie(words)
+    both = native.Endings("lark", "start: A\nA: /[ab]*/ & ~(/a*/ | /b{0,2}/) & /.{2,}/", trie)
+    assert both.num_least == 3 and both.num_missing(b"aa") == 2 and both.num_missing(b"ba") == 1
+    first = native.Endings("lark", 'start: text "!"\ntext[lazy]: /(?s:.*)<end>/', trie)
+    assert first.num_missing(b"no <en") == 4
+    assert first.num_missing(b"<end>") == 2 and first.num_missing(b"<end>?") == -1
+
+
+@pytest.mark.parametrize(
+    ("form", "text", "why"),
+    [
+        ("lark", "start: other", "no rule"),
+        ("lark", 'start: %json {"type": "string"}', "%json"),
+        ("lark", "start: /(?=a)b/", "lookahead"),
+        ("lark", 'start: "a', "ends too early"),
+        ("ebnf", 'root ::= ("a"', "expected [)]"),
+        ("ebnf", "root ::= [b-a]", "a range ends before it begins"),
+    ],
+)
+def test_what_cannot_be_read_is_told(form, text, why):
+    words = native.NativeVocabulary(VOCABULARY.token_bytes, VOCABULARY.eos_token_ids)
+    with pytest.raises(ValueError, match=why):
+        native.Endings(form, text, native.TokenTrie(words))
 
 
 @pytest.mark.parametrize("name", ["plain", "any", "tag"])
