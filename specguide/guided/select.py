@@ -25,8 +25,10 @@ from specguide.guided.regex.writer import restrict, whole, write
 from specguide.guided.schema.capabilities import Capabilities
 from specguide.guided.schema.cores import core_schemas
 from specguide.guided.schema.json_values import Json, JsonSchema
+from specguide.guided.schema.keywords import weight
 from specguide.guided.schema.nodes import CoreSchema, tells_fractions
 from specguide.guided.tag_form import check_tag
+from specguide.guided.written_cache import WrittenCache
 
 
 def candidates(guide: Guide, requested: str) -> tuple[str, ...]:
@@ -100,9 +102,18 @@ def _rewritten(kind: str, value: Json, spec: BackendSpec) -> Json:
     return value
 
 
-def _schema(schema: JsonSchema, able: Capabilities) -> CoreSchema:
-    """The core of a schema inside a tag; merged where the backend could not tell numbers that are
-    no integers otherwise."""
+_cores: WrittenCache[CoreSchema] = WrittenCache(lambda core: 20 * weight(core), most_of_one=1 << 20)
+
+
+def _schema(schema: JsonSchema, spec: BackendSpec) -> CoreSchema:
+    """The core of a schema inside a tag; the tags of one request come again in the next."""
+    text = json.dumps(schema)
+    return _cores.get(text, spec.name, lambda: _core(schema, spec.enforced()))
+
+
+def _core(schema: JsonSchema, able: Capabilities) -> CoreSchema:
+    """The core of a schema; merged where the backend could not tell numbers that are no integers
+    otherwise."""
     cores = core_schemas(schema, able)
     core = next(cores)
     return next(cores, core) if able.merges_fractions and tells_fractions(core) else core
@@ -130,7 +141,7 @@ def _tag(node: Json, spec: BackendSpec) -> Json:
         name: value if name == "json_schema" else _tag(value, spec) for name, value in node.items()
     }
     if isinstance(node.get("json_schema"), (Mapping, bool)):
-        tag["json_schema"] = _schema(node["json_schema"], spec.enforced())
+        tag["json_schema"] = _schema(node["json_schema"], spec)
     if node.get("type") == "regex" and isinstance(node.get("pattern"), str):
         tag["pattern"] = _regex(node["pattern"])
     if node.get("type") == "grammar" and isinstance(node.get("grammar"), str):
