@@ -81,6 +81,7 @@ bool KeyMatcher::accept(int32_t token) {
   const bool is_text = !inner_->is_terminated() && vocabulary().is_text(token);
   if (!inner_->accept(token)) return false;
   KeyState after = state_;
+  if (!is_text) walk_.take_special(after, token);
   if (is_text) {
     const KeyVerdict verdict = walk_.take(after, bytes_of(token));
     if (verdict == KeyVerdict::kNo || (verdict == KeyVerdict::kPerhaps && !can_go_on(after))) {

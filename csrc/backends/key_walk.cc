@@ -78,8 +78,22 @@ KeyWalk::KeyWalk(std::shared_ptr<const KeyPlaces> places, std::shared_ptr<const 
 
 KeyState KeyWalk::start() const {
   KeyState state;
-  state.mode = starts_->empty() ? Mode::kValue : Mode::kOutside;
+  if (!starts_->empty()) step_outside(state, KeyStarts::kTextStart);
   return state;
+}
+
+void KeyWalk::take_special(KeyState& state, int32_t token) const {
+  if (starts_->empty() || state.top != nullptr || state.is_in_string()) return;
+  for (const char byte : KeyStarts::kToken + std::to_string(token) + KeyStarts::kToken) step_outside(state, byte);
+}
+
+// A byte behind which JSON may begin.
+void KeyWalk::step_outside(KeyState& state, char byte) const {
+  state.node = starts_->next(state.node, byte);
+  const int place = starts_->place(state.node);
+  const bool goes_on = state.mode == Mode::kValue && is_space(byte);
+  if (place >= 0) state.place = place;
+  state.mode = place >= 0 || goes_on ? Mode::kValue : Mode::kOutside;
 }
 
 KeyVerdict KeyWalk::take(KeyState& state, std::string_view bytes) const {
@@ -115,9 +129,13 @@ bool KeyWalk::step(KeyState& state, char byte) const {
   if (state.is_key && state.is_in_string()) state.key += byte;
   switch (state.mode) {
     case Mode::kOutside:
-      state.node = starts_->next(state.node, byte);
-      state.place = starts_->place(state.node);
-      if (state.place >= 0) state.mode = Mode::kValue;
+      step_outside(state, byte);
+      return true;
+    case Mode::kValue:
+      if (state.top != nullptr || starts_->empty() || byte == '{' || byte == '[' || byte == '"') {
+        return step_between(state, byte);
+      }
+      step_outside(state, byte);
       return true;
     case Mode::kEscape:
       state.mode = Mode::kString;
@@ -222,8 +240,8 @@ void KeyWalk::end_value(KeyState& state) const {
   state.mode = Mode::kAfter;
   if (state.top == nullptr) {
     if (starts_->empty()) return;
-    state.mode = Mode::kOutside;
     state.node = 0;
+    step_outside(state, KeyStarts::kJsonEnd);
     return;
   }
   if (state.top->is_object) return;

@@ -64,8 +64,13 @@ struct KeyState {
 };
 
 // The texts behind which JSON begins, and its place. None: the whole text is JSON, of the first place. Immutable.
+//
+// Bytes that are in no text stand for what is no text: kTextStart for its start, kJsonEnd for the end of JSON, and
+// kToken before and behind the decimal id of a special token.
 class KeyStarts {
  public:
+  static constexpr char kTextStart = '\xFE', kJsonEnd = '\xFD', kToken = '\xFF';
+
   // Throws std::invalid_argument for a text that is empty.
   explicit KeyStarts(const std::vector<std::pair<std::string, int>>& starts);
 
@@ -95,6 +100,8 @@ class KeyWalk {
   KeyWalk(std::shared_ptr<const KeyPlaces> places, std::shared_ptr<const KeyStarts> starts);
 
   KeyState start() const;
+  // Goes on from `state` by a token that is no text.
+  void take_special(KeyState& state, int32_t token) const;
   // Goes on from `state` by `bytes`, which is spoilt where the verdict is kNo.
   KeyVerdict take(KeyState& state, std::string_view bytes) const;
   // Whether an object's key may follow, or be ended, in a state.
@@ -102,6 +109,7 @@ class KeyWalk {
 
  private:
   bool step(KeyState& state, char byte) const;
+  void step_outside(KeyState& state, char byte) const;
   bool step_between(KeyState& state, char byte) const;
   bool begin_string(KeyState& state) const;
   void open(KeyState& state, bool is_object) const;

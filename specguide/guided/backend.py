@@ -11,6 +11,7 @@ from specguide.config import GuideConfig
 from specguide.errors import InvalidGuide
 from specguide.guide import Guide
 from specguide.guided.grammar_form import grammar_form
+from specguide.guided.known_keys import KnownKeys
 from specguide.guided.matcher import Matcher
 from specguide.guided.schema.json_values import Json
 
@@ -79,10 +80,13 @@ class Rewritten:
     kind:  the guide's
     value: what the guide holds, JSON read; a JSON Schema, the guide itself or a part of it, as a
            core schema
+    keys:  what a guard must know of objects whose keys come in any order; None: there is no such
+           guard
     """
 
     kind: str
     value: Json
+    keys: KnownKeys | None = None
 
 
 @dataclass(frozen=True)
@@ -93,8 +97,8 @@ class Written:
     form:     the language of the text, one of those that the backend writes
     distinct: where arrays of distinct items may stand, as `schema.distinct` finds it; these the
               text does not speak of
-    keys:     what a guard must know of objects whose keys come in any order, as
-              `keys.KeyGuard.of` reads it; None: there is no such guard
+    keys:     the fields of KnownKeys, for a guard of objects whose keys come in any order; None:
+              there is no such guard
     """
 
     kind: str

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from specguide.errors import UnsupportedGuide
 from specguide.guided.backend import Backend
 from specguide.guided.grammar_form import GrammarForm
+from specguide.guided.known_keys import KnownKeys
 from specguide.guided.schema.capabilities import Capabilities
 from specguide.tokenizer.vocabulary import Vocabulary
 
@@ -45,13 +46,16 @@ class Library:
 class GrammarSupport:
     """What a backend makes of context-free grammars.
 
-    forms:   in which it takes all that a grammar says; "auto" tries it for no others
-    rewrite: the grammar as the library is to be given it; raises InvalidGuide, and
-             UnsupportedGuide where the library would ignore a part
+    forms:     in which it takes all that a grammar says; "auto" tries it for no others
+    rewrite:   the grammar as the library is to be given it; raises InvalidGuide, and
+               UnsupportedGuide where the library would ignore a part
+    free_keys: the same of a grammar with JSON Schemas, whose objects have their keys in any order,
+               and what is known of these; None: it keeps the schemas' order
     """
 
     forms: frozenset[GrammarForm]
     rewrite: Callable[[str, GrammarForm], str]
+    free_keys: Callable[[str], tuple[str, KnownKeys]] | None = None
 
 
 @dataclass(frozen=True)

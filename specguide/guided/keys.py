@@ -42,8 +42,7 @@ class KeyGuard:
         self._vocabulary = vocabulary
 
     def guard(self, grammar: CompiledGrammar, known: Mapping[str, Any]) -> KeyedGrammar:
-        """known: "places", as `schema.key_places.key_places` finds them, and "starts", the texts
-        behind which JSON begins, each with its place; none where all is JSON"""
+        """known: the fields of KnownKeys"""
         return KeyedGrammar(
             grammar,
             self._tokens,

@@ -16,7 +16,8 @@ from specguide.guide import Guide
 from specguide.guided.backend import Rewritten
 from specguide.guided.backend_spec import BackendSpec
 from specguide.guided.backends import AUTO, backend_names, backend_spec
-from specguide.guided.grammar_form import grammar_form, has_lookahead
+from specguide.guided.grammar_form import GrammarForm, grammar_form, has_lookahead
+from specguide.guided.known_keys import KnownKeys
 from specguide.guided.lark.attributes import lark_attributes
 from specguide.guided.regex.charset import EVERYTHING
 from specguide.guided.regex.parse import parse
@@ -68,12 +69,7 @@ def rewrites(guide: Guide, backend: str, key_order: str = "schema") -> Iterator[
         for schema in core_schemas(value, able):
             yield Rewritten(kind, schema)
     else:
-        if key_order == "any" and (kind == "structural_tag" or "%json" in guide.source()):
-            raise UnsupportedGuide(
-                f"{kind} has the keys of an object in the schema's order; ask for key_order "
-                '"schema"'
-            )
-        yield Rewritten(kind, _rewritten(kind, value, spec))
+        yield _rewritten(kind, value, spec, key_order)
 
 
 def _able(spec: BackendSpec, key_order: str) -> Capabilities:
@@ -83,23 +79,38 @@ def _able(spec: BackendSpec, key_order: str) -> Capabilities:
     if key_order != "any":
         return able
     if not able.frees_keys:
-        raise UnsupportedGuide(
-            f"{spec.name} has the keys of an object in the schema's order; ask for key_order "
-            '"schema", or for backend "llguidance"'
-        )
+        raise fixed_order(spec.name)
     return able.with_free_keys()
 
 
-def _rewritten(kind: str, value: Json, spec: BackendSpec) -> Json:
+def fixed_order(backend: str) -> UnsupportedGuide:
+    """The error of a backend that keeps the schema's order of keys."""
+    return UnsupportedGuide(
+        f"{backend} has the keys of an object in the schema's order; ask for key_order "
+        '"schema", or for backend "llguidance"'
+    )
+
+
+def _rewritten(kind: str, value: Json, spec: BackendSpec, key_order: str) -> Rewritten:
     """A guide of any kind but a JSON Schema."""
     if kind == "structural_tag":
         check_tag(value)
-        return _tag(value, spec)
+        if key_order == "any":
+            raise fixed_order(spec.name)
+        return Rewritten(kind, _tag(value, spec))
     if kind == "regex":
-        return _regex(value)
-    if kind == "grammar":
-        return _grammar(value, spec)
-    return value
+        return Rewritten(kind, _regex(value))
+    if kind == "grammar" and key_order == "any" and "%json" in value:
+        return Rewritten(kind, *_with_free_keys(value, spec))
+    return Rewritten(kind, _grammar(value, spec) if kind == "grammar" else value)
+
+
+def _with_free_keys(source: str, spec: BackendSpec) -> tuple[str, KnownKeys]:
+    """A grammar with JSON Schemas whose objects have their keys in any order."""
+    if spec.grammars is None or spec.grammars.free_keys is None:
+        raise fixed_order(spec.name)
+    _check_grammar(source)
+    return spec.grammars.free_keys(source)
 
 
 _cores: WrittenCache[CoreSchema] = WrittenCache(lambda core: 20 * weight(core), most_of_one=1 << 20)
@@ -150,6 +161,11 @@ def _tag(node: Json, spec: BackendSpec) -> Json:
 
 
 def _grammar(source: str, spec: BackendSpec) -> str:
+    return spec.rewritten(source, _check_grammar(source))
+
+
+def _check_grammar(source: str) -> GrammarForm:
+    """The form of a grammar. Raises UnsupportedGuide where a part of it would be ignored."""
     form = grammar_form(source)
     if form == "EBNF" and has_lookahead(source):
         raise UnsupportedGuide("the lookahead (= …) in the grammar cannot be enforced")
@@ -157,4 +173,4 @@ def _grammar(source: str, spec: BackendSpec) -> str:
         raise UnsupportedGuide(
             "temperature= of a rule in a Lark grammar would be ignored; it is a sampling parameter"
         )
-    return spec.rewritten(source, form)
+    return form

@@ -112,6 +112,7 @@ def _calls(backend: Backend, body: TurnFields, answer: Guide | None, rules: Sche
         backend.limits,
         answer=answer,
         is_parallel=body.parallel_tool_calls is not False,
+        key_order=body.key_order,
     )
     return _Calls(
         guide,

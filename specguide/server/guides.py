@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from specguide.errors import InvalidGuide, InvalidParams
@@ -48,7 +49,9 @@ def guide_of(
             f"{' and '.join(found)} each say what the output must match; give one",
             param=list(found)[1],
         )
-    return guide
+    if guide is None or fields.key_order is None:
+        return guide
+    return replace(guide, key_order=fields.key_order)
 
 
 def response_format_guide(one: ResponseFormat | None, rules: SchemaRules) -> Guide | None:
@@ -97,7 +100,8 @@ def closed_guide(guide: Guide | None, rules: SchemaRules) -> Guide | None:
     """A guide whose JSON schema has its objects closed, where they are to be."""
     if guide is None or guide.kind != "json_schema" or not rules.is_closed:
         return guide
-    return Guide(json_schema=rules.closed(json.loads(guide.source())))
+    schema = rules.closed(json.loads(guide.source()))
+    return Guide(json_schema=schema, key_order=guide.key_order)
 
 
 def _any_object(param: str, schema: Any) -> Guide:

@@ -101,6 +101,7 @@ class SamplingFields(GeneratingBody):
     ebnf: str | None = None
     # this server's own
     speculation: SpeculationFields | None = None
+    key_order: Literal["schema", "any"] | None = None
 
     def sampling(self, **values: Any) -> SamplingParams:
         """With `values` beside. Raises InvalidParams."""

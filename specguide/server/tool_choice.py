@@ -69,9 +69,10 @@ class ToolChoice:
         *,
         is_parallel: bool,
         answer: Guide | None,
+        key_order: str | None = None,
     ) -> Guide:
-        """Of the whole message; `answer` is what it must match where it is not calls. Raises
-        InvalidParams."""
+        """Of the whole message; `answer` is what it must match where it is not calls. key_order: as
+        of a Guide. Raises InvalidParams."""
         schema = None
         if answer is not None:
             if answer.kind not in ("json_schema", "json_object"):
@@ -91,6 +92,7 @@ class ToolChoice:
             must_call=self.must_call,
             is_parallel=is_parallel and not self.is_named,
             answer=schema,
+            key_order=key_order,
         )
 
     def schema_params(

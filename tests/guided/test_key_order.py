@@ -125,11 +125,11 @@ def grammar_of(how: str, index: int) -> Any:
     backend, config = create_backend("llguidance", VOCABULARY, native=False), GuideConfig()
     for rewritten in rewrites(Guide(json_schema=SCHEMAS[index]), "llguidance", "any"):
         try:
-            freed, known = in_any_order(rewritten)
+            freed = in_any_order(rewritten)
             compiled = backend.compile(backend.write(freed, config), config)
         except UnsupportedGuide:
             continue
-        return KeyGuard(VOCABULARY).guard(compiled, known)
+        return KeyGuard(VOCABULARY).guard(compiled, vars(freed.keys))
     raise AssertionError("no rules")
 
 

@@ -89,13 +89,13 @@ class Libraries:
         raise why_none(guide, reasons)
 
     def _written(self, rewritten: Rewritten, backend: str, order: str) -> Written:
-        keys = None
         if order == "any":
-            rewritten, keys = in_any_order(rewritten)
+            rewritten = in_any_order(rewritten)
         written = self._backend(backend).write(rewritten, self.config)
         schema = rewritten.value
         places = distinct_places(schema) if isinstance(schema, CoreSchema) else []
-        return replace(written, distinct=places, keys=keys)
+        keys = rewritten.keys
+        return replace(written, distinct=places, keys=None if keys is None else vars(keys))
 
     def compile(self, guide: Guide | Written, backend: str) -> CompiledGrammar:
         """A guide, as it is written for the backend. Raises InvalidGuide, and UnsupportedGuide if

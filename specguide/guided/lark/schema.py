@@ -6,6 +6,7 @@ Source: llguidance docs/json_schema.md.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
 from specguide.config import GuideConfig
 from specguide.errors import InvalidGuide
@@ -14,9 +15,15 @@ from specguide.guided.schema.json_values import Json, JsonSchema
 from specguide.guided.whitespace import whitespace_regex
 
 
-def schema_term(schema: JsonSchema, limits: GuideConfig) -> str:
+def schema_term(
+    schema: JsonSchema, limits: GuideConfig, behind: Sequence[str] | None = None
+) -> str:
     """A JSON schema as a term that leaves it to the library, whose bounds of numbers are
-    doubles."""
+    doubles.
+
+    behind: the texts behind which its JSON begins, a character for a byte, where keys come in any
+            order; these the library knows nothing of
+    """
     if schema is False:
         raise InvalidGuide("the schema `false` is satisfied by nothing", param="json_schema")
     # Without \u escapes, as those would spell a property's name in a way that the library takes for
@@ -24,6 +31,8 @@ def schema_term(schema: JsonSchema, limits: GuideConfig) -> str:
     options: dict[str, Json] = {"whitespace_flexible": False, "json_allowed_escapes": 'nrbtf\\"'}
     if limits.max_whitespace > 0:
         options["whitespace_pattern"] = whitespace_regex(limits)
+    if behind is not None:
+        options["behind"] = list(behind)
     bounded = {} if schema is True else in_doubles(schema)
     bounded["x-guidance"] = options
     return "%json " + json.dumps(bounded)

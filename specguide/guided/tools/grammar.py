@@ -15,10 +15,12 @@ from functools import partial
 from typing import Any
 
 from specguide.config import GuideConfig
+from specguide.errors import InvalidParams
 from specguide.guide import Guide
 from specguide.guided.backends import AUTO
 from specguide.guided.lark.schema import schema_term
 from specguide.guided.tools.arguments import ArgumentRules
+from specguide.guided.tools.call_starts import CallStarts, parts_of, why_in_order
 from specguide.guided.tools.formats import ToolFormat
 from specguide.guided.written_cache import WrittenCache
 
@@ -53,6 +55,7 @@ def tool_guide(
     must_call: bool = False,
     is_parallel: bool = True,
     answer: Any = None,
+    key_order: str | None = None,
 ) -> Guide:
     """The grammar of a message. Its JSON Schemas are those of the answer, if there is one, and of
     the tools.
@@ -60,15 +63,29 @@ def tool_guide(
     must_call:   it is calls, at least one
     is_parallel: it may have several, if the format has
     answer:      a JSON schema: what is not calls matches it; None: that is free text
+    key_order:   of the arguments and the answer, as of a Guide
+
+    Raises InvalidParams where the format does not let keys come in any order, as `key_order` has
+    it; where only the engine has it, they come in the schema's order then.
     """
     rules = _Rules(tool_format, special_token, limits)
-    make = partial(_guide, rules, tools, limits, must_call, is_parallel, answer)
+    order = key_order or limits.key_order
+    if order == "any":
+        why_not = why_in_order(tool_format, rules.ids, must_call, answer is not None)
+        if why_not is not None and key_order is not None:
+            raise InvalidParams(
+                f'key_order "any" cannot be enforced with this model\'s tools: {why_not}',
+                param="key_order",
+            )
+        order = "schema" if why_not is not None else order
+    starts = CallStarts(tool_format, rules.ids) if order == "any" else None
+    make = partial(_guide, rules, tools, limits, must_call, is_parallel, answer, starts)
     told = [*((tool.name, tool.parameters) for tool in tools), answer]
     try:
         text = marshal.dumps(told, _WITHOUT_REFERENCES)
     except ValueError:  # no plain dicts
         return make()
-    return _guides.get(text, (*rules.key, limits, must_call, is_parallel), make)
+    return _guides.get(text, (*rules.key, limits, must_call, is_parallel, order), make)
 
 
 def _guide(
@@ -78,6 +95,7 @@ def _guide(
     must_call: bool,
     is_parallel: bool,
     answer: Any,
+    starts: CallStarts | None,
 ) -> Guide:
     tool_format = rules.format
     calls = rules.calls(is_parallel)
@@ -85,13 +103,15 @@ def _guide(
         start = [calls]
     elif answer is not None:
         begin = rules.terms(tool_format.before_answer)
-        start = [f"{calls} | {begin} answer", f"answer: {schema_term(answer, limits)}"]
+        term = schema_term(answer, limits, None if starts is None else starts.of_answer())
+        start = [f"{calls} | {begin} answer", f"answer: {term}"]
     else:
         start = rules.free_text(is_parallel)
     call = f"{rules.terms(tool_format.before_name)} {rules.rest_of_call}"
-    alternatives = " | ".join(rules.tool(tool, limits) for tool in tools)
+    alternatives = " | ".join(rules.tool(tool, limits, starts) for tool in tools)
     lines = ["start: " + start[0], *start[1:], f"call: {call}", f"tool: {alternatives}"]
-    return Guide(grammar="\n".join(lines + rules.lines), backend=AUTO)
+    grammar = "\n".join(lines + rules.lines)
+    return Guide(grammar=grammar, backend=AUTO, key_order="schema" if starts is None else "any")
 
 
 class _Rules:
@@ -102,8 +122,8 @@ class _Rules:
     ) -> None:
         self.format = tool_format
         ids = {text: special_token(text) for text in tool_format.special_tokens}
-        self._ids = {text: token for text, token in ids.items() if token is not None}
-        self.key = (repr(tool_format), *self._ids.items())
+        self.ids = {text: token for text, token in ids.items() if token is not None}
+        self.key = (repr(tool_format), *self.ids.items())
         """What these rules hang on."""
         self.rest_of_call = f"tool {self.terms(tool_format.after_arguments)}"
         form = tool_format.arguments
@@ -118,22 +138,15 @@ class _Rules:
     def terms(self, text: str) -> str:
         """A text, in which special tokens stand as such; nothing for none."""
         return " ".join(
-            f"<[{self._ids[part]}]>" if part in self._ids else _literal(part)
+            f"<[{self.ids[part]}]>" if part in self.ids else _literal(part)
             for part in self._parts(text)
         )
 
     def _parts(self, text: str) -> list[str]:
         """A text in parts, special tokens each a part of its own."""
-        parts = [text]
-        for mark in self._ids:
-            parts = [
-                piece
-                for part in parts
-                for piece in (_split(part, mark) if part not in self._ids else [part])
-            ]
-        return [part for part in parts if part]
+        return parts_of(text, self.ids)
 
-    def tool(self, tool: Tool, limits: GuideConfig) -> str:
+    def tool(self, tool: Tool, limits: GuideConfig, starts: CallStarts | None) -> str:
         """A tool's name and its arguments."""
         one = self.format
         name = self.terms(tool.name + one.before_arguments)
@@ -141,7 +154,8 @@ class _Rules:
             begin = self.terms(tool.name + one.before_index)
             name = f"{begin} INDEX {self.terms(one.before_arguments)}"
         if self._arguments is None:
-            return f"{name} {schema_term(dict(tool.parameters), limits)}"
+            behind = None if starts is None else starts.of_call(tool.name)
+            return f"{name} {schema_term(dict(tool.parameters), limits, behind)}"
         return f"{name} {self._arguments.of(tool.parameters, tool.param)}"
 
     def calls(self, is_parallel: bool, *, after: str = "") -> str:
@@ -164,8 +178,8 @@ class _Rules:
             return self._marked_text(is_parallel)
         trigger = self.format.trigger
         calls = self.calls(is_parallel, after=trigger)
-        if trigger in self._ids:  # which is in no text
-            return [f"TEXT? (<[{self._ids[trigger]}]> {calls})?", r"TEXT: /(?s:.+)/"]
+        if trigger in self.ids:  # which is in no text
+            return [f"TEXT? (<[{self.ids[trigger]}]> {calls})?", r"TEXT: /(?s:.+)/"]
         mark = _escaped(trigger)
         return [
             f"TEXT | lead {calls}",
@@ -177,7 +191,7 @@ class _Rules:
         """The start rule, and others, where marks say what is an answer and what leads to calls."""
         one = self.format
         first, *rest = self._parts(one.after_lead)
-        is_text = first not in self._ids
+        is_text = first not in self.ids
         lead = f"/(?s:.*){_escaped(first)}/" if is_text else "TEXT?"
         behind = self.terms("".join(rest) if is_text else one.after_lead)
         return [
@@ -196,9 +210,3 @@ def _literal(text: str) -> str:
 def _escaped(text: str) -> str:
     """A text as a part of a regular expression."""
     return "".join(f"\\x{{{ord(char):x}}}" for char in text)
-
-
-def _split(text: str, mark: str) -> list[str]:
-    """A text in parts, each `mark` in it a part of its own."""
-    first, *others = text.split(mark)
-    return [first, *(part for other in others for part in (mark, other))]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from specguide.guided.backend_spec import Adapter, BackendSpec, GrammarSupport, Library
 from specguide.guided.backends.llguidance.capabilities import LLGUIDANCE
-from specguide.guided.backends.llguidance.json_in_lark import with_rewritten_schemas
+from specguide.guided.backends.llguidance.json_in_lark import with_free_keys, with_rewritten_schemas
 from specguide.guided.grammar_form import GrammarForm
 
 __all__ = ["SPEC"]
@@ -29,6 +29,6 @@ SPEC = BackendSpec(
     capabilities=LLGUIDANCE,
     # It splits text into terminals first, so of an EBNF grammar it takes less than the grammar
     # says.
-    grammars=GrammarSupport(frozenset({"Lark"}), _rewrite),
+    grammars=GrammarSupport(frozenset({"Lark"}), _rewrite, with_free_keys),
     rank=0,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 from specguide.errors import InvalidGuide, UnsupportedGuide
@@ -21,17 +21,26 @@ from specguide.guided.backends.llguidance.schema_rules import schema_rules
 from specguide.guided.backends.llguidance.schema_terminals import NoRules
 from specguide.guided.budget import spend
 from specguide.guided.grammar_form import behind_space
+from specguide.guided.known_keys import KnownKeys
 from specguide.guided.schema.cores import core_schemas
 from specguide.guided.schema.emit import emit, in_doubles
 from specguide.guided.schema.json_values import Json
+from specguide.guided.schema.key_places import key_places
 from specguide.guided.schema.nodes import CoreSchema, tells_fractions
+from specguide.guided.schema.spread import spread
 from specguide.guided.written_cache import WrittenCache
 
 _JSON_OF_LARK = "%json"
 _CHARACTERS_A_STEP = 2_000
 _LARK_OPTIONS = {"json_allowed_escapes": 'nrbtf\\"', "lenient": False, "coerce_one_of": False}
+Schema = Mapping[str, Json] | bool
+MakeTerm = Callable[[str, Schema, int], SchemaRules | str]
+"""Of a schema's text, the schema, and its number in the grammar."""
 _written: WrittenCache[SchemaRules | str] = WrittenCache(
     lambda term: len(str(term)), most_of_one=64 << 10
+)
+_freed: WrittenCache[tuple[SchemaRules, list[dict[str, Json]], list[str]]] = WrittenCache(
+    lambda freed: len(str(freed[0])), most_of_one=64 << 10
 )
 
 
@@ -40,9 +49,33 @@ def with_rewritten_schemas(source: str) -> str:
 
     Raises InvalidGuide, which says which of them it is.
     """
+    return _with_terms(
+        source,
+        lambda text, schema, part: _written.get(text, None, partial(_term_of_lark, schema, part)),
+    )
+
+
+def with_free_keys(source: str) -> tuple[str, KnownKeys]:
+    """The same with keys in any order, and what is known of them. Each schema says behind which
+    texts its JSON begins, in its option `behind`; a character stands for a byte.
+
+    Raises InvalidGuide, which says which of them it is.
+    """
+    known = KnownKeys()
+
+    def term(text: str, schema: Schema, part: int) -> SchemaRules:
+        rules, places, behind = _freed.get(text, None, partial(_freed_term, schema, part))
+        known.add(places, [one.encode("latin-1") for one in behind])
+        return rules
+
+    return _with_terms(source, term), known
+
+
+def _with_terms(source: str, make: MakeTerm) -> str:
+    """A grammar with its schemas as terms."""
     texts = [""]
     terms: list[SchemaRules | str] = []  # each behind one of the texts
-    for text, term in _pieces(source):
+    for text, term in _pieces(source, make):
         texts[-1] += text
         if term is not None:
             terms.append(term)
@@ -50,7 +83,7 @@ def with_rewritten_schemas(source: str) -> str:
     return "".join(_joined(texts, terms if "%lark" in source else _once(texts, terms)))
 
 
-def _pieces(source: str) -> Iterator[tuple[str, SchemaRules | str | None]]:
+def _pieces(source: str, make: MakeTerm) -> Iterator[tuple[str, SchemaRules | str | None]]:
     """The text in front of each schema, and the term for it; None for what is behind all."""
     done, at, num_schemas = 0, source.find(_JSON_OF_LARK), 0
     while at >= 0:
@@ -59,8 +92,7 @@ def _pieces(source: str) -> Iterator[tuple[str, SchemaRules | str | None]]:
             at = source.find(_JSON_OF_LARK, at + len(_JSON_OF_LARK))
             continue
         schema, begin, end = found
-        make = partial(_term_of_lark, schema, num_schemas)
-        yield source[done:at], _written.get(source[begin:end], None, make)
+        yield source[done:at], make(source[begin:end], schema, num_schemas)
         num_schemas += 1
         done, at = end, source.find(_JSON_OF_LARK, end)
     yield source[done:], None
@@ -116,7 +148,49 @@ def _literal(text: str) -> str | None:
         return None
 
 
-def _term_of_lark(schema: Mapping[str, Json] | bool, part: int) -> SchemaRules | str:
+def _freed_term(schema: Schema, part: int) -> tuple[SchemaRules, list[dict[str, Json]], list[str]]:
+    """The rules of the grammar's schema number `part`, its places, and the texts behind which it
+    begins. Raises InvalidGuide, which says so."""
+    check_finite(schema, "grammar")
+    options = dict(schema.get("x-guidance", {})) if isinstance(schema, Mapping) else {}
+    behind = options.pop("behind", None)
+    whitespace = _whitespace(options)
+    try:
+        if behind is None or whitespace is None:
+            raise UnsupportedGuide(
+                "a JSON Schema in a grammar has the keys of an object in its own order; ask for "
+                'key_order "schema"'
+            )
+        return *_first_freed(core_schemas(schema, LLGUIDANCE.with_free_keys()), whitespace), behind
+    except InvalidGuide as error:
+        error.part = part
+        raise
+
+
+def _first_freed(
+    cores: Iterator[CoreSchema], whitespace: str
+) -> tuple[SchemaRules, list[dict[str, Json]]]:
+    reason = UnsupportedGuide("llguidance has no rules for this schema with its keys in any order")
+    for core in cores:
+        try:
+            freed, places = key_places(spread(core))
+            return schema_rules(freed, whitespace), places
+        except UnsupportedGuide as error:
+            reason = error
+        except NoRules:
+            pass
+    raise reason
+
+
+def _whitespace(options: Mapping[str, Json]) -> str | None:
+    """That between two JSON tokens, as a user's options have it; None where these ask for more."""
+    if not options.keys() <= {*_LARK_OPTIONS, "whitespace_flexible", "whitespace_pattern"}:
+        return None
+    is_flexible = options.get("whitespace_flexible", True)
+    return options.get("whitespace_pattern") or (r"[ \n\r\t]+" if is_flexible else "")
+
+
+def _term_of_lark(schema: Schema, part: int) -> SchemaRules | str:
     """A term for the grammar's schema number `part`. Raises InvalidGuide, which says so."""
     check_finite(schema, "grammar")
     options = schema.get("x-guidance", {}) if isinstance(schema, Mapping) else {}
@@ -130,12 +204,10 @@ def _term_of_lark(schema: Mapping[str, Json] | bool, part: int) -> SchemaRules |
 def _lark_schema(cores: Iterator[CoreSchema], options: Mapping[str, Json]) -> SchemaRules | str:
     """The first core schema that can be said, as a term of a Lark rule. options: the user's, of
     llguidance"""
-    is_usual = options.keys() <= {*_LARK_OPTIONS, "whitespace_flexible", "whitespace_pattern"}
-    is_flexible = options.get("whitespace_flexible", True)
-    whitespace = options.get("whitespace_pattern") or (r"[ \n\r\t]+" if is_flexible else "")
+    whitespace = _whitespace(options)
     for core in cores:
         try:
-            if is_usual:
+            if whitespace is not None:
                 return schema_rules(core, whitespace)
         except NoRules:
             pass
@@ -147,7 +219,7 @@ def _lark_schema(cores: Iterator[CoreSchema], options: Mapping[str, Json]) -> Sc
     )
 
 
-def _schema_at(source: str, at: int) -> tuple[Mapping[str, Json] | bool, int, int] | None:
+def _schema_at(source: str, at: int) -> tuple[Schema, int, int] | None:
     """The JSON Schema that stands there, its place, and that behind it; None where there is
     none."""
     if source[at : at + 1] not in ("{", "t", "f"):

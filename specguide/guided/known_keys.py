@@ -1,0 +1,48 @@
+"""Owns what a guard must know of the JSON in a grammar whose objects have their keys in any
+order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+TEXT_START, JSON_END = b"\xfe", b"\xfd"
+"""In the texts behind which JSON begins: the start of the text, and the end of other JSON."""
+
+
+def special_token(token: int) -> bytes:
+    """A special token in the texts behind which JSON begins."""
+    return b"\xff%d\xff" % token
+
+
+@dataclass(frozen=True)
+class KnownKeys:
+    """What is known of a grammar's schemas.
+
+    places: the fields of native.KeyPlace for each place of them
+    starts: the texts behind which JSON begins, as lists of their bytes, each with its place; none
+            where the whole text is JSON
+    """
+
+    places: list[dict[str, Any]] = field(default_factory=list)
+    starts: list[tuple[list[int], int]] = field(default_factory=list)
+
+    def add(self, places: Iterable[Mapping[str, Any]], starts: Iterable[bytes]) -> None:
+        """One schema more, by its own places, and the texts behind which its JSON begins."""
+        first = len(self.places)
+        self.places.extend(_shifted(place, first) for place in places)
+        self.starts.extend((list(start), first) for start in starts)
+
+
+def _shifted(place: Mapping[str, Any], by: int) -> dict[str, Any]:
+    def shift(number: int) -> int:
+        return number if number < 0 else number + by
+
+    return {
+        "options": place["options"],
+        "names": {name: shift(number) for name, number in place["names"].items()},
+        "other": shift(place["other"]),
+        "prefix": list(map(shift, place["prefix"])),
+        "rest": shift(place["rest"]),
+    }

@@ -1,0 +1,75 @@
+"""Owns the texts behind which the arguments of calls begin, for a guard of their keys."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import dataclass
+
+from specguide.guided.known_keys import JSON_END, TEXT_START, special_token
+from specguide.guided.tools.formats import ToolFormat
+
+_OPENERS = ("{", "[", '"')
+
+
+@dataclass(frozen=True)
+class CallStarts:
+    """Of a format; each text with a character for a byte. ids: of special tokens, by their text"""
+
+    tool_format: ToolFormat
+    ids: Mapping[str, int]
+
+    def of_call(self, name: str) -> list[str]:
+        """Of a tool's arguments: in the first call, which begins as no other text does, and in
+        later ones, which follow another's arguments."""
+        one = self.tool_format
+        starts = [self._bytes(one.opening + name + one.before_arguments)]
+        if one.separator is not None:
+            later = one.after_arguments + one.separator + one.before_name
+            starts.append(JSON_END + self._bytes(later + name + one.before_arguments))
+        return [start.decode("latin-1") for start in starts]
+
+    def of_answer(self) -> list[str]:
+        """Of an answer's JSON."""
+        return [(TEXT_START + self._bytes(self.tool_format.before_answer)).decode("latin-1")]
+
+    def _bytes(self, text: str) -> bytes:
+        return b"".join(
+            special_token(self.ids[part]) if part in self.ids else part.encode()
+            for part in parts_of(text, self.ids)
+        )
+
+
+def why_in_order(
+    tool_format: ToolFormat, special: Container[str], must_call: bool, has_answer: bool
+) -> str | None:
+    """Why keys come in the schema's order in a format; None where they can come in any."""
+    if tool_format.arguments is not None:
+        return "their arguments are written one by one, and not as JSON"
+    if tool_format.before_index:
+        return "their calls are numbered"
+    if must_call or parts_of(tool_format.opening, _marks(tool_format, special))[0] in special:
+        return None
+    if has_answer and tool_format.opening.startswith(_OPENERS):
+        return "a call begins as an answer may"
+    return "an answer may hold what begins a call" if tool_format.before_answer else None
+
+
+def _marks(tool_format: ToolFormat, special: Container[str]) -> list[str]:
+    return [mark for mark in tool_format.special_tokens if mark in special]
+
+
+def parts_of(text: str, marks: Iterable[str]) -> list[str]:
+    """A text in parts, each of the marks in it a part of its own."""
+    known = list(marks)
+    parts = [text]
+    for mark in known:
+        parts = [
+            piece for part in parts for piece in ([part] if part in known else _split(part, mark))
+        ]
+    return [part for part in parts if part]
+
+
+def _split(text: str, mark: str) -> list[str]:
+    """A text in parts, each `mark` in it a part of its own."""
+    first, *others = text.split(mark)
+    return [first, *(part for other in others for part in (mark, other))]
