@@ -4,6 +4,9 @@ the README.
     SPECGUIDE_DATA=… python -m benchmarks.conformance [--backends auto llguidance xgrammar] [--limit
     100]
 
+`--key-order any` gives each instance in random orders of its keys; taken is one that is taken in
+all of them.
+
 Takes JSONSchemaBench, the JSON-Schema-Test-Suite and JSON-mode-eval. "bare-…" gives a library the
 schema as it is, for comparison. Keeps one record a schema under --records, by commit, so that a run
 that was broken off goes on. Prints a table, writes benchmarks/results/conformance.md (over bytes),
@@ -30,7 +33,7 @@ from specguide.bench.conformance_report import markdown, num_let_by, summary, ta
 from specguide.bench.instances import BYTES
 from specguide.bench.provenance import command, commit, hardware
 from specguide.config import GuideConfig
-from specguide.guide import Guide
+from specguide.guide import KEY_ORDERS, Guide
 from specguide.guided.backends import (
     CompiledGrammar,
     backend_choices,
@@ -39,6 +42,7 @@ from specguide.guided.backends import (
 )
 from specguide.tokenizer.vocabulary import Vocabulary
 
+ORDERS = 2
 BACKENDS = (*backend_choices(), *(f"bare-{name}" for name in backend_names()))
 
 
@@ -80,11 +84,11 @@ class BareCompiler:
         """It has no threads."""
 
 
-def compiler(backend: str, vocabulary: Vocabulary) -> SchemaCompiler:
+def compiler(backend: str, vocabulary: Vocabulary, key_order: str) -> SchemaCompiler:
     """One of BACKENDS."""
     library = backend.removeprefix("bare-")
     return (
-        BackendCompiler(backend, vocabulary)
+        BackendCompiler(backend, vocabulary, key_order)
         if library == backend
         else BareCompiler(library, vocabulary)
     )
@@ -104,6 +108,7 @@ def main() -> None:
         default="bytes",
         help="llama3: 128,256 tokens, without the instances",
     )
+    parser.add_argument("--key-order", choices=KEY_ORDERS, default="schema")
     parser.add_argument("--records", type=Path, default=Path("build/conformance"))
     args = parser.parse_args()
     cases = list(load_cases())
@@ -111,20 +116,31 @@ def main() -> None:
     cases = cases[: args.limit]
     over_bytes = args.vocabulary == "bytes"
     vocabulary, made_by = BYTES if over_bytes else load_vocabulary()[0], commit() or "unknown"
-    folder = args.records / made_by / args.vocabulary
+    is_fixed = args.key_order == "schema"
+    folder = args.records / made_by / args.vocabulary / args.key_order
     found = {
         backend: Trial(
-            partial(compiler, backend, vocabulary), args.draws, made_by, folder / f"{backend}.jsonl"
+            partial(compiler, backend, vocabulary, args.key_order),
+            args.draws,
+            made_by,
+            folder / f"{backend}.jsonl",
+            0 if is_fixed else ORDERS,
         ).records(cases)
         for backend in args.backends
     }
     result = {backend: summary(records) for backend, records in found.items()}
     print(table(result))
-    if over_bytes and args.limit is None:
+    if over_bytes and is_fixed and args.limit is None:
         how = f"`{command()}`, {hardware()['cpu']}, over a vocabulary of bytes."
         (RESULTS_DIR / "conformance.md").write_text(markdown(result, found, how))
     emit(
-        "conformance" if over_bytes else f"conformance_{args.vocabulary}",
+        "_".join(
+            [
+                "conformance",
+                *([] if over_bytes else [args.vocabulary]),
+                *([] if is_fixed else ["any_order"]),
+            ]
+        ),
         result=result,
         save=args.limit is None,
         config={

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import contextlib
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -84,13 +83,14 @@ class Load:
         while not self._is_over.is_set():
             prompt = PROMPTS[number % len(PROMPTS)]
             number += 5
-            status = 0
+            status, pause_s = 0, _PAUSE_S
             with contextlib.suppress(httpx.HTTPError):
                 answer = complete(self._service.url, prompt)
                 status = answer.status_code
+                pause_s = float(answer.headers.get("Retry-After", _PAUSE_S))
                 self._check(prompt, answer)
             if status != 200:
-                time.sleep(_PAUSE_S)
+                self._is_over.wait(pause_s)
             self.statuses.append(status)
 
     def _check(self, prompt: str, answer: httpx.Response) -> None:

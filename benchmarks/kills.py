@@ -3,13 +3,16 @@ and over, while clients compare each answer with its prompt's own.
 
     python -m benchmarks.kills [--times N] [-- OPTIONS OF SERVE]
 
-Exits with 1 where an answer was wrong or crossed, where a request of a living front failed, or
-where the core was back later than its start took, and 2 s.
+Exits with 1 where an answer was wrong or crossed, where a request of a living front failed, where
+the core was back later than its start took, and 2 s, or where processes or descriptors are left of
+what was killed. The seconds of CPU that a core takes until it is ready are told too: those of the
+clock say as much of a machine with other work.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import time
 from collections import Counter
 from functools import partial
@@ -17,7 +20,7 @@ from typing import Any
 
 from benchmarks.common import emit
 from benchmarks.kill_load import Load, is_ready, references
-from benchmarks.service_process import ServiceProcess, wait_for
+from benchmarks.service_process import CORE, ServiceProcess, cpu_s, num_in_group, wait_for
 
 _SLACK_S = 2.0
 _LONGEST_S = 300.0
@@ -32,34 +35,49 @@ def kill_fronts(service: ServiceProcess, load: Load, times: int) -> None:
         load.go_on(_ANSWERS)
 
 
-def kill_cores(service: ServiceProcess, load: Load, times: int) -> list[float]:
-    """One after another. Returns the seconds until each was followed by one that is ready."""
+def kill_cores(service: ServiceProcess, load: Load, times: int) -> tuple[list[float], list[float]]:
+    """One after another. Returns the seconds until each was followed by one that is ready, and
+    those of CPU that this one took."""
     took_s: list[float] = []
+    took_cpu_s: list[float] = []
     for _ in range(times):
         since_s, num_before = time.monotonic(), service.errors.count("serving again")
         service.kill_core()
         wait_for(partial(_is_back, service, num_before), _LONGEST_S)
         took_s.append(time.monotonic() - since_s)
+        took_cpu_s.append(cpu_s(service.process.pid, CORE))
         load.go_on(_ANSWERS)
-    return took_s
+    return took_s, took_cpu_s
 
 
 def _is_back(service: ServiceProcess, num_before: int) -> bool:
     return service.errors.count("serving again") > num_before and is_ready(service.url)
 
 
+def left(service: ServiceProcess) -> dict[str, int]:
+    """What there is of processes, and of the supervisor's descriptors."""
+    states = num_in_group()
+    descriptors = os.listdir(f"/proc/{service.process.pid}/fd")
+    return {"alive": states["alive"], "zombies": states["Z"], "descriptors": len(descriptors)}
+
+
 def measure(service: ServiceProcess, times: int, num_clients: int) -> dict[str, Any]:
     """Figures of a service that is being started."""
     since_s = time.monotonic()
     service.wait_until_ready()
-    start_s, expected = time.monotonic() - since_s, references(service.url)
+    start_s, start_cpu_s = time.monotonic() - since_s, cpu_s(service.process.pid, CORE)
+    expected, before = references(service.url), left(service)
     with Load(service, expected, num_clients) as fronts:
         kill_fronts(service, fronts, times)
     with Load(service, expected, num_clients) as cores:
-        recovery_s = kill_cores(service, cores, times)
+        recovery_s, recovery_cpu_s = kill_cores(service, cores, times)
     return {
         "start_s": round(start_s, 2),
         "recovery_s": [round(one, 2) for one in sorted(recovery_s)],
+        "start_cpu_s": round(start_cpu_s, 2),
+        "recovery_cpu_s": [round(one, 2) for one in sorted(recovery_cpu_s)],
+        "before": before,
+        "after": left(service),
         "wrong": len(fronts.wrong) + len(cores.wrong),
         "statuses_while_fronts_die": Counter(fronts.statuses),
         "statuses_while_cores_die": Counter(cores.statuses),
@@ -74,6 +92,7 @@ def is_good(result: dict[str, Any], times: int, num_clients: int) -> bool:
         and set(fronts) <= {0, 200}
         and fronts[0] <= times * num_clients
         and set(result["statuses_while_cores_die"]) <= {200, 503}
+        and all(result["after"][name] <= number for name, number in result["before"].items())
         and max(result["recovery_s"]) <= result["start_s"] + _SLACK_S
     )
 

@@ -11,6 +11,7 @@ from itertools import count
 from multiprocessing.connection import Connection
 from typing import Any, get_type_hints
 
+from benchmarks.front_kinds import KINDS, NUM_RIVALS
 from specguide.config import EngineConfig
 from specguide.engine.control import CorePlan, live_with
 from specguide.engine.core import Fronts, facts_of_core
@@ -20,18 +21,12 @@ from specguide.engine.stats import EngineStats
 from specguide.engine.target_folder import load_tokenizer
 from specguide.errors import EngineError
 from specguide.params import SamplingParams
-from specguide.request import Request, RequestSpec
-from specguide.tokenizer import Tokenizer
+from specguide.request import Logprob, Request, RequestSpec
 
 PACE = "SPECGUIDE_BENCHMARK_PACE"
-"""Environment variable: milliseconds of an iteration, and tokens that it gives each request."""
-_TEXT = "The weather stayed dry for most of the day, said Zoë; ünd 明日 it may rain again 🌧. "
-
-
-def output_ids(tokenizer: Tokenizer, first: int, num_tokens: int) -> list[int]:
-    """Of a request whose prompt begins with the token `first`."""
-    ids = tokenizer.encode(_TEXT, add_special_tokens=False)
-    return [ids[(first + place) % len(ids)] for place in range(num_tokens)]
+"""Environment variable: milliseconds of an iteration, tokens that it gives each request, and the
+kind of all requests."""
+_SCORES = {token: Logprob(-0.01 * token, token) for token in range(256, 256 + NUM_RIVALS)}
 
 
 class PacedEngine:
@@ -44,7 +39,8 @@ class PacedEngine:
         self.config = resolved(config)
         self.tokenizer = load_tokenizer(self.config)
         self.vocab_size, self.max_model_len = len(self.tokenizer), self.config.max_model_len
-        iteration_ms, num_tokens = pace.split(",")
+        iteration_ms, num_tokens, kind = pace.split(",")
+        self._kind = KINDS[kind]
         self._iteration_s, self._num_tokens = 1e-3 * float(iteration_ms), int(num_tokens)
         self._next_s, self._numbers = 0.0, count()
         self._requests: dict[Request, list[int]] = {}
@@ -53,7 +49,9 @@ class PacedEngine:
     def add(self, prompt_ids: Sequence[int], params: SamplingParams, **given: Any) -> Request:
         del given["client"]
         request = Request(RequestSpec(next(self._numbers), prompt_ids, params, **given))
-        self._requests[request] = output_ids(self.tokenizer, prompt_ids[0], params.max_tokens)
+        self._requests[request] = self._kind.output_ids(
+            self.tokenizer, params.seed or 0, params.max_tokens
+        )
         return request
 
     def cancel(self, request: Request) -> None:
@@ -72,7 +70,10 @@ class PacedEngine:
         self._next_s = max(self._next_s, time.perf_counter() - 1.0) + self._iteration_s
         for request, ids in list(self._requests.items()):
             num_before = len(request.output_ids)
-            request.output_ids += ids[num_before : num_before + self._num_tokens]
+            new = ids[num_before : num_before + self._num_tokens]
+            request.output_ids += new
+            if request.params.logprobs is not None:
+                request.logprobs += [{**_SCORES, token: Logprob(-0.5, 1)} for token in new]
             if len(request.output_ids) == len(ids):
                 request.finish_reason = "length"
                 del self._requests[request]

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,6 +19,7 @@ CORE, FRONT = "specguide-core", "specguide-front"
 """What `top` calls its processes."""
 _READY_S = 600.0
 _STOP_S = 60.0
+_TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class ServiceProcess:
@@ -124,3 +126,24 @@ def is_alive(pid: int) -> bool:
     with contextlib.suppress(OSError):
         return ") Z " not in Path(f"/proc/{pid}/stat").read_text()
     return False
+
+
+def cpu_s(pid: int, title: str) -> float:
+    """Seconds of CPU that the children of this name have taken."""
+    found = 0.0
+    for child in children_of(pid):
+        name, fields = Path(f"/proc/{child}/stat").read_text().rsplit(")", 1)
+        if name.endswith(f"({title}"):
+            found += sum(map(int, fields.split()[11:13])) / _TICKS
+    return found
+
+
+def num_in_group() -> Counter[str]:
+    """Processes of this one's group, by state: Z for those that nobody has waited for."""
+    states: Counter[str] = Counter()
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            state, _, group, *_ = stat.read_text().rsplit(") ", 1)[1].split()
+            if int(group) == os.getpgrp():
+                states["Z" if state == "Z" else "alive"] += 1
+    return states

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from specguide.errors import SpecguideError
 from specguide.params import SamplingParams
@@ -67,8 +67,7 @@ class RequestMetrics:
         return (self.total_s - self.time_to_first_token_s) / num_later if num_later > 0 else 0.0
 
 
-@dataclass(frozen=True)
-class Logprob:
+class Logprob(NamedTuple):
     """A token's log-probability, by the model's own logits.
 
     rank: its place among all tokens, 1 is the likeliest; of equals all have the place of the last

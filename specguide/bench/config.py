@@ -120,13 +120,14 @@ class RequestMix:
 class RequestSizes:
     """Requests that all have one size, by which servers are compared. Raises InvalidParams.
 
-    prompt_len:   tokens of each prompt, of which no two are alike; left out: the mix above
+    prompt_len:   tokens of each prompt, of which no two are alike, with all that a chat template
+                  says beside; left out: the mix above
     output_len:   tokens of each answer
     api:          chat or completions
     guided_share: of the answers, those that must match one JSON schema, which no answer comes to
                   the end of; 0 to 1
-    prompt_ids:   LO:HI, token ids that prompts of completions are made of; left out: words of
-                  about two tokens each
+    prompt_ids:   LO:HI, token ids that prompts of completions are made of; left out: words, as
+                  many as the server makes about so many tokens of
     """
 
     prompt_len: int | None = None

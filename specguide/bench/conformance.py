@@ -20,7 +20,7 @@ from typing import Any, Protocol
 from tqdm import tqdm
 
 from specguide.bench.conformance_cases import Case
-from specguide.bench.instances import BYTES, draw, takes_any, takes_in_some_order
+from specguide.bench.instances import BYTES, draw, in_orders, takes, takes_any, takes_in_some_order
 from specguide.bench.validation import violation
 from specguide.config import GuideConfig
 from specguide.errors import InvalidParams, SpecguideError
@@ -47,14 +47,18 @@ class SchemaCompiler(Protocol):
 class BackendCompiler:
     """A backend as requests meet it, or "auto"."""
 
-    def __init__(self, backend: str, vocabulary: Vocabulary = BYTES) -> None:
+    def __init__(
+        self, backend: str, vocabulary: Vocabulary = BYTES, key_order: str = "schema"
+    ) -> None:
         self.vocabulary = vocabulary
         for name in backend_names():
             if backend in (AUTO, name):
                 create_backend(
                     name, vocabulary
                 )  # loads the library, which may take longer than a compile may
-        self._compiler = GrammarCompiler(vocabulary, GuideConfig(backend=backend))
+        self._compiler = GrammarCompiler(
+            vocabulary, GuideConfig(backend=backend, key_order=key_order)
+        )
         self._compiler.compile(Guide(json_object=True))  # binds the backend to the vocabulary
 
     def compile(self, schema: Any) -> CompiledGrammar:
@@ -72,12 +76,15 @@ class Trial:
     draws:   random texts a schema
     made_by: who made a record, told in the report
     path:    JSON Lines, one record a schema; a run that was broken off goes on there
+    orders:  random orders of its keys that an instance is given in; a valid one is taken where all
+             of them are. 0: it may be in the schema's order
     """
 
     make: Callable[[], SchemaCompiler]
     draws: int
     made_by: str
     path: Path
+    orders: int = 0
 
     def records(self, cases: Sequence[Case]) -> list[dict[str, Any]]:
         """Those of all cases: the ones that `path` holds, and the missing ones, which are added to
@@ -92,7 +99,7 @@ class Trial:
                 ):
                     known[key] = {
                         "key": key,
-                        **measure(compiler, case, self.draws),
+                        **measure(compiler, case, self.draws, self.orders),
                         "made_by": self.made_by,
                     }
                     file.write(json.dumps(known[key], ensure_ascii=False) + "\n")
@@ -102,7 +109,8 @@ class Trial:
 
     def _key(self, case: Case) -> str:
         """Another one for a schema or instance that was changed."""
-        content = json.dumps([case.name, case.data_set, case.schema, case.instances, self.draws])
+        counts = [self.draws, self.orders] if self.orders else [self.draws]
+        content = json.dumps([case.name, case.data_set, case.schema, case.instances, *counts])
         return hashlib.sha256(content.encode()).hexdigest()[:16]
 
     def _known(self) -> dict[str, dict[str, Any]]:
@@ -123,9 +131,9 @@ class Trial:
             ) from error
 
 
-def measure(compiler: SchemaCompiler, case: Case, draws: int) -> dict[str, Any]:
+def measure(compiler: SchemaCompiler, case: Case, draws: int, orders: int = 0) -> dict[str, Any]:
     """One record: who compiled the schema or why not, and counts over its instances and random
-    texts."""
+    texts. orders: as of a Trial"""
     record: dict[str, Any] = {"name": case.name, "set": case.data_set}
     start = time.perf_counter()
     try:
@@ -135,11 +143,7 @@ def measure(compiler: SchemaCompiler, case: Case, draws: int) -> dict[str, Any]:
         return {**record, "refused": keyword or type(error).__name__, "why": str(error)[:300]}
     record.update(compiled_by=grammar.backend, seconds=time.perf_counter() - start, faults=[])
     for instance, valid in case.instances if compiler.vocabulary is BYTES else ():
-        taken = (
-            "taken"
-            if takes_any(grammar, instance, case.schema)
-            else ("reordered" if takes_in_some_order(grammar, instance, case.schema) else "refused")
-        )
+        taken = _how_taken(grammar, instance, case, orders, valid)
         _count(record, f"{'valid' if valid else 'invalid'}_{taken}")
         if not valid and taken != "refused":
             record["faults"].append(f"takes {json.dumps(instance)[:150]}")
@@ -147,6 +151,20 @@ def measure(compiler: SchemaCompiler, case: Case, draws: int) -> dict[str, Any]:
     for _ in range(draws):
         _check_draw(grammar, case, rng, record, compiler.vocabulary)
     return record
+
+
+def _how_taken(
+    grammar: CompiledGrammar, instance: Any, case: Case, orders: int, valid: bool
+) -> str:
+    """ "taken", "reordered" or "refused"."""
+    if orders:
+        found = [takes(grammar, text) for text in in_orders(instance, case.name, orders)]
+        if all(found) or (any(found) and not valid):
+            return "taken"
+        return "reordered" if any(found) else "refused"
+    if takes_any(grammar, instance, case.schema):
+        return "taken"
+    return "reordered" if takes_in_some_order(grammar, instance, case.schema) else "refused"
 
 
 def _check_draw(

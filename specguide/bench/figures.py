@@ -140,7 +140,8 @@ def table(results: Sequence[dict[str, Any]]) -> Iterator[str]:
     for result in results:
         yield (
             f"{result['concurrency']} clients, {result['seconds']} s: {result['requests']} "
-            f"requests, {result['whole']} answered, of which {result['cut']} cut by max_tokens; "
+            f"requests of {_mean_prompt(result)} tokens, {result['whole']} answered, of which "
+            f"{result['cut']} cut by max_tokens; "
             + ", ".join(f"{result[kind]} {kind}" for kind in FAULTS)
         )
         for cause, number in result["causes"].items():
@@ -149,3 +150,8 @@ def table(results: Sequence[dict[str, Any]]) -> Iterator[str]:
 
 def _cell(percentiles: dict[str, float] | None) -> str:
     return "-" if percentiles is None else f"{percentiles['p50']:.1f} / {percentiles['p99']:.1f}"
+
+
+def _mean_prompt(result: dict[str, Any]) -> str:
+    """Tokens, of those that were answered."""
+    return f"{result['prompt_tokens'] / max(1, result['whole']):.0f}"

@@ -61,6 +61,19 @@ def _ordered(value: Any, ranks: Mapping[str, int]) -> Any:
     return [_ordered(item, ranks) for item in value] if isinstance(value, list) else value
 
 
+def in_orders(instance: Any, seed: str, num: int) -> list[str]:
+    """An instance as compact JSON, and with its keys in random orders, `num` texts more."""
+    rng = random.Random(seed)
+    shuffled = [json.dumps(_shuffled(instance, rng), ensure_ascii=False) for _ in range(num)]
+    return [json.dumps(instance, ensure_ascii=False, separators=(",", ":")), *shuffled]
+
+
+def _shuffled(value: Any, rng: random.Random) -> Any:
+    if isinstance(value, dict):
+        return {name: _shuffled(value[name], rng) for name in rng.sample(list(value), len(value))}
+    return [_shuffled(item, rng) for item in value] if isinstance(value, list) else value
+
+
 def takes(grammar: CompiledGrammar, text: str) -> bool:
     """Whether a grammar over BYTES takes the whole text and may end there."""
     matcher = grammar.matcher()

@@ -7,7 +7,7 @@ import asyncio
 import multiprocessing
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import count
 from typing import Any
 
@@ -17,11 +17,16 @@ from tqdm import tqdm
 from specguide.bench.answer import Answer
 from specguide.bench.busy import busy_window, common
 from specguide.bench.checks import Fault, faults_of
-from specguide.bench.config import Load, ServerAddress
+from specguide.bench.config import Load, RequestSizes, ServerAddress
 from specguide.bench.drive import Requests, drive
 from specguide.bench.figures import summary
 from specguide.bench.provenance import provenance
+from specguide.bench.sized import SizedWorkload, WordTokens
 from specguide.errors import InvalidParams
+
+_TRIAL_WORDS = 16, 128
+_TRIAL_SEED = -1
+"""Of prompts that come up in no load."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +58,34 @@ class Target:
                 param="model",
             )
         return cls(address, model or found[0])
+
+
+def fitted(target: Target, sizes: RequestSizes, seed: int) -> SizedWorkload:
+    """Requests of these sizes. The server is asked how many tokens it makes of words, by a few
+    short requests; where it does not count them, a guess stands. Raises InvalidParams where its
+    chat template leaves no room for words."""
+    workload = SizedWorkload(sizes, target.model, seed)
+    if workload.is_of_ids:
+        return workload
+    few, many = _TRIAL_WORDS
+    each = (_num_tokens(target, sizes, many) - _num_tokens(target, sizes, few)) / (many - few)
+    shares = {False: 1 - sizes.guided_share, True: sizes.guided_share}
+    for is_guided in [kind for kind, share in shares.items() if share and each > 0]:
+        num_tokens = _num_tokens(target, sizes, few, is_guided=is_guided)
+        workload.words[is_guided] = WordTokens(each, max(0.0, num_tokens - each * few))
+        workload.num_words(is_guided)
+    return workload
+
+
+def _num_tokens(
+    target: Target, sizes: RequestSizes, num_words: int, *, is_guided: bool = False
+) -> int:
+    """Of a prompt of so many words, as the server counts them; 0 where it does not."""
+    prompt_len = round(num_words * WordTokens().each)
+    trial = replace(sizes, prompt_len=prompt_len, output_len=1, guided_share=float(is_guided))
+    requests = SizedWorkload(trial, target.model, _TRIAL_SEED)
+    (answer,) = _drive_part(target, requests, Load(concurrency=1, requests=1), 1, 1)
+    return int((answer.usage or {}).get("prompt_tokens") or 0)
 
 
 @dataclass(frozen=True)

@@ -4,15 +4,15 @@ answers that do not end before they are as long as was asked for."""
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from random import Random
 from string import ascii_lowercase
 from typing import Any
 
 from specguide.bench.config import RequestSizes
 from specguide.bench.workload import Task
+from specguide.errors import InvalidParams
 
-_TOKENS_A_WORD = 2
 _NUM_FIELDS = 128
 _SCHEMA = {
     "type": "object",
@@ -24,18 +24,51 @@ _SCHEMA = {
 
 
 @dataclass(frozen=True)
+class WordTokens:
+    """How many tokens a server makes of a prompt of words.
+
+    each:   of a word
+    around: beside them: what a chat template says, a schema that it shows
+    """
+
+    each: float = 2.0
+    around: float = 0.0
+
+    def num_words(self, num_tokens: int, what: str) -> int:
+        """Of a prompt of so many tokens. Raises InvalidParams where there is no room for a word.
+
+        what: is asked, for the error
+        """
+        least = math.ceil(self.around + self.each)
+        if self.around and num_tokens < least:
+            raise InvalidParams(
+                f"the prompt of a {what} request has {least} tokens with one word, since the "
+                f"server's chat template stands around it, and may show the schema: give "
+                f"--prompt-len {least} or more, or --api completions",
+                param="prompt_len",
+            )
+        return max(1, round((num_tokens - self.around) / self.each))
+
+
+@dataclass(frozen=True)
 class SizedWorkload:
-    """Requests of `sizes`, all greedy. model: what the server calls it; seed: others have other
-    prompts"""
+    """Requests of `sizes`, all greedy.
+
+    model: what the server calls it
+    seed:  others have other prompts
+    words: what free and guided prompts of words come to
+    """
 
     sizes: RequestSizes
     model: str
     seed: int = 0
+    words: dict[bool, WordTokens] = field(default_factory=dict)
 
     def task(self, number: int) -> Task:
         """The same for the same number and seed."""
         sizes, rng = self.sizes, Random(f"{self.seed}:{number}")
         is_guided = _is_share(number, sizes.guided_share)
+        prompt = self._ids(rng) if self.is_of_ids else self._words(rng, self.num_words(is_guided))
         body: dict[str, Any] = {
             "model": self.model,
             "max_tokens": sizes.output_len,
@@ -49,23 +82,34 @@ class SizedWorkload:
         else:
             body["ignore_eos"] = True
         if sizes.api == "chat":
-            body["messages"] = [{"role": "user", "content": self._words(rng)}]
+            body["messages"] = [{"role": "user", "content": prompt}]
         else:
-            body["prompt"] = self._ids(rng) or self._words(rng)
+            body["prompt"] = prompt
         path = "chat/completions" if sizes.api == "chat" else "completions"
         kind, checked = ("json", _SCHEMA) if is_guided else ("free", None)
         return Task(number, kind, f"#{self.seed}:{number}", body, checked, path=path)
 
-    def _words(self, rng: Random) -> str:
-        num_words = max(1, (self.sizes.prompt_len or 1) // _TOKENS_A_WORD)
+    @property
+    def is_of_ids(self) -> bool:
+        """Prompts are token ids, as many as were asked for."""
+        return self.sizes.api == "completions" and self.sizes.id_range is not None
+
+    def num_words(self, is_guided: bool) -> int:
+        """Of a prompt. Raises InvalidParams where there is no room for any."""
+        tokens = self.words.get(is_guided, WordTokens())
+        return tokens.num_words(self._prompt_len, "guided" if is_guided else "free")
+
+    @property
+    def _prompt_len(self) -> int:
+        return self.sizes.prompt_len or 1
+
+    def _words(self, rng: Random, number: int) -> str:
         return " ".join(
-            "".join(rng.choices(ascii_lowercase, k=rng.randint(2, 7))) for _ in range(num_words)
+            "".join(rng.choices(ascii_lowercase, k=rng.randint(2, 7))) for _ in range(number)
         )
 
     def _ids(self, rng: Random) -> list[int]:
-        if self.sizes.id_range is None:
-            return []
-        return rng.choices(self.sizes.id_range, k=self.sizes.prompt_len or 1)
+        return rng.choices(self.sizes.id_range or (), k=self._prompt_len)
 
 
 def _is_share(number: int, share: float) -> bool:

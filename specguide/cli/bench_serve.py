@@ -15,6 +15,7 @@ from specguide.cli.options import API_KEY_VARIABLE, bench_libraries, listed_numb
 
 if TYPE_CHECKING:
     from specguide.bench.drive import Requests
+    from specguide.bench.serve import Target
 
 _MOST_SHOWN = 20
 _SEED_STEP = 1000
@@ -57,7 +58,7 @@ def serve(
     target = Target.reach(ServerAddress(**given[ServerAddress]))
     measured = []
     for index, one in enumerate(loads):
-        requests = _requests(mix, sizes, target.model, load.seed + _SEED_STEP * index)
+        requests = _requests(mix, sizes, target, load.seed + _SEED_STEP * index)
         measured.append(measure(target, requests, one))
     for fault in [fault for one in measured for fault in one.faults][:_MOST_SHOWN]:
         typer.echo(f"{fault.kind}: {fault.cause}: {fault.detail}", err=True)
@@ -70,13 +71,13 @@ def serve(
         raise typer.Exit(1)
 
 
-def _requests(mix: RequestMix, sizes: RequestSizes, model: str, seed: int) -> Requests:
-    from specguide.bench.sized import SizedWorkload
+def _requests(mix: RequestMix, sizes: RequestSizes, target: Target, seed: int) -> Requests:
+    from specguide.bench.serve import fitted
     from specguide.bench.workload import Workload
 
     if sizes.prompt_len is None:
-        return Workload.of(mix, model, seed)
-    return SizedWorkload(sizes, model, seed)
+        return Workload.of(mix, target.model, seed)
+    return fitted(target, sizes, seed)
 
 
 def _write(record: dict[str, Any], output: Path | None) -> None:

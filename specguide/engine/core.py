@@ -18,7 +18,15 @@ import zmq
 from tqdm import tqdm
 
 from specguide.engine import wire
-from specguide.engine.control import CoreFacts, CorePlan, FrontLeft, StartFailure, Stop, live_with
+from specguide.engine.control import (
+    CoreFacts,
+    CorePlan,
+    FrontLeft,
+    StartFailure,
+    Stop,
+    live_with,
+    settle,
+)
 from specguide.engine.engine import Engine
 from specguide.engine.loop import EngineLoop
 from specguide.engine.served import check_samples, check_wait, queue_full
@@ -180,6 +188,7 @@ def run_core(plan: CorePlan, control: Connection, parent_pid: int) -> None:
         sys.exit(1)
     fronts = Fronts(engine, plan, control)
     fronts.loop = EngineLoop(engine, fronts, fronts)
+    settle()
     control.send(facts_of_core(engine, fronts.max_unfinished))
     fronts.loop.run()
     fronts.end(0 if fronts.loop.failure is None else 1)

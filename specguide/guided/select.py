@@ -9,7 +9,8 @@ enforcing it is refused here, with the reason, as its BackendSpec says.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
 
 from specguide.errors import InvalidGuide, UnsupportedGuide
 from specguide.guide import Guide
@@ -26,9 +27,12 @@ from specguide.guided.regex.writer import restrict, whole, write
 from specguide.guided.schema.capabilities import Capabilities
 from specguide.guided.schema.cores import core_schemas
 from specguide.guided.schema.json_values import Json, JsonSchema
+from specguide.guided.schema.key_places import key_places
 from specguide.guided.schema.keywords import weight
 from specguide.guided.schema.nodes import CoreSchema, tells_fractions
+from specguide.guided.schema.spread import spread
 from specguide.guided.tag_form import check_tag
+from specguide.guided.tag_starts import tag_starts
 from specguide.guided.written_cache import WrittenCache
 
 
@@ -95,9 +99,7 @@ def _rewritten(kind: str, value: Json, spec: BackendSpec, key_order: str) -> Rew
     """A guide of any kind but a JSON Schema."""
     if kind == "structural_tag":
         check_tag(value)
-        if key_order == "any":
-            raise fixed_order(spec.name)
-        return Rewritten(kind, _tag(value, spec))
+        return _tag_guide(value, spec, key_order)
     if kind == "regex":
         return Rewritten(kind, _regex(value))
     if kind == "grammar" and key_order == "any" and "%json" in value:
@@ -116,10 +118,10 @@ def _with_free_keys(source: str, spec: BackendSpec) -> tuple[str, KnownKeys]:
 _cores: WrittenCache[CoreSchema] = WrittenCache(lambda core: 20 * weight(core), most_of_one=1 << 20)
 
 
-def _schema(schema: JsonSchema, spec: BackendSpec) -> CoreSchema:
+def _schema(node: Mapping[str, Json], spec: BackendSpec) -> CoreSchema:
     """The core of a schema inside a tag; the tags of one request come again in the next."""
-    text = json.dumps(schema)
-    return _cores.get(text, spec.name, lambda: _core(schema, spec.enforced()))
+    schema = node["json_schema"]
+    return _cores.get(json.dumps(schema), spec.name, lambda: _core(schema, spec.enforced()))
 
 
 def _core(schema: JsonSchema, able: Capabilities) -> CoreSchema:
@@ -142,17 +144,37 @@ def _regex(pattern: str) -> str:
     return write(node) or "(?:)"
 
 
-def _tag(node: Json, spec: BackendSpec) -> Json:
-    """A structural tag with the schemas, regular expressions and grammars in it rewritten."""
+def _tag_guide(tag: dict[str, Json], spec: BackendSpec, key_order: str) -> Rewritten:
+    able = _able(spec, key_order)
+    if key_order != "any":
+        return Rewritten("structural_tag", _tag(tag, spec, lambda node: _schema(node, spec)))
+    known = KnownKeys()
+    starts = tag_starts(tag)
+
+    def freed(node: Mapping[str, Json]) -> CoreSchema:
+        core = list(islice(core_schemas(node["json_schema"], able), 2))[-1]
+        schema, places = key_places(spread(core))
+        known.add(places, [starts[id(node)]])
+        return schema
+
+    return Rewritten("structural_tag", _tag(tag, spec, freed), known)
+
+
+def _tag(node: Json, spec: BackendSpec, schema: Callable[[Mapping[str, Json]], CoreSchema]) -> Json:
+    """A structural tag with the schemas, regular expressions and grammars in it rewritten.
+
+    schema: that of a part which holds one
+    """
     if isinstance(node, list):
-        return [_tag(item, spec) for item in node]
+        return [_tag(item, spec, schema) for item in node]
     if not isinstance(node, Mapping):
         return node
     tag = {
-        name: value if name == "json_schema" else _tag(value, spec) for name, value in node.items()
+        name: value if name == "json_schema" else _tag(value, spec, schema)
+        for name, value in node.items()
     }
     if isinstance(node.get("json_schema"), (Mapping, bool)):
-        tag["json_schema"] = _schema(node["json_schema"], spec)
+        tag["json_schema"] = schema(node)
     if node.get("type") == "regex" and isinstance(node.get("pattern"), str):
         tag["pattern"] = _regex(node["pattern"])
     if node.get("type") == "grammar" and isinstance(node.get("grammar"), str):

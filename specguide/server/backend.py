@@ -47,8 +47,12 @@ class Backend:
     @cached_property
     def max_prompt_chars(self) -> int:
         """No prompt that fits into the context has more characters."""
-        longest = max(map(len, self.tokenizer.vocabulary(self.engine.vocab_size).token_bytes))
-        return self.engine.max_model_len * longest
+        return self.engine.max_model_len * max(map(len, self._spelled))
+
+    @cached_property
+    def _spelled(self) -> Sequence[bytes]:
+        """By token; empty for special tokens."""
+        return self.tokenizer.vocabulary(self.engine.vocab_size).token_bytes
 
     def check_prompt(self, num_chars: int, param: str) -> None:
         """Raises PromptTooLong for a text that no tokens could fit into the context; encoding it
@@ -132,12 +136,11 @@ class Backend:
     def special_token(self, text: str) -> int | None:
         """The id of a special token; None for a token that is text, or none."""
         token = self.tokenizer.token_id(text)
-        vocabulary = self.tokenizer.vocabulary(self.engine.vocab_size)
-        return None if token is None or vocabulary.token_bytes[token] else token
+        return None if token is None or self._spelled[token] else token
 
     def token_bytes(self, token: int) -> bytes:
         """What a token adds to a text, its leading space included; the name of a special token."""
-        spelled = self.tokenizer.vocabulary(self.engine.vocab_size).token_bytes[token]
+        spelled = self._spelled[token]
         return spelled or self.tokenizer.decode([token], skip_special_tokens=False).encode()
 
     def check_model(self, name: str | None) -> str:

@@ -13,7 +13,7 @@ from specguide.errors import InvalidParams
 from specguide.server.api import Api, Renderer, Told
 from specguide.server.backend import Backend
 from specguide.server.conversation import conversation_task
-from specguide.server.events import Arguments, CallBegin, End, Event, Reasoned, Said, Text
+from specguide.server.events import CallBegin, End, Event, Reasoned, Said, Text
 from specguide.server.guides import guide_of, response_format_guide, schema_rules
 from specguide.server.messages import template_messages
 from specguide.server.openai_objects import ChunkUsage, token_score, usage_object
@@ -139,7 +139,7 @@ class ChatRenderer(Renderer[ChatRequest]):
             yield self._chunk(choice.index, {"role": "assistant", "content": ""})
 
     def take(self, event: Event) -> Iterable[Told]:
-        if isinstance(event, Reasoned | Text | CallBegin | Arguments):
+        if isinstance(event, Said):
             choice = self._choices[event.sample]
             scores = [token_score(score) for score in event.scores]
             choice.logprobs += scores

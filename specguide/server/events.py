@@ -3,13 +3,12 @@ those who render."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import msgspec
 
 from specguide.request import FinishReason, RequestMetrics
 
 
-@dataclass(frozen=True)
-class Score:
+class Score(msgspec.Struct, frozen=True):
     """A token and how likely it was, by the model's own logits.
 
     spelled: what it adds to a text, its leading space included; the name of a special token
@@ -30,8 +29,7 @@ class Score:
         return self.spelled.decode(errors="replace")
 
 
-@dataclass(frozen=True)
-class PromptScores:
+class PromptScores(msgspec.Struct, frozen=True):
     """The prompt of a sample, token by token: of a prompt's first sample the first event, where
     they are asked for."""
 
@@ -39,8 +37,7 @@ class PromptScores:
     sample: int = 0
 
 
-@dataclass(frozen=True)
-class Tokens:
+class Tokens(msgspec.Struct, frozen=True):
     """A sample got so many more tokens. What they add to it follows, now or later.
 
     num_reasoning: of them, those that came before the end of its reasoning
@@ -51,8 +48,7 @@ class Tokens:
     num_reasoning: int = 0
 
 
-@dataclass(frozen=True)
-class Text:
+class Text(msgspec.Struct, frozen=True):
     """More text that is no call; it may be empty where there are scores.
 
     scores: of the tokens that it is from, where they are asked for; as those of the other events
@@ -63,8 +59,7 @@ class Text:
     scores: tuple[Score, ...] = ()
 
 
-@dataclass(frozen=True)
-class Reasoned:
+class Reasoned(msgspec.Struct, frozen=True):
     """More of what the model thinks before it answers."""
 
     text: str
@@ -72,8 +67,7 @@ class Reasoned:
     scores: tuple[Score, ...] = ()
 
 
-@dataclass(frozen=True)
-class CallBegin:
+class CallBegin(msgspec.Struct, frozen=True):
     """A call, whose arguments follow. index: which of the sample's"""
 
     index: int
@@ -82,8 +76,7 @@ class CallBegin:
     scores: tuple[Score, ...] = ()
 
 
-@dataclass(frozen=True)
-class Arguments:
+class Arguments(msgspec.Struct, frozen=True):
     """More of a call's arguments, which are JSON."""
 
     index: int
@@ -92,8 +85,7 @@ class Arguments:
     scores: tuple[Score, ...] = ()
 
 
-@dataclass(frozen=True)
-class End:
+class End(msgspec.Struct, frozen=True):
     """A sample's last event.
 
     stop_reason: the stop string or stop token id that ended it; None for the model's own end
@@ -102,7 +94,7 @@ class End:
     finish_reason: FinishReason
     stop_reason: str | int | None = None
     sample: int = 0
-    metrics: RequestMetrics = field(default_factory=RequestMetrics)
+    metrics: RequestMetrics = msgspec.field(default_factory=RequestMetrics)
 
 
 Said = Reasoned | Text | CallBegin | Arguments

@@ -10,7 +10,7 @@ from multiprocessing.connection import Connection
 import uvloop
 from fastapi import FastAPI
 
-from specguide.engine.control import CoreDown, CoreUp, FrontReady, Stop, live_with
+from specguide.engine.control import CoreDown, CoreUp, FrontReady, Stop, live_with, settle
 from specguide.engine.remote_engine import RemoteEngine
 from specguide.engine.target_folder import load_tokenizer
 from specguide.server.app import create_app
@@ -45,6 +45,7 @@ class _Front(StoppableServer):
         self._control = control
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        settle()
         await super().startup(sockets)
         self._control.send(FrontReady())
 

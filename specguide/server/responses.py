@@ -15,7 +15,7 @@ from specguide.server.api import Api, Renderer, Told
 from specguide.server.backend import Backend
 from specguide.server.conversation import conversation_task
 from specguide.server.errors import ApiError
-from specguide.server.events import Arguments, CallBegin, End, Event, Reasoned, Said, Text
+from specguide.server.events import CallBegin, End, Event, Reasoned, Said, Text
 from specguide.server.guides import guide_of, schema_rules, text_format_guide
 from specguide.server.openai_objects import token_score
 from specguide.server.reasoning import EFFORTS
@@ -116,7 +116,7 @@ class ResponseRenderer(Renderer[ResponsesRequest]):
             )
 
     def take(self, event: Event) -> Iterator[Told]:
-        if isinstance(event, Reasoned | Text | CallBegin | Arguments):
+        if isinstance(event, Said):
             told = self._say(event)
         elif isinstance(event, End):
             told = self._end(event)

@@ -4,7 +4,8 @@ tokens."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from specguide.engine import RequestDelta
 from specguide.guided.written_forms import WrittenForm
@@ -57,22 +58,33 @@ class SampleReader:
         """What a delta adds."""
         if delta.prompt_logprobs is not None:
             yield PromptScores(tuple(self._prompt_scores(delta.prompt_logprobs)), self._sample)
-        scores = tuple(
-            score_of(self._backend, token, entry, self._num_rivals)
-            for token, entry in zip(delta.token_ids, delta.logprobs or (), strict=False)
-        )
-        if self._visible is None:
+        if self._visible is not None:
+            yield from self._parsed(self._visible, delta, self._scores(delta))
+        else:
             if delta.token_ids:
                 yield Tokens(len(delta.token_ids), self._sample)
-            num_spelling = len(delta.token_ids) - self._is_ended_by_token(delta)
-            said: list[Said] = [Text(delta.text)] if delta.text else []
-            yield from self._told(said, scores[:num_spelling])
-            yield from self._told([], scores[num_spelling:])
-        else:
-            yield from self._parsed(self._visible, delta, scores)
+            if delta.logprobs is not None:
+                yield from self._scored(delta)
+            elif delta.text:
+                yield Text(delta.text, self._sample)
         if delta.finish_reason is not None:
             metrics = delta.metrics or RequestMetrics()
             yield End(delta.finish_reason, delta.stop_reason, self._sample, metrics)
+
+    def _scores(self, delta: RequestDelta) -> tuple[Score, ...]:
+        """Of its tokens, where they are asked for."""
+        return tuple(
+            score_of(self._backend, token, entry, self._num_rivals)
+            for token, entry in zip(delta.token_ids, delta.logprobs or (), strict=False)
+        )
+
+    def _scored(self, delta: RequestDelta) -> Iterator[Event]:
+        """Text with its scores; a token that adds nothing to it is told apart."""
+        scores, num_spelling = self._scores(delta), len(delta.token_ids)
+        num_spelling -= self._is_ended_by_token(delta)
+        said: list[Said] = [Text(delta.text)] if delta.text else []
+        yield from self._told(said, scores[:num_spelling])
+        yield from self._told([], scores[num_spelling:])
 
     def _is_ended_by_token(self, delta: RequestDelta) -> bool:
         """Whether its last token ends the output, and adds nothing to the text."""

@@ -49,8 +49,11 @@ def note_generation(delta: RequestDelta) -> None:
 
     delta: the last one of a sample
     """
-    span, metrics = trace.get_current_span(), delta.metrics
-    if metrics is None or not span.is_recording():
+    metrics = delta.metrics
+    if metrics is None:
+        return
+    span = trace.get_current_span()
+    if not span.is_recording():
         return
     span.add_event(
         "generation",

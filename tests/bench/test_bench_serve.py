@@ -27,7 +27,7 @@ from specguide.bench.samples import (
     read_schemas,
     read_tool_tasks,
 )
-from specguide.bench.serve import Target, measure
+from specguide.bench.serve import Target, fitted, measure
 from specguide.bench.sized import SizedWorkload
 from specguide.bench.validation import violation
 from specguide.bench.workload import Workload
@@ -121,6 +121,19 @@ def deltas(body: dict[str, Any], wrong: str) -> list[dict[str, Any]]:
     ]
 
 
+def counted(body: dict[str, Any], num_tokens: int) -> dict[str, int]:
+    """Three tokens a word; a chat template says 7 more, and 50 of a schema."""
+    messages = body.get("messages")
+    words = body["prompt"] if messages is None else messages[-1]["content"]
+    around = 0 if messages is None else 7 + 50 * ("response_format" in body)
+    prompt = 3 * len(words.split()) + around
+    return {
+        "prompt_tokens": prompt,
+        "completion_tokens": num_tokens,
+        "total_tokens": prompt + num_tokens,
+    }
+
+
 async def events(body: dict[str, Any], wrong: str) -> AsyncIterator[str]:
     number, parts = next(numbers), deltas(body, wrong)
     scores = {"content": [{"token": "a", "logprob": 0.0}]} if body.get("logprobs") else None
@@ -147,7 +160,7 @@ async def events(body: dict[str, Any], wrong: str) -> AsyncIterator[str]:
         ],
     }
     num_tokens = len(parts) - (wrong == "miscounts")
-    usage = {"prompt_tokens": 5, "completion_tokens": num_tokens, "total_tokens": 5 + num_tokens}
+    usage = counted(body, num_tokens)
     yield f": a comment\n\ndata: {json.dumps(head)}\n\n"
     if wrong != "no usage":
         yield f"data: {json.dumps({'id': shown, 'choices': [], 'usage': usage})}\n\n"
@@ -172,7 +185,7 @@ async def text_events(body: dict[str, Any]) -> AsyncIterator[str]:
     for text, reason in (('{"a', None), ("b", None), ("", "length")):
         choice = {"index": 0, "text": text, "finish_reason": reason}
         yield f"data: {json.dumps({**head, 'choices': [choice]})}\n\n"
-    usage = {"prompt_tokens": 5, "completion_tokens": 9, "total_tokens": 14}
+    usage = counted(body, min(9, body["max_tokens"]))
     yield f"data: {json.dumps({**head, 'choices': [], 'usage': usage})}\n\ndata: [DONE]\n\n"
 
 
@@ -271,7 +284,7 @@ def test_the_command_prints_a_table_and_one_json_line(url, tmp_path):
 @pytest.mark.parametrize("api", ["chat", "completions"])
 def test_several_loads_of_one_size_by_two_processes(url, api):
     asked.clear()
-    sizes = ["--api", api, "--prompt-len", "40", "--output-len", "9", "--guided-share", "0.5"]
+    sizes = ["--api", api, "--prompt-len", "79", "--output-len", "9", "--guided-share", "0.5"]
     load = ["--concurrency", "2,4", "--rounds", "3", "--processes", "2"]
     args = ["bench", "serve", "--url", url, "--model", "right", *sizes, *load]
     done = CliRunner().invoke(command_line, args)
@@ -280,11 +293,25 @@ def test_several_loads_of_one_size_by_two_processes(url, api):
     assert [(one["concurrency"], one["whole"]) for one in record["result"]] == [(2, 6), (4, 12)]
     rates = [one["busy_tokens_per_s"] for one in record["result"]]
     assert all(rate is None or rate > 0 for rate in rates), "None: never busy at the same time"
-    prompts = [json.dumps(body.get("messages") or body["prompt"]) for body in asked]
-    assert len(set(prompts)) == len(asked) == 18, "a prefix cache finds nothing"
-    assert {body["max_tokens"] for body in asked} == {9}
-    assert sum("response_format" in body for body in asked) == 9
-    assert all("ignore_eos" in body or "response_format" in body for body in asked)
+    bodies = [body for body in asked if body["max_tokens"] == 9]  # others try what words come to
+    prompts = [json.dumps(body.get("messages") or body["prompt"]) for body in bodies]
+    assert len(set(prompts)) == len(bodies) == 18, "a prefix cache finds nothing"
+    assert sum("response_format" in body for body in bodies) == 9
+    assert all("ignore_eos" in body or "response_format" in body for body in bodies)
+    assert {abs(counted(body, 9)["prompt_tokens"] - 79) for body in bodies} <= {0, 1}
+    assert "requests of 79 tokens" in done.stdout or "requests of 78 tokens" in done.stdout
+
+
+def test_a_prompt_without_room_for_words_is_refused(url):
+    args = ["--url", url, "--model", "right", "--prompt-len", "59", "--guided-share", "1"]
+    done = CliRunner().invoke(command_line, ["bench", "serve", *args, "--requests", "1"])
+    assert isinstance(done.exception, InvalidParams)
+    assert "a guided request has 60 tokens with one word" in str(done.exception)
+
+
+def test_words_where_a_server_does_not_count_them(url):
+    workload = fitted(Target(ServerAddress(url), "no usage"), RequestSizes(prompt_len=1), 0)
+    assert workload.num_words(is_guided=False) == 1 and not workload.words
 
 
 def test_prompts_of_token_ids():

@@ -209,3 +209,29 @@ def test_stop_strings_end_the_text_and_the_tokens(folders, spec, lag):
         )
     llm._engine.check_integrity()
     llm.close()
+
+
+def test_keys_in_any_order_come_out_the_same_with_drafts(folders):
+    schema = {
+        "type": "object",
+        "properties": {name: {"enum": [1, "x"]} for name in ("a", "b", "ab", "c")},
+        "required": ["ab", "c"],
+        "additionalProperties": False,
+    }
+    guide = Guide(json_schema=schema, key_order="any")
+    asked = [
+        SamplingParams(max_tokens=80, temperature=temperature, seed=seed, guide=guide)
+        for seed, temperature in enumerate([0.0, 0.0, 1.0])
+    ]
+    texts = []
+    for spec in (False, True):
+        llm = make(folders, spec=spec, guide=GuideConfig(max_whitespace=0))
+        outputs = llm.generate(["one", "other", "third"], asked)
+        texts.append([out.text for out in outputs[:2]])
+        for out in outputs:
+            assert out.finish_reason == "stop", out
+            found = json.loads(out.text, object_pairs_hook=list)
+            assert len(dict(found)) == len(found)
+            jsonschema.validate(dict(found), schema)
+        llm.close()
+    assert texts[0] == texts[1]

@@ -46,6 +46,11 @@ def rows():
     ]
 
 
+def samples(families):
+    """Of each name that Prometheus stores, the labels."""
+    return {one.name: set(one.labels) for family in families.values() for one in family.samples}
+
+
 def values(family):
     """Samples without vLLM's own labels."""
     own = ("model_name", "engine")
@@ -60,9 +65,11 @@ def values(family):
 
 
 def test_what_is_documented_is_exported_and_the_reverse(families):
-    documented = {SUFFIX.sub("", name) for names in rows() for name in names}
+    documented = {name for names in rows() for name in names}
     exported = {name for name in families if not name.endswith("_created")}
-    assert documented == exported
+    assert {SUFFIX.sub("", name) for name in documented} == exported
+    told = samples(families)
+    assert all(name in told or f"{name}_bucket" in told for name in documented)
 
 
 def test_values_by_vllms_names_are_ours(families):
@@ -102,14 +109,17 @@ def test_guides_are_bounded_and_the_most_used_stay():
 def test_the_dashboard_draws_what_is_exported(families):
     dashboard = json.loads((DOCS / "grafana.json").read_text())
     assert dashboard["schemaVersion"] >= 36 and dashboard["uid"] and dashboard["title"]
-    panels = dashboard["panels"]
+    panels, told = dashboard["panels"], samples(families)
     assert len({panel["id"] for panel in panels}) == len(panels)
     for panel in panels:
         assert {"type", "title", "gridPos", "targets", "datasource"} <= panel.keys()
         for target in panel["targets"]:
             names = re.findall(r"specguide_\w+", target["expr"])
             assert names and target["expr"].count("(") == target["expr"].count(")")
-            assert {SUFFIX.sub("", name) for name in names} <= families.keys(), names
+            assert told.keys() >= set(names), names
+            labels = {*re.findall(r"by \((\w+)\)", target["expr"])}
+            labels |= {*re.findall(r"\{\{(\w+)\}\}", target.get("legendFormat", ""))}
+            assert all(labels <= told[name] for name in names), target
 
 
 def test_unknown_names():
