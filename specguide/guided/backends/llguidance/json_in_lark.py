@@ -4,13 +4,19 @@ of it."""
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 from specguide.errors import InvalidGuide, UnsupportedGuide
 from specguide.guide import check_finite
 from specguide.guided.backends.llguidance.capabilities import LLGUIDANCE
-from specguide.guided.backends.llguidance.lark_rules import Marked, SchemaRules, alternatives
+from specguide.guided.backends.llguidance.lark_rules import (
+    Marked,
+    SchemaRules,
+    alternatives,
+    content_name,
+)
 from specguide.guided.backends.llguidance.schema_rules import schema_rules
 from specguide.guided.backends.llguidance.schema_terminals import NoRules
 from specguide.guided.budget import spend
@@ -74,7 +80,7 @@ def _with_terms(source: str, make: MakeTerm) -> str:
         if term is not None:
             terms.append(term)
             texts.append("")
-    return "".join(_joined(texts, terms))
+    return "".join(_joined(texts, terms if "%lark" in source else _once(texts, terms)))
 
 
 def _pieces(source: str, make: MakeTerm) -> Iterator[tuple[str, SchemaRules | str | None]]:
@@ -90,6 +96,16 @@ def _pieces(source: str, make: MakeTerm) -> Iterator[tuple[str, SchemaRules | st
         num_schemas += 1
         done, at = end, source.find(_JSON_OF_LARK, end)
     yield source[done:], None
+
+
+def _once(texts: list[str], terms: list[SchemaRules | str]) -> list[SchemaRules | str]:
+    """The terms, those that stand several times by the names of rules, which are added to the last
+    text."""
+    known = Counter(map(str, terms))
+    several = {text for text, num in known.items() if num > 1}
+    names = {text: "schema_" + content_name(text, terminal=False) for text in sorted(several)}
+    texts[-1] += "".join(f"\n{name}: {text}" for text, name in names.items())
+    return [names.get(str(term), term) for term in terms]
 
 
 def _joined(texts: list[str], terms: list[SchemaRules | str]) -> Iterator[str]:
