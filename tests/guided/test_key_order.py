@@ -285,6 +285,20 @@ def test_objects_that_cannot_be_told_apart_are_refused_by_name():
     assert refusal.value.path == "/anyOf/0/required"
 
 
+@pytest.mark.parametrize(
+    ("schema", "keyword"),
+    [
+        ({"type": "object", "patternProperties": {"a": ONE, "b": WORD}}, "patternProperties"),
+        ({"type": "integer", "multipleOf": 3.5}, "multipleOf"),
+        ({"anyOf": [closed({"a": ONE, f"n{i}": ONE}, f"n{i}") for i in range(70)]}, "anyOf"),
+    ],
+)
+def test_what_has_no_rules_is_refused_by_name(schema, keyword):
+    with pytest.raises(UnsupportedGuide, match=keyword) as refusal:
+        compiler().compile(Guide(json_schema=schema, backend="llguidance"))
+    assert refusal.value.keyword == keyword
+
+
 def test_places_that_are_not_there_are_refused():
     place = native.KeyPlace(options=[], names={'"a"': 7}, other=-1, prefix=[], rest=-1)
     with pytest.raises(ValueError, match="no place 7"):

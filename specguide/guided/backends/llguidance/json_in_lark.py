@@ -18,7 +18,7 @@ from specguide.guided.backends.llguidance.lark_rules import (
     content_name,
 )
 from specguide.guided.backends.llguidance.schema_rules import schema_rules
-from specguide.guided.backends.llguidance.schema_terminals import NoRules
+from specguide.guided.backends.llguidance.schema_terminals import NoRules, no_free_rules
 from specguide.guided.budget import spend
 from specguide.guided.grammar_form import behind_space
 from specguide.guided.known_keys import KnownKeys
@@ -170,16 +170,16 @@ def _freed_term(schema: Schema, part: int) -> tuple[SchemaRules, list[dict[str, 
 def _first_freed(
     cores: Iterator[CoreSchema], whitespace: str
 ) -> tuple[SchemaRules, list[dict[str, Json]]]:
-    reason = UnsupportedGuide("llguidance has no rules for this schema with its keys in any order")
+    reasons: list[UnsupportedGuide] = []
     for core in cores:
         try:
             freed, places = key_places(spread(core))
             return schema_rules(freed, whitespace), places
         except UnsupportedGuide as error:
-            reason = error
-        except NoRules:
-            pass
-    raise reason
+            reasons.append(error)
+        except NoRules as error:
+            reasons.append(no_free_rules(error))
+    raise next((error for error in reasons if error.keyword), reasons[0])
 
 
 def _whitespace(options: Mapping[str, Json]) -> str | None:
