@@ -234,6 +234,18 @@ def test_forced_text_names_the_last_key():
     assert forced.startswith(b'a"')
 
 
+def test_thousands_of_keys_and_of_open_arrays():
+    matcher = grammar_of("native", 4).matcher()
+    for byte in b"{" + b",".join(b'"k%d":1' % i for i in range(1_000)) + b',"k77':
+        assert matcher.accept(byte)
+    assert ord('"') not in allowed(matcher)
+    assert ord("_") in allowed(matcher)
+    deep = compiler().compile(Guide(json_schema=True)).matcher()
+    for _ in range(20_000):
+        assert deep.accept(ord("["))
+    deep.rollback(20_000)
+
+
 def test_a_guide_says_it_or_the_engine_does():
     one = GrammarCompiler(VOCABULARY, GuideConfig())
     guide = Guide(json_schema=SCHEMAS[0], key_order="any")

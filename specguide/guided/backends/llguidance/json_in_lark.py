@@ -57,7 +57,7 @@ def with_rewritten_schemas(source: str) -> str:
 
 def with_free_keys(source: str) -> tuple[str, KnownKeys]:
     """The same with keys in any order, and what is known of them. Each schema says behind which
-    texts its JSON begins, in its option `behind`; a character stands for a byte.
+    texts its JSON begins, in its option `behind`, as hexadecimal digits of their bytes.
 
     Raises InvalidGuide, which says which of them it is.
     """
@@ -65,7 +65,7 @@ def with_free_keys(source: str) -> tuple[str, KnownKeys]:
 
     def term(text: str, schema: Schema, part: int) -> SchemaRules:
         rules, places, behind = _freed.get(text, None, partial(_freed_term, schema, part))
-        known.add(places, [one.encode("latin-1") for one in behind])
+        known.add(places, [bytes.fromhex(one) for one in behind])
         return rules
 
     return _with_terms(source, term), known
