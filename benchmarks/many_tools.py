@@ -32,7 +32,7 @@ from specguide.tokenizer.vocabulary import Vocabulary
 Tools = list[Tool]
 Make = Callable[[Tools], Guide]
 LIMITS = GuideConfig(compile_timeout_s=60)
-CASES = "hermes:1,hermes:50,hermes:500,gpt_oss:500,qwen3_coder:50,tags:1,tags:50,tags:200"
+CASES = "hermes:1,hermes:50,hermes:500,gpt_oss:500,qwen3_coder:500,tags:1,tags:50,tags:200"
 TRIGGER = "<function="
 _numbers = itertools.count()
 
