@@ -7,6 +7,7 @@ import json
 import math
 from collections.abc import Iterable
 
+from specguide.errors import UnsupportedGuide
 from specguide.guided.regex.charset import JSON_TEXT, CharSet, intersect
 from specguide.guided.regex.multiples import multiples
 from specguide.guided.regex.parse import parse
