@@ -312,7 +312,7 @@ def _named_children(asked: Objects, is_loose: bool) -> dict[str, Core]:
     if not is_loose and (
         len(patterns) > 1 or any(pattern_matches(*pair) for pair in product(patterns, names))
     ):
-        raise NoRules
+        raise NoRules("patternProperties")
     unnamed = {name: asked.additional for name in asked.required if name not in asked.properties}
     children = {**asked.properties, **unnamed}
     impossible = [name for name in asked.required if children[name] is False]
