@@ -1,13 +1,15 @@
 """What a mask costs: compile, fill and accept over real-world schemas and the vocabulary of 128,256
 tokens.
 
-    SPECGUIDE_DATA=… python -m benchmarks.masks [--backends llguidance,xgrammar] [--limit 300]
+    SPECGUIDE_DATA=… python -m benchmarks.masks [--backends auto,llguidance,xgrammar] [--limit 300]
     [--tokens 300] …
 
 Walks the longest valid instance of each schema on one thread, natively: fill a row, check that it
 allows the next token, accept it. Schemas that a backend refuses, or whose instance it does not
-take, are counted, not timed. With --forced it looks for so many forced drafts at each place too,
-takes them, fills their rows, and goes back. Prints a table, then one JSON line.
+take, are counted, not timed. Times are the processor's, so that work beside it counts little; that
+of a compile is all threads'. The schemas with the slowest rows
+are named. With --forced it looks for so many forced drafts at each place too, takes them, fills
+their rows, and goes back. Prints a table, then one JSON line.
 """
 
 from __future__ import annotations
@@ -29,6 +31,8 @@ from specguide.guided.backends import CompiledGrammar, backend_names
 from specguide.guided.compile import GrammarCompiler
 from specguide.guided.matcher import Matcher
 
+_NUM_NAMED = 10
+
 
 @dataclass
 class Tally:
@@ -40,6 +44,8 @@ class Tally:
     fill_us: list[float] = field(default_factory=list)
     accept_us: list[float] = field(default_factory=list)
     forced_us: list[float] = field(default_factory=list)
+    slowest_us: dict[str, float] = field(default_factory=dict)
+    """The slowest row of each schema, but for its first one."""
 
 
 def walk(
@@ -48,15 +54,15 @@ def walk(
     """Times of fills and accepts, microseconds; None where the grammar does not take the tokens."""
     row, fills, accepts = np.zeros(num_words, np.int32), list[float](), list[float]()
     for token in token_ids:
-        start = time.perf_counter()
+        start = time.thread_time()
         matcher.fill(row)
-        filled = time.perf_counter()
+        filled = time.thread_time()
         if not row[token // 32] >> (token % 32) & 1:
             return None
-        begin = time.perf_counter()
+        begin = time.thread_time()
         if not matcher.accept(token):
             raise SystemExit(f"a row allows token {token}, and the matcher refuses it")
-        accepts.append(1e6 * (time.perf_counter() - begin))
+        accepts.append(1e6 * (time.thread_time() - begin))
         fills.append(1e6 * (filled - start))
     return fills, accepts
 
@@ -68,7 +74,7 @@ def look_ahead(
     matcher, row, times = grammar.matcher(), np.zeros(num_words, np.int32), list[float]()
     for token in token_ids:
         matcher.fill(row)
-        begin, num_taken = time.perf_counter(), 0
+        begin, num_taken = time.thread_time(), 0
         for draft in matcher.forced_drafts(row, limit):
             if not matcher.accept(draft):
                 break
@@ -77,7 +83,7 @@ def look_ahead(
                 break
             matcher.fill(row)
         if num_taken:
-            times.append(1e6 * (time.perf_counter() - begin))
+            times.append(1e6 * (time.thread_time() - begin))
             matcher.rollback(num_taken)
         matcher.accept(token)
     return times
@@ -92,13 +98,13 @@ def measure(
     tally: Tally,
 ) -> None:
     """One schema: compiled once, walked once, and once more where forced drafts are looked for."""
-    start = time.perf_counter()
+    start = time.process_time()
     try:
         grammar = compiler.compile(case.guide)
     except SpecguideError:
         tally.counts["refused"] += 1
         return
-    seconds = time.perf_counter() - start
+    seconds = time.process_time() - start
     times = walk(grammar.matcher(), case.token_ids[:num_tokens], num_words)
     if times is None:
         tally.counts["instance not taken"] += 1
@@ -126,6 +132,8 @@ def summary(tally: Tally) -> dict[str, Any]:
             continue
         result[f"{name}_mean_us"] = round(float(np.mean(times)), 1)
         result |= {f"{name}_p{q}_us": round(float(np.percentile(times, q)), 1) for q in quantiles}
+    slowest = sorted(tally.slowest_us, key=lambda name: -tally.slowest_us[name])[:_NUM_NAMED]
+    result["slowest_fills_us"] = {name: round(tally.slowest_us[name]) for name in slowest}
     return result
 
 
@@ -148,15 +156,18 @@ def main() -> None:
         if any(test["valid"] for test in record["tests"])
     ]
     vocabulary, tokenizer = load_vocabulary()
-    cases = load_cases(tokenizer, random.Random(0).sample(names, args.limit))
+    chosen = random.Random(0).sample(names, min(args.limit, len(names)))
+    cases = load_cases(tokenizer, chosen)
     result = {}
     for backend in args.backends.split(","):
         compiler, tally = (
             GrammarCompiler(vocabulary, GuideConfig(backend=backend, compile_timeout_s=60)),
             Tally(),
         )
-        for case in cases:
+        for name, case in zip(chosen, cases, strict=True):
+            num_before = len(tally.fill_us)
             measure(compiler, case, args.tokens, args.forced, vocabulary.num_words, tally)
+            tally.slowest_us[name] = max(tally.fill_us[num_before:], default=0.0)
         compiler.close()
         result[backend] = summary(tally)
         print(

@@ -53,7 +53,8 @@ bool any_token(const std::vector<int32_t>& row, Visit visit) {
 KeyTokens::KeyTokens(std::shared_ptr<const Vocabulary> words) : vocabulary(std::move(words)) {
   bounding.assign(static_cast<size_t>(vocabulary->num_words()), 0);
   leaving = opening = quoting = keying = bounding;
-  std::unordered_map<std::string, size_t> numbers;
+  std::unordered_map<std::string, int32_t> numbers;
+  end_of.assign(vocabulary->token_bytes.size(), -1);
   for (int32_t token = 0; token < vocabulary->size(); ++token) {
     const std::string_view bytes = vocabulary->token_bytes[static_cast<size_t>(token)];
     const size_t quote = bytes.find('"');
@@ -63,13 +64,13 @@ KeyTokens::KeyTokens(std::shared_ptr<const Vocabulary> words) : vocabulary(std::
     if (is_quoting) set_bit(quoting, token);
     if (is_quoting && is_bounding(bytes.substr(quote + 1))) {
       set_bit(leaving, token);
-      const size_t end = numbers.emplace(squeezed(bytes.substr(quote)), numbers.size()).first->second;
-      if (bytes.substr(0, quote).find('\\') == std::string_view::npos) end_of[token] = end;
+      const auto next = static_cast<int32_t>(numbers.size());
+      const int32_t end = numbers.emplace(squeezed(bytes.substr(quote)), next).first->second;
+      if (bytes.substr(0, quote).find('\\') == std::string_view::npos) end_of[static_cast<size_t>(token)] = end;
     }
     if (is_bounding(bytes) || (is_quoting && bytes.rfind('"') != quote)) set_bit(keying, token);
   }
-  ends.resize(numbers.size());
-  for (const auto& [text, number] : numbers) ends[number] = text;
+  num_ends = numbers.size();
 }
 
 KeyMatcher::KeyMatcher(std::shared_ptr<Matcher> inner, std::shared_ptr<const KeyTokens> tokens, KeyWalk walk)
@@ -166,12 +167,13 @@ KeyMatcher::Bytes KeyMatcher::repeating() const {
 
 // Whether a token may come that the matcher underneath allows. What follows a string hangs on its end alone.
 bool KeyMatcher::may_take(int32_t token, Known& known) {
-  if (state_.is_key || state_.mode != Mode::kString) return find_out(token, known);
-  const auto end = tokens_->end_of.find(token);
-  if (end == tokens_->end_of.end()) return find_out(token, known);
-  const auto [found, is_new] = known.ends.try_emplace(end->second, false);
-  if (is_new) found->second = find_out(token, known);
-  return found->second;
+  const bool leaves = !state_.is_key && state_.mode == Mode::kString;
+  const int32_t end = leaves ? tokens_->end_of[static_cast<size_t>(token)] : -1;
+  if (end < 0) return find_out(token, known);
+  known.ends.resize(tokens_->num_ends, -1);
+  int8_t& found = known.ends[static_cast<size_t>(end)];
+  if (found < 0) found = find_out(token, known) ? 1 : 0;
+  return found != 0;
 }
 
 bool KeyMatcher::find_out(int32_t token, Known& known) {

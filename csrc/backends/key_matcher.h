@@ -26,9 +26,10 @@ struct KeyTokens {
   std::vector<int32_t> opening;   // opening an object, and more of it
   std::vector<int32_t> quoting;   // holding a quote
   std::vector<int32_t> keying;    // holding a whole key, perhaps, or bounding
-  // Of tokens that leave a string, by what is behind it but for whitespace: the number of that end, and its text.
-  std::unordered_map<int32_t, size_t> end_of;
-  std::vector<std::string> ends;
+  // Which tokens that leave a string have the same behind it, but for whitespace: by token the number of that end; -1
+  // for none.
+  std::vector<int32_t> end_of;
+  size_t num_ends = 0;
 };
 
 // What a matcher of texts allows whose objects take each key any number of times in any order, with no key twice and
@@ -58,7 +59,7 @@ class KeyMatcher final : public Matcher {
   // What was found out for one row: whether keys that begin so can go on, and of ends whether they may come.
   struct Known {
     std::unordered_map<std::string, bool> keys;
-    std::unordered_map<size_t, bool> ends;
+    std::vector<int8_t> ends;  // -1: not found out
   };
 
   const Vocabulary& vocabulary() const { return *tokens_->vocabulary; }

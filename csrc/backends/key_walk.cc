@@ -20,6 +20,12 @@ bool begins_with(std::string_view text, std::string_view start) { return text.su
 
 }  // namespace
 
+KeyFrame::~KeyFrame() {
+  while (parent != nullptr && parent.use_count() == 1) {
+    parent = std::shared_ptr<const KeyFrame>(std::move(const_cast<KeyFrame&>(*parent).parent));
+  }
+}
+
 bool KeyFrame::has_come(std::string_view key) const {
   for (const SeenKey* one = keys.get(); one != nullptr; one = one->before.get()) {
     if (one->text == key) return true;

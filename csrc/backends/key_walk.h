@@ -30,6 +30,12 @@ struct SeenKey {
 // keys:    those that have come
 // options: those of the place that may have them
 struct KeyFrame {
+  KeyFrame() = default;
+  KeyFrame(const KeyFrame&) = default;
+  KeyFrame& operator=(const KeyFrame&) = delete;
+  // Its parents one by one: there may be too many for the stack.
+  ~KeyFrame();
+
   std::shared_ptr<const KeyFrame> parent;
   bool is_object = false;
   const KnownPlace* place = nullptr;

@@ -26,12 +26,14 @@ from specguide.guided.regex.tree import NOTHING, RegexError, UnsupportedRegex
 from specguide.guided.regex.writer import restrict, whole, write
 from specguide.guided.schema.capabilities import Capabilities
 from specguide.guided.schema.cores import core_schemas
-from specguide.guided.schema.json_values import Json
+from specguide.guided.schema.json_values import Json, JsonSchema
 from specguide.guided.schema.key_places import key_places
+from specguide.guided.schema.keywords import weight
 from specguide.guided.schema.nodes import CoreSchema, tells_fractions
 from specguide.guided.schema.spread import spread
 from specguide.guided.tag_form import check_tag
 from specguide.guided.tag_starts import tag_starts
+from specguide.guided.written_cache import WrittenCache
 
 
 def candidates(guide: Guide, requested: str) -> tuple[str, ...]:
@@ -113,10 +115,19 @@ def _with_free_keys(source: str, spec: BackendSpec) -> tuple[str, KnownKeys]:
     return spec.grammars.free_keys(source)
 
 
-def _schema(node: Mapping[str, Json], able: Capabilities) -> CoreSchema:
-    """The core of a schema inside a tag; merged where the backend could not tell numbers that are
-    no integers otherwise."""
-    cores = core_schemas(node["json_schema"], able)
+_cores: WrittenCache[CoreSchema] = WrittenCache(lambda core: 20 * weight(core), most_of_one=1 << 20)
+
+
+def _schema(node: Mapping[str, Json], spec: BackendSpec) -> CoreSchema:
+    """The core of a schema inside a tag; the tags of one request come again in the next."""
+    schema = node["json_schema"]
+    return _cores.get(json.dumps(schema), spec.name, lambda: _core(schema, spec.enforced()))
+
+
+def _core(schema: JsonSchema, able: Capabilities) -> CoreSchema:
+    """The core of a schema; merged where the backend could not tell numbers that are no integers
+    otherwise."""
+    cores = core_schemas(schema, able)
     core = next(cores)
     return next(cores, core) if able.merges_fractions and tells_fractions(core) else core
 
@@ -136,7 +147,7 @@ def _regex(pattern: str) -> str:
 def _tag_guide(tag: dict[str, Json], spec: BackendSpec, key_order: str) -> Rewritten:
     able = _able(spec, key_order)
     if key_order != "any":
-        return Rewritten("structural_tag", _tag(tag, spec, lambda node: _schema(node, able)))
+        return Rewritten("structural_tag", _tag(tag, spec, lambda node: _schema(node, spec)))
     known = KnownKeys()
     starts = tag_starts(tag)
 

@@ -234,6 +234,18 @@ def test_forced_text_names_the_last_key():
     assert forced.startswith(b'a"')
 
 
+def test_thousands_of_keys_and_of_open_arrays():
+    matcher = grammar_of("native", 4).matcher()
+    for byte in b"{" + b",".join(b'"k%d":1' % i for i in range(1_000)) + b',"k77':
+        assert matcher.accept(byte)
+    assert ord('"') not in allowed(matcher)
+    assert ord("_") in allowed(matcher)
+    deep = compiler().compile(Guide(json_schema=True)).matcher()
+    for _ in range(20_000):
+        assert deep.accept(ord("["))
+    deep.rollback(20_000)
+
+
 def test_a_guide_says_it_or_the_engine_does():
     one = GrammarCompiler(VOCABULARY, GuideConfig())
     guide = Guide(json_schema=SCHEMAS[0], key_order="any")
@@ -271,6 +283,20 @@ def test_objects_that_cannot_be_told_apart_are_refused_by_name():
     with pytest.raises(UnsupportedGuide, match="more than 8 of its properties") as refusal:
         compiler().compile(Guide(json_schema={"anyOf": [whole, other]}, backend="llguidance"))
     assert refusal.value.path == "/anyOf/0/required"
+
+
+@pytest.mark.parametrize(
+    ("schema", "keyword"),
+    [
+        ({"type": "object", "patternProperties": {"a": ONE, "b": WORD}}, "patternProperties"),
+        ({"type": "integer", "multipleOf": 3.5}, "multipleOf"),
+        ({"anyOf": [closed({"a": ONE, f"n{i}": ONE}, f"n{i}") for i in range(70)]}, "anyOf"),
+    ],
+)
+def test_what_has_no_rules_is_refused_by_name(schema, keyword):
+    with pytest.raises(UnsupportedGuide, match=keyword) as refusal:
+        compiler().compile(Guide(json_schema=schema, backend="llguidance"))
+    assert refusal.value.keyword == keyword
 
 
 def test_places_that_are_not_there_are_refused():

@@ -125,6 +125,15 @@ def test_other_formats_say_that_they_keep_the_order(name):
     assert engine.key_order == "schema"
 
 
+def test_hundreds_of_tools():
+    """Whose beginnings have braces that count for no nesting."""
+    tools = [Tool(f"tool{i}", {"type": "object", "required": [f"a{i}"]}) for i in range(200)]
+    one = FORMATS["hermes"]
+    guide = tool_guide(one, tools, special, LIMITS, must_call=True, key_order="any")
+    assert takes(guide, one.message([("tool199", '{"b":1,"a199":2}')]))
+    assert not takes(guide, one.message([("tool199", '{"b":1,"a198":2}')]))
+
+
 def test_a_schema_in_a_grammar_of_your_own_keeps_its_order():
     guide = Guide(grammar="start: %json " + json.dumps(PLACE), key_order="any")
     with pytest.raises(UnsupportedGuide, match='ask for key_order "schema"'):

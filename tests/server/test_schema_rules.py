@@ -106,6 +106,16 @@ def test_a_request_says_itself_whether_objects_are_closed() -> None:
     assert rules.closed(LOOSE) == LOOSE
 
 
+def test_a_request_says_in_which_order_keys_come() -> None:
+    closed = {"json": LOOSE, "disable_additional_properties": True}
+    assert guided(guided_json=LOOSE).key_order is None
+    for fields in ({"guided_json": LOOSE}, {"structured_outputs": closed}, {"regex": "a"}):
+        assert guided(**fields, key_order="any").key_order == "any"
+    assert guided(key_order="any") is None
+    with pytest.raises(ValueError, match="'schema' or 'any'"):
+        guided(guided_json=LOOSE, key_order="random")
+
+
 def test_guides_as_sglang_has_them() -> None:
     assert guided(regex="a+").regex == "a+"
     assert guided(ebnf='root ::= "a"').grammar == 'root ::= "a"'

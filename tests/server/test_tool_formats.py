@@ -14,6 +14,7 @@ from benchmarks.ready_walks import END, VOCABULARY, walk
 from specguide.config import GuideConfig
 from specguide.errors import UnsupportedGuide
 from specguide.guided.compile import GrammarCompiler
+from specguide.guided.limits import check_limits
 from specguide.guided.tools import (
     Tool,
     ToolFormat,
@@ -149,3 +150,11 @@ def test_schemas_are_counted_as_they_stand_in_the_guide():
         assert len(ToolChoice(TOOLS).schema_params(None, one)) == sum(counts)
     qwen = tool_formats()["qwen3_coder"].arguments
     assert text_arguments(qwen, ORDER) == {"note", "kind", "code"}
+
+
+@pytest.mark.parametrize("one", ALL)
+def test_five_hundred_tools_are_within_the_limits(one: ToolFormat):
+    arguments = {"a": {"type": "string"}, "b": {"type": "integer"}, "c": {"type": "string"}}
+    parameters = {"type": "object", "properties": arguments, "required": ["a"]}
+    tools = [Tool(f"tool_{i}", parameters) for i in range(500)]
+    check_limits(tool_guide(one, tools, no_token, LIMITS), LIMITS)

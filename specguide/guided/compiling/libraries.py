@@ -74,15 +74,17 @@ class Libraries:
 
     def _search(self, guide: Guide, requested: str, before: Callable[[str], None]) -> Enforced:
         reasons: dict[str, InvalidGuide] = {}
+        order = guide.key_order or self.config.key_order
         for name in candidates(guide, requested):
             before(name)
             try:
-                order = guide.key_order or self.config.key_order
                 for rewritten in rewrites(guide, name, order):
                     try:
                         written = self._written(rewritten, name, order)
                         return Enforced(written, name, self.compile(written, name))
                     except InvalidGuide as error:
+                        if order == "any" and getattr(reasons.get(name), "keyword", "") is None:
+                            del reasons[name]  # a later one may name the keyword
                         reasons.setdefault(name, error)
             except UnsupportedGuide as error:
                 reasons.setdefault(name, error)

@@ -21,8 +21,8 @@ def schema_term(
     """A JSON schema as a term that leaves it to the library, whose bounds of numbers are
     doubles.
 
-    behind: the texts behind which its JSON begins, a character for a byte, where keys come in any
-            order; these the library knows nothing of
+    behind: the texts behind which its JSON begins, as hexadecimal digits of their bytes, where keys
+            come in any order; these the library knows nothing of
     """
     if schema is False:
         raise InvalidGuide("the schema `false` is satisfied by nothing", param="json_schema")

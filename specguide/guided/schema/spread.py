@@ -8,6 +8,8 @@ from dataclasses import replace
 from specguide.guided.budget import spend
 from specguide.guided.schema.json_values import Json
 from specguide.guided.schema.nodes import (
+    NO_ARRAYS,
+    NO_OBJECTS,
     Arrays,
     Core,
     CoreSchema,
@@ -23,35 +25,50 @@ from specguide.guided.schema.nodes import (
 
 def spread(schema: CoreSchema) -> CoreSchema:
     """The same with listed objects written out, property by property, so that these may come in
-    any order, too."""
-    definitions = {name: _spread(core) for name, core in schema.definitions.items()}
-    return replace(schema, root=_spread(schema.root), definitions=definitions)
+    any order, too. Nodes that are shared stay so."""
+    spreading = _Spreading()
+    definitions = {name: spreading.of(core) for name, core in schema.definitions.items()}
+    return replace(schema, root=spreading.of(schema.root), definitions=definitions)
 
 
-def _spread(core: Core) -> Core:
-    spend()
-    if isinstance(core, bool):
-        return core
-    values = listed(core)
-    if any(isinstance(one, (dict, list)) for one in values):
-        return _of_values(core.path, values)
-    held, named = core.kinds.arrays, core.kinds.objects
-    kinds = replace(
-        core.kinds,
-        arrays=replace(held, prefix=tuple(map(_spread, held.prefix)), rest=_spread(held.rest)),
-        objects=replace(
-            named,
-            properties=_spread_all(named.properties),
-            patterns=_spread_all(named.patterns),
-            additional=_spread(named.additional),
-        ),
-    )
-    any_of = tuple(map(_spread, core.any_of))
-    return replace(core, kinds=kinds, any_of=any_of, all_of=tuple(map(_spread, core.all_of)))
+class _Spreading:
+    """Writes nodes out, each once."""
 
+    def __init__(self) -> None:
+        self._known: dict[int, Core] = {}
 
-def _spread_all(cores: Mapping[str, Core]) -> dict[str, Core]:
-    return {name: _spread(core) for name, core in cores.items()}
+    def of(self, core: Core) -> Core:
+        if isinstance(core, bool):
+            return core
+        if id(core) not in self._known:
+            spend()
+            values = listed(core)
+            is_held = any(isinstance(one, (dict, list)) for one in values)
+            self._known[id(core)] = _of_values(core.path, values) if is_held else self._inside(core)
+        return self._known[id(core)]
+
+    def _inside(self, node: Node) -> Node:
+        kinds = node.kinds
+        if kinds.arrays is not NO_ARRAYS:
+            kinds = replace(kinds, arrays=self._arrays(kinds.arrays))
+        if kinds.objects is not NO_OBJECTS:
+            kinds = replace(kinds, objects=self._objects(kinds.objects))
+        any_of, all_of = self._each(node.any_of), self._each(node.all_of)
+        return replace(node, kinds=kinds, any_of=any_of, all_of=all_of)
+
+    def _arrays(self, asked: Arrays) -> Arrays:
+        return replace(asked, prefix=self._each(asked.prefix), rest=self.of(asked.rest))
+
+    def _objects(self, asked: Objects) -> Objects:
+        properties, patterns = self._all(asked.properties), self._all(asked.patterns)
+        additional = self.of(asked.additional)
+        return replace(asked, properties=properties, patterns=patterns, additional=additional)
+
+    def _each(self, cores: Iterable[Core]) -> tuple[Core, ...]:
+        return tuple(map(self.of, cores))
+
+    def _all(self, cores: Mapping[str, Core]) -> dict[str, Core]:
+        return {name: self.of(core) for name, core in cores.items()}
 
 
 def _of_values(path: str, values: Iterable[Json]) -> Core:

@@ -80,20 +80,23 @@ def num_schemas(form: ArgumentsForm | None, parameters: Mapping[str, Any]) -> in
 
 
 class ArgumentRules:
-    """Arguments of one tool as rules.
-
-    terms: writes a text as Lark
-    name:  what the rules' names begin with
-    """
+    """Arguments of tools as rules. terms: writes a text as Lark"""
 
     def __init__(
-        self, form: ArgumentsForm, terms: Callable[[str], str], limits: GuideConfig, name: str
+        self, form: ArgumentsForm, terms: Callable[[str], str], limits: GuideConfig
     ) -> None:
-        self._form, self._terms, self._limits, self._name = form, terms, limits, name
-        self.lines: list[str] = []
+        self._form, self._terms, self._limits = form, terms, limits
+        self._num_tools = 0
+        self._lines: dict[str, None] = {}
+
+    @property
+    def lines(self) -> list[str]:
+        """The rules of all terms so far."""
+        return list(self._lines)
 
     def of(self, parameters: Mapping[str, Any], param: str) -> str:
-        """The arguments' term; "" for none. Raises UnsupportedGuide for what is not enforced."""
+        """A tool's arguments as a term; "" for none. Raises UnsupportedGuide for what is not
+        enforced."""
         unknown = sorted(parameters.keys() - _KNOWN)
         if unknown:
             error = UnsupportedGuide(
@@ -103,30 +106,43 @@ class ArgumentRules:
             )
             error.param = param
             raise error
-        names = [name for name, _ in _properties(parameters)]
-        for place, (name, schema) in enumerate(_properties(parameters)):
-            value = self._value(self._rule(place), schema, parameters)
-            before = self._terms(self._form.before_name + name + self._form.before_value)
-            self.lines.append(f"{self._rule(place)}: {before} {value}")
         required = set(parameters.get("required", ()))
-        for place in reversed(range(len(names))):
-            self._chain(place, len(names), names[place] in required)
-        return f"{self._rule(0)}_first" if names else ""
-
-    def _rule(self, place: int) -> str:
-        return f"{self._name}_{place}"
-
-    def _chain(self, place: int, num: int, is_required: bool) -> None:
-        """Two rules of the arguments from here on: as the first of all, or behind others."""
-        rest = f" {self._rule(place + 1)}_next" if place + 1 < num else ""
+        terms = [
+            (
+                self._terms(self._form.before_name + name + self._form.before_value)
+                + f" {self._value(schema, parameters)}",
+                name in required,
+            )
+            for name, schema in _properties(parameters)
+        ]
+        self._num_tools += 1
         separator = self._terms(self._form.separator)
-        for kind, before in (("first", ""), ("next", separator)):
-            skipped = f"{self._rule(place + 1)}_{kind}" if rest else '""'
-            other = "" if is_required else f" | {skipped}"
-            rule = f"{self._rule(place)}_{kind}"
-            self.lines.append(f"{rule}: {before} {self._rule(place)}{rest}{other}")
+        if terms and separator and not terms[0][1]:
+            return self._chain(terms, separator)
+        parts = [
+            _perhaps(f"{separator} {term}" if i else term, is_required)
+            for i, (term, is_required) in enumerate(terms)
+        ]
+        if not terms:
+            return ""
+        self._lines[f"a_{self._num_tools}: {' '.join(parts)}"] = None
+        return f"a_{self._num_tools}"
 
-    def _value(self, rule: str, schema: Any, root: Mapping[str, Any]) -> str:
+    def _chain(self, terms: Sequence[tuple[str, bool]], separator: str) -> str:
+        """Arguments of which any may be the first, and has no separator before it then."""
+        first = later = '""'
+        for i, (term, is_required) in reversed(list(enumerate(terms))):
+            name = f"a_{self._num_tools}_{i}"
+            self._lines[f"{name}: {term}"] = None
+            ways = [f"{name} {later}"] if is_required else [f"{name} {later}", first]
+            self._lines[f"{name}_first: {' | '.join(ways)}"] = None
+            self._lines[f"{name}_next: {_perhaps(f'{separator} {name}', is_required)} {later}"] = (
+                None
+            )
+            first, later = f"{name}_first", f"{name}_next"
+        return first
+
+    def _value(self, schema: Any, root: Mapping[str, Any]) -> str:
         form = self._form
         after = self._terms(form.after_value)
         if constants := _constants(form, schema):
@@ -138,26 +154,30 @@ class ArgumentRules:
             if "null" in form.constants and _may_be_null(schema):
                 value = f"({self._terms(form.constants['null'])} | {value})"
             return f"{value} {after}"
-        return f"{self._terms(form.text_marks[0])} {self._text(rule, schema)}"
+        return f"{self._terms(form.text_marks[0])} {self._text(schema)}"
 
-    def _text(self, rule: str, schema: Mapping[str, Any]) -> str:
+    def _text(self, schema: Mapping[str, Any]) -> str:
         """A text up to what is behind it."""
         after = self._terms(self._form.after_text)
         listed = [schema["const"]] if "const" in schema else schema.get("enum")
         if listed is not None:
             return f"({' | '.join(map(self._terms, listed))}) {after}"
-        most = schema.get("maxLength", "")
-        body = f"(?s:.{{{schema.get('minLength', 0)},{most}}})"
+        least, most = schema.get("minLength", 0), schema.get("maxLength", "")
+        body = f"(?s:.{{{least},{most}}})"
         first, _, rest = after.partition(" ")
-        name = rule.upper()
+        name = f"TEXT_{least}_{most}"
         if not first.startswith('"'):  # a special token, which is in no text
-            self.lines.append(f"{name}: /{body}/")
+            self._lines[f"{name}: /{body}/"] = None
             return f"{name} {after}"
         # Up to the first of these marks, of which two may overlap.
-        self.lines.append(f"{name}_ENDED: /{body}/ {first}")
-        self.lines.append(f"{name}_BEYOND: /(?s:.*)/ {first} /(?s:.+)/")
-        self.lines.append(f"{name}: {name}_ENDED & ~{name}_BEYOND")
+        self._lines[f"{name}_ENDED: /{body}/ {first}"] = None
+        self._lines[f"TEXT_BEYOND: /(?s:.*)/ {first} /(?s:.+)/"] = None
+        self._lines[f"{name}: {name}_ENDED & ~TEXT_BEYOND"] = None
         return f"{name} {rest}"
+
+
+def _perhaps(term: str, is_required: bool) -> str:
+    return term if is_required else f"({term})?"
 
 
 def _properties(parameters: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

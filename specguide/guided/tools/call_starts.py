@@ -13,7 +13,10 @@ _OPENERS = ("{", "[", '"')
 
 @dataclass(frozen=True)
 class CallStarts:
-    """Of a format; each text with a character for a byte. ids: of special tokens, by their text"""
+    """Of a format; each text as the hexadecimal digits of its bytes.
+
+    ids: of special tokens, by their text
+    """
 
     tool_format: ToolFormat
     ids: Mapping[str, int]
@@ -26,11 +29,11 @@ class CallStarts:
         if one.separator is not None:
             later = one.after_arguments + one.separator + one.before_name
             starts.append(JSON_END + self._bytes(later + name + one.before_arguments))
-        return [start.decode("latin-1") for start in starts]
+        return [start.hex() for start in starts]
 
     def of_answer(self) -> list[str]:
         """Of an answer's JSON."""
-        return [(TEXT_START + self._bytes(self.tool_format.before_answer)).decode("latin-1")]
+        return [(TEXT_START + self._bytes(self.tool_format.before_answer)).hex()]
 
     def _bytes(self, text: str) -> bytes:
         return b"".join(

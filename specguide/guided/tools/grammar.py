@@ -27,6 +27,7 @@ from specguide.guided.written_cache import WrittenCache
 SpecialToken = Callable[[str], int | None]
 """The id of a special token, None for one that is text, or none."""
 
+_BRACKETS = {ord(bracket): f"\\u{ord(bracket):04x}" for bracket in "[](){}"}
 _WITHOUT_REFERENCES = 2
 """A version of marshal in which equal values are equal bytes. It tells 1 from 1.0 and from True."""
 _guides: WrittenCache[Guide] = WrittenCache(lambda guide: len(guide.source()), most_of_one=4 << 20)
@@ -67,7 +68,7 @@ def tool_guide(
     Raises InvalidParams where the format does not let keys come in any order, as `key_order` has
     it; where only the engine has it, they come in the schema's order then.
     """
-    rules = _Rules(tool_format, special_token)
+    rules = _Rules(tool_format, special_token, limits)
     order = key_order or limits.key_order
     if order == "any":
         why_not = why_in_order(tool_format, rules.ids, must_call, answer is not None)
@@ -116,20 +117,28 @@ def _guide(
 class _Rules:
     """Parts of a format as Lark."""
 
-    def __init__(self, tool_format: ToolFormat, special_token: SpecialToken) -> None:
+    def __init__(
+        self, tool_format: ToolFormat, special_token: SpecialToken, limits: GuideConfig
+    ) -> None:
         self.format = tool_format
         ids = {text: special_token(text) for text in tool_format.special_tokens}
         self.ids = {text: token for text, token in ids.items() if token is not None}
         self.key = (repr(tool_format), *self.ids.items())
         """What these rules hang on."""
         self.rest_of_call = f"tool {self.terms(tool_format.after_arguments)}"
-        self.lines = ["INDEX: /[0-9]{1,4}/"] if tool_format.before_index else []
-        self._num_listed = 0
+        form = tool_format.arguments
+        self._arguments = ArgumentRules(form, self.terms, limits) if form is not None else None
+
+    @property
+    def lines(self) -> list[str]:
+        """The rules of all tools so far."""
+        index = ["INDEX: /[0-9]{1,4}/"] if self.format.before_index else []
+        return [*index, *(self._arguments.lines if self._arguments is not None else ())]
 
     def terms(self, text: str) -> str:
         """A text, in which special tokens stand as such; nothing for none."""
         return " ".join(
-            f"<[{self.ids[part]}]>" if part in self.ids else json.dumps(part)
+            f"<[{self.ids[part]}]>" if part in self.ids else _literal(part)
             for part in self._parts(text)
         )
 
@@ -144,14 +153,10 @@ class _Rules:
         if one.before_index:
             begin = self.terms(tool.name + one.before_index)
             name = f"{begin} INDEX {self.terms(one.before_arguments)}"
-        if one.arguments is None:
+        if self._arguments is None:
             behind = None if starts is None else starts.of_call(tool.name)
             return f"{name} {schema_term(dict(tool.parameters), limits, behind)}"
-        self._num_listed += 1
-        listed = ArgumentRules(one.arguments, self.terms, limits, f"a_{self._num_listed}")
-        term = listed.of(tool.parameters, tool.param)
-        self.lines += listed.lines
-        return f"{name} {term}"
+        return f"{name} {self._arguments.of(tool.parameters, tool.param)}"
 
     def calls(self, is_parallel: bool, *, after: str = "") -> str:
         """All of a message's calls, behind a part of their opening."""
@@ -195,6 +200,11 @@ class _Rules:
             f"lead{'[lazy]' if is_text else ''}: {lead}",
             r"TEXT: /(?s:.+)/",
         ]
+
+
+def _literal(text: str) -> str:
+    """A text as a literal, whose brackets are none that a limit of depth counts."""
+    return json.dumps(text).translate(_BRACKETS)
 
 
 def _escaped(text: str) -> str:

@@ -4,15 +4,21 @@ of it."""
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 from specguide.errors import InvalidGuide, UnsupportedGuide
 from specguide.guide import check_finite
 from specguide.guided.backends.llguidance.capabilities import LLGUIDANCE
-from specguide.guided.backends.llguidance.lark_rules import Marked, SchemaRules, alternatives
+from specguide.guided.backends.llguidance.lark_rules import (
+    Marked,
+    SchemaRules,
+    alternatives,
+    content_name,
+)
 from specguide.guided.backends.llguidance.schema_rules import schema_rules
-from specguide.guided.backends.llguidance.schema_terminals import NoRules
+from specguide.guided.backends.llguidance.schema_terminals import NoRules, no_free_rules
 from specguide.guided.budget import spend
 from specguide.guided.grammar_form import behind_space
 from specguide.guided.known_keys import KnownKeys
@@ -51,7 +57,7 @@ def with_rewritten_schemas(source: str) -> str:
 
 def with_free_keys(source: str) -> tuple[str, KnownKeys]:
     """The same with keys in any order, and what is known of them. Each schema says behind which
-    texts its JSON begins, in its option `behind`; a character stands for a byte.
+    texts its JSON begins, in its option `behind`, as hexadecimal digits of their bytes.
 
     Raises InvalidGuide, which says which of them it is.
     """
@@ -59,7 +65,7 @@ def with_free_keys(source: str) -> tuple[str, KnownKeys]:
 
     def term(text: str, schema: Schema, part: int) -> SchemaRules:
         rules, places, behind = _freed.get(text, None, partial(_freed_term, schema, part))
-        known.add(places, [one.encode("latin-1") for one in behind])
+        known.add(places, [bytes.fromhex(one) for one in behind])
         return rules
 
     return _with_terms(source, term), known
@@ -74,7 +80,7 @@ def _with_terms(source: str, make: MakeTerm) -> str:
         if term is not None:
             terms.append(term)
             texts.append("")
-    return "".join(_joined(texts, terms))
+    return "".join(_joined(texts, terms if "%lark" in source else _once(texts, terms)))
 
 
 def _pieces(source: str, make: MakeTerm) -> Iterator[tuple[str, SchemaRules | str | None]]:
@@ -90,6 +96,16 @@ def _pieces(source: str, make: MakeTerm) -> Iterator[tuple[str, SchemaRules | st
         num_schemas += 1
         done, at = end, source.find(_JSON_OF_LARK, end)
     yield source[done:], None
+
+
+def _once(texts: list[str], terms: list[SchemaRules | str]) -> list[SchemaRules | str]:
+    """The terms, those that stand several times by the names of rules, which are added to the last
+    text."""
+    known = Counter(map(str, terms))
+    several = {text for text, num in known.items() if num > 1}
+    names = {text: "schema_" + content_name(text, terminal=False) for text in sorted(several)}
+    texts[-1] += "".join(f"\n{name}: {text}" for text, name in names.items())
+    return [names.get(str(term), term) for term in terms]
 
 
 def _joined(texts: list[str], terms: list[SchemaRules | str]) -> Iterator[str]:
@@ -154,16 +170,16 @@ def _freed_term(schema: Schema, part: int) -> tuple[SchemaRules, list[dict[str, 
 def _first_freed(
     cores: Iterator[CoreSchema], whitespace: str
 ) -> tuple[SchemaRules, list[dict[str, Json]]]:
-    reason = UnsupportedGuide("llguidance has no rules for this schema with its keys in any order")
+    reasons: list[UnsupportedGuide] = []
     for core in cores:
         try:
             freed, places = key_places(spread(core))
             return schema_rules(freed, whitespace), places
         except UnsupportedGuide as error:
-            reason = error
-        except NoRules:
-            pass
-    raise reason
+            reasons.append(error)
+        except NoRules as error:
+            reasons.append(no_free_rules(error))
+    raise next((error for error in reasons if error.keyword), reasons[0])
 
 
 def _whitespace(options: Mapping[str, Json]) -> str | None:

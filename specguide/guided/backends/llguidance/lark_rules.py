@@ -40,6 +40,10 @@ class SchemaRules:
 
     def __str__(self) -> str:
         """A term of a Lark rule: a nested grammar."""
+        return self._text
+
+    @cached_property
+    def _text(self) -> str:
         return _nested(self.start, self.rules, self.whitespace)
 
     @cached_property

@@ -16,10 +16,10 @@ import llguidance
 from llguidance.gbnf_to_lark import gbnf_to_lark
 
 from specguide.config import GuideConfig
-from specguide.errors import InvalidGuide, UnsupportedGuide
+from specguide.errors import InvalidGuide
 from specguide.guided.backends.llguidance.lark_rules import SchemaRules
 from specguide.guided.backends.llguidance.schema_rules import schema_rules
-from specguide.guided.backends.llguidance.schema_terminals import NoRules
+from specguide.guided.backends.llguidance.schema_terminals import NoRules, no_free_rules
 from specguide.guided.budget import spend
 from specguide.guided.grammar_form import grammar_form, without_comments
 from specguide.guided.lark.schema import schema_term
@@ -41,11 +41,9 @@ def json_rules(schema: CoreSchema | JsonSchema, limits: GuideConfig) -> SchemaRu
         return schema_term(schema, limits)
     try:
         return schema_rules(schema, whitespace_regex(limits))
-    except NoRules:
+    except NoRules as error:
         if schema.tracked is not None:
-            raise UnsupportedGuide(
-                "llguidance has no rules for this schema with its keys in any order"
-            ) from None
+            raise no_free_rules(error) from None
         return schema_term(emit(schema), limits)
 
 

@@ -306,7 +306,7 @@ def _named_children(asked: Objects) -> dict[str, Core]:
     names = (*asked.properties, *asked.required)
     patterns = asked.patterns
     if len(patterns) > 1 or any(pattern_matches(*pair) for pair in product(patterns, names)):
-        raise NoRules
+        raise NoRules("patternProperties")
     unnamed = {name: asked.additional for name in asked.required if name not in asked.properties}
     children = {**asked.properties, **unnamed}
     if any(children[name] is False for name in asked.required):

@@ -7,6 +7,7 @@ import json
 import math
 from collections.abc import Iterable
 
+from specguide.errors import UnsupportedGuide
 from specguide.guided.regex.charset import JSON_TEXT, CharSet, intersect
 from specguide.guided.regex.multiples import multiples
 from specguide.guided.regex.parse import parse
@@ -34,7 +35,21 @@ _PLAIN = ((0x20, 0x21), (0x23, 0x5B), (0x5D, 0x7E), (0x80, 0xD7FF), (0xE000, 0x1
 
 
 class NoRules(Exception):
-    """The schema has no simple rules."""
+    """The schema has no simple rules. keyword: for which, where it can be told"""
+
+    def __init__(self, keyword: str | None = None) -> None:
+        super().__init__(keyword)
+        self.keyword = keyword
+
+
+def no_free_rules(error: NoRules) -> UnsupportedGuide:
+    """The error of a schema without rules, whose keys come in any order."""
+    what = f"its {error.keyword}" if error.keyword else "it"
+    return UnsupportedGuide(
+        "llguidance cannot compile this schema with the keys of objects in any order: there are no "
+        f"rules for {what}",
+        keyword=error.keyword,
+    )
 
 
 def text_literal(value: Json) -> str:
@@ -97,13 +112,13 @@ def _number(asked: Numbers, name: str) -> list[str]:
         or asked.is_fraction
         or not holds_number(asked, whole=name == "integer")
     ):
-        raise NoRules
+        raise NoRules("multipleOf")
     return [f"({_regex(regex)} & {_regex(factors)})"]
 
 
 def _regex(pattern: str) -> str:
     if len(pattern) > MAX_CHARS:
-        raise NoRules
+        raise NoRules("pattern")
     return f"/{pattern}/"
 
 
@@ -127,7 +142,7 @@ def _string(node: Node, is_last: bool) -> list[str]:
         except UnsupportedRegex:
             # There may be no such string, which the library would find out.
             if not (is_last and len(patterns) == 1 and _fits_shortest(patterns[0], least, most)):
-                raise NoRules from None
+                raise NoRules("pattern") from None
             has_text = True
     else:
         has_text = most is None or least <= most
