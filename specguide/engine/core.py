@@ -13,7 +13,6 @@ from functools import partial
 from multiprocessing.connection import Connection
 from typing import NoReturn
 
-import msgspec
 import zmq
 from tqdm import tqdm
 
@@ -128,7 +127,7 @@ class Fronts:
                 return
             try:
                 message = wire.FROM_FRONT.decode(b"".join(frames))
-            except msgspec.DecodeError as error:
+            except wire.MALFORMED as error:
                 _LOGGER.warning("a message of front %r is dropped: %s", front, error)
             else:
                 self._names.add(front)

@@ -6,7 +6,6 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-import msgspec
 import zmq
 
 from specguide.engine import wire
@@ -59,7 +58,7 @@ class CoreLink:
             frame = self._socket.recv(zmq.NOBLOCK)
             try:
                 message = wire.FROM_CORE.decode(frame)
-            except msgspec.DecodeError as error:
+            except wire.MALFORMED as error:
                 _LOGGER.warning("a message of the core is dropped: %s", error)
             else:
                 self._take(message)

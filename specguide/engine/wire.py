@@ -2,7 +2,7 @@
 
 A front opens a socket to the core, under a name of its own, and numbers its requests. Each message
 is an array that begins with its type's name. What does not match its type is no message:
-`FROM_FRONT.decode` and `FROM_CORE.decode` raise msgspec.DecodeError.
+`FROM_FRONT.decode` and `FROM_CORE.decode` raise one of MALFORMED.
 
 | from a front | from the core          |
 |--------------|------------------------|
@@ -128,6 +128,8 @@ class Failed(Message, frozen=True):
     error: ErrorData
 
 
+MALFORMED = (msgspec.DecodeError, UnicodeDecodeError)
+"""What decoding raises; the second for a type's name that is no UTF-8."""
 ENCODER = msgspec.msgpack.Encoder()
 FROM_FRONT = msgspec.msgpack.Decoder(AddRequest | Cancel | Ask)
 FROM_CORE = msgspec.msgpack.Decoder(Deltas | Refused | Answer | Failed)

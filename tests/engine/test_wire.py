@@ -5,9 +5,8 @@ from __future__ import annotations
 
 import json
 
-import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from specguide import Guide, Reasoning, SamplingParams, Speculation, errors
@@ -144,11 +143,12 @@ TAGS = st.sampled_from(["AddRequest", "Cancel", "Ask", "Deltas", "Answer", "Noth
 
 
 @given(st.binary(max_size=40) | st.tuples(TAGS, VALUES, VALUES, VALUES).map(wire.ENCODER.encode))
+@example(b"\x91\xa4\x00\x00\x00\x80")
 def test_what_is_malformed_is_no_message(frame):
     for decoder in (wire.FROM_FRONT, wire.FROM_CORE):
         try:
             message = decoder.decode(frame)
-        except msgspec.DecodeError:
+        except wire.MALFORMED:
             continue
         assert isinstance(message, wire.Message)
 

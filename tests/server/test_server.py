@@ -79,7 +79,8 @@ def test_a_stream_is_the_answer_in_pieces(client):
         "stop",
         "stop",
     ]
-    assert usage == whole.usage
+    not_cached = {"prompt_tokens_details": None}  # which of the prompts is there from before
+    assert usage.model_copy(update=not_cached) == whole.usage.model_copy(update=not_cached)
 
 
 def test_parse_with_pydantic(client):
