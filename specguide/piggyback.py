@@ -4,6 +4,7 @@ have."""
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cache
 
 _FEWEST_MIXED_SLOTS = 8
 """Of a captured iteration with chunks of prompts beside: fewer slots would cost as much."""
@@ -40,10 +41,7 @@ class PiggybackLimits:
     def beside(self, highest_slot: int) -> PiggybackLimits:
         """With sizes that fill whole tiles together with the rows of the slots up to this one."""
         rest = self.num_slots(highest_slot) * self.nodes_each % self.tile if self.tile else 0
-        if not rest:
-            return self
-        sizes = [size - rest for size in self.sizes if size - rest >= self.tile // 2]
-        return replace(self, sizes=(*sizes, self.sizes[-1]), tile=0)
+        return _shortened(self, rest) if rest else self
 
     def most_tokens(self, budget: int) -> int:
         """Of all chunks, such that what they are filled up to is within the budget, unless that is
@@ -69,6 +67,13 @@ class PiggybackLimits:
         below = max((size for size in self.sizes if size <= num_waiting), default=0)
         is_nearer_below = below > 0 and num_waiting - below < above - num_waiting
         return below if is_nearer_below else num_waiting
+
+
+@cache  # asked in every iteration, with as many answers as there are numbers of graph slots
+def _shortened(limits: PiggybackLimits, rest: int) -> PiggybackLimits:
+    """With sizes that leave room for so many rows in their last tile."""
+    sizes = [size - rest for size in limits.sizes if size - rest >= limits.tile // 2]
+    return replace(limits, sizes=(*sizes, limits.sizes[-1]), tile=0)
 
 
 NEVER_PIGGYBACK = PiggybackLimits()

@@ -27,7 +27,7 @@ from specguide.guided.backends import (
 from specguide.guided.compiling.grammar_future import GrammarFuture
 from specguide.guided.compiling.job import Job, Runner, settle
 from specguide.guided.compiling.lanes import IsolatedRunner
-from specguide.guided.compiling.libraries import Libraries, Outcome
+from specguide.guided.compiling.libraries import Libraries, Outcome, internal_error
 from specguide.guided.compiling.threads import ThreadRunner
 from specguide.guided.grammar_cache import GrammarCache
 from specguide.guided.limits import check_size
@@ -135,7 +135,10 @@ class GrammarCompiler:
         """Tell the callers; what is a fact about the guide is kept, also where it comes too late
         for them."""
         if not isinstance(outcome, (EngineError, GuideLimitExceeded, CompilerBusy)):
-            self.cache.put(job.key, outcome)
+            try:
+                self.cache.put(job.key, outcome)
+            except Exception as error:  # callers must not wait for ever
+                outcome = internal_error(job.guide, error)
         with self._lock:
             if self._jobs.get(job.key) is job:
                 del self._jobs[job.key]

@@ -235,8 +235,18 @@ class TransformersDecoder(Decoder):
         )[0][0]
         if not aux_layers:
             return hidden, hidden[:, :0]
-        wanted = [pages.aux[layer] for layer in aux_layers]
-        return hidden, torch.cat([it for it in wanted if it is not None], dim=-1)
+        return hidden, torch.cat([self._noted(layer) for layer in aux_layers], dim=-1)
+
+    def _noted(self, layer: int) -> Tensor:
+        """What a layer left in this pass. Raises CheckpointError where it left nothing."""
+        state = self._pages.aux[layer]
+        if state is None:
+            raise CheckpointError(
+                f"{self.config.architecture} gives no hidden states before layer {layer}, which "
+                "the draft head reads: the model did not run that layer as a module. Take a head "
+                f"that reads layers 0 to {self.config.num_layers}, or decode without a head"
+            )
+        return state
 
     def logits(self, hidden: Tensor) -> Tensor:
         """See Decoder.logits: by the model's own code behind its body."""

@@ -58,6 +58,14 @@ def test_logits_equal_transformers(name: str, tmp_path: Path) -> None:
     torch.testing.assert_close(aux, states, atol=1e-4, rtol=1e-4)
 
 
+def test_a_layer_without_aux_hidden_states_is_named(tmp_path: Path) -> None:
+    save_foreign("Phi", tmp_path, **RUN["Phi"])
+    decoder = load(tmp_path)
+    beyond = decoder.config.num_layers + 1
+    with pytest.raises(CheckpointError, match=f"no hidden states before layer {beyond}"):
+        in_chunks(decoder, tokens(2, LENGTH), (0, beyond))
+
+
 @pytest.mark.parametrize("name", ["Phi", "Cohere2"])
 @torch.inference_mode()
 def test_every_node_of_a_tree_equals_its_path(name: str, tmp_path: Path) -> None:

@@ -23,7 +23,13 @@ from specguide.config import GuideConfig
 from specguide.errors import CompilerBusy
 from specguide.guided.compiling.fork_server import QUICK_S
 from specguide.guided.compiling.job import Done, Job
-from specguide.guided.compiling.libraries import Failure, Libraries, Outcome, outcome
+from specguide.guided.compiling.libraries import (
+    Failure,
+    Libraries,
+    Outcome,
+    internal_error,
+    outcome,
+)
 from specguide.guided.compiling.sandbox import Passed, Sandbox, Trial
 from specguide.guided.compiling.workers import Lane, join_threads
 
@@ -53,12 +59,14 @@ class IsolatedRunner:
         self._quick: Lane[Job] = Lane(
             "grammar compile",
             self._try_quickly,
+            self._fail,
             most_waiting=MOST_QUICK_WAITING,
             most_threads=config.num_compile_threads,
         )
         self._slow: Lane[tuple[Job, Trial | None]] = Lane(
             "slow grammar compile",
             self._try_slowly,
+            lambda item, error: self._fail(item[0], error),
             most_waiting=MOST_SLOW_WAITING,
             most_threads=config.num_compile_threads,
         )
@@ -110,6 +118,9 @@ class IsolatedRunner:
 
     def _finish(self, job: Job, result: Passed | Failure) -> None:
         self._done(job, self._compiled(job, result) if isinstance(result, Passed) else result)
+
+    def _fail(self, job: Job, cause: BaseException) -> None:
+        self._done(job, internal_error(job.guide, cause))
 
     def _compiled(self, job: Job, passed: Passed) -> Outcome:
         """The grammar, with the memory that it was seen to take: libraries estimate theirs or know

@@ -3,6 +3,7 @@ guide."""
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -30,6 +31,8 @@ from specguide.guided.schema.nodes import CoreSchema
 from specguide.guided.select import candidates, rewrites
 from specguide.guided.verdict import check_start, why_none
 from specguide.tokenizer.vocabulary import Vocabulary
+
+_log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 Failure = InvalidGuide | CompilerBusy | EngineError
@@ -148,8 +151,15 @@ def outcome(guide: Guide, config: GuideConfig, work: Callable[[], T]) -> T | Fai
         )
     except MemoryError:
         return too_large(guide, config)
-    except Exception as error:  # a library's bug must end this request alone
-        return EngineError(f"compiling the {guide.kind} failed: {type(error).__name__}: {error}")
+    except BaseException as error:  # a library's bug, and a panic of Rust is no Exception
+        return internal_error(guide, error)
+
+
+def internal_error(guide: Guide, cause: BaseException) -> EngineError:
+    """The error of a compile that failed as nobody expected; it is logged. It must end this request
+    alone."""
+    _log.error("compiling a guide (%s) failed", guide.kind, exc_info=cause)
+    return EngineError(f"compiling the {guide.kind} failed: {type(cause).__name__}: {cause}")
 
 
 def too_slow(config: GuideConfig) -> GuideLimitExceeded:

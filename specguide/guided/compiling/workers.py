@@ -3,6 +3,7 @@ for the libraries."""
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections import deque
@@ -10,6 +11,8 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from specguide.guided.compiling.fork_server import STACK_BYTES
+
+_log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 _MOST_CLOSING_S = 1.0
@@ -40,14 +43,23 @@ def join_threads(threads: list[threading.Thread]) -> None:
 class Lane(Generic[T]):
     """A queue and the threads that work through it. Its methods may be called from any thread.
 
+    failed:       told of an item whose work raised something, and what; the thread lives on
     most_threads: at work at once
     most_waiting: items beyond these
     """
 
     def __init__(
-        self, name: str, work: Callable[[T], None], *, most_threads: int, most_waiting: int
+        self,
+        name: str,
+        work: Callable[[T], None],
+        failed: Callable[[T, BaseException], None],
+        *,
+        most_threads: int,
+        most_waiting: int,
     ) -> None:
-        self._name, self._work = name, work
+        self._name = name
+        self._work = work
+        self._failed = failed
         self._most_threads, self._most_waiting = most_threads, most_waiting
         self._items: deque[T] = deque()
         self._changed = threading.Condition()
@@ -87,8 +99,15 @@ class Lane(Generic[T]):
                     self._changed.wait()
                 item = self._items.popleft()
                 self._num_busy += 1
+            self._work_on(item)
+            with self._changed:
+                self._num_busy -= 1
+
+    def _work_on(self, item: T) -> None:
+        try:
+            self._work(item)
+        except BaseException as error:
             try:
-                self._work(item)
-            finally:
-                with self._changed:
-                    self._num_busy -= 1
+                self._failed(item, error)
+            except Exception:
+                _log.exception("the thread %r could not tell of a failure", self._name)
