@@ -184,6 +184,8 @@ class GuideConfig:
     key_order:             of JSON objects whose guide does not say: "schema", properties come in
                            the schema's order and others behind them; "any", in any order, each
                            once
+    allow_truncation:      max_tokens may cut guided outputs off, whatever a request says; else
+                           they end in time
     callbacks:             "native": host functions; "polling": a thread that polls for them and
                            keeps a core busy while iterations run. Left out: polling on a GPU, where
                            host functions may be called late, else native
@@ -207,6 +209,7 @@ class GuideConfig:
     max_whitespace: int = 8
     max_indent: int = 64
     key_order: str = "schema"
+    allow_truncation: bool = False
     callbacks: str | None = None
 
     def __post_init__(self) -> None:

@@ -173,4 +173,4 @@ def _prompts(llm: Any, tasks: Sequence[Task]) -> tuple[dict[str, list[int]], Cou
 
 
 def _first_only(params: SamplingParams) -> SamplingParams:
-    return SamplingParams(max_tokens=1, temperature=0.0, guide=params.guide)
+    return SamplingParams(max_tokens=1, temperature=0.0, guide=params.guide, allow_truncation=True)

@@ -79,6 +79,7 @@ class SizedWorkload:
         if is_guided:
             schema = {"name": "answer", "schema": _SCHEMA}
             body["response_format"] = {"type": "json_schema", "json_schema": schema}
+            body["allow_truncation"] = True  # no instance ends so soon
         else:
             body["ignore_eos"] = True
         if sizes.api == "chat":

@@ -71,6 +71,7 @@ class Admission:
         self._reasoning = ReasoningSections(vocabulary, tokenizer.token_id)
         self._tokenizer, self._capabilities = tokenizer, capabilities
         self._takes_processors = capabilities.layout.takes_processors or config.is_adaptive
+        self._may_cut_off = config.guide is not None and config.guide.allow_truncation
         self._longest_wait_s = 2 * config.guide.compile_timeout_s if config.guide else 0.0
         self.on_ready: Callable[[], None] = lambda: None
         self._makes_texts, self._request_ids = makes_texts, count()
@@ -199,7 +200,8 @@ class Admission:
     ) -> CompiledGrammar:
         """With a request's reasoning section, and ending within `most` tokens unless it may be cut
         off."""
-        if not params.allow_truncation and isinstance(answer, EndingGrammar):
+        may_cut_off = self._may_cut_off or params.allow_truncation
+        if not may_cut_off and isinstance(answer, EndingGrammar):
             return self._reasoning.ending(answer, params.reasoning, most)
         return (
             answer if params.reasoning is None else self._reasoning.before(answer, params.reasoning)

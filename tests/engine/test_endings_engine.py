@@ -12,7 +12,7 @@ import pytest
 from random_requests import random_schema
 from tiny_engine import K, make
 
-from specguide import LLM, Guide, Reasoning, SamplingParams, SpecConfig
+from specguide import LLM, Guide, GuideConfig, Reasoning, SamplingParams, SpecConfig
 from specguide.draft_tree import DynamicTree
 from specguide.errors import InvalidParams
 
@@ -62,8 +62,15 @@ def test_what_may_be_cut_off_is(folders):
         (output,) = llm.generate("ab", params(6, allow_truncation=True))
         assert output.finish_reason == "length" and len(output.token_ids) == 6
         (output,) = llm.generate("ab", params(6))
+        assert output.finish_reason == "error"
         assert isinstance(output.error, InvalidParams) and output.error.param == "max_tokens"
         assert "max_tokens leaves 6 tokens" in str(output.error)
+
+
+def test_an_engine_may_cut_off_all(folders):
+    with closing(make(folders, guide=GuideConfig(allow_truncation=True))) as llm:
+        (output,) = llm.generate("ab", params(6))
+        assert output.finish_reason == "length" and len(output.token_ids) == 6
 
 
 def test_reasoning_ends_in_time_too(folders):
