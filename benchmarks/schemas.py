@@ -20,6 +20,7 @@ import jsonschema
 
 from benchmarks.common import data_path, emit, read_jsonl
 from specguide import LLM, Guide, GuideConfig, SamplingParams, SpecguideError
+from specguide.errors import InvalidParams
 from specguide.request import RequestOutput
 
 PROMPT = "Give one short example that fits the schema."
@@ -68,9 +69,14 @@ def _guide(schema: Any) -> Guide | SpecguideError:
 
 
 def verdict(schema: Any, output: RequestOutput | SpecguideError) -> tuple[str, str]:
-    """What became of a schema (refused, truncated, failed, valid or invalid), and why."""
+    """What became of a schema (refused, unfit, truncated, failed, valid or invalid), and why.
+
+    Unfit is one whose shortest instance takes more than max_tokens.
+    """
     if isinstance(output, SpecguideError):
         return "refused", str(output)
+    if isinstance(output.error, InvalidParams) and output.error.param == "max_tokens":
+        return "unfit", str(output.error)
     if output.error is not None:
         return ("refused" if output.metrics.output_tokens == 0 else "failed"), str(output.error)
     if output.finish_reason == "length":
@@ -108,7 +114,7 @@ def main() -> None:
     print(
         "\n".join(
             f"{name:10} {counts[name]:5}"
-            for name in ("valid", "truncated", "refused", "failed", "invalid")
+            for name in ("valid", "truncated", "unfit", "refused", "failed", "invalid")
         )
     )
     emit(

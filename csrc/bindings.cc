@@ -29,4 +29,5 @@ PYBIND11_MODULE(_native, m) {
   specguide::bind_cuda(m);
   specguide::bind_executor(m);
   bind_backends(m);
+  specguide::bind_endings(m);
 }

@@ -30,6 +30,9 @@ class Matcher {
 
   virtual bool is_terminated() const = 0;
 
+  // Says how many tokens of the output come before the first that it takes: none, unless it is told. It has taken none.
+  virtual void begin_behind(int64_t num_tokens) { (void)num_tokens; }
+
   // Tokens that must follow whatever is chosen, possibly none; the state stays as it is.
   virtual std::vector<int32_t> forced_tokens() = 0;
 

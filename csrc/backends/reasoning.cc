@@ -126,6 +126,7 @@ void ReasoningMatcher::leave_mark() {
   }
   place_.part = place_.part == Part::kBegin ? Part::kFree : Part::kAnswer;
   place_.index = 0;
+  if (place_.part == Part::kAnswer) answer_->begin_behind(static_cast<int64_t>(before_.size()));
 }
 
 void ReasoningMatcher::fill(int32_t* row_out) {

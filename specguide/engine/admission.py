@@ -18,6 +18,7 @@ from specguide.errors import EngineError, InvalidParams, SpecguideError
 from specguide.guided.backends import CompiledGrammar
 from specguide.guided.compile import GrammarCompiler
 from specguide.guided.compiling.grammar_future import GrammarFuture
+from specguide.guided.endings import EndingGrammar
 from specguide.guided.ends import GrammarEnds
 from specguide.guided.no_grammar import NoCompiler
 from specguide.guided.reasoning import ReasoningSections
@@ -118,7 +119,7 @@ class Admission:
         """As Engine.grammar_of."""
         if params.guide is None:
             return None
-        return self._with_reasoning(self.compiler.compile(params.guide), params)
+        return self._as_asked(self.compiler.compile(params.guide), params, params.max_tokens)
 
     def compile(self, request: Request) -> None:
         """Start the compile of a guided request's grammar."""
@@ -161,7 +162,8 @@ class Admission:
                 "or with adaptive drafts",
                 param="logits_processors",
             )
-        grammar = None if compiled is None else self._with_reasoning(_result(compiled), params)
+        most = min(params.max_tokens, self._capabilities.max_model_len - len(request.prompt_ids))
+        grammar = None if compiled is None else self._as_asked(_result(compiled), params, most)
         if grammar is not None and params.may_stop_by_text:
             request.text = self._guided_text(request, grammar)
         return Admitted(
@@ -192,10 +194,16 @@ class Admission:
         request.metrics.compile_s = future.took_s
         return request
 
-    def _with_reasoning(self, answer: CompiledGrammar, params: SamplingParams) -> CompiledGrammar:
-        if params.reasoning is None:
-            return answer
-        return self._reasoning.before(answer, params.reasoning)
+    def _as_asked(
+        self, answer: CompiledGrammar, params: SamplingParams, most: int
+    ) -> CompiledGrammar:
+        """With a request's reasoning section, and ending within `most` tokens unless it may be cut
+        off."""
+        if not params.allow_truncation and isinstance(answer, EndingGrammar):
+            return self._reasoning.ending(answer, params.reasoning, most)
+        return (
+            answer if params.reasoning is None else self._reasoning.before(answer, params.reasoning)
+        )
 
 
 def _seed(seed: int | None, sample: int) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from specguide.config import GuideConfig
 from specguide.errors import InvalidGuide
@@ -89,6 +89,13 @@ class Rewritten:
     keys: KnownKeys | None = None
 
 
+class Outline(NamedTuple):
+    """A grammar of the same texts in a language that `native.Endings` reads: "ebnf" or "lark"."""
+
+    form: str
+    text: str
+
+
 @dataclass(frozen=True)
 class Written:
     """A guide as text that a library compiles.
@@ -97,6 +104,7 @@ class Written:
     form:     the language of the text, one of those that the backend writes
     distinct: where arrays of distinct items may stand, as `schema.distinct` finds it; these the
               text does not speak of
+    outline:  tells how texts may end; None where that is not known
     keys:     the fields of KnownKeys, for a guard of objects whose keys come in any order; None:
               there is no such guard
     """
@@ -105,6 +113,7 @@ class Written:
     form: str
     text: str
     distinct: list[dict[str, Any]] = field(default_factory=list)
+    outline: Outline | None = None
     keys: dict[str, Any] | None = None
 
 

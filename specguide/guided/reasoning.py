@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 
@@ -11,6 +11,7 @@ from specguide import native
 from specguide.errors import InvalidParams
 from specguide.guide import Reasoning
 from specguide.guided.backends import CompiledGrammar
+from specguide.guided.endings import EndingGrammar
 from specguide.tokenizer.vocabulary import Vocabulary
 
 _CLOSING = {"<": ">", "[": "]"}
@@ -63,6 +64,29 @@ class ReasoningSections:
             reasoning.max_tokens,
             len(self._vocabulary),
         )
+
+    def ending(
+        self, answer: EndingGrammar, reasoning: Reasoning | None, max_tokens: int
+    ) -> CompiledGrammar:
+        """A grammar, perhaps behind a reasoning section, whose outputs end within so many tokens.
+
+        Raises InvalidParams where there is no such output, and as `before`.
+        """
+        if reasoning is None:
+            return answer.within(max_tokens)
+        num_marked = len(((reasoning.begin or "") + reasoning.end).encode())  # tokens, at most
+        num_needed = num_marked + answer.num_least - 1
+        room = max_tokens - num_needed
+        if room < 0:
+            raise InvalidParams(
+                f"max_tokens leaves {max_tokens} tokens, and the shortest output that matches the "
+                f"guide takes {num_needed}, the marks of the reasoning section "
+                "included; raise it, or set allow_truncation to have the output cut off",
+                param="max_tokens",
+            )
+        room = max(0, room - 1)  # for the end token
+        most = room if reasoning.max_tokens is None else min(room, reasoning.max_tokens)
+        return self.before(answer.within(max_tokens), replace(reasoning, max_tokens=most))
 
     def _marks_of(self, text: str) -> tuple[native.ReasoningMark, ...]:
         """A text in marks, in which special tokens stand as such."""

@@ -370,6 +370,29 @@ class DistinctPlaces:
 
     def __init__(self, places: Sequence[DistinctPlace]) -> None: ...
 
+class TokenTrie:
+    """The tokens of a vocabulary as a tree of their bytes."""
+
+    def __init__(self, vocabulary: NativeVocabulary) -> None: ...
+
+class Endings:
+    """How the texts of a grammar end; see csrc/endings/. Raises ValueError for what it cannot read.
+
+    form: "lark" or "ebnf", the language of the text
+    """
+
+    def __init__(self, form: str, text: str, trie: TokenTrie) -> None: ...
+    @property
+    def num_least(self) -> int:
+        """Tokens of the shortest text, its end token included; -1: no text ends."""
+    def num_missing(self, text: bytes) -> int:
+        """The same behind the beginning of a text; -1 also where no text begins so."""
+
+class EndingMatcher(Matcher):
+    """What a matcher allows, so that the end token is among the first `max_tokens`."""
+
+    def __init__(self, inner: Matcher, endings: Endings, max_tokens: int) -> None: ...
+
 class DistinctMatcher(Matcher):
     """What `inner`, a matcher of JSON texts, allows, without items that repeat one of their array
     where they must differ."""

@@ -142,7 +142,8 @@ class ChatRenderer(Renderer[ChatRequest]):
         if isinstance(event, Said):
             choice = self._choices[event.sample]
             scores = [token_score(score) for score in event.scores]
-            choice.logprobs += scores
+            if not self.body.stream:  # else they were told, and are not told again
+                choice.logprobs += scores
             yield self._chunk(event.sample, choice.add(event), scores)
         elif isinstance(event, End):
             choice = self._choices[event.sample]

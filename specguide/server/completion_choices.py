@@ -21,12 +21,14 @@ class Choice:
     """One sample of one prompt.
 
     has_scores:      log-probabilities are told
+    keeps_scores:    until the end, where the whole is told
     prompt_logprobs: as vLLM has them; None: not asked for
     total_logprob:   of its output tokens, of which there are num_scored
     """
 
     index: int
     has_scores: bool
+    keeps_scores: bool = True
     text: str = ""
     finish_reason: str | None = None
     scores: dict[str, list[Any]] = field(default_factory=_no_scores)
@@ -72,8 +74,9 @@ class Choice:
     def _grow(self, text: str, scores: Sequence[Score]) -> Told:
         more = _told_scores(len(self.text), scores) if scores and self.has_scores else None
         self.text += text
-        for name, values in (more or {}).items():
-            self.scores[name] += values
+        if more and self.keeps_scores:
+            for name, values in more.items():
+                self.scores[name] += values
         return {"index": self.index, "text": text, "finish_reason": None, "logprobs": more}
 
 

@@ -111,7 +111,10 @@ class CompletionRenderer(Renderer[CompletionRequest]):
         self.usage = Usage(task, counts_output=not self._is_empty)
         self._chunk_usage = ChunkUsage(body.stream_options, self.usage)
         has_scores = body.logprobs is not None
-        self._choices = [Choice(index, has_scores) for index in range(task.num_samples)]
+        self._choices = [
+            Choice(index, has_scores, keeps_scores=not body.stream)
+            for index in range(task.num_samples)
+        ]
         self._early: dict[int, list[Event]] = {}
         """Of each prompt whose scores are to be told first and have not come: what has."""
         for number, prompt in enumerate(task.echoed):

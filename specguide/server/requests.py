@@ -101,6 +101,7 @@ class SamplingFields(GeneratingBody):
     ebnf: str | None = None
     # this server's own
     speculation: SpeculationFields | None = None
+    allow_truncation: bool = False
     key_order: Literal["schema", "any"] | None = None
 
     def sampling(self, **values: Any) -> SamplingParams:
@@ -133,6 +134,7 @@ _SAMPLING = (
     "bad_words",
     "allowed_token_ids",
     "include_stop_str_in_output",
+    "allow_truncation",
 )
 _LEAST_TOP_P = 1e-9
 

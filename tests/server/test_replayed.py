@@ -30,6 +30,7 @@ def test_a_call_that_was_cut_is_never_text_and_can_be_sent_back(http, max_tokens
         tools=[{"type": "function", "function": WEATHER}],
         tool_choice="required",
         max_tokens=max_tokens,
+        allow_truncation=True,
     )
     [choice] = posted(http, "/v1/chat/completions", **asked).json()["choices"]
     message = choice["message"]
@@ -49,6 +50,7 @@ def test_a_cut_item_can_be_sent_back(http, max_tokens):
         tools=[{"type": "function", **WEATHER}],
         tool_choice="required",
         max_output_tokens=max_tokens,
+        allow_truncation=True,
     )
     done = posted(http, "/v1/responses", **asked).json()
     texts = [item["content"][0]["text"] for item in done["output"] if item["type"] == "message"]

@@ -190,7 +190,11 @@ def test_a_draft_model_that_is_the_target_is_right_behind_forced_spans_too(folde
     outs = generate(
         llm,
         ["abc", "{}", "a b c"],
-        SamplingParams(max_tokens=60, guide=Guide(regex="([a-z]{3}-forced-[0-9]{2}=also-){20}")),
+        SamplingParams(
+            max_tokens=60,
+            guide=Guide(regex="([a-z]{3}-forced-[0-9]{2}=also-){20}"),
+            allow_truncation=True,
+        ),
     )
     for out in outs:  # but for what lies behind the last token of the output
         proposed, accepted = (

@@ -38,7 +38,9 @@ def random_schema(rng: random.Random, depth: int = 0) -> dict:
 
 
 def cases(seed: int, num: int, **params):
-    """Prompts of different lengths, two thirds guided by a random schema, the rest free."""
+    """Prompts of different lengths, two thirds guided by a random schema, the rest free; what is
+    too long is cut off."""
+    params = {"allow_truncation": True, **params}
     rng = random.Random(seed)
     prompts, all_params = [], []
     for number in range(num):

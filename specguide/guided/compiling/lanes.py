@@ -117,7 +117,9 @@ class IsolatedRunner:
         grammar = outcome(
             job.guide,
             self._config,
-            lambda: self._libraries.compile(passed.written, passed.backend),
+            lambda: self._libraries.served(
+                self._libraries.compile(passed.written, passed.backend), passed.written
+            ),
         )
         if dataclasses.is_dataclass(grammar) and passed.num_bytes > grammar.num_bytes:
             return dataclasses.replace(grammar, num_bytes=passed.num_bytes)

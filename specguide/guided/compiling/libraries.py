@@ -21,6 +21,7 @@ from specguide.guided.backend import Rewritten, Written
 from specguide.guided.backends import Backend, CompiledGrammar, create_backend
 from specguide.guided.budget import Budget
 from specguide.guided.distinct import DistinctItems
+from specguide.guided.endings import GrammarEndings
 from specguide.guided.key_order import in_any_order
 from specguide.guided.keys import KeyGuard
 from specguide.guided.limits import check_limits
@@ -35,6 +36,9 @@ Failure = InvalidGuide | CompilerBusy | EngineError
 """Why there is no compiled grammar."""
 Outcome = CompiledGrammar | Failure
 """What a compile comes to."""
+_SPARE = 8
+"""Tokens kept back where the grammar alone does not tell what may follow: an item must not repeat
+another, or a lexer takes the longest terminal."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,7 @@ class Libraries:
         self.vocabulary = vocabulary
         self._backends: dict[str, Backend] = {}
         self._distinct_items = DistinctItems(vocabulary)
+        self._endings = GrammarEndings(vocabulary)
         self._key_guard = KeyGuard(vocabulary)
         self._lock = threading.Lock()
 
@@ -109,6 +114,15 @@ class Libraries:
             grammar = self._distinct_items.guard(grammar, guide.distinct)
         check_start(grammar, self.vocabulary)
         return grammar
+
+    def served(self, grammar: CompiledGrammar, written: Written) -> CompiledGrammar:
+        """What requests get of a compiled grammar: it knows its ends, where they are known."""
+        if (
+            written.keys is not None
+        ):  # which of the required keys are missing, the text does not tell
+            return grammar
+        is_certain = not written.distinct and not written.kind.startswith("grammar")
+        return self._endings.told(grammar, written.outline, 0 if is_certain else _SPARE)
 
     def _backend(self, name: str) -> Backend:
         with self._lock:

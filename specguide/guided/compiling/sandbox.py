@@ -26,7 +26,7 @@ from specguide import errors
 from specguide.config import GuideConfig
 from specguide.errors import CompilerBusy, EngineError, UnsupportedGuide
 from specguide.guide import Guide
-from specguide.guided.backend import Written
+from specguide.guided.backend import Outline, Written
 from specguide.guided.compiling.fork_server import STARTED
 from specguide.guided.compiling.libraries import Failure, too_large, too_slow
 from specguide.tokenizer.vocabulary import Vocabulary
@@ -126,7 +126,9 @@ class Trial:
             error = kind.__new__(kind, told["message"])
             vars(error).update(told["fields"])
             return error
-        return Passed(Written(**told["written"]), told["backend"], told["num_bytes"])
+        outline = told["written"].pop("outline")
+        written = Written(**told["written"], outline=outline and Outline(*outline))
+        return Passed(written, told["backend"], told["num_bytes"])
 
     def _ended_by(self, number: int) -> Failure:
         if number == signal.SIGALRM:

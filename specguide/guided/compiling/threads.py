@@ -19,8 +19,15 @@ from functools import partial
 
 from specguide.config import GuideConfig
 from specguide.errors import CompilerBusy
+from specguide.guided.backends import CompiledGrammar
 from specguide.guided.compiling.job import Done, Job
-from specguide.guided.compiling.libraries import Libraries, Outcome, outcome, too_slow
+from specguide.guided.compiling.libraries import (
+    Enforced,
+    Libraries,
+    Outcome,
+    outcome,
+    too_slow,
+)
 from specguide.guided.compiling.workers import join_threads, start_thread
 
 MAX_ABANDONED = 4
@@ -109,12 +116,13 @@ class ThreadRunner:
         return outcome(
             job.guide,
             self._config,
-            lambda: (
-                self._libraries.first_enforcing(
-                    job.guide, job.requested, partial(self._begin, run)
-                ).grammar
+            lambda: self._served(
+                self._libraries.first_enforcing(job.guide, job.requested, partial(self._begin, run))
             ),
         )
+
+    def _served(self, enforced: Enforced) -> CompiledGrammar:
+        return self._libraries.served(enforced.grammar, enforced.written)
 
     def _begin(self, run: _Run, backend: str) -> None:
         """Raises CompilerBusy where the backend is at too much already."""

@@ -19,6 +19,7 @@ from specguide.config import GuideConfig
 from specguide.guide import Guide
 from specguide.guided.backend import Rewritten, Written, as_given, read_as
 from specguide.guided.backends.llguidance.lark import guide_to_lark
+from specguide.guided.backends.llguidance.outline import outline_of
 from specguide.guided.backends.llguidance.python_adapter import (
     LLGuidanceMatcher,
     Pattern,
@@ -26,6 +27,7 @@ from specguide.guided.backends.llguidance.python_adapter import (
 )
 from specguide.guided.backends.llguidance.refusal import refusal
 from specguide.guided.matcher import Matcher
+from specguide.guided.schema.nodes import CoreSchema
 from specguide.guided.self_test import SELF_TEST_VOCABULARY, check_native_walk
 from specguide.tokenizer.vocabulary import Vocabulary
 
@@ -86,7 +88,9 @@ class LLGuidanceBackend:
         self._tokenizer: native.LLGuidanceTokenizer | llguidance.LLTokenizer | None = None
 
     def write(self, rewritten: Rewritten, limits: GuideConfig) -> Written:
-        return Written(read_as(rewritten), "lark", guide_to_lark(rewritten, limits))
+        text = guide_to_lark(rewritten, limits)
+        core = rewritten.value if isinstance(rewritten.value, CoreSchema) else None
+        return Written(read_as(rewritten), "lark", text, outline=outline_of(text, core))
 
     def compile(self, guide: Guide | Written, limits: GuideConfig) -> LLGuidanceCompiled:
         written = self.write(as_given(guide), limits) if isinstance(guide, Guide) else guide

@@ -30,7 +30,7 @@ from specguide.guided.schema.nodes import CoreSchema, tells_fractions
 from specguide.guided.schema.spread import spread
 from specguide.guided.written_cache import WrittenCache
 
-_JSON_OF_LARK = "%json"
+JSON_OF_LARK = "%json"
 _CHARACTERS_A_STEP = 2_000
 _LARK_OPTIONS = {"json_allowed_escapes": 'nrbtf\\"', "lenient": False, "coerce_one_of": False}
 Schema = Mapping[str, Json] | bool
@@ -49,7 +49,7 @@ def with_rewritten_schemas(source: str) -> str:
 
     Raises InvalidGuide, which says which of them it is.
     """
-    return _with_terms(
+    return with_terms(
         source,
         lambda text, schema, part: _written.get(text, None, partial(_term_of_lark, schema, part)),
     )
@@ -68,10 +68,10 @@ def with_free_keys(source: str) -> tuple[str, KnownKeys]:
         known.add(places, [bytes.fromhex(one) for one in behind])
         return rules
 
-    return _with_terms(source, term), known
+    return with_terms(source, term), known
 
 
-def _with_terms(source: str, make: MakeTerm) -> str:
+def with_terms(source: str, make: MakeTerm) -> str:
     """A grammar with its schemas as terms."""
     texts = [""]
     terms: list[SchemaRules | str] = []  # each behind one of the texts
@@ -85,16 +85,16 @@ def _with_terms(source: str, make: MakeTerm) -> str:
 
 def _pieces(source: str, make: MakeTerm) -> Iterator[tuple[str, SchemaRules | str | None]]:
     """The text in front of each schema, and the term for it; None for what is behind all."""
-    done, at, num_schemas = 0, source.find(_JSON_OF_LARK), 0
+    done, at, num_schemas = 0, source.find(JSON_OF_LARK), 0
     while at >= 0:
-        found = _schema_at(source, behind_space(source, at + len(_JSON_OF_LARK)))
+        found = _schema_at(source, behind_space(source, at + len(JSON_OF_LARK)))
         if found is None:
-            at = source.find(_JSON_OF_LARK, at + len(_JSON_OF_LARK))
+            at = source.find(JSON_OF_LARK, at + len(JSON_OF_LARK))
             continue
         schema, begin, end = found
         yield source[done:at], make(source[begin:end], schema, num_schemas)
         num_schemas += 1
-        done, at = end, source.find(_JSON_OF_LARK, end)
+        done, at = end, source.find(JSON_OF_LARK, end)
     yield source[done:], None
 
 

@@ -45,22 +45,26 @@ _MAX_COUNTED_RULES = 2_000
 _LONG = 30  # characters
 
 
-def schema_rules(schema: CoreSchema, whitespace: str) -> SchemaRules:
-    """A core schema as rules of Lark. whitespace: a regular expression, "" for none
+def schema_rules(schema: CoreSchema, whitespace: str, *, is_loose: bool = False) -> SchemaRules:
+    """A core schema as rules of Lark.
+
+    whitespace: a regular expression, "" for none
+    is_loose:   rules may say less than the schema of multiples, of lengths beside patterns, and of
+                properties that several patterns speak of
 
     Raises NoRules.
     """
-    return _Rules(schema).written(whitespace)
+    return _Rules(schema, is_loose).written(whitespace)
 
 
 class _Rules:
     """Writes schemas as rules; `_options` are the ways of a value: terminals, and terms of
     rules."""
 
-    def __init__(self, schema: CoreSchema) -> None:
+    def __init__(self, schema: CoreSchema, is_loose: bool) -> None:
         self._rules: dict[str, str] = {}  # by their names
         self._known: dict[str, str] = {}  # their names, by what they say
-        self._schema = schema
+        self._schema, self._is_loose = schema, is_loose
         self._definitions = schema.definitions
         self._tracked = schema.tracked
 
@@ -109,7 +113,7 @@ class _Rules:
                 terms.append(self._object(core.kinds.objects))
             else:
                 is_last = self._tracked is not None  # nothing is left to the library then
-                terminals += scalar_terminals(core, name, is_last=is_last)
+                terminals += scalar_terminals(core, name, is_last=is_last, is_loose=self._is_loose)
         return terminals, terms
 
     def _composed(self, node: Node) -> tuple[list[str], list[str]]:
@@ -175,7 +179,7 @@ class _Rules:
 
     def _object(self, asked: Objects) -> str:
         required = asked.required
-        children = _named_children(asked)
+        children = _named_children(asked, self._is_loose)
         members = {
             name: f'{text_literal(name)} ":" {self._value(child)}'
             for name, child in children.items()
@@ -290,7 +294,7 @@ class _Rules:
 
 @cache
 def _rules_of_any() -> dict[str, str]:
-    return _Rules(CoreSchema(True, {})).of_any()
+    return _Rules(CoreSchema(True, {}), is_loose=False).of_any()
 
 
 def _or_else(item: str, others: str) -> str:
@@ -300,18 +304,21 @@ def _or_else(item: str, others: str) -> str:
     return f"({item} | {others[:-1]})?" if others.endswith("?") else f"({item} | {others})"
 
 
-def _named_children(asked: Objects) -> dict[str, Core]:
+def _named_children(asked: Objects, is_loose: bool) -> dict[str, Core]:
     """What an object's properties are that have a name. Raises NoRules where patterns speak of
     them, too, or a property that must be there has no value."""
     names = (*asked.properties, *asked.required)
     patterns = asked.patterns
-    if len(patterns) > 1 or any(pattern_matches(*pair) for pair in product(patterns, names)):
+    if not is_loose and (
+        len(patterns) > 1 or any(pattern_matches(*pair) for pair in product(patterns, names))
+    ):
         raise NoRules("patternProperties")
     unnamed = {name: asked.additional for name in asked.required if name not in asked.properties}
     children = {**asked.properties, **unnamed}
-    if any(children[name] is False for name in asked.required):
+    impossible = [name for name in asked.required if children[name] is False]
+    if impossible and not is_loose:
         raise NoRules
-    return children
+    return {**children, **dict.fromkeys(impossible, True)}
 
 
 def _is_plain(node: Node) -> bool:

@@ -87,23 +87,28 @@ def lexemes(value: Json) -> Iterable[str]:
         yield f"({value_literal(value)})"
 
 
-def scalar_terminals(node: Node, name: str, *, is_last: bool = False) -> list[str]:
+def scalar_terminals(
+    node: Node, name: str, *, is_last: bool = False, is_loose: bool = False
+) -> list[str]:
     """Terminals of a scalar type; none of them where it has no value.
 
-    is_last: there is no other way to write it
+    is_last:  there is no other way to write it
+    is_loose: as `schema_rules`
     """
     if name == "null":
         return ['"null"']
     if name == "boolean":
         return ["/true|false/"]
     if name == "string":
-        return _string(node, is_last)
-    return _number(node.kinds.numbers, name)
+        return _string(node, is_last, is_loose)
+    return _number(node.kinds.numbers, name, is_loose)
 
 
-def _number(asked: Numbers, name: str) -> list[str]:
+def _number(asked: Numbers, name: str, is_loose: bool) -> list[str]:
+    if is_loose and not asked.is_bounded:
+        return [_ANY_INTEGER if name == "integer" else _ANY_NUMBER]
     regex = number_regex(asked, name)
-    if asked.multiple_of is None:
+    if asked.multiple_of is None or is_loose:
         return [] if regex is None else [_regex(regex)]
     factors = multiples(exact(asked.multiple_of))
     if (
@@ -122,11 +127,13 @@ def _regex(pattern: str) -> str:
     return f"/{pattern}/"
 
 
+_ANY_INTEGER = "/-?(?:0|[1-9][0-9]*)/"
+_ANY_NUMBER = r"/-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?/"  # as the library reads one
 _CHAR = r'([^"\\\x00-\x1F\x7F]|\\["\\bfnrt])'
 ANY_STRING = f'/"{_CHAR}*"/'
 
 
-def _string(node: Node, is_last: bool) -> list[str]:
+def _string(node: Node, is_last: bool, is_loose: bool) -> list[str]:
     asked = node.kinds.strings
     also = (part.kinds.strings.pattern for part in node.all_of if isinstance(part, Node))
     patterns = [pattern for pattern in (asked.pattern, *also) if pattern is not None]
@@ -138,7 +145,7 @@ def _string(node: Node, is_last: bool) -> list[str]:
         return [ANY_STRING]
     if patterns and len(parts) > 1:
         try:
-            has_text = have_common_text(tuple(patterns), least, most)
+            has_text = is_loose or have_common_text(tuple(patterns), least, most)
         except UnsupportedRegex:
             # There may be no such string, which the library would find out.
             if not (is_last and len(patterns) == 1 and _fits_shortest(patterns[0], least, most)):

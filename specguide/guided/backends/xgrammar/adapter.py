@@ -28,6 +28,7 @@ from specguide.guided.backend import (
     checked_text,
     read_as,
 )
+from specguide.guided.backends.xgrammar.outline import outline_of
 from specguide.guided.backends.xgrammar.schema_ebnf import schema_ebnf
 from specguide.guided.backends.xgrammar.structural_tag import for_xgrammar
 from specguide.guided.grammar_form import grammar_form
@@ -102,7 +103,7 @@ class XGrammarBackend:
             form, text = _FORMS[rewritten.kind](rewritten.value, limits)
         except (RuntimeError, ValueError) as error:
             raise _refusal(error, kind) from error
-        return Written(kind, form, text)
+        return Written(kind, form, text, outline=outline_of(form, text))
 
     def compile(self, guide: Guide | Written, limits: GuideConfig) -> XGrammarCompiled:
         written = self.write(as_given(guide), limits) if isinstance(guide, Guide) else guide

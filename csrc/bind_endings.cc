@@ -1,0 +1,42 @@
+// Owns the Python face of the guard of outputs that must end in time.
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <memory>
+#include <string>
+
+#include "bind_python.h"
+#include "bindings.h"
+#include "endings/builder.h"
+#include "endings/ebnf.h"
+#include "endings/ending_matcher.h"
+#include "endings/lark.h"
+
+namespace py = pybind11;
+
+namespace specguide {
+
+void bind_endings(py::module_& m) {
+  using release = py::call_guard<WithoutGil>;
+  py::class_<TokenTrie, std::shared_ptr<TokenTrie>>(m, "TokenTrie")
+      .def(py::init([](std::shared_ptr<Vocabulary> vocabulary) {
+             return std::make_shared<TokenTrie>(std::move(vocabulary));
+           }),
+           py::arg("vocabulary"), release());
+  py::class_<Endings, std::shared_ptr<Endings>>(m, "Endings")
+      .def(py::init([](const std::string& form, const std::string& text, std::shared_ptr<TokenTrie> trie) {
+             const Grammar grammar = form == "lark" ? read_lark(text) : read_ebnf(text);
+             return std::make_shared<Endings>(build_network(grammar, trie->vocabulary()), trie);
+           }),
+           py::arg("form"), py::arg("text"), py::arg("trie"), release())
+      .def_property_readonly("num_least", py::cpp_function(&Endings::num_least, release()))
+      .def("num_missing", [](Endings& self, const py::bytes& text) { return self.num_missing(std::string(text)); },
+           py::arg("text"));
+  py::class_<EndingMatcher, Matcher, std::shared_ptr<EndingMatcher>>(m, "EndingMatcher")
+      .def(py::init([](std::shared_ptr<Matcher> inner, std::shared_ptr<Endings> endings, int64_t max_tokens) {
+             return std::make_shared<EndingMatcher>(std::move(inner), std::move(endings), max_tokens);
+           }),
+           py::arg("inner"), py::arg("endings"), py::arg("max_tokens"));
+}
+
+}  // namespace specguide

@@ -1,0 +1,130 @@
+// Owns where texts stand in a grammar: states that are found as they are first met, shared by all texts of the grammar,
+// and what the shortest way from each of them to the end takes.
+//
+// It is Earley's parser (1970) over a network of rules, made deterministic lazily: a state is a set of places in rules,
+// each with the state in which its rule was entered, so that texts which may go on alike meet in one state. What ends a
+// rule is entered in place of it (Leo 1991), which keeps repetitions in one state.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "endings/network.h"
+#include "endings/token_trie.h"
+
+namespace specguide {
+
+class Automaton {
+ public:
+  // Of a state. It holds until `epoch` changes: states that take too much memory are forgotten.
+  using State = int32_t;
+  static constexpr State kDead = -1;  // no text of the grammar begins so, or it may stand in too many places to tell
+  static constexpr size_t kMostBytes = size_t{32} << 20;
+  static constexpr size_t kMostPlaces = 1'000;   // of one state, but for those in rules that it enters
+  static constexpr size_t kMostEntered = 40'000;  // of one state in all
+
+  explicit Automaton(std::shared_ptr<const Network> network);
+
+  // Safe to call from several threads, each by one lock. A walk must begin anew when the epoch is another.
+  class Walk {
+   public:
+    explicit Walk(Automaton& automaton) : lock_(automaton.mutex_), automaton_(automaton) {
+      if (automaton.num_bytes_ > kMostBytes) automaton.forget();
+    }
+
+    int64_t epoch() const { return automaton_.epoch_; }
+    // Whether a state was met of too many places.
+    bool has_lost_track() const { return automaton_.has_lost_track_; }
+    // The state of the empty text.
+    State start();
+    State step(State state, uint8_t byte) { return automaton_.step(state, byte); }
+    State step(State state, std::string_view bytes);
+    bool may_end(State state) const { return automaton_.states_[static_cast<size_t>(state)].may_end; }
+    // Tokens of the shortest text from here to an end, the end token not counted; Network::kNever where there is none.
+    int64_t least(State state) const { return automaton_.states_[static_cast<size_t>(state)].least; }
+    // Whether behind each token that may follow at most so many are missing, as far as is known.
+    bool all_endable(State state, int64_t most) const {
+      const Known& known = automaton_.states_[static_cast<size_t>(state)];
+      return known.ceiling <= most || known.worst <= most;
+    }
+    // Takes those tokens out of a row behind which more than `most` are missing, or that may not follow.
+    void keep_endable(State state, const TokenTrie& trie, int64_t most, int32_t* row);
+    // The least that are missing behind a token of a row; Network::kNever where none of them may follow.
+    int64_t least_behind(State state, const TokenTrie& trie, const int32_t* row);
+
+   private:
+    std::lock_guard<std::mutex> lock_;
+    Automaton& automaton_;
+  };
+
+ private:
+  static constexpr State kUnknown = -2;
+  static constexpr int32_t kRoot = 0;
+
+  // A place in a rule. done: as Network::cost. stack: what follows the rule.
+  struct Item {
+    int32_t node, done, stack;
+    bool operator<(const Item& other) const {
+      if (node != other.node) return node < other.node;
+      return done != other.done ? done < other.done : stack < other.stack;
+    }
+    bool operator==(const Item& other) const {
+      return node == other.node && done == other.done && stack == other.stack;
+    }
+  };
+  using Items = std::vector<Item>;
+  struct HashOfItems {
+    size_t operator()(const Items& items) const;
+  };
+
+  // A rule entered in a state: where it goes on behind the rule.
+  struct Stack {
+    Items returns;
+    int64_t least = 0;    // tokens behind the rule to the end
+    int64_t ceiling = 0;  // the most of them anywhere behind the rule
+  };
+
+  struct Known {
+    Items scans;  // before a byte
+    bool may_end = false;
+    int64_t least = Network::kNever;
+    // At most so many tokens are missing behind a token that may follow: by a bound, and once all have been seen.
+    int64_t ceiling = 0, worst = Network::kNever;
+    std::vector<State> next;  // by class of byte
+  };
+
+  // Places before a byte or a call, and whether the text may end; without what the calls lead to.
+  struct Kernel {
+    Items items;
+    bool may_end = false;
+  };
+  class Closure;
+
+  State step(State state, uint8_t byte);
+  State state_of(Items raw);
+  State add(const Kernel& kernel);
+  void share_stacks(size_t first, Items& scans);
+  State lose_track() {
+    has_lost_track_ = true;
+    return kDead;
+  }
+  void forget();
+
+  const std::shared_ptr<const Network> network_;
+  std::mutex mutex_;
+  std::vector<Known> states_;
+  std::vector<Stack> stacks_;
+  std::unordered_map<Items, State, HashOfItems> index_;          // by their kernels
+  std::unordered_map<Items, int32_t, HashOfItems> stack_index_;  // by their returns
+  size_t num_bytes_ = 0;
+  int64_t epoch_ = 0;
+  State start_ = kUnknown;
+  bool has_lost_track_ = false;
+};
+
+}  // namespace specguide

@@ -1,0 +1,130 @@
+#include "endings/builder.h"
+
+#include <stdexcept>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "endings/free_text.h"
+#include "endings/product.h"
+#include "endings/utf8_ranges.h"
+
+namespace specguide {
+
+namespace {
+
+using Node = Network::Node;
+
+class Builder {
+ public:
+  Builder(const Grammar& grammar, const Vocabulary& vocabulary, size_t& num_states_left)
+      : grammar_(grammar), vocabulary_(vocabulary), num_states_left_(num_states_left) {}
+
+  std::shared_ptr<const Network> whole() { return settled(named(grammar_.root)); }
+
+  // Of an expression alone.
+  std::shared_ptr<const Network> part(const Expression& expression) { return settled(rule_of(expression)); }
+
+ private:
+  std::shared_ptr<const Network> settled(int32_t root) {
+    while (!waiting_.empty()) {
+      const std::string name = std::move(waiting_.back());
+      waiting_.pop_back();
+      fill(known_[name], grammar_.rules.at(name));
+    }
+    network_->settle(root);
+    return network_;
+  }
+
+  int32_t named(const std::string& name) {
+    if (grammar_.rules.find(name) == grammar_.rules.end()) {
+      throw std::invalid_argument("the grammar has no rule " + name);
+    }
+    const auto [found, is_new] = known_.try_emplace(name, -1);
+    if (is_new) {
+      found->second = network_->add_rule();
+      waiting_.push_back(name);
+    }
+    return found->second;
+  }
+
+  void fill(int32_t rule, const Expression& expression) {
+    const int32_t end = network_->add_node(rule, {});
+    network_->set_start(rule, node(expression, end, rule));
+  }
+
+  int32_t rule_of(const Expression& expression) {
+    if (expression.kind == Expression::Kind::kRule) return named(expression.text);
+    const int32_t rule = network_->add_rule();
+    fill(rule, expression);
+    return rule;
+  }
+
+  // The first node of an expression before `next`.
+  int32_t node(const Expression& expression, int32_t next, int32_t rule) {
+    switch (expression.kind) {
+      case Expression::Kind::kLiteral:
+        return network_->add_literal(rule, expression.text, next);
+      case Expression::Kind::kClass:
+        return add_code_ranges(*network_, rule, expression.ranges, next);
+      case Expression::Kind::kRule:
+        return network_->add_call(rule, named(expression.text), 1, 1, next);
+      case Expression::Kind::kRepeat:
+        if (expression.most == 0) return next;
+        return network_->add_call(rule, rule_of(expression.parts[0]), expression.least, expression.most, next);
+      case Expression::Kind::kSequence:
+        for (auto part = expression.parts.rbegin(); part != expression.parts.rend(); ++part) {
+          next = node(*part, next, rule);
+        }
+        return next;
+      case Expression::Kind::kChoice: {
+        Node split;
+        split.kind = Network::Kind::kSplit;
+        for (const Expression& part : expression.parts) split.next.push_back(node(part, next, rule));
+        return network_->add_node(rule, std::move(split));
+      }
+      case Expression::Kind::kBoth:
+      case Expression::Kind::kNot:
+      case Expression::Kind::kFirst:
+        return product(expression, next, rule);
+      case Expression::Kind::kFreeText:
+        return add_free_text(*network_, rule, expression.free_text, next,
+                             [this](const std::string& name) { return named(name); });
+    }
+    return next;
+  }
+
+  int32_t product(const Expression& expression, int32_t next, int32_t rule) {
+    Product found;
+    found.is_first = expression.kind == Expression::Kind::kFirst;
+    std::vector<const Expression*> parts;
+    for (const Expression& part : expression.parts) parts.push_back(&part);
+    if (expression.kind == Expression::Kind::kNot) parts = {&expression};
+    for (const Expression* part : parts) {
+      const bool is_not = part->kind == Expression::Kind::kNot;
+      found.factors.push_back({Builder(grammar_, vocabulary_, num_states_left_).part(is_not ? part->parts[0] : *part), is_not});
+    }
+    const std::optional<int32_t> added = add_product(*network_, rule, found, next, num_states_left_);
+    if (added) return *added;
+    // Of what is too large together the first part tells enough: the matcher knows the rest.
+    if (found.is_first || found.factors[0].is_not) throw std::invalid_argument("a part of the grammar has too many states");
+    return node(expression.parts[0], next, rule);
+  }
+
+  const Grammar& grammar_;
+  const Vocabulary& vocabulary_;
+  size_t& num_states_left_;  // of products
+  const std::shared_ptr<Network> network_ = std::make_shared<Network>(vocabulary_);
+  std::unordered_map<std::string, int32_t> known_;
+  std::vector<std::string> waiting_;
+};
+
+}  // namespace
+
+std::shared_ptr<const Network> build_network(const Grammar& grammar, const Vocabulary& vocabulary) {
+  size_t num_states_left = kMostStatesOfProducts;
+  return Builder(grammar, vocabulary, num_states_left).whole();
+}
+
+}  // namespace specguide

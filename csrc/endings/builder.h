@@ -1,0 +1,14 @@
+// Owns the way from a grammar's expressions to a network.
+#pragma once
+
+#include <memory>
+
+#include "endings/expression.h"
+#include "endings/network.h"
+
+namespace specguide {
+
+// Throws std::invalid_argument where a rule is missing, and where parts are too large to be told.
+std::shared_ptr<const Network> build_network(const Grammar& grammar, const Vocabulary& vocabulary);
+
+}  // namespace specguide

@@ -1,0 +1,91 @@
+#include "endings/ending_matcher.h"
+
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "backends/forced_tokens.h"
+
+namespace specguide {
+
+namespace {
+
+bool is_empty(const int32_t* row, int num_words) {
+  return std::all_of(row, row + num_words, [](int32_t word) { return word == 0; });
+}
+
+}  // namespace
+
+int64_t Endings::num_missing(std::string_view text) {
+  Automaton::Walk walk(automaton);
+  const Automaton::State state = walk.step(walk.start(), text);
+  const int64_t least = state == Automaton::kDead ? Network::kNever : walk.least(state);
+  return least < Network::kNever ? least + 1 : -1;
+}
+
+EndingMatcher::EndingMatcher(std::shared_ptr<Matcher> inner, std::shared_ptr<Endings> endings, int64_t max_tokens)
+    : inner_(std::move(inner)), endings_(std::move(endings)), max_tokens_(max_tokens) {
+  if (!inner_ || !endings_) throw std::invalid_argument("an output that must end needs a matcher and the grammar's ends");
+  if (max_tokens < 1) throw std::invalid_argument("max_tokens must be at least 1");
+}
+
+bool EndingMatcher::accept(int32_t token) {
+  if (!inner_->accept(token)) return false;
+  tokens_.push_back(token);
+  return true;
+}
+
+void EndingMatcher::rollback(int n) {
+  inner_->rollback(n);
+  tokens_.resize(tokens_.size() - static_cast<size_t>(n));
+  if (states_.size() > tokens_.size() + 1) states_.resize(tokens_.size() + 1);
+}
+
+// The end token must be left behind the next one.
+void EndingMatcher::fill(int32_t* row) {
+  inner_->fill(row);
+  const int64_t most = num_left() - 2;
+  Automaton::Walk walk(endings_->automaton);
+  const Automaton::State state = here(walk);
+  if (state != Automaton::kDead && !walk.all_endable(state, most)) keep_endable(walk, state, most, row);
+}
+
+void EndingMatcher::keep_endable(Automaton::Walk& walk, Automaton::State state, int64_t most, int32_t* row) {
+  const int num_words = vocabulary().num_words();
+  row_.assign(row, row + num_words);
+  walk.keep_endable(state, *endings_->trie, most, row);
+  for (const int32_t end : vocabulary().eos_token_ids) row[end / 32] |= row_[static_cast<size_t>(end) / 32] & static_cast<int32_t>(1u << (end % 32));
+  if (!is_empty(row, num_words)) return;
+  // No way that the matcher goes ends in time: the one that misses it by least.
+  const int64_t least = walk.least_behind(state, *endings_->trie, row_.data());
+  std::copy(row_.begin(), row_.end(), row);
+  if (least < Network::kNever) walk.keep_endable(state, *endings_->trie, least, row);
+}
+
+// Follows the tokens that came since it was asked last.
+Automaton::State EndingMatcher::here(Automaton::Walk& walk) {
+  if (epoch_ != walk.epoch()) {
+    states_.assign(1, walk.start());
+    epoch_ = walk.epoch();
+  }
+  while (states_.size() <= tokens_.size()) {
+    const int32_t token = tokens_[states_.size() - 1];
+    const bool is_text = vocabulary().is_text(token);
+    states_.push_back(is_text ? walk.step(states_.back(), vocabulary().token_bytes[static_cast<size_t>(token)]) : Automaton::kDead);
+  }
+  return states_.back();
+}
+
+std::vector<int32_t> EndingMatcher::forced_tokens() {
+  if (is_terminated()) return {};
+  std::vector<int32_t> row(static_cast<size_t>(vocabulary().num_words()));
+  return find_forced_tokens(*this, vocabulary(), row.data());
+}
+
+std::vector<SpeltToken> EndingMatcher::forced_drafts(const int32_t* row, size_t num_words, size_t limit,
+                                                     const Spelling& spelling) {
+  return inner_->forced_drafts(row, num_words, limit, spelling);
+}
+
+}  // namespace specguide

@@ -1,0 +1,60 @@
+// Owns the guard of outputs that must end in time: it takes out of a matcher's rows the tokens behind which too many would
+// be missing to the grammar's end.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "endings/automaton.h"
+#include "endings/token_trie.h"
+#include "matcher.h"
+
+namespace specguide {
+
+// A grammar's ends; shared by its matchers.
+struct Endings {
+  Endings(std::shared_ptr<const Network> network, std::shared_ptr<const TokenTrie> trie_)
+      : automaton(std::move(network)), trie(std::move(trie_)) {}
+
+  // Tokens of the shortest text and its end token; -1 where none is known.
+  int64_t num_least() { return num_missing(""); }
+  // The same behind the beginning of a text.
+  int64_t num_missing(std::string_view text);
+
+  Automaton automaton;
+  const std::shared_ptr<const TokenTrie> trie;
+};
+
+// What a matcher allows, so that the end token is among the first `max_tokens`. Where the automaton does not know the text
+// any more, or knows of no way that the matcher goes, it allows what the matcher does.
+class EndingMatcher final : public Matcher {
+ public:
+  EndingMatcher(std::shared_ptr<Matcher> inner, std::shared_ptr<Endings> endings, int64_t max_tokens);
+
+  bool accept(int32_t token) override;
+  void fill(int32_t* row) override;
+  void rollback(int n) override;
+  bool is_terminated() const override { return inner_->is_terminated(); }
+  std::vector<int32_t> forced_tokens() override;
+  std::vector<SpeltToken> forced_drafts(const int32_t* row, size_t num_words, size_t limit,
+                                        const Spelling& spelling) override;
+  void begin_behind(int64_t num_tokens) override { num_before_ = num_tokens; }
+
+ private:
+  const Vocabulary& vocabulary() const { return endings_->trie->vocabulary(); }
+  int64_t num_left() const { return max_tokens_ - num_before_ - static_cast<int64_t>(tokens_.size()); }
+  Automaton::State here(Automaton::Walk& walk);
+  void keep_endable(Automaton::Walk& walk, Automaton::State state, int64_t most, int32_t* row);
+
+  const std::shared_ptr<Matcher> inner_;
+  const std::shared_ptr<Endings> endings_;
+  const int64_t max_tokens_;
+  int64_t num_before_ = 0, epoch_ = -1;
+  std::vector<int32_t> tokens_;
+  std::vector<Automaton::State> states_;  // before each token that the automaton has followed, and behind the last
+  std::vector<int32_t> row_;
+};
+
+}  // namespace specguide

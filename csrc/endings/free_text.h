@@ -1,0 +1,17 @@
+// Owns free text with triggers: any text, up to one of some texts, behind which a rule follows.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "endings/expression.h"
+#include "endings/network.h"
+
+namespace specguide {
+
+// Nodes for it before `next`; returns the first. It may end anywhere but within a trigger's rule.
+int32_t add_free_text(Network& network, int32_t rule, const FreeText& text, int32_t next,
+                      const std::function<int32_t(const std::string&)>& rule_named);
+
+}  // namespace specguide

@@ -1,0 +1,16 @@
+// Owns the reading of Lark grammars, as llguidance takes them.
+//
+// Source: llguidance docs/syntax.md. What only chooses among texts is passed over (priorities, aliases, captures); what is
+// not told here is refused: JSON Schemas within a grammar, single tokens, and rules that end by a stop or a budget.
+#pragma once
+
+#include <string_view>
+
+#include "endings/expression.h"
+
+namespace specguide {
+
+// Throws std::invalid_argument for what it cannot read.
+Grammar read_lark(std::string_view text);
+
+}  // namespace specguide

@@ -1,0 +1,237 @@
+#include "endings/network.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+namespace specguide {
+
+namespace {
+
+constexpr size_t kLongestToken = 16;  // bytes; longer ones are not looked for
+
+int64_t sum(int64_t a, int64_t b) { return std::min(Network::kNever, a + b); }
+
+}  // namespace
+
+Network::Network(const Vocabulary& vocabulary) : vocabulary_(vocabulary) {
+  for (size_t byte = 0; byte < 256; ++byte) {
+    const auto one = static_cast<char>(byte);
+    if (vocabulary.find(std::string_view(&one, 1)) >= 0) spellable_.set(byte);
+  }
+}
+
+int32_t Network::add_rule() {
+  rules_.emplace_back();
+  return static_cast<int32_t>(rules_.size()) - 1;
+}
+
+int32_t Network::add_node(int32_t rule, Node node) {
+  const auto added = static_cast<int32_t>(nodes_.size());
+  node.in_rule = rule;
+  nodes_.push_back(std::move(node));
+  rules_[static_cast<size_t>(rule)].nodes.push_back(added);
+  return added;
+}
+
+int32_t Network::add_bytes(int32_t rule, const ByteSet& bytes, int32_t next) {
+  const auto [found, is_new] = set_index_.try_emplace(bytes, static_cast<int32_t>(sets_.size()));
+  if (is_new) sets_.push_back(bytes);
+  Node node;
+  node.kind = Kind::kBytes;
+  node.index = found->second;
+  node.next = {next};
+  return add_node(rule, std::move(node));
+}
+
+int32_t Network::add_literal(int32_t rule, const std::string& text, int32_t next) {
+  if (text.empty()) return next;
+  const auto [found, is_new] = text_index_.try_emplace(text, static_cast<int32_t>(texts_.size()));
+  if (is_new) {
+    Text added{text, std::vector<int64_t>(text.size() + 1)};
+    for (size_t at = text.size(); at-- > 0;) {
+      const size_t len = longest_token(std::string_view(text).substr(at));
+      added.tokens[at] = len == 0 ? kNever : sum(1, added.tokens[at + len]);
+    }
+    texts_.push_back(std::move(added));
+  }
+  Node node;
+  node.kind = Kind::kLiteral;
+  node.index = found->second;
+  node.next = {next};
+  return add_node(rule, std::move(node));
+}
+
+int32_t Network::add_call(int32_t rule, int32_t callee, int32_t least, int32_t most, int32_t next) {
+  Node node;
+  node.kind = Kind::kCall;
+  node.index = callee;
+  node.least = least;
+  node.most = most;
+  node.next = {next};
+  return add_node(rule, std::move(node));
+}
+
+// Length of the longest token with which a text begins; 0 for none.
+size_t Network::longest_token(std::string_view text) const {
+  for (size_t len = std::min(text.size(), kLongestToken); len > 0; --len) {
+    if (vocabulary_.find(text.substr(0, len)) >= 0) return len;
+  }
+  return 0;
+}
+
+void Network::settle(int32_t root) {
+  root_ = root;
+  for (const std::vector<int32_t>& group : callees_first()) {
+    find_costs(group);
+    find_most_missing(group);
+  }
+  find_classes();
+}
+
+int64_t Network::cost(const Node& node, int32_t done) const {
+  if (node.kind == Kind::kLiteral) {
+    const Text& text = texts_[static_cast<size_t>(node.index)];
+    return sum(text.tokens[static_cast<size_t>(done)], (*this)[node.next[0]].cost);
+  }
+  if (node.kind != Kind::kCall) return node.cost;
+  const int64_t left = std::max(0, node.least - done);
+  const int64_t behind = (*this)[node.next[0]].cost;
+  const int64_t once = rules_[static_cast<size_t>(node.index)].least;
+  return left == 0 ? behind : once == kNever ? kNever : sum(std::min(kNever, left * once), behind);
+}
+
+int64_t Network::cost_of(const Node& node) const {
+  if (node.kind == Kind::kFinal) return 0;
+  if (node.kind == Kind::kBytes) return (set(node) & spellable_).any() ? sum(1, (*this)[node.next[0]].cost) : kNever;
+  if (node.kind != Kind::kSplit) return cost(node, 0);
+  int64_t best = kNever;
+  for (const int32_t next : node.next) best = std::min(best, (*this)[next].cost);
+  return best;
+}
+
+// Rules that call each other, each such group behind those that it calls (Tarjan 1972).
+std::vector<std::vector<int32_t>> Network::callees_first() const {
+  constexpr int kUnmet = -1;
+  std::vector<std::vector<int32_t>> groups;
+  std::vector<int> number(rules_.size(), kUnmet), lowest(rules_.size());
+  std::vector<bool> is_waiting(rules_.size());
+  std::vector<int32_t> waiting;
+  std::vector<std::pair<int32_t, size_t>> open;  // rule, and how many of its nodes have been looked at
+  int num_met = 0;
+  const auto meet = [&](int32_t rule) {
+    number[static_cast<size_t>(rule)] = lowest[static_cast<size_t>(rule)] = num_met++;
+    is_waiting[static_cast<size_t>(rule)] = true;
+    waiting.push_back(rule);
+    open.push_back({rule, 0});
+  };
+  const auto close = [&](int32_t rule) {
+    open.pop_back();
+    int& low = lowest[static_cast<size_t>(rule)];
+    if (!open.empty()) {
+      int& outer = lowest[static_cast<size_t>(open.back().first)];
+      outer = std::min(outer, low);
+    }
+    if (low != number[static_cast<size_t>(rule)]) return;
+    groups.emplace_back();
+    for (int32_t member = -1; member != rule;) {
+      member = waiting.back();
+      waiting.pop_back();
+      is_waiting[static_cast<size_t>(member)] = false;
+      groups.back().push_back(member);
+    }
+  };
+  for (int32_t first = 0; first < static_cast<int32_t>(rules_.size()); ++first) {
+    if (number[static_cast<size_t>(first)] != kUnmet) continue;
+    meet(first);
+    while (!open.empty()) {
+      const int32_t rule = open.back().first;
+      const std::vector<int32_t>& nodes = rules_[static_cast<size_t>(rule)].nodes;
+      if (open.back().second == nodes.size()) {
+        close(rule);
+        continue;
+      }
+      const Node& node = (*this)[nodes[open.back().second++]];
+      if (node.kind != Kind::kCall) continue;
+      const auto callee = static_cast<size_t>(node.index);
+      if (number[callee] == kUnmet) {
+        meet(node.index);
+      } else if (is_waiting[callee]) {
+        int& low = lowest[static_cast<size_t>(rule)];
+        low = std::min(low, number[callee]);
+      }
+    }
+  }
+  return groups;
+}
+
+// Costs only fall, until none of a group does (Knuth 1977).
+void Network::find_costs(const std::vector<int32_t>& group) {
+  for (bool has_changed = true; has_changed;) {
+    has_changed = false;
+    for (const int32_t index : group) {
+      Rule& rule = rules_[static_cast<size_t>(index)];
+      for (const int32_t at : rule.nodes) {
+        Node& node = nodes_[static_cast<size_t>(at)];
+        const int64_t found = cost_of(node);
+        if (found >= node.cost) continue;
+        node.cost = found;
+        has_changed = true;
+      }
+      if (rule.start >= 0) rule.least = (*this)[rule.start].cost;
+    }
+  }
+}
+
+// Each round lets rules of a group that call each other be entered one deeper at least.
+void Network::find_most_missing(const std::vector<int32_t>& group) {
+  bool has_changed = true;
+  for (int round = 0; round < kMostEntered && has_changed; ++round) {
+    has_changed = false;
+    for (const int32_t index : group) {
+      Rule& rule = rules_[static_cast<size_t>(index)];
+      for (bool is_rising = true; is_rising;) {
+        is_rising = false;
+        for (const int32_t at : rule.nodes) {
+          Node& node = nodes_[static_cast<size_t>(at)];
+          const int64_t most = most_missing_of(node);
+          if (most <= node.most_missing) continue;
+          node.most_missing = most;
+          has_changed = is_rising = true;
+        }
+      }
+      if (rule.start >= 0) rule.most_missing = (*this)[rule.start].most_missing;
+    }
+  }
+}
+
+int64_t Network::most_missing_of(const Node& node) const {
+  int64_t most = node.cost < kNever ? node.cost : 0;
+  for (const int32_t next : node.next) most = std::max(most, (*this)[next].most_missing);
+  if (node.kind != Kind::kCall) return most;
+  const int64_t behind = cost(node, 1);
+  return behind < kNever ? std::max(most, rules_[static_cast<size_t>(node.index)].most_missing + behind) : most;
+}
+
+void Network::find_classes() {
+  ByteSet in_texts;
+  for (const Text& text : texts_) {
+    for (const char sign : text.bytes) in_texts.set(static_cast<uint8_t>(sign));
+  }
+  std::vector<ByteSet> all = sets_;
+  for (size_t byte = 0; byte < 256; ++byte) {
+    if (in_texts[byte]) all.push_back(ByteSet().set(byte));
+  }
+  std::vector<int> found(256, 0);
+  for (const ByteSet& bytes : all) {
+    std::map<std::pair<int, bool>, int> parts;
+    for (size_t byte = 0; byte < 256; ++byte) {
+      const auto part = parts.try_emplace({found[byte], bytes[byte]}, static_cast<int>(parts.size())).first;
+      found[byte] = part->second;
+    }
+    num_classes_ = static_cast<int>(parts.size());
+  }
+  for (size_t byte = 0; byte < 256; ++byte) classes_[byte] = static_cast<uint8_t>(found[byte]);
+}
+
+}  // namespace specguide

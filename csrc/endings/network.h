@@ -1,0 +1,101 @@
+// Owns a context-free grammar over bytes as a network of rules (recursive transition network, Woods 1970), and what the
+// shortest text from each of its nodes takes, in tokens.
+#pragma once
+
+#include <bitset>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "backends/vocabulary.h"
+
+namespace specguide {
+
+using ByteSet = std::bitset<256>;
+
+class Network {
+ public:
+  enum class Kind : uint8_t { kBytes, kLiteral, kCall, kSplit, kFinal };
+
+  // kBytes:   one byte of a set, then next[0]
+  // kLiteral: a text, then next[0]
+  // kCall:    a rule, `least` to `most` times (-1: any number), then next[0]
+  // kSplit:   any one of `next`; none: nothing leads on
+  // kFinal:   the end of the rule
+  struct Node {
+    Kind kind = Kind::kFinal;
+    int32_t in_rule = 0;
+    std::vector<int32_t> next;
+    int32_t index = -1;  // of the set, the text or the rule
+    int32_t least = 1, most = 1;
+    int64_t cost = kNever;     // tokens of the shortest text from here to the end of the rule
+    int64_t most_missing = 0;  // the most that the cost comes to anywhere behind here, rules entered included
+  };
+
+  // Above any cost: no text gets there.
+  static constexpr int64_t kNever = int64_t{1} << 40;
+  // Rules that one token may enter within each other. A JSON array or object takes about six.
+  static constexpr int kMostEntered = 64;
+
+  explicit Network(const Vocabulary& vocabulary);
+
+  // For writers of a network: each rule needs a start, and `settle` comes last.
+  int32_t add_rule();
+  int32_t add_node(int32_t rule, Node node);
+  int32_t add_bytes(int32_t rule, const ByteSet& bytes, int32_t next);
+  int32_t add_literal(int32_t rule, const std::string& text, int32_t next);
+  int32_t add_call(int32_t rule, int32_t callee, int32_t least, int32_t most, int32_t next);
+  void set_start(int32_t rule, int32_t node) { rules_[static_cast<size_t>(rule)].start = node; }
+  void add_way(int32_t split, int32_t next) { nodes_[static_cast<size_t>(split)].next.push_back(next); }
+  // Finds out all costs. root: the rule of the whole text
+  void settle(int32_t root);
+
+  int32_t root() const { return root_; }
+  int32_t start(int32_t rule) const { return rules_[static_cast<size_t>(rule)].start; }
+  const Node& operator[](int32_t node) const { return nodes_[static_cast<size_t>(node)]; }
+  const ByteSet& set(const Node& node) const { return sets_[static_cast<size_t>(node.index)]; }
+  const std::string& text(const Node& node) const { return texts_[static_cast<size_t>(node.index)].bytes; }
+  // The class of each byte: bytes of one class lead to the same nodes.
+  uint8_t class_of(uint8_t byte) const { return classes_[byte]; }
+  int num_classes() const { return num_classes_; }
+
+  // Tokens from a node to the end of its rule. done: how often its call has been made, or how many bytes of its literal
+  // there are
+  int64_t cost(const Node& node, int32_t done) const;
+
+ private:
+  struct Rule {
+    int32_t start = -1;
+    int64_t least = kNever;    // tokens of its shortest text
+    int64_t most_missing = 0;  // as of its start
+    std::vector<int32_t> nodes{};
+  };
+  struct Text {
+    std::string bytes;
+    std::vector<int64_t> tokens;  // of the rest, from each byte on
+  };
+
+  size_t longest_token(std::string_view text) const;
+  int64_t cost_of(const Node& node) const;
+  int64_t most_missing_of(const Node& node) const;
+  std::vector<std::vector<int32_t>> callees_first() const;
+  void find_costs(const std::vector<int32_t>& group);
+  void find_most_missing(const std::vector<int32_t>& group);
+  void find_classes();
+
+  const Vocabulary& vocabulary_;
+  ByteSet spellable_;  // bytes that are tokens
+  std::vector<Rule> rules_;
+  std::vector<Node> nodes_;
+  std::vector<ByteSet> sets_;
+  std::vector<Text> texts_;
+  std::unordered_map<ByteSet, int32_t> set_index_;
+  std::unordered_map<std::string, int32_t> text_index_;
+  std::vector<uint8_t> classes_ = std::vector<uint8_t>(256);
+  int num_classes_ = 1;
+  int32_t root_ = 0;
+};
+
+}  // namespace specguide

@@ -1,0 +1,32 @@
+// Owns texts that several grammars say something of: all of some, none of others, and only up to their first end.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "endings/network.h"
+
+namespace specguide {
+
+// is_not:   the factor's texts are left out
+// is_first: nothing follows an end
+struct Product {
+  struct Factor {
+    std::shared_ptr<const Network> network;
+    bool is_not = false;
+  };
+  std::vector<Factor> factors;
+  bool is_first = false;
+};
+
+// States that a product may have, and all of a grammar's.
+constexpr size_t kMostProductStates = 4'000, kMostStatesOfProducts = 200'000;
+
+// Nodes for its texts before `next`; returns the first, or nothing, and adds none, where there are too many states.
+// num_states_left: as many as there may be; those that were met are taken off
+std::optional<int32_t> add_product(Network& network, int32_t rule, const Product& product, int32_t next,
+                                   size_t& num_states_left);
+
+}  // namespace specguide

@@ -1,0 +1,23 @@
+// Owns characters as UTF-8: ranges of code points, and the bytes that spell them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "endings/expression.h"
+#include "endings/network.h"
+
+namespace specguide {
+
+constexpr uint32_t kLastCode = 0x10FFFF;
+
+void append_utf8(std::string& text, uint32_t code);
+
+// All code points but those of some ranges.
+std::vector<CodeRange> all_but(std::vector<CodeRange> ranges);
+
+// Nodes for any one character of some ranges before `next`; returns the first.
+int32_t add_code_ranges(Network& network, int32_t rule, const std::vector<CodeRange>& ranges, int32_t next);
+
+}  // namespace specguide

@@ -1,0 +1,51 @@
+"""Owns the outline of a Lark grammar: the same texts, with its JSON Schemas written as rules."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from specguide.errors import InvalidGuide
+from specguide.guided.backend import Outline
+from specguide.guided.backends.llguidance.capabilities import LLGUIDANCE
+from specguide.guided.backends.llguidance.json_in_lark import JSON_OF_LARK, with_terms
+from specguide.guided.backends.llguidance.lark_rules import SchemaRules
+from specguide.guided.backends.llguidance.schema_rules import schema_rules
+from specguide.guided.backends.llguidance.schema_terminals import NoRules
+from specguide.guided.budget import Budget
+from specguide.guided.schema.cores import core_schemas
+from specguide.guided.schema.json_values import Json
+from specguide.guided.schema.merge import merge
+from specguide.guided.schema.nodes import CoreSchema
+from specguide.guided.schema.prune import prune
+
+_MOST_CHARACTERS = 2_000_000
+_MOST_STEPS = 1_000_000
+
+
+def outline_of(lark: str, core: CoreSchema | None) -> Outline | None:
+    """None where a schema in it has no rules, or is too much work.
+
+    core: of the one schema that the grammar is, if it is no other grammar
+    """
+    if len(lark) > _MOST_CHARACTERS:
+        return None
+    if JSON_OF_LARK not in lark:
+        return Outline("lark", lark)
+    try:
+        with Budget(_MOST_STEPS).counting():
+            return Outline("lark", with_terms(lark, lambda _, schema, __: _rules(schema, core)))
+    except (InvalidGuide, NoRules, RecursionError):
+        return None
+
+
+def _rules(schema: Mapping[str, Json] | bool, core: CoreSchema | None) -> SchemaRules:
+    """The first way to write it that has rules; what holds at once is merged, which the library
+    does as it reads."""
+    options = schema.get("x-guidance", {}) if isinstance(schema, Mapping) else {}
+    for one in core_schemas(schema, LLGUIDANCE) if core is None else [core]:
+        try:
+            merged = prune(merge(one))
+            return schema_rules(merged, options.get("whitespace_pattern", ""), is_loose=True)
+        except NoRules:
+            pass
+    raise NoRules

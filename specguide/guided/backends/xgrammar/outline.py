@@ -1,0 +1,32 @@
+"""Owns the outline of what xgrammar is given: the same grammar in its EBNF, or in Lark as it is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import xgrammar as xgr
+
+from specguide.guided.backend import Outline
+
+_MOST_CHARACTERS = 2_000_000
+
+
+def outline_of(form: str, text: str) -> Outline | None:
+    """None where it is too long, or one that xgrammar will refuse."""
+    if len(text) > _MOST_CHARACTERS:
+        return None
+    try:
+        return _OUTLINES[form](text)
+    except (RuntimeError, ValueError):
+        return None
+
+
+_OUTLINES: dict[str, Callable[[str], Outline]] = {
+    "ebnf": lambda text: Outline("ebnf", text),
+    "lark": lambda text: Outline("lark", text),
+    "regex": lambda pattern: Outline("ebnf", str(xgr.Grammar.from_regex(pattern))),
+    "structural_tag": lambda tag: Outline(
+        "ebnf", str(xgr.Grammar.from_structural_tag(json.loads(tag)))
+    ),
+}

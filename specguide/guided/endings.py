@@ -1,0 +1,116 @@
+"""Owns grammars whose outputs end in time: near its last token, a request is allowed what can still
+be finished."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from functools import cached_property
+
+from specguide import native
+from specguide.errors import InvalidParams
+from specguide.guided.backend import Outline
+from specguide.guided.backends import CompiledGrammar
+from specguide.guided.matcher import Matcher
+from specguide.tokenizer.vocabulary import Vocabulary
+
+_LOGGER = logging.getLogger(__name__)
+_BYTES_A_CHARACTER = 40
+
+
+@dataclass(frozen=True)
+class EndingGrammar:
+    """A grammar of which it is known how its texts end.
+
+    num_least: tokens of the shortest text, its end token included, as the longest tokens spell its
+               parts
+    num_spare: tokens by which outputs end earlier, since a guard may take a way out
+    """
+
+    inner: CompiledGrammar
+    endings: native.Endings
+    vocab_size: int
+    num_bytes: int
+    num_least: int
+    num_spare: int
+
+    @property
+    def backend(self) -> str:
+        return self.inner.backend
+
+    def matcher(self) -> Matcher:
+        """One that knows of no end in time."""
+        return self.inner.matcher()
+
+    def within(self, max_tokens: int) -> CompiledGrammar:
+        """The same, all of whose texts end within so many tokens, the end token included where
+        there is room for it.
+
+        Raises InvalidParams where not even the shortest does.
+        """
+        if self.num_least - 1 > max_tokens:
+            raise InvalidParams(
+                f"max_tokens leaves {max_tokens} tokens and the shortest output that matches the "
+                f"guide takes {self.num_least - 1}; raise it, or set allow_truncation to have the "
+                "output cut off",
+                param="max_tokens",
+            )
+        return _TimedGrammar(self, max(self.num_least, max_tokens - self.num_spare))
+
+
+@dataclass(frozen=True)
+class _TimedGrammar:
+    """As EndingGrammar.within."""
+
+    grammar: EndingGrammar
+    max_tokens: int
+
+    @property
+    def backend(self) -> str:
+        return self.grammar.backend
+
+    @property
+    def num_bytes(self) -> int:
+        return self.grammar.num_bytes
+
+    def matcher(self) -> native.EndingMatcher:
+        inner = self.grammar.matcher()
+        if not isinstance(inner, native.Matcher):
+            inner = native.PythonMatcher(inner, self.grammar.vocab_size)
+        return native.EndingMatcher(inner, self.grammar.endings, self.max_tokens)
+
+
+class GrammarEndings:
+    """Finds out how the texts of grammars over one vocabulary end. From any thread."""
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self._vocabulary = vocabulary
+
+    def told(
+        self, grammar: CompiledGrammar, outline: Outline | None, num_spare: int
+    ) -> CompiledGrammar:
+        """The grammar with its ends, itself where they are not known."""
+        if outline is None:
+            return grammar
+        try:
+            endings = native.Endings(outline.form, outline.text, self._trie)
+        except ValueError as error:
+            _LOGGER.debug("it is not known how texts of a grammar end: %s", error)
+            return grammar
+        if endings.num_least < 0:
+            return grammar
+        return EndingGrammar(
+            grammar,
+            endings,
+            len(self._vocabulary),
+            grammar.num_bytes + _BYTES_A_CHARACTER * len(outline.text),
+            endings.num_least,
+            num_spare,
+        )
+
+    @cached_property
+    def _trie(self) -> native.TokenTrie:
+        words = native.NativeVocabulary(
+            self._vocabulary.token_bytes, self._vocabulary.eos_token_ids
+        )
+        return native.TokenTrie(words)

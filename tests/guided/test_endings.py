@@ -1,0 +1,318 @@
+"""Outputs with a guide end within max_tokens: the rows near the end hold what can still be
+finished, and no less."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import jsonschema
+import numpy as np
+import pytest
+from byte_vocabulary import VOCABULARY
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from specguide import Guide, GuideConfig, Reasoning, native
+from specguide.errors import InvalidParams
+from specguide.guided.compile import GrammarCompiler
+from specguide.guided.endings import EndingGrammar
+from specguide.guided.reasoning import ReasoningSections
+from specguide.ready_grammars import ready_grammar, ready_grammars
+from specguide.tokenizer.vocabulary import Vocabulary
+
+OF_BOTH = ("plain", "any", "regex", "choice", "ebnf", "tag")
+LETTERS = Vocabulary((b"a", b"b", b"c", b"", b"d"), (3,))
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "minLength": 2},
+        "size": {"type": "integer", "minimum": 10, "maximum": 4000},
+        "tags": {"type": "array", "items": {"enum": ["red", "green"]}, "minItems": 2},
+        "place": {
+            "anyOf": [{"type": "null"}, {"type": "string", "format": "date"}],
+        },
+    },
+    "required": ["name", "size", "tags", "place"],
+}
+EITHER = {
+    "type": "object",
+    "properties": {"kind": {"enum": ["a", "b"]}, "x": {"type": "boolean"}},
+    "required": ["kind"],
+    "anyOf": [
+        {"properties": {"kind": {"const": "a"}}, "required": ["x"]},
+        {"properties": {"kind": {"const": "b"}, "y": {"type": "null"}}, "required": ["y"]},
+    ],
+}
+NESTED = {
+    "$ref": "#/$defs/node",
+    "$defs": {
+        "node": {
+            "type": "object",
+            "properties": {
+                "value": {"type": "string", "pattern": "^[A-Z]{2,5}-[0-9]+$"},
+                "children": {"type": "array", "items": {"$ref": "#/$defs/node"}},
+            },
+            "required": ["value", "children"],
+            "additionalProperties": False,
+        }
+    },
+}
+PLAIN = {
+    "type": "object",
+    "properties": {"name": {"type": "string"}, "size": {"type": "integer"}},
+    "required": ["name", "size"],
+}
+TAG = {
+    "type": "structural_tag",
+    "format": {
+        "type": "triggered_tags",
+        "triggers": ["<f="],
+        "tags": [
+            {
+                "type": "tag",
+                "begin": "<f=go>",
+                "content": {"type": "json_schema", "json_schema": PLAIN},
+                "end": "</f>",
+            }
+        ],
+        "at_least_one": True,
+    },
+}
+SQL = """start: "SELECT" columns "FROM" NAME ("WHERE" NAME "=" /[0-9]+/)?
+columns: "*" | NAME ("," NAME)*
+NAME: /[a-z]{3,}/
+%ignore / +/
+"""
+GUIDES = {
+    "plain": Guide(json_schema=PLAIN),
+    "schema": Guide(json_schema=SCHEMA),
+    "either": Guide(json_schema=EITHER),
+    "nested": Guide(json_schema=NESTED),
+    "distinct": Guide(
+        json_schema={
+            "type": "array",
+            "items": {"type": "string"},
+            "uniqueItems": True,
+            "minItems": 3,
+        }
+    ),
+    "any": Guide(json_object=True),
+    "regex": Guide(regex=r"(GET|POST) /[a-z]{2,6}(\?[a-z]+=\d+)? HTTP/1\.[01]"),
+    "choice": Guide(choice=("yes", "no", "perhaps, perhaps not")),
+    "lark": Guide(grammar=SQL),
+    "ebnf": Guide(grammar='root ::= "(" item ("," item)* ")"\nitem ::= root | [0-9]{2,3}'),
+    "tag": Guide(structural_tag=TAG),
+}
+
+
+@pytest.fixture(scope="module", params=["auto", "xgrammar"])
+def compiler(request):
+    return GrammarCompiler(VOCABULARY, GuideConfig(backend=request.param, isolate_compiles=False))
+
+
+@pytest.fixture(scope="module")
+def auto():
+    return GrammarCompiler(VOCABULARY, GuideConfig(isolate_compiles=False))
+
+
+def compiled(compiler: GrammarCompiler, guide: Guide) -> EndingGrammar:
+    grammar = compiler.compile(guide)
+    assert isinstance(grammar, EndingGrammar)
+    return grammar
+
+
+def allowed(matcher, vocabulary: Vocabulary) -> list[int]:
+    row = np.zeros(vocabulary.num_words, np.int32)
+    matcher.fill(row)
+    return np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little")).tolist()
+
+
+def walk(matcher, vocabulary: Vocabulary, rng: random.Random, most: int) -> bytes | None:
+    """A random text; None where it has not ended within `most` tokens."""
+    text = b""
+    for _ in range(most):
+        token = rng.choice(allowed(matcher, vocabulary))
+        assert matcher.accept(token)
+        text += vocabulary.token_bytes[token]
+        if matcher.is_terminated:
+            return text
+    return None
+
+
+@pytest.mark.parametrize("name", GUIDES)
+def test_random_texts_end_in_time(compiler, name):
+    if compiler.config.backend == "xgrammar" and name not in (
+        "plain",
+        "any",
+        "regex",
+        "choice",
+        "ebnf",
+        "tag",
+    ):
+        pytest.skip("it compiles no such guide")
+    rng = random.Random(name)
+    grammar = compiled(compiler, GUIDES[name])
+    for extra in (0, 1, 2, 5, 20, 60):
+        most = grammar.num_least + extra
+        text = walk(grammar.within(most).matcher(), VOCABULARY, rng, most)
+        assert text is not None, extra
+        if name in ("plain", "schema", "either", "nested"):
+            jsonschema.validate(json.loads(text), json.loads(GUIDES[name].source()))
+
+
+@pytest.mark.parametrize("name", ready_grammars())
+def test_texts_of_ready_grammars_end_in_time(auto, name):
+    kind = "json_schema" if ready_grammar(name).is_schema else "grammar"
+    grammar = compiled(auto, Guide(**{kind: f"@{name}"}))
+    for seed in range(4):
+        most = grammar.num_least + 8 + 20 * seed
+        matcher = grammar.within(most).matcher()
+        assert walk(matcher, VOCABULARY, random.Random(seed), most) is not None
+
+
+def test_too_few_tokens_are_refused(compiler):
+    grammar = compiled(compiler, GUIDES["choice"])
+    assert grammar.num_least == 3  # "no" and its end
+    with pytest.raises(InvalidParams, match=r"max_tokens leaves 1 tokens .* takes 2;") as caught:
+        grammar.within(1)
+    assert caught.value.param == "max_tokens"
+
+
+def test_a_text_may_take_all_tokens_but_that_of_its_end(auto):
+    grammar = compiled(auto, Guide(regex="[ab]{4}"))
+    assert grammar.num_least == 5
+    matcher = grammar.within(4).matcher()
+    for left in range(4, 0, -1):
+        assert allowed(matcher, VOCABULARY) == [97, 98], left
+        matcher.accept(97)
+
+
+REGEXES = st.recursive(
+    st.sampled_from(["a", "b", "c", "[ab]", "d"]),
+    lambda inner: st.one_of(
+        st.tuples(inner, inner).map("".join),
+        st.tuples(inner, inner).map(lambda both: f"(?:{both[0]}|{both[1]})"),
+        st.tuples(inner, st.sampled_from(["*", "+", "?", "{2,3}", "{1,}"])).map(
+            lambda both: f"(?:{both[0]}){both[1]}"
+        ),
+    ),
+    max_leaves=6,
+)
+
+
+def least_to_end(matcher, most: int) -> int | None:
+    """Tokens to the nearest end, the end token included, by trying all; None: more than `most`."""
+    if most <= 0:
+        return None
+    tokens = allowed(matcher, LETTERS)
+    if 3 in tokens:
+        return 1
+    found = None
+    for token in tokens:
+        matcher.accept(token)
+        behind = least_to_end(matcher, (most if found is None else found - 1) - 1)
+        matcher.rollback(1)
+        if behind is not None:
+            found = behind + 1
+    return found
+
+
+@settings(max_examples=40, deadline=None)
+@given(REGEXES, st.integers(0, 4), st.integers(0, 2**31))
+def test_rows_hold_all_that_can_be_finished(regex, extra, seed):
+    compiler = GrammarCompiler(LETTERS, GuideConfig(isolate_compiles=False))
+    grammar = compiled(compiler, Guide(regex=regex))
+    free, rng = grammar.matcher(), random.Random(seed)
+    assert grammar.num_least == least_to_end(free, 24)
+    most = grammar.num_least + extra
+    timed = grammar.within(most).matcher()
+    for num_left in range(most, 0, -1):
+        wanted = []
+        for token in allowed(free, LETTERS):
+            free.accept(token)
+            if free.is_terminated or least_to_end(free, num_left - 1) is not None:
+                wanted.append(token)
+            free.rollback(1)
+        assert allowed(timed, LETTERS) == wanted
+        token = rng.choice(wanted)
+        assert timed.accept(token) and free.accept(token)
+        if timed.is_terminated:
+            return
+    raise AssertionError("it has not ended")
+
+
+HOSTILE = [
+    "((((a{1,100}){1,100}){1,100}){1,100}){1,100}",
+    "((a*)*)*b",
+    "(a|b)*a(a|b){40}",
+    "(x+x+)+y",
+    "(a?){500}a{500}",
+]
+
+
+@pytest.mark.parametrize("regex", HOSTILE)
+def test_what_is_too_ambiguous_is_given_up(regex):
+    """No text takes long, though an automaton of all its readings would be huge."""
+    words = native.NativeVocabulary(VOCABULARY.token_bytes, VOCABULARY.eos_token_ids)
+    endings = native.Endings("lark", f"start: /{regex}/", native.TokenTrie(words))
+    for text in (b"a" * 3000, b"ab" * 300, b"x" * 3000):
+        assert endings.num_missing(text) >= -1
+
+
+def test_products_of_terminals():
+    words = native.NativeVocabulary(VOCABULARY.token_bytes, VOCABULARY.eos_token_ids)
+    trie = native.TokenTrie(words)
+    both = native.Endings("lark", "start: A\nA: /[ab]*/ & ~(/a*/ | /b{0,2}/) & /.{2,}/", trie)
+    assert both.num_least == 3 and both.num_missing(b"aa") == 2 and both.num_missing(b"ba") == 1
+    first = native.Endings("lark", 'start: text "!"\ntext[lazy]: /(?s:.*)<end>/', trie)
+    assert first.num_missing(b"no <en") == 4
+    assert first.num_missing(b"<end>") == 2 and first.num_missing(b"<end>?") == -1
+
+
+@pytest.mark.parametrize(
+    ("form", "text", "why"),
+    [
+        ("lark", "start: other", "no rule"),
+        ("lark", 'start: %json {"type": "string"}', "%json"),
+        ("lark", "start: /(?=a)b/", "lookahead"),
+        ("lark", 'start: "a', "ends too early"),
+        ("ebnf", 'root ::= ("a"', "expected [)]"),
+        ("ebnf", "root ::= [b-a]", "a range ends before it begins"),
+    ],
+)
+def test_what_cannot_be_read_is_told(form, text, why):
+    words = native.NativeVocabulary(VOCABULARY.token_bytes, VOCABULARY.eos_token_ids)
+    with pytest.raises(ValueError, match=why):
+        native.Endings(form, text, native.TokenTrie(words))
+
+
+@pytest.mark.parametrize("name", ["plain", "any", "tag"])
+def test_rollback_gives_the_rows_again(compiler, name):
+    rng = random.Random(5)
+    grammar = compiled(compiler, GUIDES[name])
+    matcher = grammar.within(grammar.num_least + 9).matcher()
+    rows, tokens = [], []
+    while not matcher.is_terminated:
+        if tokens and rng.random() < 0.3:
+            back = rng.randint(1, min(4, len(tokens)))
+            matcher.rollback(back)
+            del tokens[-back:], rows[len(tokens) + 1 :]
+            assert allowed(matcher, VOCABULARY) == rows.pop()
+            continue
+        row = allowed(matcher, VOCABULARY)
+        rows.append(row)
+        tokens.append(rng.choice(row))
+        assert matcher.accept(tokens[-1])
+
+
+def test_reasoning_leaves_room_for_the_answer(compiler):
+    sections = ReasoningSections(VOCABULARY, lambda _: None)
+    grammar, rng = compiled(compiler, GUIDES["plain"]), random.Random(2)
+    reasoning = Reasoning(end="</think>")
+    with pytest.raises(InvalidParams, match="the marks of the reasoning section included"):
+        sections.ending(grammar, reasoning, grammar.num_least + 6)
+    for most in (grammar.num_least + 8, grammar.num_least + 40):
+        text = walk(sections.ending(grammar, reasoning, most).matcher(), VOCABULARY, rng, most)
+        assert text is not None
+        jsonschema.validate(json.loads(text.partition(b"</think>")[2]), PLAIN)
