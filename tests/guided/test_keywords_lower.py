@@ -31,6 +31,24 @@ def test_every_instance_of_the_core_is_one_of_the_schema(backend: str, schema: A
 
 
 EQUIVALENT = (
+    {"$dynamicRef": "#x", "$defs": {"x": {"$dynamicAnchor": "x", "type": "integer"}}},
+    {"$dynamicRef": "#/$defs/x", "$defs": {"x": {"not": {"type": "string"}}}},
+    {
+        "$dynamicRef": "#x",
+        "minLength": 2,
+        "$defs": {"x": {"$anchor": "x", "type": "string"}, "y": {"$dynamicAnchor": "y"}},
+    },
+    {
+        "$schema": "https://json-schema.org/draft/2019-09/schema",
+        "anyOf": [{"type": "integer"}, {"type": "array", "items": {"$recursiveRef": "#"}}],
+    },
+    {"prefixItems": [{"enum": [1, 2]}, {"enum": [2, "a"]}], "items": False, "uniqueItems": True},
+    {
+        "prefixItems": [{"type": "boolean"}, {"enum": [True, 1]}],
+        "maxItems": 2,
+        "minItems": 1,
+        "uniqueItems": True,
+    },
     {"type": "integer", "minimum": 3, "exclusiveMinimum": True},
     {"not": {"type": "string"}},
     {"not": {"enum": ["a", "ab", 1, None]}},
@@ -149,7 +167,15 @@ REFUSED = (
     ({"$defs": {"x": {"pattern": "b(?=a)"}}, "$ref": "#/$defs/x"}, "pattern", "/$defs/x/pattern"),
     ({"not": {"multipleOf": 2}}, "multipleOf", "/not/multipleOf"),
     ({"oneOf": [{"format": "date"}, {"pattern": "b$"}]}, "format", "/oneOf/0/format"),
-    ({"$dynamicRef": "#x"}, "$dynamicRef", "/$dynamicRef"),
+    (
+        {
+            "$dynamicRef": "#x",
+            "$dynamicAnchor": "x",
+            "$defs": {"y": {"$id": "y", "$dynamicAnchor": "x"}},
+        },
+        "$dynamicRef",
+        "/$dynamicRef",
+    ),
     ({"properties": {"a/b": {"const": "\u0001"}}}, "const", "/properties/a~1b/const"),
     ({"enum": ["\u0000"]}, "enum", "/enum"),
     (

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import replace
-from itertools import combinations
+from itertools import combinations, product
+from math import prod
 
 from specguide.guided.budget import at_work, spend
 from specguide.guided.schema.document import Place
@@ -25,6 +26,7 @@ from specguide.guided.schema.nodes import (
 
 _MAX_CONTAINS = 64
 _MAX_DISTINCT = 8
+_MAX_SPELT_OUT = 64
 _NO_ARRAY = tuple(name for name in TYPES if name != "array")
 _DECIDES_ITEMS = frozenset({"$ref", "allOf", "anyOf", "contains", "if", "oneOf"})
 
@@ -35,7 +37,10 @@ def lower_array(lowering: Lowering, schema: Mapping[str, Json], place: Place) ->
     least, most = (_count(schema, keyword) for keyword in ("minItems", "maxItems"))
     asked = Arrays(least, most, prefix, rest)
     if schema.get("uniqueItems") and not _holds_one_item(asked):
-        if lowering.capabilities.tells_items_apart:
+        spelt_out = _spelt_out(asked, place.path)
+        if spelt_out is not None:
+            yield spelt_out
+        elif lowering.capabilities.tells_items_apart:
             asked = replace(asked, is_distinct=True)
         else:
             with at_work("uniqueItems", place.path):
@@ -69,6 +74,33 @@ def _items(
         rest, keyword = schema["unevaluatedItems"], "unevaluatedItems"
     lowered = [lowering.lower(child, place / step / i) for i, child in enumerate(prefix)]
     return tuple(lowered), lowering.lower(rest, place / keyword)
+
+
+def _spelt_out(asked: Arrays, path: str) -> Core | None:
+    """All arrays of distinct items, where each item is one of few values told by its place; None
+    where they are not so few."""
+    placed = len(asked.prefix)
+    most = placed if asked.max_items is None else min(asked.max_items, placed)
+    if asked.rest is not False and (asked.max_items is None or asked.max_items > placed):
+        return None
+    choices = [_values_of(item) for item in asked.prefix[:most]]
+    if prod(map(len, choices)) > _MAX_SPELT_OUT or not all(choices):
+        return None
+    options: list[Core] = [typed(path, *_NO_ARRAY)]
+    for num_items in range(asked.min_items or 0, most + 1):
+        for chosen in product(*choices[:num_items]):
+            spend(4 + 4 * num_items)
+            if len(set(map(value_key, chosen))) == num_items:
+                prefix = tuple(Node(path, values=(value,)) for value in chosen)
+                options.append(arrays(path, Arrays(num_items, num_items, prefix)))
+    return any_of(path, options)
+
+
+def _values_of(item: Core) -> tuple[Json, ...]:
+    """The values of an item; none where they are not listed."""
+    if isinstance(item, Node) and item == typed(item.path, "boolean"):
+        return (True, False)
+    return listed(item)
 
 
 def _distinct(

@@ -25,6 +25,8 @@ _DRAFTS = {
     "2019-09": 2019,
     "2020-12": 2020,
 }
+_DYNAMIC_SINCE = {"$dynamicRef": 2020, "$recursiveRef": 2019}
+"""The draft that has a keyword."""
 
 IN_ONE = frozenset(
     {
@@ -84,6 +86,8 @@ class Document:
         self.start = Place("", "")
         self._well_shaped: set[str] = set()
         self._resources: dict[str, tuple[Json, Place]] = {"": (schema, self.start)}
+        # By the name of a dynamic anchor, the URIs that have it; "" names a recursive one.
+        self._dynamic: dict[str, set[str]] = {}
         if isinstance(schema, Mapping):
             self._index(schema, self.start)
 
@@ -123,6 +127,16 @@ class Document:
             )
         return target
 
+    def is_static(self, keyword: str, reference: str, place: Place) -> bool:
+        """Whether a `$dynamicRef` or `$recursiveRef` at `place` means what a `$ref` would mean, on
+        whatever way it is reached: it starts from no dynamic anchor, or there is no other of that
+        name. Raises InvalidGuide where the reference is no URI reference."""
+        if _DYNAMIC_SINCE[keyword] != self.draft:
+            return False
+        uri, name = _joined(place.base, reference)
+        anchored = self._dynamic.get(name, set())
+        return uri not in anchored or len(anchored) == 1
+
     def _pointed_to(self, fragment: str, schema: Json, found: Place) -> tuple[Json, Place] | None:
         """The subschema at a JSON pointer from another one, and its place; None for none."""
         if fragment and not fragment.startswith("/"):
@@ -155,6 +169,10 @@ class Document:
         for keyword in ("$anchor", "$dynamicAnchor"):
             if isinstance(schema.get(keyword), str):
                 self._resources.setdefault(f"{place.base}#{schema[keyword]}", (schema, place))
+        if isinstance(schema.get("$dynamicAnchor"), str):
+            self._dynamic.setdefault(schema["$dynamicAnchor"], set()).add(place.base)
+        if schema.get("$recursiveAnchor") is True:
+            self._dynamic.setdefault("", set()).add(place.base)
         for _, step, child in subschemas(schema):
             self._index(child, Place(place.path + step, place.base))
 

@@ -193,8 +193,12 @@ def _instead_of(keyword: str) -> Rule:
 
 
 def _dynamic(lowering: Lowering, schema: Mapping[str, Json], place: Place) -> Iterator[Core]:
-    keyword = next(keyword for keyword in DYNAMIC if keyword in schema)
-    raise refuse(keyword, place.path, "references that depend on the way to them have no grammar")
+    for keyword in schema.keys() & DYNAMIC:
+        if not lowering.document.is_static(keyword, schema[keyword], place):
+            raise refuse(
+                keyword, place.path, "references that depend on the way to them have no grammar"
+            )
+        yield lowering.reference(schema[keyword], place)
 
 
 _LOWERINGS: dict[str, Rule] = {

@@ -109,7 +109,17 @@ SHAPES: dict[str, tuple[Shape, str]] = {
         _COUNT,
     ),
     **dict.fromkeys(
-        ("pattern", "format", "$ref", "$id", "$anchor", "$dynamicRef", "$dynamicAnchor"), _TEXT
+        (
+            "pattern",
+            "format",
+            "$ref",
+            "$id",
+            "$anchor",
+            "$dynamicRef",
+            "$dynamicAnchor",
+            "$recursiveRef",
+        ),
+        _TEXT,
     ),
     **dict.fromkeys(
         (

@@ -27,6 +27,7 @@ from specguide.guided.schema.negation.forms import (
 )
 from specguide.guided.schema.negation.negation import Negation, Rule
 from specguide.guided.schema.negation.one_of import one_branch
+from specguide.guided.schema.topics import DYNAMIC
 
 _STEPS_A_SUBSCHEMA = 10
 
@@ -121,6 +122,9 @@ class _Negations:
             self._follow_reference(schema["$ref"], place)
             if self.document.draft <= 7:
                 return
+        for keyword in schema.keys() & DYNAMIC:
+            if self.document.is_static(keyword, schema[keyword], place):
+                self._follow_reference(schema[keyword], place)
         for keyword in _RULES:
             if keyword in schema:
                 self.forms[place.path, keyword] = self._forms(keyword, schema, place)
