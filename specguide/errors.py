@@ -2,19 +2,18 @@
 
 SpecguideError
 ├── UserError                      what a caller can mend; an API server answers 400
-│   ├── InvalidParams              a sampling parameter, option or prompt is wrong or cannot be
-honoured │   │   └── PromptTooLong          the prompt does not fit the context
+│   ├── InvalidParams              a parameter, option or prompt is wrong or not to be honoured
+│   │   └── PromptTooLong          the prompt does not fit the context
 │   ├── InvalidGuide               a guide is contradictory, unreadable or malformed
 │   │   ├── UnsupportedGuide       no backend enforces it; names keyword and path
 │   │   └── GuideLimitExceeded     it ran into a limit of size, depth or compile time
 │   └── CheckpointError            a model folder is unreadable, unknown, or its weights do not fit
 ├── RequestError                   one request failed while it ran; its neighbours go on
-│   ├── MatcherError               its grammar state failed, refused an accepted token, or allows
-nothing │   └── RequestTimeout             it had not ended by its deadline
-├── QueueFull                      too many requests are under way to take another; an API server
-answers 429 ├── CompilerBusy                   too many grammars wait or take long; nothing is wrong
-with this one; 503 └── EngineError                    the engine itself failed; every request in
-flight ends
+│   ├── MatcherError               its grammar failed, refused what it allowed, or allows nothing
+│   └── RequestTimeout             it had not ended by its deadline
+├── QueueFull                      too many requests are under way; an API server answers 429
+├── CompilerBusy                   too many grammars wait; nothing is wrong with this one; 503
+└── EngineError                    the engine itself failed; every request in flight ends
     └── EngineClosed               it takes no requests any more, since it is being closed
 """
 
