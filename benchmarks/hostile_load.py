@@ -43,6 +43,7 @@ class Neighbour(threading.Thread):
                             "model": "small",
                             "messages": USER,
                             "max_tokens": 4,
+                            "allow_truncation": True,
                             "guided_regex": "[a-z ]{20}",
                         },
                     )
@@ -77,8 +78,9 @@ def head(body: bytes) -> bytes:
 
 
 def chat(**values: Any) -> bytes:
-    """A body."""
-    return json.dumps({"model": "small", "messages": USER, "max_tokens": 4} | values).encode()
+    """A body; what it asks for may be cut off."""
+    asked = {"model": "small", "messages": USER, "max_tokens": 4, "allow_truncation": True}
+    return json.dumps(asked | values).encode()
 
 
 def prompted(prompt: Any, **values: Any) -> bytes:

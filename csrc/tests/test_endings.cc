@@ -1,0 +1,135 @@
+// Endings: what is missing to a grammar's end, found by several threads at once and also where states are forgotten, and
+// matchers that end in time.
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "check.h"
+#include "endings/builder.h"
+#include "endings/ebnf.h"
+#include "endings/ending_matcher.h"
+#include "endings/lark.h"
+
+using namespace specguide;
+
+namespace {
+
+constexpr int32_t kEnd = 256;
+
+// Of the bytes, and an end token.
+std::shared_ptr<const Vocabulary> vocabulary() {
+  static const auto made = [] {
+    std::vector<std::string> bytes;
+    for (int byte = 0; byte < 256; ++byte) bytes.emplace_back(1, static_cast<char>(byte));
+    bytes.emplace_back();
+    return std::make_shared<const Vocabulary>(std::move(bytes), std::vector<int32_t>{kEnd});
+  }();
+  return made;
+}
+
+std::shared_ptr<Endings> endings_of(const Grammar& grammar) {
+  static const auto trie = std::make_shared<const TokenTrie>(vocabulary());
+  return std::make_shared<Endings>(build_network(grammar, *vocabulary()), trie);
+}
+
+// Takes what an automaton does not refuse, as a library of its grammar would.
+class AutomatonMatcher : public Matcher {
+ public:
+  explicit AutomatonMatcher(std::shared_ptr<Endings> endings) : endings_(std::move(endings)) {}
+
+  bool accept(int32_t token) override {
+    if (is_terminated_ || !allows(token)) return false;
+    if (token == kEnd) is_terminated_ = true;
+    else text_ += static_cast<char>(token);
+    return true;
+  }
+  void fill(int32_t* row) override {
+    for (int word = 0; word < vocabulary()->num_words(); ++word) row[word] = 0;
+    for (int32_t token = 0; token <= kEnd; ++token) {
+      if (allows(token)) row[token / 32] |= static_cast<int32_t>(1u << (token % 32));
+    }
+  }
+  void rollback(int n) override {
+    if (n > 0 && is_terminated_) is_terminated_ = false, --n;
+    text_.resize(text_.size() - static_cast<size_t>(n));
+  }
+  bool is_terminated() const override { return is_terminated_; }
+  std::vector<int32_t> forced_tokens() override { return {}; }
+
+ private:
+  bool allows(int32_t token) const {
+    if (token == kEnd) return endings_->num_missing(text_) == 1;
+    return endings_->num_missing(text_ + static_cast<char>(token)) > 0;
+  }
+
+  const std::shared_ptr<Endings> endings_;
+  std::string text_;
+  bool is_terminated_ = false;
+};
+
+const char* const kJson = R"(root ::= value
+value ::= "{" (pair ("," pair)*)? "}" | "[" (value ("," value)*)? "]" | "\"" [^"\\]{0,5} "\"" | [0-9]+ | "null"
+pair ::= "\"" [a-z]* "\":" value)";
+
+}  // namespace
+
+TEST(what_is_missing_is_counted_in_tokens) {
+  const auto endings = endings_of(read_ebnf(kJson));
+  for (const auto& [text, missing] : std::vector<std::pair<std::string, int64_t>>{
+           {"", 2}, {"[", 2}, {"[[[", 4}, {"{\"a\":", 3}, {"{\"a", 5}, {"12", 1}, {"nu", 3}, {"\"abcde", 2}, {"\"abcdef", -1}}) {
+    CHECK(endings->num_missing(text) == missing);
+  }
+}
+
+TEST(threads_share_states) {
+  const auto endings = endings_of(read_ebnf(kJson));
+  std::vector<std::thread> threads;
+  std::vector<int> num_wrong(4);
+  for (size_t i = 0; i < num_wrong.size(); ++i) {
+    threads.emplace_back([&, i] {
+      for (int depth = 1; depth < 60; ++depth) {
+        if (endings->num_missing(std::string(static_cast<size_t>(depth), '[')) != depth + 1) ++num_wrong[i];
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const int wrong : num_wrong) CHECK(wrong == 0);
+}
+
+TEST(states_that_take_too_much_memory_are_forgotten) {
+  const auto endings = endings_of(read_lark("start: /(a|b)*a(a|b){18}/"));
+  uint32_t random = 1;
+  std::string text;
+  for (int i = 0; i < 150'000; ++i) {
+    random = random * 1664525u + 1013904223u;
+    text += (random >> 31) != 0 ? 'a' : 'b';
+    if (i % 1000 == 999) CHECK(endings->num_missing(text.substr(text.size() - 1000)) >= 1);
+  }
+  CHECK(Automaton::Walk(endings->automaton).epoch() > 1);
+}
+
+TEST(outputs_end_in_time) {
+  const auto endings = endings_of(read_ebnf(kJson));
+  for (int64_t most = endings->num_least(); most < 40; ++most) {
+    EndingMatcher matcher(std::make_shared<AutomatonMatcher>(endings), endings, most);
+    std::vector<int32_t> row(static_cast<size_t>(vocabulary()->num_words()));
+    uint32_t random = static_cast<uint32_t>(most);
+    int64_t num_taken = 0;
+    while (!matcher.is_terminated()) {
+      matcher.fill(row.data());
+      std::vector<int32_t> allowed;
+      for (int32_t token = 0; token <= kEnd; ++token) {
+        if ((static_cast<uint32_t>(row[static_cast<size_t>(token) / 32]) >> (token % 32) & 1u) != 0) allowed.push_back(token);
+      }
+      CHECK(!allowed.empty());
+      random = random * 1664525u + 1013904223u;
+      CHECK(matcher.accept(allowed[(random >> 8) % allowed.size()]));
+      if (++num_taken > most) break;
+      if (matcher.is_terminated() || (random >> 28) > 3) continue;
+      matcher.rollback(1);
+      --num_taken;
+    }
+    CHECK(num_taken <= most);
+  }
+}
