@@ -40,7 +40,9 @@ def test_only_acceptance_falls_where_drafts_are_unguided(folders):
     prompts, all_params = cases(5, 40)
     rng = random.Random(0)
     all_params = [
-        SamplingParams(max_tokens=48, guide=Guide(json_schema=random_schema(rng)))
+        SamplingParams(
+            max_tokens=48, guide=Guide(json_schema=random_schema(rng)), allow_truncation=True
+        )
         for _ in all_params
     ]
     num_iterations = []
