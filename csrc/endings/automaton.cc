@@ -234,6 +234,7 @@ Automaton::State Automaton::state_of(Items raw) {
   key.push_back({kernel.may_end ? 1 : 0, 0, 0});
   const auto found = index_.find(key);
   if (found != index_.end()) return found->second;
+  if (num_bytes_ > 2 * kMostBytes) return lose_track();  // until the next walk, which begins anew
   const State state = add(kernel);
   num_bytes_ += key.size() * sizeof(Item) + 100;
   index_.emplace(std::move(key), state);
