@@ -69,7 +69,9 @@ def answered(
     try:
         asked = list(_prompts(llm, tasks, max_len - max_answer_len))
         params = [
-            SamplingParams(max_tokens=max_answer_len, temperature=0.0, guide=task.guide)
+            SamplingParams(
+                max_tokens=max_answer_len, temperature=0.0, guide=task.guide, allow_truncation=True
+            )
             for task, _ in asked
         ]
         outputs = llm.generate([prompt for _, prompt in asked], params)
