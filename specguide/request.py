@@ -12,6 +12,8 @@ from specguide.errors import SpecguideError
 from specguide.params import SamplingParams
 
 FinishReason = Literal["stop", "length", "error", "abort"]
+SpanTag = Literal["reasoning", "content", "tool"]
+SpanRole = Literal["text", "name", "key", "value", "punctuation"]
 
 EXTERNAL_ID: ContextVar[str] = ContextVar("EXTERNAL_ID", default="")
 """The name under which a request is known outside, for logs. A server sets it for each of its
@@ -75,6 +77,32 @@ class Logprob(NamedTuple):
 
     logprob: float
     rank: int
+
+
+class OutputSpan(NamedTuple):
+    """A run of an output's tokens, by the structure that its guide fixes.
+
+    tag:     "reasoning", "content" or "tool", a call of one
+    role:    "value": a string with its quotes, a number, true, false or null; "key": of an object,
+             with its quotes; "name": of the tool; "text": free; "punctuation": all else, marks
+             included
+    path:    JSON pointer (RFC 6901) of the value, of the property that a key names, or of what the
+             punctuation is of; None outside JSON
+    tool:    its name; None outside calls, and where a call was cut off before its name
+    call:    which of the output's calls it is, from 0; None outside calls
+    start, end: its tokens, output_ids[start:end]; the first and the last of them may lie in others
+             too
+    logprob: sum of the log-probabilities of all of these; None where they were not asked for
+    """
+
+    tag: SpanTag
+    role: SpanRole
+    path: str | None
+    tool: str | None
+    call: int | None
+    start: int
+    end: int
+    logprob: float | None = None
 
 
 @dataclass(frozen=True)
@@ -250,6 +278,7 @@ class RequestOutput:
                    token and where finish_reason is not "stop"
     others:        the second and later samples of its prompt, where SamplingParams.n asks for them
     iterations:    those that gave it its tokens or held it, in order; None: not asked for
+    spans:         what its tokens are of, in order; None: not asked for
     """
 
     text: str
@@ -262,6 +291,7 @@ class RequestOutput:
     others: tuple[RequestOutput, ...] = ()
     prompt_logprobs: tuple[dict[int, Logprob] | None, ...] | None = None
     iterations: tuple[Iteration, ...] | None = None
+    spans: tuple[OutputSpan, ...] | None = None
 
     @property
     def samples(self) -> tuple[RequestOutput, ...]:

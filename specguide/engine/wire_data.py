@@ -41,7 +41,8 @@ def params_text(params: SamplingParams) -> str:
     values = {field.name: getattr(params, field.name) for field in fields(params)}
     told = {name: value for name, value in values.items() if value != getattr(_NEUTRAL, name)}
     for name in told.keys() & _PARTS.keys():
-        told[name] = {key: one for key, one in vars(told[name]).items() if key[0] != "_"}
+        part = vars(told[name]).items()
+        told[name] = {key: one for key, one in part if key[0] != "_" and key != "layout"}
     return json.dumps(told)
 
 
