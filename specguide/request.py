@@ -3,7 +3,7 @@ out."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, Protocol
@@ -211,6 +211,15 @@ class NoText:
         """Completes no stop string."""
 
 
+class SpansOfTokens(Protocol):
+    """The spans of an output, fed with its tokens; `guided.reading.SpanReader` says what each
+    does."""
+
+    def add(self, token_ids: Sequence[int], logprobs: Sequence[float] = ()) -> list[OutputSpan]: ...
+
+    def finish(self) -> list[OutputSpan]: ...
+
+
 @dataclass(eq=False)
 class Request:
     """A request as its caller sees it, from `Engine.add` on.
@@ -227,6 +236,7 @@ class Request:
     prompt_logprobs: of each prompt token so far, where they are asked for; of the first there is
                      none
     iterations:      those that gave it tokens or held it, where they are asked for
+    span_reader:     of its output; None where spans are not asked for
     """
 
     spec: RequestSpec
@@ -239,6 +249,7 @@ class Request:
     logprobs: list[dict[int, Logprob]] = field(default_factory=list)
     prompt_logprobs: list[dict[int, Logprob] | None] = field(default_factory=lambda: [None])
     iterations: list[Iteration] = field(default_factory=list)
+    span_reader: SpansOfTokens | None = None
 
     @property
     def request_id(self) -> int:
@@ -261,6 +272,24 @@ class Request:
     def arrival_s(self) -> float:
         """When it came, by `time.perf_counter`."""
         return self.spec.arrival_s
+
+    def take_spans(self, start: int, *, is_last: bool) -> tuple[OutputSpan, ...] | None:
+        """Spans that are over with its output tokens from `start` on, up to which they were taken
+        before. None: not asked for.
+
+        is_last: all that are left, since no more tokens come
+        """
+        if self.span_reader is None:
+            return None
+        token_ids = self.output_ids[start:]
+        spans = self.span_reader.add(token_ids, own_logprobs(token_ids, self.logprobs[start:]))
+        return tuple(spans + self.span_reader.finish() if is_last else spans)
+
+
+def own_logprobs(token_ids: Iterable[int], entries: Iterable[Mapping[int, Logprob]]) -> list[float]:
+    """The log-probability of each token, of entries as RequestOutput has them; none where there are
+    no entries."""
+    return [entry[token].logprob for token, entry in zip(token_ids, entries, strict=False)]
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from specguide.engine import RequestDelta
 from specguide.guided.reading import SpanReader
-from specguide.request import Logprob, RequestMetrics
+from specguide.request import Logprob, RequestMetrics, own_logprobs
 from specguide.server.backend import Backend
 from specguide.server.events import End, Event, PromptScores, Said, Score, Spans, Text, Tokens
 from specguide.server.parsed_sample import ParsedSample, output_form
@@ -90,8 +90,8 @@ class SampleReader:
 
     def _spanned(self, reader: SpanReader, delta: RequestDelta) -> Iterator[Event]:
         """Spans that are over with a delta."""
-        entries = zip(delta.token_ids, delta.logprobs or (), strict=False)
-        spans = reader.add(delta.token_ids, [entry[token].logprob for token, entry in entries])
+        logprobs = own_logprobs(delta.token_ids, delta.logprobs or ())
+        spans = reader.add(delta.token_ids, logprobs)
         if delta.finish_reason is not None:
             spans += reader.finish()
         if spans:

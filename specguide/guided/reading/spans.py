@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from specguide.guided.reading.cursor import Part, Piece
 from specguide.guided.reading.form import OutputForm
 from specguide.guided.reading.reader import OutputReader
 from specguide.guided.reading.spelled import SpelledTokens
+from specguide.params import SamplingParams
 from specguide.request import OutputSpan
+from specguide.tokenizer.vocabulary import Vocabulary
 
 
 class TokenSpans:
@@ -62,6 +64,20 @@ class SpanReader:
     def __init__(self, form: OutputForm, spelled: SpelledTokens) -> None:
         self._reader, self._spelled = OutputReader(form), spelled
         self._spans = TokenSpans()
+
+    @classmethod
+    def of(
+        cls, params: SamplingParams, vocabulary: Vocabulary, token_id: Callable[[str], int | None]
+    ) -> SpanReader:
+        """Of an output that is asked for so. token_id: says which token a text is"""
+        table = vocabulary.token_bytes
+
+        def special(text: str) -> int | None:
+            token = token_id(text)
+            return None if token is None or table[token] else token
+
+        spelled = SpelledTokens(table, vocabulary.eos_token_ids)
+        return cls(OutputForm.asked(params, special), spelled)
 
     def add(self, token_ids: Sequence[int], logprobs: Sequence[float] = ()) -> list[OutputSpan]:
         """The next tokens, and log-probabilities if they are asked for; the spans that are over
