@@ -1,5 +1,6 @@
 // Endings: what is missing to a grammar's end, found by several threads at once and also where states are forgotten, and
 // matchers that end in time.
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <thread>
@@ -28,9 +29,10 @@ std::shared_ptr<const Vocabulary> vocabulary() {
   return made;
 }
 
-std::shared_ptr<Endings> endings_of(const Grammar& grammar) {
+std::shared_ptr<Endings> endings_of(const Grammar& grammar, std::shared_ptr<AutomatonPool> pool = nullptr) {
   static const auto trie = std::make_shared<const TokenTrie>(vocabulary());
-  return std::make_shared<Endings>(build_network(grammar, *vocabulary()), trie);
+  if (!pool) pool = std::make_shared<AutomatonPool>(size_t{256} << 20);
+  return std::make_shared<Endings>(build_network(grammar, *vocabulary()), trie, std::move(pool));
 }
 
 // Takes what an automaton does not refuse, as a library of its grammar would.
@@ -107,6 +109,32 @@ TEST(states_that_take_too_much_memory_are_forgotten) {
     if (i % 1000 == 999) CHECK(endings->num_missing(text.substr(text.size() - 1000)) >= 1);
   }
   CHECK(Automaton::Walk(endings->automaton).epoch() > 1);
+}
+
+TEST(many_grammars_take_no_more_than_their_pool) {
+  constexpr size_t kMost = 200'000;
+  const auto pool = std::make_shared<AutomatonPool>(kMost);
+  std::vector<std::shared_ptr<Endings>> all;
+  for (int i = 0; i < 8; ++i) all.push_back(endings_of(read_ebnf(kJson), pool));
+  std::vector<std::thread> threads;
+  std::vector<int> num_wrong(4);
+  for (size_t i = 0; i < num_wrong.size(); ++i) {
+    threads.emplace_back([&, i] {
+      for (size_t depth = 1; depth < 400; ++depth) {
+        const auto& endings = all[(i + depth) % all.size()];
+        if (endings->num_missing(std::string(depth % 80, '[')) != std::max<int64_t>(2, static_cast<int64_t>(depth % 80) + 1)) ++num_wrong[i];
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const int wrong : num_wrong) CHECK(wrong == 0);
+  all[0]->num_missing("[");
+  CHECK(pool->num_bytes() > 0 && pool->num_bytes() <= kMost);
+  int64_t num_forgotten = 0;
+  for (const auto& endings : all) num_forgotten += Automaton::Walk(endings->automaton).epoch() - 1;
+  CHECK(num_forgotten > 0);
+  all.clear();
+  CHECK(pool->num_bytes() == 0);
 }
 
 TEST(outputs_end_in_time) {
