@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.spans import check, cut_up
 from benchmarks.written_outputs import Written, kinds, written
-from specguide.guided.reading import OutputForm, OutputReader, Piece, ReasoningMarks
+from specguide.guided.reading import OutputForm, OutputReader, Part, Piece, ReasoningMarks
 
 
 @pytest.mark.parametrize("kind", kinds())
@@ -59,6 +59,21 @@ def test_where_reasoning_may_come_and_does_not() -> None:
             pieces += reader.finish()
             content = b"".join(one.shown for one in pieces if one.part.tag == "content")
             assert content.decode() == said
+
+
+@pytest.mark.parametrize("kind", kinds())
+def test_no_output_is_too_odd(kind: str) -> None:
+    """What is written wrong, as no grammar would have it, is read all the same, and alike."""
+    rng = random.Random(kind)
+    for _ in range(60):
+        made = written(kind, rng)
+        odd = bytearray(made.data)
+        for _ in range(rng.randrange(1, 5)):
+            at = rng.randrange(len(odd) + 1)
+            odd[at : at + rng.randrange(4)] = rng.choice((b"", b"}", b'"', b"\\", b",", b"\xff"))
+        made.parts = [(Part("content", "text"), bytes(odd))]
+        by_byte, at_once = (read(made, len(odd), size) for size in (1, len(odd) + 1))
+        assert by_byte.parts == at_once.parts and by_byte.data == bytes(odd)
 
 
 def test_long_outputs() -> None:

@@ -57,7 +57,7 @@ class ListedReader:
         while not (yield from cursor.begins(self._after)):
             separator = self._marks.separator if num_read else b""
             if not (yield from self._argument(separator + self._marks.before_name, num_read)):
-                cursor.take(len(cursor.data), self._around, b"")  # of what was cut off
+                yield from cursor.rest(self._around, nothing)  # of what was cut off
                 return False
             num_read += 1
         cursor.mark(self._after, self._around, b"}" if num_read else b"{}")

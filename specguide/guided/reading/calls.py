@@ -85,7 +85,7 @@ class CallReader:
         end = yield from self._name_end(before)
         if end is None:
             nameless = Part("tool", "punctuation", None, None, call)
-            cursor.take(len(cursor.data), nameless, b"")
+            yield from cursor.rest(nameless, nothing)
             return False
         name = cursor.data[cursor.at + len(before) : end].decode()
         around = Part("tool", "punctuation", None, name, call)

@@ -140,8 +140,12 @@ class Cursor:
         return end
 
     def word(self, part: Part) -> Steps[None]:
-        """Take a word or a number, as it comes; at least one byte."""
-        self.take(max(self.at + 1, _word_end(self.data, self.at)), part)
+        """Take a word or a number, as it comes; one byte where there comes none."""
+        end = _word_end(self.data, self.at)
+        if end == self.at:
+            self.take(end + 1, part)
+            return
+        self.take(end, part)
         while self.at == len(self.data) and (yield from self.more()):
             self.take(_word_end(self.data, self.at), part)
 

@@ -23,7 +23,8 @@ class _Container:
 
 
 class JsonReader:
-    """Reads one JSON value, which its grammar makes sure of. What is read of it is itself.
+    """Reads one JSON value, which its grammar makes sure of; of others all is read somehow. What is
+    read of it is itself.
 
     place: tag, tool and call of its parts
     path:  of the value
@@ -60,10 +61,11 @@ class JsonReader:
             self._open.append(_Container(self._path, byte == _OBJECT))
         path = self._open[-1].path if self._open else self._path
         self._cursor.take(self._cursor.at + 1, self._part("punctuation", path))
-        if byte in b"}]":
-            self._open.pop()
-        elif byte in b"{[,":
+        if byte in b"{[," and self._open:
             self._next(self._open[-1], is_first=byte != _COMMA)
+        elif byte in b"}]" and self._open:
+            self._open.pop()
+            self._is_key = False
 
     def _next(self, container: _Container, *, is_first: bool) -> None:
         """A key or an item comes."""
@@ -79,9 +81,18 @@ class JsonReader:
         if end is None:
             cursor.take(len(cursor.data), self._part("key", container.path))
             return
-        name = json.loads(cursor.data[cursor.at : end].decode(errors="replace"), strict=False)
+        name = _name(cursor.data[cursor.at : end].decode(errors="replace"))
         self._path, self._is_key = f"{container.path}/{pointer_step(name)}", False
         cursor.take(end, self._part("key", self._path))
+
+
+def _name(key: str) -> str:
+    """That a key spells; as it is written where no grammar would have written it so."""
+    try:
+        name: str = json.loads(key, strict=False)
+    except ValueError:
+        return key[1:-1]
+    return name
 
 
 def pointer_step(name: str) -> str:
