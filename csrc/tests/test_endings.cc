@@ -11,6 +11,7 @@
 #include "endings/ebnf.h"
 #include "endings/ending_matcher.h"
 #include "endings/lark.h"
+#include "row.h"
 
 using namespace specguide;
 
@@ -49,7 +50,7 @@ class AutomatonMatcher : public Matcher {
   void fill(int32_t* row) override {
     for (int word = 0; word < vocabulary()->num_words(); ++word) row[word] = 0;
     for (int32_t token = 0; token <= kEnd; ++token) {
-      if (allows(token)) row[token / 32] |= static_cast<int32_t>(1u << (token % 32));
+      if (allows(token)) set_bit(row, token);
     }
   }
   void rollback(int n) override {
@@ -148,7 +149,7 @@ TEST(outputs_end_in_time) {
       matcher.fill(row.data());
       std::vector<int32_t> allowed;
       for (int32_t token = 0; token <= kEnd; ++token) {
-        if ((static_cast<uint32_t>(row[static_cast<size_t>(token) / 32]) >> (token % 32) & 1u) != 0) allowed.push_back(token);
+        if (has_bit(row.data(), token)) allowed.push_back(token);
       }
       CHECK(!allowed.empty());
       random = random * 1664525u + 1013904223u;
