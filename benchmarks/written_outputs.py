@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from specguide.guide import Guide
 from specguide.guided.reading import OutputForm, Part, ReasoningMarks
 from specguide.guided.reading.spelled import mark_bytes
 from specguide.guided.tools import CallLayout, ToolFormat, tool_formats
@@ -25,6 +26,12 @@ _NAMES = ("city", "n-1", "x_y", "name", "arguments")
 _TOOLS = {"get.weather": ("city", "name"), "time": (), "f": ("name",)}
 """By name the arguments that are texts."""
 _WORD_VALUES = (True, False, None)
+_ANY = {"type": "json_schema", "json_schema": {}}
+_TAGS: list[dict[str, Any]] = [
+    {"begin": "<f=get>", "content": _ANY, "end": ["</f>", "<done>"]},
+    {"begin": "<f=put>\n", "content": _ANY, "end": "\n</f>"},
+    {"begin": "<note>", "content": {"type": "any_text"}, "end": "</note>"},
+]
 
 
 @dataclass
@@ -57,8 +64,8 @@ class Written:
 
 
 def kinds() -> list[str]:
-    """Of outputs: JSON, or calls in a family's format."""
-    return ["json", *tool_formats()]
+    """Of outputs: JSON, structural tags, or calls in a family's format."""
+    return ["json", "tags", *tool_formats()]
 
 
 def written(kind: str, rng: random.Random) -> Written:
@@ -71,10 +78,12 @@ def written(kind: str, rng: random.Random) -> Written:
     if one is not None:
         must_call, has_answer = rng.choice(((True, False), (False, True), (False, False)))
         layout = CallLayout(one, ids, _texts(one), must_call, has_answer)
-    made = Written(OutputForm(_marks(ids, rng), layout, one is None))
+    made = Written(OutputForm(_marks(ids, rng), layout, kind == "json"))
     if made.form.reasoning is not None:
         _reason(made, made.form.reasoning, rng)
-    if layout is None:
+    if kind == "tags":
+        _tags(made, rng)
+    elif layout is None:
         made.text = _json(made, Part("content", "value", ""), _value(rng, 3), rng)
     else:
         _Message(made, layout, rng).write()
@@ -101,6 +110,39 @@ def _reason(made: Written, marks: ReasoningMarks, rng: random.Random) -> None:
     made.add(Part("reasoning", "text"), made.reasoning.encode())
     made.add(Part("reasoning", "punctuation"), marks.end)
     made.add(Part("content", "punctuation"), b"\n" * rng.randrange(3))
+
+
+def _tags(made: Written, rng: random.Random) -> None:
+    """Tags behind free text, or with a separator."""
+    is_free = rng.random() < 0.5
+    separated = {"type": "tags_with_separator", "separator": "; ", "tags": _TAGS}
+    triggered = {"type": "triggered_tags", "triggers": ["<f=", "<note"], "tags": _TAGS}
+    form = {"type": "structural_tag", "format": triggered if is_free else separated}
+    made.form = made.form.with_tags(Guide(structural_tag=form))
+    for number in range(rng.randint(0 if is_free else 1, 3)):
+        if is_free:
+            _free(made, rng)
+        elif number:
+            made.add(Part("content", "punctuation"), b"; ")
+        tag = rng.choice(_TAGS)
+        around = Part("tool", "punctuation", None, tag["begin"], number)
+        made.add(around, tag["begin"].encode())
+        end = rng.choice(tag["end"]) if isinstance(tag["end"], list) else tag["end"]
+        if tag["content"]["type"] == "json_schema":
+            _json(made, around._replace(path=""), _value(rng, 2), rng)
+        else:
+            made.add(around._replace(role="text"), _text(rng, end.encode()).encode())
+        made.add(around, end.encode())
+    if is_free:
+        _free(made, rng)
+
+
+def _free(made: Written, rng: random.Random) -> None:
+    """Free text between tags."""
+    text = _text(rng, b"<f=")
+    is_first = all(part.tag != "tool" for part, _ in made.parts)
+    has_breaks = is_first and made.form.reasoning is not None
+    made.add(Part("content", "text"), (text.lstrip("\n") if has_breaks else text).encode())
 
 
 def _text(rng: random.Random, end: bytes) -> str:

@@ -82,14 +82,15 @@ class Logprob(NamedTuple):
 class OutputSpan(NamedTuple):
     """A run of an output's tokens, by the structure that its guide fixes.
 
-    tag:     "reasoning", "content" or "tool", a call of one
+    tag:     "reasoning", "content", or "tool": a call of one, or a tag of a structural tag
     role:    "value": a string with its quotes, a number, true, false or null; "key": of an object,
              with its quotes; "name": of the tool; "text": free; "punctuation": all else, marks
              included
     path:    JSON pointer (RFC 6901) of the value, of the property that a key names, or of what the
              punctuation is of; None outside JSON
-    tool:    its name; None outside calls, and where a call was cut off before its name
-    call:    which of the output's calls it is, from 0; None outside calls
+    tool:    its name, or the text with which a tag begins; None outside, and where a call was cut
+             off before its name
+    call:    which of the output's calls or tags it is, from 0; None outside
     start, end: its tokens, output_ids[start:end]; the first and the last of them may lie in others
              too
     logprob: sum of the log-probabilities of all of these; None where they were not asked for

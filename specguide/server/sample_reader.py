@@ -29,7 +29,7 @@ class SampleReader:
             self._parsed = ParsedSample(backend, task, form)
         self._spans = None
         if task.returns_spans:
-            self._spans = SpanReader(form, backend.spelled)
+            self._spans = SpanReader(form.with_tags(task.params.guide), backend.spelled)
 
     def read(self, delta: RequestDelta) -> Iterator[Event]:
         """What a delta adds."""

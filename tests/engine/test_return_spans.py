@@ -141,6 +141,23 @@ def test_a_stream_tells_the_same(folders):
     assert [[span._replace(logprob=None) for span in spans] for spans in found] == without
 
 
+def test_structural_tags(folders):
+    content = {"type": "json_schema", "json_schema": SCHEMA}
+    tags = [{"begin": "<f>", "content": content, "end": "</f>"}]
+    form = {"type": "tags_with_separator", "separator": "", "tags": tags}
+    form |= {"at_least_one": True, "stop_after_first": True}
+    guide = Guide(structural_tag={"type": "structural_tag", "format": form})
+    llm = LLM(folders[0], spec=None)
+    params = SamplingParams(guide=guide, max_tokens=200, return_spans=True, logprobs=0)
+    [out] = llm.generate(["ab"], params)
+    llm.close()
+    values = [span for span in out.spans or () if span.role == "value"]
+    assert [span.path for span in values] == [
+        path for path, _ in leaves(json.loads(out.text[3:-4]))
+    ]
+    assert all((span.tag, span.tool, span.call) == ("tool", "<f>", 0) for span in out.spans or ())
+
+
 def test_who_does_not_ask_gets_none(folders):
     llm = LLM(folders[0], spec=None)
     out, free = llm.generate(

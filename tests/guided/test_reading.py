@@ -11,6 +11,7 @@ import pytest
 from benchmarks.spans import check, cut_up
 from benchmarks.written_outputs import Written, kinds, written
 from specguide.guided.reading import OutputForm, OutputReader, Part, Piece, ReasoningMarks
+from specguide.guided.reading.tags import tag_layout
 
 
 @pytest.mark.parametrize("kind", kinds())
@@ -59,6 +60,29 @@ def test_where_reasoning_may_come_and_does_not() -> None:
             pieces += reader.finish()
             content = b"".join(one.shown for one in pieces if one.part.tag == "content")
             assert content.decode() == said
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"begin": "<a"},
+        {"end": ""},
+        {"content": {"type": "regex", "pattern": "a*"}},
+        {"content": {"type": "json_schema", "json_schema": {}, "style": "qwen_xml"}},
+        {"content": {"type": "any_text"}, "end": ["a", "b"]},
+        {"end": ["a", "ab"]},
+        {"begin": {"type": "token", "token": 3}},
+    ],
+)
+def test_tags_of_which_it_is_not_certain_what_a_text_is_of(change: dict) -> None:
+    tags = [
+        {"begin": begin, "content": {"type": "json_schema", "json_schema": {}}, "end": "</a>"}
+        for begin in ("<a>", "<b>")
+    ]
+    form = {"type": "tags_with_separator", "tags": tags, "separator": ","}
+    assert tag_layout(form) is not None
+    assert tag_layout({**form, "tags": [tags[0], {**tags[1], **change}]}) is None
+    assert tag_layout({"type": "sequence", "elements": [form]}) is None
 
 
 @pytest.mark.parametrize("kind", kinds())

@@ -12,8 +12,9 @@ import jsonschema
 import openai
 import pytest
 from live_server import Server
-from read_outputs import events_of, no_token, told
+from read_outputs import events_of, no_token
 
+from benchmarks.spans import told
 from specguide.config import EngineConfig, SpecConfig
 from specguide.errors import InvalidParams
 from specguide.guided.reading import OutputForm, ReasoningMarks

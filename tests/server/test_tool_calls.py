@@ -16,10 +16,10 @@ import msgspec
 import numpy as np
 import pytest
 from read_outputs import cut, events_of, form_of
-from read_outputs import told as told_of
 from tokenizers import Tokenizer as Backend
 from tokenizers import decoders, models, pre_tokenizers
 
+from benchmarks.spans import told as told_of
 from specguide.config import GuideConfig
 from specguide.engine import RequestDelta
 from specguide.errors import InvalidParams, UnsupportedGuide

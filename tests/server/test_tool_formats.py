@@ -9,9 +9,10 @@ from collections.abc import Iterator
 
 import jsonschema
 import pytest
-from read_outputs import cut, events_of, form_of, no_token, told
+from read_outputs import cut, events_of, form_of, no_token
 
 from benchmarks.ready_walks import END, VOCABULARY, walk
+from benchmarks.spans import told
 from specguide.config import GuideConfig
 from specguide.errors import UnsupportedGuide
 from specguide.guided.compile import GrammarCompiler

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from specguide.config import GuideConfig
 from specguide.guided.reading import OutputForm, OutputReader
 from specguide.guided.tools import Tool, ToolFormat, tool_guide
-from specguide.server.events import Arguments, CallBegin, Reasoned, Said, Text
+from specguide.server.events import Said
 from specguide.server.said_pieces import SaidPieces
 
 
@@ -36,21 +36,3 @@ def events_of(form: OutputForm, stretches: Iterable[bytes]) -> list[Said]:
     reader, said = OutputReader(form), SaidPieces(tells_reasoning=True)
     events = [event for one in stretches for event in said.take(reader.feed(one))]
     return events + said.take(reader.finish()) + said.finish()
-
-
-def told(events: Iterable[Said]) -> tuple[str, str, list[tuple[str, str]]]:
-    """Reasoning, text, and calls."""
-    reasoning = text = ""
-    calls: list[tuple[str, str]] = []
-    for event in events:
-        if isinstance(event, Reasoned):
-            reasoning += event.text
-        elif isinstance(event, Text):
-            text += event.text
-        elif isinstance(event, CallBegin):
-            assert event.index == len(calls)
-            calls.append((event.name, ""))
-        elif isinstance(event, Arguments):
-            name, arguments = calls[event.index]
-            calls[event.index] = (name, arguments + event.text)
-    return reasoning, text, calls

@@ -85,7 +85,7 @@ class ListedReader:
         if not (yield from cursor.begins(marks.before_text)):
             return False
         cursor.mark(marks.before_text, self._around)
-        if not (yield from cursor.text(marks.after_text, part, _inside)):
+        if not (yield from cursor.text((marks.after_text,), part, _inside)):
             return False
         cursor.mark(marks.after_text, self._around, b'"')
         return True
@@ -98,7 +98,7 @@ class ListedReader:
             cursor.take(end, part, marks.words.get(word, word))
         else:
             yield from JsonReader(cursor, part, part.path or "").read()
-        if not (yield from cursor.text(marks.after_value, self._around, nothing)):
+        if not (yield from cursor.text((marks.after_value,), self._around, nothing)):
             return False
         cursor.mark(marks.after_value, self._around)
         return True

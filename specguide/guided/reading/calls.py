@@ -37,7 +37,7 @@ class CallReader:
         elif self._layout.has_answer:
             is_call = (yield from self._name_end(self._opening)) is not None
             yield from self._calls() if is_call else self._answer()
-        elif (yield from self._cursor.text(self._mark(one.trigger), CONTENT, without_specials)):
+        elif (yield from self._cursor.text((self._mark(one.trigger),), CONTENT, without_specials)):
             yield from self._calls()
 
     def _mark(self, text: str) -> bytes:
@@ -50,7 +50,7 @@ class CallReader:
         if (yield from cursor.begins(before_lead)):
             cursor.mark(before_lead, CONTENT_MARK)
             after_lead = self._mark(one.after_lead)
-            if (yield from cursor.text(after_lead, CONTENT, without_specials)):
+            if (yield from cursor.text((after_lead,), CONTENT, without_specials)):
                 cursor.mark(after_lead, CONTENT_MARK)
         if (yield from cursor.begins(self._opening)):
             yield from self._calls()
@@ -91,7 +91,7 @@ class CallReader:
         around = Part("tool", "punctuation", None, name, call)
         cursor.mark(before, around)
         cursor.take(end, around._replace(role="name"), b"")
-        if not (yield from cursor.text(self._before_arguments, around, nothing)):
+        if not (yield from cursor.text((self._before_arguments,), around, nothing)):
             return False
         cursor.mark(self._before_arguments, around)
         return (yield from self._arguments(around, name))
@@ -103,7 +103,7 @@ class CallReader:
             texts = self._layout.texts[name]
             return (yield from ListedReader(cursor, self._listed, around, after, texts).read())
         yield from JsonReader(cursor, around).read()
-        if not (yield from cursor.text(after, around, nothing)):
+        if not (yield from cursor.text((after,), around, nothing)):
             return False
         cursor.mark(after, around)
         return True

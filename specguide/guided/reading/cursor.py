@@ -93,15 +93,19 @@ class Cursor:
         return found
 
     def text(
-        self, mark: bytes, part: Part, show: Callable[[bytes], bytes] | None = None
+        self,
+        marks: tuple[bytes, ...],
+        part: Part,
+        show: Callable[[bytes], bytes] | None = None,
     ) -> Steps[bool]:
-        """Take all in front of a mark, as it comes; whether that has come.
+        """Take all in front of the first of some marks, as it comes; whether one has come.
 
         show: what is read of a stretch of text; None: itself
         """
         while True:
-            found = self.data.find(mark, self.at)
-            kept = 0 if self.is_over else _overlap(self.data, self.at, mark)
+            places = [self.data.find(mark, self.at) for mark in marks]
+            found = min((place for place in places if place >= 0), default=-1)
+            kept = 0 if self.is_over else max(_overlap(self.data, self.at, one) for one in marks)
             end = len(self.data) - kept if found < 0 else found
             self.take(end, part, show and show(self.data[self.at : end]))
             if found >= 0 or self.is_over:

@@ -3,11 +3,13 @@ guide says of the text behind it."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from specguide.guide import Guide
 from specguide.guided.reading.spelled import special_bytes
+from specguide.guided.reading.tags import TagLayout, tag_layout
 from specguide.guided.reasoning import mark_parts
 from specguide.guided.tools.layout import CallLayout
 from specguide.params import SamplingParams
@@ -51,11 +53,13 @@ class OutputForm:
     reasoning: None where there is none to read
     calls:     None where no tools are called
     is_json:   where they are not, what follows the reasoning is JSON
+    tags:      structural tags that follow the reasoning; None: none, or nobody asks for their parts
     """
 
     reasoning: ReasoningMarks | None = None
     calls: CallLayout | None = None
     is_json: bool = False
+    tags: TagLayout | None = None
 
     @classmethod
     def of(cls, guide: Guide | None, reasoning: ReasoningMarks | None) -> OutputForm:
@@ -64,10 +68,19 @@ class OutputForm:
             return cls(reasoning)
         return cls(reasoning, guide.layout, guide.kind in _JSON_KINDS)
 
+    def with_tags(self, guide: Guide | None) -> OutputForm:
+        """The same, with what is known of a guide's structural tags."""
+        if guide is None or guide.kind != "structural_tag":
+            return self
+        form = json.loads(guide.source())["format"]
+        is_json = form["type"] == "json_schema" and form.get("style", "json") == "json"
+        return replace(self, is_json=is_json, tags=tag_layout(form))
+
     @classmethod
     def asked(cls, params: SamplingParams, special: SpecialToken) -> OutputForm:
         """Of a request's outputs."""
         marks = params.reasoning
         if marks is None:
-            return cls.of(params.guide, None)
-        return cls.of(params.guide, ReasoningMarks.of(marks.end, marks.begin, "", special))
+            return cls.of(params.guide, None).with_tags(params.guide)
+        reasoning = ReasoningMarks.of(marks.end, marks.begin, "", special)
+        return cls.of(params.guide, reasoning).with_tags(params.guide)

@@ -9,6 +9,7 @@ from specguide.guided.reading.cursor import Cursor, Part, Piece, Steps
 from specguide.guided.reading.form import OutputForm, ReasoningMarks
 from specguide.guided.reading.json_reader import JsonReader
 from specguide.guided.reading.spelled import without_specials
+from specguide.guided.reading.tags import TagReader
 
 _REASONING = Part("reasoning", "text")
 _REASONING_MARK = Part("reasoning", "punctuation")
@@ -48,6 +49,8 @@ class OutputReader:
             self.is_reasoning = False
         if form.calls is not None:
             yield from CallReader(cursor, form.calls).read()
+        elif form.tags is not None:
+            yield from TagReader(cursor, form.tags).read()
         elif form.is_json:
             yield from JsonReader(cursor, CONTENT_JSON).read()
             yield from cursor.rest(CONTENT_JSON)
@@ -58,7 +61,7 @@ class OutputReader:
         if marks.begin is not None and not (yield from self._begin(marks.begin, marks.answer)):
             return
         yield from self._line_breaks(_REASONING_MARK)
-        if (yield from cursor.text(marks.end, _REASONING, without_specials)):
+        if (yield from cursor.text((marks.end,), _REASONING, without_specials)):
             cursor.mark(marks.end, _REASONING_MARK)
             self.is_reasoning = False
             yield from self._line_breaks(CONTENT_MARK)
