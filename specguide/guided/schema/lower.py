@@ -194,11 +194,12 @@ def _instead_of(keyword: str) -> Rule:
 
 def _dynamic(lowering: Lowering, schema: Mapping[str, Json], place: Place) -> Iterator[Core]:
     for keyword in schema.keys() & DYNAMIC:
-        if not lowering.document.is_static(keyword, schema[keyword], place):
+        there = lowering.document.static_place(keyword, schema[keyword], place)
+        if there is None:
             raise refuse(
                 keyword, place.path, "references that depend on the way to them have no grammar"
             )
-        yield lowering.reference(schema[keyword], place)
+        yield lowering.reference(schema[keyword], there)
 
 
 _LOWERINGS: dict[str, Rule] = {
