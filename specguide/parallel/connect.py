@@ -52,8 +52,8 @@ def connect(meeting: Meeting, rank: int, device: torch.device, store: Any = None
         options._timeout = timeout
         group = dist.ProcessGroupNCCL(store, rank, meeting.size, options)
         return Ranks(rank, meeting.size, GroupCollectives(group))
-    gloo = dist.ProcessGroupGloo._Options()
+    kind: Any = dist.ProcessGroupGloo
+    gloo = kind._Options()
     gloo._timeout = timeout
-    gloo._devices = [dist.ProcessGroupGloo.create_device(hostname=_HOST)]
-    group = dist.ProcessGroupGloo(store, rank, meeting.size, gloo)
-    return Ranks(rank, meeting.size, GlooCollectives(group))
+    gloo._devices = [kind.create_device(hostname=_HOST)]
+    return Ranks(rank, meeting.size, GlooCollectives(kind(store, rank, meeting.size, gloo)))

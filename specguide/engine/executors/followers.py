@@ -11,15 +11,15 @@ import subprocess
 import sys
 import time
 import weakref
+from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import Any
 
-from specguide.engine.executors import rank_process
-from specguide.engine.executors.rank_process import Failed, Said
+from specguide.engine.executors.rank_process import Failed, Said, main
 from specguide.errors import EngineError
 
 _END_S = 5.0
-_GRACE_S = 2.0
+_GRACE_S = 5.0
 """For what a rank still says when another has failed."""
 
 
@@ -34,16 +34,15 @@ class Follower:
         ours, theirs = socket.socketpair()
         seconds = max(1, int(timeout_s))
         ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", seconds, 0))
-        command = [sys.executable, "-m", rank_process.__name__, str(theirs.fileno())]
-        self.rank, self.last_words = rank, None
+        run = f"from {main.__module__} import main; main({theirs.fileno()}, {os.getpid()})"
+        self.rank = rank
+        self.last_words: Failed | None = None
         self.process = subprocess.Popen(
-            [*command, str(os.getpid())], pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL
+            [sys.executable, "-c", run], pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL
         )
         theirs.close()
         self._connection = Connection(ours.detach())
         self.end = weakref.finalize(self, _end, self.process, self._connection)
-
-    last_words: Failed | None
 
     def tell(self, message: Any) -> None:
         """Raises OSError where it has ended, or reads nothing."""
@@ -65,8 +64,14 @@ class Follower:
         try:
             while self.last_words is None:
                 self.hear(max(0.0, until_s - time.perf_counter()))
-        except (EngineError, EOFError, OSError):
+        except EngineError:
             pass
+        except (EOFError, OSError):  # its process is about to end
+            self._await_end(max(0.0, until_s - time.perf_counter()))
+
+    def _await_end(self, timeout_s: float) -> None:
+        with suppress(subprocess.TimeoutExpired):
+            self.process.wait(timeout_s)
 
     def end_in_words(self) -> str | None:
         """How its process has ended; None while it runs."""
@@ -76,6 +81,11 @@ class Follower:
         if code < 0:
             return f"{self} was ended by {signal.Signals(-code).name}"
         return f"{self} ended with exit code {code}"
+
+    def kill(self) -> None:
+        """End it at once."""
+        self.process.kill()
+        self.end()
 
     def __str__(self) -> str:
         return f"rank {self.rank} (process {self.process.pid})"
@@ -87,7 +97,7 @@ def whose_fault(followers: list[Follower], cause: BaseException, timeout_s: floa
     One that was ended from outside comes first, then one that says what it failed with; one that
     says nothing at all while others waited for it is stalled.
     """
-    until_s = time.perf_counter() + _GRACE_S
+    until_s = time.perf_counter() + min(_GRACE_S, timeout_s)
     for follower in followers:
         follower.listen(until_s)
     for follower in followers:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import sys
 import threading
 import time
 from collections import deque
@@ -128,7 +127,11 @@ def _end_with(parent: int) -> None:
 
 
 def main(file_descriptor: int, parent: int) -> None:
-    """Of the process: `python -m specguide.engine.executors.rank_process FD PARENT`."""
+    """Of the process.
+
+    file_descriptor: of its end of the sockets
+    parent:          id of rank 0's process
+    """
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     connection = Connection(file_descriptor)
     try:
@@ -139,9 +142,3 @@ def main(file_descriptor: int, parent: int) -> None:
         words = f"{type(cause).__name__}: {cause}"
         connection.send(Failed(words, is_ours=not isinstance(cause, CollectiveFailed)))
         os._exit(1)
-
-
-if __name__ == "__main__":
-    from specguide.engine.executors import rank_process  # whose messages rank 0 sends, not ours
-
-    rank_process.main(int(sys.argv[1]), int(sys.argv[2]))

@@ -48,12 +48,17 @@ class RanksExecutor:
         self._failure: EngineError | None = None
 
     @classmethod
-    def load(cls, config: ResolvedConfig) -> RanksExecutor:
+    def load(
+        cls, config: ResolvedConfig, start: Callable[[int, float], Follower] = Follower
+    ) -> RanksExecutor:
         """Start the ranks, and load on each its part. Raises as `LocalExecutor.load`, and
-        EngineError for a rank that does not come."""
+        EngineError for a rank that does not come.
+
+        start: makes the follower of a rank, with its timeout in seconds
+        """
         size, timeout_s = config.tensor_parallel_size, config.rank_timeout_s
         configs = [_of_rank(config, rank) for rank in range(size)]
-        followers = [Follower(rank, timeout_s) for rank in range(1, size)]
+        followers = [start(rank, timeout_s) for rank in range(1, size)]
         try:
             meeting, store = Meeting.open(size, timeout_s)
             _hear(followers, _LOAD_TIMEOUT_S)
@@ -170,5 +175,4 @@ def _hear(followers: list[Follower], timeout_s: float) -> None:
 
 def _kill(followers: list[Follower]) -> None:
     for follower in followers:
-        follower.process.kill()
-        follower.end()
+        follower.kill()
