@@ -7,7 +7,7 @@ NATIVE := csrc/CMakeLists.txt $(wildcard csrc/*.cc csrc/*.h csrc/*/*.cc csrc/*/*
 MODULES   := $(shell find specguide -name '*.py' | sort | cksum | cut -d' ' -f1)
 INSTALLED := $(VENV)/.installed-$(MODULES)
 
-.PHONY: demo test lint clients real ext sanitize sanitize-gpu clean
+.PHONY: demo test lint clients real ext sanitize compile-kernels sanitize-gpu clean
 
 demo: $(INSTALLED)
 	$(VENV)/bin/specguide generate --schema examples/person.json < examples/person.txt
@@ -46,6 +46,10 @@ sanitize:
 	  cmake -S csrc -B build/$$s -DCMAKE_BUILD_TYPE=RelWithDebInfo -DSPECGUIDE_PYTHON=OFF -DSPECGUIDE_TESTS=ON \
 	    -DSPECGUIDE_SANITIZE=$$s && cmake --build build/$$s -j2 && ctest --test-dir build/$$s --output-on-failure || exit 1; \
 	done
+
+# The Triton kernels compiled for a Hopper GPU, which need not be there.
+compile-kernels: $(INSTALLED)
+	PYTHONPATH=tests/support $(PY) -m pytest -p triton_compiler -m "gpu and small" tests/gpu
 
 # The Triton kernels under compute-sanitizer, on a GPU; PY=python3 takes another Python, with an extension built for it.
 # Of the kernel tests it runs those marked `small`; tests/support/small_cases.py says which these are.

@@ -11,12 +11,13 @@ from torch import Tensor
 from benchmarks.gpu_timing import DEVICE, Call
 from specguide import kernels
 from specguide.kernels import experts as twins
-from specguide.kernels.experts import ExpertMatrices, GateLimits
+from specguide.kernels.experts import AnyExperts, GateLimits
 from specguide.layers.experts import Experts, ExpertsLayout, ExpertsShape, SeparateExperts
 from specguide.layers.placement import Placement
 from specguide.layers.quantization import UNQUANTIZED, ExpertWeights, Quantization
 from specguide.layers.quantization.float8_blocks import Float8Blocks
 from specguide.layers.quantization.mxfp4 import Mxfp4
+from specguide.layers.quantization.pack_quantized import PackQuantized
 from specguide.models.gpt_oss import StackedExperts
 
 
@@ -36,6 +37,7 @@ _GPT_OSS = ExpertsShape(32, 4, 2880, True, has_bias=True, limits=GateLimits(1.70
 EXPERTS = {
     "Qwen3-30B-A3B, bfloat16": _QWEN3,
     "Qwen3-30B-A3B, fp8 in blocks": replace(_QWEN3, quantization=Float8Blocks("weight_scale_inv")),
+    "Qwen3-30B-A3B, int4": replace(_QWEN3, quantization=PackQuantized(128, has_zeros=False)),
     "gpt-oss 20B, mxfp4": ExpertsCase(2880, _GPT_OSS, Mxfp4(), StackedExperts()),
 }
 
@@ -89,7 +91,7 @@ def _logits(layer: Experts, x: Tensor) -> Tensor:
     return logits + 1e-3 * torch.linspace(0, 1, logits.shape[1], device=logits.device)
 
 
-def _matrices(weights: ExpertWeights) -> ExpertMatrices:
+def _matrices(weights: ExpertWeights) -> AnyExperts:
     assert weights.matrices is not None
     return weights.matrices
 
@@ -101,6 +103,8 @@ def _inputs(case: ExpertsCase, num_tokens: int) -> Tensor:
 def _fill(tensor: Tensor) -> None:
     if tensor.dtype == torch.uint8:  # codes, or exponents of small numbers
         tensor.random_(115, 122)
+    elif tensor.dtype == torch.int16:  # four numbers each
+        tensor.random_(-(2**15), 2**15)
     elif tensor.dtype == torch.float8_e4m3fn:
         tensor.copy_(torch.randn(tensor.shape, device=tensor.device))
     else:

@@ -236,8 +236,7 @@ def _faults(name: str, row: dict[str, Any], server: Server) -> list[str]:
     return [f"{name}: {fault}" for fault in faults]
 
 
-def main() -> None:
-    """Run the benchmark."""
+def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -251,7 +250,12 @@ def main() -> None:
         "--only", default="", help="kinds that have this in their name, and nothing"
     )
     parser.add_argument("--no-save", action="store_true")
-    args = parser.parse_args()
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Run the benchmark."""
+    args = _arguments()
     server = Server(args.max_batch_size)
     rows: list[dict[str, Any]] = []
     faults: list[str] = []

@@ -92,52 +92,54 @@ def _templates() -> dict[str, Make]:
     }
 
 
+def _listed(num: int, number: int) -> list[str]:
+    return [f"value {number} {i} {'x' * (i % 30)}" for i in range(num)]
+
+
+def _many_objects(number: int) -> dict[str, Any]:
+    return {
+        "oneOf": [
+            {
+                "type": "object",
+                "required": [f"p{i}"],
+                "properties": {
+                    f"p{i}": {"type": "string", "pattern": f"^[a-z]{{{i % 17}}}x{number}{i}"}
+                },
+            }
+            for i in range(400)
+        ]
+    }
+
+
+def _large_tool(number: int) -> bytes:
+    function = {
+        "name": f"f{number}",
+        "parameters": {"type": "object", "properties": {"a": _many_objects(number)}},
+    }
+    return chat(tools=[{"type": "function", "function": function}], tool_choice="required")
+
+
 def _schemas() -> dict[str, Make]:
     """Small schemas of much work."""
-
-    def listed(num: int, number: int) -> list[str]:
-        return [f"value {number} {i} {'x' * (i % 30)}" for i in range(num)]
-
-    def many_objects(number: int) -> dict[str, Any]:
-        return {
-            "oneOf": [
-                {
-                    "type": "object",
-                    "required": [f"p{i}"],
-                    "properties": {
-                        f"p{i}": {"type": "string", "pattern": f"^[a-z]{{{i % 17}}}x{number}{i}"}
-                    },
-                }
-                for i in range(400)
-            ]
-        }
-
-    def tool(number: int) -> bytes:
-        function = {
-            "name": f"f{number}",
-            "parameters": {"type": "object", "properties": {"a": many_objects(number)}},
-        }
-        return chat(tools=[{"type": "function", "function": function}], tool_choice="required")
-
     return {
         "multipleOf of a great prime": lambda number: _schema(
             {"type": "integer", "multipleOf": 99_999_989 + 2 * number}
         ),
         "uniqueItems over a long enum": lambda number: _schema(
-            {"type": "array", "uniqueItems": True, "items": {"enum": listed(19_000, number)}}
+            {"type": "array", "uniqueItems": True, "items": {"enum": _listed(19_000, number)}}
         ),
         "not of a long enum": lambda number: _schema(
-            {"type": "string", "not": {"enum": listed(10_000, number)}}
+            {"type": "string", "not": {"enum": _listed(10_000, number)}}
         ),
         "not of counted patterns": lambda number: _schema(
             {"type": "string", "not": {"pattern": f"^(a|b){{{200 + number},400}}c.{{50}}$"}}
         ),
-        "oneOf of 400 patterned objects": lambda number: _schema(many_objects(number)),
-        "a tool with oneOf of 400 patterned objects": tool,
-        "choice of 15,000 words": lambda number: chat(guided_choice=listed(15_000, number)),
+        "oneOf of 400 patterned objects": lambda number: _schema(_many_objects(number)),
+        "a tool with oneOf of 400 patterned objects": _large_tool,
+        "choice of 15,000 words": lambda number: chat(guided_choice=_listed(15_000, number)),
         "a Lark terminal of 900 branches": lambda number: chat(
             guided_grammar="start: T\nT: "
-            f"{' | '.join(json.dumps(one) for one in listed(900, number))}"
+            f"{' | '.join(json.dumps(one) for one in _listed(900, number))}"
         ),
     }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from benchmarks.baselines import BASELINES
@@ -74,6 +75,11 @@ def _with_fp8_cache(spec: SpecConfig, form: str | None = None) -> list[Mode]:
     ]
 
 
+def _windows(name: str, spec: SpecConfig, sizes: Iterable[int]) -> list[Mode]:
+    """A drafter with forced tokens up to each size."""
+    return [Mode(f"{name} {size}", replace(spec, num_forced_tokens=size - K), 1) for size in sizes]
+
+
 def modes() -> dict[str, Mode]:
     """By name."""
     spec = SpecConfig(num_draft_tokens=K)
@@ -89,23 +95,9 @@ def modes() -> dict[str, Mode]:
         Mode("drafts unguided", replace(spec, guided_drafts=False), 1),
         Mode("two models", spec, 1, baseline="two models"),
         Mode("two models unguided", spec, 0, baseline="two models"),
-        *(Mode(f"window {size}", replace(spec, num_forced_tokens=size - K), 1) for size in WINDOWS),
-        *(
-            Mode(
-                f"mtp window {size}",
-                SpecConfig("mtp", num_draft_tokens=K, num_forced_tokens=size - K),
-                1,
-            )
-            for size in (K, *WINDOWS)
-        ),
-        *(
-            Mode(
-                f"draft model window {size}",
-                SpecConfig("draft_model", num_draft_tokens=K, num_forced_tokens=size - K),
-                1,
-            )
-            for size in (K, *WINDOWS)
-        ),
+        *_windows("window", spec, WINDOWS),
+        *_windows("mtp window", replace(spec, method="mtp"), (K, *WINDOWS)),
+        *_windows("draft model window", replace(spec, method="draft_model"), (K, *WINDOWS)),
         *(
             Mode(f"grammar {size}", SpecConfig("grammar", num_forced_tokens=size), 1)
             for size in WINDOWS

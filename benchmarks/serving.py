@@ -117,8 +117,7 @@ def row(share: float, runs: Sequence[Run], first: Sequence[Run]) -> dict[str, An
     }
 
 
-def main() -> None:
-    """Run the benchmark."""
+def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -133,7 +132,12 @@ def main() -> None:
     )
     parser.add_argument("--rounds", type=int, default=5, help="in which each share has its turn")
     parser.add_argument("--no-save", action="store_true")
-    args = parser.parse_args()
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Run the benchmark."""
+    args = _arguments()
     engine = WatchedEngine(EngineConfig(spec=SpecConfig(), max_batch_size=args.concurrency))
     pool = [
         job for job in jobs(engine.tokenizer, args.samples, seed=31) if '"entries"' in job.schema

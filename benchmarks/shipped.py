@@ -14,6 +14,7 @@ import argparse
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from benchmarks.common import emit
@@ -82,8 +83,19 @@ def group_figures(tasks: list[chat.Task], outputs: list[RequestOutput]) -> dict[
     }
 
 
-def main() -> None:
-    """Run the benchmark; exits with 1 when speculation changed an output."""
+def _print_groups(figures: dict[str, dict[str, Any]]) -> None:
+    print(
+        f"{'group':26} {'fields':>7} {'right':>7} {'whole':>7} {'errors':>7} {'cut':>5} "
+        f"{'acceptance length':>18}"
+    )
+    for name, row in figures.items():
+        print(
+            f"{name:26} {row['fields']:7} {row['accuracy']:7.1%} {row['whole_right']:7.1%} "
+            f"{row['errors']:7} {row['truncated']:5} {row['acceptance_length']:18.2f}"
+        )
+
+
+def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -99,7 +111,12 @@ def main() -> None:
     )
     parser.add_argument("--num-draft-tokens", type=int, default=3)
     parser.add_argument("--temperature", type=float, default=0.0)
-    args = parser.parse_args()
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Run the benchmark; exits with 1 when speculation changed an output."""
+    args = _arguments()
     groups = {name: samples_of(name, args.seed, args.samples) for name in SAMPLERS}
     tasks = [task for samples in groups.values() for task in samples]
     options = dict(batch=args.batch, max_tokens=args.max_tokens, temperature=args.temperature)
@@ -114,19 +131,12 @@ def main() -> None:
         f"{len(tasks)} tasks, {sum(task.schema is not None for task in tasks)} guided; "
         f"{len(changed)} outputs changed by speculation {changed[:10]}"
     )
-    figures, first = {}, 0
-    print(
-        f"{'group':26} {'fields':>7} {'right':>7} {'whole':>7} {'errors':>7} {'cut':>5} "
-        f"{'acceptance length':>18}"
-    )
-    for name, samples in groups.items():
-        row = figures[name] = group_figures(samples, spec.outputs[first : first + len(samples)])
-        first += len(samples)
-        print(
-            f"{name:26} {row['fields']:7} {row['accuracy']:7.1%} {row['whole_right']:7.1%} "
-            f"{row['errors']:7} "
-            f"{row['truncated']:5} {row['acceptance_length']:18.2f}"
-        )
+    outputs = iter(spec.outputs)
+    figures = {
+        name: group_figures(samples, list(islice(outputs, len(samples))))
+        for name, samples in groups.items()
+    }
+    _print_groups(figures)
     emit(
         "shipped",
         config=vars(args),

@@ -261,8 +261,7 @@ def run_phases(args: argparse.Namespace, pool: Sequence[Job]) -> list[dict[str, 
     return rows
 
 
-def main() -> None:
-    """Run the phases; exits with 1 where something was wrong."""
+def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -286,7 +285,12 @@ def main() -> None:
         help="longest iteration before the run is given up",
     )
     parser.add_argument("--no-save", action="store_true", help="print only")
-    args = parser.parse_args()
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Run the phases; exits with 1 where something was wrong."""
+    args = _arguments()
     pool = jobs(Tokenizer.from_folder(SHIPPED_MODEL / "target"), args.samples, seed=31)
     rows = run_phases(args, pool)
     faults = [f"{row['phase']}: {fault}" for row in rows for fault in row["faults"]]

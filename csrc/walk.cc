@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "row.h"
+
 namespace specguide {
 
 Walk::Walk(int slot, std::shared_ptr<Matcher> matcher, std::unique_ptr<Lookup> lookup, double least_probability,
@@ -152,8 +154,7 @@ void Walk::finish() {
 
 bool Walk::allowed(int node, int32_t token) const {
   if (!is_filled(node) || token >= buffers_->vocab_size) return false;
-  const auto word = static_cast<uint32_t>(buffers_->row(slot_, node)[token / 32]);
-  return (word >> (token % 32)) & 1u;
+  return has_bit(buffers_->row(slot_, node), token);
 }
 
 void Walk::require_way_out() {

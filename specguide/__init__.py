@@ -12,7 +12,7 @@ from specguide.draft_tree import DraftTree, DynamicTree
 from specguide.errors import SpecguideError
 from specguide.guide import Guide, Reasoning
 from specguide.params import SamplingParams, Speculation
-from specguide.request import Logprob, RequestMetrics, RequestOutput
+from specguide.request import Logprob, OutputSpan, RequestMetrics, RequestOutput
 
 if TYPE_CHECKING:
     from specguide.llm import LLM
@@ -25,6 +25,7 @@ __all__ = [
     "Guide",
     "GuideConfig",
     "Logprob",
+    "OutputSpan",
     "Reasoning",
     "RequestMetrics",
     "RequestOutput",

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+from specguide.converted import converted
 from specguide.draft_layout import DraftLayout
 from specguide.draft_methods import AUTO, DraftMethod, method_named
 from specguide.draft_tree import CHAIN, DraftShape, DraftTree, DynamicTree
 from specguide.errors import InvalidParams
 from specguide.guide import KEY_ORDERS
+from specguide.schema_documents import schema_documents
 
 MOST_DRAFTS = 32
 CACHE_DTYPES = ("auto", "bfloat16", "fp8")
@@ -184,6 +188,9 @@ class GuideConfig:
     key_order:             of JSON objects whose guide does not say: "schema", properties come in
                            the schema's order and others behind them; "any", in any order, each
                            once
+    schema_documents:      JSON Schemas that guides may refer to, by the URIs that a `$ref` names,
+                           or the path of a JSON file of such a mapping; nothing is ever fetched.
+                           Not for schemas inside of grammars
     allow_truncation:      max_tokens may cut guided outputs off, whatever a request says; else
                            they end in time
     callbacks:             "native": host functions; "polling": a thread that polls for them and
@@ -209,6 +216,7 @@ class GuideConfig:
     max_whitespace: int = 8
     max_indent: int = 64
     key_order: str = "schema"
+    schema_documents: Mapping[str, Any] | str | None = converted(None, schema_documents)
     allow_truncation: bool = False
     callbacks: str | None = None
 

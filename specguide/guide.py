@@ -35,6 +35,8 @@ class Guide:
                     there is not is refused where the guide is compiled
     key_order:      of JSON objects: "schema", properties come in the schema's order and others
                     behind them; "any", in any order, each once; None: as the engine has it
+    layout:         of a guide for tools: what it fixes of its texts, for those who read them
+                    (specguide.guided.tools.CallLayout); the grammar is the same with it and without
 
     Raises InvalidGuide when none or several kinds are given or one is malformed.
     """
@@ -48,6 +50,7 @@ class Guide:
     matcher: Callable[[], Any] | None = None
     backend: str | None = field(default=None, kw_only=True)
     key_order: str | None = field(default=None, kw_only=True)
+    layout: Any = field(default=None, kw_only=True, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         given = [name for name in _KINDS if getattr(self, name) is not None]
@@ -133,7 +136,7 @@ def is_text(value: Any) -> bool:
     return True
 
 
-_KINDS = tuple(f.name for f in fields(Guide) if f.name not in ("backend", "key_order"))
+_KINDS = tuple(f.name for f in fields(Guide) if f.name not in ("backend", "key_order", "layout"))
 
 
 def _canonical(value: Any) -> str:

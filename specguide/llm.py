@@ -233,6 +233,7 @@ def _output(samples: Sequence[Request]) -> RequestOutput:
         if request.spec.has_prompt_logprobs
         else None,
         iterations=tuple(request.iterations) if request.params.return_drafts else None,
+        spans=request.take_spans(0, is_last=True),
         stop_reason=request.stop_reason,
         others=tuple(_output([other]) for other in others),
     )

@@ -150,6 +150,8 @@ class SamplingParams:
               its keys are known from an earlier one
     return_drafts: tell for each iteration what was drafted and how much of it was accepted, as
                    `iterations`
+    return_spans: tell for each output token which part of the output it lies in: a field's value, a
+                  tool's name, reasoning, …, as `spans`
     allow_truncation: let max_tokens cut a guided output off; else it ends in time, and a request of
                       which not even the shortest output would is refused
 
@@ -182,6 +184,7 @@ class SamplingParams:
     timeout_s: float | None = None
     speculation: Speculation | None = None
     return_drafts: bool = False
+    return_spans: bool = False
     allow_truncation: bool = False
 
     def __post_init__(self) -> None:
@@ -331,6 +334,7 @@ _RULES: dict[str, tuple[_Predicate, str]] = {
     "timeout_s": (_optional(_is_positive), "a number of seconds > 0 or None"),
     "speculation": (_optional(_instance_of(Speculation)), "a Speculation or None"),
     "return_drafts": (_instance_of(bool), "True or False"),
+    "return_spans": (_instance_of(bool), "True or False"),
     "allow_truncation": (_instance_of(bool), "True or False"),
 }
 """Of SamplingParams' fields: which values are valid, as a predicate and in words."""

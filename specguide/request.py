@@ -3,7 +3,7 @@ out."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, Protocol
@@ -12,6 +12,8 @@ from specguide.errors import SpecguideError
 from specguide.params import SamplingParams
 
 FinishReason = Literal["stop", "length", "error", "abort"]
+SpanTag = Literal["reasoning", "content", "tool"]
+SpanRole = Literal["text", "name", "key", "value", "punctuation"]
 
 EXTERNAL_ID: ContextVar[str] = ContextVar("EXTERNAL_ID", default="")
 """The name under which a request is known outside, for logs. A server sets it for each of its
@@ -75,6 +77,33 @@ class Logprob(NamedTuple):
 
     logprob: float
     rank: int
+
+
+class OutputSpan(NamedTuple):
+    """A run of an output's tokens, by the structure that its guide fixes.
+
+    tag:     "reasoning", "content", or "tool": a call of one, or a tag of a structural tag
+    role:    "value": a string with its quotes, a number, true, false or null; "key": of an object,
+             with its quotes; "name": of the tool; "text": free; "punctuation": all else, marks
+             included
+    path:    JSON pointer (RFC 6901) of the value, of the property that a key names, or of what the
+             punctuation is of; None outside JSON
+    tool:    its name, or the text with which a tag begins; None outside, and where a call was cut
+             off before its name
+    call:    which of the output's calls or tags it is, from 0; None outside
+    start, end: its tokens, output_ids[start:end]; the first and the last of them may lie in others
+             too
+    logprob: sum of the log-probabilities of all of these; None where they were not asked for
+    """
+
+    tag: SpanTag
+    role: SpanRole
+    path: str | None
+    tool: str | None
+    call: int | None
+    start: int
+    end: int
+    logprob: float | None = None
 
 
 @dataclass(frozen=True)
@@ -183,6 +212,15 @@ class NoText:
         """Completes no stop string."""
 
 
+class SpansOfTokens(Protocol):
+    """The spans of an output, fed with its tokens; `guided.reading.SpanReader` says what each
+    does."""
+
+    def add(self, token_ids: Sequence[int], logprobs: Sequence[float] = ()) -> list[OutputSpan]: ...
+
+    def finish(self) -> list[OutputSpan]: ...
+
+
 @dataclass(eq=False)
 class Request:
     """A request as its caller sees it, from `Engine.add` on.
@@ -199,6 +237,7 @@ class Request:
     prompt_logprobs: of each prompt token so far, where they are asked for; of the first there is
                      none
     iterations:      those that gave it tokens or held it, where they are asked for
+    span_reader:     of its output; None where spans are not asked for
     """
 
     spec: RequestSpec
@@ -211,6 +250,7 @@ class Request:
     logprobs: list[dict[int, Logprob]] = field(default_factory=list)
     prompt_logprobs: list[dict[int, Logprob] | None] = field(default_factory=lambda: [None])
     iterations: list[Iteration] = field(default_factory=list)
+    span_reader: SpansOfTokens | None = None
 
     @property
     def request_id(self) -> int:
@@ -234,6 +274,24 @@ class Request:
         """When it came, by `time.perf_counter`."""
         return self.spec.arrival_s
 
+    def take_spans(self, start: int, *, is_last: bool) -> tuple[OutputSpan, ...] | None:
+        """Spans that are over with its output tokens from `start` on, up to which they were taken
+        before. None: not asked for.
+
+        is_last: all that are left, since no more tokens come
+        """
+        if self.span_reader is None:
+            return None
+        token_ids = self.output_ids[start:]
+        spans = self.span_reader.add(token_ids, own_logprobs(token_ids, self.logprobs[start:]))
+        return tuple(spans + self.span_reader.finish() if is_last else spans)
+
+
+def own_logprobs(token_ids: Iterable[int], entries: Iterable[Mapping[int, Logprob]]) -> list[float]:
+    """The log-probability of each token, of entries as RequestOutput has them; none where there are
+    no entries."""
+    return [entry[token].logprob for token, entry in zip(token_ids, entries, strict=False)]
+
 
 @dataclass(frozen=True)
 class RequestOutput:
@@ -250,6 +308,7 @@ class RequestOutput:
                    token and where finish_reason is not "stop"
     others:        the second and later samples of its prompt, where SamplingParams.n asks for them
     iterations:    those that gave it its tokens or held it, in order; None: not asked for
+    spans:         what its tokens are of, in order; None: not asked for
     """
 
     text: str
@@ -262,6 +321,7 @@ class RequestOutput:
     others: tuple[RequestOutput, ...] = ()
     prompt_logprobs: tuple[dict[int, Logprob] | None, ...] | None = None
     iterations: tuple[Iteration, ...] | None = None
+    spans: tuple[OutputSpan, ...] | None = None
 
     @property
     def samples(self) -> tuple[RequestOutput, ...]:

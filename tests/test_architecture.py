@@ -27,6 +27,7 @@ LEVELS: tuple[tuple[str, ...], ...] = (
         "json_fields",
         "gguf_file",
         "ready_grammars",
+        "schema_documents",
         "guide",
         "params",
         "draft_layout",

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "backends/forced_tokens.h"
+#include "row.h"
 
 namespace specguide {
 
@@ -16,10 +17,6 @@ namespace {
 
 constexpr std::string_view kEnding = "\",]} \t\n\r";
 constexpr std::string_view kSpaces = " \t\n\r";
-
-void set_bit(std::vector<int32_t>& row, int32_t token) {
-  row[token / 32] = static_cast<int32_t>(static_cast<uint32_t>(row[token / 32]) | 1u << (token % 32));
-}
 
 // Whether it may go on behind an array's item, by more than the first byte of another one.
 bool holds_item(std::string_view bytes) {
@@ -68,12 +65,12 @@ DistinctTokens::DistinctTokens(std::shared_ptr<const Vocabulary> words) : vocabu
     if (bytes.size() == 1) of_byte[static_cast<uint8_t>(bytes[0])] = token;
     const bool ends = bytes.find_first_of(kEnding) != std::string::npos;
     const bool is_power = may_be_power_of_zero(bytes);
-    if (ends || is_power) set_bit(ending, token);
+    if (ends || is_power) set_bit(ending.data(), token);
     const bool closes = holds_item(bytes) || bytes.find_first_of("]}") != std::string::npos;
-    if (holds_value(bytes) || closes || is_power) set_bit(whole, token);
-    if (holds_item(bytes)) set_bit(holding, token);
-    if (closes) set_bit(closing, token);
-    if (bytes.find('"') != std::string::npos) set_bit(quoting, token);
+    if (holds_value(bytes) || closes || is_power) set_bit(whole.data(), token);
+    if (holds_item(bytes)) set_bit(holding.data(), token);
+    if (closes) set_bit(closing.data(), token);
+    if (bytes.find('"') != std::string::npos) set_bit(quoting.data(), token);
   }
 }
 

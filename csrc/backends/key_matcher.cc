@@ -6,18 +6,13 @@
 #include <utility>
 
 #include "backends/forced_tokens.h"
+#include "row.h"
 
 namespace specguide {
 
 using Mode = KeyState::Mode;
 
 namespace {
-
-void set_bit(std::vector<int32_t>& row, int32_t token) {
-  row[token / 32] = static_cast<int32_t>(static_cast<uint32_t>(row[token / 32]) | 1u << (token % 32));
-}
-
-bool has_bit(const std::vector<int32_t>& row, int32_t token) { return (row[token / 32] >> (token % 32) & 1) != 0; }
 
 bool is_opening(std::string_view bytes) {
   const size_t brace = bytes.find('{');
@@ -59,16 +54,16 @@ KeyTokens::KeyTokens(std::shared_ptr<const Vocabulary> words) : vocabulary(std::
     const std::string_view bytes = vocabulary->token_bytes[static_cast<size_t>(token)];
     const size_t quote = bytes.find('"');
     const bool is_quoting = quote != std::string_view::npos;
-    if (is_bounding(bytes)) set_bit(bounding, token);
-    if (is_opening(bytes)) set_bit(opening, token);
-    if (is_quoting) set_bit(quoting, token);
+    if (is_bounding(bytes)) set_bit(bounding.data(), token);
+    if (is_opening(bytes)) set_bit(opening.data(), token);
+    if (is_quoting) set_bit(quoting.data(), token);
     if (is_quoting && is_bounding(bytes.substr(quote + 1))) {
-      set_bit(leaving, token);
+      set_bit(leaving.data(), token);
       const auto next = static_cast<int32_t>(numbers.size());
       const int32_t end = numbers.emplace(squeezed(bytes.substr(quote)), next).first->second;
       if (bytes.substr(0, quote).find('\\') == std::string_view::npos) end_of[static_cast<size_t>(token)] = end;
     }
-    if (is_bounding(bytes) || (is_quoting && bytes.rfind('"') != quote)) set_bit(keying, token);
+    if (is_bounding(bytes) || (is_quoting && bytes.rfind('"') != quote)) set_bit(keying.data(), token);
   }
   num_ends = numbers.size();
 }
@@ -135,7 +130,7 @@ void KeyMatcher::mask(int32_t* row) {
       const int32_t token = word * 32 + __builtin_ctz(bits);
       const std::string& bytes = bytes_of(token);
       if (bytes.empty()) continue;
-      if (!has_bit(*wanted.always, token) && !wanted.first[static_cast<uint8_t>(bytes[0])]) continue;
+      if (!has_bit(wanted.always->data(), token) && !wanted.first[static_cast<uint8_t>(bytes[0])]) continue;
       if (!may_take(token, known)) {
         row[word] = static_cast<int32_t>(static_cast<uint32_t>(row[word]) & ~(bits & -bits));
       }

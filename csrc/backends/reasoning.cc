@@ -6,17 +6,14 @@
 #include <utility>
 
 #include "backends/forced_tokens.h"
+#include "row.h"
 
 namespace specguide {
 
 namespace {
 
-bool has_bit(const std::vector<int32_t>& row, int32_t token) {
-  return token >= 0 && static_cast<size_t>(token) / 32 < row.size() && (row[token / 32] >> (token % 32) & 1) != 0;
-}
-
-void set_bit(std::vector<int32_t>& row, int32_t token) {
-  row[token / 32] = static_cast<int32_t>(static_cast<uint32_t>(row[token / 32]) | 1u << (token % 32));
+bool allows(const std::vector<int32_t>& row, int32_t token) {
+  return token >= 0 && static_cast<size_t>(token) / 32 < row.size() && has_bit(row.data(), token);
 }
 
 std::vector<std::array<int, 256>> steps_of(const std::string& text) {
@@ -58,8 +55,8 @@ void ReasoningMark::fill_rows(int num_states) {
   forced_rows_ = free_rows_;
   for (int state = 0; state < num_states; ++state) {
     for (int32_t token = 0; token < vocabulary_->size(); ++token) {
-      if (next(state, token)) set_bit(free_rows_[state], token);
-      if (brings_on(state, token)) set_bit(forced_rows_[state], token);
+      if (next(state, token)) set_bit(free_rows_[state].data(), token);
+      if (brings_on(state, token)) set_bit(forced_rows_[state].data(), token);
     }
     const std::vector<int32_t>& row = forced_rows_[state];
     if (std::all_of(row.begin(), row.end(), [](int32_t word) { return word == 0; })) {
@@ -108,7 +105,7 @@ bool ReasoningMatcher::accept(int32_t token) {
     ++num_answered_;
     return true;
   }
-  if (!has_bit(row(), token)) return false;
+  if (!allows(row(), token)) return false;
   before_.push_back(place_);
   place_.state = *mark().next(place_.state, token);
   const bool is_complete = place_.state == mark().num_states();

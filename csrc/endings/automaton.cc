@@ -24,13 +24,18 @@ size_t Automaton::HashOfItems::operator()(const Items& items) const {
   return hash;
 }
 
-Automaton::Automaton(std::shared_ptr<const Network> network) : network_(std::move(network)) { forget(); }
+Automaton::Automaton(std::shared_ptr<const Network> network, std::shared_ptr<AutomatonPool> pool)
+    : network_(std::move(network)), pool_(std::move(pool)) {
+  forget();
+  pool_->enter(*this);
+}
 
+// Gives the memory back, too.
 void Automaton::forget() {
-  states_.clear();
-  stacks_.assign(1, {});
-  index_.clear();
-  stack_index_.clear();
+  std::vector<Known>().swap(states_);
+  std::vector<Stack>(1).swap(stacks_);
+  decltype(index_)().swap(index_);
+  decltype(stack_index_)().swap(stack_index_);
   num_bytes_ = 0;
   start_ = kUnknown;
   ++epoch_;
@@ -275,7 +280,10 @@ Automaton::State Automaton::add(const Kernel& kernel) {
   Closure closure(*network_, stacks_);
   Known known;
   known.scans = closure.scans_of(kernel);
-  if (closure.is_too_wide()) return lose_track();
+  if (closure.is_too_wide()) {
+    stacks_.resize(num_stacks);
+    return lose_track();
+  }
   share_stacks(num_stacks, known.scans);
   known.may_end = closure.may_end();
   if (known.may_end) known.least = 0;

@@ -6,6 +6,7 @@
 // rule is entered in place of it (Leo 1991), which keeps repetitions in one state.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -14,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "endings/automaton_pool.h"
 #include "endings/network.h"
 #include "endings/token_trie.h"
 
@@ -28,14 +30,24 @@ class Automaton {
   static constexpr size_t kMostPlaces = 1'000;   // of one state, but for those in rules that it enters
   static constexpr size_t kMostEntered = 40'000;  // of one state in all
 
-  explicit Automaton(std::shared_ptr<const Network> network);
+  Automaton(std::shared_ptr<const Network> network, std::shared_ptr<AutomatonPool> pool);
+  ~Automaton() { pool_->leave(*this); }
+  Automaton(const Automaton&) = delete;
+  Automaton& operator=(const Automaton&) = delete;
 
   // Safe to call from several threads, each by one lock. A walk must begin anew when the epoch is another.
   class Walk {
    public:
-    explicit Walk(Automaton& automaton) : lock_(automaton.mutex_), automaton_(automaton) {
+    explicit Walk(Automaton& automaton)
+        : lock_(automaton.mutex_), automaton_(automaton), num_bytes_before_(automaton.num_bytes_) {
+      automaton.last_walk_.store(automaton.pool_->next_walk(), std::memory_order_relaxed);
       if (automaton.num_bytes_ > kMostBytes) automaton.forget();
     }
+    ~Walk() {
+      if (automaton_.num_bytes_ != num_bytes_before_) automaton_.pool_->count(automaton_);
+    }
+    Walk(const Walk&) = delete;
+    Walk& operator=(const Walk&) = delete;
 
     int64_t epoch() const { return automaton_.epoch_; }
     // Whether a state was met of too many places.
@@ -60,9 +72,12 @@ class Automaton {
    private:
     std::lock_guard<std::mutex> lock_;
     Automaton& automaton_;
+    const size_t num_bytes_before_;
   };
 
  private:
+  friend class AutomatonPool;
+
   static constexpr State kUnknown = -2;
   static constexpr int32_t kRoot = 0;
 
@@ -116,12 +131,15 @@ class Automaton {
   void forget();
 
   const std::shared_ptr<const Network> network_;
+  const std::shared_ptr<AutomatonPool> pool_;
   std::mutex mutex_;
   std::vector<Known> states_;
   std::vector<Stack> stacks_;
   std::unordered_map<Items, State, HashOfItems> index_;          // by their kernels
   std::unordered_map<Items, int32_t, HashOfItems> stack_index_;  // by their returns
   size_t num_bytes_ = 0;
+  size_t num_counted_ = 0;  // of them, by the pool, which owns this
+  std::atomic<int64_t> last_walk_{-1};
   int64_t epoch_ = 0;
   State start_ = kUnknown;
   bool has_lost_track_ = false;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "backends/forced_tokens.h"
+#include "row.h"
 
 namespace specguide {
 
@@ -55,7 +56,9 @@ void EndingMatcher::keep_endable(Automaton::Walk& walk, Automaton::State state, 
   const int num_words = vocabulary().num_words();
   row_.assign(row, row + num_words);
   walk.keep_endable(state, *endings_->trie, most, row);
-  for (const int32_t end : vocabulary().eos_token_ids) row[end / 32] |= row_[static_cast<size_t>(end) / 32] & static_cast<int32_t>(1u << (end % 32));
+  for (const int32_t end : vocabulary().eos_token_ids) {
+    if (has_bit(row_.data(), end)) set_bit(row, end);
+  }
   if (!is_empty(row, num_words)) return;
   // No way that the matcher goes ends in time: the one that misses it by least.
   const int64_t least = walk.least_behind(state, *endings_->trie, row_.data());

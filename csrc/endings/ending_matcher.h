@@ -15,8 +15,9 @@ namespace specguide {
 
 // A grammar's ends; shared by its matchers.
 struct Endings {
-  Endings(std::shared_ptr<const Network> network, std::shared_ptr<const TokenTrie> trie_)
-      : automaton(std::move(network)), trie(std::move(trie_)) {}
+  Endings(std::shared_ptr<const Network> network, std::shared_ptr<const TokenTrie> trie_,
+          std::shared_ptr<AutomatonPool> pool)
+      : automaton(std::move(network), std::move(pool)), trie(std::move(trie_)) {}
 
   // Tokens of the shortest text and its end token; -1 where none is known.
   int64_t num_least() { return num_missing(""); }

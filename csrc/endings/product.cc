@@ -19,7 +19,7 @@ class Explorer {
  public:
   Explorer(const Product& product) : product_(product) {
     for (const Product::Factor& factor : product.factors) {
-      automata_.push_back(std::make_unique<Automaton>(factor.network));
+      automata_.push_back(std::make_unique<Automaton>(factor.network, pool_));
       walks_.push_back(std::make_unique<Automaton::Walk>(*automata_.back()));
     }
     find_classes();
@@ -89,6 +89,7 @@ class Explorer {
     return found->second;
   }
 
+  const std::shared_ptr<AutomatonPool> pool_ = std::make_shared<AutomatonPool>(SIZE_MAX);
   const Product& product_;
   std::vector<std::unique_ptr<Automaton>> automata_;
   std::vector<std::unique_ptr<Automaton::Walk>> walks_;

@@ -3,16 +3,11 @@
 #include <array>
 
 #include "endings/automaton.h"
+#include "row.h"
 
 namespace specguide {
 
 namespace {
-
-bool has_bit(const int32_t* row, int32_t token) { return (row[token / 32] >> (token % 32) & 1) != 0; }
-
-void set_bit(int32_t* row, int32_t token) {
-  row[token / 32] = static_cast<int32_t>(static_cast<uint32_t>(row[token / 32]) | 1u << (token % 32));
-}
 
 // Calls visit(token, state) for each token that may follow. Of equal bytes for one of them.
 template <typename Step, typename Visit>

@@ -1,5 +1,6 @@
 // Endings: what is missing to a grammar's end, found by several threads at once and also where states are forgotten, and
 // matchers that end in time.
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <thread>
@@ -10,6 +11,7 @@
 #include "endings/ebnf.h"
 #include "endings/ending_matcher.h"
 #include "endings/lark.h"
+#include "row.h"
 
 using namespace specguide;
 
@@ -28,9 +30,10 @@ std::shared_ptr<const Vocabulary> vocabulary() {
   return made;
 }
 
-std::shared_ptr<Endings> endings_of(const Grammar& grammar) {
+std::shared_ptr<Endings> endings_of(const Grammar& grammar, std::shared_ptr<AutomatonPool> pool = nullptr) {
   static const auto trie = std::make_shared<const TokenTrie>(vocabulary());
-  return std::make_shared<Endings>(build_network(grammar, *vocabulary()), trie);
+  if (!pool) pool = std::make_shared<AutomatonPool>(size_t{256} << 20);
+  return std::make_shared<Endings>(build_network(grammar, *vocabulary()), trie, std::move(pool));
 }
 
 // Takes what an automaton does not refuse, as a library of its grammar would.
@@ -47,7 +50,7 @@ class AutomatonMatcher : public Matcher {
   void fill(int32_t* row) override {
     for (int word = 0; word < vocabulary()->num_words(); ++word) row[word] = 0;
     for (int32_t token = 0; token <= kEnd; ++token) {
-      if (allows(token)) row[token / 32] |= static_cast<int32_t>(1u << (token % 32));
+      if (allows(token)) set_bit(row, token);
     }
   }
   void rollback(int n) override {
@@ -109,6 +112,32 @@ TEST(states_that_take_too_much_memory_are_forgotten) {
   CHECK(Automaton::Walk(endings->automaton).epoch() > 1);
 }
 
+TEST(many_grammars_take_no_more_than_their_pool) {
+  constexpr size_t kMost = 200'000;
+  const auto pool = std::make_shared<AutomatonPool>(kMost);
+  std::vector<std::shared_ptr<Endings>> all;
+  for (int i = 0; i < 8; ++i) all.push_back(endings_of(read_ebnf(kJson), pool));
+  std::vector<std::thread> threads;
+  std::vector<int> num_wrong(4);
+  for (size_t i = 0; i < num_wrong.size(); ++i) {
+    threads.emplace_back([&, i] {
+      for (size_t depth = 1; depth < 400; ++depth) {
+        const auto& endings = all[(i + depth) % all.size()];
+        if (endings->num_missing(std::string(depth % 80, '[')) != std::max<int64_t>(2, static_cast<int64_t>(depth % 80) + 1)) ++num_wrong[i];
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const int wrong : num_wrong) CHECK(wrong == 0);
+  all[0]->num_missing("[");
+  CHECK(pool->num_bytes() > 0 && pool->num_bytes() <= kMost);
+  int64_t num_forgotten = 0;
+  for (const auto& endings : all) num_forgotten += Automaton::Walk(endings->automaton).epoch() - 1;
+  CHECK(num_forgotten > 0);
+  all.clear();
+  CHECK(pool->num_bytes() == 0);
+}
+
 TEST(outputs_end_in_time) {
   const auto endings = endings_of(read_ebnf(kJson));
   for (int64_t most = endings->num_least(); most < 40; ++most) {
@@ -120,7 +149,7 @@ TEST(outputs_end_in_time) {
       matcher.fill(row.data());
       std::vector<int32_t> allowed;
       for (int32_t token = 0; token <= kEnd; ++token) {
-        if ((static_cast<uint32_t>(row[static_cast<size_t>(token) / 32]) >> (token % 32) & 1u) != 0) allowed.push_back(token);
+        if (has_bit(row.data(), token)) allowed.push_back(token);
       }
       CHECK(!allowed.empty());
       random = random * 1664525u + 1013904223u;

@@ -5,6 +5,7 @@
 #include "check.h"
 #include "executor_rig.h"
 #include "ngram_lookup.h"
+#include "row.h"
 
 using namespace specguide;
 using namespace std::chrono_literals;
@@ -35,7 +36,7 @@ class SentenceMatcher : public Matcher {
     }
     std::fill(row, row + fake::kWords, 0);
     for (int32_t token = 0; token < fake::kVocab; ++token) {
-      if (allows(token)) row[token / 32] |= static_cast<int32_t>(1u << (token % 32));
+      if (allows(token)) set_bit(row, token);
     }
   }
   void rollback(int n) override { taken_.resize(taken_.size() - n); }

@@ -21,6 +21,7 @@ from specguide.guided.compiling.grammar_future import GrammarFuture
 from specguide.guided.endings import EndingGrammar
 from specguide.guided.ends import GrammarEnds
 from specguide.guided.no_grammar import NoCompiler
+from specguide.guided.reading import SpanReader
 from specguide.guided.reasoning import ReasoningSections
 from specguide.integers import as_int
 from specguide.params import SamplingParams
@@ -115,7 +116,8 @@ class Admission:
             external_id=external_id,
         )
         metrics = RequestMetrics(prompt_tokens=len(spec.prompt_ids))
-        return Request(spec, self._text(prompt_ids, params), metrics=metrics)
+        text, spans = self._text(prompt_ids, params), self._span_reader(params)
+        return Request(spec, text, metrics=metrics, span_reader=spans)
 
     def grammar_of(self, params: SamplingParams) -> CompiledGrammar | None:
         """As Engine.grammar_of."""
@@ -187,6 +189,12 @@ class Admission:
             return NoText()
         detokenizer = self._tokenizer.detokenizer(prompt_ids, is_guided=params.guide is not None)
         return OutputText(detokenizer, params.stop or (), params.include_stop_str_in_output)
+
+    def _span_reader(self, params: SamplingParams) -> SpanReader | None:
+        if not params.return_spans:
+            return None
+        vocabulary = self._tokenizer.vocabulary(self._capabilities.vocab_size)
+        return SpanReader.of(params, vocabulary, self._tokenizer.token_id)
 
     def _guided_text(self, request: Request, grammar: CompiledGrammar) -> GuidedText:
         vocabulary = self._tokenizer.vocabulary(self._capabilities.vocab_size)

@@ -33,7 +33,7 @@ class Live:
         is_last = request.finish_reason is not None or failure is not None
         if not is_last and self.num_sent == len(request.output_ids):
             return None
-        news = self._news(request)
+        news = self._news(request, is_last=is_last)
         if not is_last:
             return news
         return replace(
@@ -49,7 +49,7 @@ class Live:
         metrics = RequestMetrics() if self.request is None else self.request.metrics
         return RequestDelta("", (), "error", error=failure, metrics=metrics, index=self.sample)
 
-    def _news(self, request: Request) -> RequestDelta:
+    def _news(self, request: Request, *, is_last: bool) -> RequestDelta:
         """What was not sent yet, and from now on is."""
         params, num_sent = request.params, self.num_sent
         num_iterations = self.num_iterations_sent
@@ -62,4 +62,5 @@ class Live:
             logprobs=None if params.logprobs is None else tuple(request.logprobs[num_sent:]),
             prompt_logprobs=tuple(request.prompt_logprobs) if has_prompt_logprobs else None,
             iterations=tuple(request.iterations[num_iterations:]) if params.return_drafts else None,
+            spans=request.take_spans(num_sent, is_last=is_last),
         )

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from specguide.errors import SpecguideError
-from specguide.request import FinishReason, Iteration, Logprob, RequestMetrics
+from specguide.request import FinishReason, Iteration, Logprob, OutputSpan, RequestMetrics
 
 
 class RequestDelta(msgspec.Struct, frozen=True):
@@ -24,6 +24,8 @@ class RequestDelta(msgspec.Struct, frozen=True):
     prompt_logprobs: as in RequestOutput, with the sample's first delta; else None
     iterations:    those that gave it token_ids or held it since its last delta; None where they are
                    not asked for
+    spans:         those that are over with token_ids, as in RequestOutput; None where they are not
+                   asked for
     """
 
     text: str
@@ -36,6 +38,7 @@ class RequestDelta(msgspec.Struct, frozen=True):
     logprobs: tuple[dict[int, Logprob], ...] | None = None
     prompt_logprobs: tuple[dict[int, Logprob] | None, ...] | None = None
     iterations: tuple[Iteration, ...] | None = None
+    spans: tuple[OutputSpan, ...] | None = None
 
 
 class Mailbox:
@@ -124,4 +127,7 @@ def _merged(deltas: list[RequestDelta]) -> RequestDelta:
         iterations=None
         if last.iterations is None
         else tuple(one for delta in deltas for one in delta.iterations or ()),
+        spans=None
+        if last.spans is None
+        else tuple(one for delta in deltas for one in delta.spans or ()),
     )

@@ -38,10 +38,17 @@ def params_text(params: SamplingParams) -> str:
             "a guide's matcher is a function, which no other process can call: use AsyncEngine",
             param="matcher",
         )
+    if params.return_spans:
+        raise InvalidParams(
+            "return_spans: spans are read where the output is, not in the engine's process: use "
+            "AsyncEngine",
+            param="return_spans",
+        )
     values = {field.name: getattr(params, field.name) for field in fields(params)}
     told = {name: value for name, value in values.items() if value != getattr(_NEUTRAL, name)}
     for name in told.keys() & _PARTS.keys():
-        told[name] = {key: one for key, one in vars(told[name]).items() if key[0] != "_"}
+        part = vars(told[name]).items()
+        told[name] = {key: one for key, one in part if key[0] != "_" and key != "layout"}
     return json.dumps(told)
 
 

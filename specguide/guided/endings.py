@@ -16,6 +16,7 @@ from specguide.tokenizer.vocabulary import Vocabulary
 
 _LOGGER = logging.getLogger(__name__)
 _BYTES_A_CHARACTER = 40
+_POOL_BYTES = 256 << 20  # states of all grammars; those of one that is used again are found again
 
 
 @dataclass(frozen=True)
@@ -85,6 +86,7 @@ class GrammarEndings:
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self._vocabulary = vocabulary
+        self._pool = native.AutomatonPool(_POOL_BYTES)
 
     def told(
         self, grammar: CompiledGrammar, outline: Outline | None, num_spare: int
@@ -93,7 +95,7 @@ class GrammarEndings:
         if outline is None:
             return grammar
         try:
-            endings = native.Endings(outline.form, outline.text, self._trie)
+            endings = native.Endings(outline.form, outline.text, self._trie, self._pool)
         except ValueError as error:
             _LOGGER.debug("it is not known how texts of a grammar end: %s", error)
             return grammar

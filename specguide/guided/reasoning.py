@@ -90,15 +90,7 @@ class ReasoningSections:
 
     def _marks_of(self, text: str) -> tuple[native.ReasoningMark, ...]:
         """A text in marks, in which special tokens stand as such."""
-        parts = [text]
-        if self._special(text) is None:
-            cuts = [0, len(text)]
-            for start, end in _bracketed(text):
-                if self._special(text[start:end]) is not None:
-                    cuts += start, end
-            cuts.sort()
-            parts = [text[start:end] for start, end in pairwise(cuts) if start < end]
-        return tuple(map(self._mark, parts))
+        return tuple(map(self._mark, mark_parts(text, self._special)))
 
     def _special(self, text: str) -> int | None:
         """The id of a token that is no text."""
@@ -120,6 +112,21 @@ class ReasoningSections:
     @cached_property
     def _words(self) -> native.NativeVocabulary:
         return native.NativeVocabulary(self._vocabulary.token_bytes, self._vocabulary.eos_token_ids)
+
+
+def mark_parts(text: str, special: Callable[[str], int | None]) -> list[str]:
+    """A mark in parts, each special token in it a part of its own.
+
+    special: says which special token a text is
+    """
+    if special(text) is not None:
+        return [text]
+    cuts = [0, len(text)]
+    for start, end in _bracketed(text):
+        if special(text[start:end]) is not None:
+            cuts += start, end
+    cuts.sort()
+    return [text[start:end] for start, end in pairwise(cuts) if start < end]
 
 
 def _bracketed(text: str) -> Iterator[tuple[int, int]]:

@@ -34,6 +34,7 @@ from specguide.guided.schema.spread import spread
 from specguide.guided.tag_form import check_tag
 from specguide.guided.tag_starts import tag_starts
 from specguide.guided.written_cache import WrittenCache
+from specguide.schema_documents import SchemaDocuments
 
 
 def candidates(guide: Guide, requested: str) -> tuple[str, ...]:
@@ -49,13 +50,18 @@ def candidates(guide: Guide, requested: str) -> tuple[str, ...]:
     return tuple(name for name in backend_names() if backend_spec(name).takes(guide.kind, form))
 
 
-def rewrites(guide: Guide, backend: str, key_order: str = "schema") -> Iterator[Rewritten]:
+def rewrites(
+    guide: Guide,
+    backend: str,
+    key_order: str = "schema",
+    documents: SchemaDocuments | None = None,
+) -> Iterator[Rewritten]:
     """The guide as the backend is to be given it, so that it enforces every bit of it; the best
     first.
 
     A JSON Schema comes once as its core, and once with all merged that holds at once, which is
     slower to make and gives up the schema's order of properties, but takes nothing for granted that
-    a backend does.
+    a backend does. documents: those that schemas may refer to, by their URIs; not from a grammar
 
     Raises InvalidGuide when the guide is malformed, UnsupportedGuide when the backend would not
     enforce it.
@@ -70,8 +76,11 @@ def rewrites(guide: Guide, backend: str, key_order: str = "schema") -> Iterator[
         value = json.loads(value)
     if kind == "json_schema":
         able = _able(spec, key_order).with_guard()
-        for schema in core_schemas(value, able):
+        for schema in core_schemas(value, able, documents):
             yield Rewritten(kind, schema)
+    elif kind == "structural_tag":
+        check_tag(value)
+        yield _tag_guide(value, spec, key_order, documents)
     else:
         yield _rewritten(kind, value, spec, key_order)
 
@@ -96,10 +105,7 @@ def fixed_order(backend: str) -> UnsupportedGuide:
 
 
 def _rewritten(kind: str, value: Json, spec: BackendSpec, key_order: str) -> Rewritten:
-    """A guide of any kind but a JSON Schema."""
-    if kind == "structural_tag":
-        check_tag(value)
-        return _tag_guide(value, spec, key_order)
+    """A guide without schemas, or with those in a grammar."""
     if kind == "regex":
         return Rewritten(kind, _regex(value))
     if kind == "grammar" and key_order == "any" and "%json" in value:
@@ -118,16 +124,21 @@ def _with_free_keys(source: str, spec: BackendSpec) -> tuple[str, KnownKeys]:
 _cores: WrittenCache[CoreSchema] = WrittenCache(lambda core: 20 * weight(core), most_of_one=1 << 20)
 
 
-def _schema(node: Mapping[str, Json], spec: BackendSpec) -> CoreSchema:
+def _schema(
+    node: Mapping[str, Json], spec: BackendSpec, documents: SchemaDocuments | None
+) -> CoreSchema:
     """The core of a schema inside a tag; the tags of one request come again in the next."""
     schema = node["json_schema"]
-    return _cores.get(json.dumps(schema), spec.name, lambda: _core(schema, spec.enforced()))
+    key = (spec.name, documents)
+    return _cores.get(json.dumps(schema), key, lambda: _core(schema, spec.enforced(), documents))
 
 
-def _core(schema: JsonSchema, able: Capabilities) -> CoreSchema:
+def _core(
+    schema: JsonSchema, able: Capabilities, documents: SchemaDocuments | None = None
+) -> CoreSchema:
     """The core of a schema; merged where the backend could not tell numbers that are no integers
     otherwise."""
-    cores = core_schemas(schema, able)
+    cores = core_schemas(schema, able, documents)
     core = next(cores)
     return next(cores, core) if able.merges_fractions and tells_fractions(core) else core
 
@@ -144,15 +155,21 @@ def _regex(pattern: str) -> str:
     return write(node) or "(?:)"
 
 
-def _tag_guide(tag: dict[str, Json], spec: BackendSpec, key_order: str) -> Rewritten:
+def _tag_guide(
+    tag: dict[str, Json],
+    spec: BackendSpec,
+    key_order: str,
+    documents: SchemaDocuments | None,
+) -> Rewritten:
     able = _able(spec, key_order)
     if key_order != "any":
-        return Rewritten("structural_tag", _tag(tag, spec, lambda node: _schema(node, spec)))
+        written = _tag(tag, spec, lambda node: _schema(node, spec, documents))
+        return Rewritten("structural_tag", written)
     known = KnownKeys()
     starts = tag_starts(tag)
 
     def freed(node: Mapping[str, Json]) -> CoreSchema:
-        core = list(islice(core_schemas(node["json_schema"], able), 2))[-1]
+        core = list(islice(core_schemas(node["json_schema"], able, documents), 2))[-1]
         schema, places = key_places(spread(core))
         known.add(places, [starts[id(node)]])
         return schema

@@ -1,5 +1,5 @@
-"""Owns the plain-torch kernels of a mixture of experts, and what they read: Routing and
-ExpertMatrices."""
+"""Owns the plain-torch kernels of a mixture of experts, and what they read: Routing, and
+ExpertMatrices or Int4Experts."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from dataclasses import dataclass
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+from specguide.kernels.int4 import Int4Matrix, int4_linear
 
 MXFP4_GROUP = 32
 """Columns that share a scale (OCP Microscaling Formats 1.0)."""
@@ -130,6 +132,64 @@ class ExpertMatrices:
         return F.linear(x, self.matrix(expert, x.dtype), bias)
 
 
+@dataclass(frozen=True, eq=False)
+class Int4Experts:
+    """A matrix [out, in] of each of E experts, in integers of four bits as Int4Matrix has them.
+
+    words:      int16 [E, tiles, out, width]
+    scales:     [E, groups, out], of a float dtype
+    zeros:      uint8 [E, groups, out]; None: all are 8
+    bias:       [E, out] or None
+    group_size: columns
+    """
+
+    words: Tensor
+    scales: Tensor
+    zeros: Tensor | None
+    bias: Tensor | None
+    group_size: int
+    in_features: int
+
+    @classmethod
+    def empty(
+        cls, num: int, like: Int4Matrix, device: torch.device, bias: Tensor | None
+    ) -> Int4Experts:
+        """Uninitialised. like: a matrix of their shape, on any device"""
+
+        def each(tensor: Tensor) -> Tensor:
+            return torch.empty(num, *tensor.shape, dtype=tensor.dtype, device=device)
+
+        zeros = None if like.zeros is None else each(like.zeros)
+        words, scales = each(like.words), each(like.scales)
+        return cls(words, scales, zeros, bias, like.group_size, like.in_features)
+
+    @property
+    def device(self) -> torch.device:
+        return self.words.device
+
+    @property
+    def num_experts(self) -> int:
+        return self.words.shape[0]
+
+    @property
+    def out_features(self) -> int:
+        return self.words.shape[2]
+
+    def expert(self, expert: int) -> Int4Matrix:
+        """A view."""
+        zeros = None if self.zeros is None else self.zeros[expert]
+        words, scales = self.words[expert], self.scales[expert]
+        return Int4Matrix(words, scales, zeros, self.group_size, self.in_features)
+
+    def product(self, x: Tensor, expert: int) -> Tensor:
+        """[T, in] → x · matrixᵀ + bias [T, out]."""
+        bias = None if self.bias is None else self.bias[expert]
+        return int4_linear(x, self.expert(expert), bias)
+
+
+AnyExperts = ExpertMatrices | Int4Experts
+
+
 def mxfp4_numbers(values: Tensor, scales: Tensor) -> Tensor:
     """Of values uint8 [out, in / 2] and scales uint8 [out, in / 32], as ExpertMatrices has them:
     float32 [out, in]."""
@@ -153,7 +213,7 @@ def route(logits: Tensor, num_chosen: int, is_normalised: bool) -> Routing:
 
 
 def gated_experts(
-    x: Tensor, matrices: ExpertMatrices, routing: Routing, limits: GateLimits | None = None
+    x: Tensor, matrices: AnyExperts, routing: Routing, limits: GateLimits | None = None
 ) -> Tensor:
     """What the experts of each token make of it before their second product.
 
@@ -165,7 +225,7 @@ def gated_experts(
     return gate(routing.products(x, matrices.product), limits)
 
 
-def expert_parts(inner: Tensor, matrices: ExpertMatrices, routing: Routing) -> Tensor:
+def expert_parts(inner: Tensor, matrices: AnyExperts, routing: Routing) -> Tensor:
     """The second product of each expert, weighted: [T · k, in] → [k, T, out], to be summed over k;
     of inner's dtype or float32."""
     return weighted(routing.products(inner, matrices.product), routing)

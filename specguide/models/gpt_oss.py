@@ -11,7 +11,7 @@ from torch import Tensor
 
 from specguide.errors import CheckpointError
 from specguide.json_fields import flag, positive_int, positive_number
-from specguide.kernels.experts import MXFP4_GROUP, ExpertMatrices, GateLimits
+from specguide.kernels.experts import MXFP4_GROUP, AnyExperts, ExpertMatrices, GateLimits
 from specguide.layers.attention import AttentionShape
 from specguide.layers.decoder_layer import DecoderLayer
 from specguide.layers.destination import Destination
@@ -92,10 +92,12 @@ class StackedExperts:
         }
 
 
-def _stacked(name: str, matrices: ExpertMatrices | None, num_turns: int) -> dict[str, Destination]:
+def _stacked(name: str, matrices: AnyExperts | None, num_turns: int) -> dict[str, Destination]:
     """Of maps that lie one behind the other in `matrices`, and take turns in the checkpoint."""
 
-    if matrices is None or not (matrices.is_mxfp4 or matrices.scales is None):
+    if not isinstance(matrices, ExpertMatrices) or not (
+        matrices.is_mxfp4 or matrices.scales is None
+    ):
         raise CheckpointError(
             f"{name}: gpt-oss is supported in mxfp4 and in bfloat16; take a checkpoint in one of "
             "them, without 'quantization'"

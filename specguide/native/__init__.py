@@ -46,6 +46,7 @@ def _load_extension() -> None:
 _load_extension()
 
 from specguide.native._native import (  # noqa: E402
+    AutomatonPool,
     CallerStream,
     CapturableStream,
     CudaEvent,
@@ -97,6 +98,7 @@ from specguide.native._native import (  # noqa: E402
 )
 
 __all__ = [
+    "AutomatonPool",
     "CallerStream",
     "CapturableStream",
     "CudaEvent",

@@ -375,13 +375,22 @@ class TokenTrie:
 
     def __init__(self, vocabulary: NativeVocabulary) -> None: ...
 
+class AutomatonPool:
+    """Bounds what the states of several grammars take together: of those used longest ago, they are
+    forgotten, and found again where they are needed."""
+
+    def __init__(self, most_bytes: int) -> None: ...
+    @property
+    def num_bytes(self) -> int:
+        """What they take now."""
+
 class Endings:
     """How the texts of a grammar end; see csrc/endings/. Raises ValueError for what it cannot read.
 
     form: "lark" or "ebnf", the language of the text
     """
 
-    def __init__(self, form: str, text: str, trie: TokenTrie) -> None: ...
+    def __init__(self, form: str, text: str, trie: TokenTrie, pool: AutomatonPool) -> None: ...
     @property
     def num_least(self) -> int:
         """Tokens of the shortest text, its end token included; -1: no text ends."""

@@ -14,6 +14,7 @@ from fastapi import Request
 from specguide.config import GuideConfig
 from specguide.engine import ServedEngine
 from specguide.errors import InvalidParams, PromptTooLong
+from specguide.guided.reading import SpelledTokens
 from specguide.guided.reasoning_formats import ReasoningFormat, choose_reasoning_format
 from specguide.guided.tools import ToolFormat, choose_tool_format
 from specguide.server.base_body import Body
@@ -53,6 +54,11 @@ class Backend:
     def _spelled(self) -> Sequence[bytes]:
         """By token; empty for special tokens."""
         return self.tokenizer.vocabulary(self.engine.vocab_size).token_bytes
+
+    @cached_property
+    def spelled(self) -> SpelledTokens:
+        """What tokens are read as."""
+        return SpelledTokens(self._spelled, self.tokenizer.eos_token_ids)
 
     def check_prompt(self, num_chars: int, param: str) -> None:
         """Raises PromptTooLong for a text that no tokens could fit into the context; encoding it

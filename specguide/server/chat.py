@@ -6,17 +6,17 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from specguide.errors import InvalidParams
 from specguide.server.api import Api, Renderer, Told
 from specguide.server.backend import Backend
 from specguide.server.conversation import conversation_task
-from specguide.server.events import CallBegin, End, Event, Reasoned, Said, Text
+from specguide.server.events import CallBegin, End, Event, Reasoned, Said, Spans, Text
 from specguide.server.guides import guide_of, response_format_guide, schema_rules
 from specguide.server.messages import template_messages
-from specguide.server.openai_objects import ChunkUsage, token_score, usage_object
+from specguide.server.openai_objects import ChunkUsage, span_objects, token_score, usage_object
 from specguide.server.requests import ChatRequest
 from specguide.server.task import Task
 
@@ -29,7 +29,7 @@ def parse(backend: Backend, body: ChatRequest) -> Task:
     rules = schema_rules(backend.config, body)
     asked = response_format_guide(body.response_format, rules)
     answer = guide_of(body, rules, {"response_format": asked})
-    return conversation_task(
+    task = conversation_task(
         backend,
         _modern(body),
         ("messages", template_messages(body.messages)),
@@ -38,6 +38,7 @@ def parse(backend: Backend, body: ChatRequest) -> Task:
         max_tokens=min(limits, default=None),
         logprobs=(body.top_logprobs or 0) if body.logprobs else None,
     )
+    return replace(task, returns_spans=body.return_spans)
 
 
 def _modern(body: ChatRequest) -> ChatRequest:
@@ -61,6 +62,7 @@ class Choice:
     """One sample as it is written.
 
     is_legacy:     its call is told as `function_call`
+    spans:         None: not asked for
     finish_reason: OpenAI's; None until it has ended
     """
 
@@ -70,6 +72,7 @@ class Choice:
     reasoning: str = ""
     calls: list[dict[str, Any]] = field(default_factory=list)
     logprobs: list[Told] = field(default_factory=list)
+    spans: list[Told] | None = None
     finish_reason: str | None = None
 
     def add(self, event: Said) -> Told:
@@ -114,6 +117,7 @@ class Choice:
             "message": message,
             "finish_reason": self.finish_reason,
             "logprobs": _logprobs(self.logprobs),
+            **({} if self.spans is None else {"spans": self.spans}),
         }
 
 
@@ -131,7 +135,10 @@ class ChatRenderer(Renderer[ChatRequest]):
             "model": task.model,
         }
         is_legacy = body.functions is not None
-        self._choices = [Choice(index, is_legacy) for index in range(task.num_samples)]
+        self._choices = [
+            Choice(index, is_legacy, spans=[] if task.returns_spans else None)
+            for index in range(task.num_samples)
+        ]
         self._chunk_usage = ChunkUsage(body.stream_options, self.usage)
 
     def begin(self) -> Iterator[Told]:
@@ -145,6 +152,8 @@ class ChatRenderer(Renderer[ChatRequest]):
             if not self.body.stream:  # else they were told, and are not told again
                 choice.logprobs += scores
             yield self._chunk(event.sample, choice.add(event), scores)
+        elif isinstance(event, Spans):
+            yield self._spanned(self._choices[event.sample], event)
         elif isinstance(event, End):
             choice = self._choices[event.sample]
             choice.end(event.finish_reason)
@@ -163,6 +172,14 @@ class ChatRenderer(Renderer[ChatRequest]):
             "usage": usage_object(self.usage),
             "choices": [choice.told() for choice in self._choices],
         }
+
+    def _spanned(self, choice: Choice, event: Spans) -> Told:
+        spans = span_objects(event.spans)
+        if choice.spans is not None and not self.body.stream:
+            choice.spans += spans
+        chunk = self._chunk(choice.index, {})
+        chunk["choices"][0]["spans"] = spans
+        return chunk
 
     def _chunk(
         self,

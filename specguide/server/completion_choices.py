@@ -23,6 +23,7 @@ class Choice:
     has_scores:      log-probabilities are told
     keeps_scores:    until the end, where the whole is told
     prompt_logprobs: as vLLM has them; None: not asked for
+    spans:           None: not asked for
     total_logprob:   of its output tokens, of which there are num_scored
     """
 
@@ -35,6 +36,7 @@ class Choice:
     prompt_logprobs: list[Told | None] | None = None
     total_logprob: float = 0.0
     num_scored: int = 0
+    spans: list[Told] | None = None
 
     @property
     def mean_logprob(self) -> float:
@@ -55,6 +57,12 @@ class Choice:
         self.num_scored += len(scores)
         return self._grow(text, scores)
 
+    def spanned(self, spans: list[Told]) -> Told:
+        """What its tokens are of, as a chunk's choice."""
+        if self.spans is not None and self.keeps_scores:
+            self.spans += spans
+        return {**self._grow("", ()), "spans": spans}
+
     def end(self, reason: str) -> Told:
         """No more comes; as a chunk's choice."""
         self.finish_reason = reason
@@ -69,6 +77,7 @@ class Choice:
             "finish_reason": self.finish_reason,
             "logprobs": self.scores if self.has_scores else None,
             **({"prompt_logprobs": self.prompt_logprobs} if asked else {}),
+            **({} if self.spans is None else {"spans": self.spans}),
         }
 
     def _grow(self, text: str, scores: Sequence[Score]) -> Told:

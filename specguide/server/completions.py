@@ -12,9 +12,9 @@ from specguide.params import MAX_SAMPLES
 from specguide.server.api import Api, Renderer, Told
 from specguide.server.backend import Backend
 from specguide.server.completion_choices import Choice, prompt_logprobs
-from specguide.server.events import End, Event, PromptScores, Score, Text
+from specguide.server.events import End, Event, PromptScores, Score, Spans, Text
 from specguide.server.guides import closed_guide, guide_of, response_format_guide, schema_rules
-from specguide.server.openai_objects import ChunkUsage, usage_object
+from specguide.server.openai_objects import ChunkUsage, span_objects, usage_object
 from specguide.server.requests import CompletionRequest
 from specguide.server.task import Task, Usage
 
@@ -41,7 +41,14 @@ def parse(backend: Backend, body: CompletionRequest) -> Task:
         logprobs=0 if body.logprobs is None and _is_chosen(body) else body.logprobs,
         prompt_logprobs=of_prompt if body.prompt_logprobs is None else body.prompt_logprobs,
     )
-    return Task(model, prompts, params, priority=body.priority, echoed=texts if body.echo else ())
+    return Task(
+        model,
+        prompts,
+        params,
+        priority=body.priority,
+        returns_spans=body.return_spans,
+        echoed=texts if body.echo else (),
+    )
 
 
 def _is_chosen(body: CompletionRequest) -> bool:
@@ -112,7 +119,12 @@ class CompletionRenderer(Renderer[CompletionRequest]):
         self._chunk_usage = ChunkUsage(body.stream_options, self.usage)
         has_scores = body.logprobs is not None
         self._choices = [
-            Choice(index, has_scores, keeps_scores=not body.stream)
+            Choice(
+                index,
+                has_scores,
+                keeps_scores=not body.stream,
+                spans=[] if body.return_spans else None,
+            )
             for index in range(task.num_samples)
         ]
         self._early: dict[int, list[Event]] = {}
@@ -137,6 +149,8 @@ class CompletionRenderer(Renderer[CompletionRequest]):
             self._early[number].append(event)
         elif isinstance(event, Text) and not self._is_empty:
             yield self._chunk(self._choices[event.sample].add(event.text, event.scores))
+        elif isinstance(event, Spans) and not self._is_empty:
+            yield self._chunk(self._choices[event.sample].spanned(span_objects(event.spans)))
         elif isinstance(event, End):
             is_cut = self._is_empty and event.finish_reason == "stop"
             reason = "length" if is_cut else event.finish_reason

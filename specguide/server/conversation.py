@@ -4,11 +4,10 @@ task."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from specguide.guide import Guide
-from specguide.guided.tools import ToolFormat
 from specguide.server.backend import Backend
 from specguide.server.guides import closed_guide, schema_rules
 from specguide.server.prompt import prompt_ids
@@ -38,7 +37,7 @@ def conversation_task(
     rules = schema_rules(backend.config, body)
     answer = closed_guide(answer, rules)
     calls = _calls(backend, body, answer, rules)
-    has_tools = calls.tool_format is not None
+    has_tools = calls.tools is not None
     plan = ReasoningPlan.of(body, backend.reasoning_format, has_tools=has_tools)
     json_schema = answer.source() if answer and answer.kind == "json_schema" else None
     token_ids = _prompt(backend, body, messages, plan, calls.tools, json_schema)
@@ -49,11 +48,8 @@ def conversation_task(
         model,
         (token_ids,),
         body.sampling(**sampling, **plan.guided(calls.guide, expected)),
-        calls.tool_format,
-        must_call=calls.must_call,
         reasoning=expected,
         schema_params=calls.schema_params,
-        text_arguments=calls.text_arguments,
         priority=body.priority,
     )
 
@@ -87,17 +83,14 @@ class _Calls:
     """What comes of a request's tools.
 
     guide: of the whole message, calls or not
-    tools: as chat templates read them
+    tools: as chat templates read them; None where no tool may be called
 
-    The others are as Task has them.
+    schema_params is as Task has it.
     """
 
     guide: Guide | None
     tools: Sequence[Mapping[str, Any]] | None = None
-    tool_format: ToolFormat | None = None
-    must_call: bool = False
     schema_params: tuple[str | None, ...] = ()
-    text_arguments: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
 
 def _calls(backend: Backend, body: TurnFields, answer: Guide | None, rules: SchemaRules) -> _Calls:
@@ -117,8 +110,5 @@ def _calls(backend: Backend, body: TurnFields, answer: Guide | None, rules: Sche
     return _Calls(
         guide,
         [{"type": "function", "function": function_of(tool)} for tool in definitions],
-        backend.tool_format,
-        choice.must_call,
         choice.schema_params(answer, backend.tool_format),
-        choice.texts(backend.tool_format),
     )

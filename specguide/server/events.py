@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import msgspec
 
-from specguide.request import FinishReason, RequestMetrics
+from specguide.request import FinishReason, OutputSpan, RequestMetrics
 
 
 class Score(msgspec.Struct, frozen=True):
@@ -34,6 +34,13 @@ class PromptScores(msgspec.Struct, frozen=True):
     they are asked for."""
 
     scores: tuple[Score, ...]
+    sample: int = 0
+
+
+class Spans(msgspec.Struct, frozen=True):
+    """What tokens of a sample are of, where that is asked for; each span once, when it is over."""
+
+    spans: tuple[OutputSpan, ...]
     sample: int = 0
 
 
@@ -100,4 +107,4 @@ class End(msgspec.Struct, frozen=True):
 Said = Reasoned | Text | CallBegin | Arguments
 """What a sample says."""
 
-Event = PromptScores | Tokens | Said | End
+Event = PromptScores | Tokens | Spans | Said | End

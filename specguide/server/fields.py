@@ -106,6 +106,7 @@ _CONVERSATION: Final[Table] = {
     "echo": Refused("messages are not told again: leave it out", (False,)),
     "prompt_logprobs": Refused("take /v1/completions, which tells them"),
 }
+_SPANS: Final = Refused("take /v1/chat/completions or /v1/completions, which tell them", (False,))
 
 CHAT: Final[Table] = {
     **_CONVERSATION,
@@ -130,6 +131,7 @@ TOKENIZE: Final[Table] = {
 _WHOLE: Final = "nothing is stored here: send the whole conversation as input"
 RESPONSES: Final[Table] = {
     **_CONVERSATION,
+    "return_spans": _SPANS,
     "client_metadata": _STORED,
     "max_tool_calls": NoEffect("of built-in tools, of which there are none"),
     "previous_response_id": Refused(_WHOLE),
@@ -156,6 +158,7 @@ STRUCTURED_OUTPUTS: Final[Table] = {
 }
 
 ANTHROPIC: Final[Table] = {
+    "return_spans": _SPANS,
     "cache_control": _CACHE,
     "metadata": _STORED,
     "service_tier": _ONE_TIER,

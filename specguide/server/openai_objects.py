@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+from specguide.request import OutputSpan
 from specguide.server.events import Score
 from specguide.server.requests import StreamOptions
 from specguide.server.task import Usage
@@ -12,6 +14,14 @@ from specguide.server.task import Usage
 def token_score(score: Score) -> dict[str, Any]:
     """A token's log-probability and those of its rivals."""
     return {**_named(score), "top_logprobs": [_named(rival) for rival in score.rivals]}
+
+
+def span_objects(spans: Sequence[OutputSpan]) -> list[dict[str, Any]]:
+    """What tokens are of; fields that say nothing are left out."""
+    return [
+        {name: value for name, value in span._asdict().items() if value is not None}
+        for span in spans
+    ]
 
 
 def usage_object(usage: Usage) -> dict[str, Any]:

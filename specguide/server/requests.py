@@ -200,7 +200,11 @@ class TurnFields(TemplateFields, SamplingFields):
 
 
 class ChatRequest(TurnFields):
-    """/v1/chat/completions. functions, function_call: the old names of tools and tool_choice"""
+    """/v1/chat/completions.
+
+    functions, function_call: the old names of tools and tool_choice
+    return_spans:             tell which tokens are of which field, see OutputSpan
+    """
 
     beside = fields.CHAT
     messages: Values[dict[str, Any]]
@@ -209,6 +213,7 @@ class ChatRequest(TurnFields):
     max_completion_tokens: int | None = Field(None, ge=1)
     max_tokens: int | None = None
     logprobs: bool | None = None
+    return_spans: bool = False
     response_format: ResponseFormat | None = None
     functions: Values[dict[str, Any]] | None = None
     function_call: str | dict[str, Any] | None = None
@@ -270,7 +275,7 @@ class ResponsesRequest(TurnFields):
 
 
 class CompletionRequest(SamplingFields):
-    """/v1/completions"""
+    """/v1/completions. return_spans: as of chat"""
 
     beside = fields.COMPLETIONS
     prompt: str | Values[int] | Values[str] | Values[Values[int]]
@@ -281,6 +286,7 @@ class CompletionRequest(SamplingFields):
     echo: bool = False
     best_of: int | None = None
     prompt_logprobs: int | None = None
+    return_spans: bool = False
     add_special_tokens: bool = True
     response_format: ResponseFormat | None = None
 

@@ -8,24 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec.structs import replace
 
 from specguide.engine import RequestDelta
-from specguide.guided.written_forms import WrittenForm
-from specguide.request import Logprob, RequestMetrics
+from specguide.guided.reading import SpanReader
+from specguide.request import Logprob, RequestMetrics, own_logprobs
 from specguide.server.backend import Backend
-from specguide.server.events import (
-    End,
-    Event,
-    PromptScores,
-    Reasoned,
-    Said,
-    Score,
-    Text,
-    Tokens,
-)
-from specguide.server.reasoning_reader import ReasoningReader, Split
-from specguide.server.stop_tail import StopTail
+from specguide.server.events import End, Event, PromptScores, Said, Score, Spans, Text, Tokens
+from specguide.server.parsed_sample import ParsedSample, output_form
 from specguide.server.task import Task
-from specguide.server.tool_parser import ToolCallParser
-from specguide.server.visible import VisibleText
 
 
 class SampleReader:
@@ -35,31 +23,20 @@ class SampleReader:
         self._backend, self._sample, self._params = backend, sample, task.params
         self._prompt_ids = task.prompts[sample // task.params.n]
         self._num_rivals = task.params.logprobs or 0
-        self._reasoning = None if task.reasoning is None else ReasoningReader(task.reasoning)
-        self._tells_reasoning = task.reasoning is not None and task.reasoning.is_told
-        self._parser = (
-            None
-            if task.tool_format is None
-            else ToolCallParser(task.tool_format, task.text_arguments)
-        )
-        self._must_call = task.must_call
-        self._stops = StopTail(task.params)
-        self._visible: VisibleText | None = None
-        forms = [one for one in (task.tool_format, task.reasoning and task.reasoning.format) if one]
-        if forms:
-            self._visible = VisibleText(
-                backend.tokenizer,
-                special_ids(backend, forms),
-                self._prompt_ids,
-                is_guided=task.params.guide is not None,
-            )
+        form = output_form(backend, task)
+        self._parsed = None
+        if form.calls is not None or form.reasoning is not None:
+            self._parsed = ParsedSample(backend, task, form)
+        self._spans = None
+        if task.returns_spans:
+            self._spans = SpanReader(form.with_tags(task.params.guide), backend.spelled)
 
     def read(self, delta: RequestDelta) -> Iterator[Event]:
         """What a delta adds."""
         if delta.prompt_logprobs is not None:
             yield PromptScores(tuple(self._prompt_scores(delta.prompt_logprobs)), self._sample)
-        if self._visible is not None:
-            yield from self._parsed(self._visible, delta, self._scores(delta))
+        if self._parsed is not None:
+            yield from self._read(self._parsed, delta, self._scores(delta))
         else:
             if delta.token_ids:
                 yield Tokens(len(delta.token_ids), self._sample)
@@ -67,6 +44,8 @@ class SampleReader:
                 yield from self._scored(delta)
             elif delta.text:
                 yield Text(delta.text, self._sample)
+        if self._spans is not None:
+            yield from self._spanned(self._spans, delta)
         if delta.finish_reason is not None:
             metrics = delta.metrics or RequestMetrics()
             yield End(delta.finish_reason, delta.stop_reason, self._sample, metrics)
@@ -93,30 +72,30 @@ class SampleReader:
         last = delta.token_ids[-1]
         return last == delta.stop_reason or last in self._backend.tokenizer.eos_token_ids
 
-    def _parsed(
-        self, visible: VisibleText, delta: RequestDelta, scores: tuple[Score, ...]
+    def _read(
+        self, parsed: ParsedSample, delta: RequestDelta, scores: tuple[Score, ...]
     ) -> Iterator[Event]:
         """Reasoning, text and calls; with scores, and while it reasons, token by token, so that
         each is told with what it added."""
         ids, is_last = delta.token_ids, isinstance(delta.stop_reason, str)
         while ids:
-            is_reasoning = self._reasoning is not None and not self._reasoning.is_over
+            is_reasoning = parsed.is_reasoning
             num_now = 1 if scores or is_reasoning else len(ids)
-            said = self._split(self._stops.feed(visible.add(ids[:num_now]), is_last=is_last))
+            said = parsed.add(ids[:num_now], is_last=is_last)
             yield Tokens(num_now, self._sample, num_now if is_reasoning else 0)
             yield from self._told(said, scores[:num_now])
             ids, scores = ids[num_now:], scores[num_now:]
         if delta.finish_reason is not None:
-            end = self._stops.feed(visible.add((), is_last=True), is_last=is_last)
-            rest = self._split(end + self._stops.finish(delta.stop_reason))
-            if self._reasoning is not None:
-                rest += self._answered(self._reasoning.finish())
-            yield from self._told(rest + self._unfinished())
+            yield from self._told(parsed.finish(delta.stop_reason))
 
-    def _unfinished(self) -> list[Said]:
-        """What was held back at the end; half a call is no text where nothing but calls is
-        said."""
-        return self._parser.finish() if self._parser and not self._must_call else []
+    def _spanned(self, reader: SpanReader, delta: RequestDelta) -> Iterator[Event]:
+        """Spans that are over with a delta."""
+        logprobs = own_logprobs(delta.token_ids, delta.logprobs or ())
+        spans = reader.add(delta.token_ids, logprobs)
+        if delta.finish_reason is not None:
+            spans += reader.finish()
+        if spans:
+            yield Spans(tuple(spans), self._sample)
 
     def _prompt_scores(self, entries: Sequence[Mapping[int, Logprob] | None]) -> Iterator[Score]:
         num_rivals = self._params.prompt_logprobs or 0
@@ -126,31 +105,11 @@ class SampleReader:
             else:
                 yield score_of(self._backend, token, entry, num_rivals)
 
-    def _split(self, text: str) -> list[Said]:
-        return self._answered(
-            Split(answer=text) if self._reasoning is None else self._reasoning.feed(text)
-        )
-
-    def _answered(self, split: Split) -> list[Said]:
-        said: list[Said] = []
-        if split.reasoning and self._tells_reasoning:
-            said.append(Reasoned(split.reasoning))
-        if self._parser is not None:
-            return said + self._parser.feed(split.answer)
-        return said + ([Text(split.answer)] if split.answer else [])
-
     def _told(self, said: list[Said], scores: tuple[Score, ...] = ()) -> Iterator[Event]:
         """As this sample's; scores go with the first of them, or alone."""
         for event in said or ([Text("")] if scores else []):
             yield replace(event, sample=self._sample, scores=scores)
             scores = ()
-
-
-def special_ids(backend: Backend, forms: Sequence[WrittenForm]) -> list[int]:
-    """Of the forms' marks, those that are special tokens, and do not end the output."""
-    ids = [backend.special_token(mark) for form in forms for mark in form.special_tokens]
-    ends = backend.tokenizer.eos_token_ids
-    return [token for token in ids if token is not None and token not in ends]
 
 
 def score_of(backend: Backend, token: int, entry: Mapping[int, Logprob], num_rivals: int) -> Score:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from specguide.guided.reasoning_formats import ReasoningFormat
-from specguide.guided.tools import ToolFormat
 from specguide.params import SamplingParams
 from specguide.server.events import End, Event, Tokens
 
@@ -37,25 +35,21 @@ class Task:
 
     model:         the name by which the model was asked for
     prompts:       token ids of each; of each there are `params.n` samples
-    tool_format:   None where no tool may be called
-    must_call:     the answer is calls, and no text
-    text_arguments: by tool the arguments that its format writes as they are, and not as JSON
     reasoning:     how reasoning is read; None where there is none to read
     schema_params: the request's fields that the JSON Schemas of its guide are from, where that is
                    made of several; None: not of a tool
     priority:      as RequestSpec has it
+    returns_spans: what their tokens are of is told
     echoed:        texts of the prompts, where they are told again
     """
 
     model: str
     prompts: tuple[list[int], ...]
     params: SamplingParams
-    tool_format: ToolFormat | None = None
-    must_call: bool = False
-    text_arguments: Mapping[str, frozenset[str]] = field(default_factory=dict)
     reasoning: ExpectedReasoning | None = None
     schema_params: tuple[str | None, ...] = ()
     priority: int = 0
+    returns_spans: bool = False
     echoed: tuple[str, ...] = ()
 
     @property

@@ -17,7 +17,6 @@ from specguide.guided.tools import (
     Tool,
     ToolFormat,
     num_schemas,
-    text_arguments,
     tool_guide,
 )
 from specguide.server.tools import function_of
@@ -104,11 +103,6 @@ class ToolChoice:
         form = tool_format.arguments
         of_tools = ([tool.param] * num_schemas(form, tool.parameters) for tool in self.tools)
         return (*of_answer, *chain.from_iterable(of_tools))
-
-    def texts(self, tool_format: ToolFormat) -> dict[str, frozenset[str]]:
-        """By tool the arguments that are written as they are, and not as JSON."""
-        form = tool_format.arguments
-        return {tool.name: text_arguments(form, tool.parameters) for tool in self.tools}
 
 
 def _named(choices: Sequence[Any], tools: Sequence[Tool]) -> list[Tool]:

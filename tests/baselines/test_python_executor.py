@@ -48,7 +48,7 @@ TOTALS = (
     "params", [dict(), dict(temperature=0.8, top_k=20)], ids=["greedy", "sampled"]
 )
 def test_outputs_and_economy_are_those_of_native_callbacks(folders, params, spec, lag):
-    prompts, all_params = cases(1, 30, **params)
+    prompts, all_params = cases(1, 16, **params)
     results = []
     for options in (dict(guide=GuideConfig(deadline_us=60_000_000)), PYTHON):
         llm = make(folders, spec=spec, lag=lag, max_batch_size=8, **options)

@@ -20,7 +20,7 @@ from specguide.speculation import OneModelStep
 )
 @pytest.mark.parametrize("name", ARRANGEMENTS)
 def test_outputs_are_those_of_the_one_model_step(folders, name, params):
-    prompts, all_params = cases(1, 30, **params)
+    prompts, all_params = cases(1, 16, **params)
     patient = dict(max_batch_size=8, guide=GuideConfig(deadline_us=60_000_000))
     expected, expected_histograms = generate(make_arranged(folders, **patient), prompts, all_params)
     options = ARRANGEMENTS[name]
@@ -37,7 +37,7 @@ def test_outputs_are_those_of_the_one_model_step(folders, name, params):
 def test_only_acceptance_falls_where_drafts_are_unguided(folders):
     import random
 
-    prompts, all_params = cases(5, 40)
+    prompts, all_params = cases(5, 24)
     rng = random.Random(0)
     all_params = [
         SamplingParams(

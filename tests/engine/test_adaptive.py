@@ -89,7 +89,7 @@ def test_levels_of_a_layout():
 
 @pytest.mark.parametrize("lag", [0, 1, 2])
 def test_the_choice_itself_changes_no_token(folders, lag):
-    prompts, all_params = cases(5, 24)
+    prompts, all_params = cases(5, 12)
     plain = LLM(folders[0], spec=None, max_batch_size=6)
     expected = told(generate(plain, prompts, all_params))
     for method in ("eagle3", "eagle3 and grammar", "suffix and grammar", "tree"):
@@ -110,7 +110,7 @@ def test_a_sleeping_matcher_is_held_at_any_level(folders, any_level, method):
 
 
 def test_few_pages_at_any_level(folders, any_level):
-    prompts, all_params = cases(6, 24)
+    prompts, all_params = cases(6, 14)
     prompts = ["a common beginning " * 3 + prompt for prompt in prompts]
     plain = generate(LLM(folders[0], spec=None, max_batch_size=8), prompts, all_params)
     llm = make(folders, "tree", max_batch_size=8, cache=CacheConfig(page_size=4, num_pages=150))

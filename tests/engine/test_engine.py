@@ -21,7 +21,7 @@ from specguide import Guide, GuideConfig, SamplingParams, SpecConfig
     "params", [dict(), dict(temperature=0.8, top_k=20, top_p=0.95)], ids=["greedy", "sampled"]
 )
 def test_speculation_changes_no_token(folders, params):
-    prompts, all_params = cases(1, 60, **params)
+    prompts, all_params = cases(1, 30, **params)
     plain, *speculative = [], [], [], []
     for spec, lag, outputs in (
         (False, 1, plain),

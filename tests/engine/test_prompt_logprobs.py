@@ -54,8 +54,10 @@ def check_all(model, llm, prompts, all_params, outputs) -> None:
             assert out.metrics.num_cached == 0 or out.metrics.num_preemptions
 
 
-@pytest.mark.parametrize("max_prefill_tokens", [3, 16, 50, 2048])
-@pytest.mark.parametrize(("spec", "lag"), [(False, 0), (True, 0), (True, 1), (True, 2)])
+@pytest.mark.parametrize(
+    ("spec", "lag", "max_prefill_tokens"),
+    [(False, 0, 3), (False, 0, 2048), (True, 0, 16), (True, 1, 3), (True, 1, 2048), (True, 2, 50)],
+)
 def test_they_are_those_of_a_plain_forward(folders, model, spec, lag, max_prefill_tokens):
     prompts, all_params = asking(1, 12, **SAMPLED)
     llm = make(folders, spec=spec, lag=lag, max_batch_size=6, max_prefill_tokens=max_prefill_tokens)

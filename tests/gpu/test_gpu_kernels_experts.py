@@ -13,14 +13,21 @@ from torch import Tensor
 
 from specguide import kernels
 from specguide.kernels import experts as twins
-from specguide.kernels.experts import ExpertMatrices, GateLimits, Routing
+from specguide.kernels.experts import (
+    AnyExperts,
+    ExpertMatrices,
+    GateLimits,
+    Int4Experts,
+    Routing,
+)
+from specguide.kernels.int4 import pack_words
 
 pytestmark = pytest.mark.gpu
 
 TOLERANCE = {torch.float32: 1e-4, torch.bfloat16: 2e-2}
 LIMITS = GateLimits(alpha=1.702, limit=1.5)
 
-Make = Callable[[int, int, int, torch.dtype], ExpertMatrices]
+Make = Callable[[int, int, int, torch.dtype], AnyExperts]
 
 
 def random(*shape: int) -> Tensor:
@@ -58,12 +65,34 @@ def mxfp4(num: int, rows: int, columns: int, dtype: torch.dtype) -> ExpertMatric
     return ExpertMatrices(values, scales, random(num, rows).to(dtype))
 
 
+def int4(num: int, rows: int, columns: int, dtype: torch.dtype) -> Int4Experts:
+    """With zeros, in groups of 32."""
+    generator = torch.Generator().manual_seed(rows)
+    numbers = torch.randint(0, 16, (num, rows, columns), generator=generator).byte()
+    words = torch.stack([pack_words(each, 32) for each in numbers])
+    groups = (num, -(-columns // 32), rows)
+    zeros = torch.randint(0, 16, groups, generator=generator).byte()
+    scales = (random(*groups).abs() * 0.2 * columns**-0.5).to(dtype)
+    return Int4Experts(words, scales, zeros, None, 32, columns)
+
+
+def int4_symmetric(num: int, rows: int, columns: int, dtype: torch.dtype) -> Int4Experts:
+    """With a bias, in groups of 128."""
+    generator = torch.Generator().manual_seed(rows)
+    numbers = torch.randint(0, 16, (num, rows, columns), generator=generator).byte()
+    words = torch.stack([pack_words(each, 128) for each in numbers])
+    scales = (random(num, -(-columns // 128), rows).abs() * 0.2 * columns**-0.5).to(dtype)
+    return Int4Experts(words, scales, None, random(num, rows).to(dtype), 128, columns)
+
+
 FORMS: dict[str, Make] = {
     "plain": plain,
     "biased": biased,
     "blocks": in_blocks,
     "rows": in_rows,
     "mxfp4": mxfp4,
+    "int4": int4,
+    "int4 symmetric": int4_symmetric,
 }
 
 # tokens, experts, experts of a token, hidden and inner features

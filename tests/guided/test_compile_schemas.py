@@ -67,7 +67,7 @@ def test_conformance_suite(backend: str, data_dir: Path) -> None:
     assert backend != "auto" or (counts["lost"] <= 20 and counts["refused"] <= 250), counts
 
 
-@pytest.mark.parametrize(("backend", "every", "draws"), [("auto", 8, 2), ("xgrammar", 9, 2)])
+@pytest.mark.parametrize(("backend", "every", "draws"), [("auto", 16, 2), ("xgrammar", 18, 2)])
 def test_real_world_schemas(
     backend: str, every: int, draws: int, data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

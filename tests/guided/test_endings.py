@@ -251,21 +251,23 @@ HOSTILE = [
 ]
 
 
+def endings_of(form: str, text: str) -> native.Endings:
+    words = native.NativeVocabulary(VOCABULARY.token_bytes, VOCABULARY.eos_token_ids)
+    return native.Endings(form, text, native.TokenTrie(words), native.AutomatonPool(1 << 28))
+
+
 @pytest.mark.parametrize("regex", HOSTILE)
 def test_what_is_too_ambiguous_is_given_up(regex):
     """No text takes long, though an automaton of all its readings would be huge."""
-    words = native.NativeVocabulary(VOCABULARY.token_bytes, VOCABULARY.eos_token_ids)
-    endings = native.Endings("lark", f"start: /{regex}/", native.TokenTrie(words))
+    endings = endings_of("lark", f"start: /{regex}/")
     for text in (b"a" * 3000, b"ab" * 300, b"x" * 3000):
         assert endings.num_missing(text) >= -1
 
 
 def test_products_of_terminals():
-    words = native.NativeVocabulary(VOCABULARY.token_bytes, VOCABULARY.eos_token_ids)
-    trie = native.TokenTrie(words)
-    both = native.Endings("lark", "start: A\nA: /[ab]*/ & ~(/a*/ | /b{0,2}/) & /.{2,}/", trie)
+    both = endings_of("lark", "start: A\nA: /[ab]*/ & ~(/a*/ | /b{0,2}/) & /.{2,}/")
     assert both.num_least == 3 and both.num_missing(b"aa") == 2 and both.num_missing(b"ba") == 1
-    first = native.Endings("lark", 'start: text "!"\ntext[lazy]: /(?s:.*)<end>/', trie)
+    first = endings_of("lark", 'start: text "!"\ntext[lazy]: /(?s:.*)<end>/')
     assert first.num_missing(b"no <en") == 4
     assert first.num_missing(b"<end>") == 2 and first.num_missing(b"<end>?") == -1
 
@@ -282,9 +284,8 @@ def test_products_of_terminals():
     ],
 )
 def test_what_cannot_be_read_is_told(form, text, why):
-    words = native.NativeVocabulary(VOCABULARY.token_bytes, VOCABULARY.eos_token_ids)
     with pytest.raises(ValueError, match=why):
-        native.Endings(form, text, native.TokenTrie(words))
+        endings_of(form, text)
 
 
 @pytest.mark.parametrize("name", ["plain", "any", "tag"])

@@ -169,12 +169,14 @@ REFUSED = (
     ({"oneOf": [{"format": "date"}, {"pattern": "b$"}]}, "format", "/oneOf/0/format"),
     (
         {
-            "$dynamicRef": "#x",
-            "$dynamicAnchor": "x",
-            "$defs": {"y": {"$id": "y", "$dynamicAnchor": "x"}},
+            "$ref": "z",
+            "$defs": {
+                "y": {"$id": "y", "$dynamicAnchor": "x"},
+                "z": {"$id": "z", "$defs": {"a": {"$dynamicAnchor": "x"}}, "$dynamicRef": "#x"},
+            },
         },
         "$dynamicRef",
-        "/$dynamicRef",
+        "/$defs/z/$dynamicRef",
     ),
     ({"properties": {"a/b": {"const": "\u0001"}}}, "const", "/properties/a~1b/const"),
     ({"enum": ["\u0000"]}, "enum", "/enum"),

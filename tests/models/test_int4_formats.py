@@ -17,6 +17,7 @@ from safetensors.torch import load_file, save_file
 from benchmarks.decoder_logits import logits_of
 from specguide import LLM, SpecConfig
 from specguide.errors import CheckpointError
+from specguide.kernels.experts import Int4Experts
 from specguide.models import Decoder, config_of
 
 TOKENS = [*b"a house on the hill, seen from the sea"]
@@ -34,6 +35,21 @@ def test_logits_are_those_of_the_numbers_it_stands_for(name: str, tmp_path: Path
     found = logits_of(Decoder.load(tmp_path), TOKENS)
     expected = logits_of(Decoder.load(tmp_path / "exact"), TOKENS)
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["awq", "gptq", "compressed channel", "gptq ordered"])
+def test_logits_of_a_mixture_are_those_of_the_numbers_it_stands_for(
+    name: str, tmp_path: Path
+) -> None:
+    int4_checkpoints.save_mixture(tmp_path, name)
+    decoder: Any = Decoder.load(tmp_path)
+    expected = logits_of(Decoder.load(tmp_path / "exact"), TOKENS)
+    torch.testing.assert_close(logits_of(decoder, TOKENS), expected, rtol=1e-4, atol=1e-4)
+    held = decoder.layers[0].feed_forward.down.matrices
+    assert isinstance(held, Int4Experts) or name == "gptq ordered"
+    online: Any = Decoder.load(tmp_path / "exact", quantization="int4")
+    assert isinstance(online.layers[0].feed_forward.gate_up.matrices, Int4Experts)
+    assert (logits_of(online, TOKENS) - expected).std() < 0.5 * expected.std()
 
 
 @pytest.mark.parametrize("name", ["awq", "gptq ordered"])

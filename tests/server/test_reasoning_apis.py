@@ -12,12 +12,14 @@ import jsonschema
 import openai
 import pytest
 from live_server import Server
+from read_outputs import events_of, no_token
 
+from benchmarks.spans import told
 from specguide.config import EngineConfig, SpecConfig
 from specguide.errors import InvalidParams
+from specguide.guided.reading import OutputForm, ReasoningMarks
 from specguide.guided.reasoning_formats import choose_reasoning_format, reasoning_formats
 from specguide.server.config import ServerConfig
-from specguide.server.reasoning_reader import ReasoningReader
 from specguide.server.task import ExpectedReasoning
 
 QUESTION = [{"role": "user", "content": "My name is Anna and I am 31 years old."}]
@@ -70,17 +72,15 @@ def test_pieces_of_any_size_are_the_same(name, begins, reasoning, answer, has_to
     text = "" if reasoning is None else ("" if begins else one.begin + "\n") + reasoning
     behind = expected.end + "\n\n" if reasoning else expected.answer
     text += "" if answer is None else behind + answer
+    begin = None if begins else one.begin
+    marks = ReasoningMarks.of(expected.end, begin, expected.answer, no_token)
     for seed in range(20):
-        reader, found = ReasoningReader(expected), ["", ""]
-        rng, rest = random.Random(seed), text
+        rng, rest, stretches = random.Random(seed), text.encode(), list[bytes]()
         while rest:
             size = rng.randint(1, 9)
-            for index, part in enumerate(vars(reader.feed(rest[:size])).values()):
-                found[index] += part
+            stretches.append(rest[:size])
             rest = rest[size:]
-        for index, part in enumerate(vars(reader.finish()).values()):
-            found[index] += part
-        assert found == [reasoning or "", answer or ""]
+        assert told(events_of(OutputForm(marks), stretches)) == (reasoning or "", answer or "", [])
 
 
 @pytest.fixture(scope="module")

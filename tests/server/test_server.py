@@ -206,6 +206,34 @@ def test_log_probabilities(client):
     assert "".join(one.token for one in content).startswith(done.choices[0].message.content)
 
 
+def test_spans(client, http):
+    """Which tokens are of which field, and how likely they were."""
+    asked = dict(model="small", messages=USER, temperature=0, logprobs=True)
+    asked |= dict(tools=[WEATHER, TIME], tool_choice="required")
+    extra = {"return_spans": True}
+    [choice] = client.chat.completions.create(**asked, extra_body=extra).choices
+    [call], logprobs = choice.message.tool_calls, [one.logprob for one in choice.logprobs.content]
+    spans = choice.spans
+    [name] = [span for span in spans if span["role"] == "name"]
+    assert (name["tag"], name["tool"], name["call"]) == ("tool", call.function.name, 0)
+    paths = [span["path"] for span in spans if span["role"] == "value"]
+    assert paths == [f"/{key}" for key in json.loads(call.function.arguments)]
+    for span in spans:
+        assert sum(logprobs[span["start"] : span["end"]]) == pytest.approx(span["logprob"])
+    streamed = []
+    for chunk in client.chat.completions.create(**asked, extra_body=extra, stream=True):
+        streamed += getattr(chunk.choices[0], "spans", ())
+    assert [one | {"logprob": 0} for one in streamed] == [one | {"logprob": 0} for one in spans]
+    whole = {"model": "small", "prompt": "x", "guided_json": {"enum": [[1]]}, "return_spans": True}
+    found = http.post("/v1/completions", json=whole).json()["choices"][0]["spans"]
+    assert [(span["role"], span["path"]) for span in found] == [
+        ("punctuation", ""),
+        ("value", "/0"),
+        ("punctuation", ""),
+    ]
+    assert http.post("/v1/responses", json={"input": "x", "return_spans": True}).status_code == 400
+
+
 def test_completions(client):
     asked = dict(model="small", prompt=["One, two,", "A B C"], max_tokens=6, temperature=0)
     done = client.completions.create(**asked, n=1, logprobs=1)

@@ -88,8 +88,13 @@ def test_a_call_is_not_cut(http):
 def test_what_may_be_a_stop_is_held_back(include):
     params = SamplingParams(stop=["END", "DONE"], include_stop_str_in_output=include)
     tail = StopTail(params)
-    assert [tail.feed(piece) for piece in ("a E", "N", "x D", "OEN")] == ["a ", "", "ENx ", "DO"]
-    assert tail.feed("D.", is_last=True) == ""
-    assert tail.finish("END") == ("END" if include else "")
-    assert tail.feed("DON") == "" and tail.finish(None) == "DON"
-    assert tail.feed("END") == "" and tail.feed("!") == "END!"  # the grammar went on
+    assert [tail.feed(piece) for piece in (b"a E", b"N", b"x D", b"OEN")] == [
+        b"a ",
+        b"",
+        b"ENx ",
+        b"DO",
+    ]
+    assert tail.feed(b"D.", is_last=True) == b""
+    assert tail.finish("END") == (b"END" if include else b"")
+    assert tail.feed(b"DON") == b"" and tail.finish(None) == b"DON"
+    assert tail.feed(b"END") == b"" and tail.feed(b"!") == b"END!"  # the grammar went on

@@ -15,32 +15,33 @@ import jsonschema
 import msgspec
 import numpy as np
 import pytest
+from read_outputs import cut, events_of, form_of
 from tokenizers import Tokenizer as Backend
 from tokenizers import decoders, models, pre_tokenizers
 
+from benchmarks.spans import told as told_of
 from specguide.config import GuideConfig
 from specguide.engine import RequestDelta
 from specguide.errors import InvalidParams, UnsupportedGuide
 from specguide.guide import Guide
 from specguide.guided.compile import GrammarCompiler
+from specguide.guided.reading import OutputForm, SpelledTokens
 from specguide.guided.tools import (
     Tool,
     ToolFormat,
     choose_tool_format,
-    text_arguments,
     tool_formats,
     tool_guide,
 )
 from specguide.params import SamplingParams
 from specguide.server.api import rendered, told
 from specguide.server.chat import ChatRenderer
-from specguide.server.events import Arguments, CallBegin, Event, Text
+from specguide.server.events import Arguments, CallBegin, Event
 from specguide.server.requests import ChatRequest, ResponsesRequest
 from specguide.server.responses import ResponseRenderer
 from specguide.server.run import read
 from specguide.server.task import Task
 from specguide.server.tool_choice import ToolChoice
-from specguide.server.tool_parser import ToolCallParser
 from specguide.server.tools import tools_of
 from specguide.tokenizer import Tokenizer
 
@@ -124,10 +125,6 @@ def accepts(compiler: GrammarCompiler, tokenizer: Tokenizer, guide: Any, text: s
     )
 
 
-def texts_of(one: ToolFormat) -> dict[str, frozenset[str]]:
-    return {tool.name: text_arguments(one.arguments, tool.parameters) for tool in TOOLS}
-
-
 @pytest.mark.parametrize("name", GOLDEN)
 def test_how_calls_are_written(name):
     assert tool_formats()[name].message([("f", '{"a": 1}'), ("g", "{}")]) == GOLDEN[name]
@@ -141,10 +138,8 @@ def test_what_is_an_answer_is_marked():
             ("plain", "plain"),
             (one.before_answer[:-1], ""),
         ):
-            parser = ToolCallParser(one)
-            pieces = [text[at : at + size] for at in range(0, len(text), size)]
-            events = [event for piece in pieces for event in parser.feed(piece)] + parser.finish()
-            assert "".join(event.text for event in events) == said
+            events = events_of(form_of(one, TOOLS), cut(text.encode(), size))
+            assert told_of(events) == ("", said, [])
 
 
 def test_llama_writes_one_call():
@@ -233,29 +228,13 @@ def test_what_the_grammar_takes(one: ToolFormat, tokenizer, compiler):
 @pytest.mark.parametrize("text", ["", 'Wait: <tool [TOOL {"nam ', "\n"])
 def test_calls_are_read_in_pieces_of_any_size(one: ToolFormat, text: str):
     calls = CALLS if one.separator is not None else CALLS[:1]
-    message, rng = one.message(calls, text), random.Random(1)
+    message, rng = one.message(calls, text).encode(), random.Random(1)
     for size in (1, 2, 7, len(message)):
-        parser, found, said = ToolCallParser(one, texts_of(one)), list[list[str]](), ""
-        start = 0
+        stretches, start = list[bytes](), 0
         while start < len(message):
-            end = start + (size if size < 7 else rng.randint(1, size))
-            for event in parser.feed(message[start:end]) + (
-                parser.finish() if end >= len(message) else []
-            ):
-                if isinstance(event, Text):
-                    said += event.text
-                elif isinstance(event, CallBegin):
-                    assert event.index == len(found)
-                    found.append([event.name, ""])
-                else:
-                    assert isinstance(event, Arguments)
-                    found[event.index][1] += event.text
-            start = end
-        assert (
-            [tuple(call) for call in found] == calls
-            and said == text
-            and parser.num_calls == len(calls)
-        )
+            stretches.append(message[start : start + (size if size < 7 else rng.randint(1, size))])
+            start += len(stretches[-1])
+        assert told_of(events_of(form_of(one, TOOLS), stretches)) == ("", text, calls)
 
 
 def written(
@@ -263,11 +242,14 @@ def written(
 ) -> tuple[Task, list[Event]]:
     """A task whose answer is this text, and its events where an engine tells `size` tokens at a
     time."""
-    server = Server(tokenizer=tokenizer, special_token=special(tokenizer))
+    table = tokenizer.vocabulary().token_bytes
+    spelled = SpelledTokens(table, tokenizer.eos_token_ids)
+    server = Server(tokenizer=tokenizer, special_token=special(tokenizer), spelled=spelled)
     tokens = [*tokenizer.encode(text), tokenizer.eos_token_ids[0]]
     windows = [tuple(tokens[start : start + size]) for start in range(0, len(tokens), size)]
     deltas = [RequestDelta("", window) for window in windows]
-    task = Task("small", ([1],), SamplingParams(), one, text_arguments=texts_of(one))
+    guide = tool_guide(one, TOOLS, special(tokenizer), LIMITS)
+    task = Task("small", ([1],), SamplingParams(guide=guide))
 
     async def come() -> AsyncIterator[RequestDelta]:
         for delta in [*deltas[:-1], msgspec.structs.replace(deltas[-1], finish_reason="stop")]:
@@ -343,20 +325,13 @@ def test_responses_tell_all_calls_of_one_window(one: ToolFormat, size: int, toke
     assert all(event["item"]["status"] == "completed" for event in found)
 
 
-def test_a_message_that_is_cut_loses_nothing():
-    parser = ToolCallParser(tool_formats()["hermes"])
-    assert parser.feed("Hi <tool_c") == [Text("Hi ")] and parser.finish() == [Text("<tool_c")]
-    parser = ToolCallParser(tool_formats()["hermes"])
-    assert parser.feed('<tool_call>\n{"name": "ti') == []
-    assert parser.finish() == [Text('<tool_call>\n{"name": "ti')]
-    parser = ToolCallParser(tool_formats()["hermes"])
-    assert parser.feed('<tool_call>\n{"name": "f", "arguments": {"a": "}') == [
-        CallBegin(0, "f"),
-        Arguments(0, '{"a": "}'),
-    ]
-    assert parser.finish() == []
-    parser = ToolCallParser(tool_formats()["hermes"])
-    assert parser.feed(tool_formats()["hermes"].message([("f", "{}")]) + " So.")[-1] == Text(" So.")
+def test_a_message_that_is_cut():
+    """Of what it was when it was cut."""
+    form, half = form_of(tool_formats()["hermes"], TOOLS), '<tool_call>\n{"name": "ti'
+    assert told_of(events_of(form, [b"Hi <tool_c"])) == ("", "Hi <tool_c", [])
+    assert told_of(events_of(form, [half.encode()])) == ("", "", [])
+    begun = (half + 'me", "arguments": {"zone": "}').encode()
+    assert events_of(form, [begun]) == [CallBegin(0, "time"), Arguments(0, '{"zone": "}')]
 
 
 @pytest.mark.parametrize(
@@ -437,9 +412,8 @@ def test_a_function_without_parameters_takes_none(tokenizer, compiler):
 def test_arguments_match_the_schema_by_another_judge(tokenizer, compiler):
     """Random walks through the grammar, a byte at a time."""
     rng, one = random.Random(3), tool_formats()["hermes"]
-    grammar = compiler.compile(
-        tool_guide(one, TOOLS, special(tokenizer), LIMITS, must_call=True, is_parallel=False)
-    )
+    guide = tool_guide(one, TOOLS, special(tokenizer), LIMITS, must_call=True, is_parallel=False)
+    grammar, form = compiler.compile(guide), OutputForm.of(guide, None)
     schemas = {tool.name: tool.parameters for tool in TOOLS}
     vocabulary = tokenizer.vocabulary()
     for _ in range(20):
@@ -452,13 +426,8 @@ def test_arguments_match_the_schema_by_another_judge(tokenizer, compiler):
             tokens.append(int(rng.choice(allowed)))
             assert matcher.accept(tokens[-1])
         assert matcher.is_terminated
-        events = ToolCallParser(one).feed(
-            b"".join(
-                vocabulary.token_bytes[token]
-                or tokenizer.decode([token], skip_special_tokens=False).encode()
-                for token in tokens[:-1]
-            ).decode(errors="replace")
-        )
+        spelled = SpelledTokens(vocabulary.token_bytes, tokenizer.eos_token_ids)
+        events = events_of(form, [b"".join(spelled[token] for token in tokens)])
         assert isinstance(events[0], CallBegin)
         arguments = "".join(event.text for event in events if isinstance(event, Arguments))
         if "\ufffd" not in arguments:

@@ -9,8 +9,10 @@ from collections.abc import Iterator
 
 import jsonschema
 import pytest
+from read_outputs import cut, events_of, form_of, no_token
 
 from benchmarks.ready_walks import END, VOCABULARY, walk
+from benchmarks.spans import told
 from specguide.config import GuideConfig
 from specguide.errors import UnsupportedGuide
 from specguide.guided.compile import GrammarCompiler
@@ -23,9 +25,7 @@ from specguide.guided.tools import (
     tool_formats,
     tool_guide,
 )
-from specguide.server.events import Arguments, CallBegin, Said, Text
 from specguide.server.tool_choice import ToolChoice
-from specguide.server.tool_parser import ToolCallParser
 
 LIMITS = GuideConfig(isolate_compiles=False)
 ORDER = {
@@ -70,25 +70,10 @@ def compiler() -> Iterator[GrammarCompiler]:
     compiler.close()
 
 
-def no_token(text: str) -> None:
-    """All marks are text here."""
-
-
 def read(one: ToolFormat, text: str, size: int = 7) -> tuple[str, list[tuple[str, str]]]:
     """What is said, and the calls."""
-    choice = ToolChoice(TOOLS)
-    parser, events = ToolCallParser(one, choice.texts(one)), list[Said]()
-    for at in range(0, len(text), size):
-        events += parser.feed(text[at : at + size])
-    said, calls = "", list[list[str]]()
-    for event in [*events, *parser.finish()]:
-        if isinstance(event, CallBegin):
-            calls.append([event.name, ""])
-        elif isinstance(event, Arguments):
-            calls[-1][1] += event.text
-        elif isinstance(event, Text):
-            said += event.text
-    return said, [(name, arguments) for name, arguments in calls]
+    _, said, calls = told(events_of(form_of(one, TOOLS), cut(text.encode(), size)))
+    return said, calls
 
 
 @pytest.mark.parametrize("one", ALL)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,13 @@ import tiny
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel
+from transformers import (
+    LlamaConfig,
+    LlamaForCausalLM,
+    PreTrainedModel,
+    Qwen3MoeConfig,
+    Qwen3MoeForCausalLM,
+)
 
 SETTINGS = {
     **tiny.SETTINGS,
@@ -153,6 +159,23 @@ FORMATS: dict[str, Format] = {
         is_ordered=True,
     ),
 }
+
+
+_ROUTERS = {
+    "awq": {"modules_to_not_convert": ["mlp.gate"]},
+    "gptq": {"dynamic": {r"-:.*mlp\.gate$": {}}},
+    "compressed-tensors": {"ignore": ["lm_head", r"re:.*mlp\.gate$"]},
+}
+
+
+def save_mixture(folder: Path, name: str) -> None:
+    """A mixture of experts in a format; its routers stay as they are."""
+    form = FORMATS[name]
+    config = form.config | _ROUTERS[form.config["quant_method"]]
+    experts = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 96}
+    torch.manual_seed(1)
+    model = Qwen3MoeForCausalLM(Qwen3MoeConfig(**SETTINGS, **experts))
+    save(folder, replace(form, config=config), model=model)
 
 
 def rounded(weight: Tensor, form: Format, order: Tensor) -> Rounded:

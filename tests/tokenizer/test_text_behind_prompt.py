@@ -22,7 +22,6 @@ from specguide.server.backend import Backend
 from specguide.server.config import ServerConfig
 from specguide.server.openai_objects import token_score
 from specguide.server.sample_reader import score_of
-from specguide.server.visible import VisibleText
 from specguide.tokenizer import IncrementalDetokenizer, Tokenizer
 
 KINDS = [*BUILDERS]
@@ -106,17 +105,6 @@ def test_a_character_that_the_prompt_began() -> None:
         assert text_of(tokenizer.detokenizer([a, *euro[:2]]), [a]) == "a"
         assert text_of(tokenizer.detokenizer([a, *euro[:2]]), []) == ""
         assert text_of(tokenizer.detokenizer([a, *euro[:2]], is_guided=True), [*euro, a]) == "€a"
-
-
-@pytest.mark.parametrize("name", ["sentencepiece", "metaspace-bpe", "metaspace"])
-def test_text_with_named_tokens(name: str) -> None:
-    tokenizer = subject(name)
-    space, letter, end = (tokenizer.token_id(entry) for entry in ("▁", "a", "<|end|>"))
-    tokens = [space, letter, end, space, letter]
-    for prompt, is_guided, first in (([letter], False, " a"), ([], False, "a"), ([], True, " a")):
-        visible = VisibleText(tokenizer, [end], prompt, is_guided=is_guided)
-        assert "".join([visible.add([token]) for token in tokens]) == f"{first}<|end|> a"
-        assert visible.add([], is_last=True) == ""
 
 
 @pytest.mark.parametrize("name", ["byte-level", "sentencepiece", "metaspace-bpe", "metaspace"])

@@ -30,6 +30,7 @@ from specguide.guided.schema.distinct import distinct_places
 from specguide.guided.schema.nodes import CoreSchema
 from specguide.guided.select import candidates, rewrites
 from specguide.guided.verdict import check_start, why_none
+from specguide.schema_documents import schema_documents
 from specguide.tokenizer.vocabulary import Vocabulary
 
 _log = logging.getLogger(__name__)
@@ -86,7 +87,8 @@ class Libraries:
         for name in candidates(guide, requested):
             before(name)
             try:
-                for rewritten in rewrites(guide, name, order):
+                documents = schema_documents(self.config.schema_documents)
+                for rewritten in rewrites(guide, name, order, documents):
                     try:
                         written = self._written(rewritten, name, order)
                         return Enforced(written, name, self.compile(written, name))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from specguide.errors import GuideLimitExceeded, UnsupportedGuide
 from specguide.guided.budget import spend
@@ -17,11 +17,13 @@ from specguide.guided.schema.nodes import CoreSchema, refuse
 from specguide.guided.schema.prune import prune
 
 
-def core_schemas(schema: JsonSchema, able: Capabilities) -> Iterator[CoreSchema]:
+def core_schemas(
+    schema: JsonSchema, able: Capabilities, documents: Mapping[str, JsonSchema] | None = None
+) -> Iterator[CoreSchema]:
     """The core, then the merged core, then the core with less of some formats, as far as the
-    backend enforces them."""
+    backend enforces them. documents: those that the schema may refer to, by their URIs"""
     try:
-        positive = without_negations(schema)
+        positive = without_negations(schema, documents)
         core = lower(positive, able)
     except RecursionError:
         raise GuideLimitExceeded(

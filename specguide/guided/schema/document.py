@@ -27,6 +27,7 @@ _DRAFTS = {
 }
 _DYNAMIC_SINCE = {"$dynamicRef": 2020, "$recursiveRef": 2019}
 """The draft that has a keyword."""
+_REFERENCES = frozenset({"$ref", *_DYNAMIC_SINCE})
 
 IN_ONE = frozenset(
     {
@@ -62,21 +63,29 @@ class Place:
         return Place(f"{self.path}/{_escaped(str(step))}", self.base)
 
 
+def _named_draft(schema: Json) -> int | None:
+    named = str(schema.get("$schema", "")) if isinstance(schema, Mapping) else ""
+    return next((draft for name, draft in _DRAFTS.items() if name in named), None)
+
+
 def _escaped(step: str) -> str:
     return step.replace("~", "~0").replace("/", "~1")
 
 
 class Document:
-    """A JSON Schema with all its subschemas. `draft`: 4, 6, 7, 2019 or 2020; the latest where it
-    names none.
+    """A JSON Schema with all its subschemas, and the other documents that it refers to. `draft`: 4,
+    6, 7, 2019 or 2020; the latest where it names none.
 
-    Raises UnsupportedGuide for draft 3.
+    documents: those that it may refer to, by their URIs
+
+    Raises UnsupportedGuide for draft 3, and where a document is written in another draft.
     """
 
-    def __init__(self, schema: JsonSchema) -> None:
+    def __init__(
+        self, schema: JsonSchema, documents: Mapping[str, JsonSchema] | None = None
+    ) -> None:
         self.root = schema
-        named = str(schema.get("$schema", "")) if isinstance(schema, Mapping) else ""
-        self.draft = next((draft for name, draft in _DRAFTS.items() if name in named), LATEST)
+        self.draft = _named_draft(schema) or LATEST
         if self.draft == 3:
             raise UnsupportedGuide(
                 "$schema at /$schema names draft 3 of JSON Schema; write it in draft 4 or later",
@@ -88,8 +97,11 @@ class Document:
         self._resources: dict[str, tuple[Json, Place]] = {"": (schema, self.start)}
         # By the name of a dynamic anchor, the URIs that have it; "" names a recursive one.
         self._dynamic: dict[str, set[str]] = {}
-        if isinstance(schema, Mapping):
-            self._index(schema, self.start)
+        self._documents = documents or {}
+        self._referred: list[str] = []
+        self._index(schema, self.start)
+        while self._referred:
+            self._add_document(self._referred.pop())
 
     def check(self, schema: Json, place: Place) -> None:
         """Raises InvalidGuide where a keyword of the subschema has a value of the wrong kind."""
@@ -105,7 +117,7 @@ class Document:
         return Place(place.path, _joined(place.base, uri)[0])
 
     def resolve(self, reference: str, place: Place) -> tuple[Json, Place]:
-        """The subschema a `$ref` at `place` means, and its place.
+        """The subschema a `$ref` at `place` means, and its place, which is not entered yet.
 
         Raises UnsupportedGuide for a remote document and InvalidGuide where there is no such
         subschema.
@@ -116,7 +128,7 @@ class Document:
         if uri not in self._resources:
             raise UnsupportedGuide(
                 f"$ref {reference!r} at {place.path}/$ref points to another document; put that "
-                "under $defs",
+                "under $defs, or give it in schema_documents",
                 keyword="$ref",
                 path=f"{place.path}/$ref",
             )
@@ -127,15 +139,38 @@ class Document:
             )
         return target
 
-    def is_static(self, keyword: str, reference: str, place: Place) -> bool:
-        """Whether a `$dynamicRef` or `$recursiveRef` at `place` means what a `$ref` would mean, on
-        whatever way it is reached: it starts from no dynamic anchor, or there is no other of that
-        name. Raises InvalidGuide where the reference is no URI reference."""
+    def static_place(self, keyword: str, reference: str, place: Place) -> Place | None:
+        """Where a `$ref` would mean what a `$dynamicRef` or `$recursiveRef` at `place` means, on
+        whatever way it is reached; None where that hangs on the way.
+
+        It starts from no dynamic anchor, or there is no other of that name, or the root has one,
+        from which every way begins. Raises InvalidGuide where the reference is no URI reference.
+        """
         if _DYNAMIC_SINCE[keyword] != self.draft:
-            return False
+            return None
         uri, name = _joined(place.base, reference)
         anchored = self._dynamic.get(name, set())
-        return uri not in anchored or len(anchored) == 1
+        if uri not in anchored or len(anchored) == 1:
+            return place
+        root = self.enter(self.root, self.start).base
+        return Place(place.path, root) if root in anchored else None
+
+    def _add_document(self, uri: str) -> None:
+        """Makes a document known that the schema refers to, where there is one of that URI."""
+        if uri in self._resources or uri not in self._documents:
+            return
+        schema = self._documents[uri]
+        draft = _named_draft(schema)
+        if draft not in (None, self.draft):
+            raise UnsupportedGuide(
+                f"$schema of the document {uri} names another draft of JSON Schema than the schema "
+                "that refers to it; write both in one",
+                keyword="$schema",
+                path=f"{uri}#/$schema",
+            )
+        start = Place(f"{uri}#", uri)
+        self._resources[uri] = (schema, start)
+        self._index(schema, start)
 
     def _pointed_to(self, fragment: str, schema: Json, found: Place) -> tuple[Json, Place] | None:
         """The subschema at a JSON pointer from another one, and its place; None for none."""
@@ -143,13 +178,13 @@ class Document:
             return None
         for step in unquote(fragment).split("/")[1:]:
             key = step.replace("~1", "/").replace("~0", "~")
+            found = self.enter(schema, found) / key
             if isinstance(schema, list) and key.isdigit() and int(key) < len(schema):
                 schema = schema[int(key)]
             elif isinstance(schema, Mapping) and key in schema:
                 schema = schema[key]
             else:
                 return None
-            found = self.enter(schema, found / key)
         return schema, found
 
     def _identifier(self, schema: Json) -> str | None:
@@ -158,21 +193,25 @@ class Document:
         uri = schema.get("id" if self.draft == 4 else "$id")
         return uri if isinstance(uri, str) else None
 
-    def _index(self, schema: Mapping[str, Json], place: Place) -> None:
+    def _index(self, schema: Json, place: Place) -> None:
+        if not isinstance(schema, Mapping):
+            return
         spend(4 + len(place.path) // 64)
+        found = (schema, place)
         place = self.enter(schema, place)
         uri = self._identifier(schema)
         if uri is not None:
-            self._resources.setdefault(
-                place.base + (uri if uri.startswith("#") else ""), (schema, place)
-            )
+            self._resources.setdefault(place.base + (uri if uri.startswith("#") else ""), found)
         for keyword in ("$anchor", "$dynamicAnchor"):
             if isinstance(schema.get(keyword), str):
-                self._resources.setdefault(f"{place.base}#{schema[keyword]}", (schema, place))
+                self._resources.setdefault(f"{place.base}#{schema[keyword]}", found)
         if isinstance(schema.get("$dynamicAnchor"), str):
             self._dynamic.setdefault(schema["$dynamicAnchor"], set()).add(place.base)
         if schema.get("$recursiveAnchor") is True:
             self._dynamic.setdefault("", set()).add(place.base)
+        for keyword in _REFERENCES & schema.keys() if self._documents else ():
+            if isinstance(schema[keyword], str):
+                self._referred.append(_joined(place.base, schema[keyword])[0])
         for _, step, child in subschemas(schema):
             self._index(child, Place(place.path + step, place.base))
 

@@ -20,7 +20,7 @@ from specguide.guided.schema.instance import Instances
 from specguide.guided.schema.json_values import TYPES, Json
 from specguide.guided.schema.lower_forms import lower_form
 from specguide.guided.schema.lowering import Lowering, Rule
-from specguide.guided.schema.negation.forms import FailedReference
+from specguide.guided.schema.negation.forms import Conditional, FailedReference
 from specguide.guided.schema.negation.positive import PositiveSchema
 from specguide.guided.schema.nodes import Core, CoreSchema, Node, any_of, conjoined, refuse
 from specguide.guided.schema.objects import lower_dependencies, lower_object
@@ -98,6 +98,11 @@ class _Lowering:
         something; all of it holds."""
         for form in self._schema.forms[place.path, keyword]:
             yield lower_form(self, form)
+
+    def failed_condition(self, place: Place) -> Core:
+        """The core of what fails the `if` of the subschema at `place`."""
+        (form,) = self._schema.forms[place.path, "if"]
+        return lower_form(self, form.failed if isinstance(form, Conditional) else form)
 
     def reference(self, reference: str, place: Place) -> Core:
         """The core of what a `$ref` at `place` points to: a root definition, written by
@@ -194,11 +199,12 @@ def _instead_of(keyword: str) -> Rule:
 
 def _dynamic(lowering: Lowering, schema: Mapping[str, Json], place: Place) -> Iterator[Core]:
     for keyword in schema.keys() & DYNAMIC:
-        if not lowering.document.is_static(keyword, schema[keyword], place):
+        there = lowering.document.static_place(keyword, schema[keyword], place)
+        if there is None:
             raise refuse(
                 keyword, place.path, "references that depend on the way to them have no grammar"
             )
-        yield lowering.reference(schema[keyword], place)
+        yield lowering.reference(schema[keyword], there)
 
 
 _LOWERINGS: dict[str, Rule] = {

@@ -5,9 +5,11 @@ from __future__ import annotations
 from specguide.guided.tools.arguments import ArgumentsForm, num_schemas, text_arguments
 from specguide.guided.tools.formats import ToolFormat, choose_tool_format, tool_formats
 from specguide.guided.tools.grammar import SpecialToken, Tool, tool_guide
+from specguide.guided.tools.layout import CallLayout
 
 __all__ = [
     "ArgumentsForm",
+    "CallLayout",
     "SpecialToken",
     "Tool",
     "ToolFormat",

@@ -19,9 +19,10 @@ from specguide.errors import InvalidParams
 from specguide.guide import Guide
 from specguide.guided.backends import AUTO
 from specguide.guided.lark.schema import schema_term
-from specguide.guided.tools.arguments import ArgumentRules
+from specguide.guided.tools.arguments import ArgumentRules, text_arguments
 from specguide.guided.tools.call_starts import CallStarts, parts_of, why_in_order
 from specguide.guided.tools.formats import ToolFormat
+from specguide.guided.tools.layout import CallLayout
 from specguide.guided.written_cache import WrittenCache
 
 SpecialToken = Callable[[str], int | None]
@@ -111,7 +112,13 @@ def _guide(
     alternatives = " | ".join(rules.tool(tool, limits, starts) for tool in tools)
     lines = ["start: " + start[0], *start[1:], f"call: {call}", f"tool: {alternatives}"]
     grammar = "\n".join(lines + rules.lines)
-    return Guide(grammar=grammar, backend=AUTO, key_order="schema" if starts is None else "any")
+    texts = {tool.name: text_arguments(tool_format.arguments, tool.parameters) for tool in tools}
+    return Guide(
+        grammar=grammar,
+        backend=AUTO,
+        key_order="schema" if starts is None else "any",
+        layout=CallLayout(tool_format, rules.ids, texts, must_call, answer is not None),
+    )
 
 
 class _Rules:

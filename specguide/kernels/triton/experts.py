@@ -16,14 +16,24 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from specguide.kernels.experts import ExpertBlocks, ExpertMatrices, GateLimits, Routing
+from specguide.kernels.experts import (
+    AnyExperts,
+    ExpertBlocks,
+    ExpertMatrices,
+    GateLimits,
+    Int4Experts,
+    Routing,
+)
 from specguide.kernels.triton.device import num_multiprocessors, overlap
 from specguide.kernels.triton.experts_kernels import (
     BlockPointers,
+    Int4ExpertPointers,
+    Int4Form,
     MatrixForm,
     MatrixPointers,
     experts_kernel,
 )
+from specguide.kernels.triton.int4 import num_stages_of, unpacking
 
 _FEW_ROWS = 32
 _MOST_FLOAT32_PARTS = 64
@@ -41,7 +51,7 @@ class Tile:
 
 
 def gated_experts(
-    x: Tensor, matrices: ExpertMatrices, routing: Routing, limits: GateLimits | None = None
+    x: Tensor, matrices: AnyExperts, routing: Routing, limits: GateLimits | None = None
 ) -> Tensor:
     """See experts.gated_experts."""
     num_outputs = matrices.out_features // 2
@@ -50,7 +60,7 @@ def gated_experts(
     return output
 
 
-def expert_parts(inner: Tensor, matrices: ExpertMatrices, routing: Routing) -> Tensor:
+def expert_parts(inner: Tensor, matrices: AnyExperts, routing: Routing) -> Tensor:
     """See experts.expert_parts."""
     num_tokens, num_chosen = routing.weights.shape
     dtype = torch.float32 if num_tokens <= _MOST_FLOAT32_PARTS else inner.dtype
@@ -61,10 +71,12 @@ def expert_parts(inner: Tensor, matrices: ExpertMatrices, routing: Routing) -> T
 
 
 def choose_tile(
-    matrices: ExpertMatrices, blocks: ExpertBlocks, num_pairs: int, *, is_gated: bool
+    matrices: AnyExperts, blocks: ExpertBlocks, num_pairs: int, *, is_gated: bool
 ) -> Tile:
     """From shapes alone."""
     num_outputs = matrices.out_features // (2 if is_gated else 1)
+    if isinstance(matrices, Int4Experts):
+        return _int4_tile(matrices, blocks.rows, is_gated=is_gated)
     block_in = _block_in(matrices)
     if blocks.rows > _FEW_ROWS:
         return Tile(64 if is_gated else 128, max(16, block_in // 2), num_warps=8, num_stages=3)
@@ -72,6 +84,14 @@ def choose_tile(
     is_idle = num_programs < 2 * num_multiprocessors(matrices.device)
     block_out = 32 if is_gated and is_idle else 64
     return Tile(block_out, block_in, num_warps=4, num_stages=3 if is_gated else 4)
+
+
+def _int4_tile(matrices: Int4Experts, rows: int, *, is_gated: bool) -> Tile:
+    """A step reads a tile of the packed numbers and its columns of the inputs."""
+    block_out = 32 if is_gated and rows > _FEW_ROWS else 64
+    stage = num_stages_of(matrices.expert(0), block_out * (2 if is_gated else 1), rows)
+    num_warps = 8 if rows > _FEW_ROWS else 4
+    return Tile(block_out, matrices.in_features, num_warps, max(1, stage))
 
 
 def _block_in(matrices: ExpertMatrices) -> int:
@@ -84,20 +104,28 @@ def _block_in(matrices: ExpertMatrices) -> int:
     return math.gcd(columns, 128)
 
 
-def _pointers(matrices: ExpertMatrices) -> MatrixPointers:
+def _pointers(matrices: AnyExperts) -> MatrixPointers | Int4ExpertPointers:
+    if isinstance(matrices, Int4Experts):
+        words, scales = matrices.words, matrices.scales
+        experts = words.stride(0), scales.stride(0)
+        steps = words.stride(1), scales.stride(1)
+        return Int4ExpertPointers(words, scales, matrices.zeros, matrices.bias, *experts, *steps)
     scales_stride = 0 if matrices.scales is None else matrices.scales.stride(0)
     steps = matrices.values.stride(0), scales_stride
     return MatrixPointers(matrices.values, matrices.scales, matrices.bias, *steps)
 
 
-def _form(matrices: ExpertMatrices, block_in: int) -> MatrixForm:
+def _form(matrices: AnyExperts, block_in: int) -> MatrixForm | Int4Form:
+    if isinstance(matrices, Int4Experts):
+        width = matrices.words.shape[3]
+        return Int4Form(*map(tl.constexpr, (matrices.in_features, matrices.group_size, width)))
     constants = matrices.in_features, block_in, matrices.is_mxfp4, *matrices.block
     return MatrixForm(*map(tl.constexpr, constants))
 
 
 def _launch(
     x: Tensor,
-    matrices: ExpertMatrices,
+    matrices: AnyExperts,
     routing: Routing,
     output: Tensor,
     *,
@@ -109,6 +137,8 @@ def _launch(
     assert blocks is not None
     num_outputs = matrices.out_features // (2 if is_gated else 1)
     tile = choose_tile(matrices, blocks, routing.weights.numel(), is_gated=is_gated)
+    is_int4 = isinstance(matrices, Int4Experts)
+    unpack, magic = unpacking(x.dtype, x.device) if is_int4 else (None, 0)
     experts_kernel[(triton.cdiv(num_outputs, tile.block_out), len(blocks.experts))](
         x,
         _pointers(matrices),
@@ -125,6 +155,9 @@ def _launch(
         LIMIT=None if limits is None else limits.limit,
         ROWS=blocks.rows,
         BLOCK_OUT=tile.block_out,
+        IS_INT4=is_int4,
+        UNPACK=unpack,
+        MAGIC=magic,
         num_warps=tile.num_warps,
         num_stages=tile.num_stages,
         **overlap(x.device),

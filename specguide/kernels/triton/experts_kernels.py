@@ -14,6 +14,7 @@ import triton
 import triton.language as tl
 
 from specguide.kernels.triton.device import await_results
+from specguide.kernels.triton.int4_kernels import InputBlock, Int4Pointers, int4_products
 
 
 class MatrixPointers(NamedTuple):
@@ -24,6 +25,29 @@ class MatrixPointers(NamedTuple):
     bias: Any
     numbers_stride: Any
     scales_stride: Any
+
+
+class Int4ExpertPointers(NamedTuple):
+    """Pointers to what Int4Experts hold, and the steps from an expert to the next, from a tile's
+    words to those of the next, and so with groups."""
+
+    words: Any
+    scales: Any
+    zeros: Any
+    bias: Any
+    words_stride: Any
+    scales_stride: Any
+    tile_len: Any
+    group_len: Any
+
+
+class Int4Form(NamedTuple):
+    """Constants of integers of four bits: the length of rows, the columns that share a scale, the
+    columns of a plane."""
+
+    ROW_LEN: Any
+    GROUP: Any
+    WIDTH: Any
 
 
 class BlockPointers(NamedTuple):
@@ -165,8 +189,8 @@ def _products(
     NUM_OUTPUTS: tl.constexpr,
     GATED: tl.constexpr,
 ):
-    """Of an expert's features with the rows, and its bias, float32 [features, rows]; GATED: of the
-    second half of the features, too."""
+    """Of an expert's features with the rows, float32 [features, rows]; GATED: of the second half of
+    the features, too."""
     values = matrices.numbers + expert * matrices.numbers_stride
     scales = matrices.scales
     if scales is not None:
@@ -181,11 +205,51 @@ def _products(
         if GATED:
             up = feature + NUM_OUTPUTS
             total_up = _step(total_up, values, scales, up, inputs, odd, start, form)
-    if matrices.bias is not None:
-        bias = matrices.bias + expert * (2 * NUM_OUTPUTS if GATED else NUM_OUTPUTS)
-        total += tl.load(bias + feature).to(tl.float32)[:, None]
+    return total, total_up
+
+
+@triton.jit
+def _int4_products(
+    inputs_at,
+    is_row,
+    matrices,
+    expert,
+    feature,
+    form,
+    NUM_OUTPUTS: tl.constexpr,
+    GATED: tl.constexpr,
+    UNPACK: tl.constexpr,
+    MAGIC: tl.constexpr,
+):
+    """The same of integers of four bits."""
+    zeros = matrices.zeros
+    if zeros is not None:
+        zeros += expert * matrices.scales_stride
+    matrix = Int4Pointers(
+        matrices.words + expert * matrices.words_stride,
+        matrices.scales + expert * matrices.scales_stride,
+        zeros,
+        matrices.tile_len,
+        matrices.group_len,
+    )
+    block = InputBlock(inputs_at, is_row, feature, NUM_OUTPUTS)
+    first = tl.full((), 0, tl.int32)
+    num_tiles: tl.constexpr = (form.ROW_LEN + 4 * form.WIDTH - 1) // (4 * form.WIDTH)
+    return int4_products(
+        block, matrix, first, num_tiles, form.ROW_LEN, form.GROUP, form.WIDTH, GATED, UNPACK, MAGIC
+    )
+
+
+@triton.jit
+def _with_bias(
+    total, total_up, bias, expert, feature, NUM_OUTPUTS: tl.constexpr, GATED: tl.constexpr
+):
+    """Plus that of an expert's features."""
+    if bias is not None:
+        of_expert = bias + expert * (2 * NUM_OUTPUTS if GATED else NUM_OUTPUTS)
+        total += tl.load(of_expert + feature).to(tl.float32)[:, None]
         if GATED:
-            total_up += tl.load(bias + NUM_OUTPUTS + feature).to(tl.float32)[:, None]
+            total_up += tl.load(of_expert + NUM_OUTPUTS + feature).to(tl.float32)[:, None]
     return total, total_up
 
 
@@ -206,6 +270,9 @@ def experts_kernel(
     LIMIT: tl.constexpr,
     ROWS: tl.constexpr,
     BLOCK_OUT: tl.constexpr,
+    IS_INT4: tl.constexpr,
+    UNPACK: tl.constexpr,
+    MAGIC: tl.constexpr,
     OVERLAP: tl.constexpr,
 ):
     """Some features of the pairs of a block. GATED: x has a row for each token, and the second half
@@ -222,11 +289,30 @@ def experts_kernel(
         feature = tl.program_id(0) * BLOCK_OUT + tl.arange(0, BLOCK_OUT)
         exists = feature < NUM_OUTPUTS
         source = tl.where(exists, feature, 0)
-        found = _products(inputs_at, is_row, matrices, expert, source, form, NUM_OUTPUTS, GATED)
-        if GATED:
-            total, sink = _gated(found[0], found[1], ALPHA, LIMIT), pair
+        if IS_INT4:
+            total, total_up = _int4_products(
+                inputs_at,
+                is_row,
+                matrices,
+                expert,
+                source,
+                form,
+                NUM_OUTPUTS,
+                GATED,
+                UNPACK,
+                MAGIC,
+            )
         else:
-            total = found[0] * tl.load(weights + pair, mask=is_row, other=0)[None, :]
+            total, total_up = _products(
+                inputs_at, is_row, matrices, expert, source, form, NUM_OUTPUTS, GATED
+            )
+        total, total_up = _with_bias(
+            total, total_up, matrices.bias, expert, source, NUM_OUTPUTS, GATED
+        )
+        if GATED:
+            total, sink = _gated(total, total_up, ALPHA, LIMIT), pair
+        else:
+            total = total * tl.load(weights + pair, mask=is_row, other=0)[None, :]
             sink = pair % K * num_tokens + pair // K
         sink = output + sink.to(tl.int64)[None, :] * NUM_OUTPUTS + feature[:, None]
         tl.store(sink, total, mask=exists[:, None] & is_row[None, :])

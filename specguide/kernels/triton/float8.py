@@ -22,8 +22,8 @@ _CHUNK = 1024
 
 
 class Float8Scales(NamedTuple):
-    """Pointers to where a row's scales are written, and to the scale of all; None: by what is
-    rounded."""
+    """Pointers to where a row's scales are written, None: nothing is rounded; and to the scale of
+    all, None: by what is rounded."""
 
     scales: Any
     static_scale: Any

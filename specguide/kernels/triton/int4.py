@@ -143,8 +143,7 @@ def choose_tile(
     num_outputs = weight.out_features // (2 if is_gated else 1)
     num_programs = triton.cdiv(num_outputs, block_out) * triton.cdiv(x.shape[0], rows)
     num_splits = _num_splits(num_programs, weight, x.device) if may_split else 1
-    stage = 2 * weight.words.shape[2] * (block_out * (2 if is_gated else 1) + PLANES * rows)
-    num_stages = max(2, min(4, _SHARED_BYTES // stage))
+    num_stages = max(2, num_stages_of(weight, block_out * (2 if is_gated else 1), rows))
     return Int4Tile(rows, block_out, num_splits, block_out // 16, num_stages)
 
 
@@ -162,10 +161,17 @@ def _num_splits(num_programs: int, weight: Int4Matrix, device: torch.device) -> 
 
 
 @cache
-def _unpack(dtype: torch.dtype, device: torch.device) -> tuple[str, ...] | None:
-    """PTX that makes floats of a plane; None where the GPU does not know it."""
+def unpacking(dtype: torch.dtype, device: torch.device) -> tuple[tuple[str, ...] | None, int]:
+    """PTX that makes floats of a plane, and what it adds to them; None where the GPU does not know
+    it, and nothing."""
     can = device.type == "cuda" and torch.cuda.get_device_capability(device) >= _AMPERE
-    return _UNPACK[dtype] if can else None
+    return (_UNPACK[dtype], _MAGIC[dtype]) if can and dtype in _UNPACK else (None, 0)
+
+
+def num_stages_of(weight: Int4Matrix, block_out: int, rows: int) -> int:
+    """So that a program's tiles fit; block_out: features, of gates and ups"""
+    stage = 2 * weight.words.shape[2] * (block_out + PLANES * rows)
+    return min(4, _SHARED_BYTES // stage)
 
 
 def _pointers(weight: Int4Matrix) -> Int4Pointers:
@@ -186,7 +192,7 @@ def launch(
     dtype = torch.float32 if tile.num_splits > 1 else x.dtype
     output = torch.empty(tile.num_splits, num_rows, num_outputs, dtype=dtype, device=x.device)
     blocks = triton.cdiv(num_rows, tile.rows), triton.cdiv(num_outputs, tile.block_out)
-    unpack = _unpack(x.dtype, x.device)
+    unpack, magic = unpacking(x.dtype, x.device)
     int4_linear_kernel[(*blocks, tile.num_splits)](
         x,
         _pointers(weight),
@@ -203,7 +209,7 @@ def launch(
         BLOCK_OUT=tile.block_out,
         NUM_SPLITS=tile.num_splits,
         UNPACK=unpack,
-        MAGIC=_MAGIC[x.dtype] if unpack else 0,
+        MAGIC=magic,
         num_warps=tile.num_warps,
         num_stages=tile.num_stages,
         **overlap(x.device),

@@ -106,7 +106,9 @@ def _scaled_product(tile, inputs, like, HAS_ZEROS, UNPACK, MAGIC, PLANE: tl.cons
     else:
         offset = tl.full((tile.packed.shape[0],), -MAGIC - 8.0, tl.float32)
     weights = _plane(tile.packed, offset[:, None], like, UNPACK, PLANE)
-    return tl.dot(weights, inputs) * tile.scale[PLANE].to(tl.float32)[:, None]
+    return (
+        tl.dot(weights, inputs, input_precision="ieee") * tile.scale[PLANE].to(tl.float32)[:, None]
+    )
 
 
 @triton.jit
@@ -118,7 +120,7 @@ def _prefetch_words(words, up_words, GATED: tl.constexpr, WIDTH: tl.constexpr):
         prefetch(up_words + line)
 
 
-class _Block(NamedTuple):
+class InputBlock(NamedTuple):
     """What a program multiplies: rows of the input, by pointers to their first columns [1, rows],
     with features [outputs] of so many."""
 
@@ -129,7 +131,7 @@ class _Block(NamedTuple):
 
 
 @triton.jit
-def _products(
+def int4_products(
     block,
     matrix,
     first_tile,
@@ -207,8 +209,8 @@ def int4_linear_kernel(
         _await_inputs(matrix, split * share, source, num_outputs, GATED, WIDTH)
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     inputs_at = x + row[None, :].to(tl.int64) * x_stride
-    block = _Block(inputs_at, row < num_rows, source, num_outputs)
-    total, total_up = _products(
+    block = InputBlock(inputs_at, row < num_rows, source, num_outputs)
+    total, total_up = int4_products(
         block, matrix, split * share, share, IN_FEATURES, GROUP, WIDTH, GATED, UNPACK, MAGIC
     )
     total, total_up = with_bias(total, total_up, bias, split, source, num_outputs, GATED)

@@ -70,7 +70,7 @@ def _norm_kernel(
     GROUP: tl.constexpr,
     OVERLAP: tl.constexpr,
 ):
-    """float8: None where the output is not rounded
+    """float8: without scales where the output is not rounded
     GROUP:  features that share a scale, where it is"""
     row = (tl.program_id(0) * ROWS + tl.arange(0, ROWS))[:, None]
     dim = tl.arange(0, BLOCK)[None, :]
@@ -88,7 +88,7 @@ def _norm_kernel(
         values = _with_residual(values, added, total + row.to(tl.int64) * DIM + dim, exists)
     scale = tl.rsqrt(tl.sum(values * values, 1) / DIM + eps)[:, None]
     normed = values * scale * weights.to(tl.float32)
-    if float8 is None:
+    if float8.scales is None:
         tl.store(output + sink, normed, mask=exists)
     else:
         kept = x.dtype.element_ty if residual is None else residual.dtype.element_ty
@@ -172,7 +172,7 @@ def _launch(
         weight,
         total,
         output,
-        None if rows is None else Float8Scales(rows.scale, scaling.static_scale),
+        Float8Scales(None if rows is None else rows.scale, scaling.static_scale),
         num_rows,
         _strides(parts, residual, output),
         eps,

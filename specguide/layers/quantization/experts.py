@@ -11,7 +11,7 @@ from torch import Tensor
 
 from specguide import kernels
 from specguide.errors import CheckpointError
-from specguide.kernels.experts import ExpertMatrices, GateLimits, Routing, gate, weighted
+from specguide.kernels.experts import AnyExperts, GateLimits, Routing, gate, weighted
 from specguide.layers.destination import Destination
 from specguide.layers.quantization.method import MatrixSpec, ProjectionWeights, Quantization
 
@@ -29,7 +29,7 @@ class ExpertWeights:
     """
 
     experts: tuple[ProjectionWeights, ...]
-    matrices: ExpertMatrices | None = None
+    matrices: AnyExperts | None = None
 
     def part(self, expert: int, start: int, stop: int) -> dict[str, Destination]:
         """Where the tensors of a map go that is the output features `start` … `stop` - 1 of one
@@ -73,9 +73,14 @@ def create_experts(quantization: Quantization, specs: Sequence[MatrixSpec]) -> E
     """
     if isinstance(quantization, HoldsExperts):
         return quantization.create_experts(specs)
+    return separate_experts(quantization, specs)
+
+
+def separate_experts(quantization: Quantization, specs: Sequence[MatrixSpec]) -> ExpertWeights:
+    """Those of which one is multiplied with after the other. Raises CheckpointError on a GPU."""
     if specs[0].device.type == "cuda":
         raise CheckpointError(
             "'quantization_config': experts in this form are supported on a CPU alone; take a "
-            "checkpoint of the model in bfloat16 or fp8"
+            "checkpoint of the model in bfloat16, fp8, or int4 whose columns are in order"
         )
     return ExpertWeights(tuple(quantization.create_weights(spec) for spec in specs))

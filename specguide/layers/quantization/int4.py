@@ -4,7 +4,7 @@ while they are read, and Int4, what these formats have in common."""
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,9 +14,11 @@ from torch import Tensor
 from specguide import kernels
 from specguide.errors import CheckpointError
 from specguide.json_fields import positive_int
+from specguide.kernels.experts import Int4Experts
 from specguide.kernels.int4 import WIDEST_PLANE, Int4Matrix, pack_words
 from specguide.layers.destination import Destination
 from specguide.layers.quantization.column_order import ColumnOrder
+from specguide.layers.quantization.experts import ExpertWeights, separate_experts
 from specguide.layers.quantization.method import Activation, MatrixSpec, ProjectionWeights
 
 _SMALL_GROUPS = (32, 64)
@@ -121,18 +123,36 @@ class Int4(ABC):
 
     def create_weights(self, spec: MatrixSpec) -> Int4Weights:
         """Uninitialised."""
-        whole = -(-spec.in_features // WIDEST_PLANE) * WIDEST_PLANE
-        scale_dtype = spec.dtype if spec.dtype == torch.float32 else self.scale_dtype
-        matrix = Int4Matrix.empty(
-            (spec.out_features, spec.in_features),
-            self.group_size or whole,
-            scale_dtype or spec.dtype,
-            spec.device,
-            has_zeros=self.has_zeros,
-        )
+        matrix = self._matrix(spec, spec.device)
         bias = torch.empty(spec.out_features, dtype=spec.dtype, device=spec.device)
         order = ColumnOrder.unknown(matrix) if self.has_order else None
         return Int4Weights(matrix, bias if spec.bias else None, order, self)
+
+    def create_experts(self, specs: Sequence[MatrixSpec]) -> ExpertWeights:
+        """Uninitialised. Raises CheckpointError on a GPU where columns have an order, which would
+        be each expert's own."""
+        if self.has_order:
+            return separate_experts(self, specs)
+        spec, num = specs[0], len(specs)
+        bias = torch.empty(num, spec.out_features, dtype=spec.dtype, device=spec.device)
+        like = self._matrix(spec, torch.device("meta"))
+        matrices = Int4Experts.empty(num, like, spec.device, bias if spec.bias else None)
+        experts = tuple(
+            Int4Weights(matrices.expert(number), bias[number] if spec.bias else None, None, self)
+            for number in range(num)
+        )
+        return ExpertWeights(experts, matrices)
+
+    def _matrix(self, spec: MatrixSpec, device: torch.device) -> Int4Matrix:
+        whole = -(-spec.in_features // WIDEST_PLANE) * WIDEST_PLANE
+        scale_dtype = spec.dtype if spec.dtype == torch.float32 else self.scale_dtype
+        return Int4Matrix.empty(
+            (spec.out_features, spec.in_features),
+            self.group_size or whole,
+            scale_dtype or spec.dtype,
+            device,
+            has_zeros=self.has_zeros,
+        )
 
 
 def group_size_of(stated: Mapping[str, Any], name: str) -> int | None:

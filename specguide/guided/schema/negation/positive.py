@@ -47,13 +47,16 @@ class PositiveSchema:
     failures: Mapping[str, Form]
 
 
-def without_negations(schema: JsonSchema) -> PositiveSchema:
-    """The schema with forms in place of its negations.
+def without_negations(
+    schema: JsonSchema, documents: Mapping[str, JsonSchema] | None = None
+) -> PositiveSchema:
+    """The schema with forms in place of its negations. documents: those that it may refer to, by
+    their URIs
 
-    Raises UnsupportedGuide for draft 3 of JSON Schema, and InvalidGuide for an `$id` that is no
-    URI.
+    Raises UnsupportedGuide for draft 3 of JSON Schema or a document of another draft, and
+    InvalidGuide for an `$id` that is no URI.
     """
-    negations = _Negations(Document(schema))
+    negations = _Negations(Document(schema, documents))
     negations.follow()
     return PositiveSchema(negations.document, negations.forms, negations.failures)
 
@@ -123,8 +126,9 @@ class _Negations:
             if self.document.draft <= 7:
                 return
         for keyword in schema.keys() & DYNAMIC:
-            if self.document.is_static(keyword, schema[keyword], place):
-                self._follow_reference(schema[keyword], place)
+            there = self.document.static_place(keyword, schema[keyword], place)
+            if there is not None:
+                self._follow_reference(schema[keyword], there)
         for keyword in _RULES:
             if keyword in schema:
                 self.forms[place.path, keyword] = self._forms(keyword, schema, place)

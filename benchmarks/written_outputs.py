@@ -1,0 +1,308 @@
+"""Random outputs that are written part by part, so that it is known of each byte what it is of.
+
+They have what readers stumble over: marks that break off, quotes, braces and newlines in texts,
+escapes, keys that a JSON pointer escapes, and JSON with spaces or without.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from specguide.guide import Guide
+from specguide.guided.reading import OutputForm, Part, ReasoningMarks
+from specguide.guided.reading.spelled import mark_bytes
+from specguide.guided.tools import CallLayout, ToolFormat, tool_formats
+
+_THINK, _THOUGHT, _RESUMED = "<think>", "</think>", "<start>assistant"
+_WORDS = (
+    *("a", "name", "Zoë", "日本", "🙂", " ", "\n", '"', "\\", "{", "}", "[", "]", ",", ":", "~/"),
+    *("<", "<tool", "</think", '{"name": ', "<|channel|>", "[TOOL", "\\n", "</parameter>", "\t"),
+)
+_NAMES = ("city", "n-1", "x_y", "name", "arguments")
+_TOOLS = {"get.weather": ("city", "name"), "time": (), "f": ("name",)}
+"""By name the arguments that are texts."""
+_WORD_VALUES = (True, False, None)
+_ANY = {"type": "json_schema", "json_schema": {}}
+_TAGS: list[dict[str, Any]] = [
+    {"begin": "<f=get>", "content": _ANY, "end": ["</f>", "<done>"]},
+    {"begin": "<f=put>\n", "content": _ANY, "end": "\n</f>"},
+    {"begin": "<note>", "content": {"type": "any_text"}, "end": "</note>"},
+]
+
+
+@dataclass
+class Written:
+    """An output, as it is written.
+
+    form:  what is known of it before
+    parts: with the bytes of each, in order
+    reasoning, text, calls: what a caller reads
+    """
+
+    form: OutputForm
+    parts: list[tuple[Part, bytes]] = field(default_factory=list)
+    reasoning: str = ""
+    text: str = ""
+    calls: list[tuple[str, str]] = field(default_factory=list)
+
+    @property
+    def data(self) -> bytes:
+        """All of it."""
+        return b"".join(data for _, data in self.parts)
+
+    def add(self, part: Part, data: bytes) -> None:
+        """What comes next."""
+        if not data:
+            return
+        if self.parts and self.parts[-1][0] == part:
+            data = self.parts.pop()[1] + data
+        self.parts.append((part, data))
+
+
+def kinds() -> list[str]:
+    """Of outputs: JSON, structural tags, or calls in a family's format."""
+    return ["json", "tags", *tool_formats()]
+
+
+def written(kind: str, rng: random.Random) -> Written:
+    """A random output of a kind, its marks special tokens or text, perhaps behind reasoning."""
+    has_specials = rng.random() < 0.5
+    one = tool_formats().get(kind)
+    marks = (_THINK, _THOUGHT, "<start>", *(one.special_tokens if one else ()))
+    ids = {mark: 300 + number for number, mark in enumerate(marks)} if has_specials else {}
+    layout = None
+    if one is not None:
+        must_call, has_answer = rng.choice(((True, False), (False, True), (False, False)))
+        layout = CallLayout(one, ids, _texts(one), must_call, has_answer)
+    made = Written(OutputForm(_marks(ids, rng), layout, kind == "json"))
+    if made.form.reasoning is not None:
+        _reason(made, made.form.reasoning, rng)
+    if kind == "tags":
+        _tags(made, rng)
+    elif layout is None:
+        made.text = _json(made, Part("content", "value", ""), _value(rng, 3), rng)
+    else:
+        _Message(made, layout, rng).write()
+    return made
+
+
+def _marks(ids: Mapping[str, int], rng: random.Random) -> ReasoningMarks | None:
+    """Of no reasoning, of what the prompt begins, or of what the output does."""
+    end = mark_bytes(rng.choice((_THOUGHT, _THOUGHT + _RESUMED)), ids)
+    begun, begins = ReasoningMarks(end), ReasoningMarks(end, mark_bytes(_THINK, ids))
+    return rng.choice((None, None, begun, begins))
+
+
+def _texts(one: ToolFormat) -> dict[str, frozenset[str]]:
+    """As of a layout."""
+    has_texts = one.arguments is not None and one.arguments.text_marks is not None
+    return {name: frozenset(texts if has_texts else ()) for name, texts in _TOOLS.items()}
+
+
+def _reason(made: Written, marks: ReasoningMarks, rng: random.Random) -> None:
+    breaks = b"\n" * rng.randrange(3)
+    made.add(Part("reasoning", "punctuation"), (marks.begin or b"") + breaks)
+    made.reasoning = _text(rng, marks.end).lstrip("\n")
+    made.add(Part("reasoning", "text"), made.reasoning.encode())
+    made.add(Part("reasoning", "punctuation"), marks.end)
+    made.add(Part("content", "punctuation"), b"\n" * rng.randrange(3))
+
+
+def _tags(made: Written, rng: random.Random) -> None:
+    """Tags behind free text, or with a separator."""
+    is_free = rng.random() < 0.5
+    separated = {"type": "tags_with_separator", "separator": "; ", "tags": _TAGS}
+    triggered = {"type": "triggered_tags", "triggers": ["<f=", "<note"], "tags": _TAGS}
+    form = {"type": "structural_tag", "format": triggered if is_free else separated}
+    made.form = made.form.with_tags(Guide(structural_tag=form))
+    for number in range(rng.randint(0 if is_free else 1, 3)):
+        if is_free:
+            _free(made, rng)
+        elif number:
+            made.add(Part("content", "punctuation"), b"; ")
+        tag = rng.choice(_TAGS)
+        around = Part("tool", "punctuation", None, tag["begin"], number)
+        made.add(around, tag["begin"].encode())
+        end = rng.choice(tag["end"]) if isinstance(tag["end"], list) else tag["end"]
+        if tag["content"]["type"] == "json_schema":
+            _json(made, around._replace(path=""), _value(rng, 2), rng)
+        else:
+            made.add(around._replace(role="text"), _text(rng, end.encode()).encode())
+        made.add(around, end.encode())
+    if is_free:
+        _free(made, rng)
+
+
+def _free(made: Written, rng: random.Random) -> None:
+    """Free text between tags."""
+    text = _text(rng, b"<f=")
+    is_first = all(part.tag != "tool" for part, _ in made.parts)
+    has_breaks = is_first and made.form.reasoning is not None
+    made.add(Part("content", "text"), (text.lstrip("\n") if has_breaks else text).encode())
+
+
+def _text(rng: random.Random, end: bytes) -> str:
+    """Random text in front of a mark, which is not in it before."""
+    while True:
+        text = "".join(rng.choices(_WORDS, k=rng.randrange(12)))
+        if (text.encode() + end).find(end) == len(text.encode()):
+            return text
+
+
+class _Message:
+    """A message that may have calls."""
+
+    def __init__(self, made: Written, layout: CallLayout, rng: random.Random) -> None:
+        self._made, self._layout, self._rng = made, layout, rng
+        self._one: ToolFormat = layout.tool_format
+
+    def write(self) -> None:
+        """All of it."""
+        one, layout = self._one, self._layout
+        has_calls = layout.must_call or self._rng.random() < 0.7
+        if one.before_answer and not has_calls:
+            self._made.add(Part("content", "punctuation"), self._mark(one.before_answer))
+        if layout.has_answer and not has_calls:
+            place = Part("content", "value", "")
+            self._made.text = _json(self._made, place, _value(self._rng, 3), self._rng)
+        elif not layout.must_call and not layout.has_answer:
+            self._lead(has_calls)
+        if has_calls:
+            self._calls()
+
+    def _mark(self, text: str) -> bytes:
+        return mark_bytes(text, self._layout.special_ids)
+
+    def _lead(self, has_calls: bool) -> None:
+        """Free text, in front of calls or alone."""
+        one, made = self._one, self._made
+        is_marked = bool(one.before_lead) and has_calls
+        if is_marked and self._rng.random() < 0.5:
+            return
+        text = _text(self._rng, self._mark(one.after_lead if is_marked else one.trigger))
+        made.text = text if is_marked or one.before_answer else self._unbroken(text)
+        if is_marked:
+            made.add(Part("content", "punctuation"), self._mark(one.before_lead))
+        made.add(Part("content", "text"), made.text.encode())
+        if is_marked:
+            made.add(Part("content", "punctuation"), self._mark(one.after_lead))
+
+    def _unbroken(self, text: str) -> str:
+        """Without the line breaks that a text behind reasoning does not begin with."""
+        return text if self._made.form.reasoning is None else text.lstrip("\n")
+
+    def _calls(self) -> None:
+        one, made = self._one, self._made
+        num_calls = 1 if one.separator is None else self._rng.randint(1, 3)
+        for call in range(num_calls):
+            name = self._rng.choice(list(_TOOLS))
+            around = Part("tool", "punctuation", None, name, call)
+            before = one.opening if call == 0 else (one.separator or "") + one.before_name
+            made.add(around, self._mark(before))
+            made.add(around._replace(role="name"), name.encode())
+            index = f"{one.before_index}{call}" if one.before_index else ""
+            made.add(around, self._mark(index + one.before_arguments))
+            made.calls.append((name, self._arguments(around, self._layout.texts[name])))
+        made.add(Part("content", "punctuation"), self._mark(one.end))
+
+    def _arguments(self, around: Part, texts: frozenset[str]) -> str:
+        """Writes them, and the mark behind; as JSON."""
+        one, made, rng = self._one, self._made, self._rng
+        names = rng.sample(_NAMES, rng.randrange(4))
+        if one.arguments is None:
+            told = _json(made, around, {name: _value(rng, 2) for name in names}, rng)
+            made.add(around, self._mark(one.after_arguments))
+            return told
+        inner = around._replace(path="")
+        told = "{"
+        for number, name in enumerate(names):
+            begin = one.arguments.separator if number else ""
+            made.add(inner, self._mark(begin + one.arguments.before_name))
+            key = inner._replace(role="key", path=f"/{name}")
+            made.add(key, name.encode())
+            made.add(inner, self._mark(one.arguments.before_value))
+            value = self._listed_text(key) if name in texts else self._listed_value(key)
+            told += (", " if number else "") + f'"{name}": {value}'
+        made.add(inner, self._mark(one.after_arguments))
+        return told + "}"
+
+    def _listed_text(self, key: Part) -> str:
+        one, inner = self._one.arguments, key._replace(role="punctuation", path="")
+        assert one is not None and one.text_marks is not None
+        text = _text(self._rng, self._mark(one.after_text))
+        self._made.add(inner, self._mark(one.text_marks[0]))
+        self._made.add(key._replace(role="value"), text.encode())
+        self._made.add(inner, self._mark(one.after_text))
+        return json.dumps(text, ensure_ascii=False)
+
+    def _listed_value(self, key: Part) -> str:
+        one, inner = self._one.arguments, key._replace(role="punctuation", path="")
+        assert one is not None
+        value, place = _value(self._rng, 2), key._replace(role="value")
+        told = json.dumps(value)
+        if any(value is word for word in _WORD_VALUES):
+            self._made.add(place, one.constants.get(told, told).encode())
+        else:
+            told = _json(self._made, place, value, self._rng)
+        self._made.add(inner, self._mark(one.after_value))
+        return told
+
+
+def _value(rng: random.Random, depth: int) -> Any:
+    """A random JSON value. depth: objects and arrays in each other, at most"""
+    kind = rng.randrange(6 if depth else 4)
+    if kind == 0:
+        return rng.choice((0, -1, 12.5, 1e30, 123456789))
+    if kind == 1:
+        return rng.choice(_WORD_VALUES)
+    if kind < 4:
+        return "".join(rng.choices(_WORDS, k=rng.randrange(6)))
+    values = [_value(rng, depth - 1) for _ in range(rng.randrange(4))]
+    if kind == 4:
+        return values
+    keys = ["".join(rng.choices((*_NAMES, *_WORDS), k=rng.randrange(1, 3))) for _ in values]
+    return dict(zip(keys, values, strict=True))
+
+
+def _json(made: Written, place: Part, value: Any, rng: random.Random) -> str:
+    """Writes a value; its text."""
+    spaces = rng.choice((("", " "), ("",), ("", " ", "\n  ")))
+    data = b""
+    for part, text in _json_parts(place, place.path or "", value, spaces, rng):
+        made.add(part, text.encode())
+        data += text.encode()
+    return data.decode()
+
+
+def _json_parts(
+    place: Part, path: str, value: Any, spaces: Sequence[str], rng: random.Random
+) -> Iterator[tuple[Part, str]]:
+    if not isinstance(value, dict | list):
+        yield place._replace(role="value", path=path), _scalar(value, rng)
+        return
+    around = place._replace(role="punctuation", path=path)
+    is_object = isinstance(value, Mapping)
+    yield around, "{" if is_object else "["
+    for number, item in enumerate(value):
+        yield around, ("," if number else "") + rng.choice(spaces)
+        step = _step(item) if is_object else str(number)
+        if is_object:
+            yield place._replace(role="key", path=f"{path}/{step}"), _scalar(item, rng)
+            yield around, ":" + rng.choice(spaces)
+        inner = value[item] if is_object else item
+        yield from _json_parts(place, f"{path}/{step}", inner, spaces, rng)
+        yield around, rng.choice(spaces)
+    yield around, "}" if is_object else "]"
+
+
+def _scalar(value: Any, rng: random.Random) -> str:
+    return json.dumps(value, ensure_ascii=rng.random() < 0.5)
+
+
+def _step(name: str) -> str:
+    """In a JSON pointer (RFC 6901)."""
+    return name.replace("~", "~0").replace("/", "~1")

@@ -1,0 +1,16 @@
+// Owns how a bitmask row is read and written: one bit a token, 32 to a word.
+#pragma once
+
+#include <cstdint>
+
+namespace specguide {
+
+inline bool has_bit(const int32_t* row, int32_t token) {
+  return (static_cast<uint32_t>(row[token / 32]) >> (token % 32) & 1u) != 0;
+}
+
+inline void set_bit(int32_t* row, int32_t token) {
+  row[token / 32] = static_cast<int32_t>(static_cast<uint32_t>(row[token / 32]) | 1u << (token % 32));
+}
+
+}  // namespace specguide

@@ -1,0 +1,184 @@
+"""Owns an output's bytes as they are read: those that nobody has taken yet, and the pieces made of
+those that were."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Generator
+from typing import NamedTuple, TypeVar
+
+from specguide.request import SpanRole, SpanTag
+
+T = TypeVar("T")
+Steps = Generator[None, None, T]
+"""A reader, which yields where it must see more bytes to go on."""
+_PLAIN = re.compile(rb'[^"\\]*')
+_WORD = re.compile(rb"[-+.0-9A-Za-z]*")
+_QUOTE = ord('"')
+
+
+class Part(NamedTuple):
+    """What a piece belongs to; the fields are those of an OutputSpan."""
+
+    tag: SpanTag
+    role: SpanRole
+    path: str | None = None
+    tool: str | None = None
+    call: int | None = None
+
+
+class Piece(NamedTuple):
+    """Bytes of the output, and what a caller reads of them: nothing of a mark, and of arguments
+    what they are as JSON."""
+
+    part: Part
+    data: bytes
+    shown: bytes
+
+
+class Cursor:
+    """Where the reading of an output is.
+
+    data, at: its last bytes, of which those from `at` on are not taken yet
+    is_over:  no more come
+    """
+
+    def __init__(self) -> None:
+        self.data, self.at, self.is_over = b"", 0, False
+        self._pieces: list[Piece] = []
+
+    def add(self, data: bytes) -> None:
+        """More bytes. What was counted from `at` on still holds."""
+        self.data, self.at = self.data[self.at :] + data, 0
+
+    def drain(self) -> list[Piece]:
+        """What was taken since the last call; all bytes are in one piece, in order."""
+        pieces, self._pieces = self._pieces, []
+        return pieces
+
+    def take(self, end: int, part: Part, shown: bytes | None = None) -> None:
+        """Make a piece of the bytes up to there. shown: None: as they are"""
+        data = self.data[self.at : end]
+        if data:
+            self._pieces.append(Piece(part, data, data if shown is None else shown))
+            self.at = end
+
+    def mark(self, mark: bytes, part: Part, shown: bytes = b"") -> None:
+        """Take a mark, which is known to come next."""
+        self.take(self.at + len(mark), part, shown)
+
+    def more(self) -> Steps[bool]:
+        """Wait for a byte; whether there is one."""
+        while self.at == len(self.data) and not self.is_over:
+            yield
+        return self.at < len(self.data)
+
+    def begins(self, mark: bytes) -> Steps[bool]:
+        """Whether a mark comes next; waits until that is certain, and takes nothing."""
+        while not self.data.startswith(mark, self.at):
+            if self.is_over or not mark.startswith(self.data[self.at :]):
+                return False
+            yield
+        return True
+
+    def find(self, mark: bytes, offset: int = 0) -> Steps[int | None]:
+        """Where a mark stands, at least so far on; takes nothing. None: it does not come any
+        more."""
+        num_seen = offset
+        while (found := self.data.find(mark, self.at + num_seen)) < 0:
+            if self.is_over:
+                return None
+            num_seen = max(offset, len(self.data) - self.at - len(mark) + 1)
+            yield
+        return found
+
+    def text(
+        self,
+        marks: tuple[bytes, ...],
+        part: Part,
+        show: Callable[[bytes], bytes] | None = None,
+    ) -> Steps[bool]:
+        """Take all in front of the first of some marks, as it comes; whether one has come.
+
+        show: what is read of a stretch of text; None: itself
+        """
+        while True:
+            places = [self.data.find(mark, self.at) for mark in marks]
+            found = min((place for place in places if place >= 0), default=-1)
+            kept = 0 if self.is_over else max(_overlap(self.data, self.at, one) for one in marks)
+            end = len(self.data) - kept if found < 0 else found
+            self.take(end, part, show and show(self.data[self.at : end]))
+            if found >= 0 or self.is_over:
+                return found >= 0
+            yield
+
+    def rest(self, part: Part, show: Callable[[bytes], bytes] | None = None) -> Steps[None]:
+        """Take all there is to come. show: as for `text`"""
+        while (yield from self.more()):
+            self.take(len(self.data), part, show and show(self.data[self.at :]))
+
+    def string(self, part: Part) -> Steps[None]:
+        """Take a JSON string, as it comes."""
+        self.take(self.at + 1, part)
+        while True:
+            end, is_closed = _string_end(self.data, self.at)
+            self.take(len(self.data) if self.is_over and not is_closed else end, part)
+            if is_closed or self.is_over:
+                return
+            yield
+
+    def closed_string(self) -> Steps[int | None]:
+        """Where the JSON string ends that comes next; takes nothing. None: it does not end."""
+        offset = 1
+        while True:
+            end, is_closed = _string_end(self.data, self.at + offset)
+            if is_closed or self.is_over:
+                return end if is_closed else None
+            offset = end - self.at
+            yield
+
+    def word_end(self) -> Steps[int]:
+        """Where the word or number ends that comes next; takes nothing."""
+        while (end := _word_end(self.data, self.at)) == len(self.data) and not self.is_over:
+            yield
+        return end
+
+    def word(self, part: Part) -> Steps[None]:
+        """Take a word or a number, as it comes; one byte where there comes none."""
+        end = _word_end(self.data, self.at)
+        if end == self.at:
+            self.take(end + 1, part)
+            return
+        self.take(end, part)
+        while self.at == len(self.data) and (yield from self.more()):
+            self.take(_word_end(self.data, self.at), part)
+
+
+def _word_end(data: bytes, at: int) -> int:
+    found = _WORD.match(data, at)
+    return at if found is None else found.end()
+
+
+def _string_end(data: bytes, at: int) -> tuple[int, bool]:
+    """How far a JSON string can be read from inside it, and whether it is closed there."""
+    while True:
+        found = _PLAIN.match(data, at)
+        end = at if found is None else found.end()
+        if end == len(data):
+            return end, False
+        if data[end] == _QUOTE:
+            return end + 1, True
+        if end + 1 == len(data):  # the character behind a backslash is still to come
+            return end, False
+        at = end + 2
+
+
+def _overlap(data: bytes, at: int, mark: bytes) -> int:
+    """Length of the longest end of the data, from `at` on, that is a beginning of a mark and not
+    all of it."""
+    start = data.find(mark[:1], max(at, len(data) - len(mark) + 1))
+    while start >= 0:
+        if mark.startswith(data[start:]):
+            return len(data) - start
+        start = data.find(mark[:1], start + 1)
+    return 0

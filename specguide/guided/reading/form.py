@@ -1,0 +1,86 @@
+"""Owns what is known of an output before it is written: how its reasoning is marked, and what its
+guide says of the text behind it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from specguide.guide import Guide
+from specguide.guided.reading.spelled import special_bytes
+from specguide.guided.reading.tags import TagLayout, tag_layout
+from specguide.guided.reasoning import mark_parts
+from specguide.guided.tools.layout import CallLayout
+from specguide.params import SamplingParams
+
+SpecialToken = Callable[[str], int | None]
+"""The id of a special token, None for a token that is text, or none."""
+_JSON_KINDS = ("json_schema", "json_object")
+
+
+@dataclass(frozen=True)
+class ReasoningMarks:
+    """Of a section that an output begins with.
+
+    end:    all behind the section
+    begin:  None where the prompt has begun it; else the section is left out where the output begins
+            otherwise
+    answer: stands in front of what follows where the section is left out; none of the answer
+    """
+
+    end: bytes
+    begin: bytes | None = None
+    answer: bytes = b""
+
+    @classmethod
+    def of(cls, end: str, begin: str | None, answer: str, special: SpecialToken) -> ReasoningMarks:
+        """From their texts."""
+
+        def spelled(text: str) -> bytes:
+            parts = ((special(part), part) for part in mark_parts(text, special))
+            return b"".join(
+                part.encode() if token is None else special_bytes(token) for token, part in parts
+            )
+
+        return cls(spelled(end), None if begin is None else spelled(begin), spelled(answer))
+
+
+@dataclass(frozen=True)
+class OutputForm:
+    """Of one output.
+
+    reasoning: None where there is none to read
+    calls:     None where no tools are called
+    is_json:   where they are not, what follows the reasoning is JSON
+    tags:      structural tags that follow the reasoning; None: none, or nobody asks for their parts
+    """
+
+    reasoning: ReasoningMarks | None = None
+    calls: CallLayout | None = None
+    is_json: bool = False
+    tags: TagLayout | None = None
+
+    @classmethod
+    def of(cls, guide: Guide | None, reasoning: ReasoningMarks | None) -> OutputForm:
+        """Of an output that a guide lets through."""
+        if guide is None:
+            return cls(reasoning)
+        return cls(reasoning, guide.layout, guide.kind in _JSON_KINDS)
+
+    def with_tags(self, guide: Guide | None) -> OutputForm:
+        """The same, with what is known of a guide's structural tags."""
+        if guide is None or guide.kind != "structural_tag":
+            return self
+        form = json.loads(guide.source())["format"]
+        is_json = form["type"] == "json_schema" and form.get("style", "json") == "json"
+        return replace(self, is_json=is_json, tags=tag_layout(form))
+
+    @classmethod
+    def asked(cls, params: SamplingParams, special: SpecialToken) -> OutputForm:
+        """Of a request's outputs."""
+        marks = params.reasoning
+        if marks is None:
+            return cls.of(params.guide, None).with_tags(params.guide)
+        reasoning = ReasoningMarks.of(marks.end, marks.begin, "", special)
+        return cls.of(params.guide, reasoning).with_tags(params.guide)

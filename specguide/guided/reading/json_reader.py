@@ -1,0 +1,101 @@
+"""Owns reading JSON while it is written: of each byte its role, and the path of what it is of."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from specguide.guided.reading.cursor import Cursor, Part, Steps
+from specguide.request import SpanRole
+
+_SPACES = b" \t\r\n"
+_STRUCTURE = b"{}[],:" + _SPACES
+_OBJECT, _ARRAY, _COMMA, _QUOTE = b'{[,"'
+
+
+@dataclass
+class _Container:
+    """An object or array that is open. num_values: in it that are over"""
+
+    path: str
+    is_object: bool
+    num_values: int = 0
+
+
+class JsonReader:
+    """Reads one JSON value, which its grammar makes sure of; of others all is read somehow. What is
+    read of it is itself.
+
+    place: tag, tool and call of its parts
+    path:  of the value
+    """
+
+    def __init__(self, cursor: Cursor, place: Part, path: str = "") -> None:
+        self._cursor, self._place = cursor, place
+        self._path = path
+        self._is_key = False  # a string that comes next is one
+        self._open: list[_Container] = []
+
+    def read(self) -> Steps[None]:
+        """The value, and spaces before it."""
+        cursor = self._cursor
+        while (yield from cursor.more()):
+            byte = cursor.data[cursor.at]
+            if byte in _STRUCTURE:
+                self._structure(byte)
+            elif self._is_key and byte == _QUOTE:
+                yield from self._key()
+            elif byte == _QUOTE:
+                yield from cursor.string(self._part("value", self._path))
+            else:
+                yield from cursor.word(self._part("value", self._path))
+            if not self._open and byte not in _SPACES:
+                return
+
+    def _part(self, role: SpanRole, path: str) -> Part:
+        return Part(self._place.tag, role, path, self._place.tool, self._place.call)
+
+    def _structure(self, byte: int) -> None:
+        """A space, or what stands around values."""
+        if byte in b"{[":
+            self._open.append(_Container(self._path, byte == _OBJECT))
+        path = self._open[-1].path if self._open else self._path
+        self._cursor.take(self._cursor.at + 1, self._part("punctuation", path))
+        if byte in b"{[," and self._open:
+            self._next(self._open[-1], is_first=byte != _COMMA)
+        elif byte in b"}]" and self._open:
+            self._open.pop()
+            self._is_key = False
+
+    def _next(self, container: _Container, *, is_first: bool) -> None:
+        """A key or an item comes."""
+        container.num_values += not is_first
+        self._is_key = container.is_object
+        if not container.is_object:
+            self._path = f"{container.path}/{container.num_values}"
+
+    def _key(self) -> Steps[None]:
+        """Held back until it is whole, since it is its own path."""
+        cursor, container = self._cursor, self._open[-1]
+        end = yield from cursor.closed_string()
+        if end is None:
+            cursor.take(len(cursor.data), self._part("key", container.path))
+            return
+        name = _name(cursor.data[cursor.at : end].decode(errors="replace"))
+        self._path, self._is_key = f"{container.path}/{pointer_step(name)}", False
+        cursor.take(end, self._part("key", self._path))
+
+
+def _name(key: str) -> str:
+    """That a key spells; as it is written where no grammar would have written it so."""
+    try:
+        name: str = json.loads(key, strict=False)
+    except ValueError:
+        return key[1:-1]
+    return name
+
+
+def pointer_step(name: str) -> str:
+    """A property's name in a JSON pointer. Halves of surrogate pairs, which JSON can spell, become
+    "?"."""
+    return name.encode(errors="replace").decode().replace("~", "~0").replace("/", "~1")

@@ -1,0 +1,96 @@
+"""Owns reading one output while it is written: its reasoning, and then what its form says."""
+
+from __future__ import annotations
+
+import re
+
+from specguide.guided.reading.calls import CONTENT, CONTENT_JSON, CONTENT_MARK, CallReader
+from specguide.guided.reading.cursor import Cursor, Part, Piece, Steps
+from specguide.guided.reading.form import OutputForm, ReasoningMarks
+from specguide.guided.reading.json_reader import JsonReader
+from specguide.guided.reading.spelled import without_specials
+from specguide.guided.reading.tags import TagReader
+
+_REASONING = Part("reasoning", "text")
+_REASONING_MARK = Part("reasoning", "punctuation")
+_SPACE = re.compile(rb"\s*")
+
+
+class OutputReader:
+    """Takes an output, as SpelledTokens spells it, in stretches of any size: what they are cut into
+    makes no difference. Time is linear in the bytes.
+
+    is_reasoning: it may be inside the reasoning section
+    """
+
+    def __init__(self, form: OutputForm) -> None:
+        self.is_reasoning = form.reasoning is not None
+        self._form, self._cursor = form, Cursor()
+        self._steps = self._read()
+        next(self._steps)
+
+    def feed(self, data: bytes) -> list[Piece]:
+        """More bytes; what has become certain, in order."""
+        self._cursor.add(data)
+        next(self._steps, None)
+        return self._cursor.drain()
+
+    def finish(self) -> list[Piece]:
+        """The output is over: what was held back."""
+        self._cursor.is_over = True
+        next(self._steps, None)
+        return self._cursor.drain()
+
+    def _read(self) -> Steps[None]:
+        cursor, form = self._cursor, self._form
+        yield
+        if form.reasoning is not None:
+            yield from self._reasoning(form.reasoning)
+            self.is_reasoning = False
+        if form.calls is not None:
+            yield from CallReader(cursor, form.calls).read()
+        elif form.tags is not None:
+            yield from TagReader(cursor, form.tags).read()
+        elif form.is_json:
+            yield from JsonReader(cursor, CONTENT_JSON).read()
+            yield from cursor.rest(CONTENT_JSON)
+        yield from cursor.rest(CONTENT, without_specials)
+
+    def _reasoning(self, marks: ReasoningMarks) -> Steps[None]:
+        cursor = self._cursor
+        if marks.begin is not None and not (yield from self._begin(marks.begin, marks.answer)):
+            return
+        yield from self._line_breaks(_REASONING_MARK)
+        if (yield from cursor.text((marks.end,), _REASONING, without_specials)):
+            cursor.mark(marks.end, _REASONING_MARK)
+            self.is_reasoning = False
+            yield from self._line_breaks(CONTENT_MARK)
+
+    def _begin(self, begin: bytes, answer: bytes) -> Steps[bool]:
+        """Whether the section comes. If not, and the answer's mark does, that is taken."""
+        cursor = self._cursor
+        while True:
+            found = _SPACE.match(cursor.data, cursor.at)
+            start = cursor.at if found is None else found.end()
+            rest = cursor.data[start:]
+            if rest.startswith(begin):
+                cursor.take(start + len(begin), _REASONING_MARK, b"")
+                return True
+            if answer and rest.startswith(answer):
+                cursor.take(start + len(answer), CONTENT_MARK, b"")
+                return False
+            may_come = begin.startswith(rest) or answer.startswith(rest)
+            if cursor.is_over or not may_come:
+                return False
+            yield
+
+    def _line_breaks(self, part: Part) -> Steps[None]:
+        """Those that stand behind a mark are none of the text."""
+        cursor = self._cursor
+        while (yield from cursor.more()):
+            end = cursor.at
+            while cursor.data[end : end + 1] == b"\n":
+                end += 1
+            cursor.take(end, part, b"")
+            if end < len(cursor.data):
+                return

@@ -1,0 +1,91 @@
+"""Owns which tokens of an output lie in which of its parts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+
+from specguide.guided.reading.cursor import Part, Piece
+from specguide.guided.reading.form import OutputForm
+from specguide.guided.reading.reader import OutputReader
+from specguide.guided.reading.spelled import SpelledTokens
+from specguide.params import SamplingParams
+from specguide.request import OutputSpan
+from specguide.tokenizer.vocabulary import Vocabulary
+
+
+class TokenSpans:
+    """Puts tokens, and pieces made of their bytes, together. Time is linear in both."""
+
+    def __init__(self) -> None:
+        self._ends: list[int] = []  # of each token, in bytes of the output
+        self._logprobs: list[float] = []
+        self._part: Part | None = None
+        self._begin = self._num_read = 0  # of the part that is open, in bytes
+        self._first = 0  # the first token that reaches into it
+
+    def add(self, spelled: Iterable[bytes], logprobs: Iterable[float] = ()) -> None:
+        """The next tokens. logprobs: of each; none where they are not asked for"""
+        end = self._ends[-1] if self._ends else 0
+        for one in spelled:
+            end += len(one)
+            self._ends.append(end)
+        self._logprobs += logprobs
+
+    def take(self, pieces: Sequence[Piece]) -> list[OutputSpan]:
+        """The next pieces; the spans that are over with them."""
+        spans = []
+        for piece in pieces:
+            if piece.part != self._part:
+                spans += self.finish()
+                self._part, self._begin = piece.part, self._num_read
+            self._num_read += len(piece.data)
+        return spans
+
+    def finish(self) -> list[OutputSpan]:
+        """The one that was still open."""
+        part, self._part = self._part, None
+        if part is None:
+            return []
+        start = self._first
+        while self._ends[start] <= self._begin:
+            start += 1
+        last = start
+        while self._ends[last] < self._num_read:
+            last += 1
+        self._first, end = last, last + 1
+        logprob = math.fsum(self._logprobs[start:end]) if self._logprobs else None
+        return [OutputSpan(*part, start, end, logprob)]
+
+
+class SpanReader:
+    """The spans of one output, fed with its tokens."""
+
+    def __init__(self, form: OutputForm, spelled: SpelledTokens) -> None:
+        self._reader, self._spelled = OutputReader(form), spelled
+        self._spans = TokenSpans()
+
+    @classmethod
+    def of(
+        cls, params: SamplingParams, vocabulary: Vocabulary, token_id: Callable[[str], int | None]
+    ) -> SpanReader:
+        """Of an output that is asked for so. token_id: says which token a text is"""
+        table = vocabulary.token_bytes
+
+        def special(text: str) -> int | None:
+            token = token_id(text)
+            return None if token is None or table[token] else token
+
+        spelled = SpelledTokens(table, vocabulary.eos_token_ids)
+        return cls(OutputForm.asked(params, special), spelled)
+
+    def add(self, token_ids: Sequence[int], logprobs: Sequence[float] = ()) -> list[OutputSpan]:
+        """The next tokens, and log-probabilities if they are asked for; the spans that are over
+        with them."""
+        spelled = [self._spelled[token] for token in token_ids]
+        self._spans.add(spelled, logprobs)
+        return self._spans.take(self._reader.feed(b"".join(spelled)))
+
+    def finish(self) -> list[OutputSpan]:
+        """No more tokens come; the spans that were left."""
+        return self._spans.take(self._reader.finish()) + self._spans.finish()

@@ -1,0 +1,43 @@
+"""Owns the bytes that tokens are read as: their own, and a spelling of special tokens that no text
+has."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+from specguide.guided.tools.call_starts import parts_of
+
+_DIGIT_BITS, _NUM_DIGITS = 6, 4
+_SPECIAL = re.compile(rb"\xff[\x80-\xbf]{4}\xfe")
+
+
+def special_bytes(token: int) -> bytes:
+    """A special token. Two of its bytes are in no UTF-8, and the others begin no character."""
+    shifts = range((_NUM_DIGITS - 1) * _DIGIT_BITS, -1, -_DIGIT_BITS)
+    return b"\xff" + bytes(0x80 | token >> shift & 0x3F for shift in shifts) + b"\xfe"
+
+
+def mark_bytes(text: str, ids: Mapping[str, int]) -> bytes:
+    """A text in which special tokens stand as such. ids: of these, by their text"""
+    parts = parts_of(text, ids)
+    return b"".join(special_bytes(ids[one]) if one in ids else one.encode() for one in parts)
+
+
+def without_specials(data: bytes) -> bytes:
+    """Without the special tokens in it, which are no text."""
+    return _SPECIAL.sub(b"", data) if b"\xff" in data else data
+
+
+class SpelledTokens:
+    """Of a vocabulary.
+
+    token_bytes:   of each token; empty for special tokens
+    end_token_ids: they add nothing to an output
+    """
+
+    def __init__(self, token_bytes: Sequence[bytes], end_token_ids: Iterable[int]) -> None:
+        self._token_bytes, self._ends = token_bytes, frozenset(end_token_ids)
+
+    def __getitem__(self, token: int) -> bytes:
+        return self._token_bytes[token] or (b"" if token in self._ends else special_bytes(token))

@@ -1,0 +1,86 @@
+"""Schemas may refer to documents that are given, and to no others."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from specguide.bench.instances import BYTES, takes
+from specguide.config import GuideConfig
+from specguide.errors import InvalidParams, UnsupportedGuide
+from specguide.guide import Guide
+from specguide.guided.compile import GrammarCompiler
+
+POINT = {"$id": "http://x.test/a/point.json", "properties": {"n": {"$ref": "n.json#/$defs/n"}}}
+WHOLE = {"$defs": {"n": {"type": "integer"}}}
+TREE = {
+    "$dynamicAnchor": "node",
+    "properties": {"data": True, "children": {"items": {"$dynamicRef": "#node"}}},
+}
+DOCUMENTS = {
+    "http://x.test/old/point.json": POINT,
+    "http://x.test/a/n.json": WHOLE,
+    "http://x.test/tree": TREE,
+    "http://x.test/seven": {"$schema": "http://json-schema.org/draft-07/schema#"},
+}
+
+
+@pytest.fixture(scope="module")
+def compiler():
+    made = GrammarCompiler(BYTES, GuideConfig(schema_documents=DOCUMENTS))
+    yield made
+    made.close()
+
+
+def test_a_reference_to_a_given_document_is_followed(compiler):
+    grammar = compiler.compile(Guide(json_schema={"$ref": "http://x.test/old/point.json"}))
+    assert takes(grammar, '{"n": 1}') and not takes(grammar, '{"n": "1"}')
+
+
+def test_a_schema_inside_a_tag_may_refer_to_one_as_well(compiler):
+    part = {"type": "json_schema", "json_schema": {"$ref": "http://x.test/a/n.json#/$defs/n"}}
+    grammar = compiler.compile(Guide(structural_tag={"type": "structural_tag", "format": part}))
+    assert takes(grammar, "12") and not takes(grammar, '"1"')
+
+
+def test_a_dynamic_anchor_of_the_root_holds_in_other_documents(compiler):
+    strict = {
+        "$id": "http://x.test/strict",
+        "$dynamicAnchor": "node",
+        "$ref": "tree",
+        "unevaluatedProperties": False,
+    }
+    grammar = compiler.compile(Guide(json_schema=strict))
+    assert takes(grammar, '{"children": [{"data": 1}]}')
+    assert not takes(grammar, '{"children": [{"daat": 1}]}')
+
+
+@pytest.mark.parametrize(
+    ("uri", "keyword"), [("http://x.test/none", "$ref"), ("http://x.test/seven", "$schema")]
+)
+def test_what_is_not_given_or_of_another_draft_is_refused(compiler, uri, keyword):
+    with pytest.raises(UnsupportedGuide) as refused:
+        compiler.compile(Guide(json_schema={"$ref": uri}))
+    assert refused.value.keyword == keyword
+
+
+def test_a_relative_id_with_a_folder_is_joined_once(compiler):
+    schema = {
+        "$id": "http://x.test/",
+        "properties": {"p": {"$ref": "#/$defs/in"}},
+        "$defs": {"in": {"$id": "a/", "items": {"$ref": "n.json#/$defs/n"}}},
+    }
+    grammar = compiler.compile(Guide(json_schema=schema))
+    assert takes(grammar, '{"p": [1]}') and not takes(grammar, '{"p": ["1"]}')
+
+
+def test_documents_come_from_a_file_too(tmp_path):
+    path = tmp_path / "documents.json"
+    path.write_text(json.dumps(DOCUMENTS), "utf-8")
+    given = GuideConfig(schema_documents=DOCUMENTS)
+    assert GuideConfig(schema_documents=str(path)) == given
+    assert hash(GuideConfig(schema_documents=str(path))) == hash(given)
+    for wrong in (str(tmp_path / "none.json"), {"http://x.test/": 1}, {"http://x.test/#a": True}):
+        with pytest.raises(InvalidParams, match="schema_documents"):
+            GuideConfig(schema_documents=wrong)

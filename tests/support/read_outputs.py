@@ -1,0 +1,38 @@
+"""Outputs read in stretches, and what they say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from specguide.config import GuideConfig
+from specguide.guided.reading import OutputForm, OutputReader
+from specguide.guided.tools import Tool, ToolFormat, tool_guide
+from specguide.server.events import Said
+from specguide.server.said_pieces import SaidPieces
+
+
+def no_token(_: str) -> None:
+    """All marks are text."""
+
+
+def form_of(
+    one: ToolFormat,
+    tools: Sequence[Tool],
+    special: Callable[[str], int | None] = no_token,
+    **options: object,
+) -> OutputForm:
+    """Of a message with tools."""
+    guide = tool_guide(one, tools, special, GuideConfig(), **options)  # type: ignore[arg-type]
+    return OutputForm.of(guide, None)
+
+
+def cut(data: bytes, size: int) -> list[bytes]:
+    """In stretches of a size."""
+    return [data[at : at + size] for at in range(0, len(data), size)]
+
+
+def events_of(form: OutputForm, stretches: Iterable[bytes]) -> list[Said]:
+    """What an output says, and then its end."""
+    reader, said = OutputReader(form), SaidPieces(tells_reasoning=True)
+    events = [event for one in stretches for event in said.take(reader.feed(one))]
+    return events + said.take(reader.finish()) + said.finish()
