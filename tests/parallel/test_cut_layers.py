@@ -64,7 +64,10 @@ def test_what_cannot_be_cut_is_refused(name, tmp_path):
 
 
 def test_weights_rounded_to_fp8_are_cut(tmp_path):
-    expected = logits(save("llama-tied", tmp_path), quantization="fp8")
+    """Each part has scales of its own, so that it rounds otherwise, and no worse."""
+    exact = logits(save("llama-tied", tmp_path))
+    whole_error = (logits(tmp_path, quantization="fp8") - exact).norm()
     first, second = on_two_ranks(tmp_path, quantization="fp8")
     assert torch.equal(first, second)
-    assert torch.cosine_similarity(first, expected).min() > 0.99
+    error = (first - exact).norm()
+    assert error < 1.5 * whole_error
