@@ -317,6 +317,11 @@ class EngineConfig:
                     fit, from the times of earlier iterations; left out: on a GPU 25 ms, or 3.5
                     times as long as without prompts where that is more, and on a CPU only
                     max_prefill_tokens bounds them
+    tensor_parallel_size: ranks, each a process with a device of its own, among which heads, inner
+                    features and output matrix of the target are divided; drafters each rank has
+                    as a whole
+    rank_timeout_s: longest that ranks wait for one another in an iteration, seconds; then the
+                    engine fails, with an error that names the rank
     lag:            iterations that are launched before the results of an earlier one are read, 0 to
                     2; left out: 1 on a GPU, which then never waits for the host, and 0 on a CPU
     enforce_eager:  run decode iterations on a GPU kernel by kernel instead of as captured graphs;
@@ -337,6 +342,8 @@ class EngineConfig:
     model_impl: str = "auto"
     device: str | None = None
     dtype: str | None = None
+    tensor_parallel_size: int = 1
+    rank_timeout_s: float = 60.0
     lag: int | None = None
     enforce_eager: bool = False
     trace: bool = False
@@ -348,7 +355,11 @@ class EngineConfig:
             raise InvalidParams(
                 f"max_step_ms must be > 0, found {self.max_step_ms}", param="max_step_ms"
             )
-        for name in ("max_batch_size", "max_prefill_tokens"):
+        if not self.rank_timeout_s > 0:
+            raise InvalidParams(
+                f"rank_timeout_s must be > 0, found {self.rank_timeout_s}", param="rank_timeout_s"
+            )
+        for name in ("max_batch_size", "max_prefill_tokens", "tensor_parallel_size"):
             if getattr(self, name) < 1:
                 raise InvalidParams(f"{name} must be ≥ 1, found {getattr(self, name)}", param=name)
         if self.guide is None and self.spec is not None:

@@ -100,6 +100,8 @@ class ResolvedConfig:
     device: str
     dtype: str
     cache_dtype: str
+    tensor_parallel_size: int
+    rank_timeout_s: float
     lag: int
     enforce_eager: bool
     trace: bool
@@ -136,6 +138,8 @@ def resolve(config: EngineConfig, facts: Facts) -> ResolvedConfig:
         device=facts.device,
         dtype=facts.dtype,
         cache_dtype=_cache_dtype(config.cache.kv_cache_dtype, facts),
+        tensor_parallel_size=config.tensor_parallel_size,
+        rank_timeout_s=config.rank_timeout_s,
         lag=int(facts.is_gpu) if config.lag is None else config.lag,
         enforce_eager=config.enforce_eager or not facts.is_gpu,
         trace=config.trace,

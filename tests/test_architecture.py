@@ -40,7 +40,7 @@ LEVELS: tuple[tuple[str, ...], ...] = (
         "piggyback",
         "batch",
     ),
-    ("native", "kernels", "tokenizer", "trace"),
+    ("native", "kernels", "tokenizer", "trace", "parallel"),
     ("cache", "layers", "sampling", "guided"),
     ("models", "scheduler", "slots"),
     ("speculation",),

@@ -71,6 +71,7 @@ class Admission:
         )
         self._reasoning = ReasoningSections(vocabulary, tokenizer.token_id)
         self._tokenizer, self._capabilities = tokenizer, capabilities
+        self._num_ranks = config.tensor_parallel_size
         self._takes_processors = capabilities.layout.takes_processors or config.is_adaptive
         self._may_cut_off = config.guide is not None and config.guide.allow_truncation
         self._longest_wait_s = 2 * config.guide.compile_timeout_s if config.guide else 0.0
@@ -159,6 +160,12 @@ class Admission:
         compiled: the grammar of its guide; None where it has none
         """
         params, vocab_size = request.params, self._capabilities.vocab_size
+        if params.logits_processors and self._num_ranks > 1:
+            raise InvalidParams(
+                "logits_processors are functions, which the other ranks cannot call: leave them "
+                "out, or tensor_parallel_size",
+                param="logits_processors",
+            )
         if params.logits_processors and not self._takes_processors:
             raise InvalidParams(
                 "logits_processors need drafts in a chain: build the engine without a draft tree, "

@@ -15,7 +15,7 @@ from specguide.config import EngineConfig
 from specguide.engine.adaptive import AllDrafts, LevelChoice
 from specguide.engine.admission import Admission
 from specguide.engine.draft_counts import DraftCounts
-from specguide.engine.executors import Executor, LocalExecutor
+from specguide.engine.executors import Executor, load_executor
 from specguide.engine.facts import resolved
 from specguide.engine.failures import iteration_errors, told
 from specguide.engine.in_use import InUse, one_at_a_time
@@ -66,7 +66,7 @@ class Engine:
         self.config = resolved(config)
         with ThreadPoolExecutor(1) as reader:  # beside the weights, which take no interpreter
             tokenizer = reader.submit(load_tokenizer, self.config)
-            self._executor: Executor = executor or LocalExecutor.load(self.config)
+            self._executor: Executor = executor or load_executor(self.config)
         self.tokenizer = tokenizer.result()
         capabilities, self._grammar = self._executor.capabilities, self._executor.grammar
         self._recorder = self._grammar.recorder
@@ -228,6 +228,7 @@ class Engine:
         self._requests.close()
         for launched in self._due(None):
             launched.collect()
+        self._executor.close()
         self._admission.compiler.close()
 
     def stats(self) -> EngineStats:

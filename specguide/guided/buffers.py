@@ -9,6 +9,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from specguide.kernels import BitmaskRows
 from specguide.kernels.shared_memory import mapped
 
 
@@ -144,6 +145,37 @@ class GrammarBuffers:
         if group is not None:
             buffers |= {field.name: getattr(group, field.name) for field in fields(group)}
         return {name: buffer.numpy() for name, buffer in buffers.items()}
+
+
+class BufferRows:
+    """The rows of a `GrammarStream`, as they lie in its buffers.
+
+    buffers:         what the step reads, on its device
+    held, proposals: of the buffers
+    """
+
+    def __init__(self, buffers: GrammarBuffers) -> None:
+        self.buffers = buffers
+        self.held, self.proposals = buffers.held, buffers.proposals
+        self._all_rows = buffers.bitmask.flatten(0, 1), buffers.guided.flatten()
+        num_nodes, num_slots = buffers.guided.shape
+        row_ids = torch.arange(num_nodes * num_slots, device=buffers.guided.device)
+        self._row_ids = row_ids.view(
+            num_nodes, num_slots
+        ).T.contiguous()  # of each slot's nodes, in all rows
+
+    def chain_rows(self, slots: slice | Tensor, num_nodes: int) -> BitmaskRows:
+        return self.rows(self._row_ids[slots, :num_nodes].flatten())
+
+    def place_rows(self, slots: slice | Tensor, places: Tensor) -> BitmaskRows:
+        num_slots = len(self._row_ids)
+        return self.rows((places * num_slots + self._row_ids[slots, :1]).flatten())
+
+    def node_rows(self, node: int, slots: Tensor) -> BitmaskRows:
+        return BitmaskRows(self.buffers.bitmask[node], self.buffers.guided[node], slots)
+
+    def rows(self, row_ids: Tensor) -> BitmaskRows:
+        return BitmaskRows(*self._all_rows, row_ids)
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,18 +7,14 @@ import time
 from collections.abc import Iterable
 from dataclasses import fields, replace
 
-import torch
-from torch import Tensor
-
 from specguide import native
 from specguide.batch import GuideSnapshot
 from specguide.errors import MatcherError
-from specguide.guided.buffers import GrammarBuffers, RowsOnGpu
+from specguide.guided.buffers import BufferRows, GrammarBuffers, RowsOnGpu
 from specguide.guided.executor import ExecutorFactory, Walked, native_executor
 from specguide.guided.matcher import Matcher
 from specguide.guided.stream import GrammarCounters
 from specguide.guided.streams import GrammarStreams
-from specguide.kernels import BitmaskRows
 from specguide.kernels.forward_stream import ForwardStream
 from specguide.resolved_config import CallbackConfig
 from specguide.trace import Recorder
@@ -26,7 +22,7 @@ from specguide.trace import Recorder
 _ABANDON_TIMEOUT_S = 10.0
 
 
-class GrammarCallbacks:
+class GrammarCallbacks(BufferRows):
     """A `GrammarStream` that runs the walk of every slot as host callbacks.
 
     buffers: what the step reads, on its device
@@ -47,17 +43,11 @@ class GrammarCallbacks:
         self._shape = walked.shape
         self._vocab_size = walked.vocab_size
         self._is_on_gpu = forward.torch is not None
-        self._host = self.buffers = _buffers(walked, pinned=self._is_on_gpu)
+        self._host = buffers = buffers_of(walked, pinned=self._is_on_gpu)
         if self._is_on_gpu:
             self._rows = RowsOnGpu.allocate(self._host, forward.device)
-            self.buffers = self._rows.device
-        self._all_rows = self.buffers.bitmask.flatten(0, 1), self.buffers.guided.flatten()
-        num_nodes, num_slots = self.buffers.guided.shape
-        row_ids = torch.arange(num_nodes * num_slots, device=forward.device)
-        self._row_ids = row_ids.view(
-            num_nodes, num_slots
-        ).T.contiguous()  # of each slot's nodes, in all rows
-        self.held, self.proposals = self.buffers.held, self.buffers.proposals
+            buffers = self._rows.device
+        super().__init__(buffers)
         self._streams = GrammarStreams(forward, self._host.needed, polls=config.polls)
         self.exposed_s = None if self._is_on_gpu else 0.0
         self._executor = executor(self._host, walked, config)
@@ -108,19 +98,6 @@ class GrammarCallbacks:
             self.exposed_s += time.perf_counter() - start
         self.recorder.forward("wait rows")
 
-    def chain_rows(self, slots: slice | Tensor, num_nodes: int) -> BitmaskRows:
-        return self.rows(self._row_ids[slots, :num_nodes].flatten())
-
-    def place_rows(self, slots: slice | Tensor, places: Tensor) -> BitmaskRows:
-        num_slots = len(self._row_ids)
-        return self.rows((places * num_slots + self._row_ids[slots, :1]).flatten())
-
-    def node_rows(self, node: int, slots: Tensor) -> BitmaskRows:
-        return BitmaskRows(self.buffers.bitmask[node], self.buffers.guided[node], slots)
-
-    def rows(self, row_ids: Tensor) -> BitmaskRows:
-        return BitmaskRows(*self._all_rows, row_ids)
-
     def errors(self, slots: Iterable[int]) -> dict[int, MatcherError]:
         self._streams.grammar.check()
         self._executor.check()
@@ -157,7 +134,8 @@ class GrammarCallbacks:
         return native.PythonMatcher(matcher, self._vocab_size)
 
 
-def _buffers(walked: Walked, *, pinned: bool) -> GrammarBuffers:
+def buffers_of(walked: Walked, *, pinned: bool) -> GrammarBuffers:
+    """What callbacks write for these walks, on the host."""
     num_slots, num_nodes = walked.nodes.tokens.shape
     num_words = (walked.vocab_size + 31) // 32
     return replace(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from torch import Tensor
 
+from specguide.errors import InvalidParams
 from specguide.kernels import rope_and_store
 from specguide.kernels.attention import PassContext
 from specguide.layers.cache_scales import CacheScales
@@ -16,6 +17,8 @@ from specguide.layers.placement import Placement
 from specguide.layers.projection import PartialSums, Projection
 from specguide.layers.quantization import ProjectionInput
 from specguide.layers.rope import RopeConfig
+from specguide.layers.sharding import shards
+from specguide.parallel import Ranks
 
 
 @dataclass(frozen=True)
@@ -65,19 +68,23 @@ class AttentionState(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Sinks:
-    """A learned score of each head, [num_heads], called `name` in the checkpoint."""
+    """A learned score of each head of this rank, [num_heads], called `name` in the checkpoint."""
 
     scores: Tensor
     name: str
+    ranks: Ranks
 
     @classmethod
     def create(cls, place: Placement, num_heads: int) -> Sinks:
         """Uninitialised."""
-        return cls(place.empty(num_heads), f"{place.prefix}sinks")
+        return cls(place.empty(num_heads), f"{place.prefix}sinks", place.ranks)
 
     def destinations(self) -> dict[str, Destination]:
         """Where the tensor of a checkpoint goes, by its full name."""
-        return {self.name: Destination.of(self.scores)}
+        part = Destination.of(self.scores)
+        num_heads = len(self.scores) * self.ranks.size
+        whole = replace(part, shape=(num_heads,))
+        return shards({self.name: whole}, {self.name: part}, self.ranks)
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,17 +109,21 @@ class Attention:
     def create(
         cls, place: Placement, input_size: int, hidden_size: int, shape: AttentionShape
     ) -> Attention:
-        """Uninitialised weights of input_size → hidden_size."""
+        """Uninitialised weights of input_size → hidden_size; the heads are divided among ranks.
+
+        Raises InvalidParams where they cannot be.
+        """
         query_size = shape.num_heads * shape.head_dim
         kv_size = shape.num_kv_heads * shape.head_dim
         qkv = {"q_proj": query_size, "k_proj": kv_size, "v_proj": kv_size}
         if shape.is_fused:
             qkv = {"qkv_proj": query_size + 2 * kv_size}
         out = {"o_proj": hidden_size}
+        shape = _of_rank(shape, place.ranks)
         return cls(
             shape,
-            Projection.create(place, input_size, qkv, bias=shape.qkv_bias),
-            Projection.create(place, query_size, out, bias=shape.out_bias),
+            Projection.create(place, input_size, qkv, bias=shape.qkv_bias, cut="outputs"),
+            Projection.create(place, query_size, out, bias=shape.out_bias, cut="inputs"),
             _qk_norm(place, shape),
             CacheScales.create(place),
             Sinks.create(place, shape.num_heads) if shape.has_sinks else None,
@@ -157,6 +168,26 @@ class Attention:
         """Where each tensor of a checkpoint goes, by its full name."""
         parts = self.qkv, self.out, self.qk_norm, self.sinks, self.cache_scales
         return merged(*(part for part in parts if part is not None))
+
+
+def _of_rank(shape: AttentionShape, ranks: Ranks) -> AttentionShape:
+    """Each has as many query heads, and the key heads that these read."""
+    if ranks.size == 1:
+        return shape
+    for is_so, words in (
+        (shape.is_fused, "queries, keys and values in one map of the checkpoint"),
+        (shape.is_qk_norm_whole, "a norm of all heads together"),
+    ):
+        if is_so:
+            raise InvalidParams(
+                f"a model with {words} runs on one rank alone: leave tensor_parallel_size out",
+                param="tensor_parallel_size",
+            )
+    return replace(
+        shape,
+        num_heads=ranks.share(shape.num_heads, "attention heads"),
+        num_kv_heads=ranks.share(shape.num_kv_heads, "key-value heads"),
+    )
 
 
 def _qk_norm(place: Placement, shape: AttentionShape) -> RmsNorm | WholeNorms | None:

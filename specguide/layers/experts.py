@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from torch import Tensor
 
+from specguide.errors import InvalidParams
 from specguide.kernels import route
 from specguide.kernels.experts import GateLimits
 from specguide.layers.destination import Destination
 from specguide.layers.placement import Placement
 from specguide.layers.projection import PartialSums, Projection
 from specguide.layers.quantization import ExpertWeights, InputFormat, create_experts
+from specguide.layers.sharding import shards
+from specguide.parallel import ONE_RANK, Ranks
 
 
 @dataclass(frozen=True)
@@ -95,6 +98,7 @@ class Experts:
     gate_up: of each expert hidden → 2 · expert_size, gate first
     down:    of each expert expert_size → hidden
     stored:  where the experts' tensors of a checkpoint go, by their full names
+    ranks:   each has a part of the inner features of every expert
     """
 
     shape: ExpertsShape
@@ -102,6 +106,7 @@ class Experts:
     gate_up: ExpertWeights
     down: ExpertWeights
     stored: Mapping[str, Destination]
+    ranks: Ranks = ONE_RANK
 
     @classmethod
     def create(
@@ -111,7 +116,9 @@ class Experts:
         shape: ExpertsShape,
         layout: ExpertsLayout,
     ) -> Experts:
-        """Uninitialised weights."""
+        """Uninitialised weights. Raises InvalidParams where ranks cannot divide the experts."""
+        if place.ranks.size > 1:
+            return cls._cut(place, hidden_size, shape, layout)
         size = shape.expert_size
         gate_up = _weights(place, shape, layout.gate_up, (2 * size, hidden_size))
         down = _weights(place, shape, layout.down, (hidden_size, size))
@@ -120,6 +127,21 @@ class Experts:
         )
         stored = layout.destinations(place.prefix, gate_up, down, shape)
         return cls(shape, router, gate_up, down, stored)
+
+    @classmethod
+    def _cut(
+        cls, place: Placement, hidden_size: int, shape: ExpertsShape, layout: ExpertsLayout
+    ) -> Experts:
+        ranks = place.ranks
+        if shape.has_bias:
+            raise InvalidParams(
+                "experts with biases run on one rank alone: leave tensor_parallel_size out",
+                param="tensor_parallel_size",
+            )
+        part = replace(shape, expert_size=ranks.share(shape.expert_size, "features of an expert"))
+        whole = cls.create(place.whole(), hidden_size, shape, layout)
+        mine = cls.create(replace(place, ranks=ONE_RANK), hidden_size, part, layout)
+        return replace(mine, stored=shards(whole.stored, mine.stored, ranks), ranks=ranks)
 
     @property
     def input_format(self) -> InputFormat | None:
@@ -131,7 +153,10 @@ class Experts:
         shape = self.shape
         routing = route(self.router.forward(x), shape.num_chosen, shape.is_normalised)
         inner = self.gate_up.gated(x, routing, shape.limits)
-        return PartialSums(self.down.weighted(inner, routing))
+        parts = PartialSums(self.down.weighted(inner, routing))
+        if self.ranks.size == 1:
+            return parts
+        return PartialSums.of(self.ranks.collectives.sum(parts.total(x.dtype)))
 
     def destinations(self) -> dict[str, Destination]:
         """Where each tensor of a checkpoint goes, by its full name."""

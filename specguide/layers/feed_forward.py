@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+from specguide.errors import InvalidParams
 from specguide.layers.destination import Destination, merged
 from specguide.layers.placement import Placement
 from specguide.layers.projection import PartialSums, Projection
@@ -60,12 +61,21 @@ class GatedMlp:
         activation: Activation = "silu",
         names: MlpNames = SEPARATE,
     ) -> GatedMlp:
-        """Uninitialised weights."""
+        """Uninitialised weights; the inner features are divided among ranks. Raises InvalidParams
+        where they cannot be."""
+        if place.ranks.size > 1 and len(names.gate_up) == 1:
+            raise InvalidParams(
+                "a model with gate and up in one map of the checkpoint runs on one rank alone: "
+                "leave tensor_parallel_size out",
+                param="tensor_parallel_size",
+            )
         share = 2 * intermediate_size // len(names.gate_up)
         both = dict.fromkeys(names.gate_up, share)
         return cls(
-            Projection.create(place, hidden_size, both, bias=bias),
-            Projection.create(place, intermediate_size, {names.down: hidden_size}, bias=bias),
+            Projection.create(place, hidden_size, both, bias=bias, cut="outputs"),
+            Projection.create(
+                place, intermediate_size, {names.down: hidden_size}, bias=bias, cut="inputs"
+            ),
             activation,
         )
 

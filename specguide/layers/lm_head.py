@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -10,6 +12,8 @@ from specguide.layers.destination import Destination
 from specguide.layers.norm import RmsNorm
 from specguide.layers.placement import Placement
 from specguide.layers.quantization import UNQUANTIZED, PlainWeights, ProjectionWeights
+from specguide.layers.sharding import shards
+from specguide.parallel import ONE_RANK, Ranks
 
 _LM_HEAD = "lm_head"
 
@@ -74,26 +78,46 @@ class LmHead:
 
     weights: [vocab_size, hidden_size]
     name:    of the map in the checkpoint; None where it is the embeddings' matrix
+    ranks:   each has the logits of as many tokens, one behind the other
+
+    A vocabulary that ranks cannot divide each of them has as a whole.
     """
 
-    def __init__(self, weights: ProjectionWeights, name: str | None) -> None:
+    def __init__(
+        self, weights: ProjectionWeights, name: str | None, ranks: Ranks = ONE_RANK
+    ) -> None:
         self.weights = weights
         self.name = name
+        self.ranks = ranks
+        self._stored: dict[str, Destination] | None = None
 
     @classmethod
     def create(cls, place: Placement, vocab_size: int, hidden_size: int) -> LmHead:
         """Uninitialised weights, lm_head.weight in the checkpoint."""
+        ranks = place.ranks
+        if ranks.size > 1 and vocab_size % ranks.size == 0:
+            head = cls.create(replace(place, ranks=ONE_RANK), vocab_size // ranks.size, hidden_size)
+            whole = cls.create(place.whole(), vocab_size, hidden_size).destinations()
+            head._stored, head.ranks = shards(whole, head.destinations(), ranks), ranks
+            return head
         spec = place.matrix(vocab_size, hidden_size, (_LM_HEAD,))
         return cls(place.weights(spec), spec.names[0])
 
     @classmethod
-    def tied(cls, embedding: Embedding) -> LmHead:
+    def tied(cls, embedding: Embedding, ranks: Ranks = ONE_RANK) -> LmHead:
         """The matrix of the embeddings, without their scale."""
-        return cls(PlainWeights(embedding.weight), None)
+        weights, vocab_size = PlainWeights(embedding.weight), len(embedding.weight)
+        if ranks.size == 1 or vocab_size % ranks.size:
+            return cls(weights, None)
+        share = vocab_size // ranks.size
+        return cls(weights.rows(ranks.rank * share, (ranks.rank + 1) * share), None, ranks)
 
     def forward(self, hidden: Tensor) -> Tensor:
         """[T, hidden_size] → logits [T, vocab_size], in the dtype of `hidden`."""
-        return self.weights.product(hidden)
+        logits = self.weights.product(hidden)
+        if self.ranks.size == 1:
+            return logits
+        return self.ranks.collectives.gather(logits).transpose(0, 1).flatten(1)
 
     def fit_vocabulary(self, size: int) -> None:
         """Give logits of no id beyond `size` from now on."""
@@ -103,6 +127,8 @@ class LmHead:
         """Where each tensor of a checkpoint goes, by its full name; none of a tied one."""
         if self.name is None:
             return {}
+        if self._stored is not None:
+            return self._stored
         return {f"{self.name}.{tensor}": it for tensor, it in self.weights.destinations().items()}
 
     @property

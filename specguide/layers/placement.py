@@ -14,6 +14,7 @@ from specguide.layers.quantization import (
     ProjectionWeights,
     Quantization,
 )
+from specguide.parallel import ONE_RANK, Ranks
 
 
 @dataclass(frozen=True)
@@ -23,16 +24,22 @@ class Placement:
     device, dtype: of the weights, and of inputs and outputs
     quantization:  how the checkpoint holds the weights of projections
     prefix:        of the names of a layer's tensors in the checkpoint, "" or ending with a dot
+    ranks:         among which the layers are cut
     """
 
     device: torch.device
     dtype: torch.dtype
     quantization: Quantization = UNQUANTIZED
     prefix: str = ""
+    ranks: Ranks = ONE_RANK
 
     def within(self, name: str) -> Placement:
         """Of the part `name` of this layer."""
         return replace(self, prefix=f"{self.prefix}{name}.")
+
+    def whole(self) -> Placement:
+        """Shapes without memory, as one rank would have them."""
+        return replace(self, device=torch.device("meta"), ranks=ONE_RANK)
 
     def empty(self, *shape: int, dtype: torch.dtype | None = None) -> Tensor:
         """Uninitialised memory."""

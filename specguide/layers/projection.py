@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -16,6 +16,8 @@ from specguide.layers.quantization import (
     ProjectionInput,
     ProjectionWeights,
 )
+from specguide.layers.sharding import Cut, added_once, shards
+from specguide.parallel import ONE_RANK, Ranks
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,19 +51,54 @@ class Projection:
 
     weights: of the whole map
     maps:    of each map in the checkpoint, by its full name: a view of `weights`
+    summed:  the ranks whose products are its product; one: its own is
+    stored:  where the checkpoint's tensors go, of which this rank has a part; None: as `maps` say
     """
 
     weights: ProjectionWeights
     maps: Mapping[str, ProjectionWeights]
+    summed: Ranks = ONE_RANK
+    stored: Mapping[str, Destination] | None = None
 
     @classmethod
     def create(
-        cls, place: Placement, in_features: int, outputs: Mapping[str, int], *, bias: bool = False
+        cls,
+        place: Placement,
+        in_features: int,
+        outputs: Mapping[str, int],
+        *,
+        bias: bool = False,
+        cut: Cut | None = None,
     ) -> Projection:
-        """Maps of the same input: `outputs` are their names, with their output features."""
+        """Maps of the same input: `outputs` are their names, with their output features.
+
+        cut: which features are divided among the ranks of `place`; None: each has all. Sizes are
+             those of the whole map. Raises InvalidParams where they cannot be divided.
+        """
+        if cut is not None and place.ranks.size > 1:
+            return cls._cut(place, in_features, outputs, bias, cut)
         spec = place.matrix(sum(outputs.values()), in_features, outputs, bias=bias)
         weights = place.weights(spec)
         return cls(weights, dict(zip(spec.names, _views(weights.rows, outputs), strict=True)))
+
+    @classmethod
+    def _cut(
+        cls, place: Placement, in_features: int, outputs: Mapping[str, int], bias: bool, cut: Cut
+    ) -> Projection:
+        ranks, names = place.ranks, " and ".join(outputs)
+        whole = cls.create(place.whole(), in_features, outputs, bias=bias).destinations()
+        if cut == "outputs":
+            outputs = {
+                name: ranks.share(size, f"outputs of {name}") for name, size in outputs.items()
+            }
+            part = cls.create(place, in_features, outputs, bias=bias)
+            return replace(part, stored=shards(whole, part.destinations(), ranks))
+        part = cls.create(place, ranks.share(in_features, f"inputs of {names}"), outputs, bias=bias)
+        stored = shards(whole, part.destinations(), ranks)
+        for name in stored:
+            if name.endswith(".bias"):
+                stored[name] = added_once(whole[name], stored[name], ranks)
+        return replace(part, summed=ranks, stored=stored)
 
     @property
     def input_format(self) -> InputFormat | None:
@@ -70,11 +107,14 @@ class Projection:
 
     def forward(self, x: ProjectionInput) -> Tensor:
         """[T, in_features] → [T, out_features]."""
-        return self.weights.product(x)
+        product = self.weights.product(x)
+        return product if self.summed.size == 1 else self.summed.collectives.sum(product)
 
     def forward_parts(self, x: ProjectionInput) -> PartialSums:
         """[T, in_features] → [T, out_features], for `RmsNorm.add`."""
-        return PartialSums(self.weights.product_parts(x))
+        if self.summed.size == 1:
+            return PartialSums(self.weights.product_parts(x))
+        return PartialSums.of(self.forward(x))
 
     def forward_gated(
         self,
@@ -90,6 +130,8 @@ class Projection:
 
     def destinations(self) -> dict[str, Destination]:
         """Where each tensor of a checkpoint goes, by its full name."""
+        if self.stored is not None:
+            return dict(self.stored)
         return {
             f"{name}.{tensor}": destination
             for name, weights in self.maps.items()

@@ -23,6 +23,7 @@ from specguide.models.config import ModelConfig
 from specguide.models.multimodal import is_of_encoder, text_name
 from specguide.models.registry import FAMILIES, read_config
 from specguide.models.weights import check_tied, check_weights, load_weights, weight_files
+from specguide.parallel import ONE_RANK, Ranks
 
 MTP_PREFIX = "model.mtp_layers."
 """Tensors of a multi-token-prediction head as MiMo has it, which a target's checkpoint may hold
@@ -43,6 +44,7 @@ class Decoder:
     config:        what it was built from
     embedding, lm_head: what a draft head may share
     device, dtype: where and what its weights and hidden states are
+    ranks:         among which its layers are cut
     max_positions: longest sequence it serves, tokens
 
     `forward` allocates only activations, reads nothing back to the host and takes no branch on
@@ -56,18 +58,21 @@ class Decoder:
         device: torch.device | str = "cpu",
         dtype: torch.dtype = torch.float32,
         max_positions: int | None = None,
+        ranks: Ranks = ONE_RANK,
     ) -> None:
         """Uninitialised weights; `load` reads a checkpoint.
 
         max_positions: longest sequence, tokens; None: config.max_position_embeddings. Raises
                        InvalidParams when it is longer than that.
+        ranks:         among which its layers are cut
         """
         self.config = config
         self.device = torch.device(device)
         self.dtype = dtype
         self.max_positions = max_positions or config.max_position_embeddings
         check_positions(config, self.max_positions, dtype)
-        place = Placement(self.device, dtype, config.quantization)
+        self.ranks = ranks
+        place = Placement(self.device, dtype, config.quantization, ranks=ranks)
         inner = place.within("model")
         vocab_size, hidden_size = config.vocab_size, config.hidden_size
         self.embedding = Embedding.create(
@@ -78,7 +83,7 @@ class Decoder:
             scale=config.embedding_scale,
         )
         self.lm_head = (
-            LmHead.tied(self.embedding)
+            LmHead.tied(self.embedding, ranks)
             if config.tie_word_embeddings
             else LmHead.create(place, vocab_size, hidden_size)
         )
@@ -101,12 +106,14 @@ class Decoder:
         *,
         max_positions: int | None = None,
         quantization: str | None = None,
+        ranks: Ranks = ONE_RANK,
     ) -> Decoder:
         """From a Hugging Face folder: config.json and safetensors, one file or shards with their
         index. Or from a GGUF file, dequantized.
 
         quantization: of ONLINE: what the weights are turned into, tensor by tensor as they are
                       read; None: they stay as they are
+        ranks: among which its layers are cut
         Raises CheckpointError that names the file and what is wrong with it, and InvalidParams for
         a quantization that is unknown or that the folder does not allow.
         """
@@ -125,7 +132,7 @@ class Decoder:
             ),
             rename=text_name,
         )
-        decoder = cls(config, device=device, dtype=dtype, max_positions=max_positions)
+        decoder = cls(config, device=device, dtype=dtype, max_positions=max_positions, ranks=ranks)
         load_weights(files, decoder.destinations(), rename=text_name)
         if tied:
             check_tied(files, decoder.embedding, rename=text_name)

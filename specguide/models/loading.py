@@ -25,6 +25,7 @@ from specguide.models.multimodal import (
 from specguide.models.transformers_config import known_to_transformers, read_transformers_config
 from specguide.models.transformers_model import TransformersDecoder
 from specguide.models.weights import check_tied, check_weights, load_weights, weight_files
+from specguide.parallel import ONE_RANK, Ranks
 
 MODEL_IMPLS = ("auto", "native", "transformers")
 
@@ -52,6 +53,7 @@ def load_decoder(
     max_positions: int | None = None,
     quantization: str | None = None,
     model_impl: str = "auto",
+    ranks: Ranks = ONE_RANK,
 ) -> Decoder:
     """See Decoder.load and `read_config`. Warns where transformers' modules run the model because
     no family does."""
@@ -60,7 +62,18 @@ def load_decoder(
         warn_of_encoders(folder)
     if not _is_for_transformers(folder, model_impl):
         return Decoder.load(
-            folder, device, dtype, max_positions=max_positions, quantization=quantization
+            folder,
+            device,
+            dtype,
+            max_positions=max_positions,
+            quantization=quantization,
+            ranks=ranks,
+        )
+    if ranks.size > 1:
+        raise InvalidParams(
+            "transformers' modules run on one rank alone: leave tensor_parallel_size out, or take "
+            "a model of a family that runs natively",
+            param="tensor_parallel_size",
         )
     config = read_config(folder, quantization, "transformers")
     files = weight_files(folder)

@@ -41,6 +41,7 @@ class ByPost:
         self._inner, self.num_bytes = inner, 0
         self.capabilities, self.processors = inner.capabilities, inner.processors
         self.grammar, self.release, self.warm_up = inner.grammar, inner.release, inner.warm_up
+        self.close = inner.close
 
     def execute(self, batch: Batch) -> PendingOutput:
         letter = pickle.dumps(batch)
@@ -168,6 +169,8 @@ class Parrot:
             self.num_said.pop(slot, None)
 
     def warm_up(self) -> None: ...
+
+    def close(self) -> None: ...
 
 
 @dataclass

@@ -187,7 +187,10 @@ REFUSED = (
     ),
     ({"$schema": "http://json-schema.org/draft-03/schema#"}, "$schema", "/$schema"),
     (
-        {"anyOf": [{"properties": {"a": True}}], "unevaluatedProperties": False},
+        {
+            "anyOf": [{"properties": {name: True}} for name in "abcdef"],
+            "unevaluatedProperties": False,
+        },
         "unevaluatedProperties",
         "/unevaluatedProperties",
     ),

@@ -1,7 +1,24 @@
 """Owns who runs the batches of an engine: the seam that the loop drives, and the executor in this
-process."""
+process, and the one with a process for each rank."""
 
 from specguide.engine.executors.base import Capabilities, Executor, PendingOutput
 from specguide.engine.executors.local import LocalExecutor
+from specguide.engine.executors.ranks import RanksExecutor
+from specguide.resolved_config import ResolvedConfig
 
-__all__ = ["Capabilities", "Executor", "LocalExecutor", "PendingOutput"]
+__all__ = [
+    "Capabilities",
+    "Executor",
+    "LocalExecutor",
+    "PendingOutput",
+    "RanksExecutor",
+    "load_executor",
+]
+
+
+def load_executor(config: ResolvedConfig) -> Executor:
+    """What runs the batches of a configuration, its models loaded. Raises CheckpointError and
+    InvalidParams."""
+    if config.tensor_parallel_size == 1:
+        return LocalExecutor.load(config)
+    return RanksExecutor.load(config)

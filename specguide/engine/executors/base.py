@@ -102,3 +102,6 @@ class Executor(Protocol):
 
     def warm_up(self) -> None:
         """Compile and capture all that requests may need, while no slot has a request."""
+
+    def close(self) -> None:
+        """End what it has started, say other processes; nothing is executed from now on."""

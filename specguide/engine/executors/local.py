@@ -19,10 +19,12 @@ from specguide.engine.target_folder import SHIPPED_MODEL, target_folder
 from specguide.guided.callbacks import GrammarCallbacks
 from specguide.guided.executor import ExecutorFactory, Walked
 from specguide.guided.no_grammar import NoGrammar
+from specguide.guided.shared_rows import ReceivedRows, SendingCallbacks
 from specguide.guided.stream import GrammarStream
 from specguide.kernels.compile_ahead import rehearsal
 from specguide.kernels.forward_stream import ForwardStream
 from specguide.models import Decoder, load_decoder
+from specguide.parallel import ONE_RANK, Ranks
 from specguide.resolved_config import ResolvedConfig
 from specguide.sampling import RequestProcessors
 from specguide.slots import SlotTable
@@ -63,20 +65,7 @@ class LocalExecutor:
         Raises CheckpointError for a folder that does not fit, InvalidParams for a device or size
         that does not.
         """
-        device, dtype = torch.device(config.device), getattr(torch, config.dtype)
-        torch.set_num_threads(env.num_forward_threads())
-        target = load_decoder(
-            target_folder(config.model),
-            device,
-            dtype,
-            max_positions=config.max_model_len,
-            quantization=config.quantization,
-            model_impl=config.model_impl,
-        )
-        drafter, entry = None, _entry(config)
-        if config.spec is not None and entry.load is not None:
-            drafter = entry.load(config.spec, DraftTarget(target, config.model, SHIPPED_MODEL))
-        return cls.of(config, target, drafter, parts)
+        return cls.of(config, *load_models(config), parts)
 
     @classmethod
     def of(
@@ -97,7 +86,7 @@ class LocalExecutor:
         state = memory.slots
         recorder = _recorder(config.trace, target.device, config.lag)
         lookup = entry.lookup(config.spec) if config.spec and entry.lookup else None
-        grammar = _grammar_stream(config, state, recorder, lookup, parts.executor)
+        grammar = _grammar_stream(config, state, recorder, lookup, parts.executor, target.ranks)
         proposer = None
         if drafter is not None and entry.propose is not None:
             proposer = entry.propose(drafter, memory.draft_cache, state)
@@ -128,6 +117,9 @@ class LocalExecutor:
         for slot in slots:
             self.step.leave(slot)
 
+    def close(self) -> None:
+        """As Executor's; it has started nothing."""
+
     def warm_up(self) -> None:
         """Have all graphs captured and all kernels compiled, while no slot has a request."""
         warm_ups = self.step.warm_ups(self.max_prefill_tokens, self.capabilities.max_model_len)
@@ -135,6 +127,26 @@ class LocalExecutor:
             with rehearsal(self.grammar.forward.device, env.num_compile_threads()):
                 _run_all(warm_ups.rehearsals, "compiling kernels")
         _run_all(warm_ups.captures, "capturing CUDA graphs")
+
+
+def load_models(config: ResolvedConfig, ranks: Ranks = ONE_RANK) -> tuple[Decoder, Any]:
+    """Target, cut among ranks, and drafter, None where the method has no model; sets torch's number
+    of CPU threads. Raises as `LocalExecutor.load`."""
+    device, dtype = torch.device(config.device), getattr(torch, config.dtype)
+    torch.set_num_threads(env.num_forward_threads())
+    target = load_decoder(
+        target_folder(config.model),
+        device,
+        dtype,
+        max_positions=config.max_model_len,
+        quantization=config.quantization,
+        model_impl=config.model_impl,
+        ranks=ranks,
+    )
+    entry = _entry(config)
+    if config.spec is None or entry.load is None:
+        return target, None
+    return target, entry.load(config.spec, DraftTarget(target, config.model, SHIPPED_MODEL))
 
 
 def _run_all(warm_ups: Sequence[WarmUp], what: str) -> None:
@@ -184,6 +196,7 @@ def _grammar_stream(
     recorder: Recorder,
     lookup: native.LookupSource | None,
     executor: ExecutorFactory,
+    ranks: Ranks,
 ) -> GrammarStream:
     """One that does nothing where the engine has no guides."""
     forward, sizes = ForwardStream(state.ids.device), state.sizes
@@ -192,7 +205,13 @@ def _grammar_stream(
     walked = Walked(
         state.host_nodes, shape_of(sizes.layout).walks(sizes.layout), sizes.vocab_size, lookup
     )
-    return GrammarCallbacks(walked, config.callbacks, forward, recorder, executor)
+    if ranks.size == 1:
+        return GrammarCallbacks(walked, config.callbacks, forward, recorder, executor)
+    tokens = state.nodes.tokens
+    if ranks.rank:
+        return ReceivedRows(walked, forward, recorder, ranks, tokens)
+    sending = SendingCallbacks(walked, config.callbacks, forward, recorder, executor)
+    return sending.share_with(ranks, tokens)
 
 
 def _recorder(trace: bool, device: torch.device, lag: int) -> Recorder:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -38,9 +38,11 @@ class Memory:
         cls, config: ResolvedConfig, target: Decoder, draft_keys: KeyShape | None
     ) -> Memory:
         """Raises InvalidParams where the device has too little, or no such cache."""
-        keys = [keys_of_config(target), *([] if draft_keys is None else [draft_keys])]
+        keys = [_keys_of_target(target), *([] if draft_keys is None else [draft_keys])]
         dtype = _cache_dtype(config, target)
         size = _cache_size(config, target, keys, dtype)
+        least = target.ranks.least(size.num_pages, target.device)
+        size = replace(size, num_pages=least, num_bytes=size.num_bytes * least // size.num_pages)
         cache, *draft_cache = (
             KVCache.allocate(
                 num_layers,
@@ -63,6 +65,12 @@ class Memory:
         is_guided = config.guide is not None
         slots = SlotTable(sizes, target.device, is_shared_with_host=is_guided)
         return cls(size, cache, draft_cache[0] if draft_cache else None, slots)
+
+
+def _keys_of_target(target: Decoder) -> KeyShape:
+    """Of the heads that this rank has."""
+    num_layers, num_heads, head_dim = keys_of_config(target)
+    return num_layers, num_heads // target.ranks.size, head_dim
 
 
 def _max_pages(config: ResolvedConfig) -> int:

@@ -20,7 +20,7 @@ from specguide.guided.schema.instance import Instances
 from specguide.guided.schema.json_values import TYPES, Json
 from specguide.guided.schema.lower_forms import lower_form
 from specguide.guided.schema.lowering import Lowering, Rule
-from specguide.guided.schema.negation.forms import FailedReference
+from specguide.guided.schema.negation.forms import Conditional, FailedReference
 from specguide.guided.schema.negation.positive import PositiveSchema
 from specguide.guided.schema.nodes import Core, CoreSchema, Node, any_of, conjoined, refuse
 from specguide.guided.schema.objects import lower_dependencies, lower_object
@@ -98,6 +98,11 @@ class _Lowering:
         something; all of it holds."""
         for form in self._schema.forms[place.path, keyword]:
             yield lower_form(self, form)
+
+    def failed_condition(self, place: Place) -> Core:
+        """The core of what fails the `if` of the subschema at `place`."""
+        (form,) = self._schema.forms[place.path, "if"]
+        return lower_form(self, form.failed if isinstance(form, Conditional) else form)
 
     def reference(self, reference: str, place: Place) -> Core:
         """The core of what a `$ref` at `place` points to: a root definition, written by

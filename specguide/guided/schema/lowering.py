@@ -33,6 +33,10 @@ class Lowering(Protocol):
         something; all of it holds."""
         ...
 
+    def failed_condition(self, place: Place) -> Core:
+        """The core of what fails the `if` of the subschema at `place`."""
+        ...
+
     def reference(self, reference: str, place: Place) -> Core:
         """The core of what a `$ref` at `place` points to."""
         ...

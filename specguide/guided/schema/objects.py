@@ -16,14 +16,11 @@ from specguide.guided.schema.json_values import Json
 from specguide.guided.schema.keywords import weight
 from specguide.guided.schema.lowering import Lowering
 from specguide.guided.schema.names import lower_names, matched, names_alone
-from specguide.guided.schema.nodes import Core, Kinds, Node, Objects, any_of, refuse
+from specguide.guided.schema.nodes import Core, Kinds, Node, Objects, all_of, any_of, refuse
 from specguide.guided.schema.pattern_text import read_pattern, write_pattern
+from specguide.guided.schema.unevaluated import Way, ways_of_properties
 
 _MAX_CHOICES = 64
-_MAX_DEPTH = 8
-_DECIDES_PROPERTIES = frozenset(
-    {"anyOf", "oneOf", "if", "dependentSchemas", "patternProperties", "$dynamicRef"}
-)
 
 Patterns = list[tuple[Regex, Core]]
 
@@ -35,7 +32,10 @@ def lower_object(lowering: Lowering, schema: Mapping[str, Json], place: Place) -
         for name, child in schema.get("properties", {}).items()
     }
     patterns = _patterns(lowering, schema, place, properties)
-    additional = _additional(lowering, schema, place, properties)
+    evaluated = _ways(lowering, schema, place)
+    if len(evaluated) == 1:
+        _add_evaluated(evaluated[0], properties, patterns, place)
+    additional = _additional(lowering, schema, place, evaluated)
     if "propertyNames" in schema and patterns:
         yield Node(place.path, all_of=(names_alone(lowering, schema, place),))
     elif "propertyNames" in schema:
@@ -52,6 +52,9 @@ def lower_object(lowering: Lowering, schema: Mapping[str, Json], place: Place) -
     if ways is not None:
         yield ways
     yield Node(place.path, Kinds(objects=counted))
+    if len(evaluated) > 1:
+        others = lowering.lower(schema["unevaluatedProperties"], place / "unevaluatedProperties")
+        yield any_of(place.path, [_one_way(lowering, way, others, place) for way in evaluated])
 
 
 def _written(patterns: Patterns, lowering: Lowering) -> dict[str, Core]:
@@ -75,39 +78,50 @@ def _patterns(
     return patterns
 
 
+def _ways(lowering: Lowering, schema: Mapping[str, Json], place: Place) -> list[Way]:
+    """The ways of properties to be evaluated, where `unevaluatedProperties` speaks of the others;
+    else none."""
+    if "additionalProperties" in schema or schema.get("unevaluatedProperties", True) is True:
+        return []
+    return ways_of_properties(lowering.document, schema, place)
+
+
+def _add_evaluated(way: Way, properties: dict[str, Core], patterns: Patterns, place: Place) -> None:
+    """Lets the properties pass that a way evaluates."""
+    for name in way.evaluated.names:
+        properties.setdefault(name, True)
+    for pattern in way.evaluated.patterns:
+        patterns.append((read_pattern(pattern, "patternProperties", place.path), True))
+
+
 def _additional(
-    lowering: Lowering, schema: Mapping[str, Json], place: Place, properties: dict[str, Core]
+    lowering: Lowering, schema: Mapping[str, Json], place: Place, ways: list[Way]
 ) -> Core:
-    """What properties must be that are named nowhere; adds to `properties` what
-    `unevaluatedProperties` lets pass."""
+    """What properties must be that are named nowhere."""
     if "additionalProperties" in schema:
         return lowering.lower(schema["additionalProperties"], place / "additionalProperties")
-    if "unevaluatedProperties" in schema:
-        for name in _evaluated(lowering, schema, place, 0):
-            properties.setdefault(name, True)
+    if len(ways) == 1 and not ways[0].evaluated.is_all:
         return lowering.lower(schema["unevaluatedProperties"], place / "unevaluatedProperties")
     is_open = "properties" not in schema and "patternProperties" not in schema
-    return is_open or lowering.capabilities.has_open_objects
+    return is_open or bool(ways) or lowering.capabilities.has_open_objects
 
 
-def _evaluated(lowering: Lowering, schema: Json, place: Place, depth: int) -> Iterator[str]:
-    """Names of properties that `$ref` and `allOf` beside `unevaluatedProperties` speak of."""
-    if not isinstance(schema, Mapping) or depth > _MAX_DEPTH:
-        return
-    place = lowering.document.enter(schema, place)
-    varying = sorted(schema.keys() & _DECIDES_PROPERTIES)
-    if varying:
-        raise refuse(
-            "unevaluatedProperties",
-            place.path,
-            f"which properties it speaks of hangs on {varying[0]}",
-        )
-    yield from schema.get("properties", {})
-    if "$ref" in schema:
-        found, there = lowering.document.resolve(schema["$ref"], place)
-        yield from _evaluated(lowering, found, there, depth + 1)
-    for i, child in enumerate(schema.get("allOf", ())):
-        yield from _evaluated(lowering, child, place / "allOf" / i, depth + 1)
+def _one_way(lowering: Lowering, way: Way, others: Core, place: Place) -> Core:
+    """Objects of one way, and all that is no object."""
+    parts = [
+        lowering.failed_condition(one.place)
+        if one.is_failed
+        else lowering.lower(one.schema, one.place)
+        for one in way.asserted
+    ]
+    if not way.evaluated.is_all:
+        properties: dict[str, Core] = {}
+        patterns: Patterns = []
+        _add_evaluated(way, properties, patterns, place)
+        others = _told_apart(place, properties, patterns, others)
+        asked = Objects(properties, _written(patterns, lowering), others)
+        parts.append(Node(place.path, Kinds(objects=asked)))
+    return all_of(place.path, parts)
 
 
 def _told_apart(

@@ -1,0 +1,144 @@
+"""Owns the process of a rank other than 0: it runs what rank 0 says, in the same order.
+
+Messages are pickled, over a pair of sockets that rank 0 has made for it alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import Any
+
+import torch
+
+from specguide.batch import Batch, StepOutput
+from specguide.engine.executors.base import PendingOutput
+from specguide.engine.executors.local import LocalExecutor, load_models
+from specguide.parallel import CollectiveFailed, Meeting, connect
+from specguide.resolved_config import ResolvedConfig
+
+_LOOK_S = 0.5
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a rank runs; the first message to it."""
+
+    config: ResolvedConfig
+    meeting: Meeting
+    rank: int
+
+
+@dataclass(frozen=True)
+class Execute:
+    """Start a batch."""
+
+    batch: Batch
+
+
+@dataclass(frozen=True)
+class Collect:
+    """Wait for the oldest batch that is under way, and say its digest."""
+
+
+@dataclass(frozen=True)
+class Release:
+    """Requests have left these slots."""
+
+    slots: Sequence[int]
+
+
+@dataclass(frozen=True)
+class WarmUp:
+    """As Executor.warm_up."""
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a rank answers: that it has come so far, or the digest of an output."""
+
+    value: str
+
+
+@dataclass(frozen=True)
+class Failed:
+    """What a rank has failed with, in words.
+
+    is_ours: it failed by itself; else another rank did not come
+    """
+
+    words: str
+    is_ours: bool
+
+
+READY, LOADED = Said("ready"), Said("loaded")
+
+
+def digest(output: StepOutput) -> str:
+    """Of the tokens that count and how many there are: the same on all ranks, or one is wrong."""
+    places = torch.arange(output.tokens.shape[1])
+    counted = output.tokens.cpu() * (places < output.num_tokens.cpu()[:, None])
+    state = hashlib.blake2b(output.num_tokens.cpu().to(torch.int64).numpy().tobytes())
+    state.update(counted.to(torch.int64).numpy().tobytes())
+    return state.hexdigest()[:16]
+
+
+def run(connection: Connection) -> None:
+    """Until rank 0 closes the connection."""
+    connection.send(READY)
+    plan: Plan = connection.recv()
+    ranks = connect(plan.meeting, plan.rank, torch.device(plan.config.device))
+    models = load_models(plan.config, ranks)
+    connection.send(LOADED)
+    executor = LocalExecutor.of(plan.config, *models)
+    connection.send(READY)
+    pending: deque[PendingOutput] = deque()
+    while True:
+        obey(connection.recv(), executor, pending, connection)
+
+
+def obey(
+    order: Any, executor: LocalExecutor, pending: deque[PendingOutput], connection: Connection
+) -> None:
+    """Carry out one message."""
+    match order:
+        case Execute(batch):
+            pending.append(executor.execute(batch))
+        case Collect():
+            connection.send(Said(digest(pending.popleft().result())))
+        case Release(slots):
+            executor.release(slots)
+        case WarmUp():
+            executor.warm_up()
+            connection.send(READY)
+
+
+def _end_with(parent: int) -> None:
+    """The kernel gives a process whose parent has ended another one."""
+    while os.getppid() == parent:
+        time.sleep(_LOOK_S)
+    os._exit(1)
+
+
+def main(file_descriptor: int, parent: int) -> None:
+    """Of the process.
+
+    file_descriptor: of its end of the sockets
+    parent:          id of rank 0's process
+    """
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+    connection = Connection(file_descriptor)
+    try:
+        run(connection)
+    except EOFError:  # rank 0 is done
+        os._exit(0)
+    except BaseException as cause:
+        words = f"{type(cause).__name__}: {cause}"
+        connection.send(Failed(words, is_ours=not isinstance(cause, CollectiveFailed)))
+        os._exit(1)

@@ -1,0 +1,75 @@
+"""Owns how a checkpoint's tensors are cut into the parts that ranks hold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from specguide.errors import CheckpointError
+from specguide.layers.destination import Destination
+from specguide.parallel import Ranks
+
+Cut = Literal["outputs", "inputs"]
+"""Which features of a projection are divided among ranks: its outputs (column parallel), or its
+inputs, so that the ranks' products are summed (row parallel)."""
+
+
+def shards(
+    whole: Mapping[str, Destination], parts: Mapping[str, Destination], ranks: Ranks
+) -> dict[str, Destination]:
+    """Where a checkpoint's tensors go, of which this rank keeps a part.
+
+    whole: where they would go on one rank, which says their shapes; no memory is behind it
+    parts: where the part goes, by the same names
+
+    A tensor is cut in each dimension in which its part is smaller. A bias that is not cut beside
+    a matrix that is cut by inputs is the caller's matter. Raises CheckpointError for a tensor that
+    cannot be cut.
+    """
+    return {name: _shard(name, whole[name], part, ranks) for name, part in parts.items()}
+
+
+def added_once(whole: Destination, part: Destination, ranks: Ranks) -> Destination:
+    """A bias behind a sum over ranks: rank 0 adds it, and the others add 0."""
+    if ranks.rank == 0:
+        return part
+    return replace(whole, tensor=part.tensor, convert=torch.zeros_like)
+
+
+def _shard(name: str, whole: Destination, part: Destination, ranks: Ranks) -> Destination:
+    shapes = dict(
+        zip(
+            (whole.shape, *whole.other_shapes),
+            (part.shape, *part.other_shapes),
+            strict=True,
+        )
+    )
+    for shape, wanted in shapes.items():
+        _check(name, shape, wanted, ranks)
+    if all(shape == wanted for shape, wanted in shapes.items()):
+        return part
+
+    def convert(stored: Tensor) -> Tensor:
+        wanted = shapes[tuple(stored.shape)]
+        for dim, size in enumerate(wanted):
+            if size != stored.shape[dim]:
+                stored = stored.narrow(dim, ranks.rank * size, size)
+        return stored if part.convert is None else part.convert(stored)
+
+    return replace(part, shape=whole.shape, other_shapes=whole.other_shapes, convert=convert)
+
+
+def _check(name: str, shape: tuple[int, ...], wanted: tuple[int, ...], ranks: Ranks) -> None:
+    divides = all(
+        size in (there, there * ranks.size) for size, there in zip(shape, wanted, strict=True)
+    )
+    if not divides or (shape != wanted and name.endswith(".g_idx")):
+        raise CheckpointError(
+            f"{name} of shape {list(shape)} cannot be cut among {ranks.size} ranks in the form in "
+            "which the checkpoint holds it: take another tensor_parallel_size, or a checkpoint "
+            "that is not quantized"
+        )

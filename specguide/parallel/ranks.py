@@ -1,0 +1,46 @@
+"""Owns Ranks: which of an engine's ranks this process is, and what part of a matrix it holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+
+from specguide.errors import InvalidParams
+from specguide.parallel.collectives import Collectives, NoCollectives
+
+
+@dataclass(frozen=True, eq=False)
+class Ranks:
+    """The ranks that run one model together (Shoeybi et al. 2019, "Megatron-LM").
+
+    rank:        this process's, 0 is that of the engine's loop
+    size:        how many there are
+    collectives: between them
+    """
+
+    rank: int = 0
+    size: int = 1
+    collectives: Collectives = field(default_factory=NoCollectives)
+
+    def share(self, total: int, what: str) -> int:
+        """Of `total`, what each rank has. Raises InvalidParams where it cannot be divided.
+
+        what: words for it, as "attention heads"
+        """
+        if total % self.size:
+            raise InvalidParams(
+                f"{total} {what} cannot be divided among {self.size} ranks: take a "
+                "tensor_parallel_size that divides them",
+                param="tensor_parallel_size",
+            )
+        return total // self.size
+
+    def least(self, value: int, device: torch.device) -> int:
+        """Of all ranks' values."""
+        mine = torch.tensor([value], dtype=torch.int64, device=device)
+        return int(self.collectives.gather(mine).min())
+
+
+ONE_RANK = Ranks()
+"""A model that one process has as a whole."""

@@ -1,0 +1,76 @@
+"""Which properties are unevaluated may hang on which subschemas hold."""
+
+from __future__ import annotations
+
+import json
+import random
+from itertools import product
+from typing import Any
+
+import jsonschema
+import pytest
+
+from specguide.bench.conformance import BackendCompiler
+from specguide.bench.instances import takes_in_some_order
+from specguide.errors import UnsupportedGuide
+
+PARTS: tuple[dict[str, Any], ...] = (
+    {"properties": {"a": {"type": "integer"}}, "required": ["a"]},
+    {"properties": {"b": True}},
+    {"patternProperties": {"^c": {"type": "integer"}}},
+    {"required": ["a"], "additionalProperties": True},
+    {"required": ["b"], "unevaluatedProperties": {"type": "integer"}},
+)
+OBJECTS = [
+    {name: value for name, value in zip("abcd", values, strict=True) if value is not None}
+    for values in product((None, 1, "x"), repeat=4)
+]
+
+
+def _schema(rng: random.Random) -> dict[str, Any]:
+    one, two, three = rng.sample(PARTS, 3)
+    beside = rng.choice(
+        (
+            {"anyOf": [one, two]},
+            {"oneOf": [one, two, three]},
+            {"if": one, "then": two, "else": three},
+            {"if": one},
+            {"allOf": [one, {"anyOf": [two, three]}]},
+            {"dependentSchemas": {"a": one, "b": two}},
+            {"not": one, "$ref": "#/$defs/two", "$defs": {"two": {"oneOf": [two, three]}}},
+        )
+    )
+    return {"type": "object", **beside, "unevaluatedProperties": rng.choice((False, PARTS[0]))}
+
+
+@pytest.fixture(scope="module")
+def compiler():
+    made = BackendCompiler("auto")
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_is_taken_is_valid(compiler, seed):
+    schema = _schema(random.Random(seed))
+    judge = jsonschema.Draft202012Validator(schema)
+    try:
+        grammar = compiler.compile(schema)
+    except UnsupportedGuide:
+        return
+    for value in OBJECTS:
+        if takes_in_some_order(grammar, value, schema):
+            assert judge.is_valid(value), (json.dumps(schema), value)
+
+
+def test_the_ways_of_a_choice_are_all_taken(compiler):
+    schema = {
+        "properties": {"a": True},
+        "anyOf": [{"properties": {"b": {"const": 1}}, "required": ["b"]}, True],
+        "unevaluatedProperties": False,
+    }
+    grammar = compiler.compile(schema)
+    for value in ({}, {"a": 1}, {"b": 1}, {"a": 1, "b": 1}):
+        assert takes_in_some_order(grammar, value, schema), value
+    for value in ({"b": 2}, {"c": 1}):
+        assert not takes_in_some_order(grammar, value, schema), value

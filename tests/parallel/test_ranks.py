@@ -1,0 +1,143 @@
+"""Several ranks give the tokens of one, and end with the name of the rank that fails."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+from dataclasses import replace
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+import pytest
+import rank_threads
+import tiny
+
+from specguide import LLM, Guide, SamplingParams, SpecConfig
+from specguide.config import EngineConfig, GuideConfig
+from specguide.draft_tree import DynamicTree
+from specguide.engine import Engine
+from specguide.engine.executors.rank_process import READY, Execute
+from specguide.errors import EngineError, InvalidParams
+
+PATIENT = GuideConfig(deadline_us=5_000_000, target_wait_us=5_000_000, draft_wait_us=5_000_000)
+"""No row is ever late."""
+IMPORT = "from specguide.engine.executors.rank_process import main"
+SCHEMA = {
+    "type": "object",
+    "properties": {"first_name": {"type": "string", "maxLength": 4}, "age": {"type": "integer"}},
+    "required": ["first_name", "age"],
+}
+PARAMS = [
+    SamplingParams(max_tokens=8),
+    SamplingParams(max_tokens=8, temperature=0.9, top_p=0.9, seed=3),
+    SamplingParams(max_tokens=24, guide=Guide(json_schema=SCHEMA)),
+    SamplingParams(max_tokens=8, guide=Guide(regex="[a-z]{3,5}"), temperature=0.8, seed=4),
+    SamplingParams(max_tokens=8, logit_bias={101: 3.0}, min_tokens=4, frequency_penalty=0.5),
+]
+FOUR_TOKENS = SamplingParams(max_tokens=4)
+PROMPTS = ["abc", "hello", "x" * 40, "a{}", "abcabc"]
+SPECS = {
+    "eagle3": SpecConfig("eagle3"),
+    "tree": SpecConfig("eagle3", tree=DynamicTree(3, 3, 8)),
+    "forced": SpecConfig("eagle3", num_forced_tokens=4),
+    "mtp": SpecConfig("mtp"),
+}
+
+
+def outputs(llm: LLM) -> list[tuple[int, ...]]:
+    """Of requests of every kind, all at once."""
+    try:
+        return [tuple(it.token_ids) for it in llm.generate(PROMPTS, PARAMS)]
+    finally:
+        llm.close()
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_two_ranks_give_the_tokens_of_one(name):
+    config = EngineConfig(spec=SPECS[name], guide=PATIENT, max_model_len=256, dtype="float32")
+    two = replace(config, tensor_parallel_size=2)
+    assert outputs(rank_threads.llm(two)) == outputs(LLM.around(Engine(config)))
+
+
+@pytest.fixture(scope="module")
+def target(tmp_path_factory) -> Path:
+    return tiny.save_target(tmp_path_factory.mktemp("target"))
+
+
+def failure(llm: LLM, params: SamplingParams = FOUR_TOKENS) -> str:
+    """What a request ends with when the engine fails."""
+    error = llm.generate(["abc"], params)[0].error
+    assert isinstance(error, EngineError)
+    return str(error)
+
+
+def test_a_rank_that_diverges_is_named(target, monkeypatch):
+    config = EngineConfig(target, guide=None, tensor_parallel_size=2, max_model_len=64)
+    executor = rank_threads.executor(config)
+    llm = LLM.around(Engine(config, executor))
+    tell = rank_threads.ThreadFollower.tell
+
+    def tell_otherwise(self, message):
+        if isinstance(message, Execute) and message.batch.chunks:
+            entry = message.batch.entries[0]
+            other = replace(entry, sampling=entry.sampling._replace(seed=entry.sampling.seed + 1))
+            message = Execute(replace(message.batch, entries=(other,)))
+        tell(self, message)
+
+    monkeypatch.setattr(rank_threads.ThreadFollower, "tell", tell_otherwise)
+    params = SamplingParams(max_tokens=20, temperature=2.0, seed=1)
+    assert "rank 1 diverges" in failure(llm, params)
+    llm.close()
+
+
+def test_a_rank_that_stalls_is_named(target, monkeypatch):
+    config = EngineConfig(target, guide=None, tensor_parallel_size=2, rank_timeout_s=3.0)
+    llm = rank_threads.llm(config)
+    monkeypatch.setattr(rank_threads.ThreadFollower, "tell", lambda self, message: None)
+    assert re.search(r"rank 1 is stalled.*rank_timeout_s", failure(llm))
+    assert "rank 1 is stalled" in failure(llm)
+    llm.close()
+
+
+def test_a_rank_that_is_killed_is_named(target):
+    llm = LLM(target, tensor_parallel_size=2, max_model_len=64)
+    assert llm.generate(["abc"], SamplingParams(max_tokens=4))[0].error is None
+    (process_id,) = llm._shared._engine._executor.process_ids
+    os.kill(process_id, signal.SIGKILL)
+    assert f"rank 1 (process {process_id}) was ended by SIGKILL" in failure(llm)
+    llm.close()
+    assert not Path(f"/proc/{process_id}").exists()
+
+
+def test_ranks_end_with_a_parent_that_is_killed():
+    ours, theirs = socket.socketpair()
+    run = f"import os; {IMPORT}; main({theirs.fileno()}, os.getppid())"
+    shell = f"{shlex.quote(sys.executable)} -c {shlex.quote(run)} & wait"
+    with subprocess.Popen(["sh", "-c", shell], pass_fds=[theirs.fileno()]) as parent:
+        theirs.close()
+        rank = Connection(ours.detach())
+        assert rank.recv() == READY
+        parent.kill()
+        assert rank.poll(120)
+        with pytest.raises(EOFError):
+            rank.recv()
+    rank.close()
+
+
+def test_heads_that_ranks_cannot_divide_are_refused(target):
+    config = EngineConfig(target, guide=None, tensor_parallel_size=3)
+    with pytest.raises(InvalidParams, match="cannot be divided among 3 ranks"):
+        rank_threads.executor(config)
+
+
+def test_logits_processors_are_refused(target):
+    llm = rank_threads.llm(EngineConfig(target, guide=None, tensor_parallel_size=2))
+    params = SamplingParams(max_tokens=2, logits_processors=[lambda ids, logits: logits])
+    error = llm.generate(["abc"], params)[0].error
+    assert isinstance(error, InvalidParams) and "tensor_parallel_size" in str(error)
+    llm.close()
