@@ -29,6 +29,7 @@ from specguide.models.transformers_config import (
     without_parameters,
 )
 from specguide.models.transformers_trial import LayerAttention
+from specguide.parallel import ONE_RANK
 
 
 class Pages:
@@ -125,9 +126,8 @@ class TransformersDecoder(Decoder):
     ) -> None:
         """See Decoder."""
         assert isinstance(config, TransformersConfig)
-        self.config = config
-        self.device = torch.device(device)
-        self.dtype = dtype
+        self.config, self.ranks = config, ONE_RANK
+        self.device, self.dtype = torch.device(device), dtype
         self.max_positions = max_positions or config.max_position_embeddings
         check_positions(config, self.max_positions, dtype)
         self._rope_tables = {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -230,9 +231,25 @@ def test_depth_is_that_of_unescaped_brackets(source, kind, is_refused):
         check_limits(guide, limits)
 
 
+def is_one_run(pattern: str | bytes) -> bool:
+    """Whether there is nothing to try again: characters one after the other, at most the last one
+    of them repeated without end."""
+    text = pattern.decode("latin-1") if isinstance(pattern, bytes) else pattern
+    parts = list(re._parser.parse(text))
+    if parts and parts[-1][0] is re._constants.MAX_REPEAT:
+        parts[-1:] = parts[-1][1][2]
+    fixed = (re._constants.LITERAL, re._constants.IN, re._constants.NOT_LITERAL)
+    return all(code in fixed for code, _ in parts)
+
+
+def test_which_patterns_are_one_run():
+    right, wrong = (r"\s*", rb'[^"]*', "ab[c-d]", "[a]+"), ("a*b", "(a*)*", "a|ab", ".*?x", "(a)")
+    assert all(map(is_one_run, right)) and not any(map(is_one_run, wrong))
+
+
 def test_what_clients_reach_has_no_backtracking_engine():
     """Other rooms read files of whoever runs the server; the tokenizer's pattern is of six
-    characters."""
+    characters, and those that read outputs are runs of one kind of byte."""
     root = Path(specguide.__file__).parent
     paths = [
         root / "guide.py",
@@ -246,13 +263,25 @@ def test_what_clients_reach_has_no_backtracking_engine():
         ),
     ]
     found = {
-        path.relative_to(root).as_posix()
+        path.relative_to(root).as_posix(): ast.parse(path.read_text("utf-8"))
         for path in paths
         for node in ast.walk(ast.parse(path.read_text("utf-8")))
         if isinstance(node, ast.Import)
         and any(name.name in ("re", "regex", "fnmatch") for name in node.names)
     }
-    assert found <= {"tokenizer/token_bytes.py"}
+    assert found.pop("tokenizer/token_bytes.py")
+    for path, tree in found.items():
+        assert path.startswith("guided/reading/"), path
+        calls = [node for node in ast.walk(tree) if is_of_re(node)]
+        assert calls, path
+        for call in calls:
+            assert call.func.attr == "compile" and is_one_run(ast.literal_eval(call.args[0])), path
+
+
+def is_of_re(node: ast.AST) -> bool:
+    """A call of a function of the module."""
+    of = node.func if isinstance(node, ast.Call) else None
+    return isinstance(of, ast.Attribute) and isinstance(of.value, ast.Name) and of.value.id == "re"
 
 
 def test_a_schema_in_a_lark_grammar_is_rewritten_where_it_stands():

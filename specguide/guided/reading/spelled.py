@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from specguide.guided.tools.call_starts import parts_of
 
 _DIGIT_BITS, _NUM_DIGITS = 6, 4
-_SPECIAL = re.compile(rb"\xff[\x80-\xbf]{4}\xfe")
+_SPECIAL = re.compile(rb"\xff[\x80-\xbf][\x80-\xbf][\x80-\xbf][\x80-\xbf]\xfe")
 
 
 def special_bytes(token: int) -> bytes:
