@@ -114,6 +114,19 @@ def test_a_rank_that_is_killed_is_named(target):
     assert not Path(f"/proc/{process_id}").exists()
 
 
+def test_rank_0_is_named_where_it_fails_itself(target, monkeypatch):
+    config = EngineConfig(target, guide=None, tensor_parallel_size=2)
+    executor = rank_threads.executor(config)
+    llm = LLM.around(Engine(config, executor))
+
+    def fail(*batch):
+        raise EngineError("the step broke")
+
+    monkeypatch.setattr(type(executor._own.step), "launch", fail)
+    assert "rank 0 failed: EngineError: the step broke" in failure(llm)
+    llm.close()
+
+
 def test_ranks_end_with_a_parent_that_is_killed():
     ours, theirs = socket.socketpair()
     run = f"import os; {IMPORT}; main({theirs.fileno()}, os.getppid())"

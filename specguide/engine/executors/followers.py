@@ -23,6 +23,10 @@ _GRACE_S = 5.0
 """For what a rank still says when another has failed."""
 
 
+class RankFailed(EngineError):
+    """A rank other than 0 has said that it failed, or said nothing."""
+
+
 class Follower:
     """One rank's process.
 
@@ -49,13 +53,13 @@ class Follower:
         self._connection.send(message)
 
     def hear(self, timeout_s: float) -> str:
-        """What it says next. Raises EngineError where it has failed or says nothing."""
+        """What it says next. Raises RankFailed."""
         if not self._connection.poll(timeout_s):
-            raise EngineError(f"{self} said nothing for {timeout_s:g} s")
+            raise RankFailed(f"{self} said nothing for {timeout_s:g} s")
         answer = self._connection.recv()
         if isinstance(answer, Failed):
             self.last_words = answer
-            raise EngineError(f"{self} failed: {answer.words}")
+            raise RankFailed(f"{self} failed: {answer.words}")
         assert isinstance(answer, Said)
         return answer.value
 
@@ -64,7 +68,7 @@ class Follower:
         try:
             while self.last_words is None:
                 self.hear(max(0.0, until_s - time.perf_counter()))
-        except EngineError:
+        except RankFailed:
             pass
         except (EOFError, OSError):  # its process is about to end
             self._await_end(max(0.0, until_s - time.perf_counter()))

@@ -11,7 +11,7 @@ import torch
 
 from specguide.batch import Batch, StepOutput
 from specguide.engine.executors.base import Capabilities, PendingOutput
-from specguide.engine.executors.followers import Follower, whose_fault
+from specguide.engine.executors.followers import Follower, RankFailed, whose_fault
 from specguide.engine.executors.local import LocalExecutor, load_models
 from specguide.engine.executors.rank_process import Collect, Execute, Plan, Release, WarmUp, digest
 from specguide.errors import EngineError, UserError
@@ -147,7 +147,7 @@ class RanksExecutor:
             raise self._failure
         try:
             return call()
-        except (CollectiveFailed, EngineError, EOFError, OSError) as cause:
+        except (CollectiveFailed, RankFailed, EOFError, OSError) as cause:
             words = whose_fault(self._followers, cause, self._timeout_s)
             self._stop(EngineError(words), cause)
         except BaseException as cause:
