@@ -31,7 +31,7 @@ def application(plan: ServicePlan, config: ReplicaConfig) -> serve.Application:
         health_check_period_s=_HEALTH_PERIOD_S,
         request_router_config=RequestRouterConfig(
             request_router_class=_ROUTER,
-            request_router_kwargs={"max_entries": config.routing_entries},
+            request_router_kwargs=_routing(config),
         ),
         **_number(plan.engine, config),
         **resources(plan.engine, config),
@@ -43,6 +43,11 @@ def application(plan: ServicePlan, config: ReplicaConfig) -> serve.Application:
         ray_actor_options={"num_cpus": 0},
     )
     return ingress.bind(replicas.bind(plan), plan.server)
+
+
+def _routing(config: ReplicaConfig) -> dict[str, Any]:
+    alone = {"hope": 0.0} if config.ingresses == 1 else {}
+    return {"max_entries": config.routing_entries, **alone}
 
 
 def resources(engine: EngineConfig, config: ReplicaConfig) -> dict[str, Any]:

@@ -44,14 +44,14 @@ class RoutingCosts:
     prefill_s: for a byte of a prompt whose keys and values are not there
     compile_s: for a grammar that is not compiled there
     ongoing_s: for each request that is under way there already
-    hope:      how likely the first replica that a prefix belongs to has it, though this router does
-               not know of it: another router may have sent it there
+    hope:      how likely the first replica that an unseen prefix belongs to has all of it, since
+               another router may have sent it there; 0 where there is no other router
     """
 
     prefill_s: float = 5.5e-6
     compile_s: float = 0.02
     ongoing_s: float = 0.005
-    hope: float = 0.5
+    hope: float = 0.25
 
 
 @dataclass(eq=False)
