@@ -186,8 +186,8 @@ class GuideConfig:
                            tokens; a newline with indentation may be longer than max_whitespace,
                            unless that is 0
     key_order:             of JSON objects whose guide does not say: "schema", properties come in
-                           the schema's order and others behind them; "any", in any order, each
-                           once
+                           the schema's order and others behind them, but where a schema can be
+                           enforced in any order alone; "any", in any order, each once
     schema_documents:      JSON Schemas that guides may refer to, by the URIs that a `$ref` names,
                            or the path of a JSON file of such a mapping; nothing is ever fetched.
                            Not for schemas inside of grammars

@@ -124,18 +124,14 @@ def _with_free_keys(source: str, spec: BackendSpec) -> tuple[str, KnownKeys]:
 _cores: WrittenCache[CoreSchema] = WrittenCache(lambda core: 20 * weight(core), most_of_one=1 << 20)
 
 
-def _schema(
-    node: Mapping[str, Json], spec: BackendSpec, reading: Reading
-) -> CoreSchema:
+def _schema(node: Mapping[str, Json], spec: BackendSpec, reading: Reading) -> CoreSchema:
     """The core of a schema inside a tag; the tags of one request come again in the next."""
     schema = node["json_schema"]
     key = (spec.name, reading)
     return _cores.get(json.dumps(schema), key, lambda: _core(schema, spec.enforced(), reading))
 
 
-def _core(
-    schema: JsonSchema, able: Capabilities, reading: Reading = AS_USUAL
-) -> CoreSchema:
+def _core(schema: JsonSchema, able: Capabilities, reading: Reading = AS_USUAL) -> CoreSchema:
     """The core of a schema; merged where the backend could not tell numbers that are no integers
     otherwise."""
     cores = core_schemas(schema, able, reading)

@@ -50,8 +50,7 @@ def lower_array(lowering: Lowering, schema: Mapping[str, Json], place: Place) ->
         yield Node(place.path, all_of=(_contains(lowering, schema, place),))
     if len(ways) > 1:
         found = (
-            all_of(place.path, [*parts, Node(place.path, Kinds(arrays=one))])
-            for parts, one in ways
+            all_of(place.path, [*parts, Node(place.path, Kinds(arrays=one))]) for parts, one in ways
         )
         yield any_of(place.path, found)
 

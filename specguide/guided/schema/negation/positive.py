@@ -47,9 +47,7 @@ class PositiveSchema:
     failures: Mapping[str, Form]
 
 
-def without_negations(
-    schema: JsonSchema, reading: Reading = AS_USUAL
-) -> PositiveSchema:
+def without_negations(schema: JsonSchema, reading: Reading = AS_USUAL) -> PositiveSchema:
     """The schema with forms in place of its negations.
 
     Raises UnsupportedGuide for draft 3 of JSON Schema or a document of another draft, and
