@@ -1,0 +1,93 @@
+"""What `contains`, `unevaluatedItems` and `uniqueItems` take, compared with `jsonschema`."""
+
+from __future__ import annotations
+
+import json
+import random
+from itertools import product
+from typing import Any
+
+import jsonschema
+import pytest
+
+from specguide.bench.conformance import BackendCompiler
+from specguide.bench.instances import takes_any
+from specguide.errors import UnsupportedGuide
+
+INTEGER, TEXT = {"type": "integer"}, {"type": "string"}
+PARTS: tuple[dict[str, Any], ...] = (
+    {"prefixItems": [INTEGER]},
+    {"prefixItems": [True, TEXT]},
+    {"contains": {"const": "x"}},
+    {"items": INTEGER},
+    {"minItems": 1, "unevaluatedItems": TEXT},
+    {"contains": INTEGER, "minContains": 2, "maxContains": 2},
+)
+ARRAYS = [list(items) for size in range(4) for items in product((1, "x", None), repeat=size)]
+
+
+def _schema(rng: random.Random) -> dict[str, Any]:
+    one, two, three = rng.sample(PARTS, 3)
+    beside = rng.choice(
+        (
+            one,
+            {"anyOf": [one, two]},
+            {"oneOf": [one, two, three]},
+            {"if": one, "then": two, "else": three},
+            {"allOf": [one, {"anyOf": [two, three]}]},
+            {"$ref": "#/$defs/two", "$defs": {"two": {"oneOf": [two, three]}}},
+        )
+    )
+    return {"type": "array", **beside, "unevaluatedItems": rng.choice((False, TEXT))}
+
+
+@pytest.fixture(scope="module")
+def compiler():
+    made = BackendCompiler("auto")
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_what_is_taken_is_valid(compiler, seed):
+    schema = _schema(random.Random(seed))
+    judge = jsonschema.Draft202012Validator(schema)
+    try:
+        grammar = compiler.compile(schema)
+    except UnsupportedGuide:
+        return
+    for value in ARRAYS:
+        if takes_any(grammar, value, schema):
+            assert judge.is_valid(value), (json.dumps(schema), value)
+
+
+@pytest.mark.parametrize(
+    ("schema", "valid", "invalid"),
+    [
+        (
+            {"anyOf": [{"items": TEXT}, True], "unevaluatedItems": {"type": "boolean"}},
+            (["a", "b"], [True, False], []),
+            (["a", True], [1]),
+        ),
+        (
+            {"allOf": [{"contains": {"multipleOf": 2}}], "unevaluatedItems": {"multipleOf": 5}},
+            ([2, 5, 4], [5, 6]),
+            ([5], [2, 3]),
+        ),
+        ({"contains": {"const": 5}}, ([1, 2, 5], [5], [1, 5, 1]), ([], [1, 2])),
+        (
+            {"contains": {"const": 1}, "minContains": 1, "maxContains": 2},
+            ([1], [2, 1], [1, 1], [1, 2, 1, 2]),
+            ([2], [1, 1, 1]),
+        ),
+        (
+            {"prefixItems": [{"enum": [1, 2]}] * 2, "uniqueItems": True},
+            ([1, 2], [2, 1, 3], [1]),
+            ([1, 1], [2, 1, 2], [2, 1, 3, 3]),
+        ),
+    ],
+)
+def test_arrays_are_taken_wherever_what_is_asked_stands(compiler, schema, valid, invalid):
+    grammar = compiler.compile({"type": "array", **schema})
+    assert [value for value in valid if not takes_any(grammar, value, schema)] == []
+    assert [value for value in invalid if takes_any(grammar, value, schema)] == []
