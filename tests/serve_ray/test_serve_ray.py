@@ -14,35 +14,26 @@ from pathlib import Path
 
 import httpx
 import pytest
-from live_server import free_port, until
+from live_server import until
+from service import serving
 
 from benchmarks.service_process import descendants_of, is_alive
 
 pytest.importorskip("ray.serve", reason="needs Ray Serve: pip install ray[serve]")
-import ray
-from ray import serve
-
-from specguide.serve_ray import app
 
 SHAPES = {"a": "integer", "b": "boolean", "c": "null"}
-ARGS = {
-    "replicas": 2,
-    "replica_cpus": 0.5,
-    "engine": {"max_batch_size": 4},
-    "server": {"model_name": "small", "drain_s": 2},
-}
 
 
 @pytest.fixture(scope="module")
-def url():
-    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-    port = free_port()
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
-    serve.start(http_options={"port": port})
-    serve.run(app(ARGS), name="small")
-    yield f"http://127.0.0.1:{port}"
-    serve.shutdown()
-    ray.shutdown()
+def service():
+    options = ("--replicas", "2", "--replica-cpus", "0.5", "--drain-s", "5")
+    with serving(*options) as one:
+        yield one
+
+
+@pytest.fixture(scope="module")
+def url(service):
+    return service.url
 
 
 @pytest.fixture()
@@ -130,12 +121,12 @@ def test_a_client_that_leaves_takes_its_request_along(client):
     until(lambda: figures(client, "requests_unfinished").total() == 0, 20)
 
 
-def actors():
+def actors(service):
     """Processes of replicas."""
-    command = "ray::ServeReplica:small:EngineReplica"
+    command = "ray::ServeReplica:specguide:EngineReplica"
     return [
         pid
-        for pid in descendants_of(os.getpid())
+        for pid in descendants_of(service.process.pid)
         if Path(f"/proc/{pid}/cmdline").read_bytes().startswith(command.encode())
     ]
 
@@ -180,14 +171,14 @@ class Load:
                     self.wrong.append((text, said))
 
 
-def test_a_killed_replica_costs_its_own_requests_alone_and_they_are_told(url, client):
+def test_a_killed_replica_costs_its_own_requests_alone_and_they_are_told(service, client):
     texts = {f"Say {number}": "" for number in range(5)}
     for text in texts:
         texts[text] = ask(client, text=text).json()["choices"][0]["message"]["content"]
-    load = Load(url, texts)
+    load = Load(service.url, texts)
     try:
         until(lambda: load.num_right >= 6, 60)
-        first = actors()[0]
+        first = actors(service)[0]
         family = [first, *descendants_of(first)]
         assert len(family) >= 2  # its engine's process
         os.kill(first, signal.SIGKILL)
@@ -204,3 +195,18 @@ def test_a_killed_replica_costs_its_own_requests_alone_and_they_are_told(url, cl
         lambda: len(figures(client, "requests_unfinished")) == 2, 90
     )  # another one has taken its place
     print(f"{len(load.told)} told, replaced after {time.monotonic() - started_s:.0f} s")
+
+
+def test_a_signal_lets_requests_end(service):
+    """The last one, since nothing is left."""
+    family = descendants_of(service.process.pid)
+    with httpx.Client(base_url=service.url, timeout=60) as client:
+        long = body("Count", stream=True, max_tokens=100, ignore_eos=True)
+        with client.stream("POST", "/v1/chat/completions", json=long) as answer:
+            lines = answer.iter_lines()
+            next(lines)
+            service.process.terminate()
+            assert said_by(lines)[1] is None
+    code, _, errors = service.ended(time.monotonic())
+    assert code == 0 and "Traceback" not in errors, errors
+    until(lambda: not any(map(is_alive, family)), 20)
