@@ -82,7 +82,7 @@ def routings(num_replicas: int, replicas_a_router: int) -> dict[str, list[Router
     several = max(2, num_replicas // replicas_a_router)
     return {
         "least of two": [LeastOfTwo(0)],
-        "ours, 1 router": cache_aware(1),
+        "ours, 1 router": cache_aware(1, hope=0.0),
         f"ours, {several} routers": cache_aware(several),
     }
 
@@ -100,7 +100,7 @@ def simulated(args: argparse.Namespace, num_replicas: int, num_requests: int) ->
 
 def killed(args: argparse.Namespace, num_replicas: int, num_requests: int) -> dict[str, Any]:
     """One row: what a lost replica costs."""
-    simulation = Simulation(num_replicas, cache_aware(1), args.rate, args.seed)
+    simulation = Simulation(num_replicas, cache_aware(1, hope=0.0), args.rate, args.seed)
     simulation.run(num_requests, args.kills)
     return {
         "replicas": num_replicas,
