@@ -137,10 +137,14 @@ class Load:
     told: errors of requests without an answer
     """
 
+    num_clients = 6
+
     def __init__(self, url: str, texts: dict[str, str]) -> None:
         self.told, self.num_right, self.wrong, self._is_over = [], 0, [], False
         self._url, self._texts = url, list(texts.items())
-        self._threads = [threading.Thread(target=self._ask, args=(n,)) for n in range(6)]
+        self._threads = [
+            threading.Thread(target=self._ask, args=(n,)) for n in range(self.num_clients)
+        ]
         for thread in self._threads:
             thread.start()
 
@@ -171,30 +175,38 @@ class Load:
                     self.wrong.append((text, said))
 
 
-def test_a_killed_replica_costs_its_own_requests_alone_and_they_are_told(service, client):
+def cores(pids):
+    """Those of the processes that are an engine's."""
+    comms = {pid: Path(f"/proc/{pid}/comm") for pid in pids}
+    return [pid for pid, comm in comms.items() if comm.read_text().strip() == "specguide-core"]
+
+
+def kill(load, pid, told):
+    """Checks what becomes of the load. told: code of the error of requests that were there"""
+    num_told, num_right, family = len(load.told), load.num_right, [pid, *descendants_of(pid)]
+    os.kill(pid, signal.SIGKILL)
+    until(lambda: load.num_right >= num_right + 12, 60)
+    until(lambda: not any(map(is_alive, family)), 20)
+    errors = load.told[num_told:]
+    assert len(errors) <= load.num_clients  # of each client one, at most, was there
+    assert all(error["code"] == told for error in errors), errors
+    assert not load.wrong
+
+
+def test_a_death_costs_its_own_requests_alone_and_they_are_told(service, client):
     texts = {f"Say {number}": "" for number in range(5)}
     for text in texts:
         texts[text] = ask(client, text=text).json()["choices"][0]["message"]["content"]
     load = Load(service.url, texts)
     try:
         until(lambda: load.num_right >= 6, 60)
-        first = actors(service)[0]
-        family = [first, *descendants_of(first)]
-        assert len(family) >= 2  # its engine's process
-        os.kill(first, signal.SIGKILL)
-        num_right = load.num_right
-        until(lambda: load.num_right >= num_right + 12, 60)
-        until(lambda: not any(map(is_alive, family)), 20)
+        first, _ = replicas = actors(service)
+        kill(load, cores(descendants_of(first))[0], "engine_failed")
+        until(lambda: not is_alive(first), 20)  # its actor ends too, and another one comes
+        until(lambda: len(figures(client, "requests_unfinished")) == 2, 90)
+        kill(load, replicas[1], "replica_lost")
     finally:
         load.stop()
-    assert not load.wrong
-    assert len(load.told) <= 6  # of each client one, at most, was there
-    assert all(error["code"] == "replica_lost" for error in load.told), load.told
-    started_s = time.monotonic()
-    until(
-        lambda: len(figures(client, "requests_unfinished")) == 2, 90
-    )  # another one has taken its place
-    print(f"{len(load.told)} told, replaced after {time.monotonic() - started_s:.0f} s")
 
 
 def test_a_signal_lets_requests_end(service):
