@@ -107,8 +107,7 @@ class Libraries:
             try:
                 for rewritten in rewrites(guide, name, order, self._reading()):
                     try:
-                        written = self._written(rewritten, name, order)
-                        return Enforced(written, name, self.compile(written, name))
+                        return self._enforced(rewritten, name, order)
                     except InvalidGuide as error:
                         if order == "any" and getattr(reasons.get(name), "keyword", "") is None:
                             del reasons[name]  # a later one may name the keyword
@@ -116,6 +115,15 @@ class Libraries:
             except UnsupportedGuide as error:
                 reasons.setdefault(name, error)
         return None
+
+    def _enforced(self, rewritten: Rewritten, backend: str, order: str) -> Enforced:
+        """Raises InvalidGuide, and UnsupportedGuide if the backend refuses it."""
+        written = self._written(rewritten, backend, order)
+        grammar = self.compile(written, backend)
+        if written.keys is None:
+            outline = self._backend(backend).outline(written, rewritten)
+            written = replace(written, outline=outline)
+        return Enforced(written, backend, grammar)
 
     def _reading(self) -> Reading:
         documents = schema_documents(self.config.schema_documents)
