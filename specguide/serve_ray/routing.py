@@ -75,7 +75,8 @@ class Routing:
     one another send the turns of a conversation to the same replica.
 
     What is remembered is bounded: `max_entries` in all, the same number for each replica, at most
-    `MOST_A_REPLICA`, of which the longest unused goes first. A replica that is removed leaves nothing behind.
+    `MOST_A_REPLICA`, of which the longest unused goes first. A replica that is removed leaves
+    nothing behind.
     """
 
     def __init__(
