@@ -93,14 +93,20 @@ def takes_any(grammar: CompiledGrammar, instance: Any, schema: Any) -> bool:
 def takes_in_some_order(grammar: CompiledGrammar, instance: Any, schema: Any) -> bool:
     """Whether a grammar takes an instance with its keys in the order that it asks for, found by
     trying."""
+    return in_some_order(grammar, instance, schema) is not None
+
+
+def in_some_order(grammar: CompiledGrammar, instance: Any, schema: Any) -> str | None:
+    """A text of an instance with its keys in an order that a grammar takes, found by trying."""
     ranks = {name: rank for rank, name in enumerate(dict.fromkeys(_names(schema)))}
     try:
-        return any(
-            _Writer(grammar.matcher(), style, ranks).ends(instance)
-            for style in ((",", ":"), (", ", ": "))
-        )
+        for style in ((",", ":"), (", ", ": ")):
+            writer = _Writer(grammar.matcher(), style, ranks)
+            if writer.ends(instance):
+                return writer.taken.decode("utf-8", "surrogatepass")
     except RuntimeError:
-        return False
+        pass
+    return None
 
 
 class _Writer:
@@ -114,7 +120,8 @@ class _Writer:
         self._matcher = matcher
         self._comma, self._colon = style
         self._ranks = ranks
-        self._num_taken = self._num_texts = 0
+        self.taken = bytearray()
+        self._num_texts = 0
 
     def ends(self, value: Any) -> bool:
         """Whether the matcher takes the value and may end after it."""
@@ -136,7 +143,7 @@ class _Writer:
 
     def _object(self, value: dict[str, Any]) -> bool:
         names = sorted(value, key=lambda name: self._ranks.get(name, len(self._ranks)))
-        start = self._num_taken
+        start = len(self.taken)
         for _ in range(len(names) ** 2 + 1):
             taken: list[str] = []
             last_open: dict[str, int] = {}
@@ -175,14 +182,14 @@ class _Writer:
         return True
 
     def _member(self, key: str, value: Any) -> bool:
-        start = self._num_taken
+        start = len(self.taken)
         if self._text(key) and self._value(value):
             return True
         self._back_to(start)
         return False
 
     def _text(self, text: str, *, keep: bool = True) -> bool:
-        start = self._num_taken
+        start = len(self.taken)
         self._num_texts += 1
         if self._num_texts > _MAX_TEXTS:
             return False
@@ -190,14 +197,14 @@ class _Writer:
             if not self._matcher.accept(byte):
                 self._back_to(start)
                 return False
-            self._num_taken += 1
+            self.taken.append(byte)
         if not keep:
             self._back_to(start)
         return True
 
     def _back_to(self, num_taken: int) -> None:
-        self._matcher.rollback(self._num_taken - num_taken)
-        self._num_taken = num_taken
+        self._matcher.rollback(len(self.taken) - num_taken)
+        del self.taken[num_taken:]
 
 
 def draw(
