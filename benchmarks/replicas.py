@@ -23,9 +23,9 @@ import numpy as np
 from benchmarks.common import emit
 from benchmarks.replica_simulation import RESTART_S, LeastOfTwo, Router, Simulation, cache_aware
 from benchmarks.replica_traffic import Sessions
-from specguide.serve_ray.routing import Routing, RoutingKey
+from specguide.serve_ray.routing import MOST_A_REPLICA, Routing, RoutingKey
 
-_TIMED = 2_000
+_TIMED, _MOST_ENTRIES = 2_000, 1 << 20
 
 
 def fresh_keys(seed: int) -> list[RoutingKey]:
@@ -39,16 +39,14 @@ def full_router(num_replicas: int) -> dict[str, Any]:
     then."""
     tracemalloc.start()
     before = tracemalloc.get_traced_memory()[0]
-    routing = Routing()
+    routing = Routing(max_entries=_MOST_ENTRIES)
     names = [f"replica-{number}" for number in range(num_replicas)]
     routing.update(names)
-    number, most = 0, 1 << 20
-    while routing.num_entries < 0.99 * most - num_replicas:
-        for name in names:
-            for _ in range(max(1, 4096 // num_replicas)):
-                hashes = tuple(range(number, number + 16))
-                routing.note(name, RoutingKey(hashes, (256,) * 16))
-                number += 16
+    number = 0
+    for name in names:
+        for _ in range(min(MOST_A_REPLICA, _MOST_ENTRIES // num_replicas) // 16 + 1):
+            routing.note(name, RoutingKey(tuple(range(number, number + 16)), (256,) * 16))
+            number += 16
     num_bytes = tracemalloc.get_traced_memory()[0] - before
     tracemalloc.stop()
     choose_us, note_us, num_asked = [], [], []

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
 import yaml
 
+from specguide.cli import main
 from specguide.cli.options import SERVER_KEYS_VARIABLE
 from specguide.config import EngineConfig
 from specguide.errors import InvalidParams
@@ -94,3 +96,13 @@ def test_figures_of_replicas_are_one_page():
     assert merged.count("# TYPE x_total counter") == 1
     assert 'x_total{kind="a",replica="one"} 1.0' in merged
     assert 'x_total{kind="a",replica="two"} 2.0' in merged
+
+
+def test_without_ray_the_command_says_what_to_install(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    monkeypatch.delitem(sys.modules, "specguide.serve_ray.run", raising=False)
+    monkeypatch.setattr(sys, "argv", ["specguide", "serve", "--replicas", "2"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    assert 'needs ray: pip install "specguide[ray]"' in capsys.readouterr().err
