@@ -29,7 +29,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -48,13 +48,14 @@ from benchmarks.soak_watch import (
     slowest,
 )
 from benchmarks.spinners import Spinners
-from specguide.config import EngineConfig, GuideConfig, SpecConfig
+from specguide.config import CacheConfig, EngineConfig, GuideConfig, SpecConfig
 from specguide.engine.target_folder import SHIPPED_MODEL
 from specguide.request import Request
 from specguide.tokenizer import Tokenizer
 
 STALL_S, STALL_EVERY, DEADLINE_US = 0.02, 50, 2000
 CHECK_EVERY = 256
+CACHE = CacheConfig(kv_cache_memory_bytes=4 << 30)  # others may use the device, too
 SWITCH_INTERVAL_S = 2e-5  # at the usual 5 ms each call of torch would wait for up to 20
 WARM_UP_S = 300  # in which all kernels may have to be compiled
 MEMORY_AT = (0.1, 0.25, 0.5, 0.75, 1.0)
@@ -77,14 +78,10 @@ class Phase:
 
     def config(self, batch: int) -> EngineConfig:
         """Of its engine."""
+        config = EngineConfig(spec=SpecConfig(), max_batch_size=batch, cache=CACHE)
         if self.stalls is None:
-            return EngineConfig(spec=SpecConfig(), max_batch_size=batch)
-        return EngineConfig(
-            spec=SpecConfig(),
-            max_batch_size=batch,
-            dtype="float32",
-            guide=GuideConfig(deadline_us=DEADLINE_US),
-        )
+            return config
+        return replace(config, dtype="float32", guide=GuideConfig(deadline_us=DEADLINE_US))
 
 
 class Soak:

@@ -38,12 +38,12 @@ class Job:
 
 
 def jobs(tokenizer: Tokenizer, num_each: int, seed: int) -> list[Job]:
-    """Fresh tasks with schemas of every group, and long lists of what they ask for."""
+    """Fresh tasks with schemas of every group, and lists of what they ask for."""
     tasks = [
         task for group in SAMPLERS for task in samples_of(group, seed, num_each) if task.schema
     ]
     lists = [
-        chat.Task(task.text, answer="", schema=_list_of(task.schema, 20 + number % 20))
+        chat.Task(task.text, answer="", schema=_list_of(task.schema, 5 + number % 8))
         for number, task in enumerate(tasks)
         if task.schema and "$ref" not in task.schema
     ]

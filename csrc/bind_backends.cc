@@ -159,9 +159,10 @@ void bind_backends(py::module_& m) {
       .def_readonly("max_lexer_states", &LLGuidanceLimits::max_lexer_states);
   py::class_<LLGuidanceTokenizer, std::shared_ptr<LLGuidanceTokenizer>>(m, "LLGuidanceTokenizer")
       .def(py::init([](std::shared_ptr<llg::Api> library, std::shared_ptr<Vocabulary> vocabulary) {
+             WithoutGil unlocked;
              return std::make_shared<LLGuidanceTokenizer>(std::move(library), std::move(vocabulary));
            }),
-           py::arg("library"), py::arg("vocabulary"), release())
+           py::arg("library"), py::arg("vocabulary"))
       .def("compile",
            [](std::shared_ptr<LLGuidanceTokenizer> self, const std::string& lark, const LLGuidanceLimits& usual,
               const LLGuidanceLimits& more) {

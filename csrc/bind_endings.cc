@@ -20,19 +20,21 @@ void bind_endings(py::module_& m) {
   using release = py::call_guard<WithoutGil>;
   py::class_<TokenTrie, std::shared_ptr<TokenTrie>>(m, "TokenTrie")
       .def(py::init([](std::shared_ptr<Vocabulary> vocabulary) {
+             WithoutGil unlocked;
              return std::make_shared<TokenTrie>(std::move(vocabulary));
            }),
-           py::arg("vocabulary"), release());
+           py::arg("vocabulary"));
   py::class_<AutomatonPool, std::shared_ptr<AutomatonPool>>(m, "AutomatonPool")
       .def(py::init<size_t>(), py::arg("most_bytes"))
       .def_property_readonly("num_bytes", &AutomatonPool::num_bytes);
   py::class_<Endings, std::shared_ptr<Endings>>(m, "Endings")
       .def(py::init([](const std::string& form, const std::string& text, std::shared_ptr<TokenTrie> trie,
                        std::shared_ptr<AutomatonPool> pool) {
+             WithoutGil unlocked;
              const Grammar grammar = form == "lark" ? read_lark(text) : read_ebnf(text);
              return std::make_shared<Endings>(build_network(grammar, trie->vocabulary()), trie, std::move(pool));
            }),
-           py::arg("form"), py::arg("text"), py::arg("trie"), py::arg("pool"), release())
+           py::arg("form"), py::arg("text"), py::arg("trie"), py::arg("pool"))
       .def_property_readonly("num_least", py::cpp_function(&Endings::num_least, release()))
       .def("num_missing", [](Endings& self, const py::bytes& text) { return self.num_missing(std::string(text)); },
            py::arg("text"));

@@ -20,7 +20,8 @@ class PythonCall {
   std::unique_ptr<pybind11::gil_scoped_acquire> gil_;
 };
 
-// Lets go of the GIL for as long as it lives. A thread that is to take it again while another one ends the interpreter
+// Lets go of the GIL for as long as it lives. Not as the call guard of a `py::init`: that would also cover the object's
+// entry into pybind11's table of instances, which the GIL protects. A thread that is to take it again while another one ends the interpreter
 // stays there instead: Python would unwind its stack, which destructors do not allow.
 class WithoutGil {
  public:

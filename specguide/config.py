@@ -186,11 +186,14 @@ class GuideConfig:
                            tokens; a newline with indentation may be longer than max_whitespace,
                            unless that is 0
     key_order:             of JSON objects whose guide does not say: "schema", properties come in
-                           the schema's order and others behind them; "any", in any order, each
-                           once
+                           the schema's order and others behind them, but where a schema can be
+                           enforced in any order alone; "any", in any order, each once
     schema_documents:      JSON Schemas that guides may refer to, by the URIs that a `$ref` names,
                            or the path of a JSON file of such a mapping; nothing is ever fetched.
                            Not for schemas inside of grammars
+    assert_formats:        strings of JSON Schemas must be of their `format`; False: it is an
+                           annotation, as a validator reads it that was not told otherwise. Not for
+                           schemas inside of grammars
     allow_truncation:      max_tokens may cut guided outputs off, whatever a request says; else
                            they end in time
     callbacks:             "native": host functions; "polling": a thread that polls for them and
@@ -217,6 +220,7 @@ class GuideConfig:
     max_indent: int = 64
     key_order: str = "schema"
     schema_documents: Mapping[str, Any] | str | None = converted(None, schema_documents)
+    assert_formats: bool = True
     allow_truncation: bool = False
     callbacks: str | None = None
 

@@ -34,7 +34,8 @@ class Guide:
     backend:        "auto" or the name of one grammar backend ("llguidance", "xgrammar"); one that
                     there is not is refused where the guide is compiled
     key_order:      of JSON objects: "schema", properties come in the schema's order and others
-                    behind them; "any", in any order, each once; None: as the engine has it
+                    behind them, but where a schema can be enforced in any order alone; "any", in
+                    any order, each once; None: as the engine has it
     layout:         of a guide for tools: what it fixes of its texts, for those who read them
                     (specguide.guided.tools.CallLayout); the grammar is the same with it and without
 

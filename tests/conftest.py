@@ -44,14 +44,15 @@ def small_caches(request: pytest.FixtureRequest):
     """Test processes share a GPU: no engine takes all that it has left."""
     patch = pytest.MonkeyPatch()
     if torch.cuda.is_available() and not request.module.__name__.endswith("test_cache_sizing"):
-        patch.setattr(
-            sizing,
-            "_available",
-            lambda config, needs, device: (
-                min(needs.page_bytes * needs.request_pages * needs.max_batch_size, 2 << 30),
-                "tests give it",
-            ),
-        )
+        available = sizing._available
+
+        def little(config, needs, device) -> tuple[int, str]:
+            if config.kv_cache_memory_bytes is not None:
+                return available(config, needs, device)
+            wanted = needs.page_bytes * needs.request_pages * needs.max_batch_size
+            return min(wanted, 2 << 30), "tests give it"
+
+        patch.setattr(sizing, "_available", little)
     yield
     patch.undo()
 

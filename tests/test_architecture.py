@@ -46,6 +46,7 @@ LEVELS: tuple[tuple[str, ...], ...] = (
     ("speculation",),
     ("engine",),
     ("llm", "server", "doctor", "bench"),
+    ("serve_ray",),
     ("cli",),
     ("__main__",),
 )

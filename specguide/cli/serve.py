@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -21,7 +22,12 @@ from specguide.cli.config_options import (
     takes,
 )
 from specguide.cli.options import SERVER_KEYS_VARIABLE, model_name
+from specguide.errors import InvalidParams
+from specguide.serve_ray.config import ReplicaConfig
 from specguide.server.config import Exposure, ServerConfig
+
+if TYPE_CHECKING:
+    from specguide.server.plans import ServicePlan
 
 _SERVER = ConfigOptions(
     ServerConfig,
@@ -35,11 +41,12 @@ _SERVER = ConfigOptions(
     {"api_keys": SERVER_KEYS_VARIABLE},
 )
 _EXPOSURE = ConfigOptions(Exposure, "Exposure")
+_REPLICAS = ConfigOptions(ReplicaConfig, "Replicas", defaults={"replicas": None})
 _ENGINE = replace(ENGINE, defaults={"max_batch_size": 64})
 _GUIDE = replace(GUIDE, defaults={"isolate_compiles": True})  # guides come from strangers
 
 
-@takes(_SERVER, _EXPOSURE, WITHOUT, SPEC, _ENGINE, CACHE, _GUIDE)
+@takes(_SERVER, _EXPOSURE, _REPLICAS, WITHOUT, SPEC, _ENGINE, CACHE, _GUIDE)
 def serve(
     model: Annotated[
         Path | None, typer.Argument(help="Checkpoint folder; the shipped model when left out.")
@@ -48,9 +55,24 @@ def serve(
     given: Given,
 ) -> None:
     """Serve the OpenAI API over HTTP: chat, completions, structured output and tools."""
-    from specguide.server.supervisor import ServicePlan, Supervisor  # takes time to import
+    from specguide.server.plans import ServicePlan  # takes time to import
+    from specguide.server.supervisor import Supervisor
 
     given[ServerConfig]["model_name"] = given[ServerConfig]["model_name"] or model_name(model)
     server = ServerConfig(**given[ServerConfig], exposure=Exposure(**given[Exposure]))
     plan = ServicePlan(engine_config(model, given), server)
-    raise typer.Exit(Supervisor(plan, partial(typer.echo, err=True)).run())
+    tell = partial(typer.echo, err=True)
+    if given[ReplicaConfig]["replicas"] is not None:
+        raise typer.Exit(_run_replicas(plan, ReplicaConfig(**given[ReplicaConfig]), tell))
+    raise typer.Exit(Supervisor(plan, tell).run())
+
+
+def _run_replicas(plan: ServicePlan, config: ReplicaConfig, tell: Callable[[str], None]) -> int:
+    """On Ray. Raises InvalidParams where that is not installed."""
+    try:
+        from specguide.serve_ray.run import run_replicas
+    except ModuleNotFoundError as error:
+        raise InvalidParams(
+            f'--replicas needs {error.name}: pip install "specguide[ray]"', param="replicas"
+        ) from error
+    return run_replicas(plan, config, tell)

@@ -63,6 +63,11 @@ class Backend(Protocol):
         """A guide as text for the library. Raises what `compile` does."""
         ...
 
+    def outline(self, written: Written, rewritten: Rewritten) -> Outline | None:
+        """How the texts of a guide may end, as far as that is known; may take longer than to write
+        and compile it."""
+        ...
+
     def compile(self, guide: Guide | Written, limits: GuideConfig) -> CompiledGrammar:
         """Compiles a guide, as it was given or as it was written; may take seconds.
 
@@ -104,7 +109,7 @@ class Written:
     form:     the language of the text, one of those that the backend writes
     distinct: where arrays of distinct items may stand, as `schema.distinct` finds it; these the
               text does not speak of
-    outline:  tells how texts may end; None where that is not known
+    outline:  tells how texts may end; None where that is not known, or was not asked for
     keys:     the fields of KnownKeys, for a guard of objects whose keys come in any order; None:
               there is no such guard
     """

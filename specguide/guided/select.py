@@ -26,6 +26,7 @@ from specguide.guided.regex.tree import NOTHING, RegexError, UnsupportedRegex
 from specguide.guided.regex.writer import restrict, whole, write
 from specguide.guided.schema.capabilities import Capabilities
 from specguide.guided.schema.cores import core_schemas
+from specguide.guided.schema.document import AS_USUAL, Reading
 from specguide.guided.schema.json_values import Json, JsonSchema
 from specguide.guided.schema.key_places import key_places
 from specguide.guided.schema.keywords import weight
@@ -34,7 +35,6 @@ from specguide.guided.schema.spread import spread
 from specguide.guided.tag_form import check_tag
 from specguide.guided.tag_starts import tag_starts
 from specguide.guided.written_cache import WrittenCache
-from specguide.schema_documents import SchemaDocuments
 
 
 def candidates(guide: Guide, requested: str) -> tuple[str, ...]:
@@ -54,14 +54,14 @@ def rewrites(
     guide: Guide,
     backend: str,
     key_order: str = "schema",
-    documents: SchemaDocuments | None = None,
+    reading: Reading = AS_USUAL,
 ) -> Iterator[Rewritten]:
     """The guide as the backend is to be given it, so that it enforces every bit of it; the best
     first.
 
     A JSON Schema comes once as its core, and once with all merged that holds at once, which is
     slower to make and gives up the schema's order of properties, but takes nothing for granted that
-    a backend does. documents: those that schemas may refer to, by their URIs; not from a grammar
+    a backend does. reading: of schemas, but for those inside of grammars
 
     Raises InvalidGuide when the guide is malformed, UnsupportedGuide when the backend would not
     enforce it.
@@ -76,11 +76,11 @@ def rewrites(
         value = json.loads(value)
     if kind == "json_schema":
         able = _able(spec, key_order).with_guard()
-        for schema in core_schemas(value, able, documents):
+        for schema in core_schemas(value, able, reading):
             yield Rewritten(kind, schema)
     elif kind == "structural_tag":
         check_tag(value)
-        yield _tag_guide(value, spec, key_order, documents)
+        yield _tag_guide(value, spec, key_order, reading)
     else:
         yield _rewritten(kind, value, spec, key_order)
 
@@ -124,21 +124,17 @@ def _with_free_keys(source: str, spec: BackendSpec) -> tuple[str, KnownKeys]:
 _cores: WrittenCache[CoreSchema] = WrittenCache(lambda core: 20 * weight(core), most_of_one=1 << 20)
 
 
-def _schema(
-    node: Mapping[str, Json], spec: BackendSpec, documents: SchemaDocuments | None
-) -> CoreSchema:
+def _schema(node: Mapping[str, Json], spec: BackendSpec, reading: Reading) -> CoreSchema:
     """The core of a schema inside a tag; the tags of one request come again in the next."""
     schema = node["json_schema"]
-    key = (spec.name, documents)
-    return _cores.get(json.dumps(schema), key, lambda: _core(schema, spec.enforced(), documents))
+    key = (spec.name, reading)
+    return _cores.get(json.dumps(schema), key, lambda: _core(schema, spec.enforced(), reading))
 
 
-def _core(
-    schema: JsonSchema, able: Capabilities, documents: SchemaDocuments | None = None
-) -> CoreSchema:
+def _core(schema: JsonSchema, able: Capabilities, reading: Reading = AS_USUAL) -> CoreSchema:
     """The core of a schema; merged where the backend could not tell numbers that are no integers
     otherwise."""
-    cores = core_schemas(schema, able, documents)
+    cores = core_schemas(schema, able, reading)
     core = next(cores)
     return next(cores, core) if able.merges_fractions and tells_fractions(core) else core
 
@@ -159,17 +155,17 @@ def _tag_guide(
     tag: dict[str, Json],
     spec: BackendSpec,
     key_order: str,
-    documents: SchemaDocuments | None,
+    reading: Reading,
 ) -> Rewritten:
     able = _able(spec, key_order)
     if key_order != "any":
-        written = _tag(tag, spec, lambda node: _schema(node, spec, documents))
+        written = _tag(tag, spec, lambda node: _schema(node, spec, reading))
         return Rewritten("structural_tag", written)
     known = KnownKeys()
     starts = tag_starts(tag)
 
     def freed(node: Mapping[str, Json]) -> CoreSchema:
-        core = list(islice(core_schemas(node["json_schema"], able, documents), 2))[-1]
+        core = list(islice(core_schemas(node["json_schema"], able, reading), 2))[-1]
         schema, places = key_places(spread(core))
         known.add(places, [starts[id(node)]])
         return schema

@@ -32,14 +32,15 @@ def test_logits_are_those_of_a_cpu(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["awq", "gptq", "compressed channel"])
 def test_logits_of_a_mixture_are_those_of_a_cpu(name: str, tmp_path: Path) -> None:
-    """Of one token, of few and of many for each expert."""
+    """Of one token, of few and of many for each expert. In float32: a rounding may choose another
+    expert."""
     int4_checkpoints.save_mixture(tmp_path, name)
-    on_gpu = Decoder.load(tmp_path, device="cuda", dtype=torch.float16)
+    on_gpu = Decoder.load(tmp_path, device="cuda", dtype=torch.float32)
     on_cpu = Decoder.load(tmp_path, device="cpu", dtype=torch.float32)
     for num_tokens in (1, 8, 40, 100, 400):
         tokens = [7 * i % 250 for i in range(num_tokens)]
         found, expected = logits_of(on_gpu, tokens).cpu(), logits_of(on_cpu, tokens)
-        torch.testing.assert_close(found, expected, rtol=5e-2, atol=5e-2 * expected.std().item())
+        torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-3 * expected.std().item())
 
 
 def test_columns_of_experts_in_an_order_are_refused(tmp_path: Path) -> None:

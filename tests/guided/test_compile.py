@@ -84,6 +84,9 @@ class SlowBackend:
         self.name, self.native, self.reason = name, False, "it is a test's"
         self.num_compiles = 0
 
+    def outline(self, written: Written, rewritten: Rewritten) -> None:
+        return None
+
     def write(self, rewritten: Rewritten, limits: GuideConfig) -> Written:
         return Written(rewritten.kind, "regex", rewritten.value)
 

@@ -58,6 +58,7 @@ TREE = {
         }
     },
 }
+PAIR = {"type": "array", "prefixItems": [{"type": "boolean"}] * 2, "uniqueItems": True}
 CASES = [
     (arrays({"type": "string"}), ['["a","b","aa"]', "[]"], ['["a","a"]', '["a","\\u0061"]']),
     (arrays({"type": "integer"}), ["[1,2,11]", "[0,10]"], ["[1,1]", "[0, -0]", "[1,2,1]"]),
@@ -74,6 +75,7 @@ CASES = [
         ["[[true],[false],[true,false],[]]"],
         ["[[true,true]]", "[[true],[true]]", "[[],[]]"],
     ),
+    (PAIR, ['[true,false,"a"]', "[true]", "[]"], ["[true,true]", "[true,false,true]"]),
     (TREE, ['{"kids":[{"v":1},{"v":2},{"kids":[]}]}'], ['{"kids":[{"v":1},{"v":1}]}']),
 ]
 SCHEMAS = [case[0] for case in CASES]
@@ -185,7 +187,11 @@ def test_forced_text_has_no_repetition():
         (arrays({"enum": [1, 1.0, 2]}, minItems=3), "no 3 different items"),
         (arrays({"type": "integer", "minimum": 0, "maximum": 3}, minItems=9), "no 9 different"),
         (
-            {"type": "array", "uniqueItems": True, "prefixItems": [{"type": "boolean"}] * 2},
+            {
+                "type": "array",
+                "uniqueItems": True,
+                "prefixItems": [{"type": "integer"}, {"type": "boolean"}],
+            },
             "run out of values",
         ),
     ],

@@ -263,3 +263,16 @@ def test_the_suite_of_formats(data_dir: Path, compiler: GrammarCompiler) -> None
             "ecmascript-regex",
         )
     }
+
+
+def test_a_format_may_be_an_annotation():
+    compiler = GrammarCompiler(BYTES, GuideConfig(assert_formats=False))
+    schema = {"type": "string", "format": "date", "minLength": 2}
+    grammar = compiler.compile(Guide(json_schema=schema))
+    listed = compiler.compile(Guide(json_schema={"enum": ["x", 1], "format": "date"}))
+    tag = {"type": "structural_tag", "format": {"type": "json_schema", "json_schema": schema}}
+    tagged = compiler.compile(Guide(structural_tag=tag))
+    compiler.close()
+    assert takes(grammar, '"no date"') and not takes(grammar, '"x"')
+    assert takes(listed, '"x"')
+    assert takes(tagged, '"no date"') and not takes(tagged, '"x"')

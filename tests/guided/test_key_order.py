@@ -303,3 +303,13 @@ def test_places_that_are_not_there_are_refused():
     place = native.KeyPlace(options=[], names={'"a"': 7}, other=-1, prefix=[], rest=-1)
     with pytest.raises(ValueError, match="no place 7"):
         native.KeyPlaces([place])
+
+
+def test_what_no_order_of_the_schema_enforces_is_served_in_any_order():
+    """Unnamed properties are counted by the guard alone."""
+    made = GrammarCompiler(VOCABULARY, GuideConfig())
+    grammar = made.compile(Guide(json_schema={"type": "object", "minProperties": 3}))
+    made.close()
+    assert takes(grammar, '{"b":1,"a":2,"c":3}')
+    assert not takes(grammar, '{"b":1,"a":2}')
+    assert not takes(grammar, '{"b":1,"b":2,"c":3}')

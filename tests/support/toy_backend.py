@@ -79,6 +79,9 @@ class ToyBackend:
         self.reason = reason
         self._vocabulary = vocabulary
 
+    def outline(self, written: Written, rewritten: Rewritten) -> None:
+        return None
+
     def write(self, rewritten: Rewritten, limits: GuideConfig) -> Written:
         return Written(rewritten.kind, rewritten.kind, json.dumps(rewritten.value))
 

@@ -27,6 +27,7 @@ from specguide.guided.key_order import in_any_order
 from specguide.guided.keys import KeyGuard
 from specguide.guided.limits import check_limits
 from specguide.guided.schema.distinct import distinct_places
+from specguide.guided.schema.document import Reading
 from specguide.guided.schema.nodes import CoreSchema
 from specguide.guided.select import candidates, rewrites
 from specguide.guided.verdict import check_start, why_none
@@ -82,23 +83,51 @@ class Libraries:
             return self._search(guide, requested, before)
 
     def _search(self, guide: Guide, requested: str, before: Callable[[str], None]) -> Enforced:
-        reasons: dict[str, InvalidGuide] = {}
         order = guide.key_order or self.config.key_order
+        reasons: dict[str, InvalidGuide] = {}
+        found = self._in_order(order, guide, requested, before, reasons)
+        if found is None and order != "any" and _may_be_freed(guide, reasons):
+            found = self._in_order("any", guide, requested, before, {})
+        if found is None:
+            raise why_none(guide, reasons)
+        return found
+
+    def _in_order(
+        self,
+        order: str,
+        guide: Guide,
+        requested: str,
+        before: Callable[[str], None],
+        reasons: dict[str, InvalidGuide],
+    ) -> Enforced | None:
+        """The guide with an order of keys. Adds to `reasons`, by backend, why one does not enforce
+        it."""
         for name in candidates(guide, requested):
             before(name)
             try:
-                documents = schema_documents(self.config.schema_documents)
-                for rewritten in rewrites(guide, name, order, documents):
+                for rewritten in rewrites(guide, name, order, self._reading()):
                     try:
-                        written = self._written(rewritten, name, order)
-                        return Enforced(written, name, self.compile(written, name))
+                        return self._enforced(rewritten, name, order)
                     except InvalidGuide as error:
                         if order == "any" and getattr(reasons.get(name), "keyword", "") is None:
                             del reasons[name]  # a later one may name the keyword
                         reasons.setdefault(name, error)
             except UnsupportedGuide as error:
                 reasons.setdefault(name, error)
-        raise why_none(guide, reasons)
+        return None
+
+    def _enforced(self, rewritten: Rewritten, backend: str, order: str) -> Enforced:
+        """Raises InvalidGuide, and UnsupportedGuide if the backend refuses it."""
+        written = self._written(rewritten, backend, order)
+        grammar = self.compile(written, backend)
+        if written.keys is None:
+            outline = self._backend(backend).outline(written, rewritten)
+            written = replace(written, outline=outline)
+        return Enforced(written, backend, grammar)
+
+    def _reading(self) -> Reading:
+        documents = schema_documents(self.config.schema_documents)
+        return Reading(documents, self.config.assert_formats)
 
     def _written(self, rewritten: Rewritten, backend: str, order: str) -> Written:
         if order == "any":
@@ -137,6 +166,14 @@ class Libraries:
                 except EngineError as error:  # the library is not installed
                     raise UnsupportedGuide(str(error)) from None
             return self._backends[name]
+
+
+def _may_be_freed(guide: Guide, reasons: dict[str, InvalidGuide]) -> bool:
+    """Whether a guard that counts keys, which may then come in any order, could enforce what a
+    grammar alone does not."""
+    if guide.kind != "json_schema":
+        return False
+    return all(isinstance(reason, UnsupportedGuide) for reason in reasons.values())
 
 
 def outcome(guide: Guide, config: GuideConfig, work: Callable[[], T]) -> T | Failure:

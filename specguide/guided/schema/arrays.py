@@ -13,41 +13,64 @@ from specguide.guided.schema.json_values import TYPES, Json, value_key
 from specguide.guided.schema.keywords import weight
 from specguide.guided.schema.lowering import Lowering
 from specguide.guided.schema.nodes import (
+    NO_ARRAYS,
     Arrays,
     Core,
     Kinds,
     Node,
+    all_of,
     any_of,
     arrays,
     listed,
     refuse,
     typed,
 )
+from specguide.guided.schema.unevaluated import Evaluated, asserted, ways_of_items
 
 _MAX_CONTAINS = 64
+_MAX_PLACED = 4
+_MAX_PLACES = 12
 _MAX_DISTINCT = 8
 _MAX_SPELT_OUT = 64
 _NO_ARRAY = tuple(name for name in TYPES if name != "array")
-_DECIDES_ITEMS = frozenset({"$ref", "allOf", "anyOf", "contains", "if", "oneOf"})
 
 
 def lower_array(lowering: Lowering, schema: Mapping[str, Json], place: Place) -> Iterator[Core]:
-    """The core of a subschema's array keywords. `contains` is met by the array's first items."""
+    """The core of a subschema's array keywords. `contains` is met by some of the array's
+    first items."""
     prefix, rest = _items(lowering, schema, place)
+    ways = _unevaluated(lowering, schema, place)
+    if len(ways) == 1:
+        _, others = ways[0]
+        prefix += others.prefix[len(prefix) :]
+        rest = all_of(place.path, [rest, others.rest])
     least, most = (_count(schema, keyword) for keyword in ("minItems", "maxItems"))
-    asked = Arrays(least, most, prefix, rest)
+    yield from _counted(lowering, schema, Arrays(least, most, prefix, rest), place)
+    if "contains" in schema:
+        yield Node(place.path, all_of=(_contains(lowering, schema, place),))
+    if len(ways) > 1:
+        found = (
+            all_of(place.path, [*parts, Node(place.path, Kinds(arrays=one))]) for parts, one in ways
+        )
+        yield any_of(place.path, found)
+
+
+def _counted(
+    lowering: Lowering, schema: Mapping[str, Json], asked: Arrays, place: Place
+) -> Iterator[Core]:
+    """The arrays, of distinct items where these are asked for."""
     if schema.get("uniqueItems") and not _holds_one_item(asked):
-        spelt_out = _spelt_out(asked, place.path)
+        tells_apart = lowering.capabilities.tells_items_apart
+        spelt_out = _spelt_out(asked, place.path, tells_apart=tells_apart)
         if spelt_out is not None:
             yield spelt_out
-        elif lowering.capabilities.tells_items_apart:
+            return
+        if tells_apart:
             asked = replace(asked, is_distinct=True)
         else:
             with at_work("uniqueItems", place.path):
                 yield any_of(place.path, _distinct(lowering, schema, asked, place))
     yield Node(place.path, Kinds(arrays=asked))
-    if "contains" in schema:
-        yield Node(place.path, all_of=(_contains(lowering, schema, place),))
 
 
 def _count(schema: Mapping[str, Json], keyword: str) -> int | None:
@@ -65,35 +88,61 @@ def _items(
     else:
         prefix = schema.get("prefixItems", []) if lowering.document.draft >= 2020 else []
         rest, keyword, step = items, "items", "prefixItems"
-    if keyword not in schema and "unevaluatedItems" in schema:
-        beside = sorted(schema.keys() & _DECIDES_ITEMS)
-        if beside:
-            raise refuse(
-                "unevaluatedItems", place.path, f"which items it speaks of hangs on {beside[0]}"
-            )
-        rest, keyword = schema["unevaluatedItems"], "unevaluatedItems"
     lowered = [lowering.lower(child, place / step / i) for i, child in enumerate(prefix)]
     return tuple(lowered), lowering.lower(rest, place / keyword)
 
 
-def _spelt_out(asked: Arrays, path: str) -> Core | None:
-    """All arrays of distinct items, where each item is one of few values told by its place; None
-    where they are not so few."""
+def _unevaluated(
+    lowering: Lowering, schema: Mapping[str, Json], place: Place
+) -> list[tuple[list[Core], Arrays]]:
+    """The ways of items to be evaluated, where `unevaluatedItems` speaks of the others: what each
+    asserts, and what it leaves of items."""
+    if schema.get("unevaluatedItems", True) is True:
+        return []
+    others = lowering.lower(schema["unevaluatedItems"], place / "unevaluatedItems")
+    return [
+        (asserted(lowering, way), _of_way(lowering, way.evaluated, others, place.path))
+        for way in ways_of_items(lowering.document, schema, place)
+    ]
+
+
+def _of_way(lowering: Lowering, evaluated: Evaluated, others: Core, path: str) -> Arrays:
+    if evaluated.is_all:
+        return NO_ARRAYS
+    contained = [lowering.lower(one.schema, one.place) for one in evaluated.contained]
+    return Arrays(prefix=(True,) * evaluated.num_items, rest=any_of(path, [others, *contained]))
+
+
+def _spelt_out(asked: Arrays, path: str, *, tells_apart: bool) -> Core | None:
+    """All arrays of distinct items, where each item that is told by its place is one of few values;
+    None where they are not so few, or others may follow that cannot be told apart."""
     placed = len(asked.prefix)
     most = placed if asked.max_items is None else min(asked.max_items, placed)
-    if asked.rest is not False and (asked.max_items is None or asked.max_items > placed):
+    goes_on = asked.rest is not False and (asked.max_items is None or asked.max_items > placed)
+    if goes_on and not (placed and tells_apart):
         return None
     choices = [_values_of(item) for item in asked.prefix[:most]]
     if prod(map(len, choices)) > _MAX_SPELT_OUT or not all(choices):
         return None
     options: list[Core] = [typed(path, *_NO_ARRAY)]
     for num_items in range(asked.min_items or 0, most + 1):
-        for chosen in product(*choices[:num_items]):
-            spend(4 + 4 * num_items)
-            if len(set(map(value_key, chosen))) == num_items:
-                prefix = tuple(Node(path, values=(value,)) for value in chosen)
-                options.append(arrays(path, Arrays(num_items, num_items, prefix)))
+        options += [arrays(path, one) for one in _chosen(choices[:num_items], path)]
+    if goes_on:
+        least = max(asked.min_items or 0, placed + 1)
+        longer = replace(asked, min_items=least, is_distinct=True)
+        options += [
+            arrays(path, replace(longer, prefix=one.prefix)) for one in _chosen(choices, path)
+        ]
     return any_of(path, options)
+
+
+def _chosen(choices: list[tuple[Json, ...]], path: str) -> Iterator[Arrays]:
+    """Arrays of one value of each choice, no two of them equal."""
+    num_items = len(choices)
+    for chosen in product(*choices):
+        spend(4 + 4 * num_items)
+        if len(set(map(value_key, chosen))) == num_items:
+            yield Arrays(num_items, num_items, tuple(Node(path, values=(one,)) for one in chosen))
 
 
 def _values_of(item: Core) -> tuple[Json, ...]:
@@ -160,15 +209,39 @@ def _holds_one_item(asked: Arrays) -> bool:
 
 
 def _contains(lowering: Lowering, schema: Mapping[str, Json], place: Place) -> Core:
+    """Arrays in which enough of the first items, and not too many, fit `contains`."""
     least, most = int(schema.get("minContains", 1)), schema.get("maxContains")
     if least > _MAX_CONTAINS:
         raise refuse("minContains", place.path, f"it is above {_MAX_CONTAINS}")
     if most is not None and most < least:
         return typed(place.path, *_NO_ARRAY)
     item = lowering.lower(schema["contains"], place / "contains")
-    spend(least * weight(item))
-    asked = Arrays(min_items=least or None, prefix=(item,) * least)
+    others: Core = True
     if most is not None:
-        (failed,) = lowering.instead_of("maxContains", place)
-        asked = replace(asked, rest=failed)
-    return Node(place.path, Kinds(arrays=asked))
+        (others,) = lowering.instead_of("maxContains", place)
+    options = _places_of(least, least if most is None else int(most))
+    spend(sum(map(len, options)) * weight(item))
+    return any_of(
+        place.path,
+        (
+            _with_items(place.path, [item if fits else others for fits in option], others)
+            for option in options
+        ),
+    )
+
+
+def _with_items(path: str, prefix: list[Core], rest: Core) -> Core:
+    return Node(path, Kinds(arrays=Arrays(len(prefix) or None, None, tuple(prefix), rest)))
+
+
+def _places_of(least: int, most: int) -> list[tuple[bool, ...]]:
+    """Which of an array's first items fit, and which may not: the shortest ways to have `least` to
+    `most` of them, as many as are not too many."""
+    found: list[tuple[bool, ...]] = []
+    for num_items in range(least, least + _MAX_PLACED):
+        for count in range(least, min(most, num_items) + 1):
+            for places in combinations(range(num_items), count):
+                is_whole = num_items == count == 0 or num_items - 1 in places
+                if is_whole and len(found) < _MAX_PLACES:
+                    found.append(tuple(i in places for i in range(num_items)))
+    return found

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from specguide.errors import GuideLimitExceeded, UnsupportedGuide
 from specguide.guided.budget import spend
 from specguide.guided.schema.capabilities import Capabilities
+from specguide.guided.schema.document import AS_USUAL, Reading
 from specguide.guided.schema.enforce import unenforced
 from specguide.guided.schema.json_values import JsonSchema
 from specguide.guided.schema.keywords import weight
@@ -18,12 +19,12 @@ from specguide.guided.schema.prune import prune
 
 
 def core_schemas(
-    schema: JsonSchema, able: Capabilities, documents: Mapping[str, JsonSchema] | None = None
+    schema: JsonSchema, able: Capabilities, reading: Reading = AS_USUAL
 ) -> Iterator[CoreSchema]:
     """The core, then the merged core, then the core with less of some formats, as far as the
-    backend enforces them. documents: those that the schema may refer to, by their URIs"""
+    backend enforces them."""
     try:
-        positive = without_negations(schema, documents)
+        positive = without_negations(schema, reading)
         core = lower(positive, able)
     except RecursionError:
         raise GuideLimitExceeded(

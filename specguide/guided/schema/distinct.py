@@ -14,7 +14,7 @@ from itertools import chain
 from specguide.errors import UnsupportedGuide
 from specguide.guided.budget import spend
 from specguide.guided.schema.evaluate import asked_of
-from specguide.guided.schema.json_values import Json
+from specguide.guided.schema.json_values import Json, value_key
 from specguide.guided.schema.nodes import (
     NO_ARRAYS,
     Arrays,
@@ -22,6 +22,7 @@ from specguide.guided.schema.nodes import (
     CoreSchema,
     Node,
     children,
+    listed,
     refuse,
 )
 from specguide.guided.schema.num_values import MANY, always_goes_on, num_values
@@ -137,13 +138,14 @@ class _Places:
         return "ENDLESS" if is_endless else "FEW"
 
     def _check_enough(self, path: str, asked: Arrays) -> None:
-        later = [*asked.prefix[1:], *([asked.rest] if asked.prefix else [])]
-        if not all(map(always_goes_on, later)):
+        is_settled = _are_distinct_values(asked.prefix)
+        if not is_settled and not all(map(always_goes_on, (*asked.prefix[1:], asked.rest))):
             raise refuse(
                 "uniqueItems", path, "items that are told by their place may run out of values"
             )
         least = asked.min_items or 0
-        if not asked.prefix and least > 1 and self._count(asked.rest) < min(least, MANY):
+        goes_on = least > max(1, len(asked.prefix))
+        if is_settled and goes_on and self._count(asked.rest) < min(least, MANY):
             raise refuse("uniqueItems", path, f"there may be no {least} different items")
 
     def _count(self, core: Core) -> int:
@@ -152,6 +154,14 @@ class _Places:
 
 def _may_be(node: Node, name: str) -> bool:
     return node.kinds.types is None or name in node.kinds.types
+
+
+def _are_distinct_values(items: tuple[Core, ...]) -> bool:
+    """Whether each item is one value, and no two are equal."""
+    values = [listed(item) for item in items]
+    return all(len(one) == 1 for one in values) and len(
+        {value_key(value) for (value,) in values}
+    ) == len(items)
 
 
 def _item(asked: Arrays, i: int) -> Core:

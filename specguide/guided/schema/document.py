@@ -51,6 +51,21 @@ IN_MAP = frozenset(
 
 
 @dataclass(frozen=True)
+class Reading:
+    """How schemas are read.
+
+    documents:       those that schemas may refer to, by their URIs
+    asserts_formats: whether strings must be of their `format`; else it is an annotation
+    """
+
+    documents: Mapping[str, JsonSchema] | None = None
+    asserts_formats: bool = True
+
+
+AS_USUAL = Reading()
+
+
+@dataclass(frozen=True)
 class Place:
     """Where a subschema stands: its JSON pointer and the URI that references in it are relative
     to."""
@@ -76,15 +91,12 @@ class Document:
     """A JSON Schema with all its subschemas, and the other documents that it refers to. `draft`: 4,
     6, 7, 2019 or 2020; the latest where it names none.
 
-    documents: those that it may refer to, by their URIs
-
     Raises UnsupportedGuide for draft 3, and where a document is written in another draft.
     """
 
-    def __init__(
-        self, schema: JsonSchema, documents: Mapping[str, JsonSchema] | None = None
-    ) -> None:
+    def __init__(self, schema: JsonSchema, reading: Reading = AS_USUAL) -> None:
         self.root = schema
+        self.asserts_formats = reading.asserts_formats
         self.draft = _named_draft(schema) or LATEST
         if self.draft == 3:
             raise UnsupportedGuide(
@@ -97,7 +109,7 @@ class Document:
         self._resources: dict[str, tuple[Json, Place]] = {"": (schema, self.start)}
         # By the name of a dynamic anchor, the URIs that have it; "" names a recursive one.
         self._dynamic: dict[str, set[str]] = {}
-        self._documents = documents or {}
+        self._documents = reading.documents or {}
         self._referred: list[str] = []
         self._index(schema, self.start)
         while self._referred:
@@ -115,6 +127,10 @@ class Document:
         if uri is None or uri.startswith("#"):
             return place
         return Place(place.path, _joined(place.base, uri)[0])
+
+    def asserted_format(self, schema: Mapping[str, Json]) -> str | None:
+        """The format that strings must be of."""
+        return schema.get("format") if self.asserts_formats else None
 
     def resolve(self, reference: str, place: Place) -> tuple[Json, Place]:
         """The subschema a `$ref` at `place` means, and its place, which is not entered yet.

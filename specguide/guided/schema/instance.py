@@ -50,6 +50,10 @@ class Instances:
         except (InvalidGuide, RegexError):  # a part of the schema that is refused elsewhere
             return None
 
+    def asserted_format(self, schema: Mapping[str, Json]) -> str | None:
+        """The format that strings must be of."""
+        return self._document.asserted_format(schema)
+
     def resolve(self, reference: str, place: Place) -> tuple[Json, Place]:
         """The subschema that a reference at `place` means, and its place."""
         return self._document.resolve(reference, place)

@@ -67,7 +67,7 @@ def _string(question: Question) -> Answer:
     if not schema.get("minLength", 0) <= len(value) <= schema.get("maxLength", len(value)):
         return False
     found = [_matches(schema["pattern"], value)] if "pattern" in schema else []
-    name = schema.get("format")
+    name = question.judge.asserted_format(schema)
     if name in FORMATS and not all(
         pattern_matches(f"^(?:{table[name]})$", value)
         for table in (FORMATS, FORMATS_ALSO)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from functools import reduce
+from operator import and_
 
+from specguide.guided.regex.automaton import automaton
 from specguide.guided.regex.charset import EVERYTHING, CharSet
 from specguide.guided.regex.nfa import TextMatcher
 from specguide.guided.regex.tree import NOTHING, Chars, Either, Repeat, UnsupportedRegex, literals
@@ -17,7 +20,6 @@ from specguide.guided.schema.nodes import (
     Kinds,
     Node,
     Objects,
-    Strings,
     any_of,
     listed,
     objects,
@@ -28,6 +30,7 @@ from specguide.guided.schema.patterns import pattern_automaton
 
 _FEW_NAMES = 8
 _ANY_CHAR = Chars(CharSet(EVERYTHING, EVERYTHING))
+_ANYTHING = Repeat(_ANY_CHAR, 0, None)
 
 
 def lower_names(
@@ -123,23 +126,34 @@ def _lowered(lowering: Lowering, schema: Mapping[str, Json], place: Place) -> Co
 def _name_node(core: Core, place: Place) -> Regex:
     """The strings that fit a core schema."""
     if isinstance(core, bool):
-        return Repeat(_ANY_CHAR, 0, None) if core else NOTHING
+        return _ANYTHING if core else NOTHING
     types = core.kinds.types
     if types is not None and "string" not in types:
         return NOTHING
-    if core == Node(core.path, values=core.values) and core.values is not None:
-        return literals([name for name in core.values if isinstance(name, str)])
-    if core.any_of and core == Node(core.path, Kinds(types=types), any_of=core.any_of):
-        return Either(tuple(_name_node(option, place) for option in core.any_of))
+    asked = list(_asked_of_name(core, place))
+    if len(asked) < 2:
+        return asked[0] if asked else _ANYTHING
+    try:
+        common = reduce(and_, map(automaton, asked))
+        return NOTHING if common.is_empty else common.node()
+    except UnsupportedRegex as error:
+        raise refuse("propertyNames", place.path, str(error)) from error
+
+
+def _asked_of_name(core: Node, place: Place) -> Iterator[Regex]:
+    """What a node asks of a string, one by one."""
+    if core.ref is not None:
+        raise refuse(
+            "propertyNames", place.path, "references beside other keywords have no grammar"
+        )
+    if core.values is not None:
+        yield literals([name for name in core.values if isinstance(name, str)])
+    if core.any_of:
+        yield Either(tuple(_name_node(option, place) for option in core.any_of))
     asked = core.kinds.strings
     if asked.pattern is not None:
-        only = Kinds(types=types, strings=Strings(pattern=asked.pattern))
-        if core == Node(core.path, only):
-            return read_pattern(asked.pattern, "propertyNames", place.path)
-    elif core.values is None and not (core.any_of or core.all_of or core.ref):
-        return Repeat(_ANY_CHAR, asked.min_length or 0, asked.max_length)
-    raise refuse(
-        "propertyNames",
-        place.path,
-        "only enum, pattern, bounds of length and choices of them have a grammar",
-    )
+        yield read_pattern(asked.pattern, "propertyNames", place.path)
+    if asked.min_length or asked.max_length is not None:
+        yield Repeat(_ANY_CHAR, asked.min_length or 0, asked.max_length)
+    for part in core.all_of:
+        yield _name_node(part, place)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 from specguide.guided.budget import spend
@@ -39,31 +39,59 @@ def always_goes_on(core: Core) -> bool:
 
 def num_values(core: Core, definitions: Mapping[str, Core]) -> int:
     """A number of values that there are at least, up to MANY."""
-    return _of(core, definitions, frozenset())
+    plain = _of(core, definitions, frozenset(), reads_patterns=False)
+    if plain >= MANY:
+        return plain
+    return _of(core, definitions, frozenset(), reads_patterns=True)
 
 
-def _of(core: Core, definitions: Mapping[str, Core], behind: frozenset[str]) -> int:
-    """behind: the references that led here; what is counted there counts once"""
+def _of(
+    core: Core, definitions: Mapping[str, Core], behind: frozenset[str], *, reads_patterns: bool
+) -> int:
+    """behind: the references that led here; what is counted there counts once. reads_patterns:
+    else a pattern counts as one value, which is quick"""
     spend(4)
     if isinstance(core, bool):
         return MANY if core else 0
-    count = partial(_of, definitions=definitions, behind=behind)
+    count = partial(_of, definitions=definitions, behind=behind, reads_patterns=reads_patterns)
     if core == Node(core.path, core.kinds):
-        return min(MANY, sum(_of_type(core, name, count) for name in core.kinds.types or TYPES))
+        types = core.kinds.types or TYPES
+        return _sum(_of_type(core, name, count, reads_patterns) for name in types)
     if core.ref is not None and core == Node(core.path, ref=core.ref):
-        inside = behind | {core.ref}
-        return 0 if core.ref in behind else _of(definitions[core.ref], definitions, inside)
+        if core.ref in behind:
+            return 0
+        return count(definitions[core.ref], behind=behind | {core.ref})
     if core.values is not None and core == Node(core.path, values=core.values):
         return min(MANY, len(set(map(value_key, core.values))))
     if core.any_of and core == Node(core.path, any_of=core.any_of):
-        return max(map(count, core.any_of))
+        return _most(map(count, core.any_of))
     return 1  # what holds at once is not compared
 
 
-def _of_type(node: Node, name: str, count: Count) -> int:
+def _sum(counts: Iterable[int]) -> int:
+    """Of the counts, up to MANY, where the others are not asked for."""
+    found = 0
+    for count in counts:
+        found += count
+        if found >= MANY:
+            return MANY
+    return found
+
+
+def _most(counts: Iterable[int]) -> int:
+    """The greatest count; behind MANY none is asked for."""
+    found = 0
+    for count in counts:
+        found = max(found, count)
+        if found >= MANY:
+            break
+    return found
+
+
+def _of_type(node: Node, name: str, count: Count, reads_patterns: bool) -> int:
     match name:
         case "string":
-            return _num_strings(node.kinds.strings)
+            return _num_strings(node.kinds.strings, reads_patterns)
         case "array":
             return _num_arrays(node.kinds.arrays, count)
         case "object":
@@ -73,10 +101,10 @@ def _of_type(node: Node, name: str, count: Count) -> int:
     return 2 if name == "boolean" else 1
 
 
-def _num_strings(asked: Strings) -> int:
+def _num_strings(asked: Strings, reads_patterns: bool) -> int:
     if asked.pattern is None:
         return MANY if asked.max_length != 0 else 1
-    if asked.min_length is not None or asked.max_length is not None:
+    if not reads_patterns or asked.min_length is not None or asked.max_length is not None:
         return 1
     try:
         return min(MANY, pattern_automaton(asked.pattern).num_texts(MANY))
@@ -103,7 +131,7 @@ def _num_arrays(asked: Arrays, count: Count) -> int:
     if asked.max_items is None and num_items >= (MANY if asked.is_distinct else 1):
         return MANY
     held = asked.prefix[: asked.max_items]
-    return max([1, *map(count, held)])
+    return max(1, _most(map(count, held)))
 
 
 def _num_objects(asked: Objects, count: Count) -> int:
@@ -112,4 +140,4 @@ def _num_objects(asked: Objects, count: Count) -> int:
     is_open = asked.additional is not False and count(asked.additional) > 0
     if is_open and asked.max_properties is None:
         return MANY
-    return max([1, *map(count, asked.properties.values())])
+    return max(1, _most(map(count, asked.properties.values())))

@@ -18,7 +18,7 @@ from specguide.guided.schema.lowering import Lowering
 from specguide.guided.schema.names import lower_names, matched, names_alone
 from specguide.guided.schema.nodes import Core, Kinds, Node, Objects, all_of, any_of, refuse
 from specguide.guided.schema.pattern_text import read_pattern, write_pattern
-from specguide.guided.schema.unevaluated import Way, ways_of_properties
+from specguide.guided.schema.unevaluated import Way, asserted, ways_of_properties
 
 _MAX_CHOICES = 64
 
@@ -108,12 +108,7 @@ def _additional(
 
 def _one_way(lowering: Lowering, way: Way, others: Core, place: Place) -> Core:
     """Objects of one way, and all that is no object."""
-    parts = [
-        lowering.failed_condition(one.place)
-        if one.is_failed
-        else lowering.lower(one.schema, one.place)
-        for one in way.asserted
-    ]
+    parts = asserted(lowering, way)
     if not way.evaluated.is_all:
         properties: dict[str, Core] = {}
         patterns: Patterns = []

@@ -19,6 +19,10 @@ class Judge(Protocol):
         """Of the document."""
         ...
 
+    def asserted_format(self, schema: Mapping[str, Json]) -> str | None:
+        """The format that strings must be of."""
+        ...
+
     def fits(self, schema: Json, place: Place, value: Json, depth: int = 0) -> Answer:
         """Whether `value` is an instance of the subschema at `place`."""
         ...

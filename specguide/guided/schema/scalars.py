@@ -139,7 +139,7 @@ def _bounds(bound: Json, exclusive: Json) -> tuple[Number | None, Number | None]
 
 def lower_string(lowering: Lowering, schema: Mapping[str, Json], place: Place) -> Iterator[Core]:
     """The core of a subschema's string keywords; a format becomes a pattern."""
-    formats, longest = _format(schema.get("format"), lowering.short_formats)
+    formats, longest = _format(lowering.document.asserted_format(schema), lowering.short_formats)
     least, most = _lengths(schema, longest)
     patterns = [("pattern", schema["pattern"])] if "pattern" in schema else []
     if not lowering.capabilities.counts_characters and (least, most) != (None, None):

@@ -7,19 +7,22 @@ the schema, and for each instance of the schema there is a way that it fits.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
+from typing import TypeAlias
 
 from specguide.guided.budget import spend
 from specguide.guided.schema.document import Document, Place
 from specguide.guided.schema.json_values import Json
-from specguide.guided.schema.nodes import refuse
+from specguide.guided.schema.lowering import Lowering
+from specguide.guided.schema.nodes import Core, refuse
 from specguide.guided.schema.topics import DYNAMIC
 
 _MAX_WAYS = 32
 _MAX_DEPTH = 8
 _OF_OBJECTS = frozenset({"additionalProperties", "unevaluatedProperties"})
+_OF_LISTED_ITEMS = frozenset({"additionalItems", "unevaluatedItems"})
 
 
 @dataclass(frozen=True)
@@ -33,10 +36,18 @@ class Asserted:
 
 @dataclass(frozen=True)
 class Evaluated:
-    """Properties that are evaluated. is_all: all of them are"""
+    """Properties or items that are evaluated.
+
+    names, patterns: of properties
+    num_items:       so many first items
+    contained:       items that fit one of these are, too
+    is_all:          all of them are
+    """
 
     names: tuple[str, ...] = ()
     patterns: tuple[str, ...] = ()
+    num_items: int = 0
+    contained: tuple[Asserted, ...] = ()
     is_all: bool = False
 
 
@@ -52,6 +63,8 @@ class Way:
         both = Evaluated(
             tuple(dict.fromkeys(ours.names + theirs.names)),
             tuple(dict.fromkeys(ours.patterns + theirs.patterns)),
+            max(ours.num_items, theirs.num_items),
+            ours.contained + theirs.contained,
             ours.is_all or theirs.is_all,
         )
         return Way(both, self.asserted + other.asserted)
@@ -60,15 +73,62 @@ class Way:
 NOTHING = Way(Evaluated())
 
 
+Own: TypeAlias = Callable[[Document, Mapping[str, Json], Place], Evaluated]
+"""What the keywords of one subschema evaluate, but for those that apply others to the same value.
+"""
+
+
 def ways_of_properties(document: Document, schema: Mapping[str, Json], place: Place) -> list[Way]:
     """The ways of a subschema with `unevaluatedProperties`, which is left out. Raises
     UnsupportedGuide where they are too many, or hang on the way to a reference."""
-    beside = {name: value for name, value in schema.items() if name != "unevaluatedProperties"}
-    return _Ways(document, place).of(beside, place, 0)
+    return _ways("unevaluatedProperties", _own_properties, document, schema, place)
+
+
+def ways_of_items(document: Document, schema: Mapping[str, Json], place: Place) -> list[Way]:
+    """The ways of a subschema with `unevaluatedItems`, which is left out. Raises UnsupportedGuide
+    where they are too many, or hang on the way to a reference."""
+    return _ways("unevaluatedItems", _own_items, document, schema, place)
+
+
+def asserted(lowering: Lowering, way: Way) -> list[Core]:
+    """The cores of what a way asserts beyond the schema itself."""
+    return [
+        lowering.failed_condition(one.place)
+        if one.is_failed
+        else lowering.lower(one.schema, one.place)
+        for one in way.asserted
+    ]
+
+
+def _ways(
+    keyword: str, own: Own, document: Document, schema: Mapping[str, Json], place: Place
+) -> list[Way]:
+    beside = {name: value for name, value in schema.items() if name != keyword}
+    return _Ways(keyword, own, document, place).of(beside, place, 0)
+
+
+def _own_properties(_: Document, schema: Mapping[str, Json], __: Place) -> Evaluated:
+    names = tuple(schema.get("properties", ()))
+    patterns = tuple(schema.get("patternProperties", ()))
+    return Evaluated(names, patterns, is_all=not _OF_OBJECTS.isdisjoint(schema))
+
+
+def _own_items(document: Document, schema: Mapping[str, Json], place: Place) -> Evaluated:
+    items = schema.get("items")
+    if isinstance(items, list):  # up to 2019-09
+        is_all = not _OF_LISTED_ITEMS.isdisjoint(schema)
+        return Evaluated(num_items=len(items), is_all=is_all)
+    is_all = items is not None or "unevaluatedItems" in schema
+    if document.draft < 2020:
+        return Evaluated(is_all=is_all)
+    contained = (Asserted(schema["contains"], place / "contains"),) if "contains" in schema else ()
+    return Evaluated((), (), len(schema.get("prefixItems", ())), contained, is_all)
 
 
 class _Ways:
-    def __init__(self, document: Document, place: Place) -> None:
+    def __init__(self, keyword: str, own: Own, document: Document, place: Place) -> None:
+        self._keyword = keyword
+        self._own = own
         self._document = document
         self._place = place
 
@@ -82,13 +142,11 @@ class _Ways:
         place = self._document.enter(schema, place)
         if self._document.draft <= 7 and "$ref" in schema:
             schema = {"$ref": schema["$ref"]}
-        names = tuple(schema.get("properties", ()))
-        patterns = tuple(schema.get("patternProperties", ()))
-        own = Way(Evaluated(names, patterns, not _OF_OBJECTS.isdisjoint(schema)))
+        own = Way(self._own(self._document, schema, place))
         return self._products([[own], *self._parts(schema, place, depth + 1)])
 
     def _parts(self, schema: Mapping[str, Json], place: Place, depth: int) -> Iterator[list[Way]]:
-        """The ways of each keyword that holds subschemas of the same object."""
+        """The ways of each keyword that holds subschemas of the same value."""
         if "$ref" in schema:
             yield self.of(*self._document.resolve(schema["$ref"], place), depth)
         for keyword in sorted(schema.keys() & set(DYNAMIC)):
@@ -140,8 +198,8 @@ class _Ways:
         return found
 
     def _refusal(self, what: str) -> Exception:
-        why = f"which properties it speaks of hangs on {what}"
-        return refuse("unevaluatedProperties", self._place.path, why)
+        why = f"what it speaks of hangs on {what}"
+        return refuse(self._keyword, self._place.path, why)
 
 
 def _is_some(way: Way) -> bool:

@@ -17,7 +17,7 @@ import llguidance._lib as llguidance_lib
 from specguide import native
 from specguide.config import GuideConfig
 from specguide.guide import Guide
-from specguide.guided.backend import Rewritten, Written, as_given, read_as
+from specguide.guided.backend import Outline, Rewritten, Written, as_given, read_as
 from specguide.guided.backends.llguidance.lark import guide_to_lark
 from specguide.guided.backends.llguidance.outline import outline_of
 from specguide.guided.backends.llguidance.python_adapter import (
@@ -88,9 +88,11 @@ class LLGuidanceBackend:
         self._tokenizer: native.LLGuidanceTokenizer | llguidance.LLTokenizer | None = None
 
     def write(self, rewritten: Rewritten, limits: GuideConfig) -> Written:
-        text = guide_to_lark(rewritten, limits)
+        return Written(read_as(rewritten), "lark", guide_to_lark(rewritten, limits))
+
+    def outline(self, written: Written, rewritten: Rewritten) -> Outline | None:
         core = rewritten.value if isinstance(rewritten.value, CoreSchema) else None
-        return Written(read_as(rewritten), "lark", text, outline=outline_of(text, core))
+        return outline_of(written.text, core)
 
     def compile(self, guide: Guide | Written, limits: GuideConfig) -> LLGuidanceCompiled:
         written = self.write(as_given(guide), limits) if isinstance(guide, Guide) else guide

@@ -22,6 +22,7 @@ from specguide.config import GuideConfig
 from specguide.errors import InvalidGuide, UnsupportedGuide
 from specguide.guide import Guide
 from specguide.guided.backend import (
+    Outline,
     Rewritten,
     Written,
     as_given,
@@ -103,7 +104,10 @@ class XGrammarBackend:
             form, text = _FORMS[rewritten.kind](rewritten.value, limits)
         except (RuntimeError, ValueError) as error:
             raise _refusal(error, kind) from error
-        return Written(kind, form, text, outline=outline_of(form, text))
+        return Written(kind, form, text)
+
+    def outline(self, written: Written, rewritten: Rewritten) -> Outline | None:
+        return outline_of(written.form, written.text)
 
     def compile(self, guide: Guide | Written, limits: GuideConfig) -> XGrammarCompiled:
         written = self.write(as_given(guide), limits) if isinstance(guide, Guide) else guide

@@ -52,6 +52,7 @@ def fail(negation: Negation, schema: JsonSchema, place: Place) -> Form:
     unspoken = tuple(
         refuse(keyword, place.path, "its negation has no grammar")
         for keyword in sorted(_ASSERTIONS_ONLY & schema.keys())
+        if keyword != "format" or negation.document.asserts_formats
     )
     return Failure(place.path, ways, unspoken)
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from specguide.errors import InvalidGuide
 from specguide.guided.budget import at_work, spend
 from specguide.guided.schema.disjoint import Comparison
-from specguide.guided.schema.document import Document, Place, subschemas
+from specguide.guided.schema.document import AS_USUAL, Document, Place, Reading, subschemas
 from specguide.guided.schema.instance import Instances
 from specguide.guided.schema.json_values import Json, JsonSchema
 from specguide.guided.schema.negation.fail import fail
@@ -47,16 +47,13 @@ class PositiveSchema:
     failures: Mapping[str, Form]
 
 
-def without_negations(
-    schema: JsonSchema, documents: Mapping[str, JsonSchema] | None = None
-) -> PositiveSchema:
-    """The schema with forms in place of its negations. documents: those that it may refer to, by
-    their URIs
+def without_negations(schema: JsonSchema, reading: Reading = AS_USUAL) -> PositiveSchema:
+    """The schema with forms in place of its negations.
 
     Raises UnsupportedGuide for draft 3 of JSON Schema or a document of another draft, and
     InvalidGuide for an `$id` that is no URI.
     """
-    negations = _Negations(Document(schema, documents))
+    negations = _Negations(Document(schema, reading))
     negations.follow()
     return PositiveSchema(negations.document, negations.forms, negations.failures)
 

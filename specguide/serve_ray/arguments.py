@@ -1,0 +1,70 @@
+"""Owns the arguments of the application of Ray Serve, as a deployment's YAML has them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+from specguide.config import CacheConfig, EngineConfig, GuideConfig, SpecConfig
+from specguide.errors import InvalidParams
+from specguide.serve_ray.config import ReplicaConfig
+from specguide.server.config import Exposure, ServerConfig
+from specguide.server.plans import ServicePlan
+
+_SLOTS = 64
+_SECTIONS: dict[str, type[Any]] = {
+    "engine": EngineConfig,
+    "spec": SpecConfig,
+    "cache": CacheConfig,
+    "guide": GuideConfig,
+    "server": ServerConfig,
+    "exposure": Exposure,
+}
+
+
+def plans_of(args: Mapping[str, Any]) -> tuple[ServicePlan, ReplicaConfig]:
+    """What the arguments of `specguide.serve_ray:app` come to.
+
+    args: fields of ReplicaConfig; and under `engine`, `spec`, `cache`, `guide`, `server` and
+          `exposure` the fields of these configurations. `spec: null` decodes plainly, `guide: null`
+          refuses guides; without `spec` the shipped model has its draft head
+
+    Raises InvalidParams for what is not known or wrong.
+    """
+    sections = {name: args.get(name, {}) for name in _SECTIONS}
+    replicas: ReplicaConfig = _made(
+        ReplicaConfig, {name: value for name, value in args.items() if name not in _SECTIONS}, ""
+    )
+    parts = {
+        name: None if given is None else _made(_SECTIONS[name], given, f"{name}.")
+        for name, given in sections.items()
+        if name in ("spec", "cache", "guide", "exposure")
+    }
+    engine = {"max_batch_size": _SLOTS, **(sections["engine"] or {})}
+    if "spec" not in args and engine.get("model") is not None:
+        parts["spec"] = None
+    if "guide" not in args:
+        parts["guide"] = GuideConfig(isolate_compiles=True)  # guides come from strangers
+    exposure = parts.pop("exposure")
+    model = engine.get("model")
+    server = {"model_name": _model_name(model), **(sections["server"] or {}), "exposure": exposure}
+    return ServicePlan(
+        _made(EngineConfig, {**engine, **parts}, "engine."),
+        _made(ServerConfig, server, "server."),
+    ), replicas
+
+
+def _made(config: type[Any], given: Mapping[str, Any], section: str) -> Any:
+    known = [entry.name for entry in fields(config)]
+    strange = next((name for name in given if name not in known), None)
+    if strange is not None:
+        raise InvalidParams(
+            f"{section}{strange} is unknown; known: {', '.join(known)}", param=strange
+        )
+    tuples = {name: tuple(value) for name, value in given.items() if isinstance(value, list)}
+    return config(**{**given, **tuples})
+
+
+def _model_name(model: Any) -> str:
+    return "specguide-small" if model is None else str(model).rstrip("/").rpartition("/")[2]

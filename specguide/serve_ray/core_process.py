@@ -1,0 +1,83 @@
+"""Owns the engine's process of a replica: starts it, waits for its word, and says
+when it is gone."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import Callable
+
+from specguide.engine.control import CoreFacts, CorePlan, StartFailure, Stop
+from specguide.errors import EngineError, InvalidParams
+from specguide.server.child import Child
+from specguide.server.plans import ServicePlan
+
+_CORE = "specguide.engine.core:run_core"
+_END_S = 2.0
+"""For a core that has been told to stop."""
+
+
+class CoreProcess:
+    """An engine and its loop, in a process that ends with the one that has made it. Of one event
+    loop's thread, which must outlive it.
+
+    core: function of the process, as Child has it
+    end:  how it ended, in words; None while it runs
+    """
+
+    def __init__(self, plan: ServicePlan, *, core: str = _CORE) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="specguide-")
+        self.address = f"ipc://{self._folder.name}/core"
+        server = plan.server
+        core_plan = CorePlan(
+            plan.engine, self.address, server.max_waiting, server.longest_wait_s, may_restart=True
+        )
+        self.end: str | None = None
+        self._child = Child("the engine's process", core, core_plan)
+        self._loop = asyncio.get_running_loop()
+        self._facts: asyncio.Future[CoreFacts] = self._loop.create_future()
+        self._on_end: Callable[[str], None] = lambda end: None
+        self._loop.add_reader(self._child.control.fileno(), self._hear)
+        self._loop.add_reader(self._child.sentinel, self._ended)
+
+    async def ready(self, on_end: Callable[[str], None]) -> CoreFacts:
+        """What it says of its engine once that takes requests. Raises what it could not be started
+        for.
+
+        on_end: called where it ends later, with how
+        """
+        facts = await self._facts
+        self._on_end = on_end
+        return facts
+
+    async def stop(self) -> None:
+        """Its requests have ended; nothing is left of it."""
+        self._child.tell(Stop(0.0))
+        deadline_s = self._loop.time() + _END_S
+        while self.end is None and self._loop.time() < deadline_s:
+            await asyncio.sleep(0.02)
+        if self.end is None:
+            self._child.kill()
+            self._ended()
+
+    def _hear(self) -> None:
+        match self._child.hear():
+            case CoreFacts() as facts:
+                self._facts.set_result(facts)
+            case StartFailure(message, is_user_error):
+                self._fail((InvalidParams if is_user_error else EngineError)(message))
+            case None:
+                self._loop.remove_reader(self._child.control.fileno())
+
+    def _ended(self) -> None:
+        self._loop.remove_reader(self._child.sentinel)
+        self._loop.remove_reader(self._child.control.fileno())
+        self._child.bury()
+        self.end = self._child.end
+        self._folder.cleanup()
+        self._fail(EngineError(self.end))
+        self._on_end(self.end)
+
+    def _fail(self, error: InvalidParams | EngineError) -> None:
+        if not self._facts.done():
+            self._facts.set_exception(error)

@@ -1,0 +1,110 @@
+"""Owns a request and its answer as they go from an ingress to a replica and back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from starlette.types import ASGIApp, Message, Scope
+
+from specguide.serve_ray.routing import RoutingKey
+
+_FORWARDED = (
+    "method",
+    "path",
+    "raw_path",
+    "query_string",
+    "root_path",
+    "headers",
+    "client",
+    "server",
+    "scheme",
+    "http_version",
+)
+
+
+@dataclass(frozen=True)
+class ForwardedRequest:
+    """An HTTP request with all of its body. scope: what of ASGI's scope can be sent; key: where it
+    should go"""
+
+    scope: dict[str, Any]
+    body: bytes
+    key: RoutingKey = field(default_factory=RoutingKey)
+
+    @classmethod
+    def of(cls, scope: Scope, body: bytes, key: RoutingKey) -> ForwardedRequest:
+        """Of an ASGI application's."""
+        return cls({name: scope[name] for name in _FORWARDED if name in scope}, body, key)
+
+
+@dataclass(frozen=True)
+class AnswerHead:
+    """How an answer begins. headers: as ASGI has them"""
+
+    status: int
+    headers: list[tuple[bytes, bytes]]
+
+
+AnswerPiece = AnswerHead | bytes
+"""Of an answer: its head, then its body piece by piece."""
+
+
+async def answer(app: ASGIApp, request: ForwardedRequest) -> AsyncIterator[AnswerPiece]:
+    """What an application answers. Pieces of the body that come between two of the reader's turns
+    are one. A reader that leaves takes the request along."""
+    told: asyncio.Queue[Message | None] = asyncio.Queue()
+    task = asyncio.create_task(_call(app, request, told))
+    try:
+        while (message := await told.get()) is not None:
+            if message["type"] == "http.response.start":
+                headers = [(*pair,) for pair in message["headers"] if pair[0] != b"x-request-id"]
+                yield AnswerHead(message["status"], headers)  # Ray's proxy adds that one
+                continue
+            body, is_over = _joined(message, told)
+            if body:
+                yield body
+            if is_over:
+                break
+        await task
+    finally:
+        task.cancel()
+
+
+async def _call(
+    app: ASGIApp, request: ForwardedRequest, told: asyncio.Queue[Message | None]
+) -> None:
+    """To its end, with None behind the last message."""
+    unread: list[Message] = [
+        {"type": "http.request", "body": request.body, "more_body": False},
+    ]
+
+    async def receive() -> Message:
+        if unread:
+            return unread.pop()
+        await asyncio.Event().wait()  # whoever leaves has this task cancelled
+        raise AssertionError
+
+    scope = {
+        **request.scope,
+        "type": "http",
+        "asgi": {"version": "3.0", "spec_version": "2.3"},
+        "state": {},
+    }
+    try:
+        await app(scope, receive, told.put)
+    finally:
+        told.put_nowait(None)
+
+
+def _joined(first: Message, told: asyncio.Queue[Message | None]) -> tuple[bytes, bool]:
+    """A piece of a body and those that are there behind it; and whether the answer is over."""
+    pieces = [first.get("body", b"")]
+    while not told.empty():
+        message = told.get_nowait()
+        if message is None:
+            return b"".join(pieces), True
+        pieces.append(message.get("body", b""))
+    return b"".join(pieces), False

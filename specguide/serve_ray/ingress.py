@@ -1,0 +1,183 @@
+"""Owns the ingress: reads a request, has Ray choose a replica for it, and passes the answer on."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+from ray.exceptions import RayActorError, RayError
+from ray.serve.exceptions import (
+    BackPressureError,
+    DeploymentUnavailableError,
+    ReplicaUnavailableError,
+)
+from ray.serve.handle import DeploymentHandle
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from specguide.serve_ray.exchange import AnswerHead, AnswerPiece, ForwardedRequest
+from specguide.serve_ray.replica_metrics import with_replica
+from specguide.serve_ray.routing import RoutingKey
+from specguide.serve_ray.routing_key import routing_key
+from specguide.server.app import APIS
+from specguide.server.bodies import BodyRoom
+from specguide.server.config import ServerConfig
+from specguide.server.errors import ApiError, Refusal
+from specguide.server.middleware import ApiKeys, BodyLimit
+
+_HEALTH_PATHS = ("/health", "/ready", "/ping")
+_HEALTH_S = 5.0
+"""For any replica to say that it is well; then there is none."""
+_METRICS_S = 10.0
+_LOGGER = logging.getLogger(__name__)
+
+
+class Ingress:
+    """Passes requests on to replicas. Whether a client may ask, and what it asks for, the replica
+    finds out; here a body is bounded and read no further than to choose by.
+
+    A request that a replica has taken is never sent to another one, since it may be what has ended
+    the first: its client is told, by a 503 with Retry-After or by an error in its stream.
+    """
+
+    def __init__(self, replicas: DeploymentHandle, config: ServerConfig) -> None:
+        self._replicas = replicas
+        self._answers = replicas.answer.options(stream=True)
+        room = BodyRoom(config.max_bodies_bytes)
+        self._app: ASGIApp = BodyLimit(
+            self._pass_on, room, config.max_body_bytes, timeout_s=config.body_timeout_s
+        )
+        self._figures: ASGIApp = self._metrics
+        if config.api_keys:
+            protects = config.exposure.protect_metrics
+            self._figures = ApiKeys(self._metrics, config.api_keys, protects)
+
+    async def __call__(self, request: Request) -> Response:
+        """Any request."""
+        is_metrics = request.url.path.endswith("/metrics") and request.method == "GET"
+        return _Asgi(self._figures if is_metrics else self._app)
+
+    async def _metrics(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Of all replicas, each with its name."""
+        asked = self._replicas.broadcast("metrics")
+        found = await asked.results_async(timeout_s=_METRICS_S, return_exceptions=True)
+        page = with_replica(one for one in found if not isinstance(one, BaseException))
+        await PlainTextResponse(page)(scope, receive, send)
+
+    async def _pass_on(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path = scope["path"]
+        try:
+            body = await _read(receive)
+        except Refusal as refusal:
+            await refusal.response(_error_body(path))(scope, receive, send)
+            return
+        key = routing_key(body) if body else RoutingKey()
+        answer: Any = self._answers.remote(ForwardedRequest.of(scope, body, key))
+        passed_on = _PassedOn(send)
+        try:
+            within_s = _HEALTH_S if path.endswith(_HEALTH_PATHS) else None
+            await asyncio.wait_for(passed_on.take(answer), within_s)
+        except (RayError, BackPressureError, ApiError, asyncio.TimeoutError) as cause:
+            _LOGGER.warning("%s has no answer: %s", path, _first_line(cause))
+            await passed_on.fail(error_of(cause), path, scope, receive)
+        finally:
+            answer.cancel()
+
+
+class _Asgi(Response):
+    """An application as a response, which Ray lets speak for itself."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._app(scope, receive, send)
+
+
+class _PassedOn:
+    """An answer that goes to a client piece by piece."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self._head: AnswerHead | None = None
+
+    async def take(self, answer: AsyncIterator[AnswerPiece]) -> None:
+        """All of it. Raises what Ray does where the replica is gone."""
+        async for piece in answer:
+            if isinstance(piece, AnswerHead):
+                self._head = piece
+                await self._send(
+                    {
+                        "type": "http.response.start",
+                        "status": piece.status,
+                        "headers": piece.headers,
+                    }
+                )
+            else:
+                await self._send({"type": "http.response.body", "body": piece, "more_body": True})
+        if self._head is None:
+            raise ApiError(500, "the replica has not answered", kind="server_error")
+        await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def fail(self, error: ApiError, path: str, scope: Scope, receive: Receive) -> None:
+        """What is left of it does not come: its client is told in the words of its API."""
+        if self._head is None:
+            await error.response(_error_body(path))(scope, receive, self._send)
+            return
+        if not dict(self._head.headers).get(b"content-type", b"").startswith(b"text/event-stream"):
+            raise error  # half of a body, which ends with its connection
+        told = _error_body(path)(error)
+        name = b"event: error\n" if "type" in told else b""
+        line = name + b"data: %b\n\n" % msgspec.json.encode(told)
+        await self._send({"type": "http.response.body", "body": line, "more_body": False})
+
+
+def error_of(cause: BaseException) -> ApiError:
+    """What a client is told where there is no answer."""
+    if isinstance(cause, ApiError):
+        return cause
+    if isinstance(cause, BackPressureError):
+        return ApiError(
+            429,
+            "too many requests wait for a replica; try again later",
+            kind="rate_limit_error",
+            code="queue_full",
+        )
+    if isinstance(cause, RayActorError | ReplicaUnavailableError):
+        return ApiError(
+            503,
+            "the replica that had this request is gone; ask again, and another one answers",
+            kind="server_error",
+            code="replica_lost",
+        )
+    if isinstance(cause, DeploymentUnavailableError | asyncio.TimeoutError):
+        return ApiError(
+            503, "no replica is ready; try again later", kind="server_error", code="no_replica"
+        )
+    return ApiError(500, "the replica has failed; its log says why", kind="server_error")
+
+
+async def _read(receive: Receive) -> bytes:
+    """A body, to its end. Raises Refusal where it is too large or does not come, and ApiError where
+    the client has left."""
+    pieces = []
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise Refusal(ApiError(499, "the client has left"))
+        pieces.append(message.get("body", b""))
+        if not message.get("more_body", False):
+            return b"".join(pieces)
+
+
+def _error_body(path: str) -> Any:
+    """How an error is told in the API of a path."""
+    return next((api.error_body for api in APIS if api.path in path), ApiError.body)
+
+
+def _first_line(cause: BaseException) -> str:
+    return (str(cause).strip().splitlines() or [type(cause).__name__])[0]

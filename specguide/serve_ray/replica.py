@@ -1,0 +1,59 @@
+"""Owns a replica: an engine's process, and the HTTP application over it, in an actor of Ray."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+from prometheus_client import generate_latest
+from ray import serve
+
+from specguide.engine.control import settle
+from specguide.engine.remote_engine import RemoteEngine
+from specguide.engine.target_folder import load_tokenizer
+from specguide.errors import EngineError
+from specguide.serve_ray.core_process import CoreProcess
+from specguide.serve_ray.exchange import AnswerPiece, ForwardedRequest, answer
+from specguide.server.app import create_app
+from specguide.server.plans import ServicePlan
+
+
+class EngineReplica:
+    """Answers requests that an ingress forwards, as `specguide serve` would. Ray starts another one
+    where its engine's process has ended."""
+
+    async def __init__(self, plan: ServicePlan) -> None:  # type: ignore[misc]  # Ray awaits it
+        self._drain_s = plan.server.drain_s
+        self._core = CoreProcess(plan)
+        facts = await self._core.ready(self._lose)
+        tokenizer = load_tokenizer(facts.config)
+        tokenizer.vocabulary(facts.vocab_size)  # else the first request waits for it
+        self._engine = RemoteEngine(facts, tokenizer, "replica")
+        self._app = create_app(self._engine, plan.server)
+        self._engine.connect(self._core.address)
+        settle()
+
+    async def answer(self, request: ForwardedRequest) -> AsyncIterator[AnswerPiece]:
+        """Head, then body. Ray cancels it where the client leaves."""
+        async for piece in answer(self._app, request):
+            yield piece
+
+    async def metrics(self) -> tuple[str, str]:
+        """This replica's name, and its page for Prometheus."""
+        await self._engine.refresh_stats()
+        page = generate_latest(self._app.state.registry).decode()
+        return serve.get_replica_context().replica_id.unique_id, page
+
+    async def check_health(self) -> None:
+        """For Ray, which replaces a replica that raises here. Raises EngineError."""
+        if self._core.end is not None:
+            raise EngineError(self._core.end)
+
+    async def __del__(self) -> None:
+        """Ray stops the replica: requests under way have had their time."""
+        if hasattr(self, "_engine"):
+            await self._engine.close(0.0)
+        if hasattr(self, "_core"):
+            await self._core.stop()
+
+    def _lose(self, end: str) -> None:
+        self._engine.disconnect(end)

@@ -1,0 +1,252 @@
+"""Owns the choice of a replica: which one a request goes to, and what that decision remembers.
+
+It knows nothing of Ray, of HTTP or of time, so that a simulation runs the very same code.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right, insort
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from random import Random
+
+BLOCK_BYTES = 256
+"""Of a prompt's text; about 64 tokens of English."""
+_MOST_HOLDERS = 4
+"""Replicas that are remembered for a prefix or a grammar: as many are asked at most for each."""
+_POINTS = 16
+"""Of each replica on the ring."""
+_STEPS_AN_OCTAVE = 4
+
+
+@dataclass(frozen=True)
+class RoutingKey:
+    """What of a request a replica may have already.
+
+    prefixes:  hashes of the prompt's beginnings of some lengths, shortest first
+    lengths:   these lengths, bytes
+    num_bytes: of the whole prompt
+    grammar:   hash of what the output must match; None where nothing is said
+    """
+
+    prefixes: tuple[int, ...] = ()
+    lengths: tuple[int, ...] = ()
+    num_bytes: int = 0
+    grammar: int | None = None
+
+
+@dataclass(frozen=True)
+class RoutingCosts:
+    """What a replica's answer is worth waiting for, seconds.
+
+    prefill_s: for a byte of a prompt whose keys and values are not there
+    compile_s: for a grammar that is not compiled there
+    ongoing_s: for each request that is under way there already
+    hope:      how likely the first replica that an unseen prefix belongs to has all of it, since
+               another router may have sent it there; 0 where there is no other router
+    """
+
+    prefill_s: float = 5.5e-6
+    compile_s: float = 0.02
+    ongoing_s: float = 0.005
+    hope: float = 0.25
+
+
+@dataclass(eq=False)
+class _Replica:
+    """kept: hashes that it is remembered for, the longest unused first; points: its own of the
+    ring"""
+
+    kept: OrderedDict[int, None] = field(default_factory=OrderedDict)
+    points: list[int] = field(default_factory=list)
+
+
+class Routing:
+    """Chooses among replicas by what an answer would wait for there: the part of the prompt that is
+    not in its cache, a grammar that it has not compiled, and the requests that it has.
+
+    A decision asks few replicas, however many there are: those that are remembered for the longest
+    prefixes and for the grammar, two of a consistent-hash ring, and two at random. The ring's are
+    found by the first prefix that this router has not seen, so that routers which do not talk to
+    one another send the turns of a conversation to the same replica.
+
+    What is remembered is bounded: `max_entries` in all, the same number for each replica, of which
+    the longest unused goes first. A replica that is removed leaves nothing behind.
+    """
+
+    def __init__(
+        self, costs: RoutingCosts | None = None, *, max_entries: int = 1 << 20, seed: int = 0
+    ) -> None:
+        self._costs, self._max_entries, self._random = (
+            costs or RoutingCosts(),
+            max_entries,
+            Random(seed),
+        )
+        self._replicas: dict[str, _Replica] = {}
+        self._names: list[str] = []
+        self._places: dict[str, int] = {}
+        self._holders: dict[int, tuple[str, ...]] = {}
+        self._ring: list[int] = []
+        self._owners: dict[int, str] = {}
+
+    @property
+    def replicas(self) -> tuple[str, ...]:
+        """Those that requests may go to."""
+        return tuple(self._names)
+
+    @property
+    def num_entries(self) -> int:
+        """What is remembered: pairs of a hash and a replica."""
+        return sum(len(replica.kept) for replica in self._replicas.values())
+
+    def update(self, replicas: Iterable[str]) -> None:
+        """These there are now."""
+        wanted = set(replicas)
+        for name in [name for name in self._names if name not in wanted]:
+            self.remove(name)
+        for name in sorted(wanted - self._replicas.keys()):
+            self.add(name)
+
+    def add(self, name: str) -> None:
+        """One more; nothing where it is there."""
+        if name in self._replicas:
+            return
+        points = [_hash(f"{name}/{number}".encode()) for number in range(_POINTS)]
+        self._replicas[name] = _Replica(points=points)
+        self._places[name] = len(self._names)
+        self._names.append(name)
+        for point in points:
+            insort(self._ring, point)
+            self._owners[point] = name
+
+    def remove(self, name: str) -> None:
+        """It is gone, and all that was remembered of it; nothing where it is not there."""
+        replica = self._replicas.pop(name, None)
+        if replica is None:
+            return
+        for key in replica.kept:
+            self._forget_holder(key, name)
+        for point in replica.points:
+            del self._ring[bisect_right(self._ring, point) - 1]
+            self._owners.pop(point, None)
+        place, last = self._places.pop(name), self._names.pop()
+        if last != name:
+            self._names[place] = last
+            self._places[last] = place
+
+    def choose(self, key: RoutingKey, num_ongoing: Callable[[str], int]) -> list[str]:
+        """Replicas to ask, the best first; empty where there are none.
+
+        num_ongoing: requests that are under way at a replica, as far as is known
+        """
+        matched = self._matched(key)
+        asked = dict.fromkeys(matched)
+        asked |= dict.fromkeys(self._holders.get(key.grammar, ()) if key.grammar else ())
+        first = self._ring_choice(key, asked)
+        for _ in range(min(2, len(self._names))):
+            asked[self._random.choice(self._names)] = None
+        hoped = {first: self._hoped(key)} if first is not None and first not in matched else {}
+        costs = {
+            name: self._cost(key, name, matched.get(name, hoped.get(name, 0.0)), num_ongoing(name))
+            for name in asked
+        }
+        return sorted(costs, key=lambda name: costs[name])
+
+    def note(self, name: str, key: RoutingKey) -> None:
+        """The request went there: it will have the prefixes and the grammar."""
+        replica = self._replicas.get(name)
+        if replica is None:
+            return
+        for entry in (*key.prefixes, *(() if key.grammar is None else (key.grammar,))):
+            self._keep(replica, name, entry)
+        most = max(1, self._max_entries // len(self._replicas))
+        while len(replica.kept) > most:
+            self._forget_holder(replica.kept.popitem(last=False)[0], name)
+
+    def _matched(self, key: RoutingKey) -> dict[str, float]:
+        """Bytes of the prompt that replicas are remembered for, those of the longest prefix first;
+        of few replicas."""
+        matched: dict[str, float] = {}
+        for prefix, length in zip(reversed(key.prefixes), reversed(key.lengths), strict=True):
+            for name in self._holders.get(prefix, ()):
+                matched.setdefault(name, length)
+            if len(matched) >= _MOST_HOLDERS:
+                break
+        return matched
+
+    def _ring_choice(self, key: RoutingKey, asked: dict[str, None]) -> str | None:
+        """The replica that the first unseen prefix belongs to; it and the next one are asked."""
+        unseen = next((p for p in key.prefixes if p not in self._holders), None)
+        if unseen is None or not self._ring:
+            return None
+        start = bisect_right(self._ring, unseen)
+        owners = [self._owners[self._ring[(start + step) % len(self._ring)]] for step in range(2)]
+        asked |= dict.fromkeys(owners)
+        return owners[0]
+
+    def _hoped(self, key: RoutingKey) -> float:
+        return self._costs.hope * key.lengths[-1]
+
+    def _cost(self, key: RoutingKey, name: str, num_matched: float, num_ongoing: int) -> float:
+        costs = self._costs
+        is_compiled = key.grammar is None or name in self._holders.get(key.grammar, ())
+        return (
+            costs.ongoing_s * num_ongoing
+            + costs.prefill_s * (key.num_bytes - num_matched)
+            + (0.0 if is_compiled else costs.compile_s)
+        )
+
+    def _keep(self, replica: _Replica, name: str, entry: int) -> None:
+        if entry in replica.kept:
+            replica.kept.move_to_end(entry)
+            return
+        replica.kept[entry] = None
+        holders = (*self._holders.get(entry, ()), name)
+        if len(holders) > _MOST_HOLDERS:
+            self._replicas[holders[0]].kept.pop(entry)
+            holders = holders[1:]
+        self._holders[entry] = holders
+
+    def _forget_holder(self, entry: int, name: str) -> None:
+        left = tuple(holder for holder in self._holders[entry] if holder != name)
+        if left:
+            self._holders[entry] = left
+        else:
+            del self._holders[entry]
+
+
+def prefix_hashes(parts: Iterable[bytes | memoryview]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Hashes of a text's beginnings, and their lengths in bytes, shortest first. Their number grows
+    with the logarithm of the text's length.
+
+    parts: the text
+    """
+    state, size = blake2b(digest_size=8), 0
+    hashes, lengths, steps = [], [], 1
+    for text in parts:
+        part, place = memoryview(text), 0
+        while size + len(part) - place >= steps * BLOCK_BYTES:
+            end = place + steps * BLOCK_BYTES - size
+            state.update(part[place:end])
+            place, size = end, steps * BLOCK_BYTES
+            hashes.append(int.from_bytes(state.copy().digest(), "little"))
+            lengths.append(size)
+            steps += max(1, 1 << (steps.bit_length() - 1) >> 2)
+        state.update(part[place:])
+        size += len(part) - place
+    return tuple(hashes), tuple(lengths)
+
+
+def grammar_hash(parts: Iterable[bytes | memoryview]) -> int:
+    """Of what a request says about its output's form."""
+    state = blake2b(digest_size=8, person=b"grammar")
+    for part in parts:
+        state.update(len(part).to_bytes(8, "little"))
+        state.update(part)
+    return int.from_bytes(state.digest(), "little")
+
+
+def _hash(text: bytes) -> int:
+    return int.from_bytes(blake2b(text, digest_size=8).digest(), "little")

@@ -1,0 +1,90 @@
+"""Owns `specguide serve --replicas`: an application of Ray Serve from its start to a signal."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import socket
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import ray
+from ray import serve
+from ray.serve.config import HTTPOptions
+
+from specguide.errors import EngineError, InvalidParams
+from specguide.serve_ray.application import application, num_gpus
+from specguide.serve_ray.config import ReplicaConfig
+from specguide.server.config import ServerConfig
+from specguide.server.plans import ServicePlan
+from specguide.server.tls import check_tls
+
+_NAME = "specguide"
+
+
+def run_replicas(plan: ServicePlan, config: ReplicaConfig, tell: Callable[[str], None]) -> int:
+    """Until a signal. Joins the cluster that RAY_ADDRESS names; without one this machine is the
+    cluster. Returns the command's exit code.
+
+    tell: called with what an operator should know
+
+    Raises InvalidParams for the certificate and where this machine has too little, EngineError
+    where the replicas cannot be started.
+    """
+    check_tls(plan.server.exposure)
+    is_ended = threading.Event()
+    is_local = "RAY_ADDRESS" not in os.environ
+    local: dict[str, Any] = {"include_dashboard": False} if is_local else {}
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    ray.init(log_to_driver=False, logging_level=logging.ERROR, **local)
+    try:
+        if is_local:
+            _check_room(plan, config)
+        options = _http_options(plan.server)
+        serve.start(http_options=options)
+        try:
+            serve.run(application(plan, config), name=_NAME)
+        except RuntimeError as error:
+            raise EngineError(f"the replicas could not be started: {error}") from error
+        for each in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(each, lambda *_: is_ended.set())
+        scheme = plan.server.exposure.scheme
+        tell(f"serving on {scheme}://{options.host}:{options.port}")
+        is_ended.wait()
+        serve.delete(_NAME)  # requests under way have their time
+        serve.shutdown()
+    finally:
+        ray.shutdown()
+    return 0
+
+
+def _check_room(plan: ServicePlan, config: ReplicaConfig) -> None:
+    """Ray would wait for a larger machine."""
+    needed = {"CPU": config.replica_cpus, "GPU": float(num_gpus(plan.engine, config))}
+    for kind, number in needed.items():
+        there = ray.cluster_resources().get(kind, 0.0)
+        if config.replicas * number > there:
+            raise InvalidParams(
+                f"{config.replicas} replicas with {number:g} {kind}s each need more than the "
+                f"{there:g} of this machine; lower replicas or replica_{kind.lower()}s",
+                param=f"replica_{kind.lower()}s",
+            )
+
+
+def _http_options(server: ServerConfig) -> HTTPOptions:
+    exposure = server.exposure
+    tls: dict[str, Any] = {
+        name: str(getattr(exposure, name))
+        for name in ("ssl_certfile", "ssl_keyfile", "ssl_ca_certs")
+        if getattr(exposure, name) is not None
+    }
+    return HTTPOptions(host=server.host, port=server.port or _free_port(server.host), **tls)
+
+
+def _free_port(host: str) -> int:
+    with socket.socket() as one:
+        one.bind((host, 0))
+        port: int = one.getsockname()[1]
+        return port

@@ -1,0 +1,134 @@
+"""What `contains`, `unevaluatedItems`, `uniqueItems` and `propertyNames` take, compared with
+`jsonschema`."""
+
+from __future__ import annotations
+
+import json
+import random
+from itertools import product
+from typing import Any
+
+import jsonschema
+import pytest
+
+from specguide.bench.conformance import BackendCompiler
+from specguide.bench.instances import takes_any
+from specguide.errors import UnsupportedGuide
+from specguide.guided.backends import backend_spec
+from specguide.guided.budget import Budget
+from specguide.guided.schema.cores import core_schemas
+from specguide.guided.schema.distinct import distinct_places
+
+ABLE = backend_spec("llguidance").enforced().with_guard()
+INTEGER, TEXT = {"type": "integer"}, {"type": "string"}
+PARTS: tuple[dict[str, Any], ...] = (
+    {"prefixItems": [INTEGER]},
+    {"prefixItems": [True, TEXT]},
+    {"contains": {"const": "x"}},
+    {"items": INTEGER},
+    {"minItems": 1, "unevaluatedItems": TEXT},
+    {"contains": INTEGER, "minContains": 2, "maxContains": 2},
+)
+ARRAYS = [list(items) for size in range(4) for items in product((1, "x", None), repeat=size)]
+
+
+def _schema(rng: random.Random) -> dict[str, Any]:
+    one, two, three = rng.sample(PARTS, 3)
+    beside = rng.choice(
+        (
+            one,
+            {"anyOf": [one, two]},
+            {"oneOf": [one, two, three]},
+            {"if": one, "then": two, "else": three},
+            {"allOf": [one, {"anyOf": [two, three]}]},
+            {"$ref": "#/$defs/two", "$defs": {"two": {"oneOf": [two, three]}}},
+        )
+    )
+    return {"type": "array", **beside, "unevaluatedItems": rng.choice((False, TEXT))}
+
+
+@pytest.fixture(scope="module")
+def compiler():
+    made = BackendCompiler("auto")
+    yield made
+    made.close()
+
+
+def test_items_of_few_values_are_counted_at_once(compiler):
+    """An object of many formats, behind which one property is free, is not counted through."""
+    place = {"type": "string", "format": "uri"}
+    item = {
+        "type": "object",
+        "properties": {**{f"p{i}": place for i in range(40)}, "q": {"type": "string"}},
+        "additionalProperties": False,
+    }
+    budget = Budget(100_000)
+    with budget.counting():
+        core = next(core_schemas({"type": "array", "items": item, "uniqueItems": True}, ABLE))
+        before = budget.spent
+        distinct_places(core)
+    assert budget.spent - before < 5_000
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_what_is_taken_is_valid(compiler, seed):
+    schema = _schema(random.Random(seed))
+    judge = jsonschema.Draft202012Validator(schema)
+    try:
+        grammar = compiler.compile(schema)
+    except UnsupportedGuide:
+        return
+    for value in ARRAYS:
+        if takes_any(grammar, value, schema):
+            assert judge.is_valid(value), (json.dumps(schema), value)
+
+
+@pytest.mark.parametrize(
+    ("schema", "valid", "invalid"),
+    [
+        (
+            {"anyOf": [{"items": TEXT}, True], "unevaluatedItems": {"type": "boolean"}},
+            (["a", "b"], [True, False], []),
+            (["a", True], [1]),
+        ),
+        (
+            {"allOf": [{"contains": {"multipleOf": 2}}], "unevaluatedItems": {"multipleOf": 5}},
+            ([2, 5, 4], [5, 6]),
+            ([5], [2, 3]),
+        ),
+        ({"contains": {"const": 5}}, ([1, 2, 5], [5], [1, 5, 1]), ([], [1, 2])),
+        (
+            {"contains": {"const": 1}, "minContains": 1, "maxContains": 2},
+            ([1], [2, 1], [1, 1], [1, 2, 1, 2]),
+            ([2], [1, 1, 1]),
+        ),
+        (
+            {"prefixItems": [{"enum": [1, 2]}] * 2, "uniqueItems": True},
+            ([1, 2], [2, 1, 3], [1]),
+            ([1, 1], [2, 1, 2], [2, 1, 3, 3]),
+        ),
+    ],
+)
+def test_arrays_are_taken_wherever_what_is_asked_stands(compiler, schema, valid, invalid):
+    grammar = compiler.compile({"type": "array", **schema})
+    assert [value for value in valid if not takes_any(grammar, value, schema)] == []
+    assert [value for value in invalid if takes_any(grammar, value, schema)] == []
+
+
+@pytest.mark.parametrize(
+    ("names", "valid", "invalid"),
+    [
+        (
+            {"oneOf": [{"enum": ["ab", "A B"]}, {"pattern": "^[a-z]+$"}]},
+            ("A B", "abc"),
+            ("ab", "A"),
+        ),
+        ({"pattern": "^a", "minLength": 2, "maxLength": 3}, ("ab", "abc"), ("a", "abcd", "bc")),
+        ({"allOf": [{"pattern": "^a"}, {"not": {"pattern": "z"}}]}, ("a", "ay"), ("az", "b")),
+    ],
+)
+def test_names_of_several_conditions_meet_all(compiler, names, valid, invalid):
+    schema = {"type": "object", "propertyNames": names}
+    grammar = compiler.compile(schema)
+    assert [name for name in valid if not takes_any(grammar, {name: 1}, schema)] == []
+    assert [name for name in invalid if takes_any(grammar, {name: 1}, schema)] == []

@@ -1,0 +1,206 @@
+"""Two replicas on Ray Serve, on this machine's CPU: what clients see, and what they see of one that
+is killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+
+import httpx
+import pytest
+from live_server import free_port, until
+
+from benchmarks.service_process import descendants_of, is_alive
+
+pytest.importorskip("ray.serve", reason="needs Ray Serve: pip install ray[serve]")
+import ray
+from ray import serve
+
+from specguide.serve_ray import app
+
+SHAPES = {"a": "integer", "b": "boolean", "c": "null"}
+ARGS = {
+    "replicas": 2,
+    "replica_cpus": 0.5,
+    "engine": {"max_batch_size": 4},
+    "server": {"model_name": "small", "drain_s": 2},
+}
+
+
+@pytest.fixture(scope="module")
+def url():
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    port = free_port()
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    serve.start(http_options={"port": port})
+    serve.run(app(ARGS), name="small")
+    yield f"http://127.0.0.1:{port}"
+    serve.shutdown()
+    ray.shutdown()
+
+
+@pytest.fixture()
+def client(url):
+    with httpx.Client(base_url=url, timeout=60) as one:
+        yield one
+
+
+def body(text: str, **fields):
+    messages = [{"role": "user", "content": text}]
+    return {"model": "small", "messages": messages, "temperature": 0, "max_tokens": 24, **fields}
+
+
+def guided(name: str):
+    schema = {"type": "object", "properties": {name: {"type": SHAPES[name]}}, "required": [name]}
+    return {"type": "json_schema", "json_schema": {"name": "x", "schema": schema, "strict": True}}
+
+
+def ask(client, **fields):
+    return client.post("/v1/chat/completions", json=body(**fields))
+
+
+def said_by(lines):
+    """The text of a stream, and whether it came to its end."""
+    told = [line.removeprefix("data: ") for line in lines if line.startswith("data: ")]
+    if "[DONE]" not in told:
+        return None, json.loads(told[-1])["error"] if told else None
+    pieces = [json.loads(line)["choices"] for line in told[:-1]]
+    return "".join(each[0]["delta"].get("content") or "" for each in pieces if each), None
+
+
+def figures(client, name):
+    """Of each replica, the sum over a figure's labels."""
+    sums = Counter()
+    pattern = rf'^specguide_{name}\{{.*?replica="(\w+)".*\}} (\S+)$'
+    for replica, figure in re.findall(pattern, client.get("/metrics").text, re.MULTILINE):
+        sums[replica] += float(figure)
+    return sums
+
+
+def finished(client):
+    """Requests that have ended, by replica."""
+    return figures(client, "requests_finished_total")
+
+
+def test_answers_are_those_of_a_server(client):
+    assert client.get("/health").json() == {"status": "ok"}
+    assert client.get("/v1/models").json()["data"][0]["id"] == "small"
+    answer = ask(client, text="Say a number", response_format=guided("a"))
+    assert answer.status_code == 200 and len(answer.headers.get_list("x-request-id")) == 1
+    whole = answer.json()["choices"][0]["message"]["content"]
+    assert type(json.loads(whole)["a"]) is int
+    streamed = body("Say a number", response_format=guided("a"), stream=True)
+    with client.stream("POST", "/v1/chat/completions", json=streamed) as answer:
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        assert said_by(answer.iter_lines()) == (whole, None)
+
+
+def test_errors_keep_their_status_and_their_words(client):
+    assert ask(client, text="x", max_tokens=-1).json()["error"]["param"] == "max_tokens"
+    assert client.post("/v1/chat/completions", content=b"{").status_code == 400
+    assert client.post("/v1/chat/completions", json={"model": "other", "messages": []}).is_error
+    assert client.get("/nothing").status_code == 404
+    assert client.get("/v1/chat/completions").status_code == 405
+    assert client.post("/v1/messages", content=b"x" * (5 << 20)).status_code == 413
+    assert client.post("/v1/messages", json={"max_tokens": 1}).json()["type"] == "error"
+
+
+def test_what_a_replica_has_counts(client):
+    """Turns of a conversation, and requests of a schema, go to one replica."""
+    for requests in (
+        [{"text": "Tell me. " * 120 + "More. " * turn} for turn in range(4)],
+        [{"text": f"{n}", "response_format": guided("b")} for n in range(4)],
+    ):
+        before = finished(client)
+        assert all(ask(client, **request, max_tokens=12).is_success for request in requests)
+        until(lambda before=before: (finished(client) - before).total() == 4)
+        assert list((finished(client) - before).values()) == [4]
+
+
+def test_a_client_that_leaves_takes_its_request_along(client):
+    long = body("Count", stream=True, max_tokens=1500, ignore_eos=True)
+    with client.stream("POST", "/v1/chat/completions", json=long) as answer:
+        next(answer.iter_lines())
+    until(lambda: figures(client, "requests_unfinished").total() == 0, 20)
+
+
+def actors():
+    """Processes of replicas."""
+    command = "ray::ServeReplica:small:EngineReplica"
+    return [
+        pid
+        for pid in descendants_of(os.getpid())
+        if Path(f"/proc/{pid}/cmdline").read_bytes().startswith(command.encode())
+    ]
+
+
+class Load:
+    """Clients that ask until they are stopped, half of them for streams.
+
+    told: errors of requests without an answer
+    """
+
+    def __init__(self, url: str, texts: dict[str, str]) -> None:
+        self.told, self.num_right, self.wrong, self._is_over = [], 0, [], False
+        self._url, self._texts = url, list(texts.items())
+        self._threads = [threading.Thread(target=self._ask, args=(n,)) for n in range(6)]
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        self._is_over = True
+        for thread in self._threads:
+            thread.join(60)
+
+    def _ask(self, number: int) -> None:
+        with httpx.Client(base_url=self._url, timeout=60) as client:
+            while not self._is_over:
+                number += 1
+                text, expected = self._texts[number % len(self._texts)]
+                answer = ask(client, text=text, stream=number % 2 == 0)
+                if answer.status_code != 200:
+                    self.told.append(answer.json()["error"])
+                    continue
+                said, error = (
+                    said_by(answer.text.splitlines())
+                    if number % 2 == 0
+                    else (answer.json()["choices"][0]["message"]["content"], None)
+                )
+                if error is not None:
+                    self.told.append(error)
+                elif said == expected:
+                    self.num_right += 1
+                else:
+                    self.wrong.append((text, said))
+
+
+def test_a_killed_replica_costs_its_own_requests_alone_and_they_are_told(url, client):
+    texts = {f"Say {number}": "" for number in range(5)}
+    for text in texts:
+        texts[text] = ask(client, text=text).json()["choices"][0]["message"]["content"]
+    load = Load(url, texts)
+    try:
+        until(lambda: load.num_right >= 6, 60)
+        first = actors()[0]
+        family = [first, *descendants_of(first)]
+        assert len(family) >= 2  # its engine's process
+        os.kill(first, signal.SIGKILL)
+        num_right = load.num_right
+        until(lambda: load.num_right >= num_right + 12, 60)
+        until(lambda: not any(map(is_alive, family)), 20)
+    finally:
+        load.stop()
+    assert not load.wrong
+    assert len(load.told) <= 6  # of each client one, at most, was there
+    assert all(error["code"] == "replica_lost" for error in load.told), load.told
+    started_s = time.monotonic()
+    until(
+        lambda: len(figures(client, "requests_unfinished")) == 2, 90
+    )  # another one has taken its place
+    print(f"{len(load.told)} told, replaced after {time.monotonic() - started_s:.0f} s")
