@@ -15,6 +15,7 @@ from specguide.guided.schema.lower import lower
 from specguide.guided.schema.merge import merge
 from specguide.guided.schema.negation.positive import without_negations
 from specguide.guided.schema.nodes import CoreSchema, refuse
+from specguide.guided.schema.plain import plain_core
 from specguide.guided.schema.prune import prune
 
 
@@ -24,14 +25,17 @@ def core_schemas(
     """The core, then the merged core, then the core with less of some formats, as far as the
     backend enforces them."""
     try:
-        positive = without_negations(schema, reading)
-        core = lower(positive, able)
+        plain = plain_core(schema, able.has_open_objects)
+        positive = None if plain else without_negations(schema, reading)
+        core = lower(positive, able) if positive else plain
     except RecursionError:
         raise GuideLimitExceeded(
             "the schema's subschemas and references lead too deep into each other; make it flatter",
             limit="max_depth",
         ) from None
     yield from _enforced(core, able)
+    if positive is None:  # it has no formats
+        return
     shorter = lower(positive, able, short_formats=True)
     if shorter != core:
         yield from _enforced(shorter, able)
