@@ -143,16 +143,22 @@ class LLGuidanceMatcher final : public LibraryMatcher {
     compute(row);
     // Rolled back and led elsewhere, the library (1.9.1) may give its last mask again: it knows that by its place in
     // the text, not by the path. A mask of the common prefix is right either way, and makes it forget the other.
-    const bool elsewhere = prefix_len_ < last_len_ && prefix_len_ < taken_.size();
-    if (elsewhere && std::equal(last_row_.begin(), last_row_.end(), row)) compute_again(row);
-    prefix_len_ = last_len_ = taken_.size();
-    last_row_.assign(row, row + vocabulary().num_words());
+    // Where nothing but an end may follow it may remember the mask before.
+    for (const Filled* last : {&last_, &last_of_end_}) {
+      const bool elsewhere = last->prefix_len < last->len && last->prefix_len < taken_.size();
+      if (!elsewhere || !std::equal(last->row.begin(), last->row.end(), row)) continue;
+      compute_again(row, last->prefix_len);
+      break;
+    }
+    Filled& filled = has_text(row) ? last_ : last_of_end_;
+    filled.prefix_len = filled.len = taken_.size();
+    filled.row.assign(row, row + vocabulary().num_words());
   }
 
   void undo(int n) override {
     if (api().rollback(handle_->get(), static_cast<size_t>(n)) != 0) throw std::runtime_error(revive());
     taken_.resize(taken_.size() - static_cast<size_t>(n));
-    prefix_len_ = std::min(prefix_len_, taken_.size());
+    for (Filled* last : {&last_, &last_of_end_}) last->prefix_len = std::min(last->prefix_len, taken_.size());
   }
 
   bool may_end() override { return api().is_accepting(handle_->get()); }
@@ -177,13 +183,26 @@ class LLGuidanceMatcher final : public LibraryMatcher {
     with_room([&] { return try_compute(row); });
   }
 
-  void compute_again(int32_t* row) {
-    const size_t num_since = taken_.size() - prefix_len_;
-    const uint32_t* since = taken_.data() + prefix_len_;
+  void compute_again(int32_t* row, size_t prefix_len) {
+    const size_t num_since = taken_.size() - prefix_len;
+    const uint32_t* since = taken_.data() + prefix_len;
     with_room([&] {
       if (api().rollback(handle_->get(), num_since) != 0 || !try_compute(row)) return false;
       return api().consume_tokens(handle_->get(), since, num_since) == 0 && try_compute(row);
     });
+  }
+
+  // Whether any other token than an end may follow.
+  bool has_text(const int32_t* row) const {
+    for (int word = 0; word < vocabulary().num_words(); ++word) {
+      auto bits = static_cast<uint32_t>(row[word]);
+      if (bits == 0) continue;
+      for (int32_t end : vocabulary().eos_token_ids) {
+        if (end / 32 == word) bits &= ~(1u << (end % 32));
+      }
+      if (bits != 0) return true;
+    }
+    return false;
   }
 
   // True with a row of nothing where the grammar allows nothing.
@@ -211,8 +230,13 @@ class LLGuidanceMatcher final : public LibraryMatcher {
   std::unique_ptr<Handle> handle_;
   bool is_roomy_ = false;
   std::vector<uint32_t> taken_;
-  std::vector<int32_t> last_row_;         // as filled last
-  size_t last_len_ = 0, prefix_len_ = 0;  // tokens before it, and how many of them still stand
+  // A row that was filled: the tokens before it, and how many of them still stand.
+  struct Filled {
+    std::vector<int32_t> row;
+    size_t len = 0, prefix_len = 0;
+  };
+  Filled last_;         // with text
+  Filled last_of_end_;  // without
 };
 
 class LLGuidanceGrammar final : public CompiledGrammar {

@@ -225,3 +225,32 @@ class ConformanceConfig:
     def __post_init__(self) -> None:
         if self.draws < 0:
             raise InvalidParams(f"--draws must be ≥ 0, found {self.draws}", param="draws")
+
+
+@dataclass(frozen=True)
+class CertifyConfig:
+    """How much of a grammar is checked. Raises InvalidParams.
+
+    backend: that is to enforce the schema, of {backends}
+    walks:   known instances that are walked along, and random texts that are drawn, at most each
+    masks:   most masks that are checked
+    bits:    of each mask, bits that are put to the validator, half of them 1 and half 0; JSON
+             itself judges all
+    changes: random changes of instances that are tried
+    seconds: most time of the processor for one schema, without the compile
+    seed:    of all that is random
+    """
+
+    backend: str = "auto"
+    walks: int = 5
+    masks: int = 400
+    bits: int = 4
+    changes: int = 100
+    seconds: float = 60.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("walks", "masks", "bits", "changes", "seconds"):
+            value = getattr(self, name)
+            if not 0 <= value <= 10**9:
+                raise InvalidParams(f"--{name} must be 0 to 10^9, found {value}", param=name)

@@ -19,6 +19,8 @@ EOS = 256
 BYTES = Vocabulary(token_bytes=(*(bytes([byte]) for byte in range(256)), b""), eos_token_ids=(EOS,))
 """Every byte is a token; fast to compile for, and every text has one spelling."""
 
+DEAD_END = "nothing may follow"
+"""How the error of a walk begins that has no way on."""
 _MAX_TEXTS = 10_000
 _STYLES: tuple[dict[str, Any], ...] = ({"separators": (",", ":")}, {}, {"indent": 1})
 _COMMON = np.frombuffer(b'"abcxyz019-., :{}[]tfn\\/', np.uint8)
@@ -93,14 +95,20 @@ def takes_any(grammar: CompiledGrammar, instance: Any, schema: Any) -> bool:
 def takes_in_some_order(grammar: CompiledGrammar, instance: Any, schema: Any) -> bool:
     """Whether a grammar takes an instance with its keys in the order that it asks for, found by
     trying."""
+    return in_some_order(grammar, instance, schema) is not None
+
+
+def in_some_order(grammar: CompiledGrammar, instance: Any, schema: Any) -> str | None:
+    """A text of an instance with its keys in an order that a grammar takes, found by trying."""
     ranks = {name: rank for rank, name in enumerate(dict.fromkeys(_names(schema)))}
     try:
-        return any(
-            _Writer(grammar.matcher(), style, ranks).ends(instance)
-            for style in ((",", ":"), (", ", ": "))
-        )
+        for style in ((",", ":"), (", ", ": ")):
+            writer = _Writer(grammar.matcher(), style, ranks)
+            if writer.ends(instance):
+                return writer.taken.decode("utf-8", "surrogatepass")
     except RuntimeError:
-        return False
+        pass
+    return None
 
 
 class _Writer:
@@ -114,7 +122,8 @@ class _Writer:
         self._matcher = matcher
         self._comma, self._colon = style
         self._ranks = ranks
-        self._num_taken = self._num_texts = 0
+        self.taken = bytearray()
+        self._num_texts = 0
 
     def ends(self, value: Any) -> bool:
         """Whether the matcher takes the value and may end after it."""
@@ -136,7 +145,7 @@ class _Writer:
 
     def _object(self, value: dict[str, Any]) -> bool:
         names = sorted(value, key=lambda name: self._ranks.get(name, len(self._ranks)))
-        start = self._num_taken
+        start = len(self.taken)
         for _ in range(len(names) ** 2 + 1):
             taken: list[str] = []
             last_open: dict[str, int] = {}
@@ -175,14 +184,14 @@ class _Writer:
         return True
 
     def _member(self, key: str, value: Any) -> bool:
-        start = self._num_taken
+        start = len(self.taken)
         if self._text(key) and self._value(value):
             return True
         self._back_to(start)
         return False
 
     def _text(self, text: str, *, keep: bool = True) -> bool:
-        start = self._num_taken
+        start = len(self.taken)
         self._num_texts += 1
         if self._num_texts > _MAX_TEXTS:
             return False
@@ -190,14 +199,14 @@ class _Writer:
             if not self._matcher.accept(byte):
                 self._back_to(start)
                 return False
-            self._num_taken += 1
+            self.taken.append(byte)
         if not keep:
             self._back_to(start)
         return True
 
     def _back_to(self, num_taken: int) -> None:
-        self._matcher.rollback(self._num_taken - num_taken)
-        self._num_taken = num_taken
+        self._matcher.rollback(len(self.taken) - num_taken)
+        del self.taken[num_taken:]
 
 
 def draw(
@@ -220,7 +229,7 @@ def draw(
         if may_end and (not bits.any() or step > max_len or rng.random() < 0.25):
             return drawn.decode(errors="replace")
         if not bits.any():
-            raise RuntimeError(f"nothing may follow {bytes(drawn)!r}")
+            raise RuntimeError(f"{DEAD_END} {bytes(drawn)!r}")
         allowed = np.flatnonzero(by_byte)
         if not len(allowed) or (len(vocabulary) > 257 and step <= max_len and rng.random() < 0.4):
             token = int(rng.choice(np.flatnonzero(bits)))

@@ -13,16 +13,21 @@ def violation(schema: Any, text: str) -> str | None:
     """Why a text is no JSON instance of a schema, formats included and numbers taken exactly; None
     when it is one."""
     cls = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
-    exact = json.loads(json.dumps(schema), parse_float=_exact)
+    exact = exactly(json.dumps(schema))
     try:
-        cls(exact, format_checker=cls.FORMAT_CHECKER).validate(json.loads(text, parse_float=_exact))
+        cls(exact, format_checker=cls.FORMAT_CHECKER).validate(exactly(text))
     except (json.JSONDecodeError, RecursionError, jsonschema.ValidationError) as error:
         return str(error).splitlines()[0]
     return None
 
 
+def exactly(text: str) -> Any:
+    """A JSON text's value, with its numbers as they are written: doubles would make 561.29 no
+    multiple of 0.01. Raises JSONDecodeError."""
+    return json.loads(text, parse_float=_exact)
+
+
 def _exact(text: str) -> int | float | Decimal:
-    """A JSON number as written: doubles would make 561.29 no multiple of 0.01."""
     try:
         value = Decimal(text)
     except InvalidOperation:  # an exponent beyond all bounds

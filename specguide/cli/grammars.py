@@ -1,4 +1,4 @@
-"""Owns `specguide grammars`: what the library of ready grammars has."""
+"""Owns `specguide grammars`: the library of ready grammars, and certificates of schemas."""
 
 from __future__ import annotations
 
@@ -6,9 +6,15 @@ from typing import Annotated
 
 import typer
 
+from specguide.cli.certify import certify
 from specguide.ready_grammars import MARK, ready_grammar, ready_grammars
 
-grammars = typer.Typer(no_args_is_help=True, help="The ready grammars: --grammar @NAME takes one.")
+grammars = typer.Typer(
+    no_args_is_help=True,
+    help="The ready grammars, of which --grammar @NAME takes one; and what a schema's grammar "
+    "enforces.",
+)
+grammars.command()(certify)
 _FORMS = {"lark": "Lark", "ebnf": "EBNF", "schemas": "JSON Schema"}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
@@ -12,6 +13,8 @@ from specguide.serve_ray.config import ReplicaConfig
 from specguide.server.config import Exposure, ServerConfig
 from specguide.server.plans import ServicePlan
 
+KEYS_VARIABLE = "SPECGUIDE_API_KEY"
+"""Environment variable with API keys, for a server that is given none."""
 _SLOTS = 64
 _SECTIONS: dict[str, type[Any]] = {
     "engine": EngineConfig,
@@ -48,7 +51,12 @@ def plans_of(args: Mapping[str, Any]) -> tuple[ServicePlan, ReplicaConfig]:
         parts["guide"] = GuideConfig(isolate_compiles=True)  # guides come from strangers
     exposure = parts.pop("exposure")
     model = engine.get("model")
-    server = {"model_name": _model_name(model), **(sections["server"] or {}), "exposure": exposure}
+    server = {
+        "model_name": _model_name(model),
+        "api_keys": os.environ.get(KEYS_VARIABLE, "").split(),
+        **(sections["server"] or {}),
+        "exposure": exposure,
+    }
     return ServicePlan(
         _made(EngineConfig, {**engine, **parts}, "engine."),
         _made(ServerConfig, server, "server."),

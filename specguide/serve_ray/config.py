@@ -21,7 +21,8 @@ class ReplicaConfig:
     replica_cpus:  CPU cores that are set aside for a replica
     replica_requests: most requests that a replica is given at once; further ones wait for the first
                    replica that has room. Left out: twice its slots
-    routing_entries: most hashes of prompts and grammars that an ingress remembers
+    routing_entries: most hashes of prompts and grammars that an ingress remembers, of which a
+                   replica has its share, and no more than 16,384
     """
 
     replicas: int = 1

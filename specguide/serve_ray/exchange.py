@@ -48,7 +48,12 @@ class AnswerHead:
     headers: list[tuple[bytes, bytes]]
 
 
-AnswerPiece = AnswerHead | bytes
+@dataclass(frozen=True)
+class NotTaken:
+    """In place of an answer: the replica is at its end, and another one may be asked."""
+
+
+AnswerPiece = AnswerHead | bytes | NotTaken
 """Of an answer: its head, then its body piece by piece."""
 
 

@@ -19,7 +19,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from specguide.serve_ray.exchange import AnswerHead, AnswerPiece, ForwardedRequest
+from specguide.serve_ray.exchange import AnswerHead, AnswerPiece, ForwardedRequest, NotTaken
 from specguide.serve_ray.replica_metrics import with_replica
 from specguide.serve_ray.routing import RoutingKey
 from specguide.serve_ray.routing_key import routing_key
@@ -33,6 +33,8 @@ _HEALTH_PATHS = ("/health", "/ready", "/ping")
 _HEALTH_S = 5.0
 """For any replica to say that it is well; then there is none."""
 _METRICS_S = 10.0
+_MOST_TRIES, _RETRY_S = 20, 0.1
+"""Where a replica is at its end, until Ray knows of it."""
 _LOGGER = logging.getLogger(__name__)
 
 
@@ -76,16 +78,27 @@ class Ingress:
             await refusal.response(_error_body(path))(scope, receive, send)
             return
         key = routing_key(body) if body else RoutingKey()
-        answer: Any = self._answers.remote(ForwardedRequest.of(scope, body, key))
+        request = ForwardedRequest.of(scope, body, key)
         passed_on = _PassedOn(send)
         try:
             within_s = _HEALTH_S if path.endswith(_HEALTH_PATHS) else None
-            await asyncio.wait_for(passed_on.take(answer), within_s)
+            await asyncio.wait_for(self._ask(request, passed_on), within_s)
         except (RayError, BackPressureError, ApiError, asyncio.TimeoutError) as cause:
             _LOGGER.warning("%s has no answer: %s", path, _first_line(cause))
             await passed_on.fail(error_of(cause), path, scope, receive)
-        finally:
-            answer.cancel()
+
+    async def _ask(self, request: ForwardedRequest, passed_on: _PassedOn) -> None:
+        """Until a replica takes it. Raises what `_PassedOn.take` does, and ApiError where none
+        does."""
+        for _ in range(_MOST_TRIES):
+            answer: Any = self._answers.remote(request)
+            try:
+                if await passed_on.take(answer):
+                    return
+            finally:
+                answer.cancel()
+            await asyncio.sleep(_RETRY_S)
+        raise error_of(asyncio.TimeoutError())
 
 
 class _Asgi(Response):
@@ -105,9 +118,12 @@ class _PassedOn:
         self._send = send
         self._head: AnswerHead | None = None
 
-    async def take(self, answer: AsyncIterator[AnswerPiece]) -> None:
-        """All of it. Raises what Ray does where the replica is gone."""
+    async def take(self, answer: AsyncIterator[AnswerPiece]) -> bool:
+        """All of it; False where the replica has not taken the request. Raises what Ray does where
+        the replica is gone."""
         async for piece in answer:
+            if isinstance(piece, NotTaken):
+                return False
             if isinstance(piece, AnswerHead):
                 self._head = piece
                 await self._send(
@@ -122,6 +138,7 @@ class _PassedOn:
         if self._head is None:
             raise ApiError(500, "the replica has not answered", kind="server_error")
         await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+        return True
 
     async def fail(self, error: ApiError, path: str, scope: Scope, receive: Receive) -> None:
         """What is left of it does not come: its client is told in the words of its API."""

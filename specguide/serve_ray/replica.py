@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 from collections.abc import AsyncIterator
 
 from prometheus_client import generate_latest
@@ -12,14 +14,17 @@ from specguide.engine.remote_engine import RemoteEngine
 from specguide.engine.target_folder import load_tokenizer
 from specguide.errors import EngineError
 from specguide.serve_ray.core_process import CoreProcess
-from specguide.serve_ray.exchange import AnswerPiece, ForwardedRequest, answer
+from specguide.serve_ray.exchange import AnswerPiece, ForwardedRequest, NotTaken, answer
 from specguide.server.app import create_app
 from specguide.server.plans import ServicePlan
 
+_TELL_S = 0.5
+"""For requests to be told that their engine is gone."""
+
 
 class EngineReplica:
-    """Answers requests that an ingress forwards, as `specguide serve` would. Ray starts another one
-    where its engine's process has ended."""
+    """Answers requests that an ingress forwards, as `specguide serve` would. Where its engine's
+    process has ended it ends too, and Ray starts another one."""
 
     async def __init__(self, plan: ServicePlan) -> None:  # type: ignore[misc]  # Ray awaits it
         self._drain_s = plan.server.drain_s
@@ -34,6 +39,9 @@ class EngineReplica:
 
     async def answer(self, request: ForwardedRequest) -> AsyncIterator[AnswerPiece]:
         """Head, then body. Ray cancels it where the client leaves."""
+        if self._core.end is not None:
+            yield NotTaken()
+            return
         async for piece in answer(self._app, request):
             yield piece
 
@@ -56,4 +64,7 @@ class EngineReplica:
             await self._core.stop()
 
     def _lose(self, end: str) -> None:
+        """Tell the requests, and end: Ray's routers know at once of an actor that is gone, and of
+        one that is not well after three looks."""
         self._engine.disconnect(end)
+        asyncio.get_running_loop().call_later(_TELL_S, os._exit, 1)

@@ -16,6 +16,8 @@ BLOCK_BYTES = 256
 """Of a prompt's text; about 64 tokens of English."""
 _MOST_HOLDERS = 4
 """Replicas that are remembered for a prefix or a grammar: as many are asked at most for each."""
+MOST_A_REPLICA = 1 << 14
+"""Entries of a replica, which are of more prompts than its cache has room for."""
 _POINTS = 16
 """Of each replica on the ring."""
 _STEPS_AN_OCTAVE = 4
@@ -72,8 +74,9 @@ class Routing:
     found by the first prefix that this router has not seen, so that routers which do not talk to
     one another send the turns of a conversation to the same replica.
 
-    What is remembered is bounded: `max_entries` in all, the same number for each replica, of which
-    the longest unused goes first. A replica that is removed leaves nothing behind.
+    What is remembered is bounded: `max_entries` in all, the same number for each replica, at most
+    `MOST_A_REPLICA`, of which the longest unused goes first. A replica that is removed leaves
+    nothing behind.
     """
 
     def __init__(
@@ -161,7 +164,7 @@ class Routing:
             return
         for entry in (*key.prefixes, *(() if key.grammar is None else (key.grammar,))):
             self._keep(replica, name, entry)
-        most = max(1, self._max_entries // len(self._replicas))
+        most = max(1, min(MOST_A_REPLICA, self._max_entries // len(self._replicas)))
         while len(replica.kept) > most:
             self._forget_holder(replica.kept.popitem(last=False)[0], name)
 

@@ -43,7 +43,7 @@ def run_replicas(plan: ServicePlan, config: ReplicaConfig, tell: Callable[[str],
         if is_local:
             _check_room(plan, config)
         options = _http_options(plan.server)
-        serve.start(http_options=options)
+        serve.start(http_options=options, logging_config={"log_level": "WARNING"})
         try:
             serve.run(application(plan, config), name=_NAME)
         except RuntimeError as error:

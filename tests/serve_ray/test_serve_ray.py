@@ -14,35 +14,26 @@ from pathlib import Path
 
 import httpx
 import pytest
-from live_server import free_port, until
+from live_server import until
+from service import serving
 
 from benchmarks.service_process import descendants_of, is_alive
 
 pytest.importorskip("ray.serve", reason="needs Ray Serve: pip install ray[serve]")
-import ray
-from ray import serve
-
-from specguide.serve_ray import app
 
 SHAPES = {"a": "integer", "b": "boolean", "c": "null"}
-ARGS = {
-    "replicas": 2,
-    "replica_cpus": 0.5,
-    "engine": {"max_batch_size": 4},
-    "server": {"model_name": "small", "drain_s": 2},
-}
 
 
 @pytest.fixture(scope="module")
-def url():
-    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-    port = free_port()
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
-    serve.start(http_options={"port": port})
-    serve.run(app(ARGS), name="small")
-    yield f"http://127.0.0.1:{port}"
-    serve.shutdown()
-    ray.shutdown()
+def service():
+    options = ("--replicas", "2", "--replica-cpus", "0.5", "--drain-s", "5")
+    with serving(*options) as one:
+        yield one
+
+
+@pytest.fixture(scope="module")
+def url(service):
+    return service.url
 
 
 @pytest.fixture()
@@ -130,12 +121,12 @@ def test_a_client_that_leaves_takes_its_request_along(client):
     until(lambda: figures(client, "requests_unfinished").total() == 0, 20)
 
 
-def actors():
+def actors(service):
     """Processes of replicas."""
-    command = "ray::ServeReplica:small:EngineReplica"
+    command = "ray::ServeReplica:specguide:EngineReplica"
     return [
         pid
-        for pid in descendants_of(os.getpid())
+        for pid in descendants_of(service.process.pid)
         if Path(f"/proc/{pid}/cmdline").read_bytes().startswith(command.encode())
     ]
 
@@ -146,10 +137,14 @@ class Load:
     told: errors of requests without an answer
     """
 
+    num_clients = 6
+
     def __init__(self, url: str, texts: dict[str, str]) -> None:
         self.told, self.num_right, self.wrong, self._is_over = [], 0, [], False
         self._url, self._texts = url, list(texts.items())
-        self._threads = [threading.Thread(target=self._ask, args=(n,)) for n in range(6)]
+        self._threads = [
+            threading.Thread(target=self._ask, args=(n,)) for n in range(self.num_clients)
+        ]
         for thread in self._threads:
             thread.start()
 
@@ -180,27 +175,50 @@ class Load:
                     self.wrong.append((text, said))
 
 
-def test_a_killed_replica_costs_its_own_requests_alone_and_they_are_told(url, client):
+def cores(pids):
+    """Those of the processes that are an engine's."""
+    comms = {pid: Path(f"/proc/{pid}/comm") for pid in pids}
+    return [pid for pid, comm in comms.items() if comm.read_text().strip() == "specguide-core"]
+
+
+def kill(load, pid, told):
+    """Checks what becomes of the load. told: code of the error of requests that were there"""
+    num_told, num_right, family = len(load.told), load.num_right, [pid, *descendants_of(pid)]
+    os.kill(pid, signal.SIGKILL)
+    until(lambda: load.num_right >= num_right + 12, 60)
+    until(lambda: not any(map(is_alive, family)), 20)
+    errors = load.told[num_told:]
+    assert len(errors) <= load.num_clients  # of each client one, at most, was there
+    assert all(error["code"] == told for error in errors), errors
+    assert not load.wrong
+
+
+def test_a_death_costs_its_own_requests_alone_and_they_are_told(service, client):
     texts = {f"Say {number}": "" for number in range(5)}
     for text in texts:
         texts[text] = ask(client, text=text).json()["choices"][0]["message"]["content"]
-    load = Load(url, texts)
+    load = Load(service.url, texts)
     try:
         until(lambda: load.num_right >= 6, 60)
-        first = actors()[0]
-        family = [first, *descendants_of(first)]
-        assert len(family) >= 2  # its engine's process
-        os.kill(first, signal.SIGKILL)
-        num_right = load.num_right
-        until(lambda: load.num_right >= num_right + 12, 60)
-        until(lambda: not any(map(is_alive, family)), 20)
+        first, _ = replicas = actors(service)
+        kill(load, cores(descendants_of(first))[0], "engine_failed")
+        until(lambda: not is_alive(first), 20)  # its actor ends too, and another one comes
+        until(lambda: len(figures(client, "requests_unfinished")) == 2, 90)
+        kill(load, replicas[1], "replica_lost")
     finally:
         load.stop()
-    assert not load.wrong
-    assert len(load.told) <= 6  # of each client one, at most, was there
-    assert all(error["code"] == "replica_lost" for error in load.told), load.told
-    started_s = time.monotonic()
-    until(
-        lambda: len(figures(client, "requests_unfinished")) == 2, 90
-    )  # another one has taken its place
-    print(f"{len(load.told)} told, replaced after {time.monotonic() - started_s:.0f} s")
+
+
+def test_a_signal_lets_requests_end(service):
+    """The last one, since nothing is left."""
+    family = descendants_of(service.process.pid)
+    with httpx.Client(base_url=service.url, timeout=60) as client:
+        long = body("Count", stream=True, max_tokens=100, ignore_eos=True)
+        with client.stream("POST", "/v1/chat/completions", json=long) as answer:
+            lines = answer.iter_lines()
+            next(lines)
+            service.process.terminate()
+            assert said_by(lines)[1] is None
+    code, _, errors = service.ended(time.monotonic())
+    assert code == 0 and "Traceback" not in errors, errors
+    until(lambda: not any(map(is_alive, family)), 20)

@@ -1,0 +1,210 @@
+"""Owns what `jsonschema` says of texts and of beginnings of texts, each within its time."""
+
+from __future__ import annotations
+
+import json
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from itertools import islice
+from typing import Any
+
+import jsonschema
+
+from specguide.bench.certificate.partial import HOLE, Partial, Path
+from specguide.bench.validation import exactly
+from specguide.guided.regex.charset import EVERYTHING
+from specguide.guided.regex.parse import parse
+from specguide.guided.regex.tree import RegexError
+from specguide.guided.regex.writer import is_exact, whole
+from specguide.guided.schema.formats import FORMATS
+
+_MOST_ERRORS = 30
+_STRICT = ("ipv4", "ipv6", "date", "uuid")
+"""Formats that `jsonschema` takes as their sources do, in drafts whose formats it checks."""
+_NO_NAME = "\uffff no name"
+_GROWS = ("maxItems", "maxProperties", "additionalProperties", "additionalItems", "items")
+"""What more members or items never mend."""
+_BY_MORE = ("then", "else", "if", "unevaluatedProperties", "unevaluatedItems")
+"""In an error's path: what more members may change."""
+
+
+@lru_cache(maxsize=1024)
+def _is_read_in_ways(pattern: Any) -> bool:
+    """Whether dialects disagree on what a pattern takes."""
+    try:
+        return not is_exact(whole(parse(pattern), search=True), EVERYTHING)
+    except RegexError:
+        return True
+
+
+class TooLong(Exception):
+    """The validator took more than its time."""
+
+
+@contextmanager
+def time_limit(seconds: float) -> Iterator[None]:
+    """Ends what is done inside by TooLong, a pattern's match too. On the main thread alone, and
+    where there are such timers; elsewhere nothing is limited."""
+    if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "SIGALRM"):
+        yield
+        return
+
+    def end(*_: Any) -> None:
+        raise TooLong
+
+    before = signal.signal(signal.SIGALRM, end)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+class Judge:
+    """The validator of a schema, formats included and numbers taken exactly.
+
+    seconds: the most time that it gets for one question
+    is_sure: of the last text that was no violation: none of its strings has a format that the
+             validator takes more loosely than its source, or not at all, or meets a pattern that
+             dialects of regular expressions read in different ways
+    """
+
+    def __init__(self, schema: Any, seconds: float = 1.0) -> None:
+        cls = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
+        self.is_sure = True
+
+        def watched(keyword: str, kind: type, is_loose: Callable[[Any], bool]) -> Any:
+            def check(validator: Any, asked: Any, instance: Any, rest: Any) -> Any:
+                self.is_sure &= not isinstance(instance, kind) or not is_loose(asked)
+                return cls.VALIDATORS[keyword](validator, asked, instance, rest)
+
+            return check
+
+        loose = FORMATS.keys() - (cls.FORMAT_CHECKER.checkers.keys() & _STRICT)
+        watchers = {
+            "format": watched("format", str, loose.__contains__),
+            "pattern": watched("pattern", str, _is_read_in_ways),
+            "patternProperties": watched(
+                "patternProperties", dict, lambda asked: any(map(_is_read_in_ways, asked))
+            ),
+        }
+        checking = jsonschema.validators.extend(cls, watchers)
+        self._validator = checking(exactly(json.dumps(schema)), format_checker=cls.FORMAT_CHECKER)
+        self._seconds = seconds
+
+    def violation(self, text: str) -> str | None:
+        """Why a text is no instance, None where it is one. Raises LookupError where that is not
+        found out: it takes too long, or the validator fails."""
+        self.is_sure = True
+        try:
+            with time_limit(self._seconds):
+                error = next(self._validator.iter_errors(exactly(text)), None)
+        except json.JSONDecodeError as found:
+            return str(found)
+        except Exception as found:  # a pattern that Python cannot read, values nested too deep …
+            raise LookupError(f"jsonschema: {type(found).__name__}: {found}") from found
+        return None if error is None else error.message
+
+    def refutes(self, partial: Partial) -> bool:
+        """Whether it is certain that no text that begins so, and has no key twice, is an instance;
+        False where that is not known."""
+        value = partial.value
+        if partial.key is not None:
+            inside = _at(value, partial.open[-1])
+            inside[partial.key + _NO_NAME] = HOLE
+        try:
+            with time_limit(self._seconds):
+                errors = islice(self._validator.iter_errors(value), _MOST_ERRORS)
+                return any(_is_final(error, partial) for error in errors)
+        except Exception:  # as above
+            return False
+        finally:
+            if partial.key is not None:
+                del inside[partial.key + _NO_NAME]
+
+
+def _is_of_open_key(error: Any, partial: Partial) -> bool:
+    """Whether an error may be of the name that stands for an open key."""
+    assert partial.key is not None
+    name, path = partial.key + _NO_NAME, tuple(error.absolute_path)
+    is_of_rest = path == partial.open[-1] and error.validator == "additionalProperties"
+    return is_of_rest or name in path or error.instance == name
+
+
+def _ends_names(error: Any, partial: Partial) -> bool:
+    """Whether an error says that no name which begins with the open key may come in its object."""
+    assert partial.key is not None
+    here = partial.open[-1]
+    if tuple(error.absolute_path) != here or error.validator != "additionalProperties":
+        return False
+    if error.validator_value is not False or error.schema.get("patternProperties"):
+        return False
+    taken = _at(partial.value, here)
+    named = error.schema.get("properties", {})
+    return not any(name.startswith(partial.key) for name in named if name not in taken)
+
+
+def _is_final(error: Any, partial: Partial) -> bool:
+    """Whether an error stays, whatever follows."""
+    if partial.key is not None and _is_of_open_key(error, partial):
+        return _ends_names(error, partial)
+    if partial.open and any(step in _BY_MORE for step in error.absolute_schema_path):
+        return False
+    path: Path = tuple(error.absolute_path)
+    value = _at(partial.value, path)
+    if value is HOLE:
+        return error.validator is None
+    if path not in partial.open:
+        return not _has_hole(value)
+    if isinstance(value, dict) and isinstance(error.instance, str):
+        return True  # a name of a property
+    if error.validator in ("anyOf", "oneOf"):
+        return _all_fail(error, partial)
+    if error.validator in ("enum", "const"):
+        listed = error.validator_value if error.validator == "enum" else [error.validator_value]
+        return not any(_may_become(value, one) for one in listed)
+    if isinstance(value, str):
+        return error.validator in (None, "type", "maxLength")
+    if isinstance(value, (dict, list)):
+        return error.validator in (None, "type", *_GROWS)
+    asked = error.validator_value
+    numeric = {"number", "integer"} & set([asked] if isinstance(asked, str) else asked or ())
+    return error.validator is None or (error.validator == "type" and not numeric)
+
+
+def _all_fail(error: Any, partial: Partial) -> bool:
+    """Whether each branch of a choice has an error that stays."""
+    branches: dict[Any, bool] = {}
+    for inner in error.context:
+        branch = inner.relative_schema_path[0]
+        branches[branch] = branches.get(branch, False) or _is_final(inner, partial)
+    return len(branches) == len(error.validator_value) and all(branches.values())
+
+
+def _may_become(value: Any, listed: Any) -> bool:
+    """Whether an open value may become one that is listed."""
+    if isinstance(value, str):
+        return isinstance(listed, str) and listed.startswith(value)
+    if isinstance(value, (dict, list)):
+        return isinstance(listed, type(value))
+    return not isinstance(listed, (str, dict, list, bool, type(None)))
+
+
+def _at(value: Any, path: Path) -> Any:
+    for step in path:
+        value = value[step]
+    return value
+
+
+def _has_hole(value: Any) -> bool:
+    todo = [value]
+    while todo:
+        one = todo.pop()
+        if one is HOLE:
+            return True
+        todo += one.values() if isinstance(one, dict) else one if isinstance(one, list) else ()
+    return False

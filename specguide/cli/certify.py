@@ -1,0 +1,94 @@
+"""Owns `specguide grammars certify`: what is enforced of a schema and by whom, checked mask by
+mask."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from specguide.bench.config import CertifyConfig
+from specguide.cli.config_options import ConfigOptions, Given, takes
+from specguide.cli.options import bench_libraries, read_json, read_text
+from specguide.errors import InvalidParams
+from specguide.guide import Guide
+from specguide.guided.backends import backend_choices
+from specguide.ready_grammars import MARK, ready_grammar, schema_text
+
+_CHECKED = ConfigOptions(CertifyConfig, "Options", known={"backends": ", ".join(backend_choices())})
+
+
+@takes(_CHECKED)
+def certify(
+    schema: Annotated[
+        str, typer.Argument(help="A file with a JSON schema, or @NAME of a ready one.")
+    ],
+    instances: Annotated[
+        Path | None,
+        typer.Option(
+            help="Valid instances, one JSON text a line; NAME.valid.jsonl beside SCHEMA if left out"
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON")] = False,
+    *,
+    given: Given,
+) -> None:
+    """Say what is enforced of a schema and by whom, and check its masks against a validator.
+
+    Walks through the grammar over a vocabulary of bytes, along known instances and at random, and
+    compares each mask with what JSON and the validator jsonschema say. An error counts where it is
+    proven: a mask has a byte behind which no instance can follow, or lacks one with which an
+    instance goes on as json.dumps writes it. What neither is shown of is undecided. Exits with 1
+    where there is a proven error.
+    """
+    with bench_libraries():
+        from specguide.bench.certificate.certify import certify as checked
+        from specguide.bench.certificate.enforcement import enforcement
+        from specguide.bench.certificate.report import told
+        from specguide.bench.conformance import BackendCompiler
+
+    config = CertifyConfig(**given[CertifyConfig])
+    value = _schema(schema)
+    known = _instances(schema, instances)
+    compiler = BackendCompiler(config.backend)
+    try:
+        grammar = compiler.compile(value)
+    finally:
+        compiler.close()
+    try:
+        certificate = checked(grammar, value, known, config)
+    except RecursionError:
+        raise InvalidParams(f"{schema} or an instance is nested too deep to be checked") from None
+    rows = enforcement(value, grammar.backend)
+    if as_json:
+        record = {**asdict(certificate), "enforced": [one._asdict() for one in rows]}
+        typer.echo(json.dumps(record, ensure_ascii=False))
+    else:
+        typer.echo(f"{schema}: {told(certificate, rows)}")
+    if certificate.num_errors:
+        raise typer.Exit(1)
+
+
+def _schema(name: str) -> Any:
+    """Raises InvalidParams for a file that cannot be read, InvalidGuide for what is no schema."""
+    value = json.loads(schema_text(name)) if name.startswith(MARK) else read_json(Path(name))
+    Guide(json_schema=value)
+    return value
+
+
+def _instances(name: str, given: Path | None) -> list[Any]:
+    """Those of a file, one a line. Raises InvalidParams where one is no JSON."""
+    path = given
+    if path is None and name.startswith(MARK):
+        path = ready_grammar(name).path.with_suffix(".valid")
+    elif path is None:
+        path = Path(name).with_suffix(".valid.jsonl")
+        if not path.exists():
+            return []
+    try:
+        return [json.loads(line) for line in read_text(path).splitlines() if line.strip()]
+    except (ValueError, RecursionError) as error:
+        raise InvalidParams(f"{path} is not valid JSON, line by line: {error}") from error

@@ -1,0 +1,108 @@
+"""What Ray is told to run, and the manifest of examples/ray/."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from specguide.cli import main
+from specguide.cli.options import SERVER_KEYS_VARIABLE
+from specguide.config import EngineConfig
+from specguide.errors import InvalidParams
+from specguide.serve_ray.arguments import KEYS_VARIABLE, plans_of
+from specguide.serve_ray.config import ReplicaConfig
+from specguide.serve_ray.replica_metrics import with_replica
+
+EXAMPLES = Path(__file__).parents[2] / "examples/ray"
+
+
+def test_arguments():
+    plan, replicas = plans_of({"replicas": 3, "spec": {"num_draft_tokens": 2}})
+    assert replicas == ReplicaConfig(replicas=3)
+    assert plan.engine.max_batch_size == 64 and plan.engine.spec.num_draft_tokens == 2
+    assert plan.engine.guide.isolate_compiles and plan.server.model_name == "specguide-small"
+    plan, _ = plans_of({"engine": {"model": "/models/some"}, "guide": None})
+    assert plan.engine.spec is None and plan.engine.guide is None
+    assert plan.server.model_name == "some"
+    plan, _ = plans_of({"server": {"api_keys": ["a"]}, "exposure": {"allowed_origins": ["*"]}})
+    assert plan.server.api_keys == ("a",) and plan.server.exposure.allowed_origins == ("*",)
+
+
+def test_keys_of_the_environment(monkeypatch):
+    assert KEYS_VARIABLE == SERVER_KEYS_VARIABLE
+    monkeypatch.setenv(KEYS_VARIABLE, "one two")
+    assert plans_of({})[0].server.api_keys == ("one", "two")
+    assert plans_of({"server": {"api_keys": ["three"]}})[0].server.api_keys == ("three",)
+
+
+@pytest.mark.parametrize(
+    ("args", "told"),
+    [
+        ({"replica": 2}, "replica is unknown; known: replicas"),
+        ({"engine": {"max_batchsize": 2}}, "engine.max_batchsize is unknown"),
+        ({"replicas": 0}, "replicas must be ≥ 1"),
+        ({"replicas": 3, "max_replicas": 2}, "max_replicas must be at least replicas = 3"),
+        ({"replica_gpus": -1}, "replica_gpus must be ≥ 0"),
+        ({"replica_requests": 0}, "replica_requests must be ≥ 1"),
+    ],
+)
+def test_wrong_arguments_are_named(args, told):
+    with pytest.raises(InvalidParams, match=told):
+        plans_of(args)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of Ray's own schema
+def test_the_manifest():
+    pytest.importorskip("ray", reason="needs Ray Serve: pip install ray[serve]")
+    from ray.serve.schema import ServeDeploySchema
+
+    from specguide.serve_ray.application import num_gpus, resources
+
+    service = yaml.safe_load((EXAMPLES / "rayservice.yaml").read_text())
+    assert service["kind"] == "RayService"
+    config = ServeDeploySchema(**yaml.safe_load(service["spec"]["serveConfigV2"]))
+    (application,) = config.applications
+    assert application.import_path == "specguide.serve_ray:app"
+    plan, replicas = plans_of(application.args)
+    assert num_gpus(plan.engine, replicas) == plan.engine.tensor_parallel_size
+    cluster = service["spec"]["rayClusterConfig"]
+    assert (EXAMPLES / "Dockerfile").read_text().count(f"ray:{cluster['rayVersion']}-") == 2
+    (bundle,) = resources(plan.engine, replicas)["placement_group_bundles"]
+    (workers,) = cluster["workerGroupSpecs"]
+    (worker,) = workers["template"]["spec"]["containers"]
+    assert workers["maxReplicas"] >= replicas.max_replicas
+    assert float(worker["resources"]["limits"]["nvidia.com/gpu"]) >= bundle["GPU"]
+    assert float(worker["resources"]["requests"]["cpu"]) >= bundle["CPU"]
+    assert any(each["name"] == KEYS_VARIABLE for each in worker["env"])
+
+
+def test_ranks_are_placed_together():
+    pytest.importorskip("ray.serve", reason="needs Ray Serve: pip install ray[serve]")
+    from specguide.serve_ray.application import resources
+
+    options = resources(EngineConfig(tensor_parallel_size=4, device="cuda"), ReplicaConfig())
+    assert options["placement_group_bundles"] == [{"CPU": 1.0, "GPU": 4.0}]
+    assert options["placement_group_strategy"] == "STRICT_PACK"
+    on_cpu = resources(EngineConfig(device="cpu"), ReplicaConfig(replica_cpus=0))
+    assert "placement_group_bundles" not in on_cpu
+
+
+def test_figures_of_replicas_are_one_page():
+    page = '# HELP x_total Some\n# TYPE x_total counter\nx_total{{kind="a"}} {}\n'
+    merged = with_replica([("one", page.format(1)), ("two", page.format(2))])
+    assert merged.count("# TYPE x_total counter") == 1
+    assert 'x_total{kind="a",replica="one"} 1.0' in merged
+    assert 'x_total{kind="a",replica="two"} 2.0' in merged
+
+
+def test_without_ray_the_command_says_what_to_install(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    monkeypatch.delitem(sys.modules, "specguide.serve_ray.run", raising=False)
+    monkeypatch.setattr(sys, "argv", ["specguide", "serve", "--replicas", "2"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    assert 'needs ray: pip install "specguide[ray]"' in capsys.readouterr().err
