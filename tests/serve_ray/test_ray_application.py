@@ -24,6 +24,7 @@ def test_arguments():
     assert replicas == ReplicaConfig(replicas=3)
     assert plan.engine.max_batch_size == 64 and plan.engine.spec.num_draft_tokens == 2
     assert plan.engine.guide.isolate_compiles and plan.server.model_name == "specguide-small"
+    assert plans_of({"replicas": "3", "spec": '{"num_draft_tokens": 2}'}) == (plan, replicas)
     plan, _ = plans_of({"engine": {"model": "/models/some"}, "guide": None})
     assert plan.engine.spec is None and plan.engine.guide is None
     assert plan.server.model_name == "some"
@@ -43,6 +44,9 @@ def test_keys_of_the_environment(monkeypatch):
     [
         ({"replica": 2}, "replica is unknown; known: replicas"),
         ({"engine": {"max_batchsize": 2}}, "engine.max_batchsize is unknown"),
+        ({"replicas": "two"}, "replicas must be a number, found 'two'"),
+        ({"engine": "x"}, "engine must be a mapping, found 'x'"),
+        ({"engine": [1]}, "engine must be a mapping"),
         ({"replicas": 0}, "replicas must be ≥ 1"),
         ({"replicas": 3, "max_replicas": 2}, "max_replicas must be at least replicas = 3"),
         ({"replica_gpus": -1}, "replica_gpus must be ≥ 0"),
