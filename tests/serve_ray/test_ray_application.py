@@ -83,10 +83,12 @@ def test_the_manifest():
     assert any(each["name"] == KEYS_VARIABLE for each in worker["env"])
 
 
-def test_ranks_are_placed_together():
+def test_ranks_are_placed_together(monkeypatch):
     pytest.importorskip("ray.serve", reason="needs Ray Serve: pip install ray[serve]")
-    from specguide.serve_ray.application import resources
+    from specguide.serve_ray.application import num_gpus, resources
 
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    assert num_gpus(EngineConfig(), ReplicaConfig()) == 0
     options = resources(EngineConfig(tensor_parallel_size=4, device="cuda"), ReplicaConfig())
     assert options["placement_group_bundles"] == [{"CPU": 1.0, "GPU": 4.0}]
     assert options["placement_group_strategy"] == "STRICT_PACK"
