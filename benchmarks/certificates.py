@@ -42,7 +42,16 @@ def load_cases() -> Iterator[Case]:
         yield Case(record["id"], "JSON-mode-eval", record["schema"], [(record["completion"], True)])
     for record in read_jsonl(data_path("bfcl.jsonl")):
         for tool in record["tools"]:
-            yield Case(record["id"], "BFCL", tool["function"]["parameters"], [])
+            function = tool["function"]
+            known = [(value, True) for value in _arguments(record["answer"], function["name"])]
+            yield Case(record["id"], "BFCL", function["parameters"], known)
+
+
+def _arguments(calls: list[dict[str, Any]] | None, name: str) -> Iterator[dict[str, Any]]:
+    """Of each call of a tool the arguments, each with the first value that is accepted."""
+    for call in calls or ():
+        if name in call:
+            yield {key: some[0] for key, some in call[name].items() if some and some[0] != ""}
 
 
 def chosen(cases: list[Case], limit: int | None, seed: int) -> dict[str, list[Case]]:

@@ -231,7 +231,7 @@ class ConformanceConfig:
 class CertifyConfig:
     """How much of a grammar is checked. Raises InvalidParams.
 
-    backend: {backends}
+    backend: that is to enforce the schema, of {backends}
     walks:   known instances that are walked along, and random texts that are drawn, at most each
     masks:   most masks that are checked
     bits:    of each mask, bits that are put to the validator, half of them 1 and half 0; JSON

@@ -19,6 +19,8 @@ EOS = 256
 BYTES = Vocabulary(token_bytes=(*(bytes([byte]) for byte in range(256)), b""), eos_token_ids=(EOS,))
 """Every byte is a token; fast to compile for, and every text has one spelling."""
 
+DEAD_END = "nothing may follow"
+"""How the error of a walk begins that has no way on."""
 _MAX_TEXTS = 10_000
 _STYLES: tuple[dict[str, Any], ...] = ({"separators": (",", ":")}, {}, {"indent": 1})
 _COMMON = np.frombuffer(b'"abcxyz019-., :{}[]tfn\\/', np.uint8)
@@ -227,7 +229,7 @@ def draw(
         if may_end and (not bits.any() or step > max_len or rng.random() < 0.25):
             return drawn.decode(errors="replace")
         if not bits.any():
-            raise RuntimeError(f"nothing may follow {bytes(drawn)!r}")
+            raise RuntimeError(f"{DEAD_END} {bytes(drawn)!r}")
         allowed = np.flatnonzero(by_byte)
         if not len(allowed) or (len(vocabulary) > 257 and step <= max_len and rng.random() < 0.4):
             token = int(rng.choice(np.flatnonzero(bits)))

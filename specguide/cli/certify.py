@@ -28,7 +28,9 @@ def certify(
     ],
     instances: Annotated[
         Path | None,
-        typer.Option(help="Valid instances, one JSON text a line; NAME.valid.jsonl beside SCHEMA"),
+        typer.Option(
+            help="Valid instances, one JSON text a line; NAME.valid.jsonl beside SCHEMA if left out"
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON")] = False,
     *,
@@ -56,7 +58,10 @@ def certify(
         grammar = compiler.compile(value)
     finally:
         compiler.close()
-    certificate = checked(grammar, value, known, config)
+    try:
+        certificate = checked(grammar, value, known, config)
+    except RecursionError:
+        raise InvalidParams(f"{schema} or an instance is nested too deep to be checked") from None
     rows = enforcement(value, grammar.backend)
     if as_json:
         record = {**asdict(certificate), "enforced": [one._asdict() for one in rows]}

@@ -15,6 +15,7 @@ from specguide.bench.certificate.masks import Known, MaskChecks, Tally
 from specguide.bench.certificate.variants import STYLES, changed, is_written, listed, spelled
 from specguide.bench.config import CertifyConfig
 from specguide.bench.instances import (
+    DEAD_END,
     draw,
     in_some_order,
     takes,
@@ -99,7 +100,7 @@ class _Run:
         share = max(self._config.masks // max(len(walks), 1), 1)
         for walk in walks:
             if not self._is_over:
-                self._checks.along(walk, share)
+                self._along(walk, share)
         return Certificate(
             self._grammar.backend,
             dict(self._tally.counts),
@@ -108,6 +109,12 @@ class _Run:
             self._is_over,
             time.thread_time() - self._start,
         )
+
+    def _along(self, walk: Known, most: int) -> None:
+        try:
+            self._checks.along(walk, most)
+        except RuntimeError:  # the library met a limit of its own
+            self._tally.counts["walks_given_up"] += 1
 
     def _instance(self, instance: Any) -> list[Known]:
         """Spells a known instance in every style; the texts to walk along."""
@@ -156,7 +163,11 @@ class _Run:
         try:
             text = draw(self._grammar.matcher(), self._rng)
         except RuntimeError as error:
-            self._tally.fault("texts_under", str(error).splitlines()[0][:300])
+            words = str(error)[:300]
+            if words.startswith(DEAD_END):
+                self._tally.fault("texts_under", words)
+            else:
+                self._tally.counts["walks_given_up"] += 1
             return []
         if text is None:
             self._tally.counts["texts_cut"] += 1

@@ -3,7 +3,7 @@ before it, a guard beside it, or nobody, where it is an annotation."""
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -82,9 +82,9 @@ def _core_keywords(schema: CoreSchema) -> Iterator[str]:
 
 def _keywords(schema: Any) -> Iterator[str]:
     """The keywords of a schema and of all schemas in it; a format with its name."""
-    todo = [schema]
+    todo = deque([schema])
     while todo:
-        one = todo.pop(0)
+        one = todo.popleft()
         if not isinstance(one, Mapping):
             todo += one if isinstance(one, list) else ()
             continue

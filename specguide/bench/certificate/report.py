@@ -102,6 +102,8 @@ def page(sets: Mapping[str, Mapping[str, Any]], how: str) -> str:
 
 def _taken(found: Mapping[str, int]) -> str:
     more = f" (+ {found['reordered']:,} reordered)" if found["reordered"] else ""
+    if not found["tried"]:
+        return "–"
     return f"{found['taken']:,} of {found['tried']:,}{more}"
 
 
@@ -113,7 +115,7 @@ _WORDS = {
 }
 _PAGE_HEAD = """# Certificates
 
-What `specguide grammars certify` finds of all schemas of three public sets
+What `specguide grammars certify` finds of schemas of three public sets
 ([grammars](grammars.md#certificates) says what the words mean). This page is written by the
 benchmark.
 """

@@ -6,6 +6,7 @@ from __future__ import annotations
 import copy
 import json
 import random
+from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -53,9 +54,9 @@ def is_written(value: Any) -> bool:
 def listed(schema: Any) -> list[Any]:
     """Values that a schema speaks of, and names of properties: the first of them."""
     found: list[Any] = []
-    todo = [schema]
+    todo = deque([schema])
     while todo and len(found) < _MOST_LISTED:
-        one = todo.pop(0)
+        one = todo.popleft()
         if isinstance(one, Mapping):
             found += [one[key] for key in ("const", "default", "minimum", "maximum") if key in one]
             for key in ("enum", "examples", "required"):
