@@ -57,6 +57,7 @@ class Chunk:
     next_id:     the token after the last; None where there is none yet: the pass says it
     starts_walk: the request's grammar starts with this iteration
     scored_ids:  prompt tokens that are scored, one after each of its first tokens
+    score_temperature: by which their logits are divided
     """
 
     token_ids: Sequence[int]
@@ -64,6 +65,7 @@ class Chunk:
     next_id: int | None = None
     starts_walk: bool = True
     scored_ids: Sequence[int] = ()
+    score_temperature: float = 1.0
 
     @property
     def end(self) -> int:

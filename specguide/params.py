@@ -152,6 +152,8 @@ class SamplingParams:
                    `iterations`
     return_spans: tell for each output token which part of the output it lies in: a field's value, a
                   tool's name, reasoning, …, as `spans`
+    faithful: draw from what the guide admits by the model's own probabilities of whole outputs, not
+              token by token among what may follow; for guides of few outputs, see docs/grammars.md
     allow_truncation: let max_tokens cut a guided output off; else it ends in time, and a request of
                       which not even the shortest output would is refused
 
@@ -185,6 +187,7 @@ class SamplingParams:
     speculation: Speculation | None = None
     return_drafts: bool = False
     return_spans: bool = False
+    faithful: bool = False
     allow_truncation: bool = False
 
     def __post_init__(self) -> None:
@@ -209,6 +212,23 @@ class SamplingParams:
                 "ends",
                 param="ignore_eos",
             )
+        if self.faithful:
+            self._check_faithful()
+
+    def _check_faithful(self) -> None:
+        if self.guide is None:
+            raise InvalidParams(
+                "faithful draws from the outputs of a guide: give a guide, or leave it out",
+                param="faithful",
+            )
+        plain = SamplingParams()
+        for name in _UNFAITHFUL:
+            if getattr(self, name) not in (getattr(plain, name), -1, {}):  # a top_k, a logit_bias
+                raise InvalidParams(
+                    f"faithful does not honour {name}: outputs are drawn by the model's own "
+                    "probabilities, without a change; leave one of the two out",
+                    param=name,
+                )
 
     @property
     def may_stop_by_text(self) -> bool:
@@ -335,6 +355,14 @@ _RULES: dict[str, tuple[_Predicate, str]] = {
     "speculation": (_optional(_instance_of(Speculation)), "a Speculation or None"),
     "return_drafts": (_instance_of(bool), "True or False"),
     "return_spans": (_instance_of(bool), "True or False"),
+    "faithful": (_instance_of(bool), "True or False"),
     "allow_truncation": (_instance_of(bool), "True or False"),
 }
 """Of SamplingParams' fields: which values are valid, as a predicate and in words."""
+
+_UNFAITHFUL = (
+    *("top_k", "top_p", "min_p", "stop", "stop_token_ids", "reasoning", "allowed_token_ids"),
+    *("bad_words", "logit_bias", "min_tokens", "logits_processors", "prompt_logprobs"),
+    *("repetition_penalty", "frequency_penalty", "presence_penalty", "allow_truncation"),
+)
+"""Of SamplingParams' fields: those that are as by default in a faithful request."""

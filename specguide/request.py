@@ -160,6 +160,9 @@ class RequestSpec:
     arrival_s: when it came, by `time.perf_counter`
     client:    who asks; clients that wait take turns, see scheduler.waiting
     external_id: see EXTERNAL_ID
+    first_scored: of its prompt's tokens whose log-probabilities are asked for, place of the first,
+                  ≥ 1; of those before, which may be known from earlier requests, none may be told
+    score_temperature: by which the logits behind those are divided, > 0
     """
 
     request_id: int
@@ -171,6 +174,8 @@ class RequestSpec:
     arrival_s: float = 0.0
     client: str = ""
     external_id: str = ""
+    first_scored: int = 1
+    score_temperature: float = 1.0
 
     @property
     def has_guided_drafts(self) -> bool:

@@ -20,6 +20,7 @@ from specguide.guided.compile import GrammarCompiler
 from specguide.guided.compiling.grammar_future import GrammarFuture
 from specguide.guided.endings import EndingGrammar
 from specguide.guided.ends import GrammarEnds
+from specguide.guided.finite import FiniteGrammars
 from specguide.guided.no_grammar import NoCompiler
 from specguide.guided.reading import SpanReader
 from specguide.guided.reasoning import ReasoningSections
@@ -70,6 +71,7 @@ class Admission:
             NoCompiler() if config.guide is None else GrammarCompiler(vocabulary, config.guide)
         )
         self._reasoning = ReasoningSections(vocabulary, tokenizer.token_id)
+        self._finite = FiniteGrammars(capabilities.vocab_size)
         self._tokenizer, self._capabilities = tokenizer, capabilities
         self._num_ranks = config.tensor_parallel_size
         self._takes_processors = capabilities.layout.takes_processors or config.is_adaptive
@@ -105,7 +107,7 @@ class Admission:
     ) -> Request:
         """A new request, as Engine.add takes it."""
         spec = RequestSpec(
-            next(self._request_ids),
+            self.next_id(),
             tuple(prompt_ids),
             params,
             seed=_seed(params.seed, sample),
@@ -130,8 +132,19 @@ class Admission:
         assert request.params.guide is not None
         future = self.compiler.submit(request.params.guide)
         request.metrics.is_compile_cached = future.done()
+        if request.params.faithful:
+            future = self._finite.submit(future, self._most_scored(request))
         self._compiling[future] = request
         future.add_done_callback(lambda _: self.on_ready())
+
+    def next_id(self) -> int:
+        """Of a new request."""
+        return next(self._request_ids)
+
+    def close(self) -> None:
+        """Compile no more."""
+        self._finite.close()
+        self.compiler.close()
 
     def wait(self, most_s: float) -> None:
         """Until a grammar has been compiled."""
@@ -195,6 +208,11 @@ class Admission:
             return None
         vocabulary = self._tokenizer.vocabulary(self._capabilities.vocab_size)
         return SpanReader.of(params, vocabulary, self._tokenizer.token_id)
+
+    def _most_scored(self, request: Request) -> int:
+        """Tokens of the longest output that can be scored: with it there is room for one more."""
+        room = self._capabilities.max_model_len - len(request.prompt_ids)
+        return min(request.params.max_tokens, room - 1)
 
     def _guided_text(self, request: Request, grammar: CompiledGrammar) -> GuidedText:
         vocabulary = self._tokenizer.vocabulary(self._capabilities.vocab_size)

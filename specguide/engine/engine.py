@@ -87,7 +87,10 @@ class Engine:
         step_times = StepTimes(self._scheduler)
         self._observers: tuple[Observer, ...] = (*tellers, self._levels, self._totals, step_times)
         on_end = self._levels.forget, self._counts.add
-        self._requests = Requests(self._admission, self._scheduler, self._executor, on_end)
+        max_active = max(1, self.config.max_batch_size // 2)
+        self._requests = Requests(
+            self._admission, self._scheduler, self._executor, on_end, max_active
+        )
         self._lag = capabilities.lag
         self._in_flight: deque[InFlight] = deque()
         self.failure: EngineError | None = None
@@ -229,7 +232,7 @@ class Engine:
         for launched in self._due(None):
             launched.collect()
         self._executor.close()
-        self._admission.compiler.close()
+        self._admission.close()
 
     def stats(self) -> EngineStats:
         """What was done since the start, and how it stands. From any thread."""

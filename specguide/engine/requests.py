@@ -8,9 +8,11 @@ from specguide.engine.admission import Admission, Admitted
 from specguide.engine.deadlines import Deadlines
 from specguide.engine.executors import Executor
 from specguide.engine.failures import timeout
+from specguide.engine.faithful import Entry, Faithful
 from specguide.engine.walks import Walks
 from specguide.errors import EngineError, SpecguideError
 from specguide.guided.compiling.grammar_future import GrammarFuture
+from specguide.guided.finite import FiniteGrammar
 from specguide.request import Request
 from specguide.sampling import RequestProcessors
 from specguide.scheduler import Scheduler
@@ -30,16 +32,20 @@ class Requests:
         scheduler: Scheduler,
         executor: Executor,
         on_end: Sequence[Callable[[Request], None]],
+        max_scoring: int,
     ) -> None:
+        """max_scoring: see Faithful"""
         self._admission, self._scheduler, self._executor = admission, scheduler, executor
         self._on_end = on_end
         self.walks, self.deadlines = Walks(), Deadlines()
         self.ended: list[Request] = []
+        self._faithful = Faithful(self, max_scoring)
 
     @property
     def num_unfinished(self) -> int:
-        """Those that have been added and not taken."""
-        return self._admission.num_compiling + len(self.ended) + self._scheduler.num_unfinished
+        """Those that have been added and not taken, and those that score for them."""
+        num_admitted = self._scheduler.num_unfinished + len(self._faithful.samples)
+        return self._admission.num_compiling + len(self.ended) + num_admitted
 
     @property
     def has_none_to_run(self) -> bool:
@@ -73,6 +79,7 @@ class Requests:
     def end(self, request: Request, error: SpecguideError | None = None) -> None:
         """End one outside an iteration: with `error`, or as aborted."""
         self._admission.discard(request)
+        self._faithful.discard(request)
         self.deadlines.discard(request)
         self.release(self._scheduler.cancel(request, error))
         self.ended.append(request)
@@ -85,7 +92,7 @@ class Requests:
 
     def close(self) -> None:
         """Abort all; nobody will take them."""
-        for request in self._admission.take_all():
+        for request in (*self._admission.take_all(), *self._faithful.samples):
             self.end(request)
         self.abort()
         self.ended.clear()
@@ -98,14 +105,38 @@ class Requests:
 
     def take_ended(self) -> list[Request]:
         """Nothing is kept of them."""
-        ended, self.ended = self.ended, []
-        for request in ended:
+        taken: list[Request] = []
+        while self.ended:  # the last one that scores for others ends these
+            ended, self.ended = self.ended, []
+            for request in ended:
+                self.walks.discard(request)
+            taken += [request for request in ended if not self._faithful.take(request)]
+        for request in taken:
             self.deadlines.discard(request)
-            self.walks.discard(request)
             self._executor.processors.pop(request.request_id, None)
             for call in self._on_end:
                 call(request)
-        return ended
+        return taken
+
+    def next_id(self) -> int:
+        """As Faithful asks for it."""
+        return self._admission.next_id()
+
+    def start(self, request: Request) -> None:
+        """One that scores for a faithful one."""
+        self._scheduler.add(request)
+        self.walks.add(request, None, None)
+
+    def stop(self, request: Request) -> None:
+        """One that scores for nobody any more."""
+        self.walks.discard(request)
+        self.release(self._scheduler.cancel(request))
+
+    def answer(self, sample: Request, token_ids: Sequence[int], entries: list[Entry]) -> None:
+        """A faithful one is drawn."""
+        sample.logprobs += map(dict, entries)
+        self._scheduler.answer(sample, token_ids)
+        self.ended.append(sample)
 
     def _admit(self, request: Request, compiled: GrammarFuture | None = None) -> None:
         try:
@@ -118,6 +149,9 @@ class Requests:
 
     def _enter(self, admitted: Admitted) -> None:
         request = admitted.request
+        if isinstance(admitted.grammar, FiniteGrammar):
+            self._faithful.add(request, admitted.grammar)
+            return
         self._scheduler.add(request, admitted.adjustment, admitted.layout)
         self.walks.add(request, admitted.grammar, admitted.layout)
         if admitted.processors:

@@ -144,4 +144,5 @@ class PromptPlanner:
             None if is_last else tokens[-1],
             starts_walk,
             sequence.ids_to_score(start, end),
+            sequence.request.spec.score_temperature,
         )

@@ -84,9 +84,27 @@ class Scheduler:
         adjustment: what its parameters do to its logits; None: nothing
         layout:     the drafts that it takes; None: all
         """
+        sequence = self._sequence(request, adjustment, layout)
+        self._check_room(sequence)
+        self._sequences[request.request_id] = sequence
+        self._placement.enter(sequence)
+
+    def answer(self, request: Request, tokens: Sequence[int]) -> None:
+        """End a request that was never added: these tokens are its whole output."""
+        request.metrics.time_to_first_token_s = time.perf_counter() - request.arrival_s
+        _, reason = self._sequence(request).take(tokens)
+        assert reason is not None, "an output ends with an end token"
+        finish(request, reason)
+
+    def _sequence(
+        self,
+        request: Request,
+        adjustment: Adjustment | None = None,
+        layout: DraftLayout | None = None,
+    ) -> SequenceState:
         params, prompt_len = request.params, len(request.prompt_ids)
         own_end_ids = frozenset() if params.ignore_eos else self._eos_token_ids
-        sequence = SequenceState(
+        return SequenceState(
             request,
             min(prompt_len + params.max_tokens, self._limits.max_model_len),
             own_end_ids,
@@ -94,9 +112,6 @@ class Scheduler:
             adjustment,
             layout,
         )
-        self._check_room(sequence)
-        self._sequences[request.request_id] = sequence
-        self._placement.enter(sequence)
 
     def _check_room(self, sequence: SequenceState) -> None:
         prompt_len, most = len(sequence.request.prompt_ids), self._limits.max_model_len

@@ -79,6 +79,7 @@ class SequenceState:
         self._most_output = self.max_len - self._prompt_len
         self.has_processors = bool(spec.params.logits_processors)
         self._sampling = SamplingValues.of(spec)
+        self.num_scored = spec.first_scored
 
     @property
     def num_tokens(self) -> int:

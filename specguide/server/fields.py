@@ -159,6 +159,7 @@ STRUCTURED_OUTPUTS: Final[Table] = {
 
 ANTHROPIC: Final[Table] = {
     "return_spans": _SPANS,
+    "faithful": Refused("take /v1/chat/completions, which draws so", (False,)),
     "cache_control": _CACHE,
     "metadata": _STORED,
     "service_tier": _ONE_TIER,

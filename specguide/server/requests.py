@@ -102,6 +102,7 @@ class SamplingFields(GeneratingBody):
     # this server's own
     speculation: SpeculationFields | None = None
     allow_truncation: bool = False
+    faithful: bool = False
     key_order: Literal["schema", "any"] | None = None
 
     def sampling(self, **values: Any) -> SamplingParams:
@@ -135,6 +136,7 @@ _SAMPLING = (
     "allowed_token_ids",
     "include_stop_str_in_output",
     "allow_truncation",
+    "faithful",
 )
 _LEAST_TOP_P = 1e-9
 

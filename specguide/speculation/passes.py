@@ -79,8 +79,8 @@ class ForwardPasses:
             return None
         num_rows = max(1, _MOST_SCORED // self._target.config.vocab_size)
         blocks = [
-            score_tokens(self._target.logits(hidden[index]), next_ids)
-            for index, next_ids in zip(
+            score_tokens(self._target.logits(hidden[index]).float() / temperatures, next_ids)
+            for index, next_ids, temperatures in zip(
                 *(tensor.split(num_rows) for tensor in inputs.scored), strict=True
             )
         ]

@@ -138,10 +138,12 @@ class ScoredTokens(NamedTuple):
 
     before:   int64 [S], index among the T tokens of the one before each
     next_ids: int32 [S, 1]
+    temperatures: float32 [S, 1], by which the logits of each are divided
     """
 
     before: Tensor
     next_ids: Tensor
+    temperatures: Tensor
 
     @classmethod
     def of(cls, chunks: Sequence[Chunk], device: torch.device) -> ScoredTokens | None:
@@ -153,8 +155,11 @@ class ScoredTokens(NamedTuple):
             for place in range(len(chunk.scored_ids))
         ]
         next_ids = [[token] for chunk in chunks for token in chunk.scored_ids]
-        return (
-            cls(on_device(index, device), on_device(next_ids, device, torch.int32))
-            if index
-            else None
+        if not index:
+            return None
+        temperatures = [[chunk.score_temperature] for chunk in chunks for _ in chunk.scored_ids]
+        return cls(
+            on_device(index, device),
+            on_device(next_ids, device, torch.int32),
+            on_device(temperatures, device, torch.float32),
         )

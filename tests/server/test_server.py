@@ -234,6 +234,25 @@ def test_spans(client, http):
     assert http.post("/v1/responses", json={"input": "x", "return_spans": True}).status_code == 400
 
 
+def test_faithful_answers(http):
+    """Whole, streamed, and refused by the name of what does not go with it."""
+    asked = {"model": "small", "messages": USER, "n": 3, "faithful": True, "seed": 1}
+    asked |= {"guided_choice": ["31", "thirty"], "logprobs": True}
+    choices = http.post("/v1/chat/completions", json=asked).json()["choices"]
+    texts = {choice["index"]: choice["message"]["content"] for choice in choices}
+    assert set(texts) == {0, 1, 2} and set(texts.values()) <= {"31", "thirty"}
+    assert all(choice["finish_reason"] == "stop" for choice in choices)
+    streamed = dict.fromkeys(texts, "")
+    lines = http.post("/v1/chat/completions", json=asked | {"stream": True}).text.split("data: ")
+    for chunk in map(json.loads, lines[1:-1]):
+        for choice in chunk["choices"]:
+            streamed[choice["index"]] += choice["delta"].get("content") or ""
+    assert streamed == texts
+    for more, param in [({"top_p": 0.5}, "top_p"), ({"guided_choice": None}, "faithful")]:
+        answer = http.post("/v1/chat/completions", json=asked | more)
+        assert answer.status_code == 400 and answer.json()["error"]["param"] == param
+
+
 def test_completions(client):
     asked = dict(model="small", prompt=["One, two,", "A B C"], max_tokens=6, temperature=0)
     done = client.completions.create(**asked, n=1, logprobs=1)

@@ -168,13 +168,13 @@ _ROUTERS = {
 }
 
 
-def save_mixture(folder: Path, name: str) -> None:
-    """A mixture of experts in a format; its routers stay as they are."""
+def save_mixture(folder: Path, name: str, num_chosen: int = 2) -> None:
+    """A mixture of 4 experts in a format; its routers stay as they are."""
     form = FORMATS[name]
     config = form.config | _ROUTERS[form.config["quant_method"]]
-    experts = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 96}
+    sizes = {"num_experts": 4, "moe_intermediate_size": 96, "num_experts_per_tok": num_chosen}
     torch.manual_seed(1)
-    model = Qwen3MoeForCausalLM(Qwen3MoeConfig(**SETTINGS, **experts))
+    model = Qwen3MoeForCausalLM(Qwen3MoeConfig(**SETTINGS, **sizes))
     save(folder, replace(form, config=config), model=model)
 
 

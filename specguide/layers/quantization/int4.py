@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from specguide import kernels
-from specguide.errors import CheckpointError
+from specguide.errors import CheckpointError, InvalidParams
 from specguide.json_fields import positive_int
 from specguide.kernels.experts import Int4Experts
 from specguide.kernels.int4 import WIDEST_PLANE, Int4Matrix, pack_words
@@ -129,11 +129,20 @@ class Int4(ABC):
         return Int4Weights(matrix, bias if spec.bias else None, order, self)
 
     def create_experts(self, specs: Sequence[MatrixSpec]) -> ExpertWeights:
-        """Uninitialised. Raises CheckpointError on a GPU where columns have an order, which would
-        be each expert's own."""
+        """Uninitialised.
+
+        Raises CheckpointError on a GPU where columns have an order, which would be each expert's
+        own; InvalidParams on a GPU in float32, where products of many rows are wrong with Triton
+        3.6.
+        """
         if self.has_order:
             return separate_experts(self, specs)
         spec, num = specs[0], len(specs)
+        if spec.device.type == "cuda" and spec.dtype == torch.float32:
+            raise InvalidParams(
+                "experts of 4 bits do not run on a GPU in float32: take 'bfloat16' or 'float16'",
+                param="dtype",
+            )
         bias = torch.empty(num, spec.out_features, dtype=spec.dtype, device=spec.device)
         like = self._matrix(spec, torch.device("meta"))
         matrices = Int4Experts.empty(num, like, spec.device, bias if spec.bias else None)

@@ -1,0 +1,153 @@
+"""Owns grammars of few outputs: which token sequences a mask admits, all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+
+from specguide.errors import InvalidParams, MatcherError, SpecguideError
+from specguide.guided.backends import CompiledGrammar
+from specguide.guided.compiling.grammar_future import GrammarFuture
+from specguide.guided.compiling.job import settle
+from specguide.guided.matcher import Matcher
+
+MAX_SEQUENCES = 4096
+"""Most token sequences of a grammar that are listed."""
+
+_MAX_STEPS = 8 * MAX_SEQUENCES
+"""Most tokens that a matcher is asked to accept for that."""
+
+
+@dataclass(frozen=True, eq=False)
+class FiniteGrammar:
+    """A grammar and all it admits.
+
+    sequences: token ids of each output, its end token included, in the order of a depth-first walk:
+               those with a common beginning follow each other
+    """
+
+    inner: CompiledGrammar
+    sequences: tuple[tuple[int, ...], ...]
+
+    @property
+    def backend(self) -> str:
+        return self.inner.backend
+
+    @property
+    def num_bytes(self) -> int:
+        return self.inner.num_bytes
+
+    def matcher(self) -> Matcher:
+        """Of the grammar, as if nothing had been listed."""
+        return self.inner.matcher()
+
+
+class FiniteGrammars:
+    """Lists what compiled grammars admit, beside the caller."""
+
+    def __init__(self, vocab_size: int) -> None:
+        self._vocab_size = vocab_size
+        self._lister = ThreadPoolExecutor(1, "finite-grammars")
+        self._last: tuple[CompiledGrammar, int, FiniteGrammar] | None = None
+
+    def submit(self, compiled: GrammarFuture, max_tokens: int) -> GrammarFuture:
+        """A FiniteGrammar of what `compiled` comes to, of outputs of at most so many tokens, soon.
+
+        Its error is that of `compiled`, or what `admitted_sequences` raises.
+        """
+        listed = GrammarFuture()
+        compiled.add_done_callback(lambda _: self._put(compiled, listed, max_tokens))
+        return listed
+
+    def close(self) -> None:
+        """List no more; what is not listed yet is never told."""
+        self._lister.shutdown(wait=False, cancel_futures=True)
+
+    def _put(self, compiled: GrammarFuture, listed: GrammarFuture, max_tokens: int) -> None:
+        try:
+            self._lister.submit(self._list, compiled, listed, max_tokens)
+        except RuntimeError:  # it is closed, or the interpreter ends
+            listed.cancel()
+
+    def _list(self, compiled: GrammarFuture, listed: GrammarFuture, max_tokens: int) -> None:
+        if listed.cancelled():
+            return
+        try:
+            settle([listed], self._finite(compiled.result(), max_tokens))
+        except SpecguideError as error:
+            settle([listed], error)
+        except Exception as cause:  # of a library or a user
+            settle([listed], MatcherError(f"its outputs could not be listed: {cause}"))
+
+    def _finite(self, grammar: CompiledGrammar, max_tokens: int) -> FiniteGrammar:
+        """The last one is kept: the samples of a prompt ask for the same."""
+        if self._last is None or self._last[0] is not grammar or self._last[1] != max_tokens:
+            sequences = admitted_sequences(grammar.matcher(), self._vocab_size, max_tokens)
+            self._last = grammar, max_tokens, FiniteGrammar(grammar, sequences)
+        return self._last[2]
+
+
+def admitted_sequences(
+    matcher: Matcher, vocab_size: int, max_tokens: int
+) -> tuple[tuple[int, ...], ...]:
+    """Token ids of all outputs of at most `max_tokens` tokens that end with an end token.
+
+    Several of them may spell the same text. Raises InvalidParams naming `faithful` where they are
+    more than MAX_SEQUENCES or take too long to find, and naming `max_tokens` where there are none.
+    """
+    found: list[tuple[int, ...]] = []
+    path: list[int] = []
+    row = np.zeros((vocab_size + 31) // 32, dtype=np.int32)
+    ways, num_steps = [_allowed(matcher, row)] if max_tokens > 0 else [], 0
+    while ways:
+        token = next(ways[-1], None)
+        if token is None:
+            ways.pop()
+            if path:
+                path.pop()
+                matcher.rollback(1)
+            continue
+        num_steps += 1
+        if not matcher.accept(token):
+            raise MatcherError(f"its matcher refuses token {token}, which its row allows")
+        path.append(token)
+        if matcher.is_terminated:
+            found.append(tuple(path))
+        if len(found) > MAX_SEQUENCES or num_steps > _MAX_STEPS:
+            raise _too_many(len(found), num_steps)
+        goes_on = not matcher.is_terminated and len(path) < max_tokens
+        ways.append(_allowed(matcher, row) if goes_on else iter(()))
+    if not found:
+        raise InvalidParams(
+            f"no output that matches the guide ends within {max_tokens} tokens: raise max_tokens, "
+            "or shorten the prompt",
+            param="max_tokens",
+        )
+    return tuple(found)
+
+
+def _allowed(matcher: Matcher, row: np.ndarray) -> Iterator[int]:
+    """Tokens that may follow. Raises InvalidParams where those alone are too many."""
+    matcher.fill(row)
+    tokens = np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little"))
+    if len(tokens) > MAX_SEQUENCES:
+        raise InvalidParams(
+            f"faithful takes guides of at most {MAX_SEQUENCES} token sequences, and in this one "
+            f"{len(tokens)} tokens may follow at one place: {_ADVICE}",
+            param="faithful",
+        )
+    return iter(tokens.tolist())
+
+
+def _too_many(num_found: int, num_steps: int) -> InvalidParams:
+    return InvalidParams(
+        f"faithful takes guides of at most {MAX_SEQUENCES} token sequences, and this one has more: "
+        f"{num_found} were found in {num_steps} steps, and not all; {_ADVICE}",
+        param="faithful",
+    )
+
+
+_ADVICE = "list fewer or shorter values, lower max_tokens, or leave faithful out"
