@@ -16,29 +16,35 @@ namespace {
 
 using Node = Network::Node;
 
+// What all networks of one grammar have in common.
+struct Shared {
+  const Grammar& grammar;
+  const Vocabulary& vocabulary;
+  const ByteSet spellable = spellable_bytes(vocabulary);
+  size_t num_states_left = kMostStatesOfProducts;  // of products
+  std::unordered_map<std::string, std::shared_ptr<const Network>> named{};  // of rules that are factors of products
+};
+
 class Builder {
  public:
-  Builder(const Grammar& grammar, const Vocabulary& vocabulary, size_t& num_states_left)
-      : grammar_(grammar), vocabulary_(vocabulary), num_states_left_(num_states_left) {}
+  explicit Builder(Shared& shared) : shared_(shared) {}
 
-  std::shared_ptr<const Network> whole() { return settled(named(grammar_.root)); }
+  std::shared_ptr<const Network> whole() { return settled(named(shared_.grammar.root)); }
 
-  // Of an expression alone.
-  std::shared_ptr<const Network> part(const Expression& expression) { return settled(rule_of(expression)); }
 
  private:
   std::shared_ptr<const Network> settled(int32_t root) {
     while (!waiting_.empty()) {
       const std::string name = std::move(waiting_.back());
       waiting_.pop_back();
-      fill(known_[name], grammar_.rules.at(name));
+      fill(known_[name], shared_.grammar.rules.at(name));
     }
     network_->settle(root);
     return network_;
   }
 
   int32_t named(const std::string& name) {
-    if (grammar_.rules.find(name) == grammar_.rules.end()) {
+    if (shared_.grammar.rules.find(name) == shared_.grammar.rules.end()) {
       throw std::invalid_argument("the grammar has no rule " + name);
     }
     const auto [found, is_new] = known_.try_emplace(name, -1);
@@ -103,19 +109,28 @@ class Builder {
     if (expression.kind == Expression::Kind::kNot) parts = {&expression};
     for (const Expression* part : parts) {
       const bool is_not = part->kind == Expression::Kind::kNot;
-      found.factors.push_back({Builder(grammar_, vocabulary_, num_states_left_).part(is_not ? part->parts[0] : *part), is_not});
+      found.factors.push_back({factor(is_not ? part->parts[0] : *part), is_not});
     }
-    const std::optional<int32_t> added = add_product(*network_, rule, found, next, num_states_left_);
+    const std::optional<int32_t> added = add_product(*network_, rule, found, next, shared_.num_states_left);
     if (added) return *added;
     // Of what is too large together the first part tells enough: the matcher knows the rest.
     if (found.is_first || found.factors[0].is_not) throw std::invalid_argument("a part of the grammar has too many states");
     return node(expression.parts[0], next, rule);
   }
 
-  const Grammar& grammar_;
-  const Vocabulary& vocabulary_;
-  size_t& num_states_left_;  // of products
-  const std::shared_ptr<Network> network_ = std::make_shared<Network>(vocabulary_);
+  // The network of an expression alone.
+  std::shared_ptr<const Network> factor(const Expression& expression) {
+    Builder builder(shared_);
+    if (expression.kind != Expression::Kind::kRule) return builder.settled(builder.rule_of(expression));
+    const auto known = shared_.named.find(expression.text);
+    if (known != shared_.named.end()) return known->second;
+    auto made = builder.settled(builder.named(expression.text));
+    shared_.named.emplace(expression.text, made);
+    return made;
+  }
+
+  Shared& shared_;
+  const std::shared_ptr<Network> network_ = std::make_shared<Network>(shared_.vocabulary, shared_.spellable);
   std::unordered_map<std::string, int32_t> known_;
   std::vector<std::string> waiting_;
 };
@@ -123,8 +138,8 @@ class Builder {
 }  // namespace
 
 std::shared_ptr<const Network> build_network(const Grammar& grammar, const Vocabulary& vocabulary) {
-  size_t num_states_left = kMostStatesOfProducts;
-  return Builder(grammar, vocabulary, num_states_left).whole();
+  Shared shared{grammar, vocabulary};
+  return Builder(shared).whole();
 }
 
 }  // namespace specguide

@@ -16,6 +16,8 @@ namespace {
 
 using Kind = Expression::Kind;
 
+constexpr const char* kSpace = "%ignore";  // no rule of a grammar has such a name
+
 bool is_terminal(const std::string& name) {
   for (const char sign : name) {
     if (std::isalpha(static_cast<unsigned char>(sign))) return std::isupper(static_cast<unsigned char>(sign)) != 0;
@@ -38,8 +40,7 @@ class Reader : private Scanner {
  private:
   struct Block {
     std::string prefix;
-    std::vector<Expression> ignored{};
-    int32_t most_ignored = -1;  // behind each other
+    bool has_space = false;   // by the rule kSpace
     bool is_rule = true;  // the expression at hand is a rule's, not a terminal's
   };
 
@@ -58,28 +59,34 @@ class Reader : private Scanner {
 
   void put(const std::string& name, Expression expression) { rules_->insert_or_assign(name, std::move(expression)); }
 
-  // What is ignored must be known before the rules are read: each terminal may stand behind it.
+  // What is ignored must be known before the rules are read: each terminal may stand behind it. It is one rule.
   void read_ignored() {
     const size_t begin = at_;
     int depth = 0;
+    std::vector<Expression> ignored;
+    int32_t most_ignored = -1;  // behind each other
     while (at_ < text_.size() && depth >= 0) {
       skip_space();
       if (depth == 0 && take_here("%ignore")) {
         block_.is_rule = false;
-        block_.ignored.push_back(choice(0));
+        ignored.push_back(choice(0));
         continue;
       }
       if (depth == 0 && take_here("%llguidance")) {
         const size_t options = at_;
         skip_braces();
         if (text_.substr(options, at_ - options).find("\"ignore_once\": true") != std::string_view::npos) {
-          block_.most_ignored = 1;
+          most_ignored = 1;
         }
         continue;
       }
       skip_part(depth);
     }
     at_ = begin;
+    block_.has_space = !ignored.empty();
+    if (block_.has_space) {
+      put(block_.prefix + kSpace, Expression::repeat(Expression::of(Kind::kChoice, std::move(ignored)), 0, most_ignored));
+    }
   }
 
   // Over a string, a regular expression, or one sign.
@@ -95,8 +102,7 @@ class Reader : private Scanner {
   }
 
   Expression space() const {
-    if (block_.ignored.empty()) return {};
-    return Expression::repeat(Expression::of(Kind::kChoice, block_.ignored), 0, block_.most_ignored);
+    return block_.has_space ? Expression::rule(block_.prefix + kSpace) : Expression{};
   }
 
   void statement() {
@@ -281,7 +287,7 @@ class Reader : private Scanner {
   }
 
   Expression behind_space(Expression terminal) const {
-    if (!block_.is_rule || block_.ignored.empty()) return terminal;
+    if (!block_.is_rule || !block_.has_space) return terminal;
     return Expression::of(Kind::kSequence, {space(), std::move(terminal)});
   }
 

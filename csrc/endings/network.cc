@@ -1,7 +1,7 @@
 #include "endings/network.h"
 
 #include <algorithm>
-#include <map>
+#include <array>
 #include <utility>
 
 namespace specguide {
@@ -14,11 +14,13 @@ int64_t sum(int64_t a, int64_t b) { return std::min(Network::kNever, a + b); }
 
 }  // namespace
 
-Network::Network(const Vocabulary& vocabulary) : vocabulary_(vocabulary) {
+ByteSet spellable_bytes(const Vocabulary& vocabulary) {
+  ByteSet found;
   for (size_t byte = 0; byte < 256; ++byte) {
     const auto one = static_cast<char>(byte);
-    if (vocabulary.find(std::string_view(&one, 1)) >= 0) spellable_.set(byte);
+    if (vocabulary.find(std::string_view(&one, 1)) >= 0) found.set(byte);
   }
+  return found;
 }
 
 int32_t Network::add_rule() {
@@ -222,14 +224,16 @@ void Network::find_classes() {
   for (size_t byte = 0; byte < 256; ++byte) {
     if (in_texts[byte]) all.push_back(ByteSet().set(byte));
   }
-  std::vector<int> found(256, 0);
+  std::vector<size_t> found(256, 0);
   for (const ByteSet& bytes : all) {
-    std::map<std::pair<int, bool>, int> parts;
+    std::array<int, 512> parts;  // by the class so far, and whether the set has the byte
+    parts.fill(-1);
+    num_classes_ = 0;
     for (size_t byte = 0; byte < 256; ++byte) {
-      const auto part = parts.try_emplace({found[byte], bytes[byte]}, static_cast<int>(parts.size())).first;
-      found[byte] = part->second;
+      int& part = parts[2 * found[byte] + (bytes[byte] ? 1 : 0)];
+      if (part < 0) part = num_classes_++;
+      found[byte] = static_cast<size_t>(part);
     }
-    num_classes_ = static_cast<int>(parts.size());
   }
   for (size_t byte = 0; byte < 256; ++byte) classes_[byte] = static_cast<uint8_t>(found[byte]);
 }

@@ -15,6 +15,8 @@ namespace specguide {
 
 using ByteSet = std::bitset<256>;
 
+ByteSet spellable_bytes(const Vocabulary& vocabulary);
+
 class Network {
  public:
   enum class Kind : uint8_t { kBytes, kLiteral, kCall, kSplit, kFinal };
@@ -39,7 +41,8 @@ class Network {
   // Rules that one token may enter within each other. A JSON array or object takes about six.
   static constexpr int kMostEntered = 64;
 
-  explicit Network(const Vocabulary& vocabulary);
+  // spellable: bytes that are tokens
+  Network(const Vocabulary& vocabulary, const ByteSet& spellable) : vocabulary_(vocabulary), spellable_(spellable) {}
 
   // For writers of a network: each rule needs a start, and `settle` comes last.
   int32_t add_rule();
@@ -86,7 +89,7 @@ class Network {
   void find_classes();
 
   const Vocabulary& vocabulary_;
-  ByteSet spellable_;  // bytes that are tokens
+  const ByteSet spellable_;
   std::vector<Rule> rules_;
   std::vector<Node> nodes_;
   std::vector<ByteSet> sets_;

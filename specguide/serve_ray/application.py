@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import ray
+import torch
 from ray import serve
 from ray.serve.config import RequestRouterConfig
 
@@ -75,7 +76,10 @@ def num_gpus(engine: EngineConfig, config: ReplicaConfig) -> int:
 
 
 def _cluster_has_gpus() -> bool:
-    return not ray.is_initialized() or ray.cluster_resources().get("GPU", 0) > 0
+    """Or this machine, where an application is made before there is a cluster."""
+    if not ray.is_initialized():
+        return torch.cuda.is_available()
+    return bool(ray.cluster_resources().get("GPU", 0) > 0)
 
 
 def _number(engine: EngineConfig, config: ReplicaConfig) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from dataclasses import fields
@@ -31,10 +32,12 @@ def plans_of(args: Mapping[str, Any]) -> tuple[ServicePlan, ReplicaConfig]:
 
     args: fields of ReplicaConfig; and under `engine`, `spec`, `cache`, `guide`, `server` and
           `exposure` the fields of these configurations. `spec: null` decodes plainly, `guide: null`
-          refuses guides; without `spec` the shipped model has its draft head
+          refuses guides; without `spec` the shipped model has its draft head. Texts are JSON, as
+          the command line of Ray Serve has them
 
     Raises InvalidParams for what is not known or wrong.
     """
+    args = {name: _value(name, given) for name, given in args.items()}
     sections = {name: args.get(name, {}) for name in _SECTIONS}
     replicas: ReplicaConfig = _made(
         ReplicaConfig, {name: value for name, value in args.items() if name not in _SECTIONS}, ""
@@ -61,6 +64,19 @@ def plans_of(args: Mapping[str, Any]) -> tuple[ServicePlan, ReplicaConfig]:
         _made(EngineConfig, {**engine, **parts}, "engine."),
         _made(ServerConfig, server, "server."),
     ), replicas
+
+
+def _value(name: str, given: Any) -> Any:
+    """Raises InvalidParams for what is no number, and no mapping where one is wanted."""
+    try:
+        value = json.loads(given) if isinstance(given, str) else given
+    except json.JSONDecodeError:
+        value = given
+    wanted = (Mapping, type(None)) if name in _SECTIONS else (int, float, type(None))
+    if not isinstance(value, wanted):
+        kind = "a mapping" if name in _SECTIONS else "a number"
+        raise InvalidParams(f"{name} must be {kind}, found {given!r}", param=name)
+    return value
 
 
 def _made(config: type[Any], given: Mapping[str, Any], section: str) -> Any:

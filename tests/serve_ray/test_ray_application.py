@@ -24,6 +24,7 @@ def test_arguments():
     assert replicas == ReplicaConfig(replicas=3)
     assert plan.engine.max_batch_size == 64 and plan.engine.spec.num_draft_tokens == 2
     assert plan.engine.guide.isolate_compiles and plan.server.model_name == "specguide-small"
+    assert plans_of({"replicas": "3", "spec": '{"num_draft_tokens": 2}'}) == (plan, replicas)
     plan, _ = plans_of({"engine": {"model": "/models/some"}, "guide": None})
     assert plan.engine.spec is None and plan.engine.guide is None
     assert plan.server.model_name == "some"
@@ -43,6 +44,9 @@ def test_keys_of_the_environment(monkeypatch):
     [
         ({"replica": 2}, "replica is unknown; known: replicas"),
         ({"engine": {"max_batchsize": 2}}, "engine.max_batchsize is unknown"),
+        ({"replicas": "two"}, "replicas must be a number, found 'two'"),
+        ({"engine": "x"}, "engine must be a mapping, found 'x'"),
+        ({"engine": [1]}, "engine must be a mapping"),
         ({"replicas": 0}, "replicas must be ≥ 1"),
         ({"replicas": 3, "max_replicas": 2}, "max_replicas must be at least replicas = 3"),
         ({"replica_gpus": -1}, "replica_gpus must be ≥ 0"),
@@ -79,10 +83,12 @@ def test_the_manifest():
     assert any(each["name"] == KEYS_VARIABLE for each in worker["env"])
 
 
-def test_ranks_are_placed_together():
+def test_ranks_are_placed_together(monkeypatch):
     pytest.importorskip("ray.serve", reason="needs Ray Serve: pip install ray[serve]")
-    from specguide.serve_ray.application import resources
+    from specguide.serve_ray.application import num_gpus, resources
 
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    assert num_gpus(EngineConfig(), ReplicaConfig()) == 0
     options = resources(EngineConfig(tensor_parallel_size=4, device="cuda"), ReplicaConfig())
     assert options["placement_group_bundles"] == [{"CPU": 1.0, "GPU": 4.0}]
     assert options["placement_group_strategy"] == "STRICT_PACK"

@@ -58,10 +58,12 @@ def ask(client, **fields):
 
 def said_by(lines):
     """The text of a stream, and whether it came to its end."""
-    told = [line.removeprefix("data: ") for line in lines if line.startswith("data: ")]
-    if "[DONE]" not in told:
-        return None, json.loads(told[-1])["error"] if told else None
-    pieces = [json.loads(line)["choices"] for line in told[:-1]]
+    lines = [line.removeprefix("data: ") for line in lines if line.startswith("data: ")]
+    told = [json.loads(line) for line in lines if line != "[DONE]"]
+    error = next((one["error"] for one in told if "error" in one), None)
+    if error is not None or "[DONE]" not in lines:
+        return None, error
+    pieces = [one["choices"] for one in told]
     return "".join(each[0]["delta"].get("content") or "" for each in pieces if each), None
 
 

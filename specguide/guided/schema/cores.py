@@ -13,8 +13,9 @@ from specguide.guided.schema.json_values import JsonSchema
 from specguide.guided.schema.keywords import weight
 from specguide.guided.schema.lower import lower
 from specguide.guided.schema.merge import merge
-from specguide.guided.schema.negation.positive import without_negations
+from specguide.guided.schema.negation.positive import PositiveSchema, without_negations
 from specguide.guided.schema.nodes import CoreSchema, refuse
+from specguide.guided.schema.plain import plain_core
 from specguide.guided.schema.prune import prune
 
 
@@ -23,15 +24,20 @@ def core_schemas(
 ) -> Iterator[CoreSchema]:
     """The core, then the merged core, then the core with less of some formats, as far as the
     backend enforces them."""
+    positive: PositiveSchema | None = None
     try:
-        positive = without_negations(schema, reading)
-        core = lower(positive, able)
+        core = plain_core(schema, able.has_open_objects)
+        if core is None:
+            positive = without_negations(schema, reading)
+            core = lower(positive, able)
     except RecursionError:
         raise GuideLimitExceeded(
             "the schema's subschemas and references lead too deep into each other; make it flatter",
             limit="max_depth",
         ) from None
     yield from _enforced(core, able)
+    if positive is None:  # it has no formats
+        return
     shorter = lower(positive, able, short_formats=True)
     if shorter != core:
         yield from _enforced(shorter, able)

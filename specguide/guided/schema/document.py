@@ -75,7 +75,7 @@ class Place:
 
     def __truediv__(self, step: str | int) -> Place:
         spend(1 + len(self.path) // 64)
-        return Place(f"{self.path}/{_escaped(str(step))}", self.base)
+        return Place(f"{self.path}/{escaped(str(step))}", self.base)
 
 
 def _named_draft(schema: Json) -> int | None:
@@ -83,7 +83,7 @@ def _named_draft(schema: Json) -> int | None:
     return next((draft for name, draft in _DRAFTS.items() if name in named), None)
 
 
-def _escaped(step: str) -> str:
+def escaped(step: str) -> str:
     return step.replace("~", "~0").replace("/", "~1")
 
 
@@ -263,4 +263,4 @@ def subschemas(schema: Mapping[str, Json]) -> Iterator[tuple[str, str, Mapping[s
         elif keyword in IN_MAP and isinstance(value, Mapping):
             for name, child in value.items():
                 if isinstance(child, Mapping):
-                    yield keyword, f"/{keyword}/{_escaped(name)}", child
+                    yield keyword, f"/{keyword}/{escaped(name)}", child

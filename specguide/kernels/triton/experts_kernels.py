@@ -15,6 +15,7 @@ import triton.language as tl
 
 from specguide.kernels.triton.device import await_results
 from specguide.kernels.triton.int4_kernels import InputBlock, Int4Pointers, int4_products
+from specguide.kernels.triton.mxfp4_kernels import add_fp4
 
 
 class MatrixPointers(NamedTuple):
@@ -71,24 +72,6 @@ class MatrixForm(NamedTuple):
 
 
 @triton.jit
-def _fp4_numbers(code):
-    """Of four bits each, E2M1: as float16 it has the same fields, 14 exponents lower."""
-    bits = ((code & 8) << 12) | ((code & 7) << 9)
-    return bits.to(tl.int16).to(tl.float16, bitcast=True).to(tl.float32) * 16384.0
-
-
-@triton.jit
-def _fp4_scales(scales, feature, start, GROUPS_A_ROW: tl.constexpr, GROUPS: tl.constexpr):
-    """Of the features' next columns, [features, GROUPS · 16]: one for each byte."""
-    group = (start // 32 + tl.arange(0, GROUPS))[None, :]
-    source = scales + feature[:, None] * GROUPS_A_ROW + group
-    exponent = tl.load(source, mask=group < GROUPS_A_ROW, other=0).to(tl.int32)
-    scale = (exponent << 23).to(tl.float32, bitcast=True)
-    wide = tl.broadcast_to(scale[:, :, None], (feature.shape[0], GROUPS, 16))
-    return tl.reshape(wide, (feature.shape[0], GROUPS * 16))
-
-
-@triton.jit
 def _load_inputs(
     inputs_at, is_row, start, ROW_LEN: tl.constexpr, BLOCK_IN: tl.constexpr, IS_FP4: tl.constexpr
 ):
@@ -102,29 +85,6 @@ def _load_inputs(
     if IS_FP4:
         odd = tl.load(inputs_at + column + 1, mask=is_input, other=0)
     return inputs, odd
-
-
-@triton.jit
-def _add_fp4(
-    total,
-    values,
-    scales,
-    feature,
-    even,
-    odd,
-    start,
-    ROW_LEN: tl.constexpr,
-    BLOCK_IN: tl.constexpr,
-):
-    """total + weights · inputs, for some columns of a matrix of four bits."""
-    byte = (start // 2 + tl.arange(0, BLOCK_IN // 2))[None, :]
-    source = values + feature[:, None] * (ROW_LEN // 2) + byte
-    codes = tl.load(source, mask=byte < ROW_LEN // 2, other=0).to(tl.int32)
-    scale = _fp4_scales(scales, feature, start, ROW_LEN // 32, BLOCK_IN // 32)
-    low = (_fp4_numbers(codes & 15) * scale).to(even.dtype)
-    high = (_fp4_numbers(codes >> 4) * scale).to(odd.dtype)
-    total = tl.dot(low, even, total, input_precision="ieee")
-    return tl.dot(high, odd, total, input_precision="ieee")
 
 
 @triton.jit
@@ -160,7 +120,7 @@ def _step(total, values, scales, feature, inputs, odd, start, form):
     ROW_LEN: tl.constexpr = form.ROW_LEN
     BLOCK_IN: tl.constexpr = form.BLOCK_IN
     if form.IS_FP4:
-        return _add_fp4(total, values, scales, feature, inputs, odd, start, ROW_LEN, BLOCK_IN)
+        return add_fp4(total, values, scales, feature, inputs, odd, start, ROW_LEN, BLOCK_IN)
     else:
         rows, columns = form.SCALE_ROWS, form.SCALE_COLUMNS
         return _add(total, values, scales, feature, inputs, start, ROW_LEN, BLOCK_IN, rows, columns)
