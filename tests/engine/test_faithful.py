@@ -171,8 +171,17 @@ def test_one_that_is_cancelled_leaves_nothing(folders):
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("top_k", 3), ("top_p", 0.9), ("min_p", 0.1), ("stop", "x"), ("logit_bias", {3: 1.0})]
-    + [("repetition_penalty", 1.1), ("min_tokens", 1), ("prompt_logprobs", 0), ("guide", None)],
+    [
+        ("top_k", 3),
+        ("top_p", 0.9),
+        ("min_p", 0.1),
+        ("stop", "x"),
+        ("logit_bias", {3: 1.0}),
+        ("repetition_penalty", 1.1),
+        ("min_tokens", 1),
+        ("prompt_logprobs", 0),
+        ("guide", None),
+    ],
 )
 def test_what_it_does_not_honour_is_refused_by_name(name, value):
     with pytest.raises(InvalidParams, match=name) as caught:
