@@ -34,6 +34,8 @@ LEVELS: tuple[tuple[str, ...], ...] = (
         "tree_layout",
         "draft_methods",
         "draft_tree",
+        "guide_config",
+        "spec_config",
         "config",
         "resolved_config",
         "request",

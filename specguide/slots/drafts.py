@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 
 from specguide.batch import SlotEntry
-from specguide.config import MOST_DRAFTS
+from specguide.spec_config import MOST_DRAFTS
 
 
 class SlotDrafts:

@@ -1,0 +1,114 @@
+"""Owns the settings of guided decoding: what grammars may cost, and how they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from specguide.converted import converted
+from specguide.errors import InvalidParams
+from specguide.guide import KEY_ORDERS
+from specguide.schema_documents import schema_documents
+
+GUIDE_CALLBACKS = ("native", "polling")
+
+
+@dataclass(frozen=True)
+class GuideConfig:
+    """How grammars are compiled and run.
+
+    backend:               "auto" chooses by evidence, per guide
+    max_source_bytes:      largest guide, bytes of canonical text
+    max_depth:             deepest nesting of a schema
+    max_values:            most values in a schema's JSON, and most choices
+    max_rules:             most rules of a grammar
+    max_schema_steps:      most steps that rewriting a guide may take in all, as a schema into what
+                           backends enforce; a million take about a second, in which other threads
+                           run slower
+    compile_timeout_s:     longest compile, seconds
+    isolate_compiles:      True: a new guide is compiled first in a process of its own, which is
+                           killed where it outruns compile_timeout_s or max_compile_bytes, and by
+                           the engine only once that has gone well. For guides of strangers;
+                           `specguide serve` does so unless told otherwise. False: on a thread,
+                           which cannot be stopped and whose memory has no limit
+    max_compile_bytes:     most memory that one compile may take, bytes; with isolate_compiles
+    cache_bytes:           budget of the compiled-grammar cache, bytes
+    num_compile_threads:   grammars that are compiled at once; with isolate_compiles as many that
+                           take long go on beside
+    num_threads:           worker threads of the grammar executor; left out: from the machine
+    deadline_us:           longest wait of a callback for any row, microseconds
+    target_wait_us:        how long the target's rows are still waited for when it has come to its
+                           last product, which makes its logits, microseconds; a slot later than
+                           that is held. Left out: on a GPU an iteration's time shared among its
+                           requests, which is what holding one costs; on a CPU deadline_us
+    draft_wait_us:         how long the drafter's rows are still waited for when its step has come
+                           to the last product, which makes its logits, microseconds; without a row
+                           it guesses. Left out: 20 on a GPU, on a CPU deadline_us
+    max_whitespace:        most whitespace characters between two JSON tokens; 0: none, JSON is
+                           compact
+    max_indent:            most spaces, or tabs, of indentation behind a newline between two JSON
+                           tokens; a newline with indentation may be longer than max_whitespace,
+                           unless that is 0
+    key_order:             of JSON objects whose guide does not say: "schema", properties come in
+                           the schema's order and others behind them, but where a schema can be
+                           enforced in any order alone; "any", in any order, each once
+    schema_documents:      JSON Schemas that guides may refer to, by the URIs that a `$ref` names,
+                           or the path of a JSON file of such a mapping; nothing is ever fetched.
+                           Not for schemas inside of grammars
+    assert_formats:        strings of JSON Schemas must be of their `format`; False: it is an
+                           annotation, as a validator reads it that was not told otherwise. Not for
+                           schemas inside of grammars
+    allow_truncation:      max_tokens may cut guided outputs off, whatever a request says; else
+                           they end in time
+    callbacks:             "native": host functions; "polling": a thread that polls for them and
+                           keeps a core busy while iterations run. Left out: polling on a GPU, where
+                           host functions may be called late, else native
+    """
+
+    backend: str = "auto"
+    max_source_bytes: int = 1 << 20
+    max_depth: int = 128
+    max_values: int = 20_000
+    max_rules: int = 1000
+    max_schema_steps: int = 1_000_000
+    compile_timeout_s: float = 10.0
+    isolate_compiles: bool = False
+    max_compile_bytes: int = 256 << 20
+    cache_bytes: int = 512 << 20
+    num_compile_threads: int = 2
+    num_threads: int | None = None
+    deadline_us: int = 20_000
+    target_wait_us: int | None = None
+    draft_wait_us: int | None = None
+    max_whitespace: int = 8
+    max_indent: int = 64
+    key_order: str = "schema"
+    schema_documents: Mapping[str, Any] | str | None = converted(None, schema_documents)
+    assert_formats: bool = True
+    allow_truncation: bool = False
+    callbacks: str | None = None
+
+    def __post_init__(self) -> None:
+        for name, least in (
+            ("deadline_us", 1),
+            ("target_wait_us", 0),
+            ("draft_wait_us", 0),
+            ("num_threads", 1),
+            ("max_whitespace", 0),
+            ("max_indent", 0),
+            ("max_schema_steps", 1),
+        ):
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise InvalidParams(f"{name} must be at least {least}, found {value}", param=name)
+        if self.key_order not in KEY_ORDERS:
+            raise InvalidParams(
+                f"key_order {self.key_order!r} is unknown; known: {', '.join(KEY_ORDERS)}",
+                param="key_order",
+            )
+        if self.callbacks not in (None, *GUIDE_CALLBACKS):
+            raise InvalidParams(
+                f"callbacks {self.callbacks!r} are unknown; known: {', '.join(GUIDE_CALLBACKS)}",
+                param="callbacks",
+            )

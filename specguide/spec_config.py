@@ -1,0 +1,142 @@
+"""Owns the settings of speculation: who drafts, how much, and in which shape."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from specguide.draft_layout import DraftLayout
+from specguide.draft_methods import AUTO, DraftMethod, method_named
+from specguide.draft_tree import CHAIN, DraftShape, DraftTree, DynamicTree
+from specguide.errors import InvalidParams
+
+MOST_DRAFTS = 32
+
+
+@dataclass(frozen=True)
+class SpecConfig:
+    """How drafts are made.
+
+    method:            "eagle3", "peagle" or "mtp": a draft head, of which "peagle" makes all its
+                       drafts in one pass; "draft_model": a small model with the target's tokenizer.
+                       Without any model: "ngram", what followed the last tokens
+                       when they were in the request's text most recently (prompt lookup); "suffix",
+                       what followed most often the longest end of the text that was there before,
+                       in its own text or in outputs of earlier requests (suffix drafting);
+                       "grammar", forced tokens alone. "auto": the head that belongs to the target,
+                       EAGLE3 for the shipped model and MTP where the target's folder has such
+                       layers, in trees of up to 60 nodes or, where num_forced_tokens is given, in
+                       chains with these; else "suffix" with 8 forced tokens or as many as are
+                       given. Adaptive
+    model:             folder of the head or small model; left out: the shipped head, and for "mtp"
+                       with another target than the shipped one the target's own folder
+    num_draft_tokens:  K, drafts after the golden token that the method makes, 1 to 16; "grammar"
+                       makes none, and of a tree it is the depth, whatever is given here
+    tree:              for a draft head or model: a `DynamicTree`, or a `DraftTree` of fixed shape,
+                       in which the r-th child of a node is the r-th likeliest token; left out: a
+                       chain. On the command line TOP_K,DEPTH,NODES, for example 10,6,60
+    num_forced_tokens: F, drafts beside these where the grammar forces text, with K at most 32;
+                       "grammar" needs 1
+    prompt_lookup_min, prompt_lookup_max: fewest and most tokens that "ngram" looks for, 1 to 16
+    guided_drafts:     drafts are chosen among what the grammar allows; False, for comparison: among
+                       all tokens, so that verification alone is guided; outputs are the same
+    adaptive:          each iteration drafts as much of this as gains most, by what is accepted and
+                       what it takes: of a tree also a smaller one or a chain, and of anything
+                       nothing, so that drafts that are never accepted cost next to nothing
+    synthetic_acceptance: for measuring alone, with random weights: accept drafts at random, so many
+                       tokens an iteration on average, golden token included, 1 to K + 1, whatever
+                       the target says. Outputs are then worthless, though in their grammar. For
+                       chains of a draft head or model
+    quantization:      "fp8" or "int4": the head's or small model's weights are rounded as they are
+                       read; only acceptance can suffer. Left out: they stay as they are
+    """
+
+    method: str = "eagle3"
+    model: str | Path | None = None
+    num_draft_tokens: int = 3
+    num_forced_tokens: int = 0
+    tree: DynamicTree | DraftTree | None = None
+    prompt_lookup_min: int = 2
+    prompt_lookup_max: int = 4
+    guided_drafts: bool = True
+    adaptive: bool = False
+    synthetic_acceptance: float | None = None
+    quantization: str | None = None
+
+    def __post_init__(self) -> None:
+        method = method_named(self.method)
+        if not 1 <= self.num_draft_tokens <= 16:
+            raise InvalidParams(
+                f"num_draft_tokens must be 1 to 16, found {self.num_draft_tokens}",
+                param="num_draft_tokens",
+            )
+        self.shape.check(method, self.num_forced_tokens)
+        self._check_proposals(method)
+        self._check_model(method)
+        self._check_synthetic(method)
+        if not self.guided_drafts:
+            self.layout.check_unguided()
+
+    def _check_proposals(self, method: DraftMethod) -> None:
+        least = method.least_forced
+        most = MOST_DRAFTS - method.chain(self.num_draft_tokens, 0).num_drafts
+        if not least <= self.num_forced_tokens <= most:
+            raise InvalidParams(
+                f"num_forced_tokens must be {least} to {most} with method {self.method!r} and "
+                f"{self.num_draft_tokens} draft tokens, found {self.num_forced_tokens}",
+                param="num_forced_tokens",
+            )
+        if not 1 <= self.prompt_lookup_min <= self.prompt_lookup_max <= 16:
+            raise InvalidParams(
+                "prompt_lookup_min and prompt_lookup_max must be 1 to 16 and in this order, found "
+                f"{self.prompt_lookup_min} and {self.prompt_lookup_max}",
+                param="prompt_lookup_min",
+            )
+
+    def _check_model(self, method: DraftMethod) -> None:
+        if self.model is not None and self.method == AUTO:
+            raise InvalidParams(
+                "method 'auto' finds the head that belongs to the target: leave model out, or name "
+                "the "
+                "method of the model",
+                param="model",
+            )
+        if self.model is not None and not method.has_model:
+            raise InvalidParams(
+                f"method {self.method!r} has no model: leave model out", param="model"
+            )
+        if self.quantization is not None and not method.has_model and self.method != AUTO:
+            raise InvalidParams(
+                f"method {self.method!r} has no model: leave its quantization out",
+                param="quantization",
+            )
+
+    def _check_synthetic(self, method: DraftMethod) -> None:
+        wanted = self.synthetic_acceptance
+        if wanted is None:
+            return
+        if not 1 <= wanted <= self.num_draft_tokens + 1:
+            raise InvalidParams(
+                "synthetic_acceptance must be 1 to num_draft_tokens + 1 = "
+                f"{self.num_draft_tokens + 1}, found {wanted}",
+                param="synthetic_acceptance",
+            )
+        is_a_chain = method.has_model and not method.has_own_trees and self.tree is None
+        if not is_a_chain or self.num_forced_tokens or self.adaptive:
+            raise InvalidParams(
+                "synthetic_acceptance is for chains of a draft head or model: leave out tree, "
+                "num_forced_tokens and adaptive, and name the method",
+                param="synthetic_acceptance",
+            )
+
+    @property
+    def shape(self) -> DraftShape:
+        """How the drafts stand to one another."""
+        return self.tree or CHAIN
+
+    @property
+    def layout(self) -> DraftLayout:
+        """The drafts that there may be; of "auto" not all, since what it comes to depends on the
+        target."""
+        method = method_named(self.method)
+        return self.shape.layout(method.chain(self.num_draft_tokens, self.num_forced_tokens))
