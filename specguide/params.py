@@ -2,60 +2,16 @@
 
 from __future__ import annotations
 
-import inspect
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
 from specguide.converted import converted
 from specguide.errors import InvalidParams
-from specguide.guide import Guide, Reasoning, is_text
-from specguide.integers import as_int, as_ints, is_int
-
-MAX_LOGPROBS = 20
-"""Likeliest tokens of each place that a request may ask for."""
-
-_MAX_BIASES = 512
-MAX_SAMPLES = 128
-"""Most samples of one prompt, as in the OpenAI API."""
-
-_Predicate = Callable[[Any], bool]
-
-
-@dataclass(frozen=True)
-class Speculation:
-    """What a request takes of the engine's drafts; None: as many as the engine makes, and as it
-    makes them. The output is the same with any; acceptance and time are not.
-
-    num_draft_tokens:  most drafts of the engine's method after each golden token, ≥ 0; 0 leaves
-                       what the grammar forces
-    num_forced_tokens: most drafts beside these that the grammar forces, ≥ 0; with both 0 it is
-                       decoded plainly
-    guided_drafts:     False: its draft head or model chooses among all tokens, not among what the
-                       grammar allows
-
-    Raises InvalidParams naming the field.
-    """
-
-    num_draft_tokens: int | None = converted(None, as_int)
-    num_forced_tokens: int | None = converted(None, as_int)
-    guided_drafts: bool | None = None
-
-    def __post_init__(self) -> None:
-        for name in ("num_draft_tokens", "num_forced_tokens"):
-            number = getattr(self, name)
-            if number is not None and not (is_int(number) and number >= 0):
-                raise InvalidParams(
-                    f"speculation.{name} must be an integer ≥ 0 or None, found {number!r}",
-                    param=f"speculation.{name}",
-                )
-        if not isinstance(self.guided_drafts, bool | None):
-            raise InvalidParams(
-                "speculation.guided_drafts must be True, False or None, found "
-                f"{self.guided_drafts!r}",
-                param="speculation.guided_drafts",
-            )
+from specguide.guide import Guide, Reasoning
+from specguide.integers import as_int, as_ints
+from specguide.param_rules import RULES
+from specguide.request_speculation import Speculation
 
 
 def _as_tuple(values: Any) -> Any:
@@ -192,14 +148,14 @@ class SamplingParams:
 
     def __post_init__(self) -> None:
         wrong = next(
-            (name for name, (is_valid, _) in _RULES.items() if not is_valid(getattr(self, name))),
+            (name for name, (is_valid, _) in RULES.items() if not is_valid(getattr(self, name))),
             None,
         )
         if wrong is None and self.min_tokens > self.max_tokens:
             wrong = "min_tokens"
         if wrong is not None:
             raise InvalidParams(
-                f"{wrong} must be {_RULES[wrong][1]}, found {getattr(self, wrong)!r}", param=wrong
+                f"{wrong} must be {RULES[wrong][1]}, found {getattr(self, wrong)!r}", param=wrong
             )
         if self.reasoning is not None and self.guide is None:
             raise InvalidParams(
@@ -247,118 +203,6 @@ class SamplingParams:
                 )
         return cls(**values)
 
-
-def num_processor_arguments(processor: Callable[..., Any]) -> int | None:
-    """2 or 3: with how many arguments a logits processor is called, 2 where it takes either; None:
-    it takes neither."""
-    try:
-        signature = inspect.signature(processor)
-    except (TypeError, ValueError):  # a builtin that does not say
-        return 2
-    for num_arguments in (2, 3):
-        try:
-            signature.bind(*range(num_arguments))
-        except TypeError:
-            continue
-        return num_arguments
-    return None
-
-
-def _is_real(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and -1e30 < value < 1e30
-
-
-def _is_positive(value: Any) -> bool:
-    return _is_real(value) and value > 0
-
-
-def _are_ids(values: Any) -> bool:
-    return isinstance(values, tuple) and all(is_int(value) and value >= 0 for value in values)
-
-
-def _are_texts(values: Any) -> bool:
-    return isinstance(values, tuple) and all(map(is_text, values))
-
-
-def _are_biases(biases: Any) -> bool:
-    return (
-        isinstance(biases, dict)
-        and len(biases) <= _MAX_BIASES
-        and all(
-            is_int(token) and token >= 0 and _is_real(bias) and abs(bias) <= 100
-            for token, bias in biases.items()
-        )
-    )
-
-
-def _int_in(least: int, most: float = math.inf) -> _Predicate:
-    return lambda value: is_int(value) and least <= value <= most
-
-
-def _real_in(least: float, most: float = math.inf) -> _Predicate:
-    return lambda value: _is_real(value) and least <= value <= most
-
-
-def _instance_of(kind: type) -> _Predicate:
-    return lambda value: isinstance(value, kind)
-
-
-def _optional(is_valid: _Predicate) -> _Predicate:
-    return lambda value: value is None or is_valid(value)
-
-
-def _are_processors(values: Any) -> bool:
-    return isinstance(values, tuple) and all(
-        callable(value) and num_processor_arguments(value) for value in values
-    )
-
-
-_RULES: dict[str, tuple[_Predicate, str]] = {
-    "max_tokens": (_int_in(1), "an integer ≥ 1"),
-    "temperature": (_real_in(0), "a finite number ≥ 0"),
-    "top_k": (_int_in(-1), "an integer ≥ 1, or 0 for no limit"),
-    "top_p": (lambda value: _is_positive(value) and value <= 1, "a number in (0, 1]"),
-    "min_p": (_real_in(0, 1), "a number in [0, 1]"),
-    "seed": (_optional(_int_in(0, 2**63 - 1)), "an integer in [0, 2^63)"),
-    "stop_token_ids": (_are_ids, "token ids ≥ 0"),
-    "guide": (_optional(_instance_of(Guide)), "a Guide or None"),
-    "reasoning": (_optional(_instance_of(Reasoning)), "a Reasoning or None"),
-    "allowed_token_ids": (
-        _optional(lambda ids: _are_ids(ids) and len(ids) > 0),
-        "at least one token id, all ≥ 0, or None to allow all",
-    ),
-    "bad_words": (_are_texts, "a list of non-empty Unicode texts"),
-    "logit_bias": (
-        _optional(_are_biases),
-        f"at most {_MAX_BIASES} token ids ≥ 0, each with a number in [-100, 100]",
-    ),
-    "min_tokens": (_int_in(0), "an integer ≥ 0 and ≤ max_tokens"),
-    "repetition_penalty": (_is_positive, "a number > 0"),
-    "frequency_penalty": (_real_in(-2, 2), "a number in [-2, 2]"),
-    "presence_penalty": (_real_in(-2, 2), "a number in [-2, 2]"),
-    "logprobs": (
-        _optional(_int_in(0, MAX_LOGPROBS)),
-        f"an integer from 0 to {MAX_LOGPROBS}, or None",
-    ),
-    "prompt_logprobs": (
-        _optional(_int_in(0, MAX_LOGPROBS)),
-        f"an integer from 0 to {MAX_LOGPROBS}, or None",
-    ),
-    "logits_processors": (
-        _are_processors,
-        "a list of functions f(output_ids, logits) or f(prompt_ids, output_ids, logits)",
-    ),
-    "stop": (_are_texts, "a non-empty Unicode string or a list of them"),
-    "include_stop_str_in_output": (_instance_of(bool), "True or False"),
-    "n": (_int_in(1, MAX_SAMPLES), f"an integer from 1 to {MAX_SAMPLES}"),
-    "timeout_s": (_optional(_is_positive), "a number of seconds > 0 or None"),
-    "speculation": (_optional(_instance_of(Speculation)), "a Speculation or None"),
-    "return_drafts": (_instance_of(bool), "True or False"),
-    "return_spans": (_instance_of(bool), "True or False"),
-    "faithful": (_instance_of(bool), "True or False"),
-    "allow_truncation": (_instance_of(bool), "True or False"),
-}
-"""Of SamplingParams' fields: which values are valid, as a predicate and in words."""
 
 _UNFAITHFUL = (
     *("top_k", "top_p", "min_p", "stop", "stop_token_ids", "reasoning", "allowed_token_ids"),

@@ -29,6 +29,8 @@ LEVELS: tuple[tuple[str, ...], ...] = (
         "ready_grammars",
         "schema_documents",
         "guide",
+        "request_speculation",
+        "param_rules",
         "params",
         "draft_layout",
         "tree_layout",

@@ -13,7 +13,8 @@ import pytest
 from specguide.config import EngineConfig, GuideConfig, SpecConfig
 from specguide.errors import InvalidGuide, InvalidParams, UserError
 from specguide.guide import Guide
-from specguide.params import SamplingParams, num_processor_arguments
+from specguide.param_rules import num_processor_arguments
+from specguide.params import SamplingParams
 from specguide.request import RequestMetrics
 
 

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from specguide.errors import RequestError
-from specguide.params import SamplingParams, num_processor_arguments
+from specguide.param_rules import num_processor_arguments
+from specguide.params import SamplingParams
 
 Processor = Callable[[list[int], Tensor], Any]
 """Of the output's token ids and the logits float32 [V] that the next token is chosen by; returns

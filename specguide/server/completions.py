@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from specguide.errors import InvalidParams
-from specguide.params import MAX_SAMPLES
+from specguide.param_rules import MAX_SAMPLES
 from specguide.server.api import Api, Renderer, Told
 from specguide.server.backend import Backend
 from specguide.server.completion_choices import Choice, prompt_logprobs

@@ -10,7 +10,8 @@ from pydantic import (
     Field,
 )
 
-from specguide.params import MAX_LOGPROBS, SamplingParams, Speculation
+from specguide.param_rules import MAX_LOGPROBS
+from specguide.params import SamplingParams, Speculation
 from specguide.server import fields
 from specguide.server.base_body import Body
 from specguide.server.responses_tools import is_run_elsewhere
