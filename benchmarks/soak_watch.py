@@ -186,7 +186,7 @@ def counter_faults(engine: WatchedEngine, totals: Counter[str]) -> list[str]:
     """What the executor counted, held against what the requests say; all of them have ended.
 
     A request runs along for up to `lag` iterations after its end, and behind a prefill that is held
-    for as many that give nothing; its own figures leave both out.
+    for as many that give nothing; its own figures leave both out, and may leave out that prefill.
     """
     stats, pages = engine.stats(), engine._pages
     capabilities = engine._executor.capabilities
@@ -198,7 +198,7 @@ def counter_faults(engine: WatchedEngine, totals: Counter[str]) -> list[str]:
         == totals["output_tokens"],
         "guided iterations are those of the requests": walked
         <= counted["iterations"]
-        <= walked + 2 * slack,
+        <= walked + 2 * slack + counted["held"],
         # Behind a prefill that is held, `lag` iterations are under way that give nothing, their
         # rows in time or not.
         "held slots are those of the requests": counted["held"] - slack

@@ -29,12 +29,15 @@ void bind_endings(py::module_& m) {
       .def_property_readonly("num_bytes", &AutomatonPool::num_bytes);
   py::class_<Endings, std::shared_ptr<Endings>>(m, "Endings")
       .def(py::init([](const std::string& form, const std::string& text, std::shared_ptr<TokenTrie> trie,
-                       std::shared_ptr<AutomatonPool> pool) {
+                       std::shared_ptr<AutomatonPool> pool, bool is_exact) {
              WithoutGil unlocked;
              const Grammar grammar = form == "lark" ? read_lark(text) : read_ebnf(text);
-             return std::make_shared<Endings>(build_network(grammar, trie->vocabulary()), trie, std::move(pool));
+             return std::make_shared<Endings>(build_network(grammar, trie->vocabulary(), is_exact), trie, std::move(pool));
            }),
-           py::arg("form"), py::arg("text"), py::arg("trie"), py::arg("pool"))
+           py::arg("form"), py::arg("text"), py::arg("trie"), py::arg("pool"),
+           py::arg("is_exact") = false)
+      .def_readonly("is_exact", &Endings::is_exact)
+      .def_property_readonly("num_shared", [](const Endings& self) { return self.num_shared.load(); })
       .def_property_readonly("num_least", py::cpp_function(&Endings::num_least, release()))
       .def("num_missing", [](Endings& self, const py::bytes& text) { return self.num_missing(std::string(text)); },
            py::arg("text"));

@@ -36,7 +36,7 @@ void Automaton::forget() {
   std::vector<Stack>(1).swap(stacks_);
   decltype(index_)().swap(index_);
   decltype(stack_index_)().swap(stack_index_);
-  num_bytes_ = 0;
+  num_bytes_ = num_row_bytes_ = 0;
   start_ = kUnknown;
   ++epoch_;
 }

@@ -27,6 +27,7 @@ class Automaton {
   using State = int32_t;
   static constexpr State kDead = -1;  // no text of the grammar begins so, or it may stand in too many places to tell
   static constexpr size_t kMostBytes = size_t{32} << 20;
+  static constexpr size_t kMostRowBytes = kMostBytes / 2;
   static constexpr size_t kMostPlaces = 1'000;   // of one state, but for those in rules that it enters
   static constexpr size_t kMostEntered = 40'000;  // of one state in all
 
@@ -66,6 +67,9 @@ class Automaton {
     }
     // Takes those tokens out of a row behind which more than `most` are missing, or that may not follow.
     void keep_endable(State state, const TokenTrie& trie, int64_t most, int32_t* row);
+    // Copies what a matcher has filled here; false where nothing was kept.
+    bool copy_row(State state, int32_t* row) const;
+    void keep_row(State state, const int32_t* row, size_t num_words);
     // The least that are missing behind a token of a row; Network::kNever where none of them may follow.
     int64_t least_behind(State state, const TokenTrie& trie, const int32_t* row);
 
@@ -111,6 +115,7 @@ class Automaton {
     // At most so many tokens are missing behind a token that may follow: by a bound, and once all have been seen.
     int64_t ceiling = 0, worst = Network::kNever;
     std::vector<State> next;  // by class of byte
+    std::vector<int32_t> row;  // as a matcher has filled it
   };
 
   // Places before a byte or a call, and whether the text may end; without what the calls lead to.
@@ -138,6 +143,7 @@ class Automaton {
   std::unordered_map<Items, State, HashOfItems> index_;          // by their kernels
   std::unordered_map<Items, int32_t, HashOfItems> stack_index_;  // by their returns
   size_t num_bytes_ = 0;
+  size_t num_row_bytes_ = 0;  // of them
   size_t num_counted_ = 0;  // of them, by the pool, which owns this
   std::atomic<int64_t> last_walk_{-1};
   int64_t epoch_ = 0;

@@ -20,6 +20,8 @@ using Node = Network::Node;
 struct Shared {
   const Grammar& grammar;
   const Vocabulary& vocabulary;
+  bool is_exact;  // so far
+  const bool has_surrogates = !is_exact;  // a library may take them
   const ByteSet spellable = spellable_bytes(vocabulary);
   size_t num_states_left = kMostStatesOfProducts;  // of products
   std::unordered_map<std::string, std::shared_ptr<const Network>> named{};  // of rules that are factors of products
@@ -29,8 +31,11 @@ class Builder {
  public:
   explicit Builder(Shared& shared) : shared_(shared) {}
 
-  std::shared_ptr<const Network> whole() { return settled(named(shared_.grammar.root)); }
-
+  std::shared_ptr<const Network> whole() {
+    settled(named(shared_.grammar.root));
+    if (shared_.is_exact) network_->set_exact();
+    return network_;
+  }
 
  private:
   std::shared_ptr<const Network> settled(int32_t root) {
@@ -73,7 +78,7 @@ class Builder {
       case Expression::Kind::kLiteral:
         return network_->add_literal(rule, expression.text, next);
       case Expression::Kind::kClass:
-        return add_code_ranges(*network_, rule, expression.ranges, next);
+        return add_code_ranges(*network_, rule, expression.ranges, next, shared_.has_surrogates);
       case Expression::Kind::kRule:
         return network_->add_call(rule, named(expression.text), 1, 1, next);
       case Expression::Kind::kRepeat:
@@ -115,6 +120,7 @@ class Builder {
     if (added) return *added;
     // Of what is too large together the first part tells enough: the matcher knows the rest.
     if (found.is_first || found.factors[0].is_not) throw std::invalid_argument("a part of the grammar has too many states");
+    shared_.is_exact = false;
     return node(expression.parts[0], next, rule);
   }
 
@@ -137,8 +143,8 @@ class Builder {
 
 }  // namespace
 
-std::shared_ptr<const Network> build_network(const Grammar& grammar, const Vocabulary& vocabulary) {
-  Shared shared{grammar, vocabulary};
+std::shared_ptr<const Network> build_network(const Grammar& grammar, const Vocabulary& vocabulary, bool is_exact) {
+  Shared shared{grammar, vocabulary, is_exact};
   return Builder(shared).whole();
 }
 

@@ -45,11 +45,24 @@ void EndingMatcher::rollback(int n) {
 
 // The end token must be left behind the next one.
 void EndingMatcher::fill(int32_t* row) {
-  inner_->fill(row);
+  const bool is_shared = endings_->is_exact && !inner_->is_terminated();
+  const bool is_known = is_shared && copy_row(row);
+  if (!is_known) inner_->fill(row);
   const int64_t most = num_left() - 2;
   Automaton::Walk walk(endings_->automaton);
   const Automaton::State state = here(walk);
-  if (state != Automaton::kDead && !walk.all_endable(state, most)) keep_endable(walk, state, most, row);
+  if (state == Automaton::kDead) return;
+  if (is_shared && !is_known) walk.keep_row(state, row, static_cast<size_t>(vocabulary().num_words()));
+  if (!walk.all_endable(state, most)) keep_endable(walk, state, most, row);
+}
+
+// What another text that goes on alike was allowed.
+bool EndingMatcher::copy_row(int32_t* row) {
+  Automaton::Walk walk(endings_->automaton);
+  const Automaton::State state = here(walk);
+  if (state == Automaton::kDead || !walk.copy_row(state, row)) return false;
+  endings_->num_shared.fetch_add(1, std::memory_order_relaxed);
+  return true;
 }
 
 void EndingMatcher::keep_endable(Automaton::Walk& walk, Automaton::State state, int64_t most, int32_t* row) {

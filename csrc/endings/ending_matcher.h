@@ -2,6 +2,7 @@
 // be missing to the grammar's end.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string_view>
@@ -17,15 +18,18 @@ namespace specguide {
 struct Endings {
   Endings(std::shared_ptr<const Network> network, std::shared_ptr<const TokenTrie> trie_,
           std::shared_ptr<AutomatonPool> pool)
-      : automaton(std::move(network), std::move(pool)), trie(std::move(trie_)) {}
+      : is_exact(network->is_exact()), automaton(std::move(network), std::move(pool)), trie(std::move(trie_)) {}
 
   // Tokens of the shortest text and its end token; -1 where none is known.
   int64_t num_least() { return num_missing(""); }
   // The same behind the beginning of a text.
   int64_t num_missing(std::string_view text);
 
+  // What one matcher fills is then what all of them allow in that state.
+  const bool is_exact;
   Automaton automaton;
   const std::shared_ptr<const TokenTrie> trie;
+  std::atomic<int64_t> num_shared{0};  // rows that were copied
 };
 
 // What a matcher allows, so that the end token is among the first `max_tokens`. Where the automaton does not know the text
@@ -47,6 +51,7 @@ class EndingMatcher final : public Matcher {
   const Vocabulary& vocabulary() const { return endings_->trie->vocabulary(); }
   int64_t num_left() const { return max_tokens_ - num_before_ - static_cast<int64_t>(tokens_.size()); }
   Automaton::State here(Automaton::Walk& walk);
+  bool copy_row(int32_t* row);
   void keep_endable(Automaton::Walk& walk, Automaton::State state, int64_t most, int32_t* row);
 
   const std::shared_ptr<Matcher> inner_;

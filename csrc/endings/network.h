@@ -54,6 +54,10 @@ class Network {
   void add_way(int32_t split, int32_t next) { nodes_[static_cast<size_t>(split)].next.push_back(next); }
   // Finds out all costs. root: the rule of the whole text
   void settle(int32_t root);
+  // It has the texts of its grammar and no others.
+  void set_exact() { is_exact_ = true; }
+
+  bool is_exact() const { return is_exact_; }
 
   int32_t root() const { return root_; }
   int32_t start(int32_t rule) const { return rules_[static_cast<size_t>(rule)].start; }
@@ -99,6 +103,7 @@ class Network {
   std::vector<uint8_t> classes_ = std::vector<uint8_t>(256);
   int num_classes_ = 1;
   int32_t root_ = 0;
+  bool is_exact_ = false;
 };
 
 }  // namespace specguide

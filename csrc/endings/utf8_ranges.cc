@@ -9,6 +9,17 @@ namespace {
 
 constexpr uint32_t kLastOfLength[] = {0x7F, 0x7FF, 0xFFFF, kLastCode};
 
+// Without surrogates.
+std::vector<CodeRange> characters(const std::vector<CodeRange>& ranges) {
+  constexpr CodeRange kSurrogates{0xD800, 0xDFFF};
+  std::vector<CodeRange> found;
+  for (const CodeRange& range : ranges) {
+    if (range.low < kSurrogates.low) found.push_back({range.low, std::min(range.high, kSurrogates.low - 1)});
+    if (range.high > kSurrogates.high) found.push_back({std::max(range.low, kSurrogates.high + 1), range.high});
+  }
+  return found;
+}
+
 // Bytes low[i] … high[i] in place i.
 struct ByteRanges {
   std::vector<std::pair<uint8_t, uint8_t>> places;
@@ -70,10 +81,11 @@ std::vector<CodeRange> all_but(std::vector<CodeRange> ranges) {
   return found;
 }
 
-int32_t add_code_ranges(Network& network, int32_t rule, const std::vector<CodeRange>& ranges, int32_t next) {
+int32_t add_code_ranges(Network& network, int32_t rule, const std::vector<CodeRange>& ranges, int32_t next,
+                        bool has_surrogates) {
   ByteSet ascii;
   std::vector<ByteRanges> others;
-  for (const CodeRange& range : ranges) {
+  for (const CodeRange& range : has_surrogates ? ranges : characters(ranges)) {
     for (uint32_t code = range.low; code <= std::min(range.high, kLastOfLength[0]); ++code) ascii.set(code);
     for (int num_bytes = 2; num_bytes <= 4; ++num_bytes) {
       const uint32_t low = std::max(range.low, kLastOfLength[num_bytes - 2] + 1);

@@ -18,6 +18,8 @@ void append_utf8(std::string& text, uint32_t code);
 std::vector<CodeRange> all_but(std::vector<CodeRange> ranges);
 
 // Nodes for any one character of some ranges before `next`; returns the first.
-int32_t add_code_ranges(Network& network, int32_t rule, const std::vector<CodeRange>& ranges, int32_t next);
+// has_surrogates: they may be spelt like characters, though that is no UTF-8 (RFC 3629)
+int32_t add_code_ranges(Network& network, int32_t rule, const std::vector<CodeRange>& ranges, int32_t next,
+                        bool has_surrogates);
 
 }  // namespace specguide

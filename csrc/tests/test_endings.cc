@@ -30,10 +30,11 @@ std::shared_ptr<const Vocabulary> vocabulary() {
   return made;
 }
 
-std::shared_ptr<Endings> endings_of(const Grammar& grammar, std::shared_ptr<AutomatonPool> pool = nullptr) {
+std::shared_ptr<Endings> endings_of(const Grammar& grammar, std::shared_ptr<AutomatonPool> pool = nullptr,
+                                    bool is_exact = false) {
   static const auto trie = std::make_shared<const TokenTrie>(vocabulary());
   if (!pool) pool = std::make_shared<AutomatonPool>(size_t{256} << 20);
-  return std::make_shared<Endings>(build_network(grammar, *vocabulary()), trie, std::move(pool));
+  return std::make_shared<Endings>(build_network(grammar, *vocabulary(), is_exact), trie, std::move(pool));
 }
 
 // Takes what an automaton does not refuse, as a library of its grammar would.
@@ -161,4 +162,33 @@ TEST(outputs_end_in_time) {
     }
     CHECK(num_taken <= most);
   }
+}
+
+TEST(rows_are_shared_where_texts_go_on_alike) {
+  const auto endings = endings_of(read_ebnf(kJson), nullptr, true);
+  CHECK(endings->is_exact);
+  std::vector<std::thread> threads;
+  std::vector<int> num_wrong(4);
+  for (size_t i = 0; i < num_wrong.size(); ++i) {
+    threads.emplace_back([&, i] {
+      const auto inner = std::make_shared<AutomatonMatcher>(endings);
+      EndingMatcher matcher(inner, endings, int64_t{1} << 62);
+      const auto num_words = static_cast<size_t>(vocabulary()->num_words());
+      std::vector<int32_t> row(num_words), expected(num_words);
+      uint32_t random = static_cast<uint32_t>(i);
+      for (int step = 0; step < 60 && !matcher.is_terminated(); ++step) {
+        matcher.fill(row.data());
+        inner->fill(expected.data());
+        if (row != expected) ++num_wrong[i];
+        random = random * 1664525u + 1013904223u;
+        int32_t token = static_cast<int32_t>(random >> 24);
+        while (!has_bit(row.data(), token)) token = (token + 1) % (kEnd + 1);
+        matcher.accept(token);
+        if (step % 5 == 4) matcher.rollback(1);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const int wrong : num_wrong) CHECK(wrong == 0);
+  CHECK(endings->num_shared > 0);
 }

@@ -95,10 +95,14 @@ class Rewritten:
 
 
 class Outline(NamedTuple):
-    """A grammar of the same texts in a language that `native.Endings` reads: "ebnf" or "lark"."""
+    """A grammar of the same texts in a language that `native.Endings` reads: "ebnf" or "lark".
+
+    is_exact: of these texts and no others; False: it may have more
+    """
 
     form: str
     text: str
+    is_exact: bool = False
 
 
 @dataclass(frozen=True)

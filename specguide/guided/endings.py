@@ -16,6 +16,10 @@ from specguide.tokenizer.vocabulary import Vocabulary
 
 _LOGGER = logging.getLogger(__name__)
 _BYTES_A_CHARACTER = 40
+_SPARE = 8
+"""Tokens kept back where the outline alone does not tell what may follow: an item must not repeat
+another, or a lexer takes the longest terminal."""
+_NO_BOUND = 1 << 62
 _POOL_BYTES = 256 << 20  # states of all grammars; those of one that is used again are found again
 
 
@@ -41,7 +45,10 @@ class EndingGrammar:
 
     def matcher(self) -> Matcher:
         """One that knows of no end in time."""
-        return self.inner.matcher()
+        inner = self.inner.matcher()
+        if not self.endings.is_exact or not isinstance(inner, native.Matcher):
+            return inner
+        return native.EndingMatcher(inner, self.endings, _NO_BOUND)  # it shares rows
 
     def within(self, max_tokens: int) -> CompiledGrammar:
         """The same, all of whose texts end within so many tokens, the end token included where
@@ -75,7 +82,7 @@ class _TimedGrammar:
         return self.grammar.num_bytes
 
     def matcher(self) -> native.EndingMatcher:
-        inner = self.grammar.matcher()
+        inner = self.grammar.inner.matcher()
         if not isinstance(inner, native.Matcher):
             inner = native.PythonMatcher(inner, self.grammar.vocab_size)
         return native.EndingMatcher(inner, self.grammar.endings, self.max_tokens)
@@ -89,13 +96,17 @@ class GrammarEndings:
         self._pool = native.AutomatonPool(_POOL_BYTES)
 
     def told(
-        self, grammar: CompiledGrammar, outline: Outline | None, num_spare: int
+        self, grammar: CompiledGrammar, outline: Outline | None, is_certain: bool
     ) -> CompiledGrammar:
-        """The grammar with its ends, itself where they are not known."""
+        """The grammar with its ends, itself where they are not known.
+
+        is_certain: no guard takes more out of rows than the outline says
+        """
         if outline is None:
             return grammar
+        is_exact = is_certain and outline.is_exact
         try:
-            endings = native.Endings(outline.form, outline.text, self._trie, self._pool)
+            endings = native.Endings(outline.form, outline.text, self._trie, self._pool, is_exact)
         except ValueError as error:
             _LOGGER.debug("it is not known how texts of a grammar end: %s", error)
             return grammar
@@ -107,7 +118,7 @@ class GrammarEndings:
             len(self._vocabulary),
             grammar.num_bytes + _BYTES_A_CHARACTER * len(outline.text),
             endings.num_least,
-            num_spare,
+            0 if is_certain else _SPARE,
         )
 
     @cached_property

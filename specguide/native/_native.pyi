@@ -387,10 +387,20 @@ class AutomatonPool:
 class Endings:
     """How the texts of a grammar end; see csrc/endings/. Raises ValueError for what it cannot read.
 
-    form: "lark" or "ebnf", the language of the text
+    form:     "lark" or "ebnf", the language of the text
+    is_exact: the text has what its matchers take and nothing else, so that they share rows where
+              their texts go on alike
     """
 
-    def __init__(self, form: str, text: str, trie: TokenTrie, pool: AutomatonPool) -> None: ...
+    def __init__(
+        self, form: str, text: str, trie: TokenTrie, pool: AutomatonPool, is_exact: bool = False
+    ) -> None: ...
+    @property
+    def is_exact(self) -> bool:
+        """As was said, unless a part was too large to be told in full."""
+    @property
+    def num_shared(self) -> int:
+        """Rows that were copied from another place where the text goes on alike."""
     @property
     def num_least(self) -> int:
         """Tokens of the shortest text, its end token included; -1: no text ends."""

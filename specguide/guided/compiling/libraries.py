@@ -41,9 +41,6 @@ Failure = InvalidGuide | CompilerBusy | EngineError
 """Why there is no compiled grammar."""
 Outcome = CompiledGrammar | Failure
 """What a compile comes to."""
-_SPARE = 8
-"""Tokens kept back where the grammar alone does not tell what may follow: an item must not repeat
-another, or a lexer takes the longest terminal."""
 
 
 @dataclass(frozen=True)
@@ -156,7 +153,7 @@ class Libraries:
         ):  # which of the required keys are missing, the text does not tell
             return grammar
         is_certain = not written.distinct and not written.kind.startswith("grammar")
-        return self._endings.told(grammar, written.outline, 0 if is_certain else _SPARE)
+        return self._endings.told(grammar, written.outline, is_certain)
 
     def _backend(self, name: str) -> Backend:
         with self._lock:

@@ -30,7 +30,7 @@ def outline_of(lark: str, core: CoreSchema | None) -> Outline | None:
     if len(lark) > _MOST_CHARACTERS:
         return None
     if JSON_OF_LARK not in lark:
-        return Outline("lark", lark)
+        return Outline("lark", lark, is_exact=True)
     try:
         with Budget(_MOST_STEPS).counting():
             return Outline("lark", with_terms(lark, lambda _, schema, __: _rules(schema, core)))

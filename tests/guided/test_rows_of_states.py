@@ -1,0 +1,93 @@
+"""Rows that matchers of one grammar share where their texts go on alike: those of the library."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import numpy as np
+import pytest
+from byte_vocabulary import VOCABULARY
+
+from benchmarks.common import read_jsonl
+from specguide import Guide, GuideConfig, native
+from specguide.errors import UnsupportedGuide
+from specguide.guided.compiling.libraries import Libraries
+from specguide.guided.endings import EndingGrammar
+
+PERSON = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "minLength": 1},
+        "age": {"type": "integer", "minimum": 0},
+        "tags": {"type": "array", "items": {"enum": ["a", "ab", "b"]}},
+    },
+    "required": ["name", "age"],
+}
+
+
+@pytest.fixture(scope="module")
+def libraries() -> Libraries:
+    return Libraries(VOCABULARY, GuideConfig())
+
+
+def served(libraries: Libraries, schema: object) -> EndingGrammar:
+    guide = Guide(json_schema=json.dumps(schema))
+    enforced = libraries.first_enforcing(guide, "auto", lambda backend: None)
+    grammar = libraries.served(enforced.grammar, enforced.written)
+    assert isinstance(grammar, EndingGrammar)
+    return grammar
+
+
+def check_rows(grammar: EndingGrammar, rng: random.Random, num_steps: int) -> int:
+    """Of a matcher that shares rows and one of the library along one random walk, some of which is
+    taken back. Returns how many were compared."""
+    sharing, own = grammar.matcher(), grammar.inner.matcher()
+    rows = np.zeros((2, VOCABULARY.num_words), np.int32)
+    num_taken = 0
+    for step in range(num_steps):
+        if own.is_terminated:
+            return step
+        sharing.fill(rows[0])
+        own.fill(rows[1])
+        assert (rows[0] == rows[1]).all()
+        token = rng.choice(np.flatnonzero(np.unpackbits(rows[1].view(np.uint8), bitorder="little")))
+        assert sharing.accept(int(token)) and own.accept(int(token))
+        num_taken += 1
+        if num_taken > 3 and rng.random() < 0.2:
+            num_back = rng.randint(1, 3)
+            sharing.rollback(num_back)
+            own.rollback(num_back)
+            num_taken -= num_back
+    return num_steps
+
+
+def test_rows_of_a_schema_are_shared(libraries: Libraries) -> None:
+    grammar, rng = served(libraries, PERSON), random.Random(1)
+    assert grammar.endings.is_exact
+    num_rows = sum(check_rows(grammar, rng, 80) for _ in range(20))
+    assert grammar.endings.num_shared > 0.5 * num_rows
+
+
+def test_shared_rows_of_real_schemas_are_those_of_the_library(
+    libraries: Libraries, data_dir
+) -> None:
+    num_rows, num_shared, rng = 0, 0, random.Random(2)
+    for record in list(read_jsonl(data_dir / "jsonschemabench.jsonl"))[3::50]:
+        try:
+            grammar = served(libraries, record["schema"])
+        except (UnsupportedGuide, AssertionError):  # refused, or without known ends
+            continue
+        num_rows += sum(check_rows(grammar, rng, 60) for _ in range(3))
+        num_shared += grammar.endings.num_shared
+    assert num_rows > 1000 and num_shared > 0.4 * num_rows
+
+
+def test_what_is_told_in_part_is_not_shared() -> None:
+    """A product of too many states, of which the first factor alone is read."""
+    words = native.NativeVocabulary(VOCABULARY.token_bytes, VOCABULARY.eos_token_ids)
+    trie, pool = native.TokenTrie(words), native.AutomatonPool(1 << 28)
+    text = "start: A\nA: /(a|b)*a(a|b){14}/ & /(a|b)*b(a|b){13}/"
+    assert not native.Endings("lark", text, trie, pool, is_exact=True).is_exact
+    assert native.Endings("lark", "start: /ab*/", trie, pool, is_exact=True).is_exact
+    assert not native.Endings("lark", "start: /ab*/", trie, pool).is_exact
