@@ -292,7 +292,7 @@ def test_several_loads_of_one_size_by_two_processes(url, api):
     record = json.loads(done.stdout.splitlines()[-1])
     assert [(one["concurrency"], one["whole"]) for one in record["result"]] == [(2, 6), (4, 12)]
     rates = [one["busy_tokens_per_s"] for one in record["result"]]
-    assert all(rate is None or rate > 0 for rate in rates), "None: never busy at the same time"
+    assert all(rate is None or rate >= 0 for rate in rates), "None: never busy at the same time"
     bodies = [body for body in asked if body["max_tokens"] == 9]  # others try what words come to
     prompts = [json.dumps(body.get("messages") or body["prompt"]) for body in bodies]
     assert len(set(prompts)) == len(bodies) == 18, "a prefix cache finds nothing"
