@@ -10,7 +10,8 @@ from specguide.config import CacheConfig, EngineConfig, GuideConfig, SpecConfig
 from specguide.engine import Engine, EngineStats, SharedEngine
 from specguide.errors import InvalidParams, UserError
 from specguide.params import SamplingParams
-from specguide.request import Request, RequestMetrics, RequestOutput
+from specguide.request import Request, RequestOutput
+from specguide.request_records import RequestMetrics
 from specguide.trace import Span
 
 Messages = Sequence[Mapping[str, Any]]

@@ -40,6 +40,7 @@ LEVELS: tuple[tuple[str, ...], ...] = (
         "spec_config",
         "config",
         "resolved_config",
+        "request_records",
         "request",
         "piggyback",
         "batch",

@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from specguide.engine.stats import GuideCounts
 from specguide.errors import InvalidParams
 from specguide.guide import Guide
-from specguide.request import RequestMetrics
+from specguide.request_records import RequestMetrics
 from specguide.server.config import ServerConfig
 
 DOCS = Path(__file__).parents[2] / "docs"
