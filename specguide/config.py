@@ -10,6 +10,7 @@ from specguide.guide_config import GuideConfig
 from specguide.spec_config import SpecConfig
 
 CACHE_DTYPES = ("auto", "bfloat16", "fp8")
+ROLES = ("both", "prefill", "decode")
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,43 @@ class CacheConfig:
 
 
 @dataclass(frozen=True)
+class TransferConfig:
+    """Prompts computed by one engine, and continued by others.
+
+    role:                  "prefill": computes prompts for others, whose keys and values it sends,
+                           and refuses requests of its own; "decode": has prompts computed by such
+                           an engine, and computes them itself where that one does not answer;
+                           "both": neither sends nor asks
+    kv_transfer_address:   tcp://HOST:PORT where a prefill engine listens and where a decode engine
+                           asks. Whoever reaches it can have prompts computed and reads their keys:
+                           leave it within a network that is trusted
+    kv_transfer_timeout_s: longest that a request waits for the keys of its prompt, seconds
+    """
+
+    role: str = "both"
+    kv_transfer_address: str = "tcp://127.0.0.1:8998"
+    kv_transfer_timeout_s: float = 10.0
+
+    def __post_init__(self) -> None:
+        if self.role not in ROLES:
+            raise InvalidParams(
+                f"role {self.role!r} is unknown; known: {', '.join(ROLES)}", param="role"
+            )
+        if not self.kv_transfer_address.startswith("tcp://"):
+            raise InvalidParams(
+                "kv_transfer_address is written tcp://HOST:PORT, found "
+                f"{self.kv_transfer_address!r}",
+                param="kv_transfer_address",
+            )
+        if not 0 < self.kv_transfer_timeout_s < 86_400:
+            raise InvalidParams(
+                "kv_transfer_timeout_s is a time in seconds, above 0 and below a day; found "
+                f"{self.kv_transfer_timeout_s}",
+                param="kv_transfer_timeout_s",
+            )
+
+
+@dataclass(frozen=True)
 class EngineConfig:
     """Everything an engine is built from.
 
@@ -64,6 +102,7 @@ class EngineConfig:
     guide:          how grammars run; None: the engine refuses requests with a guide, and its
                     iterations have nothing of the grammar in them
     cache:          the key-value cache
+    transfer:       prompts that one engine computes for another
     quantization:   "fp8": the target's weights are rounded to 8-bit floats as they are read, with a
                     scale for each row, and its inputs with one for each token; "int4": to integers
                     of 4 bits, with a scale and a zero for each group of 128 columns. The output
@@ -100,6 +139,7 @@ class EngineConfig:
     spec: SpecConfig | None = None
     guide: GuideConfig | None = field(default_factory=GuideConfig)
     cache: CacheConfig = field(default_factory=CacheConfig)
+    transfer: TransferConfig = field(default_factory=TransferConfig)
     max_batch_size: int = 16
     max_model_len: int | None = None
     max_prefill_tokens: int = 2048
@@ -129,5 +169,11 @@ class EngineConfig:
         for name in ("max_batch_size", "max_prefill_tokens", "tensor_parallel_size"):
             if getattr(self, name) < 1:
                 raise InvalidParams(f"{name} must be ≥ 1, found {getattr(self, name)}", param=name)
+        if self.transfer.role != "both" and self.tensor_parallel_size > 1:
+            raise InvalidParams(
+                f"role {self.transfer.role!r} needs all of the KV cache on one device so far: "
+                "leave out tensor_parallel_size",
+                param="role",
+            )
         if self.guide is None and self.spec is not None:
             self.spec.layout.check_without_guides()

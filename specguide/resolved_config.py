@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from specguide import env
-from specguide.config import CacheConfig, EngineConfig, GuideConfig, SpecConfig
+from specguide.config import CacheConfig, EngineConfig, GuideConfig, SpecConfig, TransferConfig
 from specguide.draft_layout import NO_DRAFTS, DraftLayout
 from specguide.draft_methods import AUTO
 from specguide.draft_tree import DynamicTree
@@ -89,6 +89,7 @@ class ResolvedConfig:
     guide: GuideConfig | None
     callbacks: CallbackConfig | None
     cache: CacheConfig
+    transfer: TransferConfig
     max_batch_size: int
     max_model_len: int
     max_prefill_tokens: int
@@ -128,6 +129,7 @@ def resolve(config: EngineConfig, facts: Facts) -> ResolvedConfig:
         guide=config.guide,
         callbacks=_callback_config(config.guide, is_gpu=facts.is_gpu) if config.guide else None,
         cache=config.cache,
+        transfer=config.transfer,
         max_batch_size=config.max_batch_size,
         max_model_len=_max_model_len(config.max_model_len, facts.max_positions),
         max_prefill_tokens=config.max_prefill_tokens,

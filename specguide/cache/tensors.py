@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -62,6 +63,27 @@ class KVCache:
     def num_bytes(self) -> int:
         """Memory of all layers, bytes."""
         return self.memory.nbytes
+
+    @property
+    def page_bytes(self) -> int:
+        """Of one page, all layers."""
+        return self.memory.nbytes // self.num_pages
+
+    def read_pages(self, pages: Sequence[int]) -> Tensor:
+        """Copies of n pages on the host: uint8 [n · page_bytes], laid out as `memory` with n pages.
+        Waits for them."""
+        index = torch.tensor(pages, device=self.memory.device)
+        return self._bytes.index_select(2, index).cpu().reshape(-1)
+
+    def write_pages(self, pages: Sequence[int], contents: Tensor) -> None:
+        """Fill pages with what `read_pages` gave, here or in a cache of the same layout."""
+        index = torch.tensor(pages, device=self.memory.device)
+        shape = (*self._bytes.shape[:2], len(pages), *self._bytes.shape[3:])
+        self._bytes.index_copy_(2, index, contents.view(shape).to(self.memory.device))
+
+    @property
+    def _bytes(self) -> Tensor:
+        return self.memory.view(torch.uint8)
 
 
 def page_num_bytes(

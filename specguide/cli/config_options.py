@@ -13,7 +13,7 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
 
-from specguide.config import CacheConfig, EngineConfig, GuideConfig, SpecConfig
+from specguide.config import CacheConfig, EngineConfig, GuideConfig, SpecConfig, TransferConfig
 from specguide.draft_tree import DynamicTree
 from specguide.errors import InvalidParams
 
@@ -56,6 +56,7 @@ class Without:
 
 ENGINE = ConfigOptions(EngineConfig, "Engine", {"model": None})
 CACHE = ConfigOptions(CacheConfig, "KV cache")
+TRANSFER = ConfigOptions(TransferConfig, "Prefill and decode apart")
 GUIDE = ConfigOptions(
     GuideConfig,
     "Grammars",

@@ -15,6 +15,7 @@ from specguide.cli.config_options import (
     ENGINE,
     GUIDE,
     SPEC,
+    TRANSFER,
     WITHOUT,
     ConfigOptions,
     Given,
@@ -22,6 +23,7 @@ from specguide.cli.config_options import (
     takes,
 )
 from specguide.cli.options import SERVER_KEYS_VARIABLE, model_name
+from specguide.config import TransferConfig
 from specguide.errors import InvalidParams
 from specguide.serve_ray.config import ReplicaConfig
 from specguide.server.config import Exposure, ServerConfig
@@ -46,7 +48,7 @@ _ENGINE = replace(ENGINE, defaults={"max_batch_size": 64})
 _GUIDE = replace(GUIDE, defaults={"isolate_compiles": True})  # guides come from strangers
 
 
-@takes(_SERVER, _EXPOSURE, _REPLICAS, WITHOUT, SPEC, _ENGINE, CACHE, _GUIDE)
+@takes(_SERVER, _EXPOSURE, _REPLICAS, WITHOUT, SPEC, _ENGINE, CACHE, TRANSFER, _GUIDE)
 def serve(
     model: Annotated[
         Path | None, typer.Argument(help="Checkpoint folder; the shipped model when left out.")
@@ -60,7 +62,8 @@ def serve(
 
     given[ServerConfig]["model_name"] = given[ServerConfig]["model_name"] or model_name(model)
     server = ServerConfig(**given[ServerConfig], exposure=Exposure(**given[Exposure]))
-    plan = ServicePlan(engine_config(model, given), server)
+    engine = replace(engine_config(model, given), transfer=TransferConfig(**given[TransferConfig]))
+    plan = ServicePlan(engine, server)
     tell = partial(typer.echo, err=True)
     if given[ReplicaConfig]["replicas"] is not None:
         raise typer.Exit(_run_replicas(plan, ReplicaConfig(**given[ReplicaConfig]), tell))

@@ -20,6 +20,7 @@ from specguide.engine.facts import resolved
 from specguide.engine.failures import iteration_errors, told
 from specguide.engine.in_use import InUse, one_at_a_time
 from specguide.engine.iterations import InFlight, Iterations, launch
+from specguide.engine.kv_transfer import Host, load_transfer
 from specguide.engine.logprobs import Logprobs
 from specguide.engine.observers import Committed, Observer
 from specguide.engine.requests import Requests
@@ -89,8 +90,9 @@ class Engine:
         self._observers: tuple[Observer, ...] = (*tellers, self._levels, self._totals, step_times)
         on_end = self._levels.forget, self._counts.add
         max_active = max(1, self.config.max_batch_size // 2)
+        self._transfer = load_transfer(self._host())
         self._requests = Requests(
-            self._admission, self._scheduler, self._executor, on_end, max_active
+            self._admission, self._scheduler, self._executor, on_end, max_active, self._transfer
         )
         self._lag = capabilities.lag
         self._in_flight: deque[InFlight] = deque()
@@ -151,7 +153,10 @@ class Engine:
         request = self._admission.request(
             prompt_ids, params, priority, sample, arrival_s, client, external_id
         )
-        self._requests.add(request)
+        if self._transfer.refusal is not None:
+            self._requests.end(request, InvalidParams(self._transfer.refusal))
+        else:
+            self._requests.add(request)
         return request
 
     @one_at_a_time
@@ -251,6 +256,7 @@ class Engine:
             max_batch_size=self.config.max_batch_size,
             num_pages_used=pages.num_pages - pages.num_free,
             num_pages=pages.num_pages,
+            transfers=dict(self._transfer.counts),
         )
 
     @one_at_a_time
@@ -275,6 +281,26 @@ class Engine:
     def check_integrity(self) -> None:
         """Raise EngineError when a page or slot is lost or held twice."""
         self._scheduler.check_integrity()
+
+    def _host(self) -> Host:
+        """What a transfer of pages needs; without one nothing of it is looked at."""
+        return Host(
+            self.config,
+            self.vocab_size,
+            self._pages,
+            getattr(self._executor, "caches", ()),
+            self._grammar.forward,
+            self._scheduler.prompt_keys,
+            self._add_prompt,
+            lambda: self._admission.on_ready(),
+        )
+
+    def _add_prompt(self, prompt_ids: Sequence[int]) -> Request:
+        """A prompt whose keys another engine wants, within a step."""
+        params = SamplingParams(max_tokens=1, temperature=0.0, ignore_eos=True)
+        request = self._admission.request(prompt_ids, params, 0, 0, None)
+        self._requests.add(request)
+        return request
 
     def _schedule(self) -> Schedule:
         with self._recorder.host("schedule"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 
 from specguide.engine.admission import Admission, Admitted
@@ -9,6 +10,7 @@ from specguide.engine.deadlines import Deadlines
 from specguide.engine.executors import Executor
 from specguide.engine.failures import timeout
 from specguide.engine.faithful import Entry, Faithful
+from specguide.engine.kv_transfer import Transfer
 from specguide.engine.walks import Walks
 from specguide.errors import EngineError, SpecguideError
 from specguide.guided.compiling.grammar_future import GrammarFuture
@@ -16,6 +18,8 @@ from specguide.guided.finite import FiniteGrammar
 from specguide.request import Request
 from specguide.sampling import RequestProcessors
 from specguide.scheduler import Scheduler
+
+_POLL_S = 0.001
 
 
 class Requests:
@@ -33,6 +37,7 @@ class Requests:
         executor: Executor,
         on_end: Sequence[Callable[[Request], None]],
         max_scoring: int,
+        transfer: Transfer,
     ) -> None:
         """max_scoring: see Faithful"""
         self._admission, self._scheduler, self._executor = admission, scheduler, executor
@@ -40,12 +45,16 @@ class Requests:
         self.walks, self.deadlines = Walks(), Deadlines()
         self.ended: list[Request] = []
         self._faithful = Faithful(self, max_scoring)
+        self._transfer = transfer
+        self._parked: dict[Request, Admitted] = {}
+        """Those that may run once the pages of their prompts have come."""
 
     @property
     def num_unfinished(self) -> int:
         """Those that have been added and not taken, and those that score for them."""
         num_admitted = self._scheduler.num_unfinished + len(self._faithful.samples)
-        return self._admission.num_compiling + len(self.ended) + num_admitted
+        num_waiting = self._admission.num_compiling + len(self._parked)
+        return num_waiting + len(self.ended) + num_admitted
 
     @property
     def has_none_to_run(self) -> bool:
@@ -55,30 +64,39 @@ class Requests:
     def idle_s(self) -> float:
         """Seconds until one must be looked at, unless a grammar is compiled; 0: now."""
         is_busy = self._scheduler.num_unfinished or self.ended or self._admission.has_compiled
-        return 0.0 if is_busy else self.deadlines.wait_s()
+        return 0.0 if is_busy or self._transfer.has_news else self.deadlines.wait_s()
 
     def add(self, request: Request) -> None:
         """Take one more. What is wrong with it ends it."""
         self.deadlines.add(request)
+        self._transfer.begin(request)
         if request.params.guide is None:
             self._admit(request)
         else:
             self._admission.compile(request)
 
     def wait(self) -> None:
-        """For a grammar or a deadline."""
-        self._admission.wait(self.deadlines.wait_s())
+        """For a grammar or a deadline; a moment where one waits for pages."""
+        if self._parked:
+            time.sleep(_POLL_S)
+        else:
+            self._admission.wait(self.deadlines.wait_s())
 
     def take_up(self) -> None:
-        """Those whose grammar is there go to the scheduler; those whose time is up end."""
+        """Those whose grammar and pages are there go to the scheduler; those whose time is up
+        end."""
         for request, compiled in self._admission.take_compiled():
             self._admit(request, compiled)
+        for request in self._transfer.take_up():
+            if request in self._parked:
+                self._run(self._parked.pop(request))
         for request in self.deadlines.take_expired():
             self.end(request, timeout(request))
 
     def end(self, request: Request, error: SpecguideError | None = None) -> None:
         """End one outside an iteration: with `error`, or as aborted."""
         self._admission.discard(request)
+        self._parked.pop(request, None)
         self._faithful.discard(request)
         self.deadlines.discard(request)
         self.release(self._scheduler.cancel(request, error))
@@ -92,7 +110,9 @@ class Requests:
 
     def close(self) -> None:
         """Abort all; nobody will take them."""
-        for request in (*self._admission.take_all(), *self._faithful.samples):
+        self._transfer.close()
+        waiting = (*self._admission.take_all(), *self._parked)
+        for request in (*waiting, *self._faithful.samples):
             self.end(request)
         self.abort()
         self.ended.clear()
@@ -113,6 +133,7 @@ class Requests:
             taken += [request for request in ended if not self._faithful.take(request)]
         for request in taken:
             self.deadlines.discard(request)
+            self._transfer.end(request)
             self._executor.processors.pop(request.request_id, None)
             for call in self._on_end:
                 call(request)
@@ -148,6 +169,12 @@ class Requests:
             self.end(request, EngineError(told))
 
     def _enter(self, admitted: Admitted) -> None:
+        if self._transfer.holds(admitted.request):
+            self._parked[admitted.request] = admitted
+        else:
+            self._run(admitted)
+
+    def _run(self, admitted: Admitted) -> None:
         request = admitted.request
         if isinstance(admitted.grammar, FiniteGrammar):
             self._faithful.add(request, admitted.grammar)

@@ -180,6 +180,7 @@ class EngineStats:
     finished, latency, accepted, prompts, acceptance: of requests that have ended, as in
                        RequestCounts
     guides:            of these, by guide, as in GuideCounts
+    transfers:         as in kv_transfer.counts; empty where prompts are computed here alone
     """
 
     iterations: int
@@ -199,6 +200,7 @@ class EngineStats:
     prompts: Mapping[str, int]
     acceptance: Histogram
     guides: Mapping[str, Mapping[str, int]]
+    transfers: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def grammar_hidden_s(self) -> float | None:

@@ -113,9 +113,18 @@ class BlockTables:
         `num_tokens`."""
         last, size = known[-1] if known else b"", self._page_size
         for page in range(len(known), min(num_tokens, sequence.num_tokens - 1) // size):
-            tokens = array("q", sequence.tokens(page * size, (page + 1) * size + self._num_ahead))
-            last = blake2b(last + tokens.tobytes(), digest_size=16).digest()
+            tokens = sequence.tokens(page * size, (page + 1) * size + self._num_ahead)
+            last = _key_behind(last, tokens)
             yield last
+
+    def prompt_keys(self, prompt_ids: Sequence[int]) -> list[bytes]:
+        """Keys under which the pages of a prompt are published, those that another request with
+        this prompt may share."""
+        last, size, keys = b"", self._page_size, []
+        for start in range(0, len(prompt_ids) - size, size):
+            last = _key_behind(last, prompt_ids[start : start + size + self._num_ahead])
+            keys.append(last)
+        return keys
 
     def num_held(self, sequence: SequenceState) -> int:
         """Pages that the request has."""
@@ -134,3 +143,9 @@ class BlockTables:
         held = {page for table in self._tables.values() for page in table}
         if len(held) + self._pages.num_free != self._pages.num_pages:
             raise EngineError("a cache page is lost")
+
+
+def _key_behind(last: bytes, tokens: Sequence[int]) -> bytes:
+    """Of the page behind the one with the key `last`; tokens: of it, and those that it depends
+    on."""
+    return blake2b(last + array("q", tokens).tobytes(), digest_size=16).digest()

@@ -13,6 +13,7 @@ from prometheus_client.registry import Collector
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from specguide.engine import ServedEngine
+from specguide.engine.kv_transfer.counts import TRANSFERS
 from specguide.engine.stats import EngineStats, Histogram
 from specguide.server.figures import FIGURES, TIMES
 from specguide.server.plans import COUNTS_FOLDER
@@ -52,6 +53,7 @@ class EngineCollector(Collector):
         yield _accepted(stats)
         yield _counter("grammar", "Counters of the grammar executor", "counter", stats.grammar)
         yield from _guides(stats)
+        yield from _transfers(stats)
         yield _histogram(
             "specguide_acceptance_length", "Tokens an iteration, of requests", stats.acceptance
         )
@@ -113,6 +115,13 @@ def _guides(stats: EngineStats) -> Iterator[Metric]:
     for what in ("requests", "iterations", "tokens"):
         counts = {name: counts.get(what, 0) for name, counts in stats.guides.items()}
         yield _counter(f"guide_{what}", f"Guided {what}, by a hash of the guide", "guide", counts)
+
+
+def _transfers(stats: EngineStats) -> Iterator[Metric]:
+    """Only where prompts are computed by one engine for another."""
+    for what, count in stats.transfers.items():
+        about = TRANSFERS[what]
+        yield CounterMetricFamily(f"specguide_kv_transfer_{what}", about, count)
 
 
 def _histogram(

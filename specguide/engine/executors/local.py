@@ -12,6 +12,7 @@ from tqdm import tqdm
 
 from specguide import env, native
 from specguide.batch import Batch
+from specguide.cache import KVCache
 from specguide.engine.executors.base import Capabilities
 from specguide.engine.executors.memory import KeyShape, Memory
 from specguide.engine.parts import EngineParts
@@ -50,12 +51,14 @@ class LocalExecutor:
     """Runs batches on one device, in the process of the loop.
 
     max_prefill_tokens: most tokens of prompts in a batch
+    caches: of keys and values, the target's and, where it has one, the drafter's
     """
 
     step: Step
     grammar: GrammarStream
     capabilities: Capabilities
     max_prefill_tokens: int
+    caches: tuple[KVCache, ...]
     processors: dict[int, RequestProcessors] = field(default_factory=dict)
 
     @classmethod
@@ -105,7 +108,8 @@ class LocalExecutor:
             lag=config.lag,
             piggyback=step.piggyback_limits,
         )
-        return cls(step, grammar, capabilities, config.max_prefill_tokens)
+        caches = tuple(cache for cache in (memory.cache, memory.draft_cache) if cache is not None)
+        return cls(step, grammar, capabilities, config.max_prefill_tokens, caches)
 
     def execute(self, batch: Batch) -> PendingOutput:
         """As Executor's. On a CPU the batch has then run."""

@@ -1,0 +1,213 @@
+"""Owns the engine that has prompts computed by another: what it has asked for, and how pages that
+come enter its cache."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import deque
+from dataclasses import dataclass, field
+from itertools import count
+
+import torch
+import zmq
+
+from specguide.engine.kv_transfer.cache_format import format_of
+from specguide.engine.kv_transfer.counts import no_transfers
+from specguide.engine.kv_transfer.link import Frames, Link
+from specguide.engine.kv_transfer.parts import Host
+from specguide.engine.kv_transfer.wire import (
+    ENCODER,
+    FROM_DECODE,
+    FROM_PREFILL,
+    MALFORMED,
+    Fetch,
+    Pages,
+    Refused,
+)
+from specguide.request import Request
+
+_SMALL_FRAME = 1 << 16
+_BLOCKS_A_STEP = 2
+"""That are copied into the cache between two iterations."""
+_LOGGER = logging.getLogger(__name__)
+
+News = tuple[Pages | Refused, list[zmq.Frame]]
+
+
+@dataclass(eq=False)
+class _Fetch:
+    """A prompt that was asked for. next: the page that comes next; waiting: who needs it"""
+
+    number: int
+    prompt_ids: tuple[int, ...]
+    keys: list[bytes]
+    next: int
+    since_s: float
+    waiting: set[Request] = field(default_factory=set)
+
+
+class DecodeSide:
+    """A `Transfer`. A request waits until the pages of its prompt have come, or for
+    kv_transfer_timeout_s; then it is run, and what it finds in the cache it need not compute.
+
+    After a time-out nothing is asked for as long again, so that a peer that hangs holds up few.
+    """
+
+    refusal: str | None = None
+
+    def __init__(self, host: Host) -> None:
+        self._host, self.counts = host, no_transfers()
+        self._timeout_s = host.config.transfer.kv_transfer_timeout_s
+        self._format = format_of(host.config, host.caches)
+        self._numbers, self._quiet_until_s = count(), 0.0
+        self._news: deque[News] = deque()
+        self._fetches: dict[int, _Fetch] = {}
+        self._by_prompt: dict[tuple[int, ...], _Fetch] = {}
+        self._ready: list[Request] = []
+        self._deadlines: deque[tuple[int, float]] = deque()
+        largest = max(cache.page_bytes for cache in host.caches) * host.pages_a_block
+        self._link = Link(
+            host.config.transfer.kv_transfer_address,
+            self._take,
+            listens=False,
+            max_frame_bytes=largest + _SMALL_FRAME,
+            not_sent=self._not_sent,
+            on_lost=self._lost,
+            on_tick=self._look_at_deadlines,
+        )
+
+    @property
+    def has_news(self) -> bool:
+        return bool(self._news)
+
+    def begin(self, request: Request) -> None:
+        prompt_ids = tuple(request.prompt_ids)
+        known = self._by_prompt.get(prompt_ids)
+        if known is not None:
+            known.waiting.add(request)
+            return
+        now_s = time.perf_counter()
+        if request.spec.has_prompt_logprobs or now_s < self._quiet_until_s:
+            return
+        keys = self._host.prompt_keys(prompt_ids)
+        first = next((i for i, k in enumerate(keys) if not self._host.pages.is_published(k)), None)
+        end = None if first is None else min(len(keys), first + self._host.pages.num_free)
+        if first is not None and end is not None and first < end:
+            fetch = _Fetch(next(self._numbers), prompt_ids, keys[:end], first, now_s, {request})
+            self._ask(fetch)
+
+    def holds(self, request: Request) -> bool:
+        fetch = self._by_prompt.get(tuple(request.prompt_ids))
+        return fetch is not None and request in fetch.waiting
+
+    def take_up(self) -> list[Request]:
+        num_blocks = 0
+        while self._news and num_blocks < _BLOCKS_A_STEP:
+            message, frames = self._news.popleft()
+            fetch = self._fetches.get(message.number)
+            if fetch is None:
+                continue
+            if isinstance(message, Refused):
+                self._fall_back(fetch, message.cause)
+            else:
+                num_blocks += 1
+                self._fill(fetch, message, frames)
+        ready, self._ready = self._ready, []
+        return ready
+
+    def end(self, request: Request) -> None:
+        fetch = self._by_prompt.get(tuple(request.prompt_ids))
+        if fetch is not None:
+            fetch.waiting.discard(request)
+
+    def close(self) -> None:
+        self._link.close()
+
+    def _ask(self, fetch: _Fetch) -> None:
+        self.counts["requests"] += 1
+        self._fetches[fetch.number] = self._by_prompt[fetch.prompt_ids] = fetch
+        ids, end = list(fetch.prompt_ids), len(fetch.keys)
+        message = Fetch(fetch.number, self._format, ids, fetch.next, end)
+        self._deadlines.append((fetch.number, fetch.since_s + self._timeout_s))
+        self._link.send([ENCODER.encode(message)])
+
+    def _fill(self, fetch: _Fetch, message: Pages, frames: list[zmq.Frame]) -> None:
+        """Copy a block into the cache, after all iterations that were launched."""
+        host, num_pages = self._host, message.num_pages
+        end = message.first + num_pages
+        sizes = [num_pages * cache.page_bytes for cache in host.caches]
+        is_next = message.first == fetch.next and num_pages >= 1 and end <= len(fetch.keys)
+        if not is_next or [len(frame) for frame in frames] != sizes:
+            self._fall_back(fetch, "its pages are not what was asked for")
+            return
+        if num_pages > host.pages.num_free:
+            self._fall_back(fetch, "no KV pages are free for it")
+            return
+        pages = host.pages.allocate(num_pages)
+        with host.forward.current():
+            for cache, frame in zip(host.caches, frames, strict=True):
+                contents = torch.frombuffer(bytearray(frame.buffer), dtype=torch.uint8)
+                cache.write_pages(pages, contents)
+        for page, key in zip(pages, fetch.keys[fetch.next : end], strict=True):
+            host.pages.publish(page, key)
+        host.pages.free(pages)
+        fetch.next = end
+        self.counts["pages"] += num_pages
+        self.counts["bytes"] += sum(sizes)
+        if message.is_last:
+            self._finish(fetch)
+
+    def _finish(self, fetch: _Fetch) -> None:
+        self.counts["seconds"] += time.perf_counter() - fetch.since_s
+        self._touch(fetch)
+        del self._fetches[fetch.number], self._by_prompt[fetch.prompt_ids]
+        self._ready += sorted(fetch.waiting, key=lambda request: request.request_id)
+
+    def _touch(self, fetch: _Fetch) -> None:
+        """Its pages are those that are forgotten last."""
+        pages = self._host.pages
+        found = [page for key in fetch.keys if (page := pages.share(key)) is not None]
+        pages.free(found)
+
+    def _fall_back(self, fetch: _Fetch, cause: str) -> None:
+        self.counts["fallbacks"] += 1
+        _LOGGER.warning(
+            "a prompt of %d tokens is computed here: the prefill engine at %s: %s",
+            len(fetch.prompt_ids),
+            self._host.config.transfer.kv_transfer_address,
+            cause,
+        )
+        if cause == _LATE:
+            self._quiet_until_s = time.perf_counter() + self._timeout_s
+        self._finish(fetch)
+
+    def _tell(self, message: Pages | Refused, frames: list[zmq.Frame]) -> None:
+        """From the link's thread."""
+        self._news.append((message, frames))
+        self._host.wake()
+
+    def _take(self, frames: list[zmq.Frame]) -> None:
+        try:
+            message = FROM_PREFILL.decode(frames[0].buffer)
+        except MALFORMED as error:
+            _LOGGER.warning("a message of the prefill engine is dropped: %s", error)
+        else:
+            self._tell(message, frames[1:])
+
+    def _not_sent(self, frames: Frames) -> None:
+        number = FROM_DECODE.decode(frames[0]).number
+        self._tell(Refused(number, "it cannot be reached"), [])
+
+    def _lost(self) -> None:
+        for number in list(self._fetches):
+            self._tell(Refused(number, "the connection was lost"), [])
+
+    def _look_at_deadlines(self) -> None:
+        while self._deadlines and self._deadlines[0][1] < time.perf_counter():
+            number, _ = self._deadlines.popleft()
+            if number in self._fetches:
+                self._tell(Refused(number, _LATE), [])
+
+
+_LATE = "its pages did not come in time"

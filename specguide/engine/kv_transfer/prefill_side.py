@@ -1,0 +1,142 @@
+"""Owns the engine that computes prompts for others: who asked for what, and what they are sent."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from dataclasses import dataclass
+
+import zmq
+
+from specguide.engine.kv_transfer.cache_format import format_of
+from specguide.engine.kv_transfer.counts import no_transfers
+from specguide.engine.kv_transfer.link import Link
+from specguide.engine.kv_transfer.parts import Host
+from specguide.engine.kv_transfer.wire import (
+    ENCODER,
+    FROM_DECODE,
+    MALFORMED,
+    Fetch,
+    Pages,
+    Refused,
+    difference,
+)
+from specguide.request import Request
+
+_MOST_UNDER_WAY = 1024
+_BYTES_A_TOKEN = 9
+_SMALL_FRAME = 1 << 16
+
+
+@dataclass(frozen=True)
+class _Asked:
+    name: bytes
+    fetch: Fetch
+    since_s: float
+
+
+class PrefillSide:
+    """A `Transfer`. Each prompt that is asked for is a request of one token, whose pages are read
+    when it has ended, before anything else is planned."""
+
+    refusal = (
+        "this engine computes prompts for others (role prefill) and generates nothing: ask one "
+        "with the role decode"
+    )
+
+    def __init__(self, host: Host) -> None:
+        self._host, self.counts = host, no_transfers()
+        self._format = format_of(host.config, host.caches)
+        self._news: deque[_Asked] = deque()
+        self._asked: dict[Request, _Asked] = {}
+        longest = _BYTES_A_TOKEN * host.config.max_model_len + _SMALL_FRAME
+        address = host.config.transfer.kv_transfer_address
+        self._link = Link(address, self._take, listens=True, max_frame_bytes=longest)
+
+    @property
+    def has_news(self) -> bool:
+        return bool(self._news)
+
+    def take_up(self) -> list[Request]:
+        while self._news:
+            asked = self._news.popleft()
+            self.counts["requests"] += 1
+            cause = self._objection(asked.fetch)
+            if cause is None:
+                self._asked[self._host.add(asked.fetch.prompt_ids)] = asked
+            else:
+                self._refuse(asked, cause)
+        return []
+
+    def begin(self, request: Request) -> None: ...
+
+    def holds(self, request: Request) -> bool:
+        return False
+
+    def end(self, request: Request) -> None:
+        asked = self._asked.pop(request, None)
+        if asked is None:
+            return
+        if request.error is not None or request.finish_reason == "abort":
+            self._refuse(asked, f"the prompt could not be computed: {request.error or 'aborted'}")
+            return
+        self._send(asked)
+
+    def close(self) -> None:
+        self._link.close()
+
+    def _take(self, frames: list[zmq.Frame]) -> None:
+        """On the link's thread."""
+        try:
+            name, message = (frame.bytes for frame in frames)
+            fetch = FROM_DECODE.decode(message)
+        except (ValueError, *MALFORMED):
+            return  # whoever sent it waits for nothing that could be named
+        self._news.append(_Asked(name, fetch, time.perf_counter()))
+        self._host.wake()
+
+    def _objection(self, fetch: Fetch) -> str | None:
+        differing = difference(self._format, fetch.format)
+        if differing is not None:
+            return f"pages of this engine do not fit: {differing}"
+        ids = fetch.prompt_ids
+        if not ids or min(ids) < 0 or max(ids) >= self._host.vocab_size:
+            return "the prompt has no tokens, or some that are none"
+        if not 0 <= fetch.first < fetch.end:
+            return "no pages are asked for"
+        if len(self._asked) >= _MOST_UNDER_WAY:
+            return f"{_MOST_UNDER_WAY} prompts are under way already"
+        return None
+
+    def _send(self, asked: _Asked) -> None:
+        """All that is there of what was asked for, in blocks."""
+        host, fetch = self._host, asked.fetch
+        pages = self._shared(host.prompt_keys(fetch.prompt_ids)[fetch.first : fetch.end])
+        step = host.pages_a_block
+        for start in range(0, len(pages), step):
+            block = pages[start : start + step]
+            is_last = start + step >= len(pages)
+            told = Pages(fetch.number, fetch.first + start, len(block), is_last)
+            with host.forward.current():
+                contents = [cache.read_pages(block).numpy().data for cache in host.caches]
+            self._link.send([asked.name, ENCODER.encode(told), *contents])
+        host.pages.free(pages)
+        if not pages:
+            self._refuse(asked, "the pages are gone already: the cache is too small")
+            return
+        self.counts["pages"] += len(pages)
+        self.counts["bytes"] += len(pages) * host.page_bytes
+        self.counts["seconds"] += time.perf_counter() - asked.since_s
+
+    def _shared(self, keys: list[bytes]) -> list[int]:
+        pages: list[int] = []
+        for key in keys:
+            page = self._host.pages.share(key)
+            if page is None:
+                break
+            pages.append(page)
+        return pages
+
+    def _refuse(self, asked: _Asked, cause: str) -> None:
+        self.counts["fallbacks"] += 1
+        self._link.send([asked.name, ENCODER.encode(Refused(asked.fetch.number, cause))])
