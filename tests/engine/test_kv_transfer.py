@@ -1,0 +1,302 @@
+"""Prefill and decode apart: outputs and acceptance equal those of one engine; a peer that is gone,
+slow, different or lying costs time alone."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import msgspec
+import pytest
+import zmq
+from async_engines import collect
+from tiny_engine import K
+
+from specguide import Guide, SamplingParams, SpecConfig
+from specguide.cache import KVCache
+from specguide.config import CacheConfig, EngineConfig, TransferConfig
+from specguide.draft_tree import DynamicTree
+from specguide.engine import AsyncEngine, Engine
+from specguide.engine.kv_transfer import wire
+from specguide.errors import InvalidParams
+
+PROMPT = "a prompt of some pages " * 5
+CASES = [
+    SamplingParams(max_tokens=20, ignore_eos=True),
+    SamplingParams(max_tokens=20, temperature=0.9, seed=4, n=2, ignore_eos=True),
+    SamplingParams(max_tokens=40, guide=Guide(regex="([a-f]{3})+")),
+    SamplingParams(max_tokens=8, logprobs=2, prompt_logprobs=1),
+]
+
+
+def address() -> str:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return f"tcp://127.0.0.1:{free.getsockname()[1]}"
+
+
+def config_of(folders, **spec) -> EngineConfig:
+    target, head = folders
+    return EngineConfig(
+        model=target,
+        spec=SpecConfig(model=head, **(spec or {"num_draft_tokens": K})),
+        max_batch_size=4,
+    )
+
+
+def with_role(config, role, at, timeout_s=10.0) -> EngineConfig:
+    return replace(config, transfer=TransferConfig(role, at, timeout_s))
+
+
+@asynccontextmanager
+async def running(config):
+    engine = Engine(config)
+    served = AsyncEngine(engine)
+    try:
+        yield served, engine
+    finally:
+        await served.close(2.0)
+        engine.check_integrity()
+        assert engine._pages.num_free == engine._pages.num_pages
+
+
+async def outputs(served, cases=CASES, prompt=PROMPT):
+    told = []
+    for params in cases:
+        for text, tokens, last in await collect(served.generate(prompt, params)):
+            assert last.error is None
+            told.append((text, tokens, last.finish_reason, last.metrics.accepted_histogram))
+    return told
+
+
+async def alone(config, **given):
+    async with running(config) as (served, _):
+        return await outputs(served, **given)
+
+
+@pytest.mark.parametrize("spec", [{}, {"tree": DynamicTree(2, 2, 4)}], ids=["chain", "tree"])
+def test_outputs_and_acceptance_equal_those_of_one_engine(folders, spec):
+    async def run():
+        config, at = config_of(folders, **spec), address()
+        expected = await alone(config)
+        async with running(with_role(config, "prefill", at)) as (_, prefill):
+            async with running(with_role(config, "decode", at)) as (served, decode):
+                assert await outputs(served) == expected
+                got, sent = decode.stats().transfers, prefill.stats().transfers
+        assert got["requests"] == 1 and not got["fallbacks"]  # later ones find the first's pages
+        assert got["pages"] == sent["pages"] > 3 and got["bytes"] == sent["bytes"] > 0
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("case", range(3))
+def test_each_case_from_a_cold_cache(folders, case):
+    async def run():
+        config, at = config_of(folders), address()
+        expected = await alone(config, cases=[CASES[case]])
+        async with running(with_role(config, "prefill", at)):
+            async with running(with_role(config, "decode", at)) as (served, decode):
+                assert await outputs(served, [CASES[case]]) == expected
+                counts = decode.stats().transfers
+        assert counts["pages"] > 3 and not counts["fallbacks"]
+
+    asyncio.run(run())
+
+
+def test_only_what_is_missing_is_asked_for(folders):
+    async def run():
+        config, at = config_of(folders), address()
+        async with running(with_role(config, "prefill", at)):
+            async with running(with_role(config, "decode", at)) as (served, decode):
+                await outputs(served, CASES[:1])
+                before = decode.stats().transfers["pages"]
+                longer = PROMPT + "and more than a page of other text"
+                told = await outputs(served, CASES[:1], longer)
+                more = decode.stats().transfers["pages"] - before
+        assert 0 < more < before
+        assert told == await alone(config, cases=CASES[:1], prompt=longer)
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        (lambda config: replace(config, spec=None), "drafter"),
+        (lambda config: replace(config, cache=CacheConfig(page_size=8)), "page_size"),
+        (lambda config: replace(config, dtype="bfloat16"), "dtype"),
+        (lambda config: replace(config, model=None, spec=SpecConfig()), "model"),
+    ],
+    ids=["drafter", "page size", "dtype", "model"],
+)
+def test_engines_that_differ_are_refused_by_name(folders, caplog, change, named):
+    async def run():
+        config, at = config_of(folders), address()
+        expected = await alone(config, cases=CASES[:1])
+        async with running(change(with_role(config, "prefill", at))):
+            async with running(with_role(config, "decode", at)) as (served, decode):
+                assert await outputs(served, CASES[:1]) == expected
+                counts = decode.stats().transfers
+        assert counts["fallbacks"] == 1 and counts["pages"] == 0
+
+    asyncio.run(run())
+    assert f"do not fit: {named} is" in caplog.text
+
+
+def test_a_peer_that_is_not_there_costs_nothing(folders):
+    async def run():
+        config = config_of(folders)
+        async with running(with_role(config, "decode", address())) as (served, decode):
+            assert await outputs(served) == await alone(config)
+            assert decode.stats().transfers["fallbacks"] >= 1
+
+    asyncio.run(run())
+
+
+class Peer:
+    """Speaks for a prefill engine: answers each question with what `answer` makes of it."""
+
+    def __init__(self, at, answer) -> None:
+        self._socket = zmq.Context.instance().socket(zmq.ROUTER)
+        self._socket.setsockopt(zmq.LINGER, 0)
+        self._socket.bind(at)
+        self._answer, self.is_over, self.num_asked = answer, False, 0
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.is_over = True
+        self._thread.join()
+
+    def _run(self):
+        while not self.is_over:
+            if self._socket.poll(20):
+                name, frame = self._socket.recv_multipart()
+                self.num_asked += 1
+                for frames in self._answer(wire.FROM_DECODE.decode(frame)):
+                    if frames is None:  # it dies
+                        self.is_over = True
+                    else:
+                        self._socket.send_multipart([name, *frames])
+        self._socket.close()
+
+
+def pages(fetch, first=None, num=1, frames=(b"", b"")):
+    first = fetch.first if first is None else first
+    return [wire.ENCODER.encode(wire.Pages(fetch.number, first, num, True)), *frames]
+
+
+LIES = {
+    "no frames": lambda fetch: [pages(fetch, frames=())],
+    "short frames": lambda fetch: [pages(fetch, frames=(b"x", b"y"))],
+    "other pages": lambda fetch: [pages(fetch, first=7)],
+    "too many": lambda fetch: [pages(fetch, num=10**9)],
+    "negative": lambda fetch: [pages(fetch, num=-1)],
+    "of nobody, then refused": lambda fetch: [
+        [b"\xc1"],
+        [msgspec.msgpack.encode(["Pages", "x"])],
+        pages(replace_number(fetch)),
+        [wire.ENCODER.encode(wire.Refused(fetch.number, "no"))],
+    ],
+    "dies": lambda fetch: [None],
+}
+
+
+def replace_number(fetch):
+    return msgspec.structs.replace(fetch, number=fetch.number + 99)
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_a_peer_that_lies_or_dies_ends_its_transfer_only(folders, lie):
+    async def run():
+        config, at = config_of(folders), address()
+        expected = await alone(config, cases=CASES[:1])
+        with Peer(at, LIES[lie]):
+            async with running(with_role(config, "decode", at, 5.0)) as (served, decode):
+                await asyncio.sleep(0.1)
+                assert await outputs(served, CASES[:1]) == expected
+                counts = decode.stats().transfers
+        assert counts["fallbacks"] == 1 and counts["pages"] == 0 and counts["seconds"] < 4
+
+    asyncio.run(run())
+
+
+def test_after_a_time_out_a_peer_is_left_alone_for_a_while(folders):
+    async def run():
+        config, at = config_of(folders), address()
+        with Peer(at, lambda fetch: []) as peer:
+            async with running(with_role(config, "decode", at, 0.5)) as (served, decode):
+                await asyncio.sleep(0.1)
+                await outputs(served, CASES[:1])
+                assert 0.4 < decode.stats().transfers["seconds"] < 3
+                await outputs(served, CASES[:1], "other " * 30)
+        assert peer.num_asked == 1
+
+    asyncio.run(run())
+
+
+def test_a_request_that_leaves_while_it_waits_ends(folders):
+    async def run():
+        config, at = config_of(folders), address()
+        with Peer(at, lambda fetch: []):
+            async with running(with_role(config, "decode", at)) as (served, _):
+                await asyncio.sleep(0.1)
+                [(_, _, last)] = await collect(
+                    served.generate(PROMPT, replace(CASES[0], timeout_s=0.2))
+                )
+                assert last.finish_reason == "error" and "timeout_s" in str(last.error)
+
+    asyncio.run(run())
+
+
+def test_a_prefill_engine_takes_hostile_messages_and_no_requests(folders):
+    async def run():
+        config, at = config_of(folders), address()
+        async with running(with_role(config, "prefill", at)) as (served, prefill):
+            with zmq.Context.instance().socket(zmq.DEALER) as hostile:
+                hostile.setsockopt(zmq.LINGER, 0)
+                hostile.connect(at)
+                for frames in ([b"\xc1"], [b"", b"", b""], [b"\x00" * (1 << 20)]):
+                    hostile.send_multipart(frames)
+                form = prefill._transfer._format
+                for ids, first, end in (([], 0, 1), ([-1], 0, 1), ([1] * 9, 3, 1), ([1], 0, 9)):
+                    hostile.send(wire.ENCODER.encode(wire.Fetch(1, form, ids, first, end)))
+                    assert await asyncio.to_thread(hostile.poll, 3000)
+                    assert isinstance(wire.FROM_PREFILL.decode(hostile.recv()), wire.Refused)
+            [(_, _, last)] = await collect(served.generate(PROMPT, CASES[0]))
+            assert isinstance(last.error, InvalidParams) and "role prefill" in str(last.error)
+            async with running(with_role(config, "decode", at)) as (decoding, decode):
+                await outputs(decoding, CASES[:1])
+                assert decode.stats().transfers["pages"] > 3
+
+    asyncio.run(run())
+
+
+def test_pages_are_copied_bit_for_bit():
+    import torch
+
+    caches = [KVCache.allocate(2, 6, 4, 2, 8, torch.float8_e4m3fn, "cpu") for _ in range(2)]
+    caches[0].memory.view(torch.uint8).random_(0, 255)
+    caches[1].write_pages([5, 0], caches[0].read_pages([1, 3]))
+    ours, theirs = (cache.memory.view(torch.uint8) for cache in caches)
+    assert torch.equal(theirs[:, :, [5, 0]], ours[:, :, [1, 3]]) and not theirs[:, :, 1:5].any()
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"role": "x"}, {"kv_transfer_address": "x"}, {"kv_transfer_timeout_s": 0}]
+)
+def test_settings_are_refused_by_name(wrong):
+    with pytest.raises(InvalidParams, match=next(iter(wrong))):
+        TransferConfig(**wrong)
+
+
+def test_an_address_in_use_is_told(folders):
+    at = address()
+    with Peer(at, lambda fetch: []), pytest.raises(InvalidParams, match="cannot be used"):
+        Engine(with_role(config_of(folders), "prefill", at))
