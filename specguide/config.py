@@ -87,6 +87,11 @@ class EngineConfig:
     tensor_parallel_size: ranks, each a process with a device of its own, among which heads, inner
                     features and output matrix of the target are divided; drafters each rank has
                     as a whole
+    pipeline_parallel_size: stages, each with tensor_parallel_size ranks, among which the target's
+                    layers and their keys are divided, and through which a pass goes one after the
+                    other; embeddings, output matrix and drafters each stage has as a whole
+    num_micro_batches: parts into which a pass through several stages is cut, by request, so that
+                    stages work at the same time; left out: as many as stages
     rank_timeout_s: longest that ranks wait for one another in an iteration, seconds; then the
                     engine fails, with an error that names the rank
     lag:            iterations that are launched before the results of an earlier one are read, 0 to
@@ -110,10 +115,17 @@ class EngineConfig:
     device: str | None = None
     dtype: str | None = None
     tensor_parallel_size: int = 1
+    pipeline_parallel_size: int = 1
+    num_micro_batches: int | None = None
     rank_timeout_s: float = 60.0
     lag: int | None = None
     enforce_eager: bool = False
     trace: bool = False
+
+    @property
+    def num_ranks(self) -> int:
+        """Of all stages."""
+        return self.tensor_parallel_size * self.pipeline_parallel_size
 
     def __post_init__(self) -> None:
         if self.lag is not None and not 0 <= self.lag <= 2:
@@ -126,8 +138,15 @@ class EngineConfig:
             raise InvalidParams(
                 f"rank_timeout_s must be > 0, found {self.rank_timeout_s}", param="rank_timeout_s"
             )
-        for name in ("max_batch_size", "max_prefill_tokens", "tensor_parallel_size"):
-            if getattr(self, name) < 1:
-                raise InvalidParams(f"{name} must be ≥ 1, found {getattr(self, name)}", param=name)
+        for name in (
+            "max_batch_size",
+            "max_prefill_tokens",
+            "tensor_parallel_size",
+            "pipeline_parallel_size",
+            "num_micro_batches",
+        ):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise InvalidParams(f"{name} must be ≥ 1, found {value}", param=name)
         if self.guide is None and self.spec is not None:
             self.spec.layout.check_without_guides()
