@@ -128,7 +128,7 @@ def test_a_stage_that_is_killed_is_named(target):
 
 
 def test_a_stage_that_stalls_is_named(target, monkeypatch):
-    config = EngineConfig(target, guide=None, pipeline_parallel_size=2, rank_timeout_s=3.0)
+    config = EngineConfig(target, guide=None, pipeline_parallel_size=2, rank_timeout_s=2.0)
     llm = rank_threads.llm(config)
     monkeypatch.setattr(rank_threads.ThreadFollower, "tell", lambda self, message: None)
     assert re.search(r"rank 1 is stalled.*rank_timeout_s", failure(llm))
@@ -147,8 +147,8 @@ def test_a_stage_that_fails_is_named(target, monkeypatch):
 
 
 def test_fewer_layers_than_stages_are_refused(target):
-    config = EngineConfig(target, guide=None, pipeline_parallel_size=5)
-    with pytest.raises(InvalidParams, match="pipeline_parallel_size of 4 or less"):
+    config = EngineConfig(target, guide=None, pipeline_parallel_size=7)
+    with pytest.raises(InvalidParams, match="pipeline_parallel_size of 6 or less"):
         rank_threads.executor(config)
 
 
