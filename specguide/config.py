@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from specguide.errors import InvalidParams
+from specguide.field_types import check_types
 from specguide.guide_config import GuideConfig
 from specguide.spec_config import SpecConfig
 
@@ -36,6 +37,7 @@ class CacheConfig:
     kv_cache_dtype: str = "auto"
 
     def __post_init__(self) -> None:
+        check_types(self)
         if self.kv_cache_dtype not in CACHE_DTYPES:
             raise InvalidParams(
                 f"kv_cache_dtype {self.kv_cache_dtype!r} is unknown; known: "
@@ -116,6 +118,7 @@ class EngineConfig:
     trace: bool = False
 
     def __post_init__(self) -> None:
+        check_types(self)
         if self.lag is not None and not 0 <= self.lag <= 2:
             raise InvalidParams(f"lag must be 0 to 2, found {self.lag}", param="lag")
         if self.max_step_ms is not None and not self.max_step_ms > 0:
