@@ -1,5 +1,5 @@
-"""LLM with what callers give it by mistake or by habit of another engine: served as they mean it, or
-refused in words; and what is left of an LLM that nobody holds."""
+"""LLM with what callers give it by mistake or by habit of another engine: served as they mean it,
+or refused in words; and what is left of an LLM that nobody holds."""
 
 from __future__ import annotations
 
@@ -149,5 +149,5 @@ def test_guides_of_another_type_are_refused():
 def test_a_name_of_the_hub_is_told_from_a_folder():
     with pytest.raises(CheckpointError, match="is not a folder; `hf download org/name"):
         LLM("org/name")
-    with pytest.raises(CheckpointError, match="is not a folder$"):
+    with pytest.raises(CheckpointError, match=r"is not a folder$"):
         LLM("/no/such")
