@@ -44,7 +44,8 @@ from specguide.engine.target_folder import SHIPPED_MODEL
 from specguide.engine.walks import Walks
 from specguide.models import Decoder, Eagle3Head
 from specguide.params import SamplingParams
-from specguide.request import IterationTimes, Request, RequestSpec
+from specguide.request import Request, RequestSpec
+from specguide.request_records import IterationTimes
 from specguide.resolved_config import resolve
 
 K, PROMPT_LEN, MAX_LEN, PAGE_SIZE = 3, 16, 2048, 16

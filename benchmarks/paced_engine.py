@@ -21,7 +21,8 @@ from specguide.engine.stats import EngineStats
 from specguide.engine.target_folder import load_tokenizer
 from specguide.errors import EngineError
 from specguide.params import SamplingParams
-from specguide.request import Logprob, Request, RequestSpec
+from specguide.request import Request, RequestSpec
+from specguide.request_records import Logprob
 
 PACE = "SPECGUIDE_BENCHMARK_PACE"
 """Environment variable: milliseconds of an iteration, tokens that it gives each request, and the

@@ -23,7 +23,7 @@ from benchmarks.common import emit
 from benchmarks.written_outputs import Written, kinds, written
 from specguide.guided.reading import OutputReader, Part, SpanReader, SpelledTokens
 from specguide.guided.reading.spelled import special_bytes
-from specguide.request import OutputSpan
+from specguide.request_records import OutputSpan
 from specguide.server.events import Arguments, CallBegin, Reasoned, Said, Text
 from specguide.server.said_pieces import SaidPieces
 

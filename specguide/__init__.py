@@ -12,7 +12,8 @@ from specguide.draft_tree import DraftTree, DynamicTree
 from specguide.errors import SpecguideError
 from specguide.guide import Guide, Reasoning
 from specguide.params import SamplingParams, Speculation
-from specguide.request import Logprob, OutputSpan, RequestMetrics, RequestOutput
+from specguide.request import RequestOutput
+from specguide.request_records import Logprob, OutputSpan, RequestMetrics
 
 if TYPE_CHECKING:
     from specguide.llm import LLM

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from specguide.errors import InvalidParams
+from specguide.field_types import check_types
 from specguide.guide_config import GuideConfig
 from specguide.spec_config import SpecConfig
 
@@ -36,6 +37,7 @@ class CacheConfig:
     kv_cache_dtype: str = "auto"
 
     def __post_init__(self) -> None:
+        check_types(self)
         if self.kv_cache_dtype not in CACHE_DTYPES:
             raise InvalidParams(
                 f"kv_cache_dtype {self.kv_cache_dtype!r} is unknown; known: "
@@ -92,6 +94,8 @@ class EngineConfig:
                     other; embeddings, output matrix and drafters each stage has as a whole
     num_micro_batches: parts into which a pass through several stages is cut, by request, so that
                     stages work at the same time; left out: as many as stages
+    enable_expert_parallel: each rank has some experts of a mixture, all of their features, in place
+                    of some features of all experts; their number must be divisible by the ranks'
     rank_timeout_s: longest that ranks wait for one another in an iteration, seconds; then the
                     engine fails, with an error that names the rank
     lag:            iterations that are launched before the results of an earlier one are read, 0 to
@@ -117,6 +121,7 @@ class EngineConfig:
     tensor_parallel_size: int = 1
     pipeline_parallel_size: int = 1
     num_micro_batches: int | None = None
+    enable_expert_parallel: bool = False
     rank_timeout_s: float = 60.0
     lag: int | None = None
     enforce_eager: bool = False
@@ -128,6 +133,7 @@ class EngineConfig:
         return self.tensor_parallel_size * self.pipeline_parallel_size
 
     def __post_init__(self) -> None:
+        check_types(self)
         if self.lag is not None and not 0 <= self.lag <= 2:
             raise InvalidParams(f"lag must be 0 to 2, found {self.lag}", param="lag")
         if self.max_step_ms is not None and not self.max_step_ms > 0:

@@ -103,6 +103,7 @@ class ResolvedConfig:
     tensor_parallel_size: int
     pipeline_parallel_size: int
     num_micro_batches: int
+    enable_expert_parallel: bool
     rank_timeout_s: float
     lag: int
     enforce_eager: bool
@@ -148,6 +149,7 @@ def resolve(config: EngineConfig, facts: Facts) -> ResolvedConfig:
         tensor_parallel_size=config.tensor_parallel_size,
         pipeline_parallel_size=config.pipeline_parallel_size,
         num_micro_batches=config.num_micro_batches or config.pipeline_parallel_size,
+        enable_expert_parallel=config.enable_expert_parallel,
         rank_timeout_s=config.rank_timeout_s,
         lag=int(facts.is_gpu) if config.lag is None else config.lag,
         enforce_eager=(

@@ -15,7 +15,7 @@ from specguide.errors import InvalidGuide, InvalidParams, UserError
 from specguide.guide import Guide
 from specguide.param_rules import num_processor_arguments
 from specguide.params import SamplingParams
-from specguide.request import RequestMetrics
+from specguide.request_records import RequestMetrics
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,8 @@ from specguide.guided.reading import SpanReader
 from specguide.guided.reasoning import ReasoningSections
 from specguide.integers import as_int
 from specguide.params import SamplingParams
-from specguide.request import NoText, Request, RequestMetrics, RequestSpec, TextOfTokens
+from specguide.request import NoText, Request, RequestSpec, TextOfTokens
+from specguide.request_records import RequestMetrics
 from specguide.resolved_config import ResolvedConfig
 from specguide.sampling import adjustment_of, bind_processors
 from specguide.sampling.processors import Processor

@@ -29,7 +29,8 @@ from specguide.engine.target_folder import load_tokenizer
 from specguide.errors import EngineError, InvalidParams
 from specguide.guided.backends import CompiledGrammar, check_backend
 from specguide.params import SamplingParams
-from specguide.request import IterationTimes, Request
+from specguide.request import Request
+from specguide.request_records import IterationTimes
 from specguide.scheduler import Schedule, Scheduler
 from specguide.trace import Span, write_chrome_trace
 

@@ -22,7 +22,8 @@ from typing import Protocol
 from specguide.errors import InvalidParams, SpecguideError
 from specguide.guided.finite import FiniteGrammar
 from specguide.params import SamplingParams
-from specguide.request import Logprob, Request, RequestSpec
+from specguide.request import Request, RequestSpec
+from specguide.request_records import Logprob
 
 Entry = Mapping[int, Logprob]
 """Of a place in an output, as in RequestOutput.logprobs."""

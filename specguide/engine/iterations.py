@@ -11,7 +11,8 @@ from specguide.batch import Batch, StepOutput
 from specguide.engine.executors import Executor, PendingOutput
 from specguide.engine.observers import Committed
 from specguide.guided.stream import GrammarStream
-from specguide.request import Iteration, IterationTimes, Request
+from specguide.request import Request
+from specguide.request_records import Iteration, IterationTimes
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,8 @@ from msgspec.structs import replace
 
 from specguide.engine.stream import RequestDelta
 from specguide.errors import EngineError
-from specguide.request import Request, RequestMetrics
+from specguide.request import Request
+from specguide.request_records import RequestMetrics
 
 
 @dataclass(eq=False)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from specguide.batch import TokenScores
 from specguide.engine.observers import Committed
-from specguide.request import Logprob
+from specguide.request_records import Logprob
 
 _Place = tuple[float, int, Sequence[int], Sequence[float]]
 """Log-probability and rank of the token there, ids of the likeliest tokens, and their

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from specguide.batch import Batch, StepOutput
-from specguide.request import IterationTimes, Request
+from specguide.request import Request
+from specguide.request_records import IterationTimes
 from specguide.scheduler import Advance
 
 

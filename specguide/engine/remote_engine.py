@@ -30,7 +30,8 @@ from specguide.guided.backends import CompiledGrammar
 from specguide.guided.compile import GrammarCompiler
 from specguide.guided.reasoning import ReasoningSections
 from specguide.params import SamplingParams
-from specguide.request import EXTERNAL_ID, FinishReason, NoText, RequestMetrics, TextOfTokens
+from specguide.request import EXTERNAL_ID, FinishReason, NoText, TextOfTokens
+from specguide.request_records import RequestMetrics
 from specguide.scheduler import OutputText
 from specguide.tokenizer import Tokenizer
 from specguide.trace import Span

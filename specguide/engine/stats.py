@@ -12,7 +12,8 @@ from typing import Any
 
 from specguide.engine.observers import Committed
 from specguide.guide import Guide
-from specguide.request import Request, RequestMetrics
+from specguide.request import Request
+from specguide.request_records import RequestMetrics
 
 _LATENCY_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 60.0)
 _LATENCIES = ("queue", "ttft", "tpot", "e2e", "compile", "compile_cached")

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from specguide.errors import SpecguideError
-from specguide.request import FinishReason, Iteration, Logprob, OutputSpan, RequestMetrics
+from specguide.request import FinishReason
+from specguide.request_records import Iteration, Logprob, OutputSpan, RequestMetrics
 
 
 class RequestDelta(msgspec.Struct, frozen=True):

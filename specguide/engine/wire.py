@@ -19,7 +19,8 @@ from typing import Literal
 import msgspec
 
 from specguide.engine.stats import EngineStats
-from specguide.request import FinishReason, Iteration, Logprob, RequestMetrics
+from specguide.request import FinishReason
+from specguide.request_records import Iteration, Logprob, RequestMetrics
 from specguide.trace import Span
 
 

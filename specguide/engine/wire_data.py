@@ -14,7 +14,7 @@ from specguide.engine.stream import RequestDelta
 from specguide.errors import EngineError, InvalidGuide, InvalidParams, SpecguideError
 from specguide.guide import Guide, Reasoning
 from specguide.params import SamplingParams, Speculation
-from specguide.request import RequestMetrics
+from specguide.request_records import RequestMetrics
 
 _NEUTRAL = SamplingParams()
 _PARTS = {"guide": Guide, "reasoning": Reasoning, "speculation": Speculation}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
@@ -38,13 +38,22 @@ class Meeting:
         return cls(store.port, size, timeout_s), store
 
 
-def connect(meeting: Meeting, rank: int, device: torch.device, store: Any = None) -> Ranks:
+def connect(
+    meeting: Meeting,
+    rank: int,
+    device: torch.device,
+    store: Any = None,
+    *,
+    has_whole_experts: bool = False,
+) -> Ranks:
     """Join the others; each rank has a device of its own. Waits for all of them.
 
     store: rank 0's own
+    has_whole_experts: see Ranks
     Raises torch's error where one does not come in time.
     """
-    return _group(_store(meeting, store), meeting, rank, meeting.size, device)
+    group = _group(_store(meeting, store), meeting, rank, meeting.size, device)
+    return replace(group, has_whole_experts=has_whole_experts)
 
 
 def connect_stages(
@@ -54,6 +63,8 @@ def connect_stages(
     num_stages: int,
     num_micro_batches: int,
     store: Any = None,
+    *,
+    has_whole_experts: bool = False,
 ) -> tuple[Ranks, Stage]:
     """As `connect`: the ranks of this process's stage, among which its layers are cut, and the
     stage. Rank r is in stage r // (ranks of a stage)."""
@@ -63,11 +74,12 @@ def connect_stages(
     index, inner = divmod(rank, size)
     stage = Stage(index, num_stages, world, num_micro_batches)
     if num_stages == 1:
-        return world, stage
+        return replace(world, has_whole_experts=has_whole_experts), stage
     if size == 1:
         return ONE_RANK, stage
     own = dist.PrefixStore(f"stage {index}", store)
-    return _group(own, meeting, inner, size, device), stage
+    ranks = _group(own, meeting, inner, size, device)
+    return replace(ranks, has_whole_experts=has_whole_experts), stage
 
 
 def _store(meeting: Meeting, store: Any) -> Any:

@@ -6,15 +6,15 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from specguide.batch import NO_PIGGYBACK, Adjustment, Batch, Chunk, Piggyback, Start
+from specguide.batch import Adjustment, Batch
 from specguide.draft_layout import DraftLayout
 from specguide.errors import InvalidParams, PromptTooLong, SpecguideError
 from specguide.request import FinishReason, Request
 from specguide.scheduler.answers import NO_ADVANCE, Advance, Commit, Schedule
 from specguide.scheduler.limits import SchedulerLimits
 from specguide.scheduler.pace import Pace
-from specguide.scheduler.placement import Placement, by_schedule_key
-from specguide.scheduler.prompts import PromptPlanner
+from specguide.scheduler.placement import Placement
+from specguide.scheduler.planning import Planner
 from specguide.scheduler.sequence import SequenceState, finish
 
 if TYPE_CHECKING:
@@ -54,8 +54,7 @@ class Scheduler:
         self._sequences: dict[int, SequenceState] = {}
         self._placement = Placement(limits, pages, slot_is_idle)
         self.pace = Pace(limits)
-        self._prompts = PromptPlanner(limits, self._placement, self.pace)
-        self._prefilled_last, self._num_planned = False, 0
+        self._planner = Planner(limits, self._placement, self.pace)
 
     @property
     def num_unfinished(self) -> int:
@@ -136,31 +135,11 @@ class Scheduler:
 
     def schedule(self) -> Schedule:
         """Plan the next iteration, for which requests may lose their slots."""
-        batch = self._plan()
+        self._placement.admit()
+        batch = self._planner.next_batch()
         request_ids = () if batch is None else batch.request_ids
         requests = tuple(self._sequences[request_id].request for request_id in request_ids)
         return Schedule(batch, requests, self._placement.take_released())
-
-    def _plan(self) -> Batch | None:
-        self._placement.admit()
-        plans = (
-            self._plan_decode,
-            self._plan_prefill,
-        )  # planning to decode may leave nobody who does
-        for plan in plans if self._decodes_next() else (self._plan_prefill, *plans):
-            batch = plan()
-            if batch is not None:
-                self._prefilled_last = batch.is_prefill
-                self._num_planned += 1
-                return batch
-        return None
-
-    def _decodes_next(self) -> bool:
-        """Where no prompt waits that an iteration of its own must compute."""
-        placement = self._placement
-        return self._prefilled_last or (
-            bool(placement.decoding) and all(map(self._prompts.may_piggyback, placement.prefilling))
-        )
 
     def commit(
         self, batch: Batch, tokens: Sequence[Sequence[int]], errors: Mapping[int, SpecguideError]
@@ -246,76 +225,15 @@ class Scheduler:
         """Raise EngineError unless every page and slot is held by those that should hold it."""
         self._placement.check_integrity()
 
-    def _plan_prefill(self) -> Batch | None:
-        planned, chunks = self._prompts.prefill(self._num_planned)
-        return self._batch(planned, chunks=chunks)
-
-    def _plan_decode(self) -> Batch | None:
-        """All that decode, and beside them chunks of prompts."""
-        planned, has_grown, starting = [], [], self._prompts.take_starting()
-        tables, make_room = self._placement.tables, self._placement.make_room
-        most_tokens, num_behind = self._limits.most_tokens, self._limits.num_behind
-        for sequence in sorted(self._placement.decoding, key=by_schedule_key):
-            # it has just lost its slot to one before, or is to end
-            if sequence.slot < 0 or sequence.error is not None:
-                continue
-            # of one that starts, what is under way are chunks of its prompt, which give no tokens
-            if sequence.is_at_its_end and sequence not in starting:
-                continue
-            num_to_come = sequence.num_in_flight * most_tokens + num_behind
-            num_positions, table = sequence.num_tokens + num_to_come, tables[sequence]
-            if tables.has_room(sequence, num_positions) or make_room(sequence, num_positions):
-                planned.append(sequence)
-                has_grown.append(tables[sequence] is not table)
-        if not planned:
-            return None
-        starts = [
-            sequence.start(row) for row, sequence in enumerate(planned) if sequence in starting
-        ]
-        return self._batch(
-            planned,
-            has_grown=has_grown,
-            starts=starts,
-            piggyback=self._prompts.piggyback(planned),
-        )
-
-    def _batch(
-        self,
-        sequences: Sequence[SequenceState],
-        *,
-        chunks: Sequence[Chunk] = (),
-        has_grown: Sequence[bool] = (),
-        starts: Sequence[Start] = (),
-        piggyback: Piggyback = NO_PIGGYBACK,
-    ) -> Batch | None:
-        if not sequences:
-            return None
-        for sequence in sequences:
-            sequence.num_in_flight += 1
-        return Batch(
-            request_ids=tuple([sequence.request_id for sequence in sequences]),
-            slots=tuple([sequence.slot for sequence in sequences]),
-            block_tables=tuple(map(self._placement.tables.__getitem__, sequences)),
-            chunks=tuple(chunks),
-            entries=tuple(sequence.entry() for sequence in sequences) if chunks else (),
-            has_grown=tuple(has_grown),
-            epochs=tuple([sequence.epoch for sequence in sequences]),
-            processed=tuple(
-                row
-                for row, sequence in enumerate(sequences)
-                if sequence.has_processors and (not chunks or chunks[row].next_id is None)
-            ),
-            starts=tuple(starts),
-            piggyback=piggyback,
-        )
-
     def _hold(self, sequence: SequenceState, is_prefill: bool) -> None:
         sequence.request.metrics.num_held += 1
         # its last token is computed again, for what follows; the later, the longer its row takes
         if is_prefill:
             sequence.num_computed = sequence.num_tokens - 1
             sequence.num_late += 1
-            sequence.not_before = self._num_planned + min(2**sequence.num_late, _LONGEST_PAUSE)
+            sequence.not_before = self._planner.num_planned + min(
+                2**sequence.num_late, _LONGEST_PAUSE
+            )
             self._placement.decoding.remove(sequence)
             self._placement.prefilling.append(sequence)
 

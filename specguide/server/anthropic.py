@@ -19,18 +19,13 @@ from specguide.server import fields
 from specguide.server.anthropic_input import template_choice, template_messages, template_tools
 from specguide.server.api import Api, Renderer, Told
 from specguide.server.backend import Backend
+from specguide.server.base_body import Body
 from specguide.server.conversation import conversation_task
 from specguide.server.errors import ApiError
 from specguide.server.events import Arguments, CallBegin, End, Event, Reasoned, Text
 from specguide.server.guides import naming
 from specguide.server.prompt import prompt_ids
-from specguide.server.requests import (
-    Body,
-    GeneratingBody,
-    TemplateFields,
-    TurnFields,
-    Values,
-)
+from specguide.server.shared_fields import GeneratingBody, TemplateFields, TurnFields, Values
 from specguide.server.task import Task
 from specguide.server.tools import function_of
 

@@ -18,8 +18,8 @@ from specguide.server.clients import client_of
 from specguide.server.errors import ApiError, ErrorBody
 from specguide.server.events import Event
 from specguide.server.ignored import ignored_header
-from specguide.server.requests import GeneratingBody
 from specguide.server.run import run
+from specguide.server.shared_fields import GeneratingBody
 from specguide.server.task import Task, Usage
 
 Told = dict[str, Any]

@@ -34,7 +34,7 @@ from specguide.server.middleware import (
 )
 from specguide.server.plain_routes import router as plain_routes
 from specguide.server.playground import router as playground
-from specguide.server.requests import GeneratingBody
+from specguide.server.shared_fields import GeneratingBody
 from specguide.server.tracing import telemetry
 
 APIS: tuple[Api[Any], ...] = (chat.API, responses.API, completions.API, anthropic.API)

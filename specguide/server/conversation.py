@@ -12,8 +12,8 @@ from specguide.server.backend import Backend
 from specguide.server.guides import closed_guide, schema_rules
 from specguide.server.prompt import prompt_ids
 from specguide.server.reasoning import ReasoningPlan
-from specguide.server.requests import TurnFields
 from specguide.server.schemas import SchemaRules
+from specguide.server.shared_fields import TurnFields
 from specguide.server.task import Task
 from specguide.server.tool_choice import ToolChoice
 from specguide.server.tools import function_of, tools_of

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import msgspec
 
-from specguide.request import FinishReason, OutputSpan, RequestMetrics
+from specguide.request import FinishReason
+from specguide.request_records import OutputSpan, RequestMetrics
 
 
 class Score(msgspec.Struct, frozen=True):

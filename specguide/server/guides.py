@@ -10,8 +10,9 @@ from typing import Any
 from specguide.errors import InvalidGuide, InvalidParams
 from specguide.guide import Guide
 from specguide.server.config import ServerConfig
-from specguide.server.requests import ResponseFormat, SamplingFields, TextFormat
+from specguide.server.requests import TextFormat
 from specguide.server.schemas import SchemaRules
+from specguide.server.shared_fields import ResponseFormat, SamplingFields
 from specguide.server.structural_tags import tag_of
 
 

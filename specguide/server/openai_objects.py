@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from specguide.request import OutputSpan
+from specguide.request_records import OutputSpan
 from specguide.server.events import Score
 from specguide.server.requests import StreamOptions
 from specguide.server.task import Usage

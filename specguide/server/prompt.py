@@ -8,7 +8,7 @@ from typing import Any
 
 from specguide.errors import InvalidParams
 from specguide.server.backend import Backend
-from specguide.server.requests import TemplateFields
+from specguide.server.shared_fields import TemplateFields
 from specguide.tokenizer import ClientTemplate
 
 MAX_NUMBER = 1_000_000

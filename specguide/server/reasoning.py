@@ -10,7 +10,7 @@ from typing import Any
 from specguide.errors import InvalidParams
 from specguide.guide import Guide, Reasoning
 from specguide.guided.reasoning_formats import ReasoningFormat
-from specguide.server.requests import TurnFields
+from specguide.server.shared_fields import TurnFields
 from specguide.server.task import ExpectedReasoning
 from specguide.tokenizer import Tokenizer
 

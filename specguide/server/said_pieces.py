@@ -6,7 +6,7 @@ import codecs
 from collections.abc import Iterable
 
 from specguide.guided.reading import Piece
-from specguide.request import SpanTag
+from specguide.request_records import SpanTag
 from specguide.server.events import Arguments, CallBegin, Reasoned, Said, Text
 
 _Channel = tuple[SpanTag, int | None]

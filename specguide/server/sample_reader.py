@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from specguide.engine import RequestDelta
 from specguide.guided.reading import SpanReader
-from specguide.request import Logprob, RequestMetrics, own_logprobs
+from specguide.request_records import Logprob, RequestMetrics, own_logprobs
 from specguide.server.backend import Backend
 from specguide.server.events import End, Event, PromptScores, Said, Score, Spans, Text, Tokens
 from specguide.server.parsed_sample import ParsedSample, output_form

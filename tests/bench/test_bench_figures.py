@@ -11,7 +11,8 @@ from specguide.bench.acceptance_figures import acceptance, latencies, percentile
 from specguide.bench.answer import Answer
 from specguide.bench.busy import busy_tokens_per_s, busy_window, common
 from specguide.errors import InvalidParams
-from specguide.request import RequestMetrics, RequestOutput
+from specguide.request import RequestOutput
+from specguide.request_records import RequestMetrics
 from specguide.trace.spans import CALLBACKS, FORWARD, HOST, Span
 
 

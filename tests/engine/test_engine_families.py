@@ -3,8 +3,11 @@ not."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
+import mtp_heads
 import pytest
 import tiny
 import torch
@@ -12,49 +15,67 @@ from engine_families import FAMILIES
 from random_requests import cases
 from transformers import PreTrainedModel
 
-from specguide import LLM, SamplingParams, SpecConfig
+from specguide import LLM, RequestOutput, SamplingParams, SpecConfig
+
+REQUESTS = cases(3, 12, temperature=0.0)
+"""Two thirds are guided by a schema."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A random model, and its folder."""
+
+    model: PreTrainedModel
+    folder: Path
+
+    @cached_property
+    def plain(self) -> list[RequestOutput]:
+        """What it answers to REQUESTS without drafts."""
+        llm = LLM(self.folder, spec=None, max_batch_size=8)
+        try:
+            return llm.generate(*REQUESTS)
+        finally:
+            llm.close()
 
 
 @pytest.fixture(scope="module", params=FAMILIES)
-def family(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[PreTrainedModel, Path]:
-    """A random model, and its folder."""
+def family(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
     config_class, model_class, own = FAMILIES[request.param]
     torch.manual_seed(0)
     model = model_class(config_class(**{**tiny.SETTINGS, **own})).eval()
     folder = tmp_path_factory.mktemp("family")
     model.save_pretrained(folder)
     tiny.save_tokenizer(folder)
-    return model, folder
+    return Checkpoint(model, folder)
 
 
-def test_tokens_are_those_of_transformers(family: tuple[PreTrainedModel, Path]) -> None:
-    model, folder = family
+@pytest.fixture(scope="module")
+def heads(folders: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """By method, the folder of a random head of the families' width."""
+    mtp = mtp_heads.save_tiny_head(tmp_path_factory.mktemp("mtp"))
+    return {"eagle3": folders[1], "mtp": mtp}
+
+
+def test_tokens_are_those_of_transformers(family: Checkpoint) -> None:
     prompts = [list(b"ab" * times) for times in (1, 7, 20)]
     params = SamplingParams(max_tokens=24, temperature=0.0, ignore_eos=True)
-    outputs = LLM(folder, spec="suffix", device="cpu").generate(prompts, params)
+    outputs = LLM(family.folder, spec="suffix", device="cpu").generate(prompts, params)
     for prompt, output in zip(prompts, outputs, strict=True):
         ids = torch.tensor([[*prompt, *output.token_ids]])
         with torch.inference_mode():
-            expected = model(ids).logits[0, len(prompt) - 1 : -1].argmax(-1)
+            expected = family.model(ids).logits[0, len(prompt) - 1 : -1].argmax(-1)
         assert list(output.token_ids) == expected.tolist()
 
 
-@pytest.mark.parametrize("method", ["suffix", "eagle3"])
+@pytest.mark.parametrize("method", ["suffix", "eagle3", "mtp"])
 def test_speculation_changes_no_token(
-    family: tuple[PreTrainedModel, Path], folders: tuple[Path, Path], method: str
+    family: Checkpoint, heads: dict[str, Path], method: str
 ) -> None:
-    """Two thirds of the requests are guided by a schema."""
-    _, folder = family
-    spec = SpecConfig(method, folders[1] if method == "eagle3" else None, 3)
-    prompts, all_params = cases(3, 12, temperature=0.0)
-    plain = LLM(folder, spec=None, max_batch_size=8).generate(prompts, all_params)
-    llm = LLM(folder, spec=spec, max_batch_size=8)
-    outputs = llm.generate(prompts, all_params)
+    llm = LLM(family.folder, spec=SpecConfig(method, heads.get(method), 3), max_batch_size=8)
+    outputs = llm.generate(*REQUESTS)
     llm._engine.check_integrity()
     llm.close()
     assert [(out.token_ids, out.finish_reason, out.error) for out in outputs] == [
-        (out.token_ids, out.finish_reason, None) for out in plain
+        (out.token_ids, out.finish_reason, None) for out in family.plain
     ]
     assert any(out.metrics.acceptance_length > 1.1 for out in outputs)

@@ -19,7 +19,8 @@ from specguide.engine.adaptive import LevelChoice, LevelPlan
 from specguide.engine.level_times import LevelTimes
 from specguide.engine.observers import Committed
 from specguide.params import SamplingParams
-from specguide.request import IterationTimes, Request, RequestSpec
+from specguide.request import Request, RequestSpec
+from specguide.request_records import IterationTimes
 
 K = DraftLayout.chain(num_model=3)
 WITH_FORCED = DraftLayout.chain(num_model=3, num_forced=8)

@@ -16,7 +16,8 @@ from specguide import LLM, DynamicTree, Guide, GuideConfig, Reasoning, SamplingP
 from specguide.engine.wire_data import params_text
 from specguide.errors import InvalidParams
 from specguide.guided.tools import Tool, tool_formats, tool_guide
-from specguide.request import OutputSpan, RequestOutput
+from specguide.request import RequestOutput
+from specguide.request_records import OutputSpan
 
 SCHEMA = {
     "type": "object",

@@ -21,7 +21,7 @@ from specguide.engine.wire_data import (
     params_text,
     wire_delta,
 )
-from specguide.request import Iteration, IterationTimes, Logprob, RequestMetrics
+from specguide.request_records import Iteration, IterationTimes, Logprob, RequestMetrics
 
 GUIDES = [
     None,

@@ -19,7 +19,6 @@ from specguide.kernels.experts import mxfp4_numbers
 from specguide.models import Decoder
 
 SHARED = {"num_experts": 3, "num_experts_per_tok": 2, "norm_topk_prob": True}
-BLOCKS = {**SHARED, "hidden_size": 128, "moe_intermediate_size": 256, "head_dim": 24}
 
 
 def read(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
@@ -90,7 +89,7 @@ FP8 = {
         {
             "quant_method": "fp8",
             "weight_block_size": [128, 128],
-            "modules_to_not_convert": ["mlp.gate", *ATTENTION],
+            "modules_to_not_convert": ["mlp.gate", "block_sparse_moe.gate", *ATTENTION],
         },
     ),
     "rows": (
@@ -99,7 +98,7 @@ FP8 = {
         {
             "quant_method": "compressed-tensors",
             "format": "float-quantized",
-            "ignore": ["re:.*self_attn.*", "re:.*mlp.gate$", "lm_head"],
+            "ignore": ["re:.*self_attn.*", "re:.*(mlp|moe).gate$", "lm_head"],
             "config_groups": {
                 "group_0": {
                     "targets": ["Linear"],
@@ -117,10 +116,20 @@ FP8 = {
 }
 
 
+SIZES = {"hidden_size": 128, "head_dim": 24, "num_experts_per_tok": 2}
+MIXTURES = {
+    "qwen3-moe": (QWEN3_MOE, {**SIZES, **SHARED, "moe_intermediate_size": 256}),
+    "mixtral": (MIXTRAL, {**SIZES, "num_local_experts": 3, "intermediate_size": 256}),
+}
+
+
+@pytest.mark.parametrize("mixture", MIXTURES)
 @pytest.mark.parametrize("name", FP8)
-def test_experts_in_fp8_are_the_folder_of_their_numbers(name: str, tmp_path: Path) -> None:
-    quantized, scale_name, method = FP8[name]
-    random_model(QWEN3_MOE, **BLOCKS).save_pretrained(tmp_path)
+def test_experts_in_fp8_are_the_folder_of_their_numbers(
+    name: str, mixture: str, tmp_path: Path
+) -> None:
+    (quantized, scale_name, method), (family, sizes) = FP8[name], MIXTURES[mixture]
+    random_model(family, **sizes).save_pretrained(tmp_path)
     config, exact = read(tmp_path)
     stored = dict(exact)
     for weight in [weight for weight in exact if ".experts." in weight]:

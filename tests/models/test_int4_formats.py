@@ -37,11 +37,12 @@ def test_logits_are_those_of_the_numbers_it_stands_for(name: str, tmp_path: Path
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("mixture", int4_checkpoints.MIXTURES)
 @pytest.mark.parametrize("name", ["awq", "gptq", "compressed channel", "gptq ordered"])
 def test_logits_of_a_mixture_are_those_of_the_numbers_it_stands_for(
-    name: str, tmp_path: Path
+    name: str, mixture: str, tmp_path: Path
 ) -> None:
-    int4_checkpoints.save_mixture(tmp_path, name)
+    int4_checkpoints.save_mixture(tmp_path, name, mixture=mixture)
     decoder: Any = Decoder.load(tmp_path)
     expected = logits_of(Decoder.load(tmp_path / "exact"), TOKENS)
     torch.testing.assert_close(logits_of(decoder, TOKENS), expected, rtol=1e-4, atol=1e-4)
@@ -49,7 +50,7 @@ def test_logits_of_a_mixture_are_those_of_the_numbers_it_stands_for(
     assert isinstance(held, Int4Experts) or name == "gptq ordered"
     online: Any = Decoder.load(tmp_path / "exact", quantization="int4")
     assert isinstance(online.layers[0].feed_forward.gate_up.matrices, Int4Experts)
-    assert (logits_of(online, TOKENS) - expected).std() < 0.5 * expected.std()
+    assert (logits_of(online, TOKENS) - expected).std() < 0.7 * expected.std()
 
 
 @pytest.mark.parametrize("name", ["awq", "gptq ordered"])

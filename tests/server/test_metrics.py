@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from specguide.engine.stats import GuideCounts
 from specguide.errors import InvalidParams
 from specguide.guide import Guide
-from specguide.request import RequestMetrics
+from specguide.request_records import RequestMetrics
 from specguide.server.config import ServerConfig
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -127,3 +127,9 @@ def test_unknown_names():
         InvalidParams, match="metrics_names 'x' are unknown; known: specguide, vllm"
     ):
         ServerConfig("small", metrics_names="x")
+
+
+@pytest.mark.parametrize("port", [-1, 65536])
+def test_a_port_that_there_is_not_is_refused(port):
+    with pytest.raises(InvalidParams, match=f"port must be 0 to 65535, found {port}"):
+        ServerConfig("small", port=port)

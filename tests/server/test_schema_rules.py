@@ -17,8 +17,9 @@ from specguide.server.guides import (
     schema_rules,
     text_format_guide,
 )
-from specguide.server.requests import ChatRequest, ResponseFormat, TextFormat
+from specguide.server.requests import ChatRequest, TextFormat
 from specguide.server.schemas import AS_THEY_ARE, SchemaRules
+from specguide.server.shared_fields import ResponseFormat
 from specguide.server.tools import tools_of
 
 LOOSE = {"type": "object", "properties": {"a": {"type": "string"}}}

@@ -15,7 +15,7 @@ import openai
 import pytest
 
 from specguide.params import SamplingParams
-from specguide.request import RequestMetrics
+from specguide.request_records import RequestMetrics
 from specguide.server import anthropic as messages
 from specguide.server import chat, responses
 from specguide.server.api import Renderer, Told, lines

@@ -13,7 +13,7 @@ from specguide.server.api import Api, Renderer, Told, lines, rendered
 from specguide.server.backend import Backend
 from specguide.server.errors import ApiError
 from specguide.server.events import End, Event, Text, Tokens
-from specguide.server.requests import GeneratingBody
+from specguide.server.shared_fields import GeneratingBody
 from specguide.server.task import Task
 
 

@@ -26,7 +26,8 @@ _HEAD = """# Fields of requests
 What becomes of each field, by API: `/v1/chat/completions`, `/v1/completions`, `/v1/responses` and
 `/v1/messages`. A field that is null is as if it were left out. One that stands nowhere here is
 taken, named in the header `x-specguide-ignored` and logged once; `--strict-fields` refuses it.
-This page is written from [`fields.py`](../specguide/server/fields.py) and
+This page is written from [`fields.py`](../specguide/server/fields.py),
+[`shared_fields.py`](../specguide/server/shared_fields.py) and
 [`requests.py`](../specguide/server/requests.py), and tested against them.
 
 """

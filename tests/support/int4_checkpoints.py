@@ -16,6 +16,8 @@ from torch import Tensor
 from transformers import (
     LlamaConfig,
     LlamaForCausalLM,
+    MixtralConfig,
+    MixtralForCausalLM,
     PreTrainedModel,
     Qwen3MoeConfig,
     Qwen3MoeForCausalLM,
@@ -162,19 +164,25 @@ FORMATS: dict[str, Format] = {
 
 
 _ROUTERS = {
-    "awq": {"modules_to_not_convert": ["mlp.gate"]},
-    "gptq": {"dynamic": {r"-:.*mlp\.gate$": {}}},
-    "compressed-tensors": {"ignore": ["lm_head", r"re:.*mlp\.gate$"]},
+    "awq": {"modules_to_not_convert": ["mlp.gate", "moe.gate"]},
+    "gptq": {"dynamic": {r"-:.*(mlp|moe)\.gate$": {}}},
+    "compressed-tensors": {"ignore": ["lm_head", r"re:.*(mlp|moe)\.gate$"]},
 }
+MIXTURES = ("qwen3-moe", "mixtral")
 
 
-def save_mixture(folder: Path, name: str, num_chosen: int = 2) -> None:
+def save_mixture(folder: Path, name: str, num_chosen: int = 2, mixture: str = MIXTURES[0]) -> None:
     """A mixture of 4 experts in a format; its routers stay as they are."""
     form = FORMATS[name]
     config = form.config | _ROUTERS[form.config["quant_method"]]
-    sizes = {"num_experts": 4, "moe_intermediate_size": 96, "num_experts_per_tok": num_chosen}
     torch.manual_seed(1)
-    model = Qwen3MoeForCausalLM(Qwen3MoeConfig(**SETTINGS, **sizes))
+    model: PreTrainedModel
+    if mixture == "mixtral":
+        sizes = {"num_local_experts": 4, "intermediate_size": 96, "num_experts_per_tok": num_chosen}
+        model = MixtralForCausalLM(MixtralConfig(**{**SETTINGS, **sizes}))
+    else:
+        sizes = {"num_experts": 4, "moe_intermediate_size": 96, "num_experts_per_tok": num_chosen}
+        model = Qwen3MoeForCausalLM(Qwen3MoeConfig(**SETTINGS, **sizes))
     save(folder, replace(form, config=config), model=model)
 
 
@@ -223,11 +231,12 @@ def _order(name: str, num_columns: int, form: Format) -> Tensor:
     """The same for all maps of one input."""
     if not form.is_ordered:
         return torch.arange(num_columns)
-    kind = ("q_proj k_proj v_proj", "o_proj", "gate_proj up_proj", "down_proj")
+    kind = ("q_proj k_proj v_proj", "o_proj", "gate_proj up_proj w1 w3", "down_proj w2")
     number = next(i for i, names in enumerate(kind) if name.split(".")[-2] in names.split())
     random = torch.Generator().manual_seed(number + 10 * int(name.split(".")[2]))
     return torch.randperm(num_columns, generator=random)
 
 
 def is_converted(name: str) -> bool:
-    return name.endswith(("_proj.weight", "_linear.weight")) and not name.startswith(IGNORED)
+    ends = ("_proj.weight", "_linear.weight", ".w1.weight", ".w2.weight", ".w3.weight")
+    return name.endswith(ends) and not name.startswith(IGNORED)

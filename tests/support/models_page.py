@@ -27,10 +27,10 @@ PAGE = Path(__file__).parents[2] / "docs" / "models.md"
 TESTED, PLANNED = "tested", "planned"
 _EXPERTS = {
     "GptOssForCausalLM": ("refused, mxfp4 tested", "refused"),
-    "MixtralForCausalLM": (PLANNED, PLANNED),
-    "Qwen3MoeForCausalLM": (TESTED, PLANNED),
+    "MixtralForCausalLM": (TESTED, TESTED),
+    "Qwen3MoeForCausalLM": (TESTED, TESTED),
 }
-"""Of families of experts: fp8 and 4 bits, see test_expert_checkpoints.py."""
+"""Of families of experts: fp8 and 4 bits, see test_expert_checkpoints.py, test_int4_formats.py."""
 
 _BEGIN = """\
 # Models
@@ -121,6 +121,7 @@ def _families() -> Iterator[Sequence[str]]:
     for name, ((_, model_class), _settings) in CASES.items():
         cases[model_class.__name__].append(name)
     in_engine = {model_class.__name__ for _, model_class, _ in IN_ENGINE.values()}
+    in_engine.add("LlamaForCausalLM")
     quantized = {CASES[name][0][1].__name__ for name in QUANTIZED}
     in_gguf = {family.architecture for family in GGUF.values()}
     for architecture, family in FAMILIES.items():
@@ -132,8 +133,8 @@ def _families() -> Iterator[Sequence[str]]:
             float8,
             int4,
             TESTED if first in in_gguf else "refused",
-            TESTED if first in {*in_engine, "LlamaForCausalLM"} else "states",
-            TESTED if architecture in ("LlamaForCausalLM", "MiMoForCausalLM") else PLANNED,
+            TESTED if first in in_engine else "states",
+            TESTED if first in in_engine else PLANNED,
         )
 
 

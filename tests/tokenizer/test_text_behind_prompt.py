@@ -17,7 +17,8 @@ from transformers import PreTrainedTokenizerFast
 
 from specguide import LLM, Guide, SamplingParams
 from specguide.config import CacheConfig
-from specguide.request import Logprob, RequestOutput
+from specguide.request import RequestOutput
+from specguide.request_records import Logprob
 from specguide.server.backend import Backend
 from specguide.server.config import ServerConfig
 from specguide.server.openai_objects import token_score

@@ -1,4 +1,4 @@
-"""Muon for the hidden matrices and AdamW for the rest, over fp32 master weights of a bf16 model.
+"""Muon for the hidden matrices and AdamW for the rest, over fp32 master weights of the model.
 
 Muon: K. Jordan et al., 2024, "Muon: an optimizer for hidden layers in neural networks" (momentum,
       orthogonalized by a
@@ -15,10 +15,16 @@ from torch import Tensor, nn
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 
 
+def training_dtype(device: torch.device) -> torch.dtype:
+    """Which products are fast there."""
+    return torch.bfloat16 if device.type == "cuda" else torch.float32
+
+
 def orthogonalize(update: Tensor, steps: int = 5) -> Tensor:
-    """Nearest semi-orthogonal matrices of a batch [n, rows, columns], approximately, in bf16."""
+    """Nearest semi-orthogonal matrices of a batch [n, rows, columns], approximately; in bf16 on a
+    GPU."""
     a, b, c = COEFFICIENTS
-    x = update.bfloat16()
+    x = update.to(training_dtype(update.device))
     flip = x.shape[1] > x.shape[2]
     x = x.mT if flip else x
     x = x / (x.norm(dim=(1, 2), keepdim=True) + 1e-7)
@@ -29,7 +35,7 @@ def orthogonalize(update: Tensor, steps: int = 5) -> Tensor:
 
 
 class MasterOptimizer:
-    """Steps fp32 master copies and writes them back into the model's own (bf16) parameters.
+    """Steps fp32 master copies and writes them back into the model's own parameters.
 
     Learning rates are those of AdamW and Muon at scale 1; `step` takes the schedule's scale.
     """

@@ -29,7 +29,7 @@ from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM
 from training.data import chat
 from training.data.data_stream import MAX_DOCUMENT, Batch, RowSource, batches
 from training.heads import packed_attention
-from training.train.optimizer import MasterOptimizer
+from training.train.optimizer import MasterOptimizer, training_dtype
 
 
 def model_config(tokenizer: Tokenizer) -> LlamaConfig:
@@ -56,13 +56,15 @@ def model_config(tokenizer: Tokenizer) -> LlamaConfig:
 
 
 def build_model(tokenizer: Tokenizer, start: Path | None, device: torch.device) -> LlamaForCausalLM:
-    """A new model in bf16, or the one of the folder `start`; the rotary frequencies are float32, as
-    where it runs.
+    """A new model, in bf16 on a GPU, or the one of the folder `start`; the rotary frequencies are
+    float32, as where it runs.
 
     Raises SystemExit where `start` holds no model, or one of another shape.
     """
     model = LlamaForCausalLM._from_config(
-        model_config(tokenizer), attn_implementation=packed_attention.NAME, dtype=torch.bfloat16
+        model_config(tokenizer),
+        attn_implementation=packed_attention.NAME,
+        dtype=training_dtype(device),
     )
     if start is not None:
         try:
@@ -108,9 +110,11 @@ def save_model(model: LlamaForCausalLM, out: Path) -> None:
         pad_token_id=model.config.pad_token_id,
         do_sample=False,
     )
-    model.save_pretrained(out)
+    weights = {name: weight.bfloat16() for name, weight in model.named_parameters()}
+    model.save_pretrained(out, state_dict=weights)
     document = json.loads((out / "config.json").read_text())
     document.pop("_attn_implementation", None)
+    document["dtype"] = "bfloat16"
     (out / "config.json").write_text(json.dumps(document, indent=2) + "\n")
 
 

@@ -115,6 +115,7 @@ def load_part(
         config.pipeline_parallel_size,
         config.num_micro_batches,
         store,
+        has_whole_experts=config.enable_expert_parallel,
     )
     return load_models(config, ranks, stage)
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Generator
 from typing import NamedTuple, TypeVar
 
-from specguide.request import SpanRole, SpanTag
+from specguide.request_records import SpanRole, SpanTag
 
 T = TypeVar("T")
 Steps = Generator[None, None, T]

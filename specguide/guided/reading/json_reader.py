@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 
 from specguide.guided.reading.cursor import Cursor, Part, Steps
-from specguide.request import SpanRole
+from specguide.request_records import SpanRole
 
 _SPACES = b" \t\r\n"
 _STRUCTURE = b"{}[],:" + _SPACES

@@ -10,7 +10,7 @@ from specguide.guided.reading.form import OutputForm
 from specguide.guided.reading.reader import OutputReader
 from specguide.guided.reading.spelled import SpelledTokens
 from specguide.params import SamplingParams
-from specguide.request import OutputSpan
+from specguide.request_records import OutputSpan
 from specguide.tokenizer.vocabulary import Vocabulary
 
 

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from typing import Any
 
 from specguide.engine import RequestDelta
-from specguide.request import Iteration
+from specguide.request_records import Iteration
 from specguide.server.backend import Backend
 from specguide.server.playground.allowed import Allowed, AllowedWalk, Take, free
 from specguide.server.task import Task
