@@ -17,7 +17,7 @@ from specguide.models import Decoder
 from specguide.parallel import ONE_RANK, Meeting, Ranks, connect
 
 CUT = ("llama-tied", "llama-biases", "qwen2", "qwen3", "gemma3", "mixtral", "qwen3-moe")
-REFUSED = ("phi3", "olmo2", "gpt-oss", "llama-head_dim")
+REFUSED = ("gpt-oss", "llama-head_dim")
 
 
 def save(name: str, folder: Path) -> Path:
