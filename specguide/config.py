@@ -87,6 +87,8 @@ class EngineConfig:
     tensor_parallel_size: ranks, each a process with a device of its own, among which heads, inner
                     features and output matrix of the target are divided; drafters each rank has
                     as a whole
+    enable_expert_parallel: each rank has some experts of a mixture, all of their features, in place
+                    of some features of all experts; their number must be divisible by the ranks'
     rank_timeout_s: longest that ranks wait for one another in an iteration, seconds; then the
                     engine fails, with an error that names the rank
     lag:            iterations that are launched before the results of an earlier one are read, 0 to
@@ -110,6 +112,7 @@ class EngineConfig:
     device: str | None = None
     dtype: str | None = None
     tensor_parallel_size: int = 1
+    enable_expert_parallel: bool = False
     rank_timeout_s: float = 60.0
     lag: int | None = None
     enforce_eager: bool = False

@@ -101,6 +101,7 @@ class ResolvedConfig:
     dtype: str
     cache_dtype: str
     tensor_parallel_size: int
+    enable_expert_parallel: bool
     rank_timeout_s: float
     lag: int
     enforce_eager: bool
@@ -139,6 +140,7 @@ def resolve(config: EngineConfig, facts: Facts) -> ResolvedConfig:
         dtype=facts.dtype,
         cache_dtype=_cache_dtype(config.cache.kv_cache_dtype, facts),
         tensor_parallel_size=config.tensor_parallel_size,
+        enable_expert_parallel=config.enable_expert_parallel,
         rank_timeout_s=config.rank_timeout_s,
         lag=int(facts.is_gpu) if config.lag is None else config.lag,
         enforce_eager=config.enforce_eager or not facts.is_gpu,

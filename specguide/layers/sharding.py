@@ -83,6 +83,8 @@ def added_once(whole: Destination, part: Destination, ranks: Ranks) -> Destinati
 
 
 def _shard(name: str, whole: Destination, part: Destination, ranks: Ranks) -> Destination:
+    if part.tensor.numel() == 0:
+        return _checked_whole(whole, part)
     shapes = dict(
         zip(
             (whole.shape, *whole.other_shapes),
@@ -103,6 +105,17 @@ def _shard(name: str, whole: Destination, part: Destination, ranks: Ranks) -> De
         return stored if part.convert is None else part.convert(stored)
 
     return replace(part, shape=whole.shape, other_shapes=whole.other_shapes, convert=convert)
+
+
+def _checked_whole(whole: Destination, part: Destination) -> Destination:
+    """Of a tensor that is looked at, and of which nothing is kept: it is of the whole matrix."""
+
+    def convert(stored: Tensor) -> Tensor:
+        if whole.convert is not None:
+            whole.convert(stored)
+        return part.tensor
+
+    return replace(whole, tensor=part.tensor, convert=convert)
 
 
 def _check(name: str, shape: tuple[int, ...], wanted: tuple[int, ...], ranks: Ranks) -> None:

@@ -37,10 +37,18 @@ class Meeting:
         return cls(store.port, size, timeout_s), store
 
 
-def connect(meeting: Meeting, rank: int, device: torch.device, store: Any = None) -> Ranks:
+def connect(
+    meeting: Meeting,
+    rank: int,
+    device: torch.device,
+    store: Any = None,
+    *,
+    has_whole_experts: bool = False,
+) -> Ranks:
     """Join the others; each rank has a device of its own. Waits for all of them.
 
     store: rank 0's own
+    has_whole_experts: see Ranks
     Raises torch's error where one does not come in time.
     """
     timeout = timedelta(seconds=meeting.timeout_s)
@@ -51,9 +59,10 @@ def connect(meeting: Meeting, rank: int, device: torch.device, store: Any = None
         options = dist.ProcessGroupNCCL.Options()
         options._timeout = timeout
         group = dist.ProcessGroupNCCL(store, rank, meeting.size, options)
-        return Ranks(rank, meeting.size, GroupCollectives(group))
+        return Ranks(rank, meeting.size, GroupCollectives(group), has_whole_experts)
     kind: Any = dist.ProcessGroupGloo
     gloo = kind._Options()
     gloo._timeout = timeout
     gloo._devices = [kind.create_device(hostname=_HOST)]
-    return Ranks(rank, meeting.size, GlooCollectives(kind(store, rank, meeting.size, gloo)))
+    collectives = GlooCollectives(kind(store, rank, meeting.size, gloo))
+    return Ranks(rank, meeting.size, collectives, has_whole_experts)

@@ -16,6 +16,8 @@ from pathlib import Path
 import pytest
 import rank_threads
 import tiny
+import torch
+from engine_families import FAMILIES
 
 from specguide import LLM, Guide, SamplingParams, SpecConfig
 from specguide.config import EngineConfig, GuideConfig
@@ -61,6 +63,18 @@ def outputs(llm: LLM) -> list[tuple[int, ...]]:
 def test_two_ranks_give_the_tokens_of_one(name):
     config = EngineConfig(spec=SPECS[name], guide=PATIENT, max_model_len=256, dtype="float32")
     two = replace(config, tensor_parallel_size=2)
+    assert outputs(rank_threads.llm(two)) == outputs(LLM.around(Engine(config)))
+
+
+@pytest.mark.parametrize("name", ["mixtral", "gpt-oss"])
+def test_ranks_with_whole_experts_give_the_tokens_of_one(name, folders, tmp_path):
+    config_class, model_class, own = FAMILIES[name]
+    torch.manual_seed(0)
+    model_class(config_class(**{**tiny.SETTINGS, **own})).save_pretrained(tmp_path)
+    tiny.save_tokenizer(tmp_path)
+    spec = SpecConfig("eagle3", folders[1], 3)
+    config = EngineConfig(tmp_path, spec, PATIENT, max_model_len=256, dtype="float32")
+    two = replace(config, tensor_parallel_size=2, enable_expert_parallel=True)
     assert outputs(rank_threads.llm(two)) == outputs(LLM.around(Engine(config)))
 
 

@@ -93,7 +93,13 @@ def run(connection: Connection) -> None:
     """Until rank 0 closes the connection."""
     connection.send(READY)
     plan: Plan = connection.recv()
-    ranks = connect(plan.meeting, plan.rank, torch.device(plan.config.device))
+    config = plan.config
+    ranks = connect(
+        plan.meeting,
+        plan.rank,
+        torch.device(config.device),
+        has_whole_experts=config.enable_expert_parallel,
+    )
     models = load_models(plan.config, ranks)
     connection.send(LOADED)
     executor = LocalExecutor.of(plan.config, *models)

@@ -64,7 +64,13 @@ class RanksExecutor:
             _hear(followers, _LOAD_TIMEOUT_S)
             for follower in followers:
                 follower.tell(Plan(configs[follower.rank], meeting, follower.rank))
-            ranks = connect(meeting, 0, torch.device(configs[0].device), store)
+            ranks = connect(
+                meeting,
+                0,
+                torch.device(configs[0].device),
+                store,
+                has_whole_experts=config.enable_expert_parallel,
+            )
             models = load_models(configs[0], ranks)
             _hear(followers, _LOAD_TIMEOUT_S)
             own = LocalExecutor.of(configs[0], *models)
