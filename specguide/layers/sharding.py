@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -31,6 +31,48 @@ def shards(
     cannot be cut.
     """
     return {name: _shard(name, whole[name], part, ranks) for name, part in parts.items()}
+
+
+def shards_of_sections(
+    whole: Mapping[str, Destination],
+    parts: Mapping[str, Destination],
+    ranks: Ranks,
+    sections: Sequence[int],
+) -> dict[str, Destination]:
+    """As `shards`, of a map in which several lie one behind the other, as gate and up: each rank
+    keeps a part of each section.
+
+    sections: features of each; they are all of those that are cut
+    """
+    cut = shards(whole, parts, ranks)
+    return {
+        name: _shard_of_sections(name, cut[name], part, ranks, sections)
+        for name, part in parts.items()
+    }
+
+
+def _shard_of_sections(
+    name: str, cut: Destination, part: Destination, ranks: Ranks, sections: Sequence[int]
+) -> Destination:
+    if cut is part or part.tensor.numel() == 0:
+        return cut
+    wanted_shapes = (part.shape, *part.other_shapes)
+    shapes = dict(zip((cut.shape, *cut.other_shapes), wanted_shapes, strict=True))
+    for shape, wanted in shapes.items():
+        for there, size in zip(shape, wanted, strict=True):
+            if there != size:
+                _check_sections(name, there, ranks, sections)
+
+    def convert(stored: Tensor) -> Tensor:
+        for dim, size in enumerate(shapes[tuple(stored.shape)]):
+            there = stored.shape[dim]
+            if there != size:
+                sizes = [section * there // sum(sections) for section in sections]
+                chunks = [it.chunk(ranks.size, dim)[ranks.rank] for it in stored.split(sizes, dim)]
+                stored = torch.cat(chunks, dim)
+        return stored if part.convert is None else part.convert(stored)
+
+    return replace(cut, convert=convert)
 
 
 def added_once(whole: Destination, part: Destination, ranks: Ranks) -> Destination:
@@ -85,4 +127,16 @@ def _check(name: str, shape: tuple[int, ...], wanted: tuple[int, ...], ranks: Ra
             f"{name} of shape {list(shape)} cannot be cut among {ranks.size} ranks in the form in "
             "which the checkpoint holds it: take another tensor_parallel_size, or a checkpoint "
             "that is not quantized"
+        )
+
+
+def _check_sections(name: str, there: int, ranks: Ranks, sections: Sequence[int]) -> None:
+    """An entry of the tensor may stand for several features, as a scale does: none for features of
+    two ranks, or of two sections."""
+    each, rest = divmod(sum(sections), there)
+    if rest or any(section % (each * ranks.size) for section in sections):
+        raise CheckpointError(
+            f"{name} holds parts of {list(sections)} features, which cannot be cut among "
+            f"{ranks.size} ranks in the form in which the checkpoint holds them: take another "
+            "tensor_parallel_size, or a checkpoint that is not quantized"
         )

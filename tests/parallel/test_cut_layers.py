@@ -21,7 +21,7 @@ from specguide.parallel import ONE_RANK, Meeting, Ranks, connect
 
 T = TypeVar("T")
 CUT = ("llama-tied", "llama-biases", "qwen2", "qwen3", "gemma3", "mixtral", "qwen3-moe")
-REFUSED = ("phi3", "olmo2", "gpt-oss", "llama-head_dim")
+REFUSED = ("gpt-oss", "llama-head_dim")
 
 
 def save(name: str, folder: Path) -> Path:
