@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from specguide.errors import InvalidParams
+from specguide.field_types import check_types
 from specguide.guide_config import GuideConfig
 from specguide.spec_config import SpecConfig
 
@@ -37,6 +38,7 @@ class CacheConfig:
     kv_cache_dtype: str = "auto"
 
     def __post_init__(self) -> None:
+        check_types(self)
         if self.kv_cache_dtype not in CACHE_DTYPES:
             raise InvalidParams(
                 f"kv_cache_dtype {self.kv_cache_dtype!r} is unknown; known: "
@@ -126,6 +128,13 @@ class EngineConfig:
     tensor_parallel_size: ranks, each a process with a device of its own, among which heads, inner
                     features and output matrix of the target are divided; drafters each rank has
                     as a whole
+    pipeline_parallel_size: stages, each with tensor_parallel_size ranks, among which the target's
+                    layers and their keys are divided, and through which a pass goes one after the
+                    other; embeddings, output matrix and drafters each stage has as a whole
+    num_micro_batches: parts into which a pass through several stages is cut, by request, so that
+                    stages work at the same time; left out: as many as stages
+    enable_expert_parallel: each rank has some experts of a mixture, all of their features, in place
+                    of some features of all experts; their number must be divisible by the ranks'
     rank_timeout_s: longest that ranks wait for one another in an iteration, seconds; then the
                     engine fails, with an error that names the rank
     lag:            iterations that are launched before the results of an earlier one are read, 0 to
@@ -150,12 +159,21 @@ class EngineConfig:
     device: str | None = None
     dtype: str | None = None
     tensor_parallel_size: int = 1
+    pipeline_parallel_size: int = 1
+    num_micro_batches: int | None = None
+    enable_expert_parallel: bool = False
     rank_timeout_s: float = 60.0
     lag: int | None = None
     enforce_eager: bool = False
     trace: bool = False
 
+    @property
+    def num_ranks(self) -> int:
+        """Of all stages."""
+        return self.tensor_parallel_size * self.pipeline_parallel_size
+
     def __post_init__(self) -> None:
+        check_types(self)
         if self.lag is not None and not 0 <= self.lag <= 2:
             raise InvalidParams(f"lag must be 0 to 2, found {self.lag}", param="lag")
         if self.max_step_ms is not None and not self.max_step_ms > 0:
@@ -166,13 +184,21 @@ class EngineConfig:
             raise InvalidParams(
                 f"rank_timeout_s must be > 0, found {self.rank_timeout_s}", param="rank_timeout_s"
             )
-        for name in ("max_batch_size", "max_prefill_tokens", "tensor_parallel_size"):
-            if getattr(self, name) < 1:
-                raise InvalidParams(f"{name} must be ≥ 1, found {getattr(self, name)}", param=name)
-        if self.transfer.role != "both" and self.tensor_parallel_size > 1:
+        for name in (
+            "max_batch_size",
+            "max_prefill_tokens",
+            "tensor_parallel_size",
+            "pipeline_parallel_size",
+            "num_micro_batches",
+        ):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise InvalidParams(f"{name} must be ≥ 1, found {value}", param=name)
+        is_divided = self.tensor_parallel_size > 1 or self.pipeline_parallel_size > 1
+        if self.transfer.role != "both" and is_divided:
             raise InvalidParams(
                 f"role {self.transfer.role!r} needs all of the KV cache on one device so far: "
-                "leave out tensor_parallel_size",
+                "leave out tensor_parallel_size and pipeline_parallel_size",
                 param="role",
             )
         if self.guide is None and self.spec is not None:

@@ -154,9 +154,10 @@ def _check_json(kind: str, types: tuple[type, ...]) -> Any:
             except (ValueError, RecursionError) as error:  # also a number of thousands of digits
                 raise InvalidGuide(f"{kind} is not valid JSON: {error}", param=kind) from error
         if not isinstance(value, types):
-            raise InvalidGuide(
-                f"{kind} must be a JSON object, found {type(value).__name__}", param=kind
-            )
+            found = type(value).__name__
+            if hasattr(value, "model_json_schema"):
+                found = f"a class of pydantic: give {value.__name__}.model_json_schema()"
+            raise InvalidGuide(f"{kind} must be a JSON object, found {found}", param=kind)
         try:
             if _is_finite(value):
                 return
@@ -235,6 +236,7 @@ def _check_matcher(value: Any) -> None:
 def _check_choice(value: Any) -> None:
     if (
         isinstance(value, str)
+        or not isinstance(value, Sequence)
         or not value
         or not all(isinstance(item, str) and item for item in value)
     ):

@@ -39,7 +39,9 @@ def check_folder(folder: Path) -> None:
     except OSError:  # a name that is too long for the file system
         is_there = False
     if not is_there:
-        raise CheckpointError(f"{folder}: is not a folder")
+        is_of_hub = not folder.is_absolute() and len(folder.parts) == 2
+        mend = f"; `hf download {folder} --local-dir FOLDER` makes one" if is_of_hub else ""
+        raise CheckpointError(f"{folder}: is not a folder{mend}")
 
 
 def is_file(path: Path) -> bool:

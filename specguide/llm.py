@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import weakref
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal, NoReturn
 
 from specguide.config import CacheConfig, EngineConfig, GuideConfig, SpecConfig
 from specguide.engine import Engine, EngineStats, SharedEngine
+from specguide.engine.prompts import prompt_list
 from specguide.errors import InvalidParams, UserError
 from specguide.params import SamplingParams
 from specguide.request import Request, RequestOutput
 from specguide.request_records import RequestMetrics
+from specguide.tokenizer.contents import plain_messages
 from specguide.trace import Span
 
 Messages = Sequence[Mapping[str, Any]]
@@ -29,7 +32,8 @@ class LLM:
     the others:    as in EngineConfig
 
     Several threads may use it at once: what they ask runs together. Ctrl-C ends `generate` and
-    `chat` between two iterations, and with them their requests.
+    `chat` between two iterations, and with them their requests. It belongs to the process that
+    built it: a fork cannot use it, and it cannot be pickled.
 
     Raises CheckpointError and InvalidParams.
     """
@@ -52,6 +56,9 @@ class LLM:
         device: str | None = None,
         dtype: str | None = None,
         tensor_parallel_size: int = 1,
+        pipeline_parallel_size: int = 1,
+        num_micro_batches: int | None = None,
+        enable_expert_parallel: bool = False,
         rank_timeout_s: float = 60.0,
         lag: int | None = None,
         enforce_eager: bool = False,
@@ -76,17 +83,23 @@ class LLM:
             device=device,
             dtype=dtype,
             tensor_parallel_size=tensor_parallel_size,
+            pipeline_parallel_size=pipeline_parallel_size,
+            num_micro_batches=num_micro_batches,
+            enable_expert_parallel=enable_expert_parallel,
             rank_timeout_s=rank_timeout_s,
             lag=lag,
             enforce_eager=enforce_eager,
             trace=trace,
         )
         self._take(Engine(config))
+        self._close_when_dropped()
 
     @classmethod
     def of(cls, config: EngineConfig) -> LLM:
         """From a whole configuration. Raises CheckpointError and InvalidParams."""
-        return cls.around(Engine(config))
+        llm = cls.around(Engine(config))
+        llm._close_when_dropped()
+        return llm
 
     @classmethod
     def around(cls, engine: Engine) -> LLM:
@@ -100,42 +113,47 @@ class LLM:
         self._shared = SharedEngine(engine)
         self.tokenizer = engine.tokenizer
 
+    def _close_when_dropped(self) -> None:
+        weakref.finalize(self, self._shared.close).atexit = False
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "an LLM has threads and memory of its process, and cannot be pickled or copied: build "
+            "one in each process"
+        )
+
     def generate(
         self,
-        prompts: str | Sequence[str | Sequence[int]],
-        params: SamplingParams | Sequence[SamplingParams] | None = None,
+        prompts: str | Iterable[str | Sequence[int]],
+        params: SamplingParams | Iterable[SamplingParams] | None = None,
     ) -> list[RequestOutput]:
         """Continue each prompt, a text or token ids; one output per prompt, in order.
 
         `params` is one for all or one per prompt; with n > 1 an output's `samples` are all of its
         prompt's, itself first. What is wrong with one prompt or its guide is that output's `error`;
-        the others do not notice. Raises InvalidParams where the call itself is wrong.
+        the others do not notice. Raises InvalidParams where the call itself is wrong, and
+        EngineClosed after `close`.
         """
-        prompts = [prompts] if isinstance(prompts, str) else list(prompts)
-        return self._run(
-            [self._prompt_ids(prompt) for prompt in prompts], _per_prompt(params, len(prompts))
-        )
+        listed = prompt_list(prompts)
+        per_prompt = _per_prompt(params, len(listed))
+        return self._run([self._prompt_ids(prompt) for prompt in listed], per_prompt)
 
     def chat(
         self,
         conversations: Messages | Sequence[Messages],
-        params: SamplingParams | Sequence[SamplingParams] | None = None,
+        params: SamplingParams | Iterable[SamplingParams] | None = None,
         *,
         tools: Sequence[Mapping[str, Any]] | None = None,
         allow_special_tokens: bool = False,
     ) -> list[RequestOutput]:
         """Answer each conversation, a list of messages, through the model's chat template.
 
+        A content is a text or a list of text parts.
         A JSON schema guide is shown to the template as `json_schema`, for models that were taught
         to read it. Special tokens that the messages spell are text like any other, unless
         `allow_special_tokens` lets them be what they are; `generate` always does.
         """
-        if not conversations:
-            raise InvalidParams("chat needs at least one message", param="messages")
-        many = cast(
-            "Sequence[Messages]",
-            [conversations] if isinstance(conversations[0], Mapping) else conversations,
-        )
+        many = _conversations(conversations)
         per_prompt = _per_prompt(params, len(many))
         prompts: list[list[int] | UserError] = []
         for messages, param in zip(many, per_prompt, strict=True):
@@ -146,7 +164,7 @@ class LLM:
             )
             try:
                 prompt = self.tokenizer.apply_chat_template(
-                    messages,
+                    plain_messages(messages),
                     tools=tools,
                     json_schema=schema,
                     allow_special_tokens=allow_special_tokens,
@@ -192,7 +210,8 @@ class LLM:
             return engine.spans()
 
     def close(self) -> None:
-        """Stop the worker threads."""
+        """End what is under way as aborted and stop the worker threads. An LLM that nobody holds
+        any more is closed by itself."""
         self._shared.close()
 
     def _run(
@@ -240,15 +259,36 @@ def _output(samples: Sequence[Request]) -> RequestOutput:
     )
 
 
+def _conversations(given: Any) -> list[Any]:
+    if isinstance(given, (str, bytes, Mapping)) or not isinstance(given, Iterable):
+        raise InvalidParams(
+            "chat takes a list of messages, or a list of such lists; found "
+            f'{type(given).__name__}: give [{{"role": "user", "content": …}}]',
+            param="messages",
+        )
+    many = list(given)
+    if not many:
+        raise InvalidParams("chat needs at least one message", param="messages")
+    return [many] if isinstance(many[0], Mapping) else many
+
+
 def _per_prompt(
-    params: SamplingParams | Sequence[SamplingParams] | None, num_prompts: int
+    params: SamplingParams | Iterable[SamplingParams] | None, num_prompts: int
 ) -> list[SamplingParams]:
     if params is None or isinstance(params, SamplingParams):
         return [params or SamplingParams()] * num_prompts
-    if len(params) != num_prompts:
+    is_list = isinstance(params, Iterable) and not isinstance(params, Mapping)
+    per_prompt: list[Any] = list(params) if is_list else [params]
+    for one in per_prompt:
+        if not isinstance(one, SamplingParams):
+            raise InvalidParams(
+                f"params must be SamplingParams, or one for each prompt; found {one!r}",
+                param="params",
+            )
+    if len(per_prompt) != num_prompts:
         raise InvalidParams(
-            f"{num_prompts} prompts came with {len(params)} sampling parameters; give one for all "
-            "or one per prompt",
+            f"{num_prompts} prompts came with {len(per_prompt)} sampling parameters; give one for "
+            "all or one per prompt",
             param="params",
         )
-    return list(params)
+    return per_prompt

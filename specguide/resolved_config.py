@@ -80,7 +80,7 @@ class ResolvedConfig:
     max_step_s:    longest time that an iteration is to take, seconds; infinite: there is no bound
     min_slowdown:  how many times as long as without prompts it may take in any case
     lag:           iterations that are launched before the results of an earlier one are read
-    enforce_eager: run iterations kernel by kernel, as a CPU always does
+    enforce_eager: run iterations kernel by kernel, as a CPU and stages always do
     """
 
     model: str | Path | None
@@ -102,10 +102,18 @@ class ResolvedConfig:
     dtype: str
     cache_dtype: str
     tensor_parallel_size: int
+    pipeline_parallel_size: int
+    num_micro_batches: int
+    enable_expert_parallel: bool
     rank_timeout_s: float
     lag: int
     enforce_eager: bool
     trace: bool
+
+    @property
+    def num_ranks(self) -> int:
+        """Of all stages."""
+        return self.tensor_parallel_size * self.pipeline_parallel_size
 
     @property
     def is_adaptive(self) -> bool:
@@ -141,9 +149,14 @@ def resolve(config: EngineConfig, facts: Facts) -> ResolvedConfig:
         dtype=facts.dtype,
         cache_dtype=_cache_dtype(config.cache.kv_cache_dtype, facts),
         tensor_parallel_size=config.tensor_parallel_size,
+        pipeline_parallel_size=config.pipeline_parallel_size,
+        num_micro_batches=config.num_micro_batches or config.pipeline_parallel_size,
+        enable_expert_parallel=config.enable_expert_parallel,
         rank_timeout_s=config.rank_timeout_s,
         lag=int(facts.is_gpu) if config.lag is None else config.lag,
-        enforce_eager=config.enforce_eager or not facts.is_gpu,
+        enforce_eager=(
+            config.enforce_eager or not facts.is_gpu or config.pipeline_parallel_size > 1
+        ),
         trace=config.trace,
     )
 

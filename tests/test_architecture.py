@@ -23,6 +23,7 @@ LEVELS: tuple[tuple[str, ...], ...] = (
         "env",
         "release",
         "integers",
+        "field_types",
         "converted",
         "json_fields",
         "gguf_file",

@@ -13,6 +13,7 @@ using Tokens = std::vector<int32_t>;
 namespace {
 
 constexpr auto kLong = 10s;
+constexpr auto kShort = 200ms;  // a busy machine keeps to it, and a test waits for it
 constexpr int32_t kRefused = 50, kEnd = fake::kEnd;
 
 // Takes any token but the refused one, in rows whose first word is the last token; says what it was asked.
@@ -67,6 +68,9 @@ struct Case {
       rig.token(0, first + static_cast<int>(i)) = drafts[i].token;
       rig.parent(0, first + static_cast<int>(i)) = drafts[i].parent;
     }
+  }
+  void wait() const {
+    for (int i = 0; i < 1000 && !rig.executor->is_idle(0); ++i) std::this_thread::sleep_for(5ms);
   }
   void draft(const std::vector<Draft>& stage_1, const std::vector<Draft>& stage_2) {
     place(1, stage_1);
@@ -238,8 +242,8 @@ TEST(a_held_slot_keeps_its_tree) {
 }
 
 TEST(a_late_tree_is_walked_by_the_tokens_of_its_time) {
-  Case c(50ms);
-  c.matcher->sleep_at_7 = 400ms;
+  Case c(kShort);
+  c.matcher->sleep_at_7 = 4 * kShort;
   c.verify({}, 9);
   c.place(1, {{0, 1}, {0, 7}, {0, 3}});
   c.rig.call(2);
@@ -261,18 +265,19 @@ TEST(a_late_tree_is_walked_by_the_tokens_of_its_time) {
   CHECK(c.guided() == (Nodes{0, 1, 2, 3, 4, 5, 6}));
   for (int node = 1; node <= 6; ++node) CHECK(c.rig.row(0, node)[0] == (node == 2 ? 7 : node));
   c.verify({2, 5}, 8);
+  c.wait();
   CHECK(c.matcher->taken == (Tokens{9, 7, 5, 8}) && c.error().empty());
 }
 
 TEST(a_late_tree_writes_nothing_into_the_next_requests_rows) {
-  Case c(50ms);
-  c.matcher->sleep_at_7 = 300ms;
+  Case c(kShort);
+  c.matcher->sleep_at_7 = 4 * kShort;
   c.verify({}, 9);
   c.place(1, {{0, 7}, {0, 2}, {0, 3}});
   c.rig.call(2);
   c.rig.executor->detach(0);
   CHECK(!c.rig.executor->is_idle(0));
-  for (int i = 0; i < 1000 && !c.rig.executor->is_idle(0); ++i) std::this_thread::sleep_for(5ms);
+  c.wait();
   const std::vector<int32_t> rows = c.rig.rows;
   c.matcher = std::make_shared<TellingMatcher>();
   c.rig.executor->submit({{0, c.matcher}}, {});

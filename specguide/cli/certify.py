@@ -75,6 +75,8 @@ def certify(
 def _schema(name: str) -> Any:
     """Raises InvalidParams for a file that cannot be read, InvalidGuide for what is no schema."""
     value = json.loads(schema_text(name)) if name.startswith(MARK) else read_json(Path(name))
+    if not isinstance(value, dict | bool):
+        raise InvalidParams(f"{name} holds no JSON schema: it must be an object, true or false")
     Guide(json_schema=value)
     return value
 

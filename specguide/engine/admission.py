@@ -74,7 +74,7 @@ class Admission:
         self._reasoning = ReasoningSections(vocabulary, tokenizer.token_id)
         self._finite = FiniteGrammars(capabilities.vocab_size)
         self._tokenizer, self._capabilities = tokenizer, capabilities
-        self._num_ranks = config.tensor_parallel_size
+        self._num_ranks = config.num_ranks
         self._takes_processors = capabilities.layout.takes_processors or config.is_adaptive
         self._may_cut_off = config.guide is not None and config.guide.allow_truncation
         self._longest_wait_s = 2 * config.guide.compile_timeout_s if config.guide else 0.0
@@ -177,7 +177,7 @@ class Admission:
         if params.logits_processors and self._num_ranks > 1:
             raise InvalidParams(
                 "logits_processors are functions, which the other ranks cannot call: leave them "
-                "out, or tensor_parallel_size",
+                "out, or tensor_parallel_size and pipeline_parallel_size",
                 param="logits_processors",
             )
         if params.logits_processors and not self._takes_processors:

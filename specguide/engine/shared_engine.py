@@ -3,6 +3,7 @@ waits."""
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from collections.abc import Iterator, Sequence
@@ -10,6 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from specguide.engine.engine import Engine
+from specguide.errors import EngineClosed, EngineError
 from specguide.params import SamplingParams
 from specguide.request import Request
 
@@ -23,13 +25,20 @@ class SharedEngine:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        self._process_id, self._is_closed = os.getpid(), False
         self._lock, self._entrance = threading.RLock(), threading.Lock()
         self._running: set[Request] = set()  # changed under the lock
         self._news = threading.Event()
         engine.on_ready = self._news.set
 
     def __enter__(self) -> Engine:
-        """Waits for its lock; the engine is the caller's until it leaves."""
+        """Waits for its lock; the engine is the caller's until it leaves. Raises EngineError in a
+        forked process, which has none of the threads."""
+        if os.getpid() != self._process_id:
+            raise EngineError(
+                "this LLM was built before the process forked, and does not work in the fork: "
+                'build one there, or start processes by multiprocessing\'s "spawn"'
+            )
         with self._entrance:  # whoever has just had it waits behind those who are here
             self._lock.acquire()
         return self._engine
@@ -41,7 +50,7 @@ class SharedEngine:
         """The samples of each prompt, once all have ended.
 
         What is raised meanwhile, Ctrl-C say, leaves between two iterations, and the requests are
-        cancelled.
+        cancelled. Raises EngineClosed after `close`.
         """
         with _Interrupts() as interrupts:
             own: list[Request] = []
@@ -55,10 +64,15 @@ class SharedEngine:
         return samples
 
     def close(self) -> None:
-        """Close the engine; requests of other threads end as aborted."""
+        """Close the engine; requests of other threads end as aborted. Nothing in a forked process,
+        and nothing where it is closed already."""
+        if os.getpid() != self._process_id:
+            return
         with self as engine:
-            engine.close()
-            self._running.clear()
+            if not self._is_closed:
+                self._is_closed = True
+                engine.close()
+                self._running.clear()
 
     def _add(
         self,
@@ -68,6 +82,8 @@ class SharedEngine:
     ) -> list[list[Request]]:
         samples: list[list[Request]] = [[] for _ in prompts]
         with interrupts.held(), self as engine:
+            if self._is_closed:
+                raise EngineClosed("this LLM is closed: build another one")
             for of_prompt, (prompt_ids, params) in zip(samples, prompts, strict=True):
                 for sample in range(params.n):
                     request = engine.add(prompt_ids, params, sample=sample)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from specguide import native
-from specguide.errors import InvalidParams
+from specguide.errors import InvalidGuide, InvalidParams
 from specguide.guided.backend import Outline
 from specguide.guided.backends import CompiledGrammar
 from specguide.guided.matcher import Matcher
@@ -101,6 +101,8 @@ class GrammarEndings:
         """The grammar with its ends, itself where they are not known.
 
         is_certain: no guard takes more out of rows than the outline says
+
+        Raises InvalidGuide where no text of the grammar ends.
         """
         if outline is None:
             return grammar
@@ -110,6 +112,11 @@ class GrammarEndings:
         except ValueError as error:
             _LOGGER.debug("it is not known how texts of a grammar end: %s", error)
             return grammar
+        if endings.num_least < 0 and endings.is_exact:
+            raise InvalidGuide(
+                "no output that matches the guide ever ends: something in it must contain itself "
+                "again; let it be left out, or give it another choice"
+            )
         if endings.num_least < 0:
             return grammar
         return EndingGrammar(

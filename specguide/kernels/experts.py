@@ -41,14 +41,16 @@ class ExpertBlocks:
 class Routing:
     """Which k experts compute each of T tokens.
 
-    experts: int [T, k]; None where `blocks` says it
+    experts: int [T, k], -1 where another rank has the expert; None where `blocks` says it
     weights: float32 [T, k], of their outputs in the sum
     blocks:  None on a CPU
+    is_whole: all experts are here; else the outputs of pairs with others are 0
     """
 
     experts: Tensor | None
     weights: Tensor
     blocks: ExpertBlocks | None = None
+    is_whole: bool = True
 
     def products(self, x: Tensor, product: Callable[[Tensor, int], Tensor]) -> Tensor:
         """Of each pair with its expert; which are in use is read back.
@@ -60,13 +62,15 @@ class Routing:
         assert self.experts is not None
         experts = self.experts.flatten()
         order = experts.argsort(stable=True)
+        order = order[int((experts < 0).sum()) :]
         rows = x[order // max(1, len(experts) // max(1, len(x)))]
-        chunks = rows.split(experts.bincount(minlength=1).tolist())
+        chunks = rows.split(experts[order].bincount(minlength=1).tolist())
         sorted_products = torch.cat(
             [product(chunk, expert) for expert, chunk in enumerate(chunks) if len(chunk)]
-            or [product(x, 0)]
+            or [product(rows, 0)]
         )
-        return torch.empty_like(sorted_products).index_copy_(0, order, sorted_products)
+        products = sorted_products.new_zeros(len(experts), sorted_products.shape[1])
+        return products.index_copy_(0, order, sorted_products)
 
 
 @dataclass(frozen=True)
@@ -199,17 +203,23 @@ def mxfp4_numbers(values: Tensor, scales: Tensor) -> Tensor:
     return torch.ldexp(table[both.to(torch.int64)], exponents)
 
 
-def route(logits: Tensor, num_chosen: int, is_normalised: bool) -> Routing:
+def route(
+    logits: Tensor, num_chosen: int, is_normalised: bool, held: range | None = None
+) -> Routing:
     """The experts of each token: those of its highest logits, weighted by how likely a softmax over
     all makes them.
 
     logits:        [T, E]
     is_normalised: divide the weights of a token by their sum
+    held:          experts that this rank has, by whose order Routing counts them; None: all
     """
     weights, experts = logits.softmax(-1, dtype=torch.float32).topk(num_chosen)
     if is_normalised:
         weights = weights / weights.sum(-1, keepdim=True)
-    return Routing(experts, weights)
+    if held is None:
+        return Routing(experts, weights)
+    is_held = (experts >= held.start) & (experts < held.stop)
+    return Routing(torch.where(is_held, experts - held.start, -1), weights, is_whole=False)
 
 
 def gated_experts(

@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from specguide.errors import InvalidParams
 from specguide.kernels import rope_and_store
 from specguide.kernels.attention import PassContext
 from specguide.layers.cache_scales import CacheScales
@@ -116,13 +115,16 @@ class Attention:
         query_size = shape.num_heads * shape.head_dim
         kv_size = shape.num_kv_heads * shape.head_dim
         qkv = {"q_proj": query_size, "k_proj": kv_size, "v_proj": kv_size}
+        sections = tuple(qkv.values()) if shape.is_fused else ()
         if shape.is_fused:
             qkv = {"qkv_proj": query_size + 2 * kv_size}
         out = {"o_proj": hidden_size}
         shape = _of_rank(shape, place.ranks)
         return cls(
             shape,
-            Projection.create(place, input_size, qkv, bias=shape.qkv_bias, cut="outputs"),
+            Projection.create(
+                place, input_size, qkv, bias=shape.qkv_bias, cut="outputs", sections=sections
+            ),
             Projection.create(place, query_size, out, bias=shape.out_bias, cut="inputs"),
             _qk_norm(place, shape),
             CacheScales.create(place),
@@ -172,17 +174,6 @@ class Attention:
 
 def _of_rank(shape: AttentionShape, ranks: Ranks) -> AttentionShape:
     """Each has as many query heads, and the key heads that these read."""
-    if ranks.size == 1:
-        return shape
-    for is_so, words in (
-        (shape.is_fused, "queries, keys and values in one map of the checkpoint"),
-        (shape.is_qk_norm_whole, "a norm of all heads together"),
-    ):
-        if is_so:
-            raise InvalidParams(
-                f"a model with {words} runs on one rank alone: leave tensor_parallel_size out",
-                param="tensor_parallel_size",
-            )
     return replace(
         shape,
         num_heads=ranks.share(shape.num_heads, "attention heads"),

@@ -55,9 +55,15 @@ class ExpertsLayout(Protocol):
     def down(self) -> tuple[str, ...]: ...
 
     def destinations(
-        self, prefix: str, gate_up: ExpertWeights, down: ExpertWeights, shape: ExpertsShape
+        self,
+        prefix: str,
+        gate_up: ExpertWeights,
+        down: ExpertWeights,
+        shape: ExpertsShape,
+        held: range,
     ) -> dict[str, Destination]:
-        """Where the experts' tensors go, by their full names, which begin with `prefix`."""
+        """Where the tensors of the experts `held` go, by their full names, which begin with
+        `prefix`."""
 
 
 @dataclass(frozen=True)
@@ -69,18 +75,23 @@ class SeparateExperts:
     down: tuple[str] = ("down_proj",)
 
     def destinations(
-        self, prefix: str, gate_up: ExpertWeights, down: ExpertWeights, shape: ExpertsShape
+        self,
+        prefix: str,
+        gate_up: ExpertWeights,
+        down: ExpertWeights,
+        shape: ExpertsShape,
+        held: range,
     ) -> dict[str, Destination]:
         """See ExpertsLayout."""
         size = shape.expert_size
         gate_name, up_name = self.gate_up
         return {
             f"{prefix}experts.{expert}.{name}.{tensor}": destination
-            for expert in range(shape.num_experts)
+            for place, expert in enumerate(held)
             for name, parts in (
-                (gate_name, gate_up.part(expert, 0, size)),
-                (up_name, gate_up.part(expert, size, 2 * size)),
-                (self.down[0], down.experts[expert].destinations()),
+                (gate_name, gate_up.part(place, 0, size)),
+                (up_name, gate_up.part(place, size, 2 * size)),
+                (self.down[0], down.experts[place].destinations()),
             )
             for tensor, destination in parts.items()
         }
@@ -98,7 +109,10 @@ class Experts:
     gate_up: of each expert hidden → 2 · expert_size, gate first
     down:    of each expert expert_size → hidden
     stored:  where the experts' tensors of a checkpoint go, by their full names
-    ranks:   each has a part of the inner features of every expert
+    ranks:   each has a part of the inner features of every expert, or some experts as a whole. All
+             have every token, so that each computes what its part gives and these are summed:
+             nothing is sent to the rank that has an expert
+    held:    experts that this rank has; None: all
     """
 
     shape: ExpertsShape
@@ -107,6 +121,7 @@ class Experts:
     down: ExpertWeights
     stored: Mapping[str, Destination]
     ranks: Ranks = ONE_RANK
+    held: range | None = None
 
     @classmethod
     def create(
@@ -115,32 +130,40 @@ class Experts:
         hidden_size: int,
         shape: ExpertsShape,
         layout: ExpertsLayout,
+        held: range | None = None,
     ) -> Experts:
-        """Uninitialised weights. Raises InvalidParams where ranks cannot divide the experts."""
+        """Uninitialised weights, on one rank those of the experts `held`; None: all. Raises
+        InvalidParams where ranks cannot divide the experts."""
         if place.ranks.size > 1:
             return cls._cut(place, hidden_size, shape, layout)
-        size = shape.expert_size
-        gate_up = _weights(place, shape, layout.gate_up, (2 * size, hidden_size))
-        down = _weights(place, shape, layout.down, (hidden_size, size))
+        here, size = held or range(shape.num_experts), shape.expert_size
+        gate_up = _weights(place, shape, layout.gate_up, (2 * size, hidden_size), here)
+        down = _weights(place, shape, layout.down, (hidden_size, size), here)
         router = Projection.create(
             place, hidden_size, {layout.router: shape.num_experts}, bias=shape.has_bias
         )
-        stored = layout.destinations(place.prefix, gate_up, down, shape)
-        return cls(shape, router, gate_up, down, stored)
+        stored = layout.destinations(place.prefix, gate_up, down, shape, here)
+        return cls(shape, router, gate_up, down, stored, held=held)
 
     @classmethod
     def _cut(
         cls, place: Placement, hidden_size: int, shape: ExpertsShape, layout: ExpertsLayout
     ) -> Experts:
-        ranks = place.ranks
-        if shape.has_bias:
+        ranks, part, held = place.ranks, shape, None
+        if ranks.has_whole_experts:
+            num_held = ranks.share(shape.num_experts, "experts")
+            held = range(ranks.rank * num_held, (ranks.rank + 1) * num_held)
+        elif shape.has_bias:
             raise InvalidParams(
-                "experts with biases run on one rank alone: leave tensor_parallel_size out",
+                "features of experts with biases are not divided among ranks: give each rank whole "
+                "experts (enable_expert_parallel), or leave tensor_parallel_size out",
                 param="tensor_parallel_size",
             )
-        part = replace(shape, expert_size=ranks.share(shape.expert_size, "features of an expert"))
+        else:
+            size = ranks.share(shape.expert_size, "features of an expert")
+            part = replace(shape, expert_size=size)
         whole = cls.create(place.whole(), hidden_size, shape, layout)
-        mine = cls.create(replace(place, ranks=ONE_RANK), hidden_size, part, layout)
+        mine = cls.create(replace(place, ranks=ONE_RANK), hidden_size, part, layout, held)
         return replace(mine, stored=shards(whole.stored, mine.stored, ranks), ranks=ranks)
 
     @property
@@ -151,7 +174,8 @@ class Experts:
     def __call__(self, x: Tensor) -> PartialSums:
         """[T, hidden] → [T, hidden]."""
         shape = self.shape
-        routing = route(self.router.forward(x), shape.num_chosen, shape.is_normalised)
+        logits = self.router.forward(x)
+        routing = route(logits, shape.num_chosen, shape.is_normalised, self.held)
         inner = self.gate_up.gated(x, routing, shape.limits)
         parts = PartialSums(self.down.weighted(inner, routing))
         if self.ranks.size == 1:
@@ -164,11 +188,15 @@ class Experts:
 
 
 def _weights(
-    place: Placement, shape: ExpertsShape, names: tuple[str, ...], size: tuple[int, int]
+    place: Placement,
+    shape: ExpertsShape,
+    names: tuple[str, ...],
+    size: tuple[int, int],
+    held: range,
 ) -> ExpertWeights:
-    """A matrix of `size` for each expert, in which its maps `names` lie."""
+    """A matrix of `size` for each expert of `held`, in which its maps `names` lie."""
     specs = [
         place.matrix(*size, [f"experts.{expert}.{name}" for name in names], bias=shape.has_bias)
-        for expert in range(shape.num_experts)
+        for expert in held
     ]
     return create_experts(place.quantization, specs)

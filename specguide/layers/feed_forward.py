@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from specguide.errors import InvalidParams
 from specguide.layers.destination import Destination, merged
 from specguide.layers.placement import Placement
 from specguide.layers.projection import PartialSums, Projection
@@ -63,16 +62,14 @@ class GatedMlp:
     ) -> GatedMlp:
         """Uninitialised weights; the inner features are divided among ranks. Raises InvalidParams
         where they cannot be."""
-        if place.ranks.size > 1 and len(names.gate_up) == 1:
-            raise InvalidParams(
-                "a model with gate and up in one map of the checkpoint runs on one rank alone: "
-                "leave tensor_parallel_size out",
-                param="tensor_parallel_size",
-            )
+        place.ranks.share(intermediate_size, "inner features")
         share = 2 * intermediate_size // len(names.gate_up)
         both = dict.fromkeys(names.gate_up, share)
+        sections = () if len(both) == 2 else (intermediate_size, intermediate_size)
         return cls(
-            Projection.create(place, hidden_size, both, bias=bias, cut="outputs"),
+            Projection.create(
+                place, hidden_size, both, bias=bias, cut="outputs", sections=sections
+            ),
             Projection.create(
                 place, intermediate_size, {names.down: hidden_size}, bias=bias, cut="inputs"
             ),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -13,6 +13,8 @@ from specguide.layers.destination import Destination, merged
 from specguide.layers.placement import Placement
 from specguide.layers.projection import PartialSums
 from specguide.layers.quantization import InputFormat, ProjectionInput
+from specguide.layers.sharding import shards
+from specguide.parallel import ONE_RANK, Ranks
 
 
 @dataclass(frozen=True)
@@ -142,11 +144,13 @@ class NoNorm:
 class WholeNorms:
     """A norm of all query heads together, and one of all key heads, as OLMo 2 has them.
 
-    queries, keys: their norms, weights [heads · head_dim]
+    queries, keys: their norms, weights [heads · head_dim] of the heads that this rank has
+    ranks: those that have the other heads; they sum the squares
     """
 
     queries: RmsNorm
     keys: RmsNorm
+    ranks: Ranks = ONE_RANK
 
     @classmethod
     def create(
@@ -156,10 +160,12 @@ class WholeNorms:
         queries, keys = (
             RmsNorm.create(place, name, count * head_dim, kind) for name, count in num_heads.items()
         )
-        return cls(queries, keys)
+        return cls(queries, keys, place.ranks)
 
     def __call__(self, heads: Tensor) -> Tensor:
         """[T, heads, head_dim], queries first → the same."""
+        if self.ranks.size > 1:
+            return self._across_ranks(heads)
         flat = heads.flatten(1)
         output = torch.empty(flat.shape, dtype=flat.dtype, device=flat.device)
         num_queries = len(self.queries.weight)
@@ -167,9 +173,26 @@ class WholeNorms:
         self.keys.into(output[:, num_queries:], flat[:, num_queries:])
         return output.view(heads.shape)
 
+    def _across_ranks(self, heads: Tensor) -> Tensor:
+        norms = self.queries, self.keys
+        sizes = [len(norm.weight) for norm in norms]
+        parts = heads.flatten(1).float().split(sizes, 1)
+        squares = torch.stack([part.square().sum(1) for part in parts])
+        squares = self.ranks.collectives.sum(squares)
+        normed = [
+            part * (total[:, None] / (size * self.ranks.size) + norm.eps).rsqrt() * norm.weight
+            for part, total, size, norm in zip(parts, squares, sizes, norms, strict=True)
+        ]
+        return torch.cat(normed, 1).to(heads.dtype).view(heads.shape)
+
     def destinations(self) -> dict[str, Destination]:
         """Where each tensor of a checkpoint goes, by its full name."""
-        return merged(self.queries, self.keys)
+        parts = merged(self.queries, self.keys)
+        whole = {
+            name: replace(part, shape=(part.shape[0] * self.ranks.size,))
+            for name, part in parts.items()
+        }
+        return shards(whole, parts, self.ranks)
 
 
 def _empty(place: Placement, kind: NormKind, *shape: int) -> Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -16,7 +16,7 @@ from specguide.layers.quantization import (
     ProjectionInput,
     ProjectionWeights,
 )
-from specguide.layers.sharding import Cut, added_once, shards
+from specguide.layers.sharding import Cut, added_once, shards, shards_of_sections
 from specguide.parallel import ONE_RANK, Ranks
 
 
@@ -69,21 +69,29 @@ class Projection:
         *,
         bias: bool = False,
         cut: Cut | None = None,
+        sections: Sequence[int] = (),
     ) -> Projection:
         """Maps of the same input: `outputs` are their names, with their output features.
 
         cut: which features are divided among the ranks of `place`; None: each has all. Sizes are
              those of the whole map. Raises InvalidParams where they cannot be divided.
+        sections: output features of the parts of the only map, where each is divided by itself
         """
         if cut is not None and place.ranks.size > 1:
-            return cls._cut(place, in_features, outputs, bias, cut)
+            return cls._cut(place, in_features, outputs, bias, cut, sections)
         spec = place.matrix(sum(outputs.values()), in_features, outputs, bias=bias)
         weights = place.weights(spec)
         return cls(weights, dict(zip(spec.names, _views(weights.rows, outputs), strict=True)))
 
     @classmethod
     def _cut(
-        cls, place: Placement, in_features: int, outputs: Mapping[str, int], bias: bool, cut: Cut
+        cls,
+        place: Placement,
+        in_features: int,
+        outputs: Mapping[str, int],
+        bias: bool,
+        cut: Cut,
+        sections: Sequence[int],
     ) -> Projection:
         ranks, names = place.ranks, " and ".join(outputs)
         whole = cls.create(place.whole(), in_features, outputs, bias=bias).destinations()
@@ -92,7 +100,10 @@ class Projection:
                 name: ranks.share(size, f"outputs of {name}") for name, size in outputs.items()
             }
             part = cls.create(place, in_features, outputs, bias=bias)
-            return replace(part, stored=shards(whole, part.destinations(), ranks))
+            mine = part.destinations()
+            if sections:
+                return replace(part, stored=shards_of_sections(whole, mine, ranks, sections))
+            return replace(part, stored=shards(whole, mine, ranks))
         part = cls.create(place, ranks.share(in_features, f"inputs of {names}"), outputs, bias=bias)
         stored = shards(whole, part.destinations(), ranks)
         for name in stored:

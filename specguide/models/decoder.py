@@ -16,14 +16,14 @@ from specguide.layers.attention import AttentionState
 from specguide.layers.cache_scales import have_scales
 from specguide.layers.destination import Destination, merged
 from specguide.layers.lm_head import Embedding, LmHead
-from specguide.layers.norm import RmsNorm
+from specguide.layers.norm import NoNorm, RmsNorm
 from specguide.layers.placement import Placement
 from specguide.layers.rope import RopeConfig, TableSize, query_scales, rope_table
 from specguide.models.config import ModelConfig
 from specguide.models.multimodal import is_of_encoder, text_name
 from specguide.models.registry import FAMILIES, read_config
 from specguide.models.weights import check_tied, check_weights, load_weights, weight_files
-from specguide.parallel import ONE_RANK, Ranks
+from specguide.parallel import ONE_RANK, ONE_STAGE, Ranks, Stage
 
 MTP_PREFIX = "model.mtp_layers."
 """Tensors of a multi-token-prediction head as MiMo has it, which a target's checkpoint may hold
@@ -45,6 +45,7 @@ class Decoder:
     embedding, lm_head: what a draft head may share
     device, dtype: where and what its weights and hidden states are
     ranks:         among which its layers are cut
+    stage:         which of the layers it has
     max_positions: longest sequence it serves, tokens
 
     `forward` allocates only activations, reads nothing back to the host and takes no branch on
@@ -59,19 +60,20 @@ class Decoder:
         dtype: torch.dtype = torch.float32,
         max_positions: int | None = None,
         ranks: Ranks = ONE_RANK,
+        stage: Stage = ONE_STAGE,
     ) -> None:
         """Uninitialised weights; `load` reads a checkpoint.
 
         max_positions: longest sequence, tokens; None: config.max_position_embeddings. Raises
                        InvalidParams when it is longer than that.
-        ranks:         among which its layers are cut
+        ranks, stage:  among which its layers are cut, and which of them it has
         """
         self.config = config
         self.device = torch.device(device)
         self.dtype = dtype
         self.max_positions = max_positions or config.max_position_embeddings
         check_positions(config, self.max_positions, dtype)
-        self.ranks = ranks
+        self.ranks, self.stage = ranks, stage
         place = Placement(self.device, dtype, config.quantization, ranks=ranks)
         inner = place.within("model")
         vocab_size, hidden_size = config.vocab_size, config.hidden_size
@@ -90,7 +92,7 @@ class Decoder:
         family = FAMILIES[config.architecture]
         self.layers = tuple(
             family.build_layer(config, index, inner.within(f"layers.{index}"))
-            for index in range(config.num_layers)
+            for index in stage.layers(config.num_layers)
         )
         last_norm = replace(config.norm, weight_factor=config.logits_scale)
         self.norm = RmsNorm.create(inner, "norm", hidden_size, last_norm)
@@ -107,13 +109,14 @@ class Decoder:
         max_positions: int | None = None,
         quantization: str | None = None,
         ranks: Ranks = ONE_RANK,
+        stage: Stage = ONE_STAGE,
     ) -> Decoder:
         """From a Hugging Face folder: config.json and safetensors, one file or shards with their
         index. Or from a GGUF file, dequantized.
 
         quantization: of ONLINE: what the weights are turned into, tensor by tensor as they are
                       read; None: they stay as they are
-        ranks: among which its layers are cut
+        ranks, stage: as of the constructor
         Raises CheckpointError that names the file and what is wrong with it, and InvalidParams for
         a quantization that is unknown or that the folder does not allow.
         """
@@ -132,7 +135,14 @@ class Decoder:
             ),
             rename=text_name,
         )
-        decoder = cls(config, device=device, dtype=dtype, max_positions=max_positions, ranks=ranks)
+        decoder = cls(
+            config,
+            device=device,
+            dtype=dtype,
+            max_positions=max_positions,
+            ranks=ranks,
+            stage=stage,
+        )
         load_weights(files, decoder.destinations(), rename=text_name)
         if tied:
             check_tied(files, decoder.embedding, rename=text_name)
@@ -165,27 +175,52 @@ class Decoder:
         side [T, len(aux_layers) · hidden_size].
         """
         hidden = self.embedding.forward(input_ids)
+        inputs = {0: hidden}
+        hidden, normed = self.run_layers(hidden, context, cache, self.norm, aux_layers, inputs)
+        return normed, self.aux_hidden_states(hidden, aux_layers, inputs)
+
+    def run_layers(
+        self,
+        hidden: Tensor,
+        context: PassContext,
+        cache: KVCache,
+        last_norm: RmsNorm | NoNorm,
+        aux_layers: tuple[int, ...],
+        inputs: dict[int, Tensor],
+    ) -> tuple[Tensor, Tensor]:
+        """The residual stream [T, hidden_size] behind the layers that are here, and its
+        `last_norm`.
+
+        inputs: takes the inputs of aux layers behind these layers, by number; as `forward` names
+                them
+        """
         normed = self.layers[0].input_norm(hidden)
         rotary = {
             rope: table.index_select(0, context.position_ids)
             for rope, table in self._rope_tables.items()
         }
         scales = {rope: query_scales(rope, context.position_ids, self.dtype) for rope in rotary}
-        next_norms = (*(layer.input_norm for layer in self.layers[1:]), self.norm)
-        inputs = {0: hidden} if 0 in aux_layers else {}
+        next_norms = (*(layer.input_norm for layer in self.layers[1:]), last_norm)
+        first = self.stage.layers(self.config.num_layers).start
         for index, (layer, next_norm, keys, values) in enumerate(
-            zip(self.layers, next_norms, cache.keys, cache.values, strict=True), start=1
+            zip(self.layers, next_norms, cache.keys, cache.values, strict=True), start=first + 1
         ):
             rope = layer.attention.shape.rope
             state = AttentionState(context, rotary[rope], keys, values, scales[rope])
             hidden, normed = layer(hidden, normed, next_norm, state)
             if index in aux_layers:
                 inputs[index] = hidden
+        return hidden, normed
+
+    def aux_hidden_states(
+        self, hidden: Tensor, aux_layers: tuple[int, ...], inputs: dict[int, Tensor]
+    ) -> Tensor:
+        """As the second that `forward` returns; inputs: of the aux layers, by number."""
         if not aux_layers:
-            return normed, hidden[:, :0]
+            return hidden[:, :0]
         aux = torch.cat([inputs[layer] for layer in aux_layers], dim=-1)
         scale = self.config.stream_scale
-        return normed, aux if scale == 1.0 else aux * scale
+        return aux if scale == 1.0 else aux * scale
 
     def logits(self, hidden: Tensor) -> Tensor:
         """hidden [n, hidden_size] as `forward` returns it → [n, vocab_size], in the model's

@@ -83,7 +83,12 @@ class StackedExperts:
     down: tuple[str] = ("down_proj",)
 
     def destinations(
-        self, prefix: str, gate_up: ExpertWeights, down: ExpertWeights, shape: ExpertsShape
+        self,
+        prefix: str,
+        gate_up: ExpertWeights,
+        down: ExpertWeights,
+        shape: ExpertsShape,
+        held: range,
     ) -> dict[str, Destination]:
         """See ExpertsLayout. Raises CheckpointError for another quantization."""
         return {

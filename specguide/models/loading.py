@@ -22,10 +22,11 @@ from specguide.models.multimodal import (
     text_name,
     warn_of_encoders,
 )
+from specguide.models.staged import StagedDecoder
 from specguide.models.transformers_config import known_to_transformers, read_transformers_config
 from specguide.models.transformers_model import TransformersDecoder
 from specguide.models.weights import check_tied, check_weights, load_weights, weight_files
-from specguide.parallel import ONE_RANK, Ranks
+from specguide.parallel import ONE_RANK, ONE_STAGE, Ranks, Stage
 
 MODEL_IMPLS = ("auto", "native", "transformers")
 
@@ -54,6 +55,7 @@ def load_decoder(
     quantization: str | None = None,
     model_impl: str = "auto",
     ranks: Ranks = ONE_RANK,
+    stage: Stage = ONE_STAGE,
 ) -> Decoder:
     """See Decoder.load and `read_config`. Warns where transformers' modules run the model because
     no family does."""
@@ -61,20 +63,17 @@ def load_decoder(
     if _is_of_several_kinds(folder):
         warn_of_encoders(folder)
     if not _is_for_transformers(folder, model_impl):
-        return Decoder.load(
+        kind = Decoder if stage.num == 1 else StagedDecoder
+        return kind.load(
             folder,
             device,
             dtype,
             max_positions=max_positions,
             quantization=quantization,
             ranks=ranks,
+            stage=stage,
         )
-    if ranks.size > 1:
-        raise InvalidParams(
-            "transformers' modules run on one rank alone: leave tensor_parallel_size out, or take "
-            "a model of a family that runs natively",
-            param="tensor_parallel_size",
-        )
+    _refuse_ranks(ranks, stage)
     config = read_config(folder, quantization, "transformers")
     files = weight_files(folder)
     if model_impl == "auto":
@@ -98,6 +97,19 @@ def load_decoder(
     if decoder.lm_head.name is None:
         check_tied(files, decoder.embedding, rename=_present_name)
     return decoder
+
+
+def _refuse_ranks(ranks: Ranks, stage: Stage) -> None:
+    for param, is_set in (
+        ("tensor_parallel_size", ranks.size > 1),
+        ("pipeline_parallel_size", stage.num > 1),
+    ):
+        if is_set:
+            raise InvalidParams(
+                f"transformers' modules run on one rank alone: leave {param} out, or take a model "
+                "of a family that runs natively",
+                param=param,
+            )
 
 
 def _present_name(name: str) -> str:

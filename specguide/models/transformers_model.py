@@ -29,7 +29,7 @@ from specguide.models.transformers_config import (
     without_parameters,
 )
 from specguide.models.transformers_trial import LayerAttention
-from specguide.parallel import ONE_RANK
+from specguide.parallel import ONE_RANK, ONE_STAGE
 
 
 class Pages:
@@ -126,7 +126,7 @@ class TransformersDecoder(Decoder):
     ) -> None:
         """See Decoder."""
         assert isinstance(config, TransformersConfig)
-        self.config, self.ranks = config, ONE_RANK
+        self.config, self.ranks, self.stage = config, ONE_RANK, ONE_STAGE
         self.device, self.dtype = torch.device(device), dtype
         self.max_positions = max_positions or config.max_position_embeddings
         check_positions(config, self.max_positions, dtype)

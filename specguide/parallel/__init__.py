@@ -1,15 +1,21 @@
 """Owns what the ranks of an engine share: who each one is, and the collectives between them."""
 
-from specguide.parallel.collectives import CollectiveFailed, Collectives, NoCollectives
-from specguide.parallel.connect import Meeting, connect
+from specguide.parallel.collectives import CollectiveFailed, Collectives, NoCollectives, Pending
+from specguide.parallel.connect import Meeting, connect, connect_stages
 from specguide.parallel.ranks import ONE_RANK, Ranks
+from specguide.parallel.stages import ONE_STAGE, Stage, wait_all
 
 __all__ = [
     "ONE_RANK",
+    "ONE_STAGE",
     "CollectiveFailed",
     "Collectives",
     "Meeting",
     "NoCollectives",
+    "Pending",
     "Ranks",
+    "Stage",
     "connect",
+    "connect_stages",
+    "wait_all",
 ]

@@ -5,6 +5,7 @@ Another way to sum, as one over symmetric memory, is another subclass.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
@@ -16,6 +17,13 @@ from specguide.errors import EngineError
 
 class CollectiveFailed(EngineError):
     """Another rank did not take part: it has ended, or was too late."""
+
+
+class Pending(Protocol):
+    """A message under way; its tensor is to be left as it is until `wait` has returned."""
+
+    def wait(self) -> None:
+        """Raises CollectiveFailed."""
 
 
 class Collectives(Protocol):
@@ -31,8 +39,14 @@ class Collectives(Protocol):
     def gather(self, tensor: Tensor) -> Tensor:
         """[...] of each rank → [ranks, ...], in the order of ranks."""
 
-    def broadcast(self, tensor: Tensor) -> None:
-        """Write rank 0's contiguous tensor to that of the others."""
+    def broadcast(self, tensor: Tensor, root: int = 0) -> None:
+        """Write rank `root`'s contiguous tensor to that of the others."""
+
+    def send(self, tensor: Tensor, rank: int) -> Pending:
+        """A contiguous tensor to one other rank, which alone receives it."""
+
+    def receive(self, tensor: Tensor, rank: int) -> None:
+        """Write what one other rank sends, of the same shape and dtype."""
 
 
 class NoCollectives:
@@ -44,8 +58,26 @@ class NoCollectives:
     def gather(self, tensor: Tensor) -> Tensor:
         return tensor[None]
 
-    def broadcast(self, tensor: Tensor) -> None:
+    def broadcast(self, tensor: Tensor, root: int = 0) -> None:
         pass
+
+    def send(self, tensor: Tensor, rank: int) -> Pending:
+        raise AssertionError("there is no other rank")
+
+    def receive(self, tensor: Tensor, rank: int) -> None:
+        raise AssertionError("there is no other rank")
+
+
+@dataclass(frozen=True, eq=False)
+class _Sent:
+    """A message over a group, with its tensor, which lives as long."""
+
+    group: GroupCollectives
+    work: Any
+    tensor: Tensor
+
+    def wait(self) -> None:
+        self.group._wait(self.work)
 
 
 class GroupCollectives:
@@ -68,8 +100,16 @@ class GroupCollectives:
         self._wait(self._group._allgather_base(flat, tensor.contiguous().flatten()))
         return flat.view(size, *tensor.shape)
 
-    def broadcast(self, tensor: Tensor) -> None:
-        self._wait(self._group.broadcast([tensor], dist.BroadcastOptions()))
+    def broadcast(self, tensor: Tensor, root: int = 0) -> None:
+        options = dist.BroadcastOptions()
+        options.rootRank = root
+        self._wait(self._group.broadcast([tensor], options))
+
+    def send(self, tensor: Tensor, rank: int) -> Pending:
+        return _Sent(self, self._group.send([tensor], rank, 0), tensor)
+
+    def receive(self, tensor: Tensor, rank: int) -> None:
+        self._wait(self._group.recv([tensor], rank, 0))
 
     def _wait(self, work: Any) -> None:
         work.wait()

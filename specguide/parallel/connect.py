@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
@@ -10,7 +10,8 @@ import torch
 import torch.distributed as dist
 
 from specguide.parallel.collectives import GlooCollectives, GroupCollectives
-from specguide.parallel.ranks import Ranks
+from specguide.parallel.ranks import ONE_RANK, Ranks
+from specguide.parallel.stages import Stage
 
 _HOST = "127.0.0.1"
 
@@ -37,23 +38,67 @@ class Meeting:
         return cls(store.port, size, timeout_s), store
 
 
-def connect(meeting: Meeting, rank: int, device: torch.device, store: Any = None) -> Ranks:
+def connect(
+    meeting: Meeting,
+    rank: int,
+    device: torch.device,
+    store: Any = None,
+    *,
+    has_whole_experts: bool = False,
+) -> Ranks:
     """Join the others; each rank has a device of its own. Waits for all of them.
 
     store: rank 0's own
+    has_whole_experts: see Ranks
     Raises torch's error where one does not come in time.
     """
+    group = _group(_store(meeting, store), meeting, rank, meeting.size, device)
+    return replace(group, has_whole_experts=has_whole_experts)
+
+
+def connect_stages(
+    meeting: Meeting,
+    rank: int,
+    device: torch.device,
+    num_stages: int,
+    num_micro_batches: int,
+    store: Any = None,
+    *,
+    has_whole_experts: bool = False,
+) -> tuple[Ranks, Stage]:
+    """As `connect`: the ranks of this process's stage, among which its layers are cut, and the
+    stage. Rank r is in stage r // (ranks of a stage)."""
+    store = _store(meeting, store)
+    world = _group(dist.PrefixStore("world", store), meeting, rank, meeting.size, device)
+    size = meeting.size // num_stages
+    index, inner = divmod(rank, size)
+    stage = Stage(index, num_stages, world, num_micro_batches)
+    if num_stages == 1:
+        return replace(world, has_whole_experts=has_whole_experts), stage
+    if size == 1:
+        return ONE_RANK, stage
+    own = dist.PrefixStore(f"stage {index}", store)
+    ranks = _group(own, meeting, inner, size, device)
+    return replace(ranks, has_whole_experts=has_whole_experts), stage
+
+
+def _store(meeting: Meeting, store: Any) -> Any:
+    if store is not None:
+        return store
     timeout = timedelta(seconds=meeting.timeout_s)
-    if store is None:
-        store = dist.TCPStore(_HOST, meeting.port, meeting.size, False, timeout)
+    return dist.TCPStore(_HOST, meeting.port, meeting.size, False, timeout)
+
+
+def _group(store: Any, meeting: Meeting, rank: int, size: int, device: torch.device) -> Ranks:
+    timeout = timedelta(seconds=meeting.timeout_s)
     if device.type == "cuda":
         torch.cuda.set_device(device)
         options = dist.ProcessGroupNCCL.Options()
         options._timeout = timeout
-        group = dist.ProcessGroupNCCL(store, rank, meeting.size, options)
-        return Ranks(rank, meeting.size, GroupCollectives(group))
+        group = dist.ProcessGroupNCCL(store, rank, size, options)
+        return Ranks(rank, size, GroupCollectives(group))
     kind: Any = dist.ProcessGroupGloo
     gloo = kind._Options()
     gloo._timeout = timeout
     gloo._devices = [kind.create_device(hostname=_HOST)]
-    return Ranks(rank, meeting.size, GlooCollectives(kind(store, rank, meeting.size, gloo)))
+    return Ranks(rank, size, GlooCollectives(kind(store, rank, size, gloo)))

@@ -17,11 +17,14 @@ class Ranks:
     rank:        this process's, 0 is that of the engine's loop
     size:        how many there are
     collectives: between them
+    has_whole_experts: each rank has some experts of a mixture, all of their features; else some
+                 features of all experts
     """
 
     rank: int = 0
     size: int = 1
     collectives: Collectives = field(default_factory=NoCollectives)
+    has_whole_experts: bool = False
 
     def share(self, total: int, what: str) -> int:
         """Of `total`, what each rank has. Raises InvalidParams where it cannot be divided.

@@ -72,7 +72,7 @@ def num_gpus(engine: EngineConfig, config: ReplicaConfig) -> int:
     if config.replica_gpus is not None:
         return config.replica_gpus
     has_none = engine.device is None and not _cluster_has_gpus()
-    return 0 if has_none or engine.device == "cpu" else engine.tensor_parallel_size
+    return 0 if has_none or engine.device == "cpu" else engine.num_ranks
 
 
 def _cluster_has_gpus() -> bool:

@@ -165,6 +165,8 @@ class ServerConfig:
                 f"{', '.join(METRICS_NAMES)}",
                 param="metrics_names",
             )
+        if not 0 <= self.port <= 65535:
+            raise InvalidParams(f"port must be 0 to 65535, found {self.port}", param="port")
 
     @property
     def model_names(self) -> tuple[str, ...]:

@@ -9,15 +9,9 @@ from typing import Any
 from pydantic_core import from_json
 
 from specguide.errors import InvalidParams
+from specguide.tokenizer.contents import text_of
 
 _ROLES = ("system", "developer", "user", "assistant", "tool", "function")
-_TEXT_OF = {
-    "text": "text",
-    "input_text": "text",
-    "output_text": "text",
-    "refusal": "refusal",
-}
-"""Types of text parts, of either API, and where each has its text."""
 
 
 def template_messages(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -63,28 +57,6 @@ def _message(message: Mapping[str, Any], param: str, index: int) -> dict[str, An
             _call(call, f"{param}.tool_calls[{index}]") for index, call in enumerate(calls)
         ]
     return made
-
-
-def text_of(content: Any, param: str) -> str:
-    """Of a content, which is a text, or text parts of either API. Raises InvalidParams naming what
-    else is there."""
-    if isinstance(content, str):
-        return content
-    if not isinstance(content, list):
-        raise InvalidParams("content must be a text or a list of text parts", param=param)
-    texts = []
-    for index, part in enumerate(content):
-        kind = part.get("type") if isinstance(part, Mapping) else None
-        text = part.get(_TEXT_OF[kind]) if isinstance(kind, str) and kind in _TEXT_OF else None
-        if not isinstance(text, str):
-            raise InvalidParams(
-                f'this model reads text only: a part must be {{"type": "text", "text": …}}, found '
-                f"type "
-                f"{kind!r}",
-                param=f"{param}[{index}]",
-            )
-        texts.append(text)
-    return "".join(texts)
 
 
 def _call(call: Any, param: str) -> dict[str, Any]:

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from specguide.errors import InvalidParams
-from specguide.server.messages import arguments_of, text_of
+from specguide.server.messages import arguments_of
 from specguide.server.responses_tools import flat_name
+from specguide.tokenizer.contents import text_of
 
 _TAKEN = (
     "message",

@@ -9,6 +9,7 @@ from typing import Any
 from specguide.errors import InvalidGuide, InvalidParams
 from specguide.guide import check_finite
 from specguide.guided.tools import Tool
+from specguide.json_fields import shown
 from specguide.server.schemas import AS_THEY_ARE, SchemaRules
 
 _MAX_NAME = 128
@@ -26,7 +27,7 @@ def tool_of(function: Mapping[str, Any], param: str, schemas: SchemaRules = AS_T
     ):
         raise InvalidParams(
             f"a function's name must be 1 to {_MAX_NAME} letters, digits, _, . or -, found "
-            f"{name!r}",
+            f"{shown(name)}",
             param=f"{param}.name",
         )
     if function.get("strict"):
@@ -35,7 +36,8 @@ def tool_of(function: Mapping[str, Any], param: str, schemas: SchemaRules = AS_T
         parameters = {"type": "object", "properties": {}, "additionalProperties": False}
     if not isinstance(parameters, Mapping) or parameters.get("type", "object") != "object":
         raise InvalidParams(
-            "a function's parameters must be a JSON schema of type object",
+            f"the parameters of function {name!r} must be a JSON schema of type object, found "
+            f"{shown(parameters)}",
             param=f"{param}.parameters",
         )
     try:

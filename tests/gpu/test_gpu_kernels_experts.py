@@ -119,14 +119,18 @@ def pairs_of(routing: Routing) -> list[tuple[int, int]]:
     ]
 
 
-def check_routing(logits: Tensor, num_chosen: int, is_normalised: bool) -> None:
+def check_routing(
+    logits: Tensor, num_chosen: int, is_normalised: bool, held: range | None = None
+) -> None:
     """Each expert has its pairs, in order."""
-    found = kernels.route(to_device(logits), num_chosen, is_normalised)
-    expected = twins.route(logits, num_chosen, is_normalised)
+    found = kernels.route(to_device(logits), num_chosen, is_normalised, held)
+    expected = twins.route(logits, num_chosen, is_normalised, held)
     torch.testing.assert_close(found.weights.cpu(), expected.weights, rtol=1e-4, atol=1e-6)
-    assert expected.experts is not None
+    assert expected.experts is not None and found.is_whole == expected.is_whole
     experts = expected.experts.flatten().tolist()
-    assert pairs_of(found) == sorted((expert, pair) for pair, expert in enumerate(experts))
+    assert pairs_of(found) == sorted(
+        (expert, pair) for pair, expert in enumerate(experts) if expert >= 0
+    )
 
 
 @pytest.mark.parametrize("is_normalised", [False, True])
@@ -143,6 +147,28 @@ def check_routing(logits: Tensor, num_chosen: int, is_normalised: bool) -> None:
 )
 def test_routing(num_tokens: int, num_experts: int, num_chosen: int, is_normalised: bool) -> None:
     check_routing(3 * random(num_tokens, num_experts), num_chosen, is_normalised)
+
+
+@pytest.mark.small
+@pytest.mark.parametrize("held", [range(0, 6), range(6, 17), range(16, 17)], ids=str)
+@pytest.mark.parametrize("num_tokens", [1, 40, 600])
+def test_routing_to_some_of_the_experts(num_tokens: int, held: range) -> None:
+    check_routing(3 * random(num_tokens, 17), 4, True, held)
+
+
+@pytest.mark.small
+@pytest.mark.parametrize("num_tokens", [3, 70])
+@pytest.mark.parametrize("form", ["plain", "int4"])
+def test_products_of_some_of_the_experts_add_up_to_those_of_all(num_tokens: int, form: str) -> None:
+    gate_up = FORMS[form](4, 128, 64, torch.float32)
+    down = FORMS[form](4, 64, 64, torch.float32)
+    logits, x = random(num_tokens, 8), random(num_tokens, 64)
+    for held in (range(0, 4), range(4, 8)):
+        routing = twins.route(logits, 3, True, held)
+        there = kernels.route(to_device(logits), 3, True, held)
+        expected = twins.expert_parts(twins.gated_experts(x, gate_up, routing), down, routing)
+        inner = kernels.gated_experts(to_device(x), to_device(gate_up), there)
+        close(kernels.expert_parts(inner, to_device(down), there), expected)
 
 
 @pytest.mark.small

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from specguide import Guide, GuideConfig, Reasoning, native
-from specguide.errors import InvalidParams
+from specguide.errors import InvalidGuide, InvalidParams
 from specguide.guided.compile import GrammarCompiler
 from specguide.guided.endings import EndingGrammar
 from specguide.guided.reasoning import ReasoningSections
@@ -177,6 +177,14 @@ def test_too_few_tokens_are_refused(compiler):
     with pytest.raises(InvalidParams, match=r"max_tokens leaves 1 tokens .* takes 2;") as caught:
         grammar.within(1)
     assert caught.value.param == "max_tokens"
+
+
+def test_a_guide_without_an_end_is_refused(auto):
+    node = {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}}}
+    endless = {"$ref": "#/$defs/node", "$defs": {"node": {**node, "required": ["next"]}}}
+    with pytest.raises(InvalidGuide, match="no output that matches the guide ever ends"):
+        auto.compile(Guide(json_schema=endless))
+    auto.compile(Guide(json_schema={**endless, "$defs": {"node": node}}))
 
 
 def test_a_text_may_take_all_tokens_but_that_of_its_end(auto):

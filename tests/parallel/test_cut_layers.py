@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, TypeVar
 
+import int4_checkpoints
 import pytest
 import torch
 from paging import Sequences
 from random_models import CASES, random_model, tokens
 from torch import Tensor
 
-from specguide.errors import InvalidParams
+from specguide.errors import CheckpointError, InvalidParams
 from specguide.models import Decoder
 from specguide.parallel import ONE_RANK, Meeting, Ranks, connect
 
+T = TypeVar("T")
 CUT = ("llama-tied", "llama-biases", "qwen2", "qwen3", "gemma3", "mixtral", "qwen3-moe")
-REFUSED = ("phi3", "olmo2", "gpt-oss", "llama-head_dim")
+REFUSED = ("gpt-oss", "llama-head_dim")
 
 
 def save(name: str, folder: Path) -> Path:
@@ -26,10 +30,12 @@ def save(name: str, folder: Path) -> Path:
     return folder
 
 
-def logits(folder: Path, ranks: Ranks = ONE_RANK, **settings: str) -> Tensor:
+def logits(
+    folder: Path, ranks: Ranks = ONE_RANK, decoder: Decoder | None = None, **settings: str
+) -> Tensor:
     """Of a few tokens."""
     with torch.inference_mode():
-        decoder = Decoder.load(folder, ranks=ranks, **settings)
+        decoder = decoder or Decoder.load(folder, ranks=ranks, **settings)
         config = decoder.config
         sequences = Sequences(1, 8)
         cache = sequences.cache(replace(config, num_kv_heads=config.num_kv_heads // ranks.size))
@@ -37,15 +43,21 @@ def logits(folder: Path, ranks: Ranks = ONE_RANK, **settings: str) -> Tensor:
         return decoder.logits(hidden)
 
 
-def on_two_ranks(folder: Path, **settings: str) -> list[Tensor]:
+def each_of_two(run: Callable[[Ranks], T], *, has_whole_experts: bool = False) -> list[T]:
+    """What `run` makes of either rank."""
     meeting, store = Meeting.open(2, 60.0)
 
-    def run(rank: int) -> Tensor:
-        ranks = connect(meeting, rank, torch.device("cpu"), store if rank == 0 else None)
-        return logits(folder, ranks, **settings)
+    def connected(rank: int) -> T:
+        own = store if rank == 0 else None
+        device = torch.device("cpu")
+        return run(connect(meeting, rank, device, own, has_whole_experts=has_whole_experts))
 
     with ThreadPoolExecutor(2) as pool:
-        return list(pool.map(run, range(2)))
+        return list(pool.map(connected, range(2)))
+
+
+def on_two_ranks(folder: Path, **settings: str) -> list[Tensor]:
+    return each_of_two(lambda ranks: logits(folder, ranks, **settings))
 
 
 @pytest.mark.parametrize("name", CUT)
@@ -71,3 +83,60 @@ def test_weights_rounded_to_fp8_are_cut(tmp_path):
     assert torch.equal(first, second)
     error = (first - exact).norm()
     assert error < 1.5 * whole_error
+
+
+def whole_experts(folder: Path) -> list[tuple[Tensor, int]]:
+    """On two ranks of which each has whole experts: logits, and bytes of the experts' matrices."""
+
+    def run(ranks: Ranks) -> tuple[Tensor, int]:
+        decoder: Any = Decoder.load(folder, ranks=ranks)
+        return logits(folder, ranks, decoder), bytes_of_experts(decoder)
+
+    return each_of_two(run, has_whole_experts=True)
+
+
+def bytes_of_experts(decoder: Any) -> int:
+    stored = [it for layer in decoder.layers for it in layer.feed_forward.stored.values()]
+    return sum(it.tensor.numel() * it.tensor.element_size() for it in stored)
+
+
+def check_whole_experts(folder: Path) -> None:
+    whole: Any = Decoder.load(folder)
+    expected = logits(folder, decoder=whole)
+    (first, first_bytes), (second, second_bytes) = whole_experts(folder)
+    assert torch.equal(first, second)
+    torch.testing.assert_close(first, expected, rtol=1e-3, atol=1e-3)
+    assert first_bytes == second_bytes == bytes_of_experts(whole) // 2
+
+
+@pytest.mark.parametrize("name", ["qwen3-moe", "gpt-oss"])
+def test_whole_experts_on_two_ranks_give_the_logits_of_all(name, tmp_path):
+    check_whole_experts(save(name, tmp_path))
+
+
+@pytest.mark.parametrize("name", ["awq", "gptq", "compressed channel", "compressed asymmetric"])
+def test_whole_experts_of_four_bits(name, tmp_path):
+    """Projections beside them are cut."""
+    int4_checkpoints.save_mixture(tmp_path, name, mixture="mixtral")
+    check_whole_experts(tmp_path)
+
+
+def test_experts_that_ranks_cannot_divide_are_refused(tmp_path):
+    save("mixtral", tmp_path)
+    with pytest.raises(InvalidParams, match="5 experts cannot be divided among 2 ranks"):
+        whole_experts(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["awq", "gptq", "compressed channel", "compressed asymmetric"])
+def test_weights_of_four_bits_are_cut(name, tmp_path):
+    int4_checkpoints.save(tmp_path, int4_checkpoints.FORMATS[name])
+    expected = logits(tmp_path)
+    first, second = on_two_ranks(tmp_path)
+    assert torch.equal(first, second)
+    torch.testing.assert_close(first, expected, rtol=1e-3, atol=1e-3)
+
+
+def test_ordered_columns_are_not_cut(tmp_path):
+    int4_checkpoints.save(tmp_path, int4_checkpoints.FORMATS["gptq ordered"])
+    with pytest.raises(CheckpointError, match=r"g_idx of shape .* cannot be cut among 2 ranks"):
+        on_two_ranks(tmp_path)

@@ -16,45 +16,17 @@ from pathlib import Path
 import pytest
 import rank_threads
 import tiny
+import torch
+from engine_families import FAMILIES
+from requests_of_every_kind import PATIENT, SPECS, failure, outputs
 
-from specguide import LLM, Guide, SamplingParams, SpecConfig
-from specguide.config import EngineConfig, GuideConfig
-from specguide.draft_tree import DynamicTree
+from specguide import LLM, SamplingParams, SpecConfig
+from specguide.config import EngineConfig
 from specguide.engine import Engine
 from specguide.engine.executors.rank_process import READY, Execute
 from specguide.errors import EngineError, InvalidParams
 
-PATIENT = GuideConfig(deadline_us=5_000_000, target_wait_us=5_000_000, draft_wait_us=5_000_000)
-"""No row is ever late."""
 IMPORT = "from specguide.engine.executors.rank_process import main"
-SCHEMA = {
-    "type": "object",
-    "properties": {"first_name": {"type": "string", "maxLength": 4}, "age": {"type": "integer"}},
-    "required": ["first_name", "age"],
-}
-PARAMS = [
-    SamplingParams(max_tokens=8),
-    SamplingParams(max_tokens=8, temperature=0.9, top_p=0.9, seed=3),
-    SamplingParams(max_tokens=24, guide=Guide(json_schema=SCHEMA)),
-    SamplingParams(max_tokens=8, guide=Guide(regex="[a-z]{3,5}"), temperature=0.8, seed=4),
-    SamplingParams(max_tokens=8, logit_bias={101: 3.0}, min_tokens=4, frequency_penalty=0.5),
-]
-FOUR_TOKENS = SamplingParams(max_tokens=4)
-PROMPTS = ["abc", "hello", "x" * 40, "a{}", "abcabc"]
-SPECS = {
-    "eagle3": SpecConfig("eagle3"),
-    "tree": SpecConfig("eagle3", tree=DynamicTree(3, 3, 8)),
-    "forced": SpecConfig("eagle3", num_forced_tokens=4),
-    "mtp": SpecConfig("mtp"),
-}
-
-
-def outputs(llm: LLM) -> list[tuple[int, ...]]:
-    """Of requests of every kind, all at once."""
-    try:
-        return [tuple(it.token_ids) for it in llm.generate(PROMPTS, PARAMS)]
-    finally:
-        llm.close()
 
 
 @pytest.mark.parametrize("name", SPECS)
@@ -64,16 +36,21 @@ def test_two_ranks_give_the_tokens_of_one(name):
     assert outputs(rank_threads.llm(two)) == outputs(LLM.around(Engine(config)))
 
 
+@pytest.mark.parametrize("name", ["mixtral", "gpt-oss"])
+def test_ranks_with_whole_experts_give_the_tokens_of_one(name, folders, tmp_path):
+    config_class, model_class, own = FAMILIES[name]
+    torch.manual_seed(0)
+    model_class(config_class(**{**tiny.SETTINGS, **own})).save_pretrained(tmp_path)
+    tiny.save_tokenizer(tmp_path)
+    spec = SpecConfig("eagle3", folders[1], 3)
+    config = EngineConfig(tmp_path, spec, PATIENT, max_model_len=256, dtype="float32")
+    two = replace(config, tensor_parallel_size=2, enable_expert_parallel=True)
+    assert outputs(rank_threads.llm(two)) == outputs(LLM.around(Engine(config)))
+
+
 @pytest.fixture(scope="module")
 def target(tmp_path_factory) -> Path:
     return tiny.save_target(tmp_path_factory.mktemp("target"))
-
-
-def failure(llm: LLM, params: SamplingParams = FOUR_TOKENS) -> str:
-    """What a request ends with when the engine fails."""
-    error = llm.generate(["abc"], params)[0].error
-    assert isinstance(error, EngineError)
-    return str(error)
 
 
 def test_a_rank_that_diverges_is_named(target, monkeypatch):

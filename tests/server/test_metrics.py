@@ -127,3 +127,9 @@ def test_unknown_names():
         InvalidParams, match="metrics_names 'x' are unknown; known: specguide, vllm"
     ):
         ServerConfig("small", metrics_names="x")
+
+
+@pytest.mark.parametrize("port", [-1, 65536])
+def test_a_port_that_there_is_not_is_refused(port):
+    with pytest.raises(InvalidParams, match=f"port must be 0 to 65535, found {port}"):
+        ServerConfig("small", port=port)

@@ -19,6 +19,6 @@ __all__ = [
 def load_executor(config: ResolvedConfig) -> Executor:
     """What runs the batches of a configuration, its models loaded. Raises CheckpointError and
     InvalidParams."""
-    if config.tensor_parallel_size == 1:
+    if config.num_ranks == 1:
         return LocalExecutor.load(config)
     return RanksExecutor.load(config)

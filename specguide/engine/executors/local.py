@@ -25,7 +25,7 @@ from specguide.guided.stream import GrammarStream
 from specguide.kernels.compile_ahead import rehearsal
 from specguide.kernels.forward_stream import ForwardStream
 from specguide.models import Decoder, load_decoder
-from specguide.parallel import ONE_RANK, Ranks
+from specguide.parallel import ONE_RANK, ONE_STAGE, Ranks, Stage
 from specguide.resolved_config import ResolvedConfig
 from specguide.sampling import RequestProcessors
 from specguide.slots import SlotTable
@@ -89,7 +89,9 @@ class LocalExecutor:
         state = memory.slots
         recorder = _recorder(config.trace, target.device, config.lag)
         lookup = entry.lookup(config.spec) if config.spec and entry.lookup else None
-        grammar = _grammar_stream(config, state, recorder, lookup, parts.executor, target.ranks)
+        grammar = _grammar_stream(
+            config, state, recorder, lookup, parts.executor, target.stage.world
+        )
         proposer = None
         if drafter is not None and entry.propose is not None:
             proposer = entry.propose(drafter, memory.draft_cache, state)
@@ -133,9 +135,11 @@ class LocalExecutor:
         _run_all(warm_ups.captures, "capturing CUDA graphs")
 
 
-def load_models(config: ResolvedConfig, ranks: Ranks = ONE_RANK) -> tuple[Decoder, Any]:
-    """Target, cut among ranks, and drafter, None where the method has no model; sets torch's number
-    of CPU threads. Raises as `LocalExecutor.load`."""
+def load_models(
+    config: ResolvedConfig, ranks: Ranks = ONE_RANK, stage: Stage = ONE_STAGE
+) -> tuple[Decoder, Any]:
+    """Target, what this rank has of it, and drafter, None where the method has no model; sets
+    torch's number of CPU threads. Raises as `LocalExecutor.load`."""
     device, dtype = torch.device(config.device), getattr(torch, config.dtype)
     torch.set_num_threads(env.num_forward_threads())
     target = load_decoder(
@@ -146,6 +150,7 @@ def load_models(config: ResolvedConfig, ranks: Ranks = ONE_RANK) -> tuple[Decode
         quantization=config.quantization,
         model_impl=config.model_impl,
         ranks=ranks,
+        stage=stage,
     )
     entry = _entry(config)
     if config.spec is None or entry.load is None:

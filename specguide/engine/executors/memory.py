@@ -41,7 +41,7 @@ class Memory:
         keys = [_keys_of_target(target), *([] if draft_keys is None else [draft_keys])]
         dtype = _cache_dtype(config, target)
         size = _cache_size(config, target, keys, dtype)
-        least = target.ranks.least(size.num_pages, target.device)
+        least = target.stage.world.least(size.num_pages, target.device)
         size = replace(size, num_pages=least, num_bytes=size.num_bytes * least // size.num_pages)
         cache, *draft_cache = (
             KVCache.allocate(
@@ -68,9 +68,9 @@ class Memory:
 
 
 def _keys_of_target(target: Decoder) -> KeyShape:
-    """Of the heads that this rank has."""
+    """Of the layers and heads that this rank has."""
     num_layers, num_heads, head_dim = keys_of_config(target)
-    return num_layers, num_heads // target.ranks.size, head_dim
+    return len(target.stage.layers(num_layers)), num_heads // target.ranks.size, head_dim
 
 
 def _max_pages(config: ResolvedConfig) -> int:

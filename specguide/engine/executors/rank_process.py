@@ -20,7 +20,8 @@ import torch
 from specguide.batch import Batch, StepOutput
 from specguide.engine.executors.base import PendingOutput
 from specguide.engine.executors.local import LocalExecutor, load_models
-from specguide.parallel import CollectiveFailed, Meeting, connect
+from specguide.models import Decoder
+from specguide.parallel import CollectiveFailed, Meeting, connect_stages
 from specguide.resolved_config import ResolvedConfig
 
 _LOOK_S = 0.5
@@ -93,14 +94,30 @@ def run(connection: Connection) -> None:
     """Until rank 0 closes the connection."""
     connection.send(READY)
     plan: Plan = connection.recv()
-    ranks = connect(plan.meeting, plan.rank, torch.device(plan.config.device))
-    models = load_models(plan.config, ranks)
+    models = load_part(plan.config, plan.meeting, plan.rank)
     connection.send(LOADED)
     executor = LocalExecutor.of(plan.config, *models)
     connection.send(READY)
     pending: deque[PendingOutput] = deque()
     while True:
         obey(connection.recv(), executor, pending, connection)
+
+
+def load_part(
+    config: ResolvedConfig, meeting: Meeting, rank: int, store: Any = None
+) -> tuple[Decoder, Any]:
+    """What a rank has of the models, once all have met; store: rank 0's own. Raises as
+    `load_models`."""
+    ranks, stage = connect_stages(
+        meeting,
+        rank,
+        torch.device(config.device),
+        config.pipeline_parallel_size,
+        config.num_micro_batches,
+        store,
+        has_whole_experts=config.enable_expert_parallel,
+    )
+    return load_models(config, ranks, stage)
 
 
 def obey(

@@ -12,11 +12,19 @@ import torch
 from specguide.batch import Batch, StepOutput
 from specguide.engine.executors.base import Capabilities, PendingOutput
 from specguide.engine.executors.followers import Follower, RankFailed, whose_fault
-from specguide.engine.executors.local import LocalExecutor, load_models
-from specguide.engine.executors.rank_process import Collect, Execute, Plan, Release, WarmUp, digest
+from specguide.engine.executors.local import LocalExecutor
+from specguide.engine.executors.rank_process import (
+    Collect,
+    Execute,
+    Plan,
+    Release,
+    WarmUp,
+    digest,
+    load_part,
+)
 from specguide.errors import EngineError, UserError
 from specguide.guided.stream import GrammarStream
-from specguide.parallel import CollectiveFailed, Meeting, connect
+from specguide.parallel import CollectiveFailed, Meeting
 from specguide.resolved_config import ResolvedConfig
 from specguide.sampling import RequestProcessors
 
@@ -56,7 +64,7 @@ class RanksExecutor:
 
         start: makes the follower of a rank, with its timeout in seconds
         """
-        size, timeout_s = config.tensor_parallel_size, config.rank_timeout_s
+        size, timeout_s = config.num_ranks, config.rank_timeout_s
         configs = [_of_rank(config, rank) for rank in range(size)]
         followers = [start(rank, timeout_s) for rank in range(1, size)]
         try:
@@ -64,8 +72,7 @@ class RanksExecutor:
             _hear(followers, _LOAD_TIMEOUT_S)
             for follower in followers:
                 follower.tell(Plan(configs[follower.rank], meeting, follower.rank))
-            ranks = connect(meeting, 0, torch.device(configs[0].device), store)
-            models = load_models(configs[0], ranks)
+            models = load_part(configs[0], meeting, 0, store)
             _hear(followers, _LOAD_TIMEOUT_S)
             own = LocalExecutor.of(configs[0], *models)
             _hear(followers, _LOAD_TIMEOUT_S)

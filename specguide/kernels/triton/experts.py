@@ -65,7 +65,8 @@ def expert_parts(inner: Tensor, matrices: AnyExperts, routing: Routing) -> Tenso
     num_tokens, num_chosen = routing.weights.shape
     dtype = torch.float32 if num_tokens <= _MOST_FLOAT32_PARTS else inner.dtype
     shape = (num_chosen, num_tokens, matrices.out_features)
-    output = torch.empty(shape, dtype=dtype, device=inner.device)
+    empty = torch.empty if routing.is_whole else torch.zeros
+    output = empty(shape, dtype=dtype, device=inner.device)
     _launch(inner, matrices, routing, output, is_gated=False)
     return output
 

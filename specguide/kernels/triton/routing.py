@@ -2,7 +2,8 @@
 
 Of few tokens one program does all at once, since every launch before the products counts; of many
 each program takes some tokens to choose for, and then one expert whose pairs it finds. Nothing is
-counted by atomics, so that the order of the pairs is the same in every run.
+counted by atomics, so that the order of the pairs is the same in every run. Of the experts only
+HELD are here, from FIRST on, and counted from 0; there are no blocks of the others.
 """
 
 # mypy: allow-untyped-defs
@@ -68,6 +69,8 @@ def _route_few_kernel(
     num_tokens,
     logits_stride,
     NUM_EXPERTS: tl.constexpr,
+    FIRST: tl.constexpr,
+    HELD: tl.constexpr,
     K: tl.constexpr,
     NORMALISED: tl.constexpr,
     TOKENS: tl.constexpr,
@@ -82,15 +85,16 @@ def _route_few_kernel(
     place = _choose(score, token, expert, num_tokens, NUM_EXPERTS, K)
     pair, is_pair = token * K + place, place >= 0
     tl.store(weights + pair, _weights(score, place, NORMALISED), mask=is_pair)
-    counted = is_pair.to(tl.int32)
+    is_held = is_pair & (expert >= FIRST) & (expert < FIRST + HELD)
+    counted = is_held.to(tl.int32)
     count = tl.sum(counted, 0)
     blocks = tl.cdiv(count, ROWS)
     first = tl.cumsum(blocks, 0) - blocks
     rank = tl.cumsum(counted, 0) - counted
-    tl.store(pairs + first[None, :] * ROWS + rank, pair, mask=is_pair)
+    tl.store(pairs + first[None, :] * ROWS + rank, pair, mask=is_held)
     for number in tl.static_range(0, (TOKENS + ROWS - 1) // ROWS):
         is_block = number < blocks
-        tl.store(block_experts + first + number, tl.arange(0, EXPERTS), mask=is_block)
+        tl.store(block_experts + first + number, tl.arange(0, EXPERTS) - FIRST, mask=is_block)
         size = tl.minimum(count - number * ROWS, ROWS)
         tl.store(block_sizes + first + number, size, mask=is_block)
     tl.store(num_blocks, tl.sum(blocks, 0))
@@ -122,14 +126,16 @@ def _choose_kernel(
 
 
 @triton.jit(do_not_specialize=["num_pairs"])
-def _count_kernel(experts, counts, num_pairs, PAIRS: tl.constexpr, OVERLAP: tl.constexpr):
+def _count_kernel(
+    experts, counts, num_pairs, FIRST: tl.constexpr, PAIRS: tl.constexpr, OVERLAP: tl.constexpr
+):
     """The pairs of one expert."""
     await_results(OVERLAP)
     expert, total = tl.program_id(0), tl.zeros((PAIRS,), tl.int32)
     for start in range(0, num_pairs, PAIRS):
         pair = start + tl.arange(0, PAIRS)
         found = tl.load(experts + pair, mask=pair < num_pairs, other=-1)
-        total += (found == expert).to(tl.int32)
+        total += (found == expert + FIRST).to(tl.int32)
     tl.store(counts + expert, tl.sum(total, 0))
 
 
@@ -142,7 +148,8 @@ def _sort_kernel(
     block_sizes,
     num_blocks,
     num_pairs,
-    NUM_EXPERTS: tl.constexpr,
+    FIRST: tl.constexpr,
+    HELD: tl.constexpr,
     EXPERTS: tl.constexpr,
     ROWS: tl.constexpr,
     PAIRS: tl.constexpr,
@@ -151,7 +158,7 @@ def _sort_kernel(
     """The blocks of one expert, and its pairs in order."""
     await_results(OVERLAP)
     expert, each = tl.program_id(0), tl.arange(0, EXPERTS)
-    all_blocks = tl.cdiv(tl.load(counts + each, mask=each < NUM_EXPERTS, other=0), ROWS)
+    all_blocks = tl.cdiv(tl.load(counts + each, mask=each < HELD, other=0), ROWS)
     first = tl.sum(tl.where(each < expert, all_blocks, 0), 0)
     tl.store(num_blocks, tl.sum(all_blocks, 0))  # the same from every program
     count = tl.load(counts + expert)
@@ -161,22 +168,23 @@ def _sort_kernel(
     sink = pairs + first * ROWS
     for start in range(0, num_pairs, PAIRS):
         pair = start + tl.arange(0, PAIRS)
-        is_own = tl.load(experts + pair, mask=pair < num_pairs, other=-1) == expert
+        is_own = tl.load(experts + pair, mask=pair < num_pairs, other=-1) == expert + FIRST
         counted = is_own.to(tl.int32)
         tl.store(sink + tl.cumsum(counted, 0) - counted, pair, mask=is_own)
         sink += tl.sum(counted, 0)
 
 
-def route(logits: Tensor, num_chosen: int, is_normalised: bool) -> Routing:
+def route(
+    logits: Tensor, num_chosen: int, is_normalised: bool, held: range | None = None
+) -> Routing:
     """See experts.route."""
     num_tokens, num_experts = logits.shape
-    device = logits.device
+    here, device = held or range(num_experts), logits.device
     weights = torch.empty(num_tokens, num_chosen, dtype=torch.float32, device=device)
     blocks = _empty_blocks(num_tokens * num_chosen, num_experts, device)
-    constants = dict(
-        NUM_EXPERTS=num_experts, EXPERTS=triton.next_power_of_2(num_experts), **overlap(device)
-    )
-    choice = dict(K=num_chosen, NORMALISED=is_normalised)
+    constants = dict(EXPERTS=triton.next_power_of_2(num_experts), **overlap(device))
+    part = dict(FIRST=here.start, HELD=len(here))
+    choice = dict(NUM_EXPERTS=num_experts, K=num_chosen, NORMALISED=is_normalised)
     tokens = triton.next_power_of_2(max(1, num_tokens))
     arguments = (blocks.pairs, blocks.experts, blocks.sizes, blocks.num)
     if tokens * constants["EXPERTS"] <= _MOST_SCORES:
@@ -187,6 +195,7 @@ def route(logits: Tensor, num_chosen: int, is_normalised: bool) -> Routing:
             num_tokens,
             logits.stride(0),
             **choice,
+            **part,
             TOKENS=tokens,
             ROWS=blocks.rows,
             num_warps=8,
@@ -205,23 +214,26 @@ def route(logits: Tensor, num_chosen: int, is_normalised: bool) -> Routing:
             num_warps=4,
             **constants,
         )
-        _sort(experts, blocks, constants)
-    return Routing(None, weights, blocks)
+        _sort(experts, blocks, part, constants)
+    return Routing(None, weights, blocks, held is None)
 
 
-def _sort(experts: Tensor, blocks: ExpertBlocks, constants: dict[str, Any]) -> None:
+def _sort(
+    experts: Tensor, blocks: ExpertBlocks, part: dict[str, int], constants: dict[str, Any]
+) -> None:
     """Fill `blocks` with the pairs of experts [T, k]."""
-    num_experts = constants["NUM_EXPERTS"]
-    counts = torch.empty(num_experts, dtype=torch.int32, device=experts.device)
-    _count_kernel[(num_experts,)](
+    num_held = part["HELD"]
+    counts = torch.empty(num_held, dtype=torch.int32, device=experts.device)
+    _count_kernel[(num_held,)](
         experts,
         counts,
         experts.numel(),
+        FIRST=part["FIRST"],
         PAIRS=_PAIRS_EACH,
         num_warps=4,
         **overlap(experts.device),
     )
-    _sort_kernel[(num_experts,)](
+    _sort_kernel[(num_held,)](
         experts,
         counts,
         blocks.pairs,
@@ -229,6 +241,7 @@ def _sort(experts: Tensor, blocks: ExpertBlocks, constants: dict[str, Any]) -> N
         blocks.sizes,
         blocks.num,
         experts.numel(),
+        **part,
         ROWS=blocks.rows,
         PAIRS=_PAIRS_EACH,
         num_warps=4,

@@ -1,0 +1,113 @@
+"""Owns StagedDecoder, a decoder of which each stage of ranks has some layers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from specguide.cache import KVCache
+from specguide.kernels.attention import PassContext
+from specguide.kernels.attention.micro_batches import micro_batches
+from specguide.layers.norm import NoNorm
+from specguide.models.decoder import Decoder
+from specguide.parallel import Pending, wait_all
+
+
+@dataclass(frozen=True)
+class _Carried:
+    """What goes from stage to stage: the residual stream, and the aux layers' inputs so far.
+
+    numbers: of these aux layers
+    """
+
+    numbers: tuple[int, ...]
+
+    @classmethod
+    def behind(cls, layer: int, aux_layers: tuple[int, ...]) -> _Carried:
+        """Before the first layer, `layer` of them have run."""
+        return cls(tuple(sorted({number for number in aux_layers if number <= layer})))
+
+    def pack(self, hidden: Tensor, inputs: dict[int, Tensor]) -> Tensor:
+        """[1 + numbers, T, hidden_size]"""
+        return torch.stack([hidden, *(inputs[number] for number in self.numbers)])
+
+    def unpack(self, message: Tensor) -> tuple[Tensor, dict[int, Tensor]]:
+        return message[0], dict(zip(self.numbers, message[1:].unbind(), strict=True))
+
+
+class StagedDecoder(Decoder):
+    """A `Decoder` that has the layers of its stage; embeddings, last norm and output matrix each
+    stage has.
+
+    The tokens of a pass are cut into micro-batches by sequence: a stage works on one while the next
+    stage works on the one before. What the last stage comes to goes to all, which then verify,
+    accept and draft the same. Lengths are read back to the host, so no CUDA graph captures it.
+    """
+
+    def forward(
+        self,
+        input_ids: Tensor,
+        context: PassContext,
+        cache: KVCache,
+        aux_layers: tuple[int, ...] = (),
+    ) -> tuple[Tensor, Tensor]:
+        """See Decoder. Raises CollectiveFailed where another stage does not come."""
+        results: list[Tensor] = []
+        sent: list[Pending] = []
+        for part, tokens in micro_batches(context, self.stage.num_micro_batches):
+            hidden, inputs = self._enter(input_ids[tokens], aux_layers)
+            if self.stage.is_last:
+                results.append(self._finish(hidden, part, cache, aux_layers, inputs))
+            else:
+                sent.append(self._pass_on(hidden, part, cache, aux_layers, inputs))
+        width = (1 + len(aux_layers)) * self.config.hidden_size
+        whole = torch.cat(results) if results else self._empty(len(input_ids), width)
+        self.stage.from_last(whole)
+        wait_all(sent)
+        normed, aux = whole.split([self.config.hidden_size, width - self.config.hidden_size], 1)
+        return normed.contiguous(), aux.contiguous()
+
+    def _enter(
+        self, input_ids: Tensor, aux_layers: tuple[int, ...]
+    ) -> tuple[Tensor, dict[int, Tensor]]:
+        """The residual stream before this stage, and the aux layers' inputs there are by then."""
+        if self.stage.is_first:
+            hidden = self.embedding.forward(input_ids)
+            return hidden, {0: hidden}
+        carried = _Carried.behind(self._layers.start, aux_layers)
+        shape = 1 + len(carried.numbers), len(input_ids), self.config.hidden_size
+        return carried.unpack(self.stage.receive(self._empty(*shape)))
+
+    def _pass_on(
+        self,
+        hidden: Tensor,
+        context: PassContext,
+        cache: KVCache,
+        aux_layers: tuple[int, ...],
+        inputs: dict[int, Tensor],
+    ) -> Pending:
+        """The next stage norms the stream itself."""
+        hidden, _ = self.run_layers(hidden, context, cache, NoNorm(), aux_layers, inputs)
+        carried = _Carried.behind(self._layers.stop, aux_layers)
+        return self.stage.send(carried.pack(hidden, inputs))
+
+    def _finish(
+        self,
+        hidden: Tensor,
+        context: PassContext,
+        cache: KVCache,
+        aux_layers: tuple[int, ...],
+        inputs: dict[int, Tensor],
+    ) -> Tensor:
+        """What `forward` returns, side by side."""
+        hidden, normed = self.run_layers(hidden, context, cache, self.norm, aux_layers, inputs)
+        return torch.cat([normed, self.aux_hidden_states(hidden, aux_layers, inputs)], 1)
+
+    @property
+    def _layers(self) -> range:
+        return self.stage.layers(self.config.num_layers)
+
+    def _empty(self, *shape: int) -> Tensor:
+        return torch.empty(shape, dtype=self.dtype, device=self.device)

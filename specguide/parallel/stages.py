@@ -1,0 +1,80 @@
+"""Owns Stage: which of a model's layers this process holds, and its links to the stages beside."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from torch import Tensor
+
+from specguide.errors import InvalidParams
+from specguide.parallel.collectives import Pending
+from specguide.parallel.ranks import ONE_RANK, Ranks
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """One of the stages that a pass goes through, each with layers of its own (Huang et al. 2019,
+    "GPipe").
+
+    index:             this process's, 0 is that of the embeddings
+    num:               how many there are
+    world:             all ranks of all stages; a stage's follow each other
+    num_micro_batches: parts into which a pass is cut, so that stages work at the same time
+    """
+
+    index: int = 0
+    num: int = 1
+    world: Ranks = field(default_factory=lambda: ONE_RANK)
+    num_micro_batches: int = 1
+
+    @property
+    def is_first(self) -> bool:
+        return self.index == 0
+
+    @property
+    def is_last(self) -> bool:
+        return self.index == self.num - 1
+
+    def layers(self, total: int) -> range:
+        """Of `total` layers those of this stage; earlier stages have one more where they are not
+        equally many. Raises InvalidParams where there are fewer layers than stages."""
+        if total < self.num:
+            raise InvalidParams(
+                f"a model of {total} layers cannot be cut into {self.num} stages: take a "
+                f"pipeline_parallel_size of {total} or less",
+                param="pipeline_parallel_size",
+            )
+        each, more = divmod(total, self.num)
+        first = self.index * each + min(self.index, more)
+        return range(first, first + each + (self.index < more))
+
+    def receive(self, tensor: Tensor) -> Tensor:
+        """Fill it with what the stage before sends. Raises CollectiveFailed."""
+        self.world.collectives.receive(tensor, self.world.rank - self._num_ranks)
+        return tensor
+
+    def send(self, tensor: Tensor) -> Pending:
+        """To the stage behind, which receives in the same order. `tensor` is to be kept as it is
+        until the answer's `wait` has returned."""
+        return self.world.collectives.send(tensor, self.world.rank + self._num_ranks)
+
+    def from_last(self, tensor: Tensor) -> Tensor:
+        """Make it that of the last stage, on all ranks. Raises CollectiveFailed."""
+        self.world.collectives.broadcast(tensor, (self.num - 1) * self._num_ranks)
+        return tensor
+
+    @property
+    def _num_ranks(self) -> int:
+        """Of each stage."""
+        return self.world.size // self.num
+
+
+ONE_STAGE = Stage()
+"""A model whose layers one process has all."""
+
+
+def wait_all(sent: Sequence[Pending]) -> None:
+    """Until all that was sent is gone. Raises CollectiveFailed."""
+    for pending in sent:
+        pending.wait()

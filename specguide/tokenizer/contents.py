@@ -1,0 +1,65 @@
+"""Owns what the content of a message may be: a text, or text parts of either API."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from specguide.errors import InvalidParams
+
+_TEXT_OF = {
+    "text": "text",
+    "input_text": "text",
+    "output_text": "text",
+    "refusal": "refusal",
+}
+"""Types of text parts, of either API, and where each has its text."""
+
+
+def plain_messages(messages: Any) -> list[dict[str, Any]]:
+    """A conversation whose contents are texts, as chat templates read them; a message without a
+    content stays as it is. Raises InvalidParams naming what is no conversation."""
+    if not isinstance(messages, Sequence) or isinstance(messages, (str, bytes)):
+        raise InvalidParams(
+            f"a conversation is a list of messages, found {type(messages).__name__}",
+            param="messages",
+        )
+    return [_plain(message, f"messages[{index}]") for index, message in enumerate(messages)]
+
+
+def _plain(message: Any, param: str) -> dict[str, Any]:
+    if not isinstance(message, Mapping):
+        raise InvalidParams(
+            f'{param} must be a dict like {{"role": "user", "content": …}}, found '
+            f"{type(message).__name__}",
+            param=param,
+        )
+    made = dict(message)
+    if made.get("content") is not None:
+        try:
+            made["content"] = text_of(made["content"], f"{param}.content")
+        except InvalidParams as error:
+            raise InvalidParams(f"{error.param}: {error}", param=error.param) from None
+    return made
+
+
+def text_of(content: Any, param: str) -> str:
+    """Of a content, which is a text, or text parts of either API. Raises InvalidParams naming what
+    else is there."""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        raise InvalidParams("content must be a text or a list of text parts", param=param)
+    texts = []
+    for index, part in enumerate(content):
+        kind = part.get("type") if isinstance(part, Mapping) else None
+        text = part.get(_TEXT_OF[kind]) if isinstance(kind, str) and kind in _TEXT_OF else None
+        if not isinstance(text, str):
+            raise InvalidParams(
+                f'this model reads text only: a part must be {{"type": "text", "text": …}}, found '
+                f"type "
+                f"{kind!r}",
+                param=f"{param}[{index}]",
+            )
+        texts.append(text)
+    return "".join(texts)

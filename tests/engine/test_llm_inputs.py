@@ -1,0 +1,153 @@
+"""LLM with what callers give it by mistake or by habit of another engine: served as they mean it,
+or refused in words; and what is left of an LLM that nobody holds."""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import pickle
+import threading
+
+import numpy as np
+import pytest
+from tiny_engine import make
+
+from specguide import LLM, Guide, SamplingParams
+from specguide.config import CacheConfig, EngineConfig
+from specguide.errors import CheckpointError, EngineClosed, EngineError, InvalidGuide, InvalidParams
+
+SHORT = SamplingParams(max_tokens=3, ignore_eos=True)
+DICT = 'found dict; give the value of its "prompt"'
+
+
+@pytest.fixture(scope="module")
+def llm(folders):
+    llm = make(folders)
+    yield llm
+    llm.close()
+
+
+@pytest.mark.parametrize("prompts", [None, 5, b"ab", {"prompt": "ab"}], ids=str)
+def test_what_is_no_prompt_is_refused(llm, prompts):
+    with pytest.raises(InvalidParams, match="a prompt is a text or a list of token ids"):
+        llm.generate(prompts, SHORT)
+
+
+def test_a_dict_among_prompts_is_its_own_error(llm):
+    refused, served = llm.generate([{"prompt_token_ids": [1]}, "ab"], SHORT)
+    assert DICT in str(refused.error) and served.error is None
+
+
+def test_prompts_and_parameters_come_from_any_iterable(llm):
+    expected = llm.generate(["ab", "cd"], [SHORT, SHORT])
+    outputs = llm.generate((text for text in ("ab", "cd")), (SHORT for _ in range(2)))
+    assert [one.token_ids for one in outputs] == [one.token_ids for one in expected]
+
+
+@pytest.mark.parametrize("params", [{"max_tokens": 3}, [SHORT, None], [SHORT, {}], 5], ids=str)
+def test_parameters_of_another_kind_are_refused(llm, params):
+    with pytest.raises(InvalidParams, match="params must be SamplingParams"):
+        llm.generate(["ab", "cd"], params)
+
+
+@pytest.mark.parametrize("given", ["hi", {"role": "user", "content": "hi"}, 5, None], ids=str)
+def test_what_is_no_conversation_is_refused(llm, given):
+    with pytest.raises(InvalidParams, match="chat takes a list of messages"):
+        llm.chat(given, SHORT)
+
+
+def test_contents_are_texts_or_text_parts(llm):
+    parts = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
+    texts, plain, number, word = llm.chat(
+        [
+            [{"role": "user", "content": parts}],
+            [{"role": "user", "content": "ab"}],
+            [{"role": "user", "content": 5}],
+            ["hi"],
+        ],
+        SHORT,
+    )
+    assert texts.error is None and texts.token_ids == plain.token_ids
+    assert "messages[0].content: content must be a text" in str(number.error)
+    assert "messages[0] must be a dict like" in str(word.error)
+
+
+def test_a_closed_llm_says_so(folders):
+    llm = make(folders)
+    llm.close()
+    llm.close()
+    with pytest.raises(EngineClosed, match="build another one"):
+        llm.generate("ab", SHORT)
+
+
+def test_an_llm_is_neither_pickled_nor_used_in_a_fork(llm):
+    with pytest.raises(TypeError, match="build one in each process"):
+        pickle.dumps(llm)
+    ours, theirs = multiprocessing.Pipe()
+    child = multiprocessing.get_context("fork").Process(target=_use_in_fork, args=(llm, theirs))
+    child.start()
+    assert ours.poll(30) and "before the process forked" in ours.recv()
+    child.join(30)
+    assert child.exitcode == 0
+    assert llm.generate("ab", SHORT)[0].error is None
+
+
+def _use_in_fork(llm, pipe):
+    try:
+        llm.generate("ab", SHORT)
+    except EngineError as error:
+        pipe.send(str(error))
+    llm.close()
+
+
+def test_a_dropped_llm_leaves_no_threads(folders):
+    gc.collect()
+    before = set(threading.enumerate())
+    llm = make(folders)
+    llm.generate("ab", SamplingParams(max_tokens=9, guide=Guide(regex="[a-z]{3}")))
+    assert set(threading.enumerate()) > before
+    del llm
+    gc.collect()
+    assert set(threading.enumerate()) <= before
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (dict(model=5), "model must be a text or a Path or None, found 5"),
+        (dict(max_model_len="64"), "max_model_len must be an integer or None, found '64'"),
+        (dict(max_batch_size=2.5), "max_batch_size must be an integer, found 2.5"),
+        (dict(max_batch_size=True), "max_batch_size must be an integer, found True"),
+        (dict(spec={"method": "ngram"}), "spec must be a SpecConfig or None"),
+        (dict(cache=5), "cache must be a CacheConfig, found 5"),
+        (dict(trace="x"), "trace must be True or False, found 'x'"),
+    ],
+    ids=str,
+)
+def test_settings_of_another_type_are_refused(given, words):
+    with pytest.raises(InvalidParams) as caught:
+        EngineConfig(**given)
+    assert words in str(caught.value)
+
+
+def test_settings_may_be_numbers_of_numpy():
+    assert EngineConfig(max_batch_size=np.int64(4), max_step_ms=5).max_batch_size == 4
+    assert CacheConfig(gpu_memory_utilization=np.float32(0.5)).num_pages is None
+
+
+def test_guides_of_another_type_are_refused():
+    with pytest.raises(InvalidGuide, match="choice must be a non-empty list"):
+        Guide(choice={"a", "b"})
+
+    class Model:
+        model_json_schema = dict
+
+    with pytest.raises(InvalidGuide, match=r"give Model.model_json_schema\(\)"):
+        Guide(json_schema=Model)
+
+
+def test_a_name_of_the_hub_is_told_from_a_folder():
+    with pytest.raises(CheckpointError, match="is not a folder; `hf download org/name"):
+        LLM("org/name")
+    with pytest.raises(CheckpointError, match=r"is not a folder$"):
+        LLM("/no/such")

@@ -1,0 +1,62 @@
+"""Two GPUs of a host give the tokens of one, as ranks and as stages."""
+
+from __future__ import annotations
+
+import os
+import signal
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import tiny
+import torch
+from engine_families import FAMILIES
+from requests_of_every_kind import PATIENT, SPECS, failure, outputs
+
+from specguide import LLM, SpecConfig
+from specguide.config import EngineConfig
+from specguide.engine import Engine
+
+pytestmark = [
+    pytest.mark.gpu2,
+    pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two CUDA devices"),
+]
+TWO = {"ranks": {"tensor_parallel_size": 2}, "stages": {"pipeline_parallel_size": 2}}
+
+
+def check(config: EngineConfig, **two: int) -> None:
+    """Two processes' outputs are those of one."""
+    both = LLM.around(Engine(replace(config, **two)))
+    assert outputs(both) == outputs(LLM.around(Engine(config)))
+
+
+@pytest.mark.parametrize("kind", TWO)
+@pytest.mark.parametrize("name", SPECS)
+def test_two_give_the_tokens_of_one(name: str, kind: str) -> None:
+    config = EngineConfig(
+        spec=SPECS[name], guide=PATIENT, max_model_len=256, dtype="float32", device="cuda"
+    )
+    check(config, **TWO[kind])
+
+
+@pytest.mark.parametrize("name", ["mixtral", "gpt-oss"])
+def test_whole_experts_give_the_tokens_of_one(
+    name: str, folders: tuple[Path, Path], tmp_path: Path
+) -> None:
+    config_class, model_class, own = FAMILIES[name]
+    torch.manual_seed(0)
+    model_class(config_class(**{**tiny.SETTINGS, **own})).save_pretrained(tmp_path)
+    tiny.save_tokenizer(tmp_path)
+    spec = SpecConfig("eagle3", folders[1], 3)
+    config = EngineConfig(
+        tmp_path, spec, PATIENT, max_model_len=256, dtype="float32", device="cuda"
+    )
+    check(config, tensor_parallel_size=2, enable_expert_parallel=True)
+
+
+def test_a_rank_that_is_killed_is_named() -> None:
+    llm = LLM(tensor_parallel_size=2, max_model_len=64, device="cuda")
+    (process_id,) = llm._shared._engine._executor.process_ids
+    os.kill(process_id, signal.SIGKILL)
+    assert "rank 1" in failure(llm)
+    llm.close()
