@@ -118,7 +118,7 @@ def _guides(stats: EngineStats) -> Iterator[Metric]:
 
 
 def _transfers(stats: EngineStats) -> Iterator[Metric]:
-    """Only where prompts are computed by one engine for another."""
+    """Of prompts that one engine computes for another."""
     for what, count in stats.transfers.items():
         about = TRANSFERS[what]
         yield CounterMetricFamily(f"specguide_kv_transfer_{what}", about, count)

@@ -31,7 +31,13 @@ from specguide.cli.config_options import (
 )
 from specguide.cli.generate import generate
 from specguide.cli.serve import serve
-from specguide.config import CacheConfig, EngineConfig, GuideConfig, SpecConfig
+from specguide.config import (
+    CacheConfig,
+    EngineConfig,
+    GuideConfig,
+    SpecConfig,
+    TransferConfig,
+)
 from specguide.draft_tree import DynamicTree
 from specguide.params import SamplingParams
 from specguide.server.config import Exposure, ServerConfig
@@ -311,6 +317,7 @@ def test_every_field_of_the_configuration_is_an_option(command):
         "method",
         "backend",
         "exposure",
+        "transfer",
     }  # called otherwise
     if command is not serve:
         fixed |= {"max_batch_size", "trace"}
@@ -319,7 +326,7 @@ def test_every_field_of_the_configuration_is_an_option(command):
         CacheConfig,
         GuideConfig,
         SpecConfig,
-        *([ServerConfig, Exposure] if command is serve else ()),
+        *([ServerConfig, Exposure, TransferConfig] if command is serve else ()),
     ):
         words = field_words(config)
         for field in fields(config):

@@ -12,7 +12,7 @@ from dataclasses import replace
 import msgspec
 import pytest
 import zmq
-from async_engines import collect
+from async_engines import collect, until
 from tiny_engine import K
 
 from specguide import Guide, SamplingParams, SpecConfig
@@ -63,6 +63,24 @@ async def running(config):
         assert engine._pages.num_free == engine._pages.num_pages
 
 
+@asynccontextmanager
+async def apart(config, at, prefill_config=None):
+    """Two engines: the one that is asked, and the one that computes prompts."""
+    prefill_config = with_role(config, "prefill", at) if prefill_config is None else prefill_config
+    async with (
+        running(prefill_config) as (_, prefill),
+        connected(with_role(config, "decode", at)) as (served, decode),
+    ):
+        yield served, decode, prefill
+
+
+@asynccontextmanager
+async def connected(config):
+    async with running(config) as (served, engine):
+        await until(lambda: engine._transfer._link.is_connected)
+        yield served, engine
+
+
 async def outputs(served, cases=CASES, prompt=PROMPT):
     told = []
     for params in cases:
@@ -82,10 +100,9 @@ def test_outputs_and_acceptance_equal_those_of_one_engine(folders, spec):
     async def run():
         config, at = config_of(folders, **spec), address()
         expected = await alone(config)
-        async with running(with_role(config, "prefill", at)) as (_, prefill):
-            async with running(with_role(config, "decode", at)) as (served, decode):
-                assert await outputs(served) == expected
-                got, sent = decode.stats().transfers, prefill.stats().transfers
+        async with apart(config, at) as (served, decode, prefill):
+            assert await outputs(served) == expected
+            got, sent = decode.stats().transfers, prefill.stats().transfers
         assert got["requests"] == 1 and not got["fallbacks"]  # later ones find the first's pages
         assert got["pages"] == sent["pages"] > 3 and got["bytes"] == sent["bytes"] > 0
 
@@ -97,10 +114,9 @@ def test_each_case_from_a_cold_cache(folders, case):
     async def run():
         config, at = config_of(folders), address()
         expected = await alone(config, cases=[CASES[case]])
-        async with running(with_role(config, "prefill", at)):
-            async with running(with_role(config, "decode", at)) as (served, decode):
-                assert await outputs(served, [CASES[case]]) == expected
-                counts = decode.stats().transfers
+        async with apart(config, at) as (served, decode, _):
+            assert await outputs(served, [CASES[case]]) == expected
+            counts = decode.stats().transfers
         assert counts["pages"] > 3 and not counts["fallbacks"]
 
     asyncio.run(run())
@@ -109,13 +125,12 @@ def test_each_case_from_a_cold_cache(folders, case):
 def test_only_what_is_missing_is_asked_for(folders):
     async def run():
         config, at = config_of(folders), address()
-        async with running(with_role(config, "prefill", at)):
-            async with running(with_role(config, "decode", at)) as (served, decode):
-                await outputs(served, CASES[:1])
-                before = decode.stats().transfers["pages"]
-                longer = PROMPT + "and more than a page of other text"
-                told = await outputs(served, CASES[:1], longer)
-                more = decode.stats().transfers["pages"] - before
+        async with apart(config, at) as (served, decode, _):
+            await outputs(served, CASES[:1])
+            before = decode.stats().transfers["pages"]
+            longer = PROMPT + "and more than a page of other text"
+            told = await outputs(served, CASES[:1], longer)
+            more = decode.stats().transfers["pages"] - before
         assert 0 < more < before
         assert told == await alone(config, cases=CASES[:1], prompt=longer)
 
@@ -136,10 +151,10 @@ def test_engines_that_differ_are_refused_by_name(folders, caplog, change, named)
     async def run():
         config, at = config_of(folders), address()
         expected = await alone(config, cases=CASES[:1])
-        async with running(change(with_role(config, "prefill", at))):
-            async with running(with_role(config, "decode", at)) as (served, decode):
-                assert await outputs(served, CASES[:1]) == expected
-                counts = decode.stats().transfers
+        other = change(with_role(config, "prefill", at))
+        async with apart(config, at, other) as (served, decode, _):
+            assert await outputs(served, CASES[:1]) == expected
+            counts = decode.stats().transfers
         assert counts["fallbacks"] == 1 and counts["pages"] == 0
 
     asyncio.run(run())
@@ -218,8 +233,7 @@ def test_a_peer_that_lies_or_dies_ends_its_transfer_only(folders, lie):
         config, at = config_of(folders), address()
         expected = await alone(config, cases=CASES[:1])
         with Peer(at, LIES[lie]):
-            async with running(with_role(config, "decode", at, 5.0)) as (served, decode):
-                await asyncio.sleep(0.1)
+            async with connected(with_role(config, "decode", at, 5.0)) as (served, decode):
                 assert await outputs(served, CASES[:1]) == expected
                 counts = decode.stats().transfers
         assert counts["fallbacks"] == 1 and counts["pages"] == 0 and counts["seconds"] < 4
@@ -231,8 +245,7 @@ def test_after_a_time_out_a_peer_is_left_alone_for_a_while(folders):
     async def run():
         config, at = config_of(folders), address()
         with Peer(at, lambda fetch: []) as peer:
-            async with running(with_role(config, "decode", at, 0.5)) as (served, decode):
-                await asyncio.sleep(0.1)
+            async with connected(with_role(config, "decode", at, 0.5)) as (served, decode):
                 await outputs(served, CASES[:1])
                 assert 0.4 < decode.stats().transfers["seconds"] < 3
                 await outputs(served, CASES[:1], "other " * 30)
@@ -245,8 +258,7 @@ def test_a_request_that_leaves_while_it_waits_ends(folders):
     async def run():
         config, at = config_of(folders), address()
         with Peer(at, lambda fetch: []):
-            async with running(with_role(config, "decode", at)) as (served, _):
-                await asyncio.sleep(0.1)
+            async with connected(with_role(config, "decode", at)) as (served, _):
                 [(_, _, last)] = await collect(
                     served.generate(PROMPT, replace(CASES[0], timeout_s=0.2))
                 )
@@ -271,7 +283,7 @@ def test_a_prefill_engine_takes_hostile_messages_and_no_requests(folders):
                     assert isinstance(wire.FROM_PREFILL.decode(hostile.recv()), wire.Refused)
             [(_, _, last)] = await collect(served.generate(PROMPT, CASES[0]))
             assert isinstance(last.error, InvalidParams) and "role prefill" in str(last.error)
-            async with running(with_role(config, "decode", at)) as (decoding, decode):
+            async with connected(with_role(config, "decode", at)) as (decoding, decode):
                 await outputs(decoding, CASES[:1])
                 assert decode.stats().transfers["pages"] > 3
 

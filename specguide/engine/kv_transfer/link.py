@@ -23,6 +23,7 @@ Frames = Sequence[Any]
 
 _TICK_MS = 100
 _HEARTBEAT_MS = 2000
+_CONNECTED = zmq.EVENT_HANDSHAKE_SUCCEEDED
 
 
 class Link:
@@ -51,10 +52,13 @@ class Link:
         self._take, self._not_sent = take, not_sent
         self._on_lost, self._on_tick = on_lost, on_tick
         self._outbox: deque[Frames] = deque()
-        self._wakes = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._is_closed = False
-        self._socket = _socket(address, listens=listens, max_frame_bytes=max_frame_bytes)
-        self._monitor = self._socket.get_monitor_socket(zmq.EVENT_DISCONNECTED)
+        self._socket = _socket(listens=listens, max_frame_bytes=max_frame_bytes)
+        self.is_connected = False
+        """Of the side that connects: whether the other is there."""
+        self._monitor = self._socket.get_monitor_socket(_CONNECTED | zmq.EVENT_DISCONNECTED)
+        _attach(self._socket, address, listens=listens)
+        self._wakes = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._thread = threading.Thread(target=self._run, name="kv-transfer", daemon=True)
         self._thread.start()
 
@@ -78,8 +82,9 @@ class Link:
             if self._wakes in ready:
                 os.eventfd_read(self._wakes)
             if self._monitor in ready:
-                recv_monitor_message(self._monitor)
-                self._on_lost()
+                self.is_connected = recv_monitor_message(self._monitor)["event"] == _CONNECTED
+                if not self.is_connected:
+                    self._on_lost()
             if self._socket in ready:
                 self._take(self._socket.recv_multipart(copy=False))
             self._send_all()
@@ -97,7 +102,7 @@ class Link:
                 self._not_sent(frames)
 
 
-def _socket(address: str, *, listens: bool, max_frame_bytes: int) -> zmq.Socket[bytes]:
+def _socket(*, listens: bool, max_frame_bytes: int) -> zmq.Socket[bytes]:
     kind = zmq.ROUTER if listens else zmq.DEALER
     socket: zmq.Socket[bytes] = zmq.Context.instance().socket(kind)
     options = {
@@ -112,13 +117,17 @@ def _socket(address: str, *, listens: bool, max_frame_bytes: int) -> zmq.Socket[
         socket.setsockopt(option, value)
     if listens:
         socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
+    return socket
+
+
+def _attach(socket: zmq.Socket[bytes], address: str, *, listens: bool) -> None:
     try:
         (socket.bind if listens else socket.connect)(address)
     except zmq.ZMQError as error:
+        socket.disable_monitor()
         socket.close()
         raise InvalidParams(
             f"kv_transfer_address {address!r} cannot be used: {error}; write tcp://HOST:PORT "
             "with a port that is free",
             param="kv_transfer_address",
         ) from error
-    return socket

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from specguide.cache import KVCache, PageAllocator
+from specguide.engine.kv_transfer.counts import no_transfers
 from specguide.kernels.forward_stream import ForwardStream
 from specguide.request import Request
 from specguide.resolved_config import ResolvedConfig
@@ -49,7 +50,7 @@ _BLOCK_BYTES = 16 << 20
 class Transfer(Protocol):
     """Of the loop's thread alone.
 
-    counts:   as kv_transfer.counts names them; empty without transfers
+    counts:   as kv_transfer.counts names them
     has_news: `take_up` has work
     refusal:  why requests are not taken here; None where they are
     """
@@ -82,7 +83,7 @@ class Transfer(Protocol):
 class NoTransfer:
     """All prompts are computed here, for requests of this engine."""
 
-    counts: Mapping[str, float] = {}
+    counts: Mapping[str, float] = no_transfers()
     has_news = False
     refusal: str | None = None
 
