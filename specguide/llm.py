@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
@@ -29,6 +30,7 @@ class LLM:
     guide_backend: "auto" or the name of a grammar backend ("llguidance", "xgrammar")
     guide:         the whole GuideConfig instead; None: no guides, requests that want one are
                    refused, and iterations have nothing of the grammar in them
+    cache:         CacheConfig; or its fields one by one, as `gpu_memory_utilization=0.8`
     the others:    as in EngineConfig
 
     Several threads may use it at once: what they ask runs together. Ctrl-C ends `generate` and
@@ -63,7 +65,9 @@ class LLM:
         lag: int | None = None,
         enforce_eager: bool = False,
         trace: bool = False,
+        **of_cache: Any,
     ) -> None:
+        _check_names(of_cache)
         if spec == "default":
             spec = SpecConfig() if model is None else None
         if guide == "default":
@@ -72,7 +76,7 @@ class LLM:
             model=model,
             spec=SpecConfig(spec) if isinstance(spec, str) else spec,
             guide=guide,
-            cache=cache or CacheConfig(),
+            cache=replace(cache or CacheConfig(), **of_cache),
             max_batch_size=max_batch_size,
             max_model_len=max_model_len,
             max_prefill_tokens=max_prefill_tokens,
@@ -292,3 +296,10 @@ def _per_prompt(
             param="params",
         )
     return per_prompt
+
+
+def _check_names(of_cache: Mapping[str, Any]) -> None:
+    known = {entry.name for entry in fields(CacheConfig)}
+    for name in of_cache:
+        if name not in known:
+            raise TypeError(f"LLM has no parameter {name!r}, nor has CacheConfig")

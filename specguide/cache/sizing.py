@@ -24,19 +24,21 @@ class CacheSize:
     page_size:     tokens a page
     num_bytes:     memory of all layers, the drafter's included
     max_model_len: tokens of a request of full context
+    request_pages: pages of such a request, those of drafts behind its end included
     """
 
     num_pages: int
     page_size: int
     num_bytes: int
     max_model_len: int
+    request_pages: int
 
     def __str__(self) -> str:
         tokens = self.num_pages * self.page_size
+        contexts = self.num_pages / self.request_pages
         return (
             f"KV cache: {self.num_bytes / _GIB:.1f} GiB, {tokens:,} tokens, that is "
-            f"{tokens / self.max_model_len:.1f} requests of full context ({self.max_model_len:,} "
-            "tokens)"
+            f"{contexts:.1f} requests of full context ({self.max_model_len:,} tokens)"
         )
 
 
@@ -45,8 +47,8 @@ class CacheNeeds:
     """What the size of a cache goes by.
 
     page_bytes:       of one page, all layers
-    request_pages:    pages of a request of full context
-    max_model_len:    its tokens
+    max_model_len:    tokens of a request of full context
+    request_pages:    its pages, those of drafts behind its end included
     max_batch_size:   requests that run at once
     activation_bytes: what iterations need beside weights and cache
     """
@@ -67,7 +69,13 @@ def cache_size(config: CacheConfig, needs: CacheNeeds, device: torch.device) -> 
         num_pages = num_bytes // needs.page_bytes
         if num_pages < needs.request_pages:
             raise _too_small(needs, num_bytes, whence, config.page_size)
-    return CacheSize(num_pages, config.page_size, num_pages * needs.page_bytes, needs.max_model_len)
+    return CacheSize(
+        num_pages,
+        config.page_size,
+        num_pages * needs.page_bytes,
+        needs.max_model_len,
+        needs.request_pages,
+    )
 
 
 def _available(config: CacheConfig, needs: CacheNeeds, device: torch.device) -> tuple[int, str]:

@@ -134,6 +134,8 @@ def takes(*sources: ConfigOptions) -> Callable[[Callable[..., None]], Callable[.
 def engine_config(model: Path | None, given: Given) -> EngineConfig:
     """What the options come to. Raises InvalidParams."""
     without = Without(**given[Without])
+    if without.no_spec:
+        _refuse_beside_no_spec(given[SpecConfig])
     return EngineConfig(
         model,
         spec=None if without.no_spec else _spec_config(model, given[SpecConfig]),
@@ -149,6 +151,14 @@ def _spec_config(model: Path | None, given: Mapping[str, Any]) -> SpecConfig | N
         return None
     tree = given["tree"] and _dynamic_tree(given["tree"])
     return SpecConfig(**{**given, "method": given["method"] or "eagle3", "tree": tree})
+
+
+def _refuse_beside_no_spec(given: Mapping[str, Any]) -> None:
+    defaults = {entry.name: entry.default for entry in fields(SpecConfig)} | dict(SPEC.defaults)
+    for name, value in given.items():
+        if value != defaults[name]:
+            flag = SPEC.names.get(name, name).replace("_", "-")
+            raise InvalidParams(f"--no-spec and --{flag} contradict each other", param=name)
 
 
 def _dynamic_tree(text: str) -> DynamicTree:

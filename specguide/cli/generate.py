@@ -21,7 +21,7 @@ from specguide.cli.config_options import (
     engine_config,
     takes,
 )
-from specguide.cli.options import SAMPLING, WRITTEN, GuideFiles, Model
+from specguide.cli.options import SAMPLING, WRITTEN, GuideFiles, Model, write_text
 from specguide.errors import InvalidParams
 from specguide.params import SamplingParams
 from specguide.request import RequestOutput
@@ -52,6 +52,8 @@ def generate(
 
     params = SamplingParams(**given[SamplingParams], guide=GuideFiles(**given[GuideFiles]).guide())
     messages = [{"role": "user", "content": _input(text)}]
+    if trace is not None:
+        write_text(trace, "")  # what cannot be written is told before all the work
     config = replace(engine_config(model, given), max_batch_size=1, trace=trace is not None)
     llm = LLM.of(config)
     start = time.perf_counter()

@@ -58,9 +58,9 @@ class EndingGrammar:
         """
         if self.num_least - 1 > max_tokens:
             raise InvalidParams(
-                f"max_tokens leaves {max_tokens} tokens and the shortest output that matches the "
-                f"guide takes {self.num_least - 1}; raise it, or set allow_truncation to have the "
-                "output cut off",
+                f"max_tokens leaves room for {max_tokens} and the shortest output that matches "
+                f"the guide takes {self.num_least - 1} tokens; raise it, or set allow_truncation "
+                "to have the output cut off",
                 param="max_tokens",
             )
         return _TimedGrammar(self, max(self.num_least, max_tokens - self.num_spare))

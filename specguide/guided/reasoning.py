@@ -79,8 +79,8 @@ class ReasoningSections:
         room = max_tokens - num_needed
         if room < 0:
             raise InvalidParams(
-                f"max_tokens leaves {max_tokens} tokens, and the shortest output that matches the "
-                f"guide takes {num_needed}, the marks of the reasoning section "
+                f"max_tokens leaves room for {max_tokens}, and the shortest output that matches "
+                f"the guide takes {num_needed} tokens, the marks of the reasoning section "
                 "included; raise it, or set allow_truncation to have the output cut off",
                 param="max_tokens",
             )

@@ -58,10 +58,12 @@ def test_the_error_names_the_longest_context_that_finds_room(gpu):
 
 
 def test_what_it_holds_is_told_in_words():
-    size = CacheSize(num_pages=6400, page_size=16, num_bytes=3 * GIB // 2, max_model_len=4096)
+    size = CacheSize(
+        num_pages=6400, page_size=16, num_bytes=3 * GIB // 2, max_model_len=4096, request_pages=260
+    )
     assert (
         str(size)
-        == "KV cache: 1.5 GiB, 102,400 tokens, that is 25.0 requests of full context (4,096 tokens)"
+        == "KV cache: 1.5 GiB, 102,400 tokens, that is 24.6 requests of full context (4,096 tokens)"
     )
 
 

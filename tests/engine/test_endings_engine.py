@@ -64,7 +64,7 @@ def test_what_may_be_cut_off_is(folders):
         (output,) = llm.generate("ab", params(6))
         assert output.finish_reason == "error"
         assert isinstance(output.error, InvalidParams) and output.error.param == "max_tokens"
-        assert "max_tokens leaves 6 tokens" in str(output.error)
+        assert "max_tokens leaves room for 6" in str(output.error)
 
 
 def test_an_engine_may_cut_off_all(folders):

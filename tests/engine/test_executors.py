@@ -193,7 +193,7 @@ class Said:
 @pytest.mark.parametrize("lag", [0, 2])
 def test_an_executor_of_ones_own(tmp_path, lag):
     save_target(tmp_path)
-    capabilities = Capabilities(272, 64, CacheSize(40, 4, 0, 64), DraftLayout(), True, lag)
+    capabilities = Capabilities(272, 64, CacheSize(40, 4, 0, 64, 17), DraftLayout(), True, lag)
     config = EngineConfig(
         model=tmp_path,
         max_batch_size=3,

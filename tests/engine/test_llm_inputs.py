@@ -151,3 +151,11 @@ def test_a_name_of_the_hub_is_told_from_a_folder():
         LLM("org/name")
     with pytest.raises(CheckpointError, match=r"is not a folder$"):
         LLM("/no/such")
+
+
+def test_settings_of_the_cache_are_named_like_the_others(folders):
+    llm = LLM(folders[0], num_pages=40, page_size=8)
+    assert llm.stats().num_pages == 40
+    llm.close()
+    with pytest.raises(TypeError, match="LLM has no parameter 'num_page'"):
+        LLM(folders[0], num_page=40)

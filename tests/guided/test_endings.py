@@ -174,7 +174,9 @@ def test_texts_of_ready_grammars_end_in_time(auto, name):
 def test_too_few_tokens_are_refused(compiler):
     grammar = compiled(compiler, GUIDES["choice"])
     assert grammar.num_least == 3  # "no" and its end
-    with pytest.raises(InvalidParams, match=r"max_tokens leaves 1 tokens .* takes 2;") as caught:
+    with pytest.raises(
+        InvalidParams, match=r"max_tokens leaves room for 1 .* takes 2 tokens;"
+    ) as caught:
         grammar.within(1)
     assert caught.value.param == "max_tokens"
 

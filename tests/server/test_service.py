@@ -85,7 +85,7 @@ def test_a_core_that_dies_is_told_and_followed_by_another(service, expected):
             service.kill_core()
             told = list(lines)
         assert "engine_failed" in "".join(told) and "SIGKILL" in "".join(told)
-        until(lambda: is_ready(service.url), 60)
+        until(lambda: is_ready(service.url), 120)
         load.go_on(6)
     assert not load.wrong and set(load.statuses) <= {200, 503}, set(load.statuses)
 
