@@ -157,7 +157,7 @@ def _refuse_beside_no_spec(given: Mapping[str, Any]) -> None:
     defaults = {entry.name: entry.default for entry in fields(SpecConfig)} | dict(SPEC.defaults)
     for name, value in given.items():
         if value != defaults[name]:
-            flag = SPEC.names.get(name, name).replace("_", "-")
+            flag = (SPEC.names.get(name) or name).replace("_", "-")
             raise InvalidParams(f"--no-spec and --{flag} contradict each other", param=name)
 
 
