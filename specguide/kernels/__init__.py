@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from specguide.kernels import experts, float8, int4, pointwise, reference, triton
 from specguide.kernels.bitmask_rows import BitmaskRows
-from specguide.kernels.float8 import Float8Rows, Float8Scaling
+from specguide.kernels.float8 import Float8Rows, Float8Scaling, UnroundedRows
 from specguide.kernels.host_values import constant, on_device
 from specguide.kernels.int4 import Int4Matrix
 from specguide.kernels.operation import Operation, operation
@@ -23,6 +23,9 @@ copy_guided_rows = operation(reference.copy_guided_rows, lambda: triton.bitmask.
 expert_parts = operation(experts.expert_parts, lambda: triton.experts.expert_parts)
 gated_experts = operation(experts.gated_experts, lambda: triton.experts.gated_experts)
 gated_linear = operation(pointwise.gated_linear, lambda: triton.linear.gated_linear)
+gated_linear_float8 = operation(
+    float8.gated_linear_float8, lambda: triton.linear_float8.gated_linear_float8
+)
 int4_gated_linear = operation(int4.int4_gated_linear, lambda: triton.int4.int4_gated_linear)
 int4_linear = operation(int4.int4_linear, lambda: triton.int4.int4_linear)
 int4_linear_parts = operation(int4.int4_linear_parts, lambda: triton.int4.int4_linear_parts)
@@ -51,6 +54,7 @@ __all__ = [
     "Int4Matrix",
     "Operation",
     "SamplingTensors",
+    "UnroundedRows",
     "add_rms_norm",
     "add_rms_norm_float8",
     "apply_bitmask",
@@ -59,6 +63,7 @@ __all__ = [
     "expert_parts",
     "gated_experts",
     "gated_linear",
+    "gated_linear_float8",
     "gelu_tanh_mul",
     "int4_gated_linear",
     "int4_linear",

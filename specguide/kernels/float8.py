@@ -62,6 +62,24 @@ class Float8Scaling:
     is_grouped: bool = False
 
 
+@dataclass(frozen=True, eq=False)
+class UnroundedRows:
+    """Rows that the product which reads them rounds, as `scaling` says.
+
+    values:  [T, D], of a float dtype
+    largest: float32 [T, P], of parts of each row the largest absolute value; None: not known
+    """
+
+    values: Tensor
+    scaling: Float8Scaling
+    largest: Tensor | None = None
+
+    @property
+    def device(self) -> torch.device:
+        """Where they are."""
+        return self.values.device
+
+
 def to_float8(x: Tensor, scaling: Float8Scaling) -> Float8Rows:
     """x [T, D] rounded."""
     if scaling.static_scale is not None:
@@ -101,7 +119,11 @@ def silu_mul_float8(gate_up: Tensor, scaling: Float8Scaling) -> Float8Rows:
 
 
 def linear_float8(
-    x: Float8Rows, weight: Tensor, scale: Tensor, bias: Tensor | None, dtype: torch.dtype
+    x: Float8Rows | UnroundedRows,
+    weight: Tensor,
+    scale: Tensor,
+    bias: Tensor | None,
+    dtype: torch.dtype,
 ) -> Tensor:
     """x · weightᵀ + bias, summed in float32.
 
@@ -112,6 +134,8 @@ def linear_float8(
     bias:   [out_features]
     Returns [T, out_features] of `dtype`.
     """
+    if isinstance(x, UnroundedRows):
+        x = to_float8(x.values, x.scaling)
     if scale.dim() == 1:
         product = F.linear(x.values.float(), weight.float()) * scale * x.scale
     else:
@@ -121,11 +145,28 @@ def linear_float8(
 
 
 def linear_float8_parts(
-    x: Float8Rows, weight: Tensor, scale: Tensor, bias: Tensor | None, dtype: torch.dtype
+    x: Float8Rows | UnroundedRows,
+    weight: Tensor,
+    scale: Tensor,
+    bias: Tensor | None,
+    dtype: torch.dtype,
 ) -> Tensor:
     """`linear_float8` in parts that are yet to be summed, [P, T, out_features]; float32 where there
     are several."""
     return linear_float8(x, weight, scale, bias, dtype)[None]
+
+
+def gated_linear_float8(
+    x: Float8Rows | UnroundedRows,
+    weight: Tensor,
+    scale: Tensor,
+    bias: Tensor | None,
+    scaling: Float8Scaling,
+    dtype: torch.dtype,
+) -> Float8Rows | UnroundedRows:
+    """`silu_mul` of `linear_float8`, as a product takes it that rounds its input by `scaling`: the
+    weight has 2 · D output features, gate first → [T, D]."""
+    return silu_mul_float8(linear_float8(x, weight, scale, bias, dtype), scaling)
 
 
 def spread(scale: Tensor, num_rows: int) -> Tensor:

@@ -135,9 +135,7 @@ class Projection:
     ) -> ProjectionInput:
         """[T, in_features] → activation(gate) · up [T, out_features / 2], as `wanted` by who reads
         it; the first half of the output features is the gate."""
-        if wanted is None:
-            return self.weights.product_gated(x, activation)
-        return wanted.of_gated(self.weights.product(x), activation)
+        return self.weights.product_gated(x, activation, wanted)
 
     def destinations(self) -> dict[str, Destination]:
         """Where each tensor of a checkpoint goes, by its full name."""

@@ -104,10 +104,17 @@ class ProjectionWeights(ABC):
         P > 1."""
         return self.product(x)[None]
 
-    def product_gated(self, x: ProjectionInput, activation: Activation) -> Tensor:
-        """[T, in_features] → activation(gate) · up [T, out_features / 2]; the first half of the
-        output features is the gate."""
-        return activated(self.product(x), activation)
+    def product_gated(
+        self, x: ProjectionInput, activation: Activation, wanted: InputFormat | None
+    ) -> ProjectionInput:
+        """[T, in_features] → activation(gate) · up [T, out_features / 2], as `wanted` by who reads
+        it; the first half of the output features is the gate."""
+        product = self.product(x)
+        return (
+            activated(product, activation)
+            if wanted is None
+            else wanted.of_gated(product, activation)
+        )
 
 
 class Quantization(Protocol):
