@@ -13,7 +13,7 @@ from specguide.kernels.float8 import Float8Rows, Float8Scaling, UnroundedRows
 from specguide.kernels.host_values import constant, on_device
 from specguide.kernels.int4 import Int4Matrix
 from specguide.kernels.operation import Operation, operation
-from specguide.kernels.pointwise import gelu_tanh_mul
+from specguide.kernels.pointwise import ProductScales, gelu_tanh_mul, scaled
 from specguide.kernels.sampling_tensors import SamplingTensors
 
 add_rms_norm = operation(pointwise.add_rms_norm, lambda: triton.norm.add_rms_norm)
@@ -53,6 +53,7 @@ __all__ = [
     "Float8Scaling",
     "Int4Matrix",
     "Operation",
+    "ProductScales",
     "SamplingTensors",
     "UnroundedRows",
     "add_rms_norm",
@@ -82,6 +83,7 @@ __all__ = [
     "rms_norm_float8",
     "rope_and_store",
     "route",
+    "scaled",
     "silu_mul",
     "silu_mul_float8",
     "to_float8",

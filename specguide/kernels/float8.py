@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from specguide.kernels.pointwise import add_parts, rms_norm, silu_mul
+from specguide.kernels.pointwise import ProductScales, add_parts, rms_norm, scaled, silu_mul
 
 FLOAT8 = torch.float8_e4m3fn
 LARGEST = 448.0
@@ -106,16 +106,23 @@ def rms_norm_float8(x: Tensor, weight: Tensor, eps: float, scaling: Float8Scalin
 
 
 def add_rms_norm_float8(
-    residual: Tensor, parts: Tensor, weight: Tensor, eps: float, scaling: Float8Scaling
+    residual: Tensor,
+    parts: Tensor,
+    weight: Tensor,
+    eps: float,
+    scaling: Float8Scaling,
+    scales: ProductScales | None = None,
 ) -> tuple[Tensor, Float8Rows]:
     """`add_rms_norm`, whose norm is rounded to residual's dtype and then to float8."""
-    total = add_parts(residual, parts)
+    total = add_parts(residual, parts, scales)
     return total, rms_norm_float8(total, weight, eps, scaling)
 
 
-def silu_mul_float8(gate_up: Tensor, scaling: Float8Scaling) -> Float8Rows:
-    """`silu_mul` of gate_up [T, 2 · D], rounded to its dtype and then to float8."""
-    return to_float8(silu_mul(gate_up), scaling)
+def silu_mul_float8(
+    gate_up: Tensor, scaling: Float8Scaling, scales: ProductScales | None = None
+) -> Float8Rows:
+    """`silu_mul` of gate_up [T, 2 · D] · scales, rounded to its dtype and then to float8."""
+    return to_float8(silu_mul(scaled(gate_up, scales)).to(gate_up.dtype), scaling)
 
 
 def linear_float8(
@@ -150,10 +157,10 @@ def linear_float8_parts(
     scale: Tensor,
     bias: Tensor | None,
     dtype: torch.dtype,
-) -> Tensor:
-    """`linear_float8` in parts that are yet to be summed, [P, T, out_features]; float32 where there
-    are several."""
-    return linear_float8(x, weight, scale, bias, dtype)[None]
+) -> tuple[Tensor, ProductScales | None]:
+    """`linear_float8` in parts that are yet to be summed, [P, T, out_features], float32 where there
+    are several; and what their sum is yet to be multiplied by."""
+    return linear_float8(x, weight, scale, bias, dtype)[None], None
 
 
 def gated_linear_float8(

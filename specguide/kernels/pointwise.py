@@ -4,6 +4,7 @@ activation."""
 from __future__ import annotations
 
 from functools import cache
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -11,6 +12,23 @@ from torch import Tensor
 
 from specguide.kernels.kv_scales import UNSCALED, KVScales, cached
 from specguide.kernels.rotary_layout import HALVES, RotaryLayout
+
+
+class ProductScales(NamedTuple):
+    """What a product [T, D] is yet to be multiplied by, where whoever reads it can do that on the
+    way.
+
+    rows:    float32 [T, 1]
+    columns: float32 [D]
+    """
+
+    rows: Tensor
+    columns: Tensor
+
+
+def scaled(product: Tensor, scales: ProductScales | None) -> Tensor:
+    """[..., T, D], float32 where there are scales."""
+    return product if scales is None else product.float() * scales.columns * scales.rows
 
 
 def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
@@ -53,21 +71,26 @@ def norm_into(
 
 
 def add_rms_norm(
-    residual: Tensor, parts: Tensor, weight: Tensor, eps: float
+    residual: Tensor,
+    parts: Tensor,
+    weight: Tensor,
+    eps: float,
+    scales: ProductScales | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """(total, rms_norm(total)) of total = residual + the sum of parts.
+    """(total, rms_norm(total)) of total = residual + the sum of parts · scales.
 
     residual: [T, D]
     parts:    [P, T, D] of residual's dtype or float32, as `linear_parts` gives them
     weight:   [D]
     """
-    total = add_parts(residual, parts)
+    total = add_parts(residual, parts, scales)
     return total, rms_norm(total, weight, eps)
 
 
-def add_parts(residual: Tensor, parts: Tensor) -> Tensor:
-    """residual [T, D] and the sum of parts [P, T, D], in residual's dtype."""
-    return residual + (parts[0] if len(parts) == 1 else parts.sum(0)).to(residual.dtype)
+def add_parts(residual: Tensor, parts: Tensor, scales: ProductScales | None) -> Tensor:
+    """residual [T, D] and the sum of parts [P, T, D] · scales, in residual's dtype."""
+    product = parts[0] if len(parts) == 1 else parts.sum(0)
+    return residual + scaled(product, scales).to(residual.dtype)
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:

@@ -12,8 +12,9 @@ from specguide.kernels.attention import PassContext
 from specguide.layers.cache_scales import CacheScales
 from specguide.layers.destination import Destination, merged
 from specguide.layers.norm import NormKind, RmsNorm, WholeNorms
+from specguide.layers.partial_sums import PartialSums
 from specguide.layers.placement import Placement
-from specguide.layers.projection import PartialSums, Projection
+from specguide.layers.projection import Projection
 from specguide.layers.quantization import ProjectionInput
 from specguide.layers.rope import RopeConfig
 from specguide.layers.sharding import shards

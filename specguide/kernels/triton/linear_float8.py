@@ -12,6 +12,7 @@ from torch import Tensor
 
 from specguide.kernels import float8
 from specguide.kernels.float8 import BLOCK, Float8Rows, Float8Scaling, UnroundedRows
+from specguide.kernels.pointwise import ProductScales
 from specguide.kernels.triton.device import num_multiprocessors, overlap
 from specguide.kernels.triton.float8 import silu_mul_float8, to_float8
 from specguide.kernels.triton.linear_float8_kernels import Factors, linear_float8_kernel
@@ -55,10 +56,7 @@ def linear_float8(
     x = _fitting(x, weight)
     if _is_for_library(x, weight, scale, dtype):
         return library(_rounded(x), weight, scale, bias, dtype)
-    if not _is_for_triton(weight):
-        return float8.linear_float8(x, weight, scale, bias, dtype)
-    tile = choose_tile(x, weight, scale, may_split=False)
-    return launch(x, weight, scale, bias, dtype, tile)[0]
+    return _product(x, weight, scale, bias, dtype, may_split=False)[0]
 
 
 def linear_float8_parts(
@@ -67,12 +65,9 @@ def linear_float8_parts(
     scale: Tensor,
     bias: Tensor | None,
     dtype: torch.dtype,
-) -> Tensor:
+) -> tuple[Tensor, ProductScales | None]:
     """See float8.linear_float8_parts."""
-    x = _fitting(x, weight)
-    if _is_for_library(x, weight, scale, dtype) or not _is_for_triton(weight):
-        return linear_float8(x, weight, scale, bias, dtype)[None]
-    return launch(x, weight, scale, bias, dtype, choose_tile(x, weight, scale, may_split=True))
+    return _parts(_fitting(x, weight), weight, scale, bias, dtype, may_split=True)
 
 
 def gated_linear_float8(
@@ -85,13 +80,49 @@ def gated_linear_float8(
 ) -> Float8Rows | UnroundedRows:
     """See float8.gated_linear_float8."""
     if len(x.values) > _MOST_UNROUNDED or not _is_for_triton(weight):
-        return silu_mul_float8(linear_float8(x, weight, scale, bias, dtype), scaling)
+        x = _fitting(x, weight)
+        (gate_up,), scales = _parts(x, weight, scale, bias, dtype, may_split=False)
+        return silu_mul_float8(gate_up, scaling, scales)
     x = _fitting(x, weight)
     tile = choose_tile(x, weight, scale, may_split=False, is_gated=True)
     num_programs = triton.cdiv(weight.shape[0] // 2, tile.outputs)
     largest = torch.empty(len(x.values), num_programs, dtype=torch.float32, device=x.device)
     (values,) = launch(x, weight, scale, bias, dtype, tile, is_gated=True, largest=largest)
     return UnroundedRows(values, scaling, largest)
+
+
+def _parts(
+    x: Float8Rows | UnroundedRows,
+    weight: Tensor,
+    scale: Tensor,
+    bias: Tensor | None,
+    dtype: torch.dtype,
+    *,
+    may_split: bool,
+) -> tuple[Tensor, ProductScales | None]:
+    """Many rows are left unscaled where there is no bias, which would have to be, too."""
+    if not _is_for_library(x, weight, scale, dtype):
+        return _product(x, weight, scale, bias, dtype, may_split=may_split), None
+    x = _rounded(x)
+    if bias is not None:
+        return library(x, weight, scale, bias, dtype)[None], None
+    return unscaled(x, weight, dtype)[None], ProductScales(x.scale, scale)
+
+
+def _product(
+    x: Float8Rows | UnroundedRows,
+    weight: Tensor,
+    scale: Tensor,
+    bias: Tensor | None,
+    dtype: torch.dtype,
+    *,
+    may_split: bool,
+) -> Tensor:
+    """Triton's, [splits, T, outputs], or plain torch's."""
+    if not _is_for_triton(weight):
+        return float8.linear_float8(x, weight, scale, bias, dtype)[None]
+    tile = choose_tile(x, weight, scale, may_split=may_split)
+    return launch(x, weight, scale, bias, dtype, tile)
 
 
 def _fitting(x: Float8Rows | UnroundedRows, weight: Tensor) -> Float8Rows | UnroundedRows:
@@ -119,6 +150,23 @@ def library(
         out_dtype=dtype,
         use_fast_accum=True,
     )
+
+
+def unscaled(x: Float8Rows, weight: Tensor, dtype: torch.dtype) -> Tensor:
+    """The product of the values alone; bfloat16, and features in multiples of 16.
+
+    The library has faster kernels for it than for scales of rows. Nothing is lost: bfloat16 keeps 8
+    bits of a number of any size, so that rounding costs the same before the scales as behind them,
+    and 448² · in_features, the largest sum, is far from its largest number.
+    """
+    one = _one(x.device)
+    return torch._scaled_mm(x.values, weight.t(), one, one, out_dtype=dtype, use_fast_accum=True)
+
+
+@cache
+def _one(device: torch.device) -> Tensor:
+    """Made once: in a graph it would be made in each replay."""
+    return torch.ones((), device=device)
 
 
 def _is_for_library(

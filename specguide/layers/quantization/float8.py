@@ -23,6 +23,7 @@ from specguide.kernels.float8 import (
     scale_of,
 )
 from specguide.layers.destination import Destination
+from specguide.layers.partial_sums import PartialSums
 from specguide.layers.quantization.experts import ExpertWeights
 from specguide.layers.quantization.method import (
     Activation,
@@ -49,9 +50,11 @@ class Float8Input(InputFormat):
         return kernels.rms_norm_float8(x, weight, eps, self.scaling)
 
     def of_added_norm(
-        self, residual: Tensor, parts: Tensor, weight: Tensor, eps: float
+        self, residual: Tensor, product: PartialSums, weight: Tensor, eps: float
     ) -> tuple[Tensor, Float8Rows]:
-        return kernels.add_rms_norm_float8(residual, parts, weight, eps, self.scaling)
+        return kernels.add_rms_norm_float8(
+            residual, product.unscaled, weight, eps, self.scaling, product.scales
+        )
 
     def of_gated(self, gate_up: Tensor, activation: Activation) -> AnyRows:
         if activation == "silu":
@@ -130,9 +133,11 @@ class Float8Weights(ProjectionWeights):
             self.input.of(x), self.weight, self.scale, self.bias, self.dtype
         )
 
-    def product_parts(self, x: Tensor | AnyRows) -> Tensor:
-        return kernels.linear_float8_parts(
-            self.input.of(x), self.weight, self.scale, self.bias, self.dtype
+    def product_parts(self, x: Tensor | AnyRows) -> PartialSums:
+        return PartialSums(
+            *kernels.linear_float8_parts(
+                self.input.of(x), self.weight, self.scale, self.bias, self.dtype
+            )
         )
 
     def product_gated(

@@ -15,6 +15,7 @@ from specguide.json_fields import shown
 from specguide.kernels.experts import ExpertMatrices
 from specguide.kernels.float8 import BLOCK, FLOAT8, Float8Scaling
 from specguide.layers.destination import Destination
+from specguide.layers.partial_sums import PartialSums
 from specguide.layers.quantization.experts import ExpertWeights
 from specguide.layers.quantization.float8 import AnyRows, Float8Input, check_device
 from specguide.layers.quantization.method import (
@@ -84,9 +85,11 @@ class BlockWeights(ProjectionWeights):
     def product(self, x: Tensor | AnyRows) -> Tensor:
         return kernels.linear_float8(_INPUT.of(x), self.weight, self.scale, self.bias, self.dtype)
 
-    def product_parts(self, x: Tensor | AnyRows) -> Tensor:
-        return kernels.linear_float8_parts(
-            _INPUT.of(x), self.weight, self.scale, self.bias, self.dtype
+    def product_parts(self, x: Tensor | AnyRows) -> PartialSums:
+        return PartialSums(
+            *kernels.linear_float8_parts(
+                _INPUT.of(x), self.weight, self.scale, self.bias, self.dtype
+            )
         )
 
     def product_gated(

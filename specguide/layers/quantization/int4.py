@@ -17,6 +17,7 @@ from specguide.json_fields import positive_int
 from specguide.kernels.experts import Int4Experts
 from specguide.kernels.int4 import WIDEST_PLANE, Int4Matrix, pack_words
 from specguide.layers.destination import Destination
+from specguide.layers.partial_sums import PartialSums
 from specguide.layers.quantization.column_order import ColumnOrder
 from specguide.layers.quantization.experts import ExpertWeights, separate_experts
 from specguide.layers.quantization.method import (
@@ -76,8 +77,8 @@ class Int4Weights(ProjectionWeights):
     def product(self, x: Tensor) -> Tensor:
         return kernels.int4_linear(self._ordered(x), self.matrix, self.bias)
 
-    def product_parts(self, x: Tensor) -> Tensor:
-        return kernels.int4_linear_parts(self._ordered(x), self.matrix, self.bias)
+    def product_parts(self, x: Tensor) -> PartialSums:
+        return PartialSums(kernels.int4_linear_parts(self._ordered(x), self.matrix, self.bias))
 
     def product_gated(
         self, x: Tensor, activation: Activation, wanted: InputFormat | None

@@ -11,6 +11,7 @@ from torch import Tensor
 from specguide import kernels
 from specguide.kernels.experts import ExpertMatrices
 from specguide.layers.destination import Destination
+from specguide.layers.partial_sums import PartialSums
 from specguide.layers.quantization.experts import ExpertWeights
 from specguide.layers.quantization.method import (
     Activation,
@@ -44,8 +45,8 @@ class PlainWeights(ProjectionWeights):
     def product(self, x: Tensor) -> Tensor:
         return kernels.linear(x, self.weight, self.bias)
 
-    def product_parts(self, x: Tensor) -> Tensor:
-        return kernels.linear_parts(x, self.weight, self.bias)
+    def product_parts(self, x: Tensor) -> PartialSums:
+        return PartialSums(kernels.linear_parts(x, self.weight, self.bias))
 
     def product_gated(
         self, x: Tensor, activation: Activation, wanted: InputFormat | None
