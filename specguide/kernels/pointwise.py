@@ -133,17 +133,22 @@ def rope_and_store(
     slot_mapping: Tensor,
     scales: KVScales = UNSCALED,
     layout: RotaryLayout = HALVES,
+    product_scales: ProductScales | None = None,
 ) -> Tensor:
     """Rotate queries and keys to their positions, and store keys and values as `store_kv` does.
 
-    query_key:    [T, num_heads + num_kv_heads, head_dim], queries first
-    value:        [T, num_kv_heads, head_dim]
+    query_key:    [T, num_heads + num_kv_heads, head_dim], queries first; or in parts that are yet
+                  to be summed, [P, T, num_heads + num_kv_heads, head_dim]
+    value:        [T, num_kv_heads, head_dim], or in as many parts
     rotary:       [T, 2, 1, head_dim], cosine and signed sine (its first half negative) at the
                   tokens' positions
     layout:       of query_key
-    Returns the rotated queries [T, num_heads, head_dim]. The rotation is that of Su et al. 2021 in
-    the halves layout: dimension i turns with dimension i + head_dim / 2.
+    product_scales: of query_key and value, as one product [T, all heads · head_dim]
+    Returns the rotated queries [T, num_heads, head_dim], of rotary's dtype. The rotation is that of
+    Su et al. 2021 in the halves layout: dimension i turns with dimension i + head_dim / 2.
     """
+    if query_key.dim() == 4:
+        query_key, value = _summed_heads(query_key, value, product_scales, rotary.dtype)
     query_key = layout.in_order(query_key)
     rotated = torch.addcmul(
         query_key * rotary[:, 0], query_key.roll(query_key.shape[-1] // 2, dims=-1), rotary[:, 1]
@@ -151,6 +156,17 @@ def rope_and_store(
     num_heads = query_key.shape[1] - value.shape[1]
     store_kv(rotated[:, num_heads:], value, key_cache, value_cache, slot_mapping, scales)
     return rotated[:, :num_heads]
+
+
+def _summed_heads(
+    query_key: Tensor, value: Tensor, scales: ProductScales | None, dtype: torch.dtype
+) -> tuple[Tensor, Tensor]:
+    """The heads of which there are parts."""
+    if len(value) == 1 and scales is None:
+        return query_key[0], value[0]
+    heads = torch.cat((query_key, value), 2).sum(0)
+    heads = scaled(heads.flatten(1), scales).view(heads.shape).to(dtype)
+    return heads[:, : query_key.shape[2]], heads[:, query_key.shape[2] :]
 
 
 def store_kv(

@@ -17,10 +17,12 @@ from specguide.kernels.triton.device import num_multiprocessors, overlap
 from specguide.kernels.triton.float8 import silu_mul_float8, to_float8
 from specguide.kernels.triton.linear_float8_kernels import Factors, linear_float8_kernel
 
-_MOST_ROWS = {(9, 0): 64}
+_MOST_ROWS = {(9, 0): 32}
 """By compute capability: up to so many rows Triton's kernel is the faster one. `python -m
 benchmarks.float8_products` says it for the GPU that it runs on."""
 _OTHER_MOST_ROWS = 64
+_MOST_UNSCALED = 1024
+"""Up to so many rows the library is faster without scales of rows."""
 _MOST_UNROUNDED = 16
 """Rows that each program of a product rounds for itself."""
 _LARGEST_TILE = 128
@@ -100,11 +102,11 @@ def _parts(
     *,
     may_split: bool,
 ) -> tuple[Tensor, ProductScales | None]:
-    """Many rows are left unscaled where there is no bias, which would have to be, too."""
+    """Some are left unscaled, where there is no bias, which would have to be unscaled too."""
     if not _is_for_library(x, weight, scale, dtype):
         return _product(x, weight, scale, bias, dtype, may_split=may_split), None
     x = _rounded(x)
-    if bias is not None:
+    if bias is not None or len(x.values) > _MOST_UNSCALED:
         return library(x, weight, scale, bias, dtype)[None], None
     return unscaled(x, weight, dtype)[None], ProductScales(x.scale, scale)
 
