@@ -29,7 +29,7 @@ class ScalesAt(NamedTuple):
     columns: Any
 
 
-UNSCALED = ScalesAt(None, None)
+NO_SCALES = ScalesAt(None, None)
 
 
 class Float8Scales(NamedTuple):
@@ -158,7 +158,7 @@ def _round(
         width = triton.next_power_of_2(dim)
     _round_kernel[(len(x), triton.cdiv(dim, width))](
         x,
-        UNSCALED if scales is None else ScalesAt(*scales),
+        NO_SCALES if scales is None else ScalesAt(*scales),
         rows.values,
         Float8Scales(rows.scale, scaling.static_scale),
         len(x),

@@ -17,7 +17,7 @@ from specguide.kernels.float8 import Float8Rows, Float8Scaling
 from specguide.kernels.pointwise import ProductScales
 from specguide.kernels.triton.device import await_results, overlap
 from specguide.kernels.triton.float8 import (
-    UNSCALED,
+    NO_SCALES,
     Float8Scales,
     ScalesAt,
     empty_rows,
@@ -188,7 +188,7 @@ def _launch(
     rows_each = max(1, 1024 // block)
     _norm_kernel[(triton.cdiv(num_rows, rows_each),)](
         parts,
-        UNSCALED if scales is None else ScalesAt(*scales),
+        NO_SCALES if scales is None else ScalesAt(*scales),
         row_ids,
         residual,
         weight,

@@ -12,12 +12,11 @@ import triton.language as tl
 from torch import Tensor
 
 from specguide.kernels.float8 import LARGEST
-from specguide.kernels.kv_scales import UNSCALED as UNSCALED_CACHE
-from specguide.kernels.kv_scales import KVScales
+from specguide.kernels.kv_scales import UNSCALED, KVScales
 from specguide.kernels.pointwise import ProductScales
 from specguide.kernels.rotary_layout import HALVES, RotaryLayout
 from specguide.kernels.triton.device import await_results, overlap
-from specguide.kernels.triton.float8 import UNSCALED, ScalesAt
+from specguide.kernels.triton.float8 import NO_SCALES, ScalesAt
 
 _LARGEST = tl.constexpr(LARGEST)
 
@@ -156,7 +155,7 @@ def rope_and_store(
     key_cache: Tensor,
     value_cache: Tensor,
     slot_mapping: Tensor,
-    scales: KVScales = UNSCALED_CACHE,
+    scales: KVScales = UNSCALED,
     layout: RotaryLayout = HALVES,
     product_scales: ProductScales | None = None,
 ) -> Tensor:
@@ -195,5 +194,5 @@ def rope_and_store(
 
 def _heads(heads: Tensor, scales: ProductScales | None) -> _Heads:
     part_stride = heads.stride(0) if heads.dim() == 4 else 0
-    at = UNSCALED if scales is None else ScalesAt(*scales)
+    at = NO_SCALES if scales is None else ScalesAt(*scales)
     return _Heads(heads, heads.stride(-3), heads.stride(-2), part_stride, at)
