@@ -39,8 +39,8 @@ def family_of(name: str, grid: Sequence[int], num_slots: int) -> str:
 
 
 def shares(kernels: Sequence[Mapping[str, Any]], num_slots: int) -> dict[str, float]:
-    """Microseconds of each family, and those in which nothing ran ("idle"). Of kernels that overlap,
-    the one that began first has the time: the others may wait for it.
+    """Microseconds of each family, and those in which nothing ran ("idle"). Of kernels that run at
+    once, the one that began first has the time: the others may wait for it.
 
     kernels: events of a Chrome trace
     """
