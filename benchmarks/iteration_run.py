@@ -76,12 +76,12 @@ class Run:
         batch, pending, marks = self._batch(slots), [], []
         for _ in range(num_iterations + 1):
             pending.append(self.launch(slots))
-            marks.append(_mark(stream))
+            marks.append(mark_of(stream))
             if len(pending) > self.runner.capabilities.lag:
                 self._take(batch, pending.pop(0))
         for last in pending:
             self._take(batch, last)
-        return [_elapsed_ms(*pair) for pair in pairwise(marks)]
+        return [ms_between(*pair) for pair in pairwise(marks)]
 
     def check(self) -> None:
         """Exits unless each output is its text, and the grammar of a guided one takes it."""
@@ -200,7 +200,7 @@ def _config(mode: Mode, batch_size: int, guide: GuideConfig, *, is_traced: bool)
     )
 
 
-def _mark(stream: torch.cuda.Stream | None) -> Any:
+def mark_of(stream: torch.cuda.Stream | None) -> Any:
     if stream is None:
         return time.perf_counter()
     event = torch.cuda.Event(enable_timing=True)
@@ -208,5 +208,5 @@ def _mark(stream: torch.cuda.Stream | None) -> Any:
     return event
 
 
-def _elapsed_ms(start: Any, end: Any) -> float:
+def ms_between(start: Any, end: Any) -> float:
     return 1e3 * (end - start) if isinstance(start, float) else start.elapsed_time(end)
