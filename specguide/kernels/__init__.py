@@ -7,12 +7,13 @@ masks are read on the device, and a launch depends on nothing but shapes.
 
 from __future__ import annotations
 
-from specguide.kernels import experts, float8, int4, pointwise, reference, triton
+from specguide.kernels import experts, float8, int4, peers, pointwise, reference, triton
 from specguide.kernels.bitmask_rows import BitmaskRows
 from specguide.kernels.float8 import Float8Rows, Float8Scaling
 from specguide.kernels.host_values import constant, on_device
 from specguide.kernels.int4 import Int4Matrix
 from specguide.kernels.operation import Operation, operation
+from specguide.kernels.peers import Peers
 from specguide.kernels.pointwise import gelu_tanh_mul
 from specguide.kernels.sampling_tensors import SamplingTensors
 
@@ -42,6 +43,7 @@ rope_and_store = operation(pointwise.rope_and_store, lambda: triton.rope.rope_an
 route = operation(experts.route, lambda: triton.routing.route)
 silu_mul = operation(pointwise.silu_mul, lambda: triton.activation.silu_mul)
 silu_mul_float8 = operation(float8.silu_mul_float8, lambda: triton.float8.silu_mul_float8)
+sum_over_ranks = operation(peers.sum_over_ranks, lambda: triton.peers.sum_over_ranks)
 to_float8 = operation(float8.to_float8, lambda: triton.float8.to_float8)
 
 __all__ = [
@@ -50,6 +52,7 @@ __all__ = [
     "Float8Scaling",
     "Int4Matrix",
     "Operation",
+    "Peers",
     "SamplingTensors",
     "add_rms_norm",
     "add_rms_norm_float8",
@@ -79,5 +82,6 @@ __all__ = [
     "route",
     "silu_mul",
     "silu_mul_float8",
+    "sum_over_ranks",
     "to_float8",
 ]

@@ -15,6 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from specguide.kernels.peers import Peers
 from specguide.kernels.pointwise import add_parts, rms_norm, silu_mul
 
 FLOAT8 = torch.float8_e4m3fn
@@ -88,10 +89,15 @@ def rms_norm_float8(x: Tensor, weight: Tensor, eps: float, scaling: Float8Scalin
 
 
 def add_rms_norm_float8(
-    residual: Tensor, parts: Tensor, weight: Tensor, eps: float, scaling: Float8Scaling
+    residual: Tensor,
+    parts: Tensor,
+    weight: Tensor,
+    eps: float,
+    scaling: Float8Scaling,
+    peers: Peers | None = None,
 ) -> tuple[Tensor, Float8Rows]:
     """`add_rms_norm`, whose norm is rounded to residual's dtype and then to float8."""
-    total = add_parts(residual, parts)
+    total = add_parts(residual, parts, peers)
     return total, rms_norm_float8(total, weight, eps, scaling)
 
 

@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from specguide.kernels.kv_scales import UNSCALED, KVScales, cached
+from specguide.kernels.peers import Peers, sum_over_ranks
 from specguide.kernels.rotary_layout import HALVES, RotaryLayout
 
 
@@ -53,20 +54,23 @@ def norm_into(
 
 
 def add_rms_norm(
-    residual: Tensor, parts: Tensor, weight: Tensor, eps: float
+    residual: Tensor, parts: Tensor, weight: Tensor, eps: float, peers: Peers | None = None
 ) -> tuple[Tensor, Tensor]:
     """(total, rms_norm(total)) of total = residual + the sum of parts.
 
     residual: [T, D]
     parts:    [P, T, D] of residual's dtype or float32, as `linear_parts` gives them
     weight:   [D]
+    peers:    with whom the parts are summed, too; see `sum_over_ranks`
     """
-    total = add_parts(residual, parts)
+    total = add_parts(residual, parts, peers)
     return total, rms_norm(total, weight, eps)
 
 
-def add_parts(residual: Tensor, parts: Tensor) -> Tensor:
-    """residual [T, D] and the sum of parts [P, T, D], in residual's dtype."""
+def add_parts(residual: Tensor, parts: Tensor, peers: Peers | None = None) -> Tensor:
+    """residual [T, D] and the sum of parts [P, T, D], and of the peers', in residual's dtype."""
+    if peers is not None:
+        return residual + sum_over_ranks(parts, peers)
     return residual + (parts[0] if len(parts) == 1 else parts.sum(0)).to(residual.dtype)
 
 

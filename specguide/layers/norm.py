@@ -104,9 +104,10 @@ class RmsNorm:
 
     def add(self, residual: Tensor, product: PartialSums) -> tuple[Tensor, ProjectionInput]:
         """The sum of residual and product, both [T, D], and its norm."""
+        parts, peers = product.with_peers(residual.dtype)
         if self.output is not None:
-            return self.output.of_added_norm(residual, product.parts, self.weight, self.eps)
-        return add_rms_norm(residual, product.parts, self.weight, self.eps)
+            return self.output.of_added_norm(residual, parts, self.weight, self.eps, peers)
+        return add_rms_norm(residual, parts, self.weight, self.eps, peers)
 
     def into(self, output: Tensor, x: Tensor, row_ids: Tensor | None = None) -> None:
         """The norm of x [T, D], or of x[row_ids], int [T], into output [T, D]."""

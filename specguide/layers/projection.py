@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from specguide.kernels import Peers, sum_over_ranks
 from specguide.layers.destination import Destination
 from specguide.layers.placement import Placement
 from specguide.layers.quantization import (
@@ -28,9 +29,11 @@ class PartialSums:
     `RmsNorm.add` sums the parts as it adds them to the residual stream; nobody else sees them.
 
     parts: [P, T, D]; float32 where P > 1
+    ranks: whose sums are yet to be summed, too
     """
 
     parts: Tensor
+    ranks: Ranks = ONE_RANK
 
     @classmethod
     def of(cls, product: Tensor) -> PartialSums:
@@ -39,7 +42,25 @@ class PartialSums:
 
     def total(self, dtype: torch.dtype) -> Tensor:
         """The product [T, D]."""
-        return self.parts[0] if len(self.parts) == 1 else self.parts.sum(0).to(dtype)
+        parts, peers = self.with_peers(dtype)
+        return _total(parts, dtype) if peers is None else sum_over_ranks(parts, peers)
+
+    def with_peers(self, dtype: torch.dtype) -> tuple[Tensor, Peers | None]:
+        """What is yet to be summed, and with whom; None: ranks have been summed.
+
+        dtype: in which they are
+        """
+        if self.ranks.size == 1:
+            return self.parts, None
+        collectives, (_, num_rows, dim) = self.ranks.collectives, self.parts.shape
+        peers = collectives.peers(num_rows, dim, dtype)
+        if peers is not None:
+            return self.parts, peers
+        return collectives.sum(_total(self.parts, dtype))[None], None
+
+
+def _total(parts: Tensor, dtype: torch.dtype) -> Tensor:
+    return parts[0] if len(parts) == 1 else parts.sum(0).to(dtype)
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,9 +144,7 @@ class Projection:
 
     def forward_parts(self, x: ProjectionInput) -> PartialSums:
         """[T, in_features] → [T, out_features], for `RmsNorm.add`."""
-        if self.summed.size == 1:
-            return PartialSums(self.weights.product_parts(x))
-        return PartialSums.of(self.forward(x))
+        return PartialSums(self.weights.product_parts(x), self.summed)
 
     def forward_gated(
         self,

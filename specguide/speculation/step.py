@@ -143,6 +143,11 @@ class OneModelStep:
         with self._grammar.forward.current():
             self._state.leave(slot)
 
+    def forget_graphs(self) -> None:
+        """As Step's."""
+        if self._fixed is not None:
+            self._fixed.forget()
+
     def warm_ups(self, max_prefill_tokens: int, max_model_len: int) -> WarmUps:
         """What captures all graphs and compiles all kernels that requests may need; nothing on a
         CPU.

@@ -45,9 +45,14 @@ class Float8Input(InputFormat):
         return kernels.rms_norm_float8(x, weight, eps, self.scaling)
 
     def of_added_norm(
-        self, residual: Tensor, parts: Tensor, weight: Tensor, eps: float
+        self,
+        residual: Tensor,
+        parts: Tensor,
+        weight: Tensor,
+        eps: float,
+        peers: kernels.Peers | None = None,
     ) -> tuple[Tensor, Float8Rows]:
-        return kernels.add_rms_norm_float8(residual, parts, weight, eps, self.scaling)
+        return kernels.add_rms_norm_float8(residual, parts, weight, eps, self.scaling, peers)
 
     def of_gated(self, gate_up: Tensor, activation: Activation) -> Float8Rows:
         if activation == "silu":

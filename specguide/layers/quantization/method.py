@@ -11,7 +11,7 @@ from typing import Any, Literal, Protocol, Self, TypeAlias
 import torch
 from torch import Tensor
 
-from specguide.kernels import gelu_tanh_mul, silu_mul
+from specguide.kernels import Peers, gelu_tanh_mul, silu_mul
 from specguide.layers.destination import Destination
 
 Activation = Literal["silu", "gelu_tanh"]
@@ -59,7 +59,12 @@ class InputFormat(ABC):
 
     @abstractmethod
     def of_added_norm(
-        self, residual: Tensor, parts: Tensor, weight: Tensor, eps: float
+        self,
+        residual: Tensor,
+        parts: Tensor,
+        weight: Tensor,
+        eps: float,
+        peers: Peers | None = None,
     ) -> tuple[Tensor, ProjectionInput]:
         """Of the norm that `kernels.add_rms_norm` gives, behind the sum."""
 

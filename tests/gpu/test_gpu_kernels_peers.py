@@ -1,0 +1,90 @@
+"""Sums over ranks, each rank's kernel in a stream or a thread of its own on one device, against
+plain torch."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from gpu_case import DEVICE, IS_INTERPRETED
+from torch import Tensor
+
+from specguide.kernels import Peers, add_rms_norm, peers, pointwise, sum_over_ranks
+from specguide.kernels.peers import NOTHING, peers_num_bytes, rows_each
+
+pytestmark = [pytest.mark.gpu, pytest.mark.small]
+SHAPE = (24, 160)
+
+
+def two_ranks(dtype: torch.dtype, device: torch.device, most_polls: int = 1 << 22) -> list[Peers]:
+    num_bytes = peers_num_bytes(2, SHAPE, dtype)
+    memory = [torch.zeros(num_bytes, dtype=torch.uint8, device=device) for _ in range(2)]
+    aborted = torch.zeros(1, dtype=torch.int32, device=device)
+    return [Peers.over(rank, memory, SHAPE, dtype, aborted, most_polls) for rank in range(2)]
+
+
+def leave(values: Tensor, reader: Peers) -> None:
+    """What rank 1's kernel writes for rank 0, whose next turn it is."""
+    bits = values.to(reader.dtype).view(reader.buffers[0].dtype)
+    bits = bits.masked_fill(bits == NOTHING[bits.dtype], 0)
+    row = torch.arange(len(values), device=values.device)
+    turn = reader.turns[row // rows_each(SHAPE[1])] & 1
+    reader.buffers[0][1, turn, row] = bits
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32], ids=str)
+@pytest.mark.parametrize("num_parts", [1, 3])
+def test_a_rank_adds_what_the_other_leaves_it(dtype: torch.dtype, num_parts: int) -> None:
+    torch.manual_seed(0)
+    (mine, theirs), twin = two_ranks(dtype, DEVICE), two_ranks(dtype, torch.device("cpu"))[0]
+    for num_rows in (5, 24, 1, 7):
+        parts = torch.randn(num_parts, num_rows, SHAPE[1])
+        parts = parts if num_parts > 1 else parts.to(dtype)
+        parts[0, 0, :3] = 0.0 if num_parts > 1 else -0.0
+        other = torch.randn(num_rows, SHAPE[1]).to(dtype)
+        leave(other.to(DEVICE), mine)
+        leave(other, twin)
+        found = sum_over_ranks(parts.to(DEVICE), mine)
+        assert torch.equal(found.cpu(), peers.sum_over_ranks(parts, twin))
+        written = theirs.buffers[1][0].cpu()
+        assert torch.equal(written, twin.buffers[1][0])
+        assert (mine.buffers[0] == NOTHING[mine.buffers[0].dtype]).all()
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32], ids=str)
+def test_a_norm_adds_what_the_other_rank_leaves(dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    mine, twin = two_ranks(dtype, DEVICE)[0], two_ranks(dtype, torch.device("cpu"))[0]
+    weight = torch.randn(SHAPE[1]).to(dtype)
+    for num_rows in (3, 8, 2):
+        residual, part, other = (torch.randn(num_rows, SHAPE[1]).to(dtype) for _ in range(3))
+        leave(other.to(DEVICE), mine)
+        leave(other, twin)
+        on_device = (it.to(DEVICE) for it in (residual, part[None], weight))
+        found = add_rms_norm(*on_device, 1e-5, mine)
+        expected = pointwise.add_rms_norm(residual, part[None], weight, 1e-5, twin)
+        for one, two in zip(found, expected, strict=True):
+            torch.testing.assert_close(one.cpu(), two, atol=2e-2, rtol=2e-2)
+
+
+def test_a_rank_that_does_not_come_is_not_waited_for_for_ever() -> None:
+    mine = two_ranks(torch.float32, DEVICE, 20)[0]
+    sum_over_ranks(torch.randn(1, 2, SHAPE[1], device=DEVICE), mine)
+    assert mine.aborted.item()
+
+
+@pytest.mark.skipif(IS_INTERPRETED, reason="needs kernels that run at the same time")
+def test_kernels_of_two_ranks_wait_for_one_another() -> None:
+    torch.manual_seed(0)
+    both = two_ranks(torch.bfloat16, DEVICE)
+    streams = [torch.cuda.Stream() for _ in both]
+    for num_rows in [1, 24, 5] * 40:
+        parts = torch.randn(2, 1, num_rows, SHAPE[1], device=DEVICE).bfloat16()
+        torch.cuda.synchronize()
+        found = []
+        for rank, stream in enumerate(streams):
+            with torch.cuda.stream(stream):
+                found.append(sum_over_ranks(parts[rank], both[rank]))
+        torch.cuda.synchronize()
+        expected = (parts[0, 0].float() + parts[1, 0].float()).bfloat16()
+        assert all(torch.equal(it, expected) for it in found)
+    assert not both[0].aborted.item()
