@@ -7,7 +7,7 @@ masks are read on the device, and a launch depends on nothing but shapes.
 
 from __future__ import annotations
 
-from specguide.kernels import experts, float8, int4, peers, pointwise, reference, triton
+from specguide.kernels import experts, float8, int4, peers, pointwise, reference, shares, triton
 from specguide.kernels.bitmask_rows import BitmaskRows
 from specguide.kernels.float8 import Float8Rows, Float8Scaling
 from specguide.kernels.host_values import constant, on_device
@@ -16,6 +16,7 @@ from specguide.kernels.operation import Operation, operation
 from specguide.kernels.peers import Peers
 from specguide.kernels.pointwise import gelu_tanh_mul
 from specguide.kernels.sampling_tensors import SamplingTensors
+from specguide.kernels.shares import LogitsShare
 
 add_rms_norm = operation(pointwise.add_rms_norm, lambda: triton.norm.add_rms_norm)
 add_rms_norm_float8 = operation(float8.add_rms_norm_float8, lambda: triton.norm.add_rms_norm_float8)
@@ -34,6 +35,9 @@ linear_float8_parts = operation(
 )
 linear_parts = operation(pointwise.linear_parts, lambda: triton.linear.linear_parts)
 masked_argmax = operation(reference.masked_argmax, lambda: triton.argmax.masked_argmax)
+masked_argmax_of_shares = operation(
+    shares.masked_argmax_of_shares, lambda: triton.shares.masked_argmax_of_shares
+)
 masked_sample = operation(reference.masked_sample, lambda: triton.sample.masked_sample)
 masked_top_k = operation(reference.masked_top_k, lambda: triton.top_k.masked_top_k)
 norm_into = operation(pointwise.norm_into, lambda: triton.norm.norm_into)
@@ -51,6 +55,7 @@ __all__ = [
     "Float8Rows",
     "Float8Scaling",
     "Int4Matrix",
+    "LogitsShare",
     "Operation",
     "Peers",
     "SamplingTensors",
@@ -71,6 +76,7 @@ __all__ = [
     "linear_float8_parts",
     "linear_parts",
     "masked_argmax",
+    "masked_argmax_of_shares",
     "masked_sample",
     "masked_top_k",
     "norm_into",

@@ -95,19 +95,28 @@ def sum_over_ranks(parts: Tensor, peers: Peers) -> Tensor:
     """
     own = (parts[0] if len(parts) == 1 else parts.sum(0)).to(peers.dtype)
     bits = own.view(peers.buffers[0].dtype)
+    every = exchange(bits, peers, rows_each(own.shape[1])).view(peers.dtype)
+    return every.float().sum(0).to(peers.dtype)
+
+
+def exchange(bits: Tensor, peers: Peers, num_each: int) -> Tensor:
+    """Bits [T, D] of each rank → of all, [ranks, T, D]; -0.0 becomes 0.0.
+
+    num_each: rows that take turns together
+    """
     bits = bits.masked_fill(bits == NOTHING[bits.dtype], 0)
-    row = torch.arange(len(own))
-    program = row // rows_each(own.shape[1])
+    row = torch.arange(len(bits))
+    program = row // num_each
     turn = peers.turns[program] & 1
     for rank, buffer in enumerate(peers.buffers):
         if rank != peers.rank:
             buffer[peers.rank, turn, row] = bits
-    total = torch.zeros(own.shape, dtype=torch.float32)
-    for rank in range(peers.num_ranks):
-        its_bits = bits if rank == peers.rank else _awaited(peers, (rank, turn, row))
-        total += its_bits.view(peers.dtype)
+    every = [
+        bits if rank == peers.rank else _awaited(peers, (rank, turn, row))
+        for rank in range(peers.num_ranks)
+    ]
     peers.turns[: len(program.unique())] += 1
-    return total.to(peers.dtype)
+    return torch.stack(every)
 
 
 def _awaited(peers: Peers, place: tuple[int, Tensor, Tensor]) -> Tensor:

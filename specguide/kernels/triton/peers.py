@@ -47,8 +47,11 @@ def _buffer_of(rank, peers, BITS: tl.constexpr):
 
 
 @triton.jit
-def _await_values(place, exists, peers, NOTHING: tl.constexpr):
-    """What comes into places, which are given back; what is there, once nobody waits any more."""
+def _await_bits(place, exists, peers, NOTHING: tl.constexpr, RELOADS: tl.constexpr):
+    """What comes into places, which are given back; what is there, once nobody waits any more.
+
+    RELOADS: several threads hold the same number of a small tile, and each is to have what came
+    """
     found = tl.load(place, mask=exists, other=0, volatile=True)
     polls = tl.full((), 0, tl.int32)
     while (tl.max((found == NOTHING).to(tl.int32)) != 0) & (polls < peers.most_polls):
@@ -57,7 +60,62 @@ def _await_values(place, exists, peers, NOTHING: tl.constexpr):
         polls = tl.where(is_aborted, peers.most_polls, polls + 1)
     if polls == peers.most_polls:
         tl.store(peers.aborted, 1)
+    if RELOADS:
+        found = tl.load(place, mask=exists, other=0, volatile=True)
+        tl.debug_barrier()
     tl.store(place, tl.full(found.shape, NOTHING, found.dtype), mask=exists)
+    return found
+
+
+@triton.jit
+def sendable(bits):
+    """-0.0 becomes 0.0."""
+    NOTHING: tl.constexpr = -(2**15) if bits.dtype.primitive_bitwidth == 16 else -(2**31)
+    return tl.where(bits == NOTHING, tl.zeros_like(bits), bits)
+
+
+@triton.jit
+def send_bits(
+    bits,
+    peers,
+    row,
+    dim,
+    exists,
+    turn,
+    DIM: tl.constexpr,
+    RANK: tl.constexpr,
+    NUM_RANKS: tl.constexpr,
+):
+    """To all other ranks, bits [ROWS, BLOCK] that are sendable: of rows `row` [ROWS, 1] and columns
+    `dim` [1, BLOCK]; turn: of the program, which alone has these rows."""
+    section = peers.most_rows.to(tl.int64) * 2 * DIM * RANK
+    place = section + ((turn & 1) * peers.most_rows + row).to(tl.int64) * DIM + dim
+    for rank in tl.static_range(NUM_RANKS):
+        if rank != RANK:
+            tl.store(_buffer_of(rank, peers, bits.dtype) + place, bits, mask=exists)
+
+
+@triton.jit
+def bits_of_rank(
+    rank: tl.constexpr,
+    bits,
+    peers,
+    row,
+    dim,
+    exists,
+    turn,
+    DIM: tl.constexpr,
+    RANK: tl.constexpr,
+    RELOADS: tl.constexpr,
+):
+    """What a rank has sent, in the shape of `bits`, which this one has; after `send_bits`."""
+    found = bits
+    if rank != RANK:
+        NOTHING: tl.constexpr = -(2**15) if bits.dtype.primitive_bitwidth == 16 else -(2**31)
+        section = peers.most_rows.to(tl.int64) * 2 * DIM * rank
+        place = section + ((turn & 1) * peers.most_rows + row).to(tl.int64) * DIM + dim
+        own = _buffer_of(RANK, peers, bits.dtype) + place
+        found = _await_bits(own, exists, peers, NOTHING, RELOADS)
     return found
 
 
@@ -76,23 +134,13 @@ def sum_over_ranks_of(
     """The sum of all ranks' values, float32 [ROWS, BLOCK], each rounded to DTYPE. One program has
     all of the rows `row` [ROWS, 1], and the same ones in each call; dim: [1, BLOCK]."""
     BITS: tl.constexpr = tl.int16 if DTYPE.primitive_bitwidth == 16 else tl.int32
-    NOTHING: tl.constexpr = -(2**15) if DTYPE.primitive_bitwidth == 16 else -(2**31)
     turn = tl.load(peers.turns + tl.program_id(0))
-    bits = values.to(DTYPE).to(BITS, bitcast=True)
-    bits = tl.where(bits == NOTHING, tl.zeros_like(bits), bits)
-    section = peers.most_rows.to(tl.int64) * 2 * DIM
-    place = ((turn & 1) * peers.most_rows + row).to(tl.int64) * DIM + dim
-    for rank in tl.static_range(NUM_RANKS):
-        if rank != RANK:
-            sink = _buffer_of(rank, peers, BITS) + section * RANK
-            tl.store(sink + place, bits, mask=exists)
-    own = _buffer_of(RANK, peers, BITS)
+    bits = sendable(values.to(DTYPE).to(BITS, bitcast=True))
+    send_bits(bits, peers, row, dim, exists, turn, DIM, RANK, NUM_RANKS)
     total = tl.zeros_like(values)
     for rank in tl.static_range(NUM_RANKS):
-        found = bits
-        if rank != RANK:
-            found = _await_values(own + section * rank + place, exists, peers, NOTHING)
-        total += found.to(DTYPE, bitcast=True).to(tl.float32)
+        theirs = bits_of_rank(rank, bits, peers, row, dim, exists, turn, DIM, RANK, False)
+        total += theirs.to(DTYPE, bitcast=True).to(tl.float32)
     tl.store(peers.turns + tl.program_id(0), turn + 1)
     return total
 
