@@ -12,9 +12,9 @@ from specguide.kernels.bitmask_rows import BitmaskRows
 from specguide.kernels.peers import Peers, exchange
 from specguide.kernels.reference import best_of_rows, chosen_tokens
 
-NUM_WORDS = 4
+NUM_WORDS = 32
 """Of what a rank tells of a row: the bits of its best logit, its column, whether any token may be
-chosen, and nothing."""
+chosen, and zeros; a word for each thread that waits for them."""
 
 
 @dataclass(frozen=True, eq=False)

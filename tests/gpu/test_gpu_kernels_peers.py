@@ -80,8 +80,8 @@ def test_a_norm_adds_what_the_other_rank_leaves(dtype: torch.dtype) -> None:
         leave(other.to(DEVICE), mine)
         leave(other, twin)
         on_device = (it.to(DEVICE) for it in (residual, part[None], weight))
-        found = add_rms_norm(*on_device, 1e-5, mine)
-        expected = pointwise.add_rms_norm(residual, part[None], weight, 1e-5, twin)
+        found = add_rms_norm(*on_device, 1e-5, peers=mine)
+        expected = pointwise.add_rms_norm(residual, part[None], weight, 1e-5, peers=twin)
         for one, two in zip(found, expected, strict=True):
             torch.testing.assert_close(one.cpu(), two, atol=2e-2, rtol=2e-2)
 
@@ -149,7 +149,7 @@ def test_ranks_choose_as_one_that_has_all_logits(is_pruned: bool, has_rows: bool
         other.values.cpu(), other.rows(rows, ids), None if ids is None else other.ids(ids)
     )
     told = torch.stack([best.view(torch.int32), place.int() + first.shape[1], is_reached.int()], 1)
-    told = torch.nn.functional.pad(told, (0, 1))
+    told = torch.nn.functional.pad(told, (0, NUM_WORDS - 3))
     both[0].buffers[0][1, 0, : len(told)] = told.masked_fill(told == -(2**31), 0).to(DEVICE)
     found = masked_argmax_of_shares(mine, to_device(rows), to_device(ids))
     assert torch.equal(found.cpu(), expected)

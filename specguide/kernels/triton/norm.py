@@ -15,8 +15,16 @@ from torch import Tensor
 from specguide.kernels.float8 import BLOCK as FLOAT8_GROUP
 from specguide.kernels.float8 import Float8Rows, Float8Scaling
 from specguide.kernels.peers import Peers, rows_each
+from specguide.kernels.pointwise import ProductScales
 from specguide.kernels.triton.device import await_results, overlap
-from specguide.kernels.triton.float8 import Float8Scales, empty_rows, store_float8
+from specguide.kernels.triton.float8 import (
+    NO_SCALES,
+    Float8Scales,
+    ScalesAt,
+    empty_rows,
+    store_float8,
+    with_scales,
+)
 from specguide.kernels.triton.peers import (
     PeerArguments,
     rank_constants,
@@ -57,6 +65,7 @@ def _load_sum(x, source, part_stride, exists, NUM_PARTS: tl.constexpr):
 @triton.jit(do_not_specialize=["num_rows"])
 def _norm_kernel(
     x,
+    product_scales,
     row_ids,
     residual,
     weight,
@@ -95,6 +104,7 @@ def _norm_kernel(
         added = residual + row.to(tl.int64) * strides.residual + dim
         before = tl.load(added, mask=exists, other=0)
     values = _load_sum(x, source, strides.part, exists, NUM_PARTS)
+    values = with_scales(values, product_scales, row, dim, row < num_rows, dim < DIM)
     if peers.pointers is not None:
         kept: tl.constexpr = residual.dtype.element_ty
         values = sum_over_ranks_of(values, peers, row, dim, exists, kept, DIM, RANK, NUM_RANKS)
@@ -128,13 +138,19 @@ def norm_into(
 
 
 def add_rms_norm(
-    residual: Tensor, parts: Tensor, weight: Tensor, eps: float, peers: Peers | None = None
+    residual: Tensor,
+    parts: Tensor,
+    weight: Tensor,
+    eps: float,
+    scales: ProductScales | None = None,
+    peers: Peers | None = None,
 ) -> tuple[Tensor, Tensor]:
     """See pointwise.add_rms_norm."""
     total, output = (
         torch.empty(residual.shape, dtype=residual.dtype, device=residual.device) for _ in range(2)
     )
-    _launch(parts[:, :, None], None, residual, weight, total, output, eps, peers=peers)
+    values = parts[:, :, None]
+    _launch(values, None, residual, weight, total, output, eps, scales=scales, peers=peers)
     return total, output
 
 
@@ -152,13 +168,14 @@ def add_rms_norm_float8(
     weight: Tensor,
     eps: float,
     scaling: Float8Scaling,
+    scales: ProductScales | None = None,
     peers: Peers | None = None,
 ) -> tuple[Tensor, Float8Rows]:
     """See float8.add_rms_norm_float8."""
     total = torch.empty(residual.shape, dtype=residual.dtype, device=residual.device)
     rows = empty_rows(len(residual), residual.shape[1], scaling, residual.device)
-    output = rows.values
-    _launch(parts[:, :, None], None, residual, weight, total, output, eps, rows, scaling, peers)
+    places = parts[:, :, None], None, residual, weight, total, rows.values
+    _launch(*places, eps, rows, scaling, scales, peers)
     return total, rows
 
 
@@ -178,6 +195,7 @@ def _launch(
     eps: float,
     rows: Float8Rows | None = None,
     scaling: Float8Scaling = _NO_SCALING,
+    scales: ProductScales | None = None,
     peers: Peers | None = None,
 ) -> None:
     """parts [P, T, heads, D] or, with `row_ids`, what they point into; total contiguous; output [T
@@ -187,6 +205,7 @@ def _launch(
     block, num_each = triton.next_power_of_2(dim), rows_each(dim)
     _norm_kernel[(triton.cdiv(num_rows, num_each),)](
         parts,
+        NO_SCALES if scales is None else ScalesAt(*scales),
         row_ids,
         residual,
         weight,

@@ -47,10 +47,10 @@ def _buffer_of(rank, peers, BITS: tl.constexpr):
 
 
 @triton.jit
-def _await_bits(place, exists, peers, NOTHING: tl.constexpr, RELOADS: tl.constexpr):
+def _await_bits(place, exists, peers, NOTHING: tl.constexpr):
     """What comes into places, which are given back; what is there, once nobody waits any more.
 
-    RELOADS: several threads hold the same number of a small tile, and each is to have what came
+    Each has a thread of its own: copies of one could differ while it is awaited.
     """
     found = tl.load(place, mask=exists, other=0, volatile=True)
     polls = tl.full((), 0, tl.int32)
@@ -60,9 +60,6 @@ def _await_bits(place, exists, peers, NOTHING: tl.constexpr, RELOADS: tl.constex
         polls = tl.where(is_aborted, peers.most_polls, polls + 1)
     if polls == peers.most_polls:
         tl.store(peers.aborted, 1)
-    if RELOADS:
-        found = tl.load(place, mask=exists, other=0, volatile=True)
-        tl.debug_barrier()
     tl.store(place, tl.full(found.shape, NOTHING, found.dtype), mask=exists)
     return found
 
@@ -106,7 +103,6 @@ def bits_of_rank(
     turn,
     DIM: tl.constexpr,
     RANK: tl.constexpr,
-    RELOADS: tl.constexpr,
 ):
     """What a rank has sent, in the shape of `bits`, which this one has; after `send_bits`."""
     found = bits
@@ -115,7 +111,7 @@ def bits_of_rank(
         section = peers.most_rows.to(tl.int64) * 2 * DIM * rank
         place = section + ((turn & 1) * peers.most_rows + row).to(tl.int64) * DIM + dim
         own = _buffer_of(RANK, peers, bits.dtype) + place
-        found = _await_bits(own, exists, peers, NOTHING, RELOADS)
+        found = _await_bits(own, exists, peers, NOTHING)
     return found
 
 
@@ -139,7 +135,7 @@ def sum_over_ranks_of(
     send_bits(bits, peers, row, dim, exists, turn, DIM, RANK, NUM_RANKS)
     total = tl.zeros_like(values)
     for rank in tl.static_range(NUM_RANKS):
-        theirs = bits_of_rank(rank, bits, peers, row, dim, exists, turn, DIM, RANK, False)
+        theirs = bits_of_rank(rank, bits, peers, row, dim, exists, turn, DIM, RANK)
         total += theirs.to(DTYPE, bitcast=True).to(tl.float32)
     tl.store(peers.turns + tl.program_id(0), turn + 1)
     return total

@@ -51,9 +51,7 @@ def _tell_kernel(
     send_bits(told, peers, row[:, None], word, exists, turn, _WORDS, RANK, NUM_RANKS)
     best = tl.full((1,), float("-inf"), tl.float32)
     for rank in tl.static_range(NUM_RANKS):
-        theirs = bits_of_rank(
-            rank, told, peers, row[:, None], word, exists, turn, _WORDS, RANK, True
-        )
+        theirs = bits_of_rank(rank, told, peers, row[:, None], word, exists, turn, _WORDS, RANK)
         value = tl.sum(tl.where(word == 0, theirs, 0), 1).to(tl.float32, bitcast=True)
         is_better = value > best
         best = tl.where(is_better, value, best)
