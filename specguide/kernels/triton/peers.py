@@ -53,11 +53,13 @@ def _await_bits(place, exists, peers, NOTHING: tl.constexpr):
     Each has a thread of its own: copies of one could differ while it is awaited.
     """
     found = tl.load(place, mask=exists, other=0, volatile=True)
+    is_awaited = found == NOTHING
     polls = tl.full((), 0, tl.int32)
-    while (tl.max((found == NOTHING).to(tl.int32)) != 0) & (polls < peers.most_polls):
+    # All threads go on together, whenever each of them sees that it is over.
+    while (tl.max(is_awaited.to(tl.int32)) != 0) & (polls < peers.most_polls):
         found = tl.load(place, mask=exists, other=0, volatile=True)
-        is_aborted = tl.load(peers.aborted, volatile=True) != 0
-        polls = tl.where(is_aborted, peers.most_polls, polls + 1)
+        is_awaited = (found == NOTHING) & (tl.load(peers.aborted, volatile=True) == 0)
+        polls += 1
     if polls == peers.most_polls:
         tl.store(peers.aborted, 1)
     tl.store(place, tl.full(found.shape, NOTHING, found.dtype), mask=exists)
