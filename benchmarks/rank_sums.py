@@ -51,7 +51,7 @@ def timed(call: Callable[[], object]) -> float:
 
 def check(ranks: Ranks, x: Tensor) -> None:
     """Exits unless sums are right, and the same on all ranks."""
-    peers = ranks.collectives.peers(*x.shape, x.dtype)
+    peers = ranks.collectives.peers(len(x), x.shape[1], x.dtype)
     assert peers is not None, "the ranks share no memory"
     every = ranks.collectives.gather(x).float().sum(0).to(x.dtype)
     for _ in range(5):
@@ -70,7 +70,7 @@ def measure(ranks: Ranks, num_rows: int, dim: int, device: torch.device) -> dict
     peers = ranks.collectives.peers(num_rows, dim, x.dtype)
     assert peers is not None
     norm = partial(add_rms_norm, residual, x[None], weight, 1e-5)
-    calls = {
+    calls: dict[str, Callable[[], object]] = {
         "nccl": lambda: ranks.collectives.sum(x),
         "shared": lambda: sum_over_ranks(x[None], peers),
         "shared with norm": lambda: norm(peers=peers),
