@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from specguide.kernels import experts, float8, int4, pointwise, reference, triton
 from specguide.kernels.bitmask_rows import BitmaskRows
-from specguide.kernels.float8 import Float8Rows, Float8Scaling
+from specguide.kernels.float8 import Float8Rows, Float8Scaling, UnroundedRows
 from specguide.kernels.host_values import constant, on_device
 from specguide.kernels.int4 import Int4Matrix
 from specguide.kernels.operation import Operation, operation
-from specguide.kernels.pointwise import gelu_tanh_mul
+from specguide.kernels.pointwise import ProductScales, gelu_tanh_mul, scaled
 from specguide.kernels.sampling_tensors import SamplingTensors
 
 add_rms_norm = operation(pointwise.add_rms_norm, lambda: triton.norm.add_rms_norm)
@@ -23,6 +23,9 @@ copy_guided_rows = operation(reference.copy_guided_rows, lambda: triton.bitmask.
 expert_parts = operation(experts.expert_parts, lambda: triton.experts.expert_parts)
 gated_experts = operation(experts.gated_experts, lambda: triton.experts.gated_experts)
 gated_linear = operation(pointwise.gated_linear, lambda: triton.linear.gated_linear)
+gated_linear_float8 = operation(
+    float8.gated_linear_float8, lambda: triton.linear_float8.gated_linear_float8
+)
 int4_gated_linear = operation(int4.int4_gated_linear, lambda: triton.int4.int4_gated_linear)
 int4_linear = operation(int4.int4_linear, lambda: triton.int4.int4_linear)
 int4_linear_parts = operation(int4.int4_linear_parts, lambda: triton.int4.int4_linear_parts)
@@ -50,7 +53,9 @@ __all__ = [
     "Float8Scaling",
     "Int4Matrix",
     "Operation",
+    "ProductScales",
     "SamplingTensors",
+    "UnroundedRows",
     "add_rms_norm",
     "add_rms_norm_float8",
     "apply_bitmask",
@@ -59,6 +64,7 @@ __all__ = [
     "expert_parts",
     "gated_experts",
     "gated_linear",
+    "gated_linear_float8",
     "gelu_tanh_mul",
     "int4_gated_linear",
     "int4_linear",
@@ -77,6 +83,7 @@ __all__ = [
     "rms_norm_float8",
     "rope_and_store",
     "route",
+    "scaled",
     "silu_mul",
     "silu_mul_float8",
     "to_float8",

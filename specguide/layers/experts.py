@@ -12,8 +12,9 @@ from specguide.errors import InvalidParams
 from specguide.kernels import route
 from specguide.kernels.experts import GateLimits
 from specguide.layers.destination import Destination
+from specguide.layers.partial_sums import PartialSums
 from specguide.layers.placement import Placement
-from specguide.layers.projection import PartialSums, Projection
+from specguide.layers.projection import Projection
 from specguide.layers.quantization import ExpertWeights, InputFormat, create_experts
 from specguide.layers.sharding import shards
 from specguide.parallel import ONE_RANK, Ranks

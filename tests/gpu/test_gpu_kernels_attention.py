@@ -16,7 +16,7 @@ from torch import Tensor
 
 from specguide.cache import slot_mapping
 from specguide.draft_tree import DraftTree
-from specguide.kernels import pointwise, rope_and_store
+from specguide.kernels import ProductScales, pointwise, rope_and_store, scaled
 from specguide.kernels.attention import (
     AttentionBackend,
     ForwardContext,
@@ -290,6 +290,38 @@ def test_rope_of_other_layouts(layout: RotaryLayout) -> None:
     expected = pointwise.rope_and_store(query_key, value, rotary, *caches, slots, layout=layout)
     for found, wanted in ((query, expected), *zip(live, caches, strict=True)):
         torch.testing.assert_close(found.cpu(), wanted, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.small
+@pytest.mark.parametrize("num_parts", [1, 3])
+@pytest.mark.parametrize("layout", [RotaryLayout(80), RotaryLayout(24), RotaryLayout(40, True)])
+def test_rope_of_heads_yet_to_be_summed_and_scaled(layout: RotaryLayout, num_parts: int) -> None:
+    random = torch.Generator().manual_seed(0)
+    parts = torch.randn(num_parts, 5, 8, 80, generator=random)
+    rotary = torch.randn(5, 2, 1, 80, generator=random)
+    by = ProductScales(*(torch.rand(shape, generator=random) for shape in ((5, 1), (640,))))
+    slots = torch.tensor([5, -1, 2, 0, 7])
+    for scales in (None, by):
+        heads = scaled(parts.sum(0).flatten(1), scales).view(5, 8, 80)
+        caches, live, others = ([torch.zeros(2, 4, 2, 80) for _ in range(2)] for _ in range(3))
+        expected = pointwise.rope_and_store(
+            heads[:, :6], heads[:, 6:], rotary, *caches, slots, layout=layout
+        )
+        live, there = [to_device(cache) for cache in live], to_device(parts)
+        query = rope_and_store(
+            *(there[:, :, :6], there[:, :, 6:], to_device(rotary), *live, to_device(slots)),
+            layout=layout,
+            product_scales=to_device(scales),
+        )
+        twin = pointwise.rope_and_store(
+            *(parts[:, :, :6], parts[:, :, 6:], rotary, *others, slots),
+            layout=layout,
+            product_scales=scales,
+        )
+        wanted = expected, *caches
+        for found in ((query, *live), (twin, *others)):
+            for one, other in zip(found, wanted, strict=True):
+                torch.testing.assert_close(one.cpu(), other, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.small

@@ -14,8 +14,16 @@ from torch import Tensor
 
 from specguide.kernels.float8 import BLOCK as FLOAT8_GROUP
 from specguide.kernels.float8 import Float8Rows, Float8Scaling
+from specguide.kernels.pointwise import ProductScales
 from specguide.kernels.triton.device import await_results, overlap
-from specguide.kernels.triton.float8 import Float8Scales, empty_rows, store_float8
+from specguide.kernels.triton.float8 import (
+    NO_SCALES,
+    Float8Scales,
+    ScalesAt,
+    empty_rows,
+    store_float8,
+    with_scales,
+)
 
 _NO_SCALING = Float8Scaling()
 
@@ -52,6 +60,7 @@ def _load_sum(x, source, part_stride, exists, NUM_PARTS: tl.constexpr):
 @triton.jit(do_not_specialize=["num_rows"])
 def _norm_kernel(
     x,
+    product_scales,
     row_ids,
     residual,
     weight,
@@ -83,6 +92,7 @@ def _norm_kernel(
     source = token * strides.row + (row % NUM_HEADS) * strides.head + dim
     sink = row.to(tl.int64) * strides.output + dim
     values = _load_sum(x, source, strides.part, exists, NUM_PARTS)
+    values = with_scales(values, product_scales, row, dim, row < num_rows, dim < DIM)
     if residual is not None:
         added = residual + row.to(tl.int64) * strides.residual + dim
         values = _with_residual(values, added, total + row.to(tl.int64) * DIM + dim, exists)
@@ -114,13 +124,17 @@ def norm_into(
 
 
 def add_rms_norm(
-    residual: Tensor, parts: Tensor, weight: Tensor, eps: float
+    residual: Tensor,
+    parts: Tensor,
+    weight: Tensor,
+    eps: float,
+    scales: ProductScales | None = None,
 ) -> tuple[Tensor, Tensor]:
     """See pointwise.add_rms_norm."""
     total, output = (
         torch.empty(residual.shape, dtype=residual.dtype, device=residual.device) for _ in range(2)
     )
-    _launch(parts[:, :, None], None, residual, weight, total, output, eps)
+    _launch(parts[:, :, None], None, residual, weight, total, output, eps, scales=scales)
     return total, output
 
 
@@ -133,12 +147,18 @@ def rms_norm_float8(x: Tensor, weight: Tensor, eps: float, scaling: Float8Scalin
 
 
 def add_rms_norm_float8(
-    residual: Tensor, parts: Tensor, weight: Tensor, eps: float, scaling: Float8Scaling
+    residual: Tensor,
+    parts: Tensor,
+    weight: Tensor,
+    eps: float,
+    scaling: Float8Scaling,
+    scales: ProductScales | None = None,
 ) -> tuple[Tensor, Float8Rows]:
     """See float8.add_rms_norm_float8."""
     total = torch.empty(residual.shape, dtype=residual.dtype, device=residual.device)
     rows = empty_rows(len(residual), residual.shape[1], scaling, residual.device)
-    _launch(parts[:, :, None], None, residual, weight, total, rows.values, eps, rows, scaling)
+    values = parts[:, :, None]
+    _launch(values, None, residual, weight, total, rows.values, eps, rows, scaling, scales)
     return total, rows
 
 
@@ -158,6 +178,7 @@ def _launch(
     eps: float,
     rows: Float8Rows | None = None,
     scaling: Float8Scaling = _NO_SCALING,
+    scales: ProductScales | None = None,
 ) -> None:
     """parts [P, T, heads, D] or, with `row_ids`, what they point into; total contiguous; output [T
     · heads, D]; rows: whose values it is."""
@@ -167,6 +188,7 @@ def _launch(
     rows_each = max(1, 1024 // block)
     _norm_kernel[(triton.cdiv(num_rows, rows_each),)](
         parts,
+        NO_SCALES if scales is None else ScalesAt(*scales),
         row_ids,
         residual,
         weight,
