@@ -59,7 +59,8 @@ In float32 drafts change no answer; in bfloat16 they may where two tokens are eq
 Mode Eval and JSONSchemaBench come from the Hugging Face hub where the folder has no such file (`pip
 install "specguide[hub]"`). `--max-chars` leaves out long prompts; `--closed-objects` lets guides
 write only the properties that a schema names, else small models make up more without an end. A run
-that was broken off goes on where it was. Measure from a commit: a record of changed files is refused.
+that was broken off goes on where it was. Measure from a commit: a record of
+changed files is refused.
 """
 
 

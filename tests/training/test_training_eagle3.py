@@ -311,7 +311,7 @@ def test_text_weight_is_the_share_of_the_text_s_own_cross_entropy(
     losses = []
     for r, q in torch.nonzero(batch.anchor_mask).tolist():
         next_id = int(batch.input_ids[r, batch.anchors[r, q] + 2])
-        place = (DRAFT_IDS == next_id).nonzero()
+        place = (next_id == DRAFT_IDS).nonzero()
         if len(place):
             losses.append(-float(logits[0][r, q].log_softmax(-1)[place[0, 0]]))
     soft, text, both = (
