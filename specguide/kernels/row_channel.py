@@ -1,5 +1,5 @@
-"""Owns RowChannel, memory through which one rank's bitmask rows reach the others, and its plain-torch
-twins.
+"""Owns RowChannel, memory through which one rank's bitmask rows reach the others, and the
+plain-torch kernels over it.
 
 A row is written before a flag, which says whose turn it is, so that who waits for the row copies
 it as soon as it is there. A row has two places, which it uses in turn. Its sender may write into a
