@@ -27,8 +27,8 @@ class Automaton {
   // Of a state. It holds until `epoch` changes: states that take too much memory are forgotten.
   using State = int32_t;
   static constexpr State kDead = -1;  // no text of the grammar begins so, or it may stand in too many places to tell
-  static constexpr size_t kMostBytes = size_t{32} << 20;
-  static constexpr size_t kMostRowBytes = kMostBytes / 2;
+  static constexpr size_t kMostBytes = size_t{64} << 20;
+  static constexpr size_t kMostRowBytes = kMostBytes / 4 * 3;
   static constexpr size_t kMostPlaces = 1'000;   // of one state, but for those in rules that it enters
   static constexpr size_t kMostEntered = 40'000;  // of one state in all
 
@@ -152,6 +152,7 @@ class Automaton {
   Likeness likeness_of_stack(int32_t stack, int depth);
   Likeness likeness(State state);
   bool set_longer(State state, const TokenTrie& trie, size_t reach, int32_t* row);
+  std::optional<bool> takes(State state, std::string_view bytes);
   State lose_track() {
     has_lost_track_ = true;
     return kDead;

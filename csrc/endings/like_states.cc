@@ -4,7 +4,6 @@
 // follow behind the 11th. So counts that are far from their bounds are not told apart: states which differ in nothing else
 // are of one kind. Tokens that reach to a bound are asked for one by one.
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include "endings/automaton.h"
@@ -78,19 +77,30 @@ Automaton::Likeness Automaton::likeness(State state) {
   return states_[index].likeness;
 }
 
-// Asks for each token of more than `reach` bytes. False where that leads too far.
+// Asks for each token of more than `reach` bytes. False where that is not known.
 bool Automaton::set_longer(State state, const TokenTrie& trie, size_t reach, int32_t* row) {
   const bool had_lost_track = std::exchange(has_lost_track_, false);
+  bool is_known = true;
   for (const int32_t token : trie.long_tokens()) {
     const std::string& bytes = trie.vocabulary().token_bytes[static_cast<size_t>(token)];
-    if (bytes.size() <= reach) break;
-    State behind = state;
-    for (size_t i = 0; i < bytes.size() && behind != kDead; ++i) behind = step(behind, static_cast<uint8_t>(bytes[i]));
-    put_bit(row, token, behind != kDead);
+    if (bytes.size() <= reach || !is_known) break;
+    const std::optional<bool> may_follow = takes(state, bytes);
+    if (may_follow) put_bit(row, token, *may_follow);
+    is_known = may_follow && !has_lost_track_;
   }
-  const bool is_known = !has_lost_track_;
   has_lost_track_ = had_lost_track || has_lost_track_;
   return is_known;
+}
+
+// Nothing for a token that goes on where the text may end: libraries know better what space they allow there.
+std::optional<bool> Automaton::takes(State state, std::string_view bytes) {
+  for (const char byte : bytes) {
+    if (state == kDead) return false;
+    const bool may_end = states_[static_cast<size_t>(state)].may_end;
+    state = step(state, static_cast<uint8_t>(byte));
+    if (may_end && state != kDead) return std::nullopt;
+  }
+  return state != kDead;
 }
 
 bool Automaton::Walk::copy_row(State state, const TokenTrie& trie, int32_t* row) {
