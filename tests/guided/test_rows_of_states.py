@@ -43,7 +43,9 @@ COUNTED = {
     "required": ["title", "code", "tags", "note"],
     "additionalProperties": False,
 }
-LONG = [text * n for text in (b"a", b" ", b"ab", "é".encode(), b'","') for n in (2, 9, 17, 18, 25, 64)]
+LONG = [
+    text * n for text in (b"a", b" ", b"ab", "é".encode(), b'","') for n in (2, 9, 17, 18, 25, 64)
+]
 LONG_VOCABULARY = Vocabulary((*VOCABULARY.token_bytes, *LONG), VOCABULARY.eos_token_ids)
 
 
