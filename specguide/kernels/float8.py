@@ -15,6 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from specguide.kernels.peers import Peers
 from specguide.kernels.pointwise import ProductScales, add_parts, rms_norm, scaled, silu_mul
 
 FLOAT8 = torch.float8_e4m3fn
@@ -112,9 +113,10 @@ def add_rms_norm_float8(
     eps: float,
     scaling: Float8Scaling,
     scales: ProductScales | None = None,
+    peers: Peers | None = None,
 ) -> tuple[Tensor, Float8Rows]:
     """`add_rms_norm`, whose norm is rounded to residual's dtype and then to float8."""
-    total = add_parts(residual, parts, scales)
+    total = add_parts(residual, parts, scales, peers)
     return total, rms_norm_float8(total, weight, eps, scaling)
 
 

@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from specguide.kernels.kv_scales import UNSCALED, KVScales, cached
+from specguide.kernels.peers import Peers, sum_over_ranks
 from specguide.kernels.rotary_layout import HALVES, RotaryLayout
 
 
@@ -76,21 +77,28 @@ def add_rms_norm(
     weight: Tensor,
     eps: float,
     scales: ProductScales | None = None,
+    peers: Peers | None = None,
 ) -> tuple[Tensor, Tensor]:
     """(total, rms_norm(total)) of total = residual + the sum of parts · scales.
 
     residual: [T, D]
     parts:    [P, T, D] of residual's dtype or float32, as `linear_parts` gives them
     weight:   [D]
+    peers:    with whom the parts are summed, too; see `sum_over_ranks`
     """
-    total = add_parts(residual, parts, scales)
+    total = add_parts(residual, parts, scales, peers)
     return total, rms_norm(total, weight, eps)
 
 
-def add_parts(residual: Tensor, parts: Tensor, scales: ProductScales | None) -> Tensor:
-    """residual [T, D] and the sum of parts [P, T, D] · scales, in residual's dtype."""
-    product = parts[0] if len(parts) == 1 else parts.sum(0)
-    return residual + scaled(product, scales).to(residual.dtype)
+def add_parts(
+    residual: Tensor, parts: Tensor, scales: ProductScales | None, peers: Peers | None = None
+) -> Tensor:
+    """residual [T, D] and the sum of parts [P, T, D] · scales, also of the peers', in residual's
+    dtype."""
+    product = scaled(parts[0] if len(parts) == 1 else parts.sum(0), scales)
+    if peers is not None:
+        return residual + sum_over_ranks(product[None], peers)
+    return residual + product.to(residual.dtype)
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:

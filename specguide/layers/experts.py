@@ -178,10 +178,7 @@ class Experts:
         logits = self.router.forward(x)
         routing = route(logits, shape.num_chosen, shape.is_normalised, self.held)
         inner = self.gate_up.gated(x, routing, shape.limits)
-        parts = PartialSums(self.down.weighted(inner, routing))
-        if self.ranks.size == 1:
-            return parts
-        return PartialSums.of(self.ranks.collectives.sum(parts.total(x.dtype)))
+        return PartialSums(self.down.weighted(inner, routing), ranks=self.ranks)
 
     def destinations(self) -> dict[str, Destination]:
         """Where each tensor of a checkpoint goes, by its full name."""

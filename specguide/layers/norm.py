@@ -104,9 +104,11 @@ class RmsNorm:
 
     def add(self, residual: Tensor, product: PartialSums) -> tuple[Tensor, ProjectionInput]:
         """The sum of residual and product, both [T, D], and its norm."""
+        product, peers = product.with_peers(residual.dtype)
         if self.output is not None:
-            return self.output.of_added_norm(residual, product, self.weight, self.eps)
-        return add_rms_norm(residual, product.unscaled, self.weight, self.eps, product.scales)
+            return self.output.of_added_norm(residual, product, self.weight, self.eps, peers)
+        scales = product.scales
+        return add_rms_norm(residual, product.unscaled, self.weight, self.eps, scales, peers)
 
     def into(self, output: Tensor, x: Tensor, row_ids: Tensor | None = None) -> None:
         """The norm of x [T, D], or of x[row_ids], int [T], into output [T, D]."""

@@ -101,9 +101,7 @@ class Projection:
 
     def forward_parts(self, x: ProjectionInput) -> PartialSums:
         """[T, in_features] → [T, out_features], for `RmsNorm.add`."""
-        if self.summed.size == 1:
-            return self.weights.product_parts(x)
-        return PartialSums.of(self.forward(x))
+        return replace(self.weights.product_parts(x), ranks=self.summed)
 
     def forward_gated(
         self,

@@ -50,10 +50,16 @@ class Float8Input(InputFormat):
         return kernels.rms_norm_float8(x, weight, eps, self.scaling)
 
     def of_added_norm(
-        self, residual: Tensor, product: PartialSums, weight: Tensor, eps: float
+        self,
+        residual: Tensor,
+        product: PartialSums,
+        weight: Tensor,
+        eps: float,
+        peers: kernels.Peers | None = None,
     ) -> tuple[Tensor, Float8Rows]:
+        parts, scales = product.unscaled, product.scales
         return kernels.add_rms_norm_float8(
-            residual, product.unscaled, weight, eps, self.scaling, product.scales
+            residual, parts, weight, eps, self.scaling, scales, peers
         )
 
     def of_gated(self, gate_up: Tensor, activation: Activation) -> AnyRows:

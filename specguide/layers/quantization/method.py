@@ -11,7 +11,7 @@ from typing import Any, Literal, Protocol, Self, TypeAlias
 import torch
 from torch import Tensor
 
-from specguide.kernels import gelu_tanh_mul, silu_mul
+from specguide.kernels import Peers, gelu_tanh_mul, silu_mul
 from specguide.layers.destination import Destination
 from specguide.layers.partial_sums import PartialSums
 
@@ -60,7 +60,12 @@ class InputFormat(ABC):
 
     @abstractmethod
     def of_added_norm(
-        self, residual: Tensor, product: PartialSums, weight: Tensor, eps: float
+        self,
+        residual: Tensor,
+        product: PartialSums,
+        weight: Tensor,
+        eps: float,
+        peers: Peers | None = None,
     ) -> tuple[Tensor, ProjectionInput]:
         """Of the norm that `kernels.add_rms_norm` gives, behind the sum."""
 
