@@ -5,8 +5,6 @@
 #include <memory>
 #include <utility>
 
-#include "endings/automaton.h"
-
 namespace specguide {
 
 namespace {
@@ -19,8 +17,9 @@ class Explorer {
  public:
   Explorer(const Product& product) : product_(product) {
     for (const Product::Factor& factor : product.factors) {
-      automata_.push_back(std::make_unique<Automaton>(factor.network, pool_));
-      walks_.push_back(std::make_unique<Automaton::Walk>(*automata_.back()));
+      std::shared_ptr<Automaton::Walk>& walk = walk_of_[factor.automaton.get()];
+      if (!walk) walk = std::make_shared<Automaton::Walk>(*factor.automaton);
+      walks_.push_back(walk);
     }
     find_classes();
   }
@@ -51,7 +50,9 @@ class Explorer {
     std::map<std::vector<int>, ByteSet> by_factors;
     for (size_t byte = 0; byte < 256; ++byte) {
       std::vector<int> key;
-      for (const Product::Factor& factor : product_.factors) key.push_back(factor.network->class_of(static_cast<uint8_t>(byte)));
+      for (const Product::Factor& factor : product_.factors) {
+        key.push_back(factor.automaton->network().class_of(static_cast<uint8_t>(byte)));
+      }
       by_factors[key].set(byte);
     }
     for (const auto& [key, bytes] : by_factors) classes_.push_back(bytes);
@@ -89,10 +90,9 @@ class Explorer {
     return found->second;
   }
 
-  const std::shared_ptr<AutomatonPool> pool_ = std::make_shared<AutomatonPool>(SIZE_MAX);
   const Product& product_;
-  std::vector<std::unique_ptr<Automaton>> automata_;
-  std::vector<std::unique_ptr<Automaton::Walk>> walks_;
+  std::map<Automaton*, std::shared_ptr<Automaton::Walk>> walk_of_;
+  std::vector<std::shared_ptr<Automaton::Walk>> walks_;  // by factor
   std::vector<ByteSet> classes_;
   std::vector<States> found_;
   std::vector<std::map<size_t, ByteSet>> ways_;
