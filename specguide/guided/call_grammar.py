@@ -1,5 +1,5 @@
-"""Owns the grammar of messages with calls of many tools, whose arguments are compiled when a call has
-come as far as its tool's name; see call_texts."""
+"""Owns the grammar of messages with calls of many tools, whose arguments are compiled when a call
+has come as far as its tool's name; see call_texts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from specguide.guided.call_texts import (
     lark_terms,
 )
 from specguide.guided.compiling.grammar_future import GrammarFuture
-from specguide.guided.matcher import Matcher
 from specguide.tokenizer.vocabulary import Vocabulary
 
 _MOST_LEADS = 64
@@ -71,7 +70,9 @@ class CallGrammars:
         lead = bytes.fromhex(texts.lead)
         first = first_of(lead)
         before = [bytes.fromhex(text) for text in (texts.opening, texts.later) if text is not None]
-        parts = _Parts(inner, written.text, texts.names, lead, known.schemas, guide.source(), submit)
+        parts = _Parts(
+            inner, written.text, texts.names, lead, known.schemas, guide.source(), submit
+        )
         calls = native.Calls(
             starts=[
                 (text + name.encode() + first, tool)
@@ -87,9 +88,7 @@ class CallGrammars:
 
     @cached_property
     def _words(self) -> native.NativeVocabulary:
-        return native.NativeVocabulary(
-            self._vocabulary.token_bytes, self._vocabulary.eos_token_ids
-        )
+        return native.NativeVocabulary(self._vocabulary.token_bytes, self._vocabulary.eos_token_ids)
 
 
 @dataclass(frozen=True)
@@ -104,17 +103,20 @@ class _Parts:
     source: str
     submit: Callable[[Guide], GrammarFuture]
 
-    def matcher(self, tool: int, num_left: int) -> Matcher:
+    def matcher(self, tool: int, num_left: int) -> native.Matcher:
         """Of the part for a tool, `num_left` bytes of the lead before its arguments; of the whole
         message for -1.
 
         Raises EngineError, which names the tool.
         """
-        if tool < 0:
-            return self.inner.matcher()
+        found = (self.inner if tool < 0 else self._part(tool, num_left)).matcher()
+        assert isinstance(found, native.Matcher)
+        return found
+
+    def _part(self, tool: int, num_left: int) -> CompiledGrammar:
         try:
             guide = Guide(grammar=self._grammar(tool, num_left), key_order="schema")
-            return self.submit(guide).result().matcher()
+            return self.submit(guide).result()
         except SpecguideError as error:
             raise EngineError(
                 f"the arguments of the tool {self.names[tool]!r} cannot be enforced: {error}"

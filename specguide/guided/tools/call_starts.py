@@ -32,9 +32,7 @@ class CallStarts:
             starts.append(JSON_END + self._bytes(later + name + one.before_arguments))
         return [start.hex() for start in starts]
 
-    def texts(
-        self, names: Sequence[str], must_call: bool, has_answer: bool
-    ) -> CallTexts | None:
+    def texts(self, names: Sequence[str], must_call: bool, has_answer: bool) -> CallTexts | None:
         """How the calls of a message begin; None where that does not tell their tools."""
         one = self.tool_format
         lead = parts_of(one.before_arguments, self.ids)
