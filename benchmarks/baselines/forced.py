@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
@@ -77,6 +80,28 @@ class ForcedAcceptance:
         torch.where(is_guessed, self._drafts[:, num_before], token, out=token)
         logprobs[:, 0, 0].masked_fill_(is_guessed, 0.0)
         return tokens, logprobs
+
+
+@dataclass(frozen=True)
+class ForcedText:
+    """Makes the sampler of an acceptance that is forced: plain data, which ranks are told, each on
+    a device of its own.
+
+    lines: text of each slot of the table, all of one length
+    The others are as in ForcedAcceptance.
+    """
+
+    lines: Sequence[Sequence[int]]
+    acceptance_length: float
+    num_draft_tokens: int
+
+    def __call__(
+        self, grammar: GrammarStream, state: SlotTable, *, guided_drafts: bool = True
+    ) -> Sampler:
+        """The engine's own sampler, overruled."""
+        text = torch.tensor(self.lines, dtype=torch.int32, device=state.ids.device)
+        forced = ForcedAcceptance(text, self.acceptance_length, self.num_draft_tokens)
+        return forced.sampler(grammar, state, guided_drafts=guided_drafts)
 
 
 class ForcedSampler:

@@ -34,6 +34,7 @@ from specguide.models.weights import (
     stored_names,
     weight_files,
 )
+from specguide.parallel import ONE_RANK
 
 
 class Eagle3Head:
@@ -55,7 +56,7 @@ class Eagle3Head:
     def __init__(self, config: Eagle3Config, target: Decoder, present: Eagle3Parts) -> None:
         """Uninitialised weights; `load` reads a checkpoint."""
         self.config: ModelConfig = config.layer
-        self.device, self.dtype = target.device, target.dtype
+        self.device, self.dtype, self.ranks = target.device, target.dtype, ONE_RANK
         self.aux_layers = config.aux_layers(target.config.num_layers)
         layer, norms = config.layer, config.norms
         place = Placement(self.device, self.dtype, layer.quantization)

@@ -24,6 +24,7 @@ from specguide.models.config import ModelConfig
 from specguide.models.decoder import MTP_PREFIX, Decoder
 from specguide.models.registry import FAMILIES, read_config
 from specguide.models.weights import check_weights, load_weights, stored_names, weight_files
+from specguide.parallel import ONE_RANK
 
 _MODULE = f"{MTP_PREFIX}0."
 
@@ -131,7 +132,7 @@ class MtpHead:
         self.target_norm = target.norm
         self.config = replace(config, num_layers=1, sliding_windows=config.sliding_windows[:1])
         self.device = target.device
-        self.dtype = target.dtype
+        self.dtype, self.ranks = target.dtype, ONE_RANK
         self.aux_layers = (target.config.num_layers,)
         hidden_size = config.hidden_size
         place = Placement(self.device, self.dtype, config.quantization, layout.prefix)

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch._C._distributed_c10d import AllgatherOptions
 
 from specguide.errors import EngineError
 
@@ -48,6 +49,10 @@ class Collectives(Protocol):
     def receive(self, tensor: Tensor, rank: int) -> None:
         """Write what one other rank sends, of the same shape and dtype."""
 
+    def abort(self) -> None:
+        """A rank is gone: what waits for it on this device comes to an end, and nothing is done
+        together any more."""
+
 
 class NoCollectives:
     """Of one rank alone: nothing is to be done."""
@@ -66,6 +71,9 @@ class NoCollectives:
 
     def receive(self, tensor: Tensor, rank: int) -> None:
         raise AssertionError("there is no other rank")
+
+    def abort(self) -> None:
+        pass
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,18 +99,21 @@ class GroupCollectives:
         self._group = group
 
     def sum(self, tensor: Tensor) -> Tensor:
-        self._wait(self._group.allreduce([tensor]))
+        options = dist.AllreduceOptions()
+        options.asyncOp = False
+        self._wait(self._group.allreduce([tensor], options))
         return tensor
 
     def gather(self, tensor: Tensor) -> Tensor:
-        size = self._group.size()
+        size, options = self._group.size(), AllgatherOptions()
+        options.asyncOp = False
         flat = torch.empty(size * tensor.numel(), dtype=tensor.dtype, device=tensor.device)
-        self._wait(self._group._allgather_base(flat, tensor.contiguous().flatten()))
+        self._wait(self._group._allgather_base(flat, tensor.contiguous().flatten(), options))
         return flat.view(size, *tensor.shape)
 
     def broadcast(self, tensor: Tensor, root: int = 0) -> None:
         options = dist.BroadcastOptions()
-        options.rootRank = root
+        options.rootRank, options.asyncOp = root, False
         self._wait(self._group.broadcast([tensor], options))
 
     def send(self, tensor: Tensor, rank: int) -> Pending:
@@ -111,8 +122,12 @@ class GroupCollectives:
     def receive(self, tensor: Tensor, rank: int) -> None:
         self._wait(self._group.recv([tensor], rank, 0))
 
+    def abort(self) -> None:
+        self._group.abort()
+
     def _wait(self, work: Any) -> None:
-        work.wait()
+        if work is not None:  # else it is on the current stream
+            work.wait()
 
 
 class GlooCollectives(GroupCollectives):
@@ -121,6 +136,9 @@ class GlooCollectives(GroupCollectives):
     def sum(self, tensor: Tensor) -> Tensor:
         """In the order of ranks, so that it is bitwise the same on all of them."""
         return self.gather(tensor).sum(0)
+
+    def abort(self) -> None:
+        """Nothing is under way here once a call has returned."""
 
     def _wait(self, work: Any) -> None:
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
@@ -14,6 +15,8 @@ from specguide.parallel.ranks import ONE_RANK, Ranks
 from specguide.parallel.stages import Stage
 
 _HOST = "127.0.0.1"
+_NCCL_TIMEOUT = timedelta(minutes=30)
+"""For ranks that meet while others still load; in iterations it is the executor that waits."""
 
 
 @dataclass(frozen=True)
@@ -90,15 +93,16 @@ def _store(meeting: Meeting, store: Any) -> Any:
 
 
 def _group(store: Any, meeting: Meeting, rank: int, size: int, device: torch.device) -> Ranks:
-    timeout = timedelta(seconds=meeting.timeout_s)
     if device.type == "cuda":
         torch.cuda.set_device(device)
+        # A failure is told by the executor, which then aborts; NCCL would end the process.
+        os.environ.setdefault("TORCH_NCCL_ASYNC_ERROR_HANDLING", "0")
         options = dist.ProcessGroupNCCL.Options()
-        options._timeout = timeout
+        options._timeout = _NCCL_TIMEOUT
         group = dist.ProcessGroupNCCL(store, rank, size, options)
         return Ranks(rank, size, GroupCollectives(group))
     kind: Any = dist.ProcessGroupGloo
     gloo = kind._Options()
-    gloo._timeout = timeout
+    gloo._timeout = timedelta(seconds=meeting.timeout_s)
     gloo._devices = [kind.create_device(hostname=_HOST)]
     return Ranks(rank, size, GlooCollectives(kind(store, rank, size, gloo)))

@@ -69,6 +69,7 @@ class Int4Tile:
     num_splits: int
     num_warps: int
     num_stages: int
+    is_folded: bool = False
 
 
 def int4_linear(x: Tensor, weight: Int4Matrix, bias: Tensor | None = None) -> Tensor:
@@ -210,6 +211,7 @@ def launch(
         NUM_SPLITS=tile.num_splits,
         UNPACK=unpack,
         MAGIC=magic,
+        FOLDED=tile.is_folded,
         num_warps=tile.num_warps,
         num_stages=tile.num_stages,
         **overlap(x.device),

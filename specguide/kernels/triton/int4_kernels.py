@@ -99,16 +99,24 @@ def _load_inputs(inputs_at, is_row, column, IN_FEATURES: tl.constexpr, TILE: tl.
 
 
 @triton.jit
-def _scaled_product(tile, inputs, like, HAS_ZEROS, UNPACK, MAGIC, PLANE: tl.constexpr):
-    """Of one plane: scale · (numbers - zero) · inputs, float32 [features, rows]."""
+def _add_product(
+    total, tile, inputs, like, HAS_ZEROS, UNPACK, MAGIC, FOLDED: tl.constexpr, PLANE: tl.constexpr
+):
+    """total + scale · (numbers - zero) · inputs of one plane, float32 [features, rows]. FOLDED:
+    the numbers are scaled, and rounded, before they are multiplied."""
     if HAS_ZEROS:
         offset = -MAGIC - tile.zero[PLANE].to(tl.float32)
     else:
         offset = tl.full((tile.packed.shape[0],), -MAGIC - 8.0, tl.float32)
     weights = _plane(tile.packed, offset[:, None], like, UNPACK, PLANE)
-    return (
-        tl.dot(weights, inputs, input_precision="ieee") * tile.scale[PLANE].to(tl.float32)[:, None]
-    )
+    scale = tile.scale[PLANE]
+    if FOLDED:
+        weights = weights * scale.to(weights.dtype)[:, None]
+        total = tl.dot(weights, inputs, total, input_precision="ieee")
+    else:
+        products = tl.dot(weights, inputs, input_precision="ieee")
+        total += products * scale.to(tl.float32)[:, None]
+    return total
 
 
 @triton.jit
@@ -142,6 +150,7 @@ def int4_products(
     GATED: tl.constexpr,
     UNPACK: tl.constexpr,
     MAGIC: tl.constexpr,
+    FOLDED: tl.constexpr = False,
 ):
     """Sums over some tiles, float32 [features, rows]; GATED: of the second half of the features,
     too."""
@@ -161,10 +170,12 @@ def int4_products(
         for plane in tl.static_range(4):
             column = at * (4 * WIDTH) + plane * WIDTH + within
             inputs = _load_inputs(inputs_at, is_row, column, IN_FEATURES, 4 * WIDTH)
-            total += _scaled_product(tile, inputs, inputs_at, HAS_ZEROS, UNPACK, MAGIC, plane)
+            total = _add_product(
+                total, tile, inputs, inputs_at, HAS_ZEROS, UNPACK, MAGIC, FOLDED, plane
+            )
             if GATED:
-                total_up += _scaled_product(
-                    up_tile, inputs, inputs_at, HAS_ZEROS, UNPACK, MAGIC, plane
+                total_up = _add_product(
+                    total_up, up_tile, inputs, inputs_at, HAS_ZEROS, UNPACK, MAGIC, FOLDED, plane
                 )
     return total, total_up
 
@@ -196,6 +207,7 @@ def int4_linear_kernel(
     NUM_SPLITS: tl.constexpr,
     UNPACK: tl.constexpr,
     MAGIC: tl.constexpr,
+    FOLDED: tl.constexpr,
     OVERLAP: tl.constexpr,
 ):
     """Some features of some rows. GATED: the second half of the features is multiplied with the
@@ -211,7 +223,7 @@ def int4_linear_kernel(
     inputs_at = x + row[None, :].to(tl.int64) * x_stride
     block = InputBlock(inputs_at, row < num_rows, source, num_outputs)
     total, total_up = int4_products(
-        block, matrix, split * share, share, IN_FEATURES, GROUP, WIDTH, GATED, UNPACK, MAGIC
+        block, matrix, split * share, share, IN_FEATURES, GROUP, WIDTH, GATED, UNPACK, MAGIC, FOLDED
     )
     total, total_up = with_bias(total, total_up, bias, split, source, num_outputs, GATED)
     if GATED:
