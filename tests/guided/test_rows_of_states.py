@@ -34,7 +34,7 @@ def libraries() -> Libraries:
 def served(libraries: Libraries, schema: object) -> EndingGrammar:
     guide = Guide(json_schema=json.dumps(schema))
     enforced = libraries.first_enforcing(guide, "auto", lambda backend: None)
-    grammar = libraries.served(enforced.grammar, enforced.written)
+    grammar = libraries.served(enforced.grammar, enforced.written, guide)
     assert isinstance(grammar, EndingGrammar)
     return grammar
 
