@@ -26,10 +26,13 @@ from specguide.kernels import Int4Matrix
 from specguide.kernels.triton import int4
 from specguide.kernels.triton.int4 import Int4Tile
 
-GATED, SPLIT = ("gate, up",), ("out", "down")
-FEW_SHAPES = ((32, 1), (32, 2), (64, 2), (64, 4), (128, 4), (128, 8))
-MANY_SHAPES = ((32, 2), (64, 2), (64, 4), (128, 4), (128, 8))
-"""Features and warps of a program."""
+GATED, SPLIT = ("gate, up",), ("qkv", "out", "down")
+FEW_SHAPES = ((32, 2, 64, 4), (32, 2, 128, 3), (64, 2, 64, 4), (64, 4, 64, 4), (64, 4, 128, 3))
+MANY_SHAPES = (
+    *((64, 4, 64, 4), (128, 4, 64, 3), (128, 8, 64, 3), (128, 8, 32, 6), (256, 8, 64, 3)),
+    *((256, 16, 64, 3), (256, 16, 32, 4), (256, 16, 32, 6)),
+)
+"""Features, warps, words a step and stages of a program."""
 
 
 @dataclass(frozen=True)
@@ -70,20 +73,14 @@ class Int4Case:
         return int4.launch(*inputs, None, tile, is_gated=self.is_gated)
 
     def _worth_a_try(self, may_split: bool) -> Iterator[Int4Tile]:
-        rows = min(64, max(16, 1 << (self.num_rows - 1).bit_length()))
-        is_few = rows == 16
-        splits = (
-            ((1, 2, 4, 8) if self.kind.num_inputs % 4096 == 0 else (1, 2, 4, 7))
-            if may_split
-            else (1,)
-        )
-        stages = (2, 4) if is_few else (2, 3)
+        is_few = self.num_rows <= 16
+        num_tiles = -(-self.kind.num_inputs // (4 * 128))
+        splits = [num for num in (1, 2, 4, 7, 8) if num_tiles % num == 0] if may_split else [1]
         shapes = FEW_SHAPES if is_few else MANY_SHAPES
-        folded = (False,) if is_few else (False, True)
-        for (block_out, num_warps), num_splits, num_stages, is_folded in crossed(
-            shapes, splits, stages, folded
-        ):
-            yield Int4Tile(rows, block_out, num_splits, num_warps, num_stages, is_folded)
+        heights = (16,) if is_few else (64,) if self.num_rows <= 64 else (64, 128)
+        for height, sizes, num_splits, is_folded in crossed(heights, shapes, splits, (False, True)):
+            block_out, num_warps, step, num_stages = sizes
+            yield Int4Tile(height, block_out, num_splits, num_warps, num_stages, step, is_folded)
 
 
 def main() -> None:
@@ -95,7 +92,7 @@ def main() -> None:
     parser.add_argument("--products", default=";".join(PRODUCTS), help="separated by semicolons")
     parser.add_argument("--zeros", action="store_true", help="weights that have zeros")
     args = parser.parse_args()
-    print("tile: rows, features, splits, warps, stages, folded")
+    print("tile: rows, features, splits, warps, stages, step, folded")
     counts = map(int, args.rows.split(","))
     cases = [
         Int4Case(name, num_rows, args.zeros)

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from benchmarks.gpu_timing import CACHE_BYTES, DEVICE, MOST_SETS
+from benchmarks.gpu_timing import CACHE_BYTES, MOST_SETS
 from specguide.kernels.compile_ahead import rehearsal
 
 NUM_PROCESSES, TILES_EACH = 14, 6
@@ -58,7 +58,7 @@ def _compile(case: Case, first: int) -> None:
     inputs = case.inputs()
     for tile in case.tiles(inputs)[first : first + TILES_EACH]:
         try:
-            with rehearsal(DEVICE, 1):
+            with rehearsal(inputs[0].device, 1):
                 case.product(tile, inputs)
         except Exception:  # said when it is timed
             continue

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from specguide.guided.stream import GrammarStream
-from specguide.kernels import BitmaskRows
+from specguide.kernels import BitmaskRows, LogitsShare
 from specguide.slots import SlotTable
 from specguide.speculation.nodes import Nodes
 from specguide.speculation.sampler import MaskedSampler, Sampler
@@ -113,7 +113,7 @@ class ForcedSampler:
         self._own, self._forced, self._state = own, forced, state
         self._is_prepared = False
 
-    def choose(self, logits: Tensor, nodes: Nodes, sampling: Sampling) -> Tensor:
+    def choose(self, logits: Tensor | LogitsShare, nodes: Nodes, sampling: Sampling) -> Tensor:
         target_tokens, inputs = self._own.choose(logits, nodes, sampling), nodes.inputs
         self._forced.target(
             target_tokens, self._state.ids[inputs.slots], inputs.start, nodes.depths
@@ -123,7 +123,7 @@ class ForcedSampler:
 
     def draft(
         self,
-        logits: Tensor,
+        logits: Tensor | LogitsShare,
         rows: BitmaskRows | None,
         slots: Tensor,
         num_before: int | Tensor,

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,6 @@ from specguide.models.config import ModelConfig
 from specguide.models.decoder import MTP_PREFIX, Decoder
 from specguide.models.registry import FAMILIES, read_config
 from specguide.models.weights import check_weights, load_weights, stored_names, weight_files
-from specguide.parallel import ONE_RANK
 
 _MODULE = f"{MTP_PREFIX}0."
 
@@ -105,6 +105,7 @@ class MtpHead:
     config:        the layer's shape; num_layers is 1
     aux_layers: what the target's `forward` is to be asked for
     target_ids:    None: it proposes any token of the target's vocabulary
+    ranks:         among which its layer is cut: the target's, or one where it cannot be
     """
 
     target_ids: Tensor | None = None
@@ -132,7 +133,7 @@ class MtpHead:
         self.target_norm = target.norm
         self.config = replace(config, num_layers=1, sliding_windows=config.sliding_windows[:1])
         self.device = target.device
-        self.dtype, self.ranks = target.dtype, ONE_RANK
+        self.dtype = target.dtype
         self.aux_layers = (target.config.num_layers,)
         hidden_size = config.hidden_size
         place = Placement(self.device, self.dtype, config.quantization, layout.prefix)
@@ -143,7 +144,9 @@ class MtpHead:
         self.input_proj = Projection.create(
             place, 2 * hidden_size, {layout.input_proj: hidden_size}
         )
-        self.layer = FAMILIES[config.architecture].build_layer(self.config, 0, place)
+        layer = partial(FAMILIES[config.architecture].build_layer, self.config, 0)
+        place = replace(place, ranks=target.ranks).cut_where_possible(layer)
+        self.layer, self.ranks = layer(place), place.ranks
         self.embedding = target.embedding
         self.lm_head = target.lm_head
         self.rope_table = target.rope_table_for(self.config)

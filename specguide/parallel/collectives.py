@@ -14,6 +14,8 @@ from torch import Tensor
 from torch._C._distributed_c10d import AllgatherOptions
 
 from specguide.errors import EngineError
+from specguide.kernels import Peers
+from specguide.parallel.places import NoPlaces, Places
 
 
 class CollectiveFailed(EngineError):
@@ -37,6 +39,12 @@ class Collectives(Protocol):
     def sum(self, tensor: Tensor) -> Tensor:
         """Of all ranks' contiguous tensors; may be written over the one given."""
 
+    def peers(self, num_rows: int, dim: int, dtype: torch.dtype) -> Peers | None:
+        """What kernels sum rows [num_rows, dim] over ranks with; None: call `sum`.
+
+        Not to be asked for other sizes while a CUDA graph is captured than before.
+        """
+
     def gather(self, tensor: Tensor) -> Tensor:
         """[...] of each rank → [ranks, ...], in the order of ranks."""
 
@@ -59,6 +67,9 @@ class NoCollectives:
 
     def sum(self, tensor: Tensor) -> Tensor:
         return tensor
+
+    def peers(self, num_rows: int, dim: int, dtype: torch.dtype) -> Peers | None:
+        return None
 
     def gather(self, tensor: Tensor) -> Tensor:
         return tensor[None]
@@ -95,14 +106,18 @@ class GroupCollectives:
     the calling thread waits until it is done.
     """
 
-    def __init__(self, group: Any) -> None:
-        self._group = group
+    def __init__(self, group: Any, places: Places | None = None) -> None:
+        """places: that ranks write into; None: they share no memory"""
+        self._group, self._places = group, places or NoPlaces()
 
     def sum(self, tensor: Tensor) -> Tensor:
         options = dist.AllreduceOptions()
         options.asyncOp = False
         self._wait(self._group.allreduce([tensor], options))
         return tensor
+
+    def peers(self, num_rows: int, dim: int, dtype: torch.dtype) -> Peers | None:
+        return self._places.peers(num_rows, dim, dtype)
 
     def gather(self, tensor: Tensor) -> Tensor:
         size, options = self._group.size(), AllgatherOptions()
@@ -123,6 +138,7 @@ class GroupCollectives:
         self._wait(self._group.recv([tensor], rank, 0))
 
     def abort(self) -> None:
+        self._places.abort()
         self._group.abort()
 
     def _wait(self, work: Any) -> None:
@@ -138,7 +154,8 @@ class GlooCollectives(GroupCollectives):
         return self.gather(tensor).sum(0)
 
     def abort(self) -> None:
-        """Nothing is under way here once a call has returned."""
+        """No call is under way here once it has returned."""
+        self._places.abort()
 
     def _wait(self, work: Any) -> None:
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -10,7 +11,9 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from specguide import env
 from specguide.parallel.collectives import GlooCollectives, GroupCollectives
+from specguide.parallel.places import CudaMemory, MemoryPlaces
 from specguide.parallel.ranks import ONE_RANK, Ranks
 from specguide.parallel.stages import Stage
 
@@ -100,9 +103,23 @@ def _group(store: Any, meeting: Meeting, rank: int, size: int, device: torch.dev
         options = dist.ProcessGroupNCCL.Options()
         options._timeout = _NCCL_TIMEOUT
         group = dist.ProcessGroupNCCL(store, rank, size, options)
-        return Ranks(rank, size, GroupCollectives(group))
+        _keep_for_ever(group)
+        alone = Ranks(rank, size, GroupCollectives(group))
+        if not env.shares_memory():
+            return alone
+        memory = CudaMemory(dist.PrefixStore("memory", store), rank, size, device)
+        places = MemoryPlaces(
+            memory, rank, size, device, meeting.timeout_s, lambda value: alone.least(value, device)
+        )
+        return Ranks(rank, size, GroupCollectives(group, places))
     kind: Any = dist.ProcessGroupGloo
     gloo = kind._Options()
     gloo._timeout = timedelta(seconds=meeting.timeout_s)
     gloo._devices = [kind.create_device(hostname=_HOST)]
     return Ranks(rank, size, GlooCollectives(kind(store, rank, size, gloo)))
+
+
+def _keep_for_ever(group: Any) -> None:
+    """Its destructor would wait, for half an hour, for graphs that are destroyed behind it. What it
+    holds, `abort` sets free."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(group))

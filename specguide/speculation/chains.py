@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from specguide.draft_layout import DraftLayout
+from specguide.kernels import LogitsShare
 from specguide.sampling import (
     Failures,
     accept_drafts,
@@ -53,7 +54,7 @@ class Chains:
         )
 
     def verify(
-        self, logits: Tensor, nodes: Nodes, features: Tensor, sampling: Sampling
+        self, logits: Tensor | LogitsShare, nodes: Nodes, features: Tensor, sampling: Sampling
     ) -> Accepted:
         inputs = nodes.inputs
         # The next drafts take the place of these before the host reads them.
@@ -65,9 +66,10 @@ class Chains:
         )
         if sampling.kind >= SamplingKind.ADJUSTED:
             self._state.adjustments.take(self._state.ids[inputs.slots], target_tokens, num_accepted)
-        scores = (
-            score_tokens(logits, target_tokens) if sampling.kind >= SamplingKind.SCORED else None
-        )
+        scores = None
+        if sampling.kind >= SamplingKind.SCORED:
+            assert isinstance(logits, Tensor)  # a share is of greedy requests
+            scores = score_tokens(logits, target_tokens)
         verified = VerifyOutput(
             target_tokens, num_accepted, drafts, scores, failures, origins=origins
         )
@@ -87,7 +89,7 @@ class Chains:
         for node in range(1, layout.num_model + 1):
             if self._sampler.guided_drafts:
                 grammar.announce_wait()
-            logits = self._passes.draft_logits(normed)
+            logits = self._passes.draft_share(normed)
             grammar.recorder.forward(f"draft {node}")
             if self._sampler.guided_drafts:
                 grammar.wait_rows()
@@ -100,7 +102,9 @@ class Chains:
             grammar.announce_wait()
             grammar.wait_rows()
 
-    def choose(self, logits: Tensor, slots: Slots, node: int, num_accepted: Tensor) -> Tensor:
+    def choose(
+        self, logits: Tensor | LogitsShare, slots: Slots, node: int, num_accepted: Tensor
+    ) -> Tensor:
         """The likeliest draft `node` of each slot, int32 [B], -1 for none; a held slot keeps the
         one it has, and one whose request takes fewer drafts has none.
 
@@ -114,9 +118,9 @@ class Chains:
         return drafts
 
     def _process(
-        self, logits: Tensor, inputs: ForwardInput, sampling: Sampling
-    ) -> tuple[Tensor, Failures]:
-        if not sampling.processed:
+        self, logits: Tensor | LogitsShare, inputs: ForwardInput, sampling: Sampling
+    ) -> tuple[Tensor | LogitsShare, Failures]:
+        if isinstance(logits, LogitsShare) or not sampling.processed:
             return logits, {}
         return process_logits(logits, self._drafts(inputs), sampling.processed)
 

@@ -10,11 +10,12 @@ from torch import Tensor
 
 from specguide.batch import TokenScores
 from specguide.cache import KVCache, move_keys
+from specguide.kernels import LogitsShare
 from specguide.kernels.attention import JoinedContext
 from specguide.models import Decoder
 from specguide.sampling import score_tokens
 from specguide.slots import Slots, SlotTable
-from specguide.speculation.drafter import BlockDrafter, Drafter
+from specguide.speculation.drafter import BlockDrafter, Drafter, ShareDrafter
 from specguide.speculation.forward_input import ForwardInput, chain_input, tree_input
 from specguide.speculation.results import VerifyOutput
 
@@ -68,6 +69,12 @@ class ForwardPasses:
     def target_logits(self, inputs: ForwardInput, hidden: Tensor) -> Tensor:
         """Logits after every node, [B · N, vocab_size]; `hidden` as `target` returns it."""
         return self._target.logits(inputs.at_nodes(hidden))
+
+    def target_share(self, inputs: ForwardInput, hidden: Tensor) -> Tensor | LogitsShare:
+        """As `target_logits`, for who looks for the greatest alone: it may be a rank's part."""
+        if self._target.ranks.size == 1:
+            return self.target_logits(inputs, hidden)
+        return self._target.logits_share(inputs.at_nodes(hidden))
 
     def score_prompts(self, inputs: ForwardInput, hidden: Tensor) -> TokenScores | None:
         """Scores of the S prompt tokens that are to be scored, [S, 1, …]; None where there are
@@ -190,6 +197,13 @@ class ForwardPasses:
     def draft_logits(self, normed: Tensor) -> Tensor:
         """The drafter's logits for the next draft, [B, draft_vocab_size]."""
         return self._drafting.draft_logits(normed)
+
+    def draft_share(self, normed: Tensor) -> Tensor | LogitsShare:
+        """As `draft_logits`, for who looks for the greatest alone: it may be a rank's part."""
+        drafter = self._drafting
+        if self._target.ranks.size == 1 or not isinstance(drafter, ShareDrafter):
+            return self.draft_logits(normed)
+        return drafter.draft_share(normed)
 
     @property
     def _drafting(self) -> Drafter:

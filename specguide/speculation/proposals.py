@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from specguide.draft_layout import DraftLayout
-from specguide.kernels import BitmaskRows
+from specguide.kernels import BitmaskRows, LogitsShare
 from specguide.sampling import append_drafts
 from specguide.slots import Slots
 from specguide.speculation.chains import Chains
@@ -60,7 +60,7 @@ class ProposedChains(Chains):
                     self._state.lengths[slots] + before,
                     slots,
                 )
-            logits = self._passes.draft_logits(normed)
+            logits = self._passes.draft_share(normed)
             self._grammar.recorder.forward(f"draft {draft}")
             self._append(logits, slots, chain_len, num_accepted)
             self._grammar.recorder.forward(f"choose {draft}")
@@ -71,7 +71,7 @@ class ProposedChains(Chains):
         self._wait_proposals()
 
     def _append(
-        self, logits: Tensor, slots: Slots, chain_len: Tensor, num_accepted: Tensor
+        self, logits: Tensor | LogitsShare, slots: Slots, chain_len: Tensor, num_accepted: Tensor
     ) -> None:
         """The likeliest draft behind the chain of each slot, of `chain_len` int32 [B] drafts, where
         it has room; else as `choose`."""

@@ -70,5 +70,5 @@ def test_a_user_turn_is_the_model_s_own(model: Path) -> None:
     """A model of random weights says something, which stands where TURN stood."""
     conversation = Task("", ({"role": "user", "content": TURN},))
     asked = Asked(conversation, is_guided=False, temperature=0.0, seed=1)
-    (example,) = answered(model, lambda: iter([asked]), Sizes(3000, 8, 1, 1), math.inf)
+    ((example,),) = answered(model, [lambda: iter([asked])], Sizes(3000, 8, 1, 1), math.inf)
     assert example.prompt_len > 0 and len(example.answer) <= 8

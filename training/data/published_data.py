@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from training.data.draft_data import Example
 from training.data.published_prompts import TURN, Asked
 
 _TURN_LEN = 160
-_CHUNK = 6  # batches that are asked together: the longest answers are waited for once a chunk
+_CHUNK = 4  # batches that are asked together: the longest answers are waited for once a chunk
 
 
 @dataclass(frozen=True)
@@ -37,22 +37,27 @@ class Sizes:
     processes: int
 
 
+Prompts = Callable[[], Iterator[Asked]]
+"""Called in each process, which takes every n-th of them."""
+
+
 def answered(
-    model: Path, asked: Callable[[], Iterator[Asked]], sizes: Sizes, until: float
-) -> list[Example]:
-    """The model's answers, as many as are there at the monotonic time `until`. What is too long,
-    cannot be guided, or is an empty turn, is left out, and its number printed. asked: is
-    called in each process, which takes every n-th prompt"""
-    one = partial(_share, model, asked, sizes, until)
+    model: Path, groups: Sequence[Prompts], sizes: Sizes, until: float
+) -> list[list[Example]]:
+    """The model's answers to each group, one group after another, as many as are there at the
+    monotonic time `until`. What is too long, cannot be guided, or is an empty turn, is left out,
+    and its number printed."""
+    one = partial(_share, model, groups, sizes, until)
     if sizes.processes == 1:
         return one(0)
     with ProcessPoolExecutor(sizes.processes, get_context("spawn")) as pool:
-        return [example for share in pool.map(one, range(sizes.processes)) for example in share]
+        shares = list(pool.map(one, range(sizes.processes)))
+    return [list(chain.from_iterable(parts)) for parts in zip(*shares, strict=True)]
 
 
 def _share(
-    model: Path, asked: Callable[[], Iterator[Asked]], sizes: Sizes, until: float, index: int
-) -> list[Example]:
+    model: Path, groups: Sequence[Prompts], sizes: Sizes, until: float, index: int
+) -> list[list[Example]]:
     """Of one of the processes."""
     llm = LLM(
         model,
@@ -63,18 +68,22 @@ def _share(
         guide=GuideConfig(max_whitespace=0),
         cache=CacheConfig(gpu_memory_utilization=0.6 / sizes.processes),
     )
-    found, num_asked = list[Example](), 0
-    source = islice(asked(), index, None, sizes.processes)
     try:
-        with tqdm(desc="answers", unit="answer", disable=index > 0) as bar:
-            while time.monotonic() < until and (
-                chunk := list(islice(source, _CHUNK * sizes.batch))
-            ):
-                made = _answers(llm, _with_turns(llm, chunk), sizes)
-                found, num_asked = found + made, num_asked + len(chunk)
-                bar.update(len(made))
+        return [
+            _until(llm, islice(asked(), index, None, sizes.processes), sizes, until)
+            for asked in groups
+        ]
     finally:
         llm.close()
+
+
+def _until(llm: Any, source: Iterator[Asked], sizes: Sizes, until: float) -> list[Example]:
+    found, num_asked = list[Example](), 0
+    with tqdm(desc="answers", unit="answer") as bar:
+        while time.monotonic() < until and (chunk := list(islice(source, _CHUNK * sizes.batch))):
+            made = _answers(llm, _with_turns(llm, chunk), sizes)
+            found, num_asked = found + made, num_asked + len(chunk)
+            bar.update(len(made))
     print(f"{len(found)} answers; {num_asked - len(found)} prompts were left out")
     return found
 

@@ -16,7 +16,7 @@ import argparse
 import json
 import math
 import time
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -100,19 +100,19 @@ def prepare(
     args: argparse.Namespace, plan: TrainPlan, started: float
 ) -> tuple[list[Example], list[Example]]:
     """Answers to train on and those of left-out kinds, kept in the run folder."""
-    until = started + 60 * args.answer_minutes
-    room = plan.row_len - plan.max_answer_len
-    sizes = Sizes(room, plan.max_answer_len, plan.batch, args.processes)
-    seed = plan.seed + EVAL_SEED_OFFSET
-    held_out = partial(prompts, seed, args.num_eval, "left_out"), replace(sizes, processes=1)
-    trained = partial(prompts, plan.seed, plan.num_examples), sizes
-    found = []
-    for name, (asked, how) in {"held_out": held_out, "examples": trained}.items():
-        file = args.run / f"{name}.npz"
-        if not file.exists():
-            write_examples(file, answered(args.target, asked, how, until))
-        found.append(read_examples(file))
-    return found[1], found[0]
+    files = args.run / "held_out.npz", args.run / "examples.npz"
+    if not all(file.exists() for file in files):
+        room = plan.row_len - plan.max_answer_len
+        sizes = Sizes(room, plan.max_answer_len, plan.batch, args.processes)
+        groups = (
+            partial(prompts, plan.seed + EVAL_SEED_OFFSET, args.num_eval, "left_out"),
+            partial(prompts, plan.seed, plan.num_examples),
+        )
+        found = answered(args.target, groups, sizes, started + 60 * args.answer_minutes)
+        for file, examples in zip(files, found, strict=True):
+            write_examples(file, examples)
+    held_out, trained = (read_examples(file) for file in files)
+    return trained, held_out
 
 
 def main(argv: list[str] | None = None) -> None:

@@ -70,7 +70,7 @@ class Memory:
 def _keys_of_target(target: Decoder) -> KeyShape:
     """Of the layers and heads that this rank has."""
     num_layers, num_heads, head_dim = keys_of_config(target)
-    return len(target.stage.layers(num_layers)), num_heads // target.ranks.size, head_dim
+    return len(target.stage.layers(num_layers)), num_heads, head_dim
 
 
 def _max_pages(config: ResolvedConfig) -> int:

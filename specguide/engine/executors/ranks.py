@@ -3,9 +3,10 @@ own, all running the same step."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TypeVar
 
 import torch
@@ -26,12 +27,13 @@ from specguide.engine.executors.rank_process import (
 )
 from specguide.errors import EngineError, InvalidParams, UserError
 from specguide.guided.stream import GrammarStream
-from specguide.models import Decoder
-from specguide.parallel import CollectiveFailed, Meeting
+from specguide.parallel import CollectiveFailed, Collectives, Meeting
 from specguide.resolved_config import ResolvedConfig
 from specguide.sampling import RequestProcessors
+from specguide.speculation import Step
 
 _LOAD_TIMEOUT_S = 1800.0
+_LEAVE_S = 5.0
 T = TypeVar("T")
 
 
@@ -58,12 +60,11 @@ class RanksExecutor:
         own: LocalExecutor,
         followers: list[Follower],
         timeout_s: float,
-        abort: Callable[[], None],
+        collectives: Iterable[Collectives],
     ) -> None:
-        """own: rank 0's; followers: the others, which have loaded; abort: ends what rank 0 waits
-        for on its device"""
+        """own: rank 0's; followers: the others, which have loaded; collectives: of rank 0"""
         self._own, self._followers, self._timeout_s = own, followers, timeout_s
-        self._abort = abort
+        self._leave = weakref.finalize(self, _leave, own.step, tuple(collectives))
         self._failure: EngineError | None = None
 
     @classmethod
@@ -102,7 +103,9 @@ class RanksExecutor:
                 raise EngineError(f"the ranks could not start: {words}") from cause
             _kill(followers)
             raise
-        return cls(own, followers, timeout_s, partial(_abort, models[0]))
+        target = models[0]
+        both = {target.ranks.collectives, target.stage.world.collectives}
+        return cls(own, followers, timeout_s, both)
 
     @property
     def capabilities(self) -> Capabilities:
@@ -139,6 +142,7 @@ class RanksExecutor:
         """As Executor's."""
         for follower in self._followers:
             follower.end()
+        self._leave()
         self._failure = self._failure or EngineError("the engine's ranks were closed")
 
     def agreed(self, pending: PendingOutput) -> StepOutput:
@@ -190,7 +194,7 @@ class RanksExecutor:
         """All ranks end; the others of a failed iteration may wait for what never comes."""
         self._failure = failure
         _kill(self._followers)
-        self._abort()
+        self._leave()
         raise failure from cause
 
 
@@ -210,10 +214,15 @@ def _check_devices(config: ResolvedConfig) -> None:
         )
 
 
-def _abort(target: Decoder) -> None:
-    """What this process does together with other ranks."""
-    for collectives in {target.ranks.collectives, target.stage.world.collectives}:
-        collectives.abort()
+def _leave(step: Step, collectives: Iterable[Collectives]) -> None:
+    """End what this process does with others. NCCL's part comes to its end only once the graphs
+    that it is captured in are gone."""
+    threads = [threading.Thread(target=each.abort, daemon=True) for each in collectives]
+    for thread in threads:
+        thread.start()
+    step.forget_graphs()
+    for thread in threads:
+        thread.join(_LEAVE_S)
 
 
 def _hear(followers: list[Follower], timeout_s: float) -> None:
