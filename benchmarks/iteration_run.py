@@ -181,7 +181,7 @@ class Run:
 def _pages_each(mode: Mode) -> int:
     """Of a request: its context, and what an iteration may write behind it."""
     layout = mode.layout
-    num_behind = layout.num_drafts + layout.num_positions + layout.num_forced + 1
+    num_behind = layout.num_drafts + layout.num_positions + 1
     return -(-(MAX_LEN + num_behind) // PAGE_SIZE)
 
 

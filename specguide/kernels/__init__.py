@@ -7,7 +7,17 @@ masks are read on the device, and a launch depends on nothing but shapes.
 
 from __future__ import annotations
 
-from specguide.kernels import experts, float8, int4, peers, pointwise, reference, shares, triton
+from specguide.kernels import (
+    experts,
+    float8,
+    int4,
+    peers,
+    pointwise,
+    reference,
+    row_channel,
+    shares,
+    triton,
+)
 from specguide.kernels.bitmask_rows import BitmaskRows
 from specguide.kernels.float8 import Float8Rows, Float8Scaling, UnroundedRows
 from specguide.kernels.host_values import constant, on_device
@@ -15,6 +25,7 @@ from specguide.kernels.int4 import Int4Matrix
 from specguide.kernels.operation import Operation, operation
 from specguide.kernels.peers import Peers
 from specguide.kernels.pointwise import ProductScales, gelu_tanh_mul, scaled
+from specguide.kernels.row_channel import RowChannel
 from specguide.kernels.sampling_tensors import SamplingTensors
 from specguide.kernels.shares import LogitsShare
 
@@ -48,9 +59,11 @@ rms_norm = operation(pointwise.rms_norm, lambda: triton.norm.rms_norm)
 rms_norm_float8 = operation(float8.rms_norm_float8, lambda: triton.norm.rms_norm_float8)
 rope_and_store = operation(pointwise.rope_and_store, lambda: triton.rope.rope_and_store)
 route = operation(experts.route, lambda: triton.routing.route)
+send_rows = operation(row_channel.send_rows, lambda: triton.row_channel.send_rows)
 silu_mul = operation(pointwise.silu_mul, lambda: triton.activation.silu_mul)
 silu_mul_float8 = operation(float8.silu_mul_float8, lambda: triton.float8.silu_mul_float8)
 sum_over_ranks = operation(peers.sum_over_ranks, lambda: triton.peers.sum_over_ranks)
+take_rows = operation(row_channel.take_rows, lambda: triton.row_channel.take_rows)
 to_float8 = operation(float8.to_float8, lambda: triton.float8.to_float8)
 
 __all__ = [
@@ -62,6 +75,7 @@ __all__ = [
     "Operation",
     "Peers",
     "ProductScales",
+    "RowChannel",
     "SamplingTensors",
     "UnroundedRows",
     "add_rms_norm",
@@ -93,8 +107,10 @@ __all__ = [
     "rope_and_store",
     "route",
     "scaled",
+    "send_rows",
     "silu_mul",
     "silu_mul_float8",
     "sum_over_ranks",
+    "take_rows",
     "to_float8",
 ]

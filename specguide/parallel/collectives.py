@@ -14,7 +14,7 @@ from torch import Tensor
 from torch._C._distributed_c10d import AllgatherOptions
 
 from specguide.errors import EngineError
-from specguide.kernels import Peers
+from specguide.kernels import Peers, RowChannel
 from specguide.parallel.places import NoPlaces, Places
 
 
@@ -45,6 +45,9 @@ class Collectives(Protocol):
         Not to be asked for other sizes while a CUDA graph is captured than before.
         """
 
+    def row_channel(self, num_places: int, num_words: int) -> RowChannel | None:
+        """A new one, through which rank 0 sends rows to the others; None: call `broadcast`."""
+
     def gather(self, tensor: Tensor) -> Tensor:
         """[...] of each rank → [ranks, ...], in the order of ranks."""
 
@@ -69,6 +72,9 @@ class NoCollectives:
         return tensor
 
     def peers(self, num_rows: int, dim: int, dtype: torch.dtype) -> Peers | None:
+        return None
+
+    def row_channel(self, num_places: int, num_words: int) -> RowChannel | None:
         return None
 
     def gather(self, tensor: Tensor) -> Tensor:
@@ -118,6 +124,9 @@ class GroupCollectives:
 
     def peers(self, num_rows: int, dim: int, dtype: torch.dtype) -> Peers | None:
         return self._places.peers(num_rows, dim, dtype)
+
+    def row_channel(self, num_places: int, num_words: int) -> RowChannel | None:
+        return self._places.row_channel(num_places, num_words)
 
     def gather(self, tensor: Tensor) -> Tensor:
         size, options = self._group.size(), AllgatherOptions()

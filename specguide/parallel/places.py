@@ -6,19 +6,21 @@ from __future__ import annotations
 import logging
 import pickle
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import torch
 from torch import Tensor
 
-from specguide.kernels import Peers
+from specguide.kernels import Peers, RowChannel
 from specguide.kernels.peers import peers_num_bytes
+from specguide.kernels.row_channel import row_channel_num_bytes
 
 _MOST_ROWS = 1024
 """Rows that a rank receives in one call: with more, it pays to sum parts and gather the sums."""
 _POLLS_EACH_S = 4_000_000
 """More than a kernel makes."""
 _LOGGER = logging.getLogger(__name__)
+T = TypeVar("T")
 
 
 class Memory(Protocol):
@@ -35,6 +37,9 @@ class Places(Protocol):
     def peers(self, num_rows: int, dim: int, dtype: torch.dtype) -> Peers | None:
         """As Collectives.peers."""
 
+    def row_channel(self, num_places: int, num_words: int) -> RowChannel | None:
+        """As Collectives.row_channel."""
+
     def abort(self) -> None:
         """As Collectives.abort."""
 
@@ -43,6 +48,9 @@ class NoPlaces:
     """Ranks share no memory."""
 
     def peers(self, num_rows: int, dim: int, dtype: torch.dtype) -> Peers | None:
+        return None
+
+    def row_channel(self, num_places: int, num_words: int) -> RowChannel | None:
         return None
 
     def abort(self) -> None:
@@ -73,8 +81,18 @@ class MemoryPlaces:
         if num_rows > self._most_rows:
             return None
         if (dim, dtype) not in self._peers:
-            self._peers[dim, dtype] = self._allocated(dim, dtype)
+            shape = self._most_rows, dim
+            num_bytes, others = peers_num_bytes(self._size, shape, dtype), self._limits
+            self._peers[dim, dtype] = self._allocated(
+                num_bytes, lambda memory: Peers.over(self._rank, memory, shape, dtype, *others)
+            )
         return self._peers[dim, dtype]
+
+    def row_channel(self, num_places: int, num_words: int) -> RowChannel | None:
+        return self._allocated(
+            row_channel_num_bytes(num_places, num_words),
+            lambda memory: RowChannel.over(self._rank, memory, num_words, *self._limits),
+        )
 
     def abort(self) -> None:
         if self._aborted.device.type != "cuda":
@@ -87,17 +105,20 @@ class MemoryPlaces:
     def _most_rows(self) -> int:
         return _MOST_ROWS // (self._size - 1)
 
-    def _allocated(self, dim: int, dtype: torch.dtype) -> Peers | None:
-        """None where one of the ranks can have none."""
-        shape, peers = (self._most_rows, dim), None
+    @property
+    def _limits(self) -> tuple[Tensor, int]:
+        return self._aborted, self._most_polls
+
+    def _allocated(self, num_bytes: int, over: Callable[[list[Tensor]], T]) -> T | None:
+        """What is made over so much memory of each rank; None where one of them can have none."""
+        made = None
         try:
-            memory = self._memory.allocate(peers_num_bytes(self._size, shape, dtype))
-            peers = Peers.over(self._rank, memory, shape, dtype, self._aborted, self._most_polls)
+            made = over(self._memory.allocate(num_bytes))
         except RuntimeError as cause:
             _LOGGER.warning("ranks share no memory, which makes their sums slower: %s", cause)
         if self._aborted.device.type == "cuda":
             torch.cuda.synchronize(self._aborted.device)
-        return peers if self._least(int(peers is not None)) else None
+        return made if self._least(int(made is not None)) else None
 
 
 class CudaMemory:

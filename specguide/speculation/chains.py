@@ -114,8 +114,13 @@ class Chains:
         limits, ids = self._state.drafts, self._state.ids[slots]
         rows = self._grammar.node_rows(node - 1, limits.row_slots[slots])
         drafts = self._sampler.draft(logits, rows, ids, node - 1, self._passes.target_ids)
-        store_drafts(drafts, node, limits.num_model, num_accepted, ids, self._tokens)
+        self._store(drafts, ids, node, num_accepted)
         return drafts
+
+    def _store(self, drafts: Tensor, ids: Tensor, node: int, num_accepted: Tensor) -> None:
+        """Write draft `node` of the slots `ids` int64 [B], int32 [B], into their chains."""
+        most = self._state.drafts.num_model
+        store_drafts(drafts, node, most, num_accepted, ids, self._tokens)
 
     def _process(
         self, logits: Tensor | LogitsShare, inputs: ForwardInput, sampling: Sampling

@@ -131,40 +131,6 @@ class ForwardPasses:
         offset += 1 + drafter.position_offset
         return drafter.step(chain_input(self._state, drafts[:, None], start, slots, offset), hidden)
 
-    def draft_spans(
-        self,
-        spans: Tensor,
-        num_tokens: Tensor,
-        normed: Tensor,
-        hidden: Tensor,
-        start: Tensor,
-        slots: Slots,
-    ) -> tuple[Tensor, Tensor]:
-        """One step of the drafter over some drafts of each slot at once.
-
-        spans:          int32 [B, S], at positions `start` + 1 and following; `start` int64 [B]
-        num_tokens:     int32 [B], how many of them there are, the first ones; of a held slot any
-                        number
-        normed, hidden: [B, hidden], of the position before the first
-        Returns both as they are behind each span's last token, where the next draft is chosen:
-        unchanged where there is no token.
-
-        An approximation, for draft heads: they want with each token the feature of the position
-        before it, and all tokens of a span are given that of the position before the span, so that
-        they go through the head in one pass. What follows a forced token depends little on the
-        feature. Keys behind a span's last token are of no token; they are read by none of the span,
-        and the next pass from there writes its own over them.
-        """
-        drafter, (num_requests, span_len) = self._drafting, spans.shape
-        inputs = chain_input(self._state, spans, start, slots, 1 + drafter.position_offset)
-        features = hidden[:, None].expand(-1, span_len, -1).reshape(num_requests * span_len, -1)
-        normed_there, hidden_there = drafter.step(inputs, features)
-        last = inputs.first_node + num_tokens.clamp(1, span_len) - 1
-        has_tokens = (num_tokens > 0)[:, None]
-        return torch.where(has_tokens, normed_there[last], normed), torch.where(
-            has_tokens, hidden_there[last], hidden
-        )
-
     def draft_nodes(
         self,
         tokens: Tensor,

@@ -77,9 +77,8 @@ def _max_pages(config: ResolvedConfig) -> int:
     """Of a request."""
     layout = config.layout
     # A request that has ended runs along until the host knows, beyond its last token by the drafts
-    # of two iterations at most; and the places of a span of forced tokens are looked up beyond its
-    # end.
-    num_behind = layout.num_drafts + layout.num_positions + layout.num_forced + 1
+    # of two iterations at most.
+    num_behind = layout.num_drafts + layout.num_positions + 1
     return -(-(config.max_model_len + num_behind) // config.cache.page_size)
 
 
