@@ -19,7 +19,7 @@ from specguide.kernels import (
     triton,
 )
 from specguide.kernels.bitmask_rows import BitmaskRows
-from specguide.kernels.float8 import Float8Rows, Float8Scaling, UnroundedRows
+from specguide.kernels.float8 import Float8Rows, Float8Scaling
 from specguide.kernels.host_values import constant, on_device
 from specguide.kernels.int4 import Int4Matrix
 from specguide.kernels.operation import Operation, operation
@@ -77,7 +77,6 @@ __all__ = [
     "ProductScales",
     "RowChannel",
     "SamplingTensors",
-    "UnroundedRows",
     "add_rms_norm",
     "add_rms_norm_float8",
     "apply_bitmask",

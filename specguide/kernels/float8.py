@@ -63,24 +63,6 @@ class Float8Scaling:
     is_grouped: bool = False
 
 
-@dataclass(frozen=True, eq=False)
-class UnroundedRows:
-    """Rows that the product which reads them rounds, as `scaling` says.
-
-    values:  [T, D], of a float dtype
-    largest: float32 [T, P], of parts of each row the largest absolute value; None: not known
-    """
-
-    values: Tensor
-    scaling: Float8Scaling
-    largest: Tensor | None = None
-
-    @property
-    def device(self) -> torch.device:
-        """Where they are."""
-        return self.values.device
-
-
 def to_float8(x: Tensor, scaling: Float8Scaling) -> Float8Rows:
     """x [T, D] rounded."""
     if scaling.static_scale is not None:
@@ -128,7 +110,7 @@ def silu_mul_float8(
 
 
 def linear_float8(
-    x: Float8Rows | UnroundedRows,
+    x: Float8Rows,
     weight: Tensor,
     scale: Tensor,
     bias: Tensor | None,
@@ -143,8 +125,6 @@ def linear_float8(
     bias:   [out_features]
     Returns [T, out_features] of `dtype`.
     """
-    if isinstance(x, UnroundedRows):
-        x = to_float8(x.values, x.scaling)
     if scale.dim() == 1:
         product = F.linear(x.values.float(), weight.float()) * scale * x.scale
     else:
@@ -154,7 +134,7 @@ def linear_float8(
 
 
 def linear_float8_parts(
-    x: Float8Rows | UnroundedRows,
+    x: Float8Rows,
     weight: Tensor,
     scale: Tensor,
     bias: Tensor | None,
@@ -166,15 +146,15 @@ def linear_float8_parts(
 
 
 def gated_linear_float8(
-    x: Float8Rows | UnroundedRows,
+    x: Float8Rows,
     weight: Tensor,
     scale: Tensor,
     bias: Tensor | None,
     scaling: Float8Scaling,
     dtype: torch.dtype,
-) -> Float8Rows | UnroundedRows:
-    """`silu_mul` of `linear_float8`, as a product takes it that rounds its input by `scaling`: the
-    weight has 2 · D output features, gate first → [T, D]."""
+) -> Float8Rows:
+    """`silu_mul_float8` of `linear_float8`: the weight has 2 · D output features, gate first → [T,
+    D]."""
     return silu_mul_float8(linear_float8(x, weight, scale, bias, dtype), scaling)
 
 

@@ -41,23 +41,6 @@ class Float8Scales(NamedTuple):
 
 
 @triton.jit
-def scale_of(largest):
-    """See float8.scale_of; largest: float32 [...], absolute values."""
-    largest = tl.maximum(largest, _LEAST_ROW)
-    return tl.div_rn(largest, tl.full(largest.shape, _LARGEST, tl.float32))
-
-
-@triton.jit
-def rounded(values, scale, dtype: tl.constexpr, MAY_BE_LARGE: tl.constexpr):
-    """See float8.rounded; values: float32, scale: one for each of them, or for some. Not
-    MAY_BE_LARGE: none is larger than 448 · scale."""
-    values = values * tl.div_rn(tl.full(scale.shape, 1.0, tl.float32), scale)
-    if MAY_BE_LARGE:
-        values = tl.minimum(tl.maximum(values, -_LARGEST), _LARGEST)
-    return values.to(dtype)
-
-
-@triton.jit
 def with_scales(values, scales, row, column, is_row, is_column):
     """values, float32 [rows, columns], of a product · its ProductScales; row: [rows, 1], column:
     [1, columns]."""
@@ -88,9 +71,12 @@ def store_float8(
     if float8.static_scale is not None:
         scale = tl.zeros((ROWS, WIDTH // GROUP), tl.float32) + tl.load(float8.static_scale)
     else:
-        scale = scale_of(tl.max(tl.abs(groups), 2))
-    groups = rounded(groups, scale[:, :, None], output.dtype.element_ty, True)
-    tl.store(output + row * DIM + column, tl.reshape(groups, (ROWS, WIDTH)), mask=exists)
+        largest = tl.maximum(tl.max(tl.abs(groups), 2), _LEAST_ROW)
+        scale = tl.div_rn(largest, tl.full((ROWS, WIDTH // GROUP), _LARGEST, tl.float32))
+    inverse = tl.div_rn(tl.full((ROWS, WIDTH // GROUP), 1.0, tl.float32), scale)
+    groups = groups * inverse[:, :, None]
+    rounded = tl.reshape(tl.minimum(tl.maximum(groups, -_LARGEST), _LARGEST), (ROWS, WIDTH))
+    tl.store(output + row * DIM + column, rounded.to(output.dtype.element_ty), mask=exists)
     NUM_GROUPS: tl.constexpr = (DIM + GROUP - 1) // GROUP
     group = tl.min(column) // GROUP + tl.arange(0, WIDTH // GROUP)[None, :]
     sink = float8.scales + row * NUM_GROUPS + group

@@ -11,10 +11,10 @@ import triton
 from torch import Tensor
 
 from specguide.kernels import float8
-from specguide.kernels.float8 import BLOCK, Float8Rows, Float8Scaling, UnroundedRows
+from specguide.kernels.float8 import BLOCK, Float8Rows, Float8Scaling
 from specguide.kernels.pointwise import ProductScales
 from specguide.kernels.triton.device import num_multiprocessors, overlap
-from specguide.kernels.triton.float8 import silu_mul_float8, to_float8
+from specguide.kernels.triton.float8 import silu_mul_float8
 from specguide.kernels.triton.linear_float8_kernels import Factors, linear_float8_kernel
 
 _MOST_ROWS = {(9, 0): 32}
@@ -23,10 +23,6 @@ benchmarks.float8_products` says it for the GPU that it runs on."""
 _OTHER_MOST_ROWS = 64
 _MOST_UNSCALED = 1024
 """Up to so many rows the library is faster without scales of rows."""
-_MOST_UNROUNDED = 0
-"""Rows that each program of a product rounds for itself; 16 has not been the faster one so far."""
-_PROGRAMS_EACH = 2
-"""Of those that round, as many may share a multiprocessor: each waits for its inputs."""
 _LARGEST_TILE = 128
 _PREFETCHED = 256
 """Columns of each row of a weight that are brought to the cache before the kernel may begin."""
@@ -50,53 +46,44 @@ class Tile:
 
 
 def linear_float8(
-    x: Float8Rows | UnroundedRows,
+    x: Float8Rows,
     weight: Tensor,
     scale: Tensor,
     bias: Tensor | None,
     dtype: torch.dtype,
 ) -> Tensor:
     """See float8.linear_float8."""
-    x = _fitting(x, weight)
     if _is_for_library(x, weight, scale, dtype):
-        return library(_rounded(x), weight, scale, bias, dtype)
+        return library(x, weight, scale, bias, dtype)
     return _product(x, weight, scale, bias, dtype, may_split=False)[0]
 
 
 def linear_float8_parts(
-    x: Float8Rows | UnroundedRows,
+    x: Float8Rows,
     weight: Tensor,
     scale: Tensor,
     bias: Tensor | None,
     dtype: torch.dtype,
 ) -> tuple[Tensor, ProductScales | None]:
     """See float8.linear_float8_parts."""
-    return _parts(_fitting(x, weight), weight, scale, bias, dtype, may_split=True)
+    return _parts(x, weight, scale, bias, dtype, may_split=True)
 
 
 def gated_linear_float8(
-    x: Float8Rows | UnroundedRows,
+    x: Float8Rows,
     weight: Tensor,
     scale: Tensor,
     bias: Tensor | None,
     scaling: Float8Scaling,
     dtype: torch.dtype,
-) -> Float8Rows | UnroundedRows:
+) -> Float8Rows:
     """See float8.gated_linear_float8."""
-    if len(x.values) > _MOST_UNROUNDED or not _is_for_triton(weight):
-        x = _fitting(x, weight)
-        (gate_up,), scales = _parts(x, weight, scale, bias, dtype, may_split=False)
-        return silu_mul_float8(gate_up, scaling, scales)
-    x = _fitting(x, weight)
-    tile = choose_tile(x, weight, scale, may_split=False, is_gated=True)
-    num_programs = triton.cdiv(weight.shape[0] // 2, tile.outputs)
-    largest = torch.empty(len(x.values), num_programs, dtype=torch.float32, device=x.device)
-    (values,) = launch(x, weight, scale, bias, dtype, tile, is_gated=True, largest=largest)
-    return UnroundedRows(values, scaling, largest)
+    (gate_up,), scales = _parts(x, weight, scale, bias, dtype, may_split=False)
+    return silu_mul_float8(gate_up, scaling, scales)
 
 
 def _parts(
-    x: Float8Rows | UnroundedRows,
+    x: Float8Rows,
     weight: Tensor,
     scale: Tensor,
     bias: Tensor | None,
@@ -107,14 +94,13 @@ def _parts(
     """Some are left unscaled, where there is no bias, which would have to be unscaled too."""
     if not _is_for_library(x, weight, scale, dtype):
         return _product(x, weight, scale, bias, dtype, may_split=may_split), None
-    x = _rounded(x)
     if bias is not None or len(x.values) > _MOST_UNSCALED:
         return library(x, weight, scale, bias, dtype)[None], None
     return unscaled(x, weight, dtype)[None], ProductScales(x.scale, scale)
 
 
 def _product(
-    x: Float8Rows | UnroundedRows,
+    x: Float8Rows,
     weight: Tensor,
     scale: Tensor,
     bias: Tensor | None,
@@ -127,16 +113,6 @@ def _product(
         return float8.linear_float8(x, weight, scale, bias, dtype)[None]
     tile = choose_tile(x, weight, scale, may_split=may_split)
     return launch(x, weight, scale, bias, dtype, tile)
-
-
-def _fitting(x: Float8Rows | UnroundedRows, weight: Tensor) -> Float8Rows | UnroundedRows:
-    """Few rows stay unrounded, if the kernel can round them."""
-    is_few = len(x.values) <= _MOST_UNROUNDED and x.values.stride(-1) == 1
-    return x if is_few and _is_for_triton(weight) else _rounded(x)
-
-
-def _rounded(x: Float8Rows | UnroundedRows) -> Float8Rows:
-    return x if isinstance(x, Float8Rows) else to_float8(x.values, x.scaling)
 
 
 def library(
@@ -173,9 +149,7 @@ def _one(device: torch.device) -> Tensor:
     return torch.ones((), device=device)
 
 
-def _is_for_library(
-    x: Float8Rows | UnroundedRows, weight: Tensor, scale: Tensor, dtype: torch.dtype
-) -> bool:
+def _is_for_library(x: Float8Rows, weight: Tensor, scale: Tensor, dtype: torch.dtype) -> bool:
     can = (
         scale.dim() == 1
         and dtype == torch.bfloat16
@@ -196,41 +170,33 @@ def _most_rows(device: torch.device) -> int:
     return _MOST_ROWS.get(torch.cuda.get_device_capability(device), _OTHER_MOST_ROWS)
 
 
-def choose_tile(
-    x: Float8Rows | UnroundedRows,
-    weight: Tensor,
-    scale: Tensor,
-    *,
-    may_split: bool,
-    is_gated: bool = False,
-) -> Tile:
+def choose_tile(x: Float8Rows, weight: Tensor, scale: Tensor, *, may_split: bool) -> Tile:
     """From shapes alone."""
     num_rows, (num_outputs, row_len) = len(x.values), weight.shape
     num_processors = num_multiprocessors(x.device)
     rows = min(_LARGEST_TILE, max(16, triton.next_power_of_2(num_rows)))
     is_wide = rows == _LARGEST_TILE or num_outputs >= 128 * num_processors
-    outputs = 128 if is_wide and not is_gated else 64
-    is_rounding = isinstance(x, UnroundedRows)
+    outputs = 128 if is_wide else 64
     can_double = scale.dim() == 1 and not is_wide and row_len % (2 * BLOCK) == 0
-    columns = 2 * BLOCK if can_double and not is_rounding else BLOCK
+    columns = 2 * BLOCK if can_double else BLOCK
     num_programs = triton.cdiv(num_outputs, outputs) * triton.cdiv(num_rows, rows)
-    most_programs = num_processors * (_PROGRAMS_EACH if is_rounding else 1)
     return Tile(
         rows,
         outputs,
         columns,
-        _num_splits(num_programs, most_programs, row_len // columns) if may_split else 1,
+        _num_splits(num_programs, num_processors, row_len // columns) if may_split else 1,
         num_warps=8 if rows == _LARGEST_TILE else 4,
-        num_stages=6 if is_rounding and not is_gated else 4,
+        num_stages=4,
     )
 
 
-def _num_splits(num_programs: int, most_programs: int, num_steps: int) -> int:
-    """Over so many programs each sum may be spread before there are too many."""
+def _num_splits(num_programs: int, num_processors: int, num_steps: int) -> int:
+    """Over so many programs each sum may be spread before there are more of them than
+    multiprocessors."""
     num_splits = 1
     while (
         num_splits < 4
-        and 2 * num_splits * num_programs <= most_programs
+        and 2 * num_splits * num_programs <= num_processors
         and num_steps % (2 * num_splits) == 0
     ):
         num_splits *= 2
@@ -238,22 +204,15 @@ def _num_splits(num_programs: int, most_programs: int, num_steps: int) -> int:
 
 
 def launch(
-    x: Float8Rows | UnroundedRows,
+    x: Float8Rows,
     weight: Tensor,
     scale: Tensor,
     bias: Tensor | None,
     dtype: torch.dtype,
     tile: Tile,
-    *,
-    is_gated: bool = False,
-    largest: Tensor | None = None,
 ) -> Tensor:
-    """[splits, T, outputs]; float32 where there are several splits.
-
-    largest: float32 [T, programs of a row]: takes the largest of what each gives
-    """
-    num_rows, row_len = x.values.shape
-    num_outputs = len(weight) // (2 if is_gated else 1)
+    """[splits, T, outputs]; float32 where there are several splits."""
+    num_rows, (num_outputs, row_len) = len(x.values), weight.shape
     kept = torch.float32 if tile.num_splits > 1 else dtype
     output = torch.empty(tile.num_splits, num_rows, num_outputs, dtype=kept, device=x.device)
     grid = (
@@ -261,22 +220,14 @@ def launch(
         tile.num_splits,
         triton.cdiv(num_rows, tile.rows),
     )
-    rounding, x_scale = rounding_of(x)
-    num_parts = x_scale.shape[1] if rounding == "largest" and x_scale is not None else 1
     linear_float8_kernel[grid](
-        Factors(x.values, x_scale, weight, scale, x.values.stride(0)),
+        Factors(*x, weight, scale),
         bias,
         output,
-        largest,
         num_rows,
         num_outputs,
         ROW_LEN=row_len,
         HAS_BLOCKS=scale.dim() == 2,
-        GATED=is_gated,
-        ROUNDING=rounding,
-        NUM_PARTS=num_parts,
-        BLOCK_PARTS=triton.next_power_of_2(num_parts),
-        COUNT=triton.next_power_of_2(num_rows) if rounding == "rows" else 1,
         ROWS=tile.rows,
         OUTPUTS=tile.outputs,
         COLUMNS=tile.columns,
@@ -287,14 +238,3 @@ def launch(
         **overlap(x.device),
     )
     return output
-
-
-def rounding_of(x: Float8Rows | UnroundedRows) -> tuple[str, Tensor | None]:
-    """What the kernel is to do with the rows, and what it reads for that; see Factors."""
-    if isinstance(x, Float8Rows):
-        return "none", x.scale
-    if x.scaling.static_scale is not None:
-        return "static", x.scaling.static_scale
-    if x.scaling.is_grouped:
-        return "groups", None
-    return "rows" if x.largest is None else "largest", x.largest

@@ -17,7 +17,6 @@ from specguide.kernels.float8 import (
     FLOAT8,
     Float8Rows,
     Float8Scaling,
-    UnroundedRows,
     has_float8,
     rounded,
     scale_of,
@@ -34,17 +33,15 @@ from specguide.layers.quantization.method import (
     activated,
 )
 
-AnyRows = Float8Rows | UnroundedRows
-
 
 @dataclass(frozen=True, eq=False)
 class Float8Input(InputFormat):
-    """Inputs in float8, rounded with what comes before them, or by the product itself."""
+    """Inputs in float8, rounded with what comes before them."""
 
     scaling: Float8Scaling
 
-    def of(self, x: Tensor | AnyRows) -> AnyRows:
-        return UnroundedRows(x, self.scaling) if isinstance(x, Tensor) else x
+    def of(self, x: Tensor | Float8Rows) -> Float8Rows:
+        return x if isinstance(x, Float8Rows) else kernels.to_float8(x, self.scaling)
 
     def of_norm(self, x: Tensor, weight: Tensor, eps: float) -> Float8Rows:
         return kernels.rms_norm_float8(x, weight, eps, self.scaling)
@@ -62,7 +59,7 @@ class Float8Input(InputFormat):
             residual, parts, weight, eps, self.scaling, scales, peers
         )
 
-    def of_gated(self, gate_up: Tensor, activation: Activation) -> AnyRows:
+    def of_gated(self, gate_up: Tensor, activation: Activation) -> Float8Rows:
         if activation == "silu":
             return kernels.silu_mul_float8(gate_up, self.scaling)
         return self.of(activated(gate_up, activation))
@@ -134,12 +131,12 @@ class Float8Weights(ProjectionWeights):
             has_whole_rows=stop - start == self.weight.shape[1],
         )
 
-    def product(self, x: Tensor | AnyRows) -> Tensor:
+    def product(self, x: Tensor | Float8Rows) -> Tensor:
         return kernels.linear_float8(
             self.input.of(x), self.weight, self.scale, self.bias, self.dtype
         )
 
-    def product_parts(self, x: Tensor | AnyRows) -> PartialSums:
+    def product_parts(self, x: Tensor | Float8Rows) -> PartialSums:
         return PartialSums(
             *kernels.linear_float8_parts(
                 self.input.of(x), self.weight, self.scale, self.bias, self.dtype
@@ -147,7 +144,7 @@ class Float8Weights(ProjectionWeights):
         )
 
     def product_gated(
-        self, x: Tensor | AnyRows, activation: Activation, wanted: InputFormat | None
+        self, x: Tensor | Float8Rows, activation: Activation, wanted: InputFormat | None
     ) -> ProjectionInput:
         if activation != "silu" or not isinstance(wanted, Float8Input):
             return super().product_gated(x, activation, wanted)
