@@ -12,7 +12,7 @@ from small_cases import crossed
 from torch import Tensor
 
 from specguide import kernels
-from specguide.kernels import Float8Rows, Float8Scaling, UnroundedRows, float8, pointwise
+from specguide.kernels import Float8Rows, Float8Scaling, UnroundedRows, float8, pointwise, triton
 from specguide.kernels.float8 import FLOAT8
 
 pytestmark = pytest.mark.gpu
@@ -205,9 +205,14 @@ def test_a_product_rounds_its_rows_as_they_are_rounded_apart(
     ),
 )
 def test_gated_products(
-    shape: tuple[int, int, int], scaling: str, has_bias: bool, dtype: torch.dtype
+    shape: tuple[int, int, int],
+    scaling: str,
+    has_bias: bool,
+    dtype: torch.dtype,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """They give what the next product takes, as the twin does; few rows it is to round itself."""
+    monkeypatch.setattr(triton.linear_float8, "_MOST_UNROUNDED", 16)
     x, weight, scale, bias = product(*shape, SCALINGS[scaling].is_grouped)
     case = (x, weight, scale, bias.to(dtype) if has_bias else None, SCALINGS[scaling])
     found = kernels.gated_linear_float8(*map(to_device, case), dtype)
