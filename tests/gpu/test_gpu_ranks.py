@@ -7,6 +7,7 @@ import signal
 from dataclasses import replace
 from pathlib import Path
 
+import collective_contract
 import pytest
 import tiny
 import torch
@@ -56,6 +57,10 @@ def test_whole_experts_give_the_tokens_of_one(
         tmp_path, spec, PATIENT, max_model_len=256, dtype="float32", device="cuda"
     )
     check(config, tensor_parallel_size=2, enable_expert_parallel=True)
+
+
+def test_two_gpus_do_together_what_collectives_say() -> None:
+    collective_contract.check_in_two_processes("cuda")
 
 
 def test_a_rank_that_is_killed_is_named() -> None:

@@ -48,10 +48,13 @@ def scale_of(largest):
 
 
 @triton.jit
-def rounded(values, scale, dtype: tl.constexpr):
-    """See float8.rounded; values: float32, scale: one for each of them, or for some."""
+def rounded(values, scale, dtype: tl.constexpr, MAY_BE_LARGE: tl.constexpr):
+    """See float8.rounded; values: float32, scale: one for each of them, or for some. Not
+    MAY_BE_LARGE: none is larger than 448 · scale."""
     values = values * tl.div_rn(tl.full(scale.shape, 1.0, tl.float32), scale)
-    return tl.minimum(tl.maximum(values, -_LARGEST), _LARGEST).to(dtype)
+    if MAY_BE_LARGE:
+        values = tl.minimum(tl.maximum(values, -_LARGEST), _LARGEST)
+    return values.to(dtype)
 
 
 @triton.jit
@@ -86,7 +89,7 @@ def store_float8(
         scale = tl.zeros((ROWS, WIDTH // GROUP), tl.float32) + tl.load(float8.static_scale)
     else:
         scale = scale_of(tl.max(tl.abs(groups), 2))
-    groups = rounded(groups, scale[:, :, None], output.dtype.element_ty)
+    groups = rounded(groups, scale[:, :, None], output.dtype.element_ty, True)
     tl.store(output + row * DIM + column, tl.reshape(groups, (ROWS, WIDTH)), mask=exists)
     NUM_GROUPS: tl.constexpr = (DIM + GROUP - 1) // GROUP
     group = tl.min(column) // GROUP + tl.arange(0, WIDTH // GROUP)[None, :]

@@ -273,6 +273,7 @@ def launch(
         ROUNDING=rounding,
         NUM_PARTS=num_parts,
         BLOCK_PARTS=triton.next_power_of_2(num_parts),
+        COUNT=triton.next_power_of_2(num_rows) if rounding == "rows" else 1,
         ROWS=tile.rows,
         OUTPUTS=tile.outputs,
         COLUMNS=tile.columns,

@@ -21,8 +21,8 @@ from specguide.kernels.triton.device import prefetch
 from specguide.kernels.triton.float8 import rounded, scale_of
 from specguide.kernels.triton.linear import with_bias
 
-_WIDTH = tl.constexpr(512)
-"""Features of rows of which the largest is looked for at a time."""
+_NUM_READ = tl.constexpr(16384)
+"""Numbers among which a program looks for the largest of rows at a time."""
 
 
 class Factors(NamedTuple):
@@ -61,29 +61,34 @@ def _prefetch(weight, PREFETCHED: tl.constexpr, row, row_len):
 
 
 @triton.jit
-def _largest_of(factors, row, is_row, ROW_LEN: tl.constexpr):
-    """The largest absolute value of each row, float32 [rows]."""
-    largest = tl.zeros((row.shape[0], _WIDTH), tl.float32)
-    source = factors.x + row[:, None] * factors.x_stride
-    for start in range(0, ROW_LEN, _WIDTH):
-        column = start + tl.arange(0, _WIDTH)[None, :]
-        is_number = is_row[:, None] & (column < ROW_LEN)
-        values = tl.load(source + column, mask=is_number, other=0).to(tl.float32)
-        largest = tl.maximum(largest, tl.abs(values))
-    return tl.max(largest, 1)
+def _largest_of(factors, row, num_rows, ROW_LEN: tl.constexpr, COUNT: tl.constexpr):
+    """The largest absolute value of each row of `row`, float32 [rows]; COUNT: of rows that are
+    there, or more."""
+    WIDTH: tl.constexpr = _NUM_READ // COUNT
+    some = tl.arange(0, COUNT)
+    source = factors.x + some[:, None].to(tl.int64) * factors.x_stride
+    largest = tl.zeros((COUNT,), tl.float32)
+    for start in range(0, ROW_LEN, WIDTH):
+        column = start + tl.arange(0, WIDTH)[None, :]
+        is_number = (some < num_rows)[:, None] & (column < ROW_LEN)
+        values = tl.load(source + column, mask=is_number, other=0)
+        largest = tl.maximum(largest, tl.max(tl.abs(values.to(tl.float32)), 1))
+    return tl.max(tl.where(row[:, None] == some[None, :], largest[None, :], 0.0), 1)
 
 
 @triton.jit
 def _scales_of_rows(
     factors,
     row,
-    is_row,
+    num_rows,
     ROW_LEN: tl.constexpr,
     ROUNDING: tl.constexpr,
     NUM_PARTS: tl.constexpr,
     BLOCK_PARTS: tl.constexpr,
+    COUNT: tl.constexpr,
 ):
     """Of rows that have one scale each, float32 [rows]."""
+    is_row = row < num_rows
     if ROUNDING == "static":
         scale = tl.zeros(row.shape, tl.float32) + tl.load(factors.x_scale)
     elif ROUNDING == "largest":
@@ -92,7 +97,7 @@ def _scales_of_rows(
         parts = tl.load(factors.x_scale + row[:, None] * NUM_PARTS + part, mask=is_part, other=0)
         scale = scale_of(tl.max(parts, 1))
     elif ROUNDING == "rows":
-        scale = scale_of(_largest_of(factors, row, is_row, ROW_LEN))
+        scale = scale_of(_largest_of(factors, row, num_rows, ROW_LEN, COUNT))
     else:
         scale = tl.load(factors.x_scale + row, mask=is_row, other=0)
     return scale
@@ -111,7 +116,7 @@ def _inputs(factors, rows, column, block, NUM_BLOCKS, HAS_BLOCKS, ROUNDING: tl.c
         scale = scale_of(tl.max(tl.abs(inputs.to(tl.float32)), 0))
     if ROUNDING != "none":
         dtype: tl.constexpr = factors.weight.dtype.element_ty
-        inputs = rounded(inputs.to(tl.float32), scale[None, :], dtype)
+        inputs = rounded(inputs.to(tl.float32), scale[None, :], dtype, ROUNDING == "static")
     return inputs, scale
 
 
@@ -194,6 +199,7 @@ def linear_float8_kernel(
     ROUNDING: tl.constexpr,
     NUM_PARTS: tl.constexpr,
     BLOCK_PARTS: tl.constexpr,
+    COUNT: tl.constexpr,
     ROWS: tl.constexpr,
     OUTPUTS: tl.constexpr,
     COLUMNS: tl.constexpr,
@@ -218,7 +224,9 @@ def linear_float8_kernel(
     is_row = row < num_rows
     x_scale = row.to(tl.float32)
     if not HAS_BLOCKS:
-        x_scale = _scales_of_rows(factors, row, is_row, ROW_LEN, ROUNDING, NUM_PARTS, BLOCK_PARTS)
+        x_scale = _scales_of_rows(
+            factors, row, num_rows, ROW_LEN, ROUNDING, NUM_PARTS, BLOCK_PARTS, COUNT
+        )
     total, total_up = _products(
         factors,
         _Rows(row, is_row, x_scale),
