@@ -123,15 +123,3 @@ def test_sizes_fill_tiles_with_the_rows_that_decode(highest_slot, nodes_each, nu
     filled = beside.size_for(num_tokens)
     rows = num_slots * nodes_each + filled
     assert filled >= num_tokens and (rows % 128 == 0 or filled == 2048)
-
-
-@given(st.integers(0, 199), st.integers(1, 8), st.floats(0, 4000))
-def test_tokens_that_cost_little_and_the_nearest_size(highest_slot, nodes_each, num_tokens):
-    limits = replace(PIGGYBACK_LIMITS, max_slots=200, nodes_each=nodes_each)
-    rows = limits.num_slots(highest_slot) * nodes_each
-    assert limits.num_free(highest_slot) == max(0, limits.fill_rows - rows)
-    beside = limits.beside(highest_slot)
-    nearest = beside.nearest(num_tokens)
-    assert nearest in beside.sizes
-    assert all(abs(nearest - num_tokens) <= abs(size - num_tokens) for size in beside.sizes)
-    assert PiggybackLimits(16).nearest(num_tokens) == round(num_tokens)
