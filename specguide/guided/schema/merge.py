@@ -41,14 +41,16 @@ _EVERY_TYPE = frozenset(TYPES)
 _NUMERIC = frozenset({"number", "integer"})
 
 
-def merge(schema: CoreSchema) -> CoreSchema:
+def merge(schema: CoreSchema, *, is_loose: bool = False) -> CoreSchema:
     """The same instances, said without `all_of` and without siblings of `any_of` and `ref`.
+
+    is_loose: patterns of one string stay side by side, which is quicker
 
     Raises UnsupportedGuide where what holds at once cannot be said or is too much.
     """
     if isinstance(schema.root, bool):
         return schema
-    conjunctions = _Conjunctions(schema.definitions)
+    conjunctions = _Conjunctions(schema.definitions, Patterns(is_loose))
     root = conjunctions.build(conjunctions.atoms([schema.root]), schema.root.path)
     conjunctions.finish()
     return CoreSchema(root, conjunctions.definitions)
@@ -57,9 +59,9 @@ def merge(schema: CoreSchema) -> CoreSchema:
 class _Conjunctions:
     """The sets of nodes that hold at once, each a definition that is written by and by."""
 
-    def __init__(self, given: Mapping[str, Core]) -> None:
+    def __init__(self, given: Mapping[str, Core], patterns: Patterns) -> None:
         self.definitions: dict[str, Core] = {}
-        self.patterns = Patterns()
+        self.patterns = patterns
         self._given = given
         self._names: dict[frozenset[int], str] = {}
         self._atoms: dict[int, list[Atom]] = {}
