@@ -30,7 +30,7 @@ from specguide.guided.schema.document import AS_USUAL, Reading
 from specguide.guided.schema.json_values import Json, JsonSchema
 from specguide.guided.schema.key_places import key_places
 from specguide.guided.schema.keywords import weight
-from specguide.guided.schema.nodes import CoreSchema, tells_fractions
+from specguide.guided.schema.nodes import CoreSchema, negates_numbers
 from specguide.guided.schema.spread import spread
 from specguide.guided.tag_form import check_tag
 from specguide.guided.tag_starts import tag_starts
@@ -136,7 +136,7 @@ def _core(schema: JsonSchema, able: Capabilities, reading: Reading = AS_USUAL) -
     otherwise."""
     cores = core_schemas(schema, able, reading)
     core = next(cores)
-    return next(cores, core) if able.merges_fractions and tells_fractions(core) else core
+    return next(cores, core) if able.merges_fractions and negates_numbers(core) else core
 
 
 def _regex(pattern: str) -> str:

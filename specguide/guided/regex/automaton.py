@@ -108,7 +108,7 @@ def automaton(node: Node, *, outer: bool = False) -> Automaton:
                 _check_states(len(numbers))
             found.append((low, high, numbers[into]))
         edges.append(found)
-    return _minimal(edges, {number for states, number in numbers.items() if nfa.last in states})
+    return minimal(edges, {number for states, number in numbers.items() if nfa.last in states})
 
 
 def _check_states(num_states: int) -> None:
@@ -164,7 +164,7 @@ def _product(left: Automaton, right: Automaton, keep: Callable[[bool, bool], boo
         for (one, other), number in numbers.items()
         if keep(one in left.accepting, other in right.accepting)
     }
-    return _minimal(edges, accepting)
+    return minimal(edges, accepting)
 
 
 def _side_by_side(
@@ -184,7 +184,7 @@ def _side_by_side(
             low = end + 1
 
 
-def _minimal(edges: list[list[Edge]], accepting: set[int]) -> Automaton:
+def minimal(edges: list[list[Edge]], accepting: set[int]) -> Automaton:
     """The same without states that lead to no end, and with states that nothing tells apart made
     one."""
     distances = _distances(edges, accepting)

@@ -25,6 +25,7 @@ from specguide.guided.regex.tree import (
     Node,
     Repeat,
     UnsupportedRegex,
+    least_length,
 )
 
 _ANYTHING = Repeat(Chars(CharSet(EVERYTHING, EVERYTHING)), 0, None)
@@ -48,23 +49,49 @@ def whole(node: Node, *, search: bool) -> Node:
 
 def _whole_branches(node: Node, search: bool) -> Iterator[Node]:
     started, looks, rest = _leading(node)
-    if looks:
-        if search and not started:
-            raise UnsupportedRegex(
-                "a lookahead that is not at the start of the text cannot be enforced"
-            )
+    if looks and (started or not search):
         anchored = Concat((Anchor(True), rest)) if started else rest
         yield _looked_at(whole(anchored, search=search), looks)
         return
-    if _has_look(node):
-        raise UnsupportedRegex(
-            "a lookahead that is not at the start of the text cannot be enforced"
-        )
     for started, after_start in _split(node, at_start=True):
         for ended, middle in _split(after_start, at_start=False):
             before = EMPTY if started or not search else _ANYTHING
             after = EMPTY if ended or not search else _ANYTHING
-            yield _join(before, middle, after)
+            yield _join(before, _without_looks(middle, after))
+
+
+def _without_looks(node: Node, after: Node) -> Node:
+    """A tree without lookaheads of what `node` matches with all that is behind it, which `after`
+    is: a lookahead asks something of that. Raises UnsupportedRegex."""
+    if not _has_look(node):
+        return _join(node, after)
+    match node:
+        case Look():
+            return _looked_at(after, [node])
+        case Concat(items):
+            for item in reversed(items):
+                after = _without_looks(item, after)
+            return after
+        case Either(items):
+            return Either(tuple(_without_looks(item, after) for item in items))
+        case Repeat(Concat((*looks, Chars() as char)), least, None) if after == EMPTY:
+            return _looked_at_each(Repeat(char, least, None), looks)
+    raise UnsupportedRegex("a lookahead inside a repetition cannot be enforced")
+
+
+def _looked_at_each(chars: Repeat, looks: list[Node]) -> Node:
+    """The texts of some characters that negative lookaheads let pass at each of them."""
+    somewhere = []
+    for look in looks:
+        ahead = whole(Concat((Anchor(True), look.node)), search=True) if _forbids(look) else EMPTY
+        if least_length(ahead) == 0:
+            raise UnsupportedRegex("a lookahead inside a repetition cannot be enforced")
+        somewhere.append(Look(Concat((_ANYTHING, ahead, Anchor(False))), negative=True))
+    return _looked_at(chars, somewhere)
+
+
+def _forbids(node: Node) -> bool:
+    return isinstance(node, Look) and node.negative
 
 
 def _leading(node: Node) -> tuple[bool, list[Look], Node]:
@@ -105,6 +132,8 @@ def _split(node: Node, at_start: bool) -> list[tuple[bool, Node]]:
         return [part for item in node.items for part in _split(item, at_start)]
     if isinstance(node, Repeat) and (node.least, node.most) == (0, 1):
         return [(False, EMPTY), *_split(node.item, at_start)]
+    if isinstance(node, Repeat) and not at_start and node.least <= 1 and node.most is None:
+        return _split_repeated(node)
     if not isinstance(node, Concat):
         raise UnsupportedRegex("a repeated group that holds an anchor cannot be enforced")
     edge, rest = (node.items[0], node.items[1:]) if at_start else (node.items[-1], node.items[:-1])
@@ -117,6 +146,17 @@ def _split(node: Node, at_start: bool) -> list[tuple[bool, Node]]:
             pair = (inner, remaining) if at_start else (remaining, inner)
             parts.append((found or also_found, _join(*pair)))
     return parts
+
+
+def _split_repeated(node: Repeat) -> list[tuple[bool, Node]]:
+    """`_split` at the end: the last time alone can come to the anchor with something to match."""
+    parts = _split(node.item, at_start=False)
+    others = Either(tuple(inner for ended, inner in parts if not ended))
+    last = Either(tuple(inner for ended, inner in parts if ended))
+    return [
+        (False, Repeat(others, node.least, None)),
+        (True, _join(Repeat(others, 0, None), last)),
+    ]
 
 
 def _has_anchor(node: Node, at_start: bool) -> bool:

@@ -5,6 +5,7 @@ What the core cannot say of a form is left out, or refused where nothing else is
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TypeAlias
 
 from specguide.errors import UnsupportedGuide
@@ -106,7 +107,8 @@ def _failure(lowering: Lowering, failure: Failure) -> Core:
             left_out.append(error)
     if left_out and not any(map(_says_more_than_types, options)):
         raise left_out[0]
-    return any_of(failure.path, options)
+    core = any_of(failure.path, options)
+    return replace(core, is_failure=True) if isinstance(core, Node) and core.any_of else core
 
 
 def _says_more_than_types(option: Core) -> bool:

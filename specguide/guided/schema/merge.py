@@ -13,8 +13,10 @@ from dataclasses import replace
 
 from specguide.errors import UnsupportedGuide
 from specguide.guided.budget import at_work, spend
+from specguide.guided.schema.clashes import Clashes
 from specguide.guided.schema.evaluate import takes
 from specguide.guided.schema.json_values import TYPES
+from specguide.guided.schema.keywords import weight
 from specguide.guided.schema.merge_kinds import (
     Atom,
     merge_arrays,
@@ -35,20 +37,25 @@ from specguide.guided.schema.nodes import (
     one_of_values,
 )
 from specguide.guided.schema.patterns import Patterns
+from specguide.guided.schema.sameness import Sameness
 
 MAX_SETS = 1_500
+MAX_ATOMS = 15_000
 _EVERY_TYPE = frozenset(TYPES)
 _NUMERIC = frozenset({"number", "integer"})
 
 
-def merge(schema: CoreSchema) -> CoreSchema:
+def merge(schema: CoreSchema, most_ways: int | None = None) -> CoreSchema:
     """The same instances, said without `all_of` and without siblings of `any_of` and `ref`.
+
+    most_ways: of those to fail a subschema so many are kept, the simplest; the instances are fewer
+               then. None: all of them
 
     Raises UnsupportedGuide where what holds at once cannot be said or is too much.
     """
     if isinstance(schema.root, bool):
         return schema
-    conjunctions = _Conjunctions(schema.definitions)
+    conjunctions = _Conjunctions(schema.definitions, most_ways)
     root = conjunctions.build(conjunctions.atoms([schema.root]), schema.root.path)
     conjunctions.finish()
     return CoreSchema(root, conjunctions.definitions)
@@ -57,10 +64,13 @@ def merge(schema: CoreSchema) -> CoreSchema:
 class _Conjunctions:
     """The sets of nodes that hold at once, each a definition that is written by and by."""
 
-    def __init__(self, given: Mapping[str, Core]) -> None:
+    def __init__(self, given: Mapping[str, Core], most_ways: int | None) -> None:
         self.definitions: dict[str, Core] = {}
         self.patterns = Patterns()
-        self._given = given
+        self._given, self._most_ways = given, most_ways
+        self._clashes = Clashes(given)
+        self._number = Sameness().number
+        self._num_atoms = 0
         self._names: dict[frozenset[int], str] = {}
         self._atoms: dict[int, list[Atom]] = {}
         self._to_build: list[tuple[str, list[Atom], str]] = []
@@ -82,11 +92,12 @@ class _Conjunctions:
             return self.build(atoms, path)
         if not _allowed(atoms):
             return False
-        key = frozenset(map(id, atoms))
+        key = frozenset(map(self._number, atoms))
         if key not in self._names:
             self._names[key] = name = f"d{len(self._names)}"
             self._to_build.append((name, atoms, path))
-            if len(self._names) > MAX_SETS:
+            self._num_atoms += len(atoms)
+            if len(self._names) > MAX_SETS or self._num_atoms > MAX_ATOMS:
                 raise UnsupportedGuide(
                     f"the schema spells out to more than {MAX_SETS} combinations; make it smaller"
                 )
@@ -107,7 +118,7 @@ class _Conjunctions:
                 continue
             seen.add(id(core))
             for atom in self._own_atoms(core):
-                found.setdefault(id(atom), atom)
+                found.setdefault(self._number(atom), atom)
             todo += core.all_of[::-1]
             if core.ref is not None:
                 todo.append(self._given[core.ref])
@@ -119,7 +130,7 @@ class _Conjunctions:
             return [] if node == Node(node.path) else [node]
         if id(node) not in self._atoms:
             plain = replace(node, any_of=(), ref=None, all_of=())
-            choice = Node(node.path, any_of=node.any_of)
+            choice = Node(node.path, any_of=node.any_of, is_failure=node.is_failure)
             found = [atom for atom in (plain, choice) if atom != Node(node.path)]
             self._atoms[id(node)] = [node] if found == [node] else found
         return self._atoms[id(node)]
@@ -133,7 +144,8 @@ class _Conjunctions:
         if listed is not None:
             with at_work("enum", listed.path):
                 return self._fitting(listed, atoms)
-        choice = next((atom for atom in atoms if atom.any_of), None)
+        choices = [atom for atom in atoms if atom.any_of]
+        choice = min(choices, key=lambda one: one.is_failure, default=None)
         if choice is not None:
             with at_work("anyOf", choice.path):
                 return self._choose(choice, [atom for atom in atoms if atom is not choice], path)
@@ -153,13 +165,24 @@ class _Conjunctions:
 
     def _choose(self, choice: Atom, others: list[Atom], path: str) -> Core:
         """The options of one atom, each with all the others."""
-        known = set(map(id, others))
-        options: dict[str | int, Core] = {}
+        known = set(map(self._number, others))
+        found: list[tuple[int, Core, list[Atom]]] = []
         for option in choice.any_of:
             spend(2 + len(others) // 8)
             asked = self.atoms([option])
-            if asked is not None and all(id(atom) in known for atom in asked):
+            if asked is None:
+                continue
+            new = [atom for atom in asked if self._number(atom) not in known]
+            if not new:
                 return self.all(others, path)
+            if not self._clashes.any(new, others):
+                found.append((sum(map(weight, new)), option, new))
+        if choice.is_failure and self._most_ways is not None:
+            found = sorted(found, key=lambda one: one[0])[: self._most_ways]
+        if len(found) == 1:
+            return self.build([*others, *found[0][2]], path)
+        options: dict[str | int, Core] = {}
+        for _, option, _ in found:
             core = self.all([*others, option], path)
             ref = core.ref if isinstance(core, Node) else None
             options.setdefault(id(core) if ref is None else ref, core)

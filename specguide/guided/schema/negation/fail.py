@@ -1,7 +1,7 @@
 """Owns the negation of a subschema, keyword by keyword: the forms of what fails it.
 
 A subschema is a conjunction of keywords, so an instance fails it by failing any one of them.
-Keywords whose failure the core cannot express (`format`, `multipleOf`, `uniqueItems` …) are left
+Keywords whose failure the core cannot express (`uniqueItems`, most of `format` …) are left
 out of that choice, which keeps the result on the safe side; a subschema with no other keyword is
 refused.
 """
@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from itertools import combinations
 
 from specguide.guided.schema.document import Place
-from specguide.guided.schema.json_values import TYPES, Json, JsonSchema, named_types
+from specguide.guided.schema.json_values import TYPES, Json, JsonSchema, exact, named_types
 from specguide.guided.schema.negation.bounds import BOUND_RULES
 from specguide.guided.schema.negation.containers import CONTAINER_RULES
 from specguide.guided.schema.negation.forms import Every, Failure, Form, OtherStrings, Way
@@ -24,7 +24,6 @@ _MAX_PAIRED = 8
 _ASSERTIONS_ONLY = frozenset(
     {
         "format",
-        "multipleOf",
         "uniqueItems",
         "additionalItems",
         "minContains",
@@ -79,6 +78,16 @@ def _pattern(negation: Negation, schema: Mapping[str, Json], place: Place) -> It
     yield OtherStrings(place.path, schema["pattern"])
 
 
+def _multiple(negation: Negation, schema: Mapping[str, Json], place: Place) -> Iterator[Form]:
+    step = schema["multipleOf"]
+    if exact(step) == 1:
+        yield numbers(place.path, Numbers(is_fraction=True))
+    elif exact(step).numerator == 1:  # what is none of its multiples is no integer, for one
+        raise refuse("multipleOf", place.path, "its negation has no grammar")
+    else:
+        yield numbers(place.path, Numbers(not_multiples=(step,)))
+
+
 def _if(negation: Negation, schema: Mapping[str, Json], place: Place) -> Iterator[Form]:
     """What meets the condition and fails `then`, or fails the condition and `else`."""
     if "then" in schema:
@@ -130,6 +139,7 @@ _RULES: dict[str, Rule] = {
     "enum": _values,
     **CONTAINER_RULES,
     "pattern": _pattern,
+    "multipleOf": _multiple,
     "if": _if,
     "allOf": _all_of,
     "anyOf": _none_of("anyOf"),
