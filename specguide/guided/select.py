@@ -22,7 +22,7 @@ from specguide.guided.known_keys import KnownKeys
 from specguide.guided.lark.attributes import lark_attributes
 from specguide.guided.regex.charset import EVERYTHING
 from specguide.guided.regex.parse import parse
-from specguide.guided.regex.tree import NOTHING, RegexError, UnsupportedRegex
+from specguide.guided.regex.tree import NOTHING, Both, RegexError, UnsupportedRegex
 from specguide.guided.regex.writer import restrict, whole, write
 from specguide.guided.schema.capabilities import Capabilities
 from specguide.guided.schema.cores import core_schemas
@@ -148,6 +148,8 @@ def _regex(pattern: str) -> str:
         raise InvalidGuide(str(error), param="regex") from error
     if node == NOTHING:
         raise InvalidGuide(f"the regular expression {pattern!r} matches nothing", param="regex")
+    if isinstance(node, Both):
+        raise UnsupportedGuide("what the lookaheads let pass is too long to write down")
     return write(node) or "(?:)"
 
 

@@ -66,7 +66,20 @@ class Look:
     negative: bool
 
 
-Node = Chars | Concat | Either | Repeat | Anchor | Look
+@dataclass(frozen=True)
+class Both:
+    """What all of `items` match, whole texts, and none of `but`. It stands for a tree that would be
+    too large, and inside no node but another Both.
+
+    is_exact: all dialects agree on it
+    """
+
+    items: tuple[Node, ...]
+    but: tuple[Node, ...]
+    is_exact: bool
+
+
+Node = Chars | Concat | Either | Repeat | Anchor | Look | Both
 
 EMPTY = Concat(())
 NOTHING = Either(())

@@ -12,12 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from specguide.guided.budget import spend
-from specguide.guided.regex.automaton import automaton
+from specguide.guided.regex.both import together
 from specguide.guided.regex.charset import EVERYTHING, CharSet, Ranges, intersect
 from specguide.guided.regex.tree import (
     EMPTY,
     NOTHING,
     Anchor,
+    Both,
     Chars,
     Concat,
     Either,
@@ -114,12 +115,12 @@ def _leading(node: Node) -> tuple[bool, list[Look], Node]:
 
 def _looked_at(node: Node, looks: list[Look]) -> Node:
     """The texts of a tree without anchors that all the lookaheads at its start let pass."""
-    found, agreed = automaton(node), is_exact(node, EVERYTHING)
-    for look in looks:
-        ahead = whole(Concat((Anchor(True), look.node)), search=True)
-        found = found - automaton(ahead, outer=True) if look.negative else found & automaton(ahead)
-        agreed = agreed and is_exact(ahead, EVERYTHING)
-    return found.node() if agreed else Either((found.node(), _SOME_DIALECT))
+    ahead = [(look, whole(Concat((Anchor(True), look.node)), search=True)) for look in looks]
+    also = [found for look, found in ahead if not look.negative]
+    but = [found for look, found in ahead if look.negative]
+    agreed = all(is_exact(one, EVERYTHING) for one in (node, *also, *but))
+    found = together([node, *also], but, is_exact=agreed)
+    return found if agreed or isinstance(found, Both) else Either((found, _SOME_DIALECT))
 
 
 def _split(node: Node, at_start: bool) -> list[tuple[bool, Node]]:
@@ -210,6 +211,9 @@ def restrict(node: Node, universe: Ranges) -> Node:
     if isinstance(node, Either):
         options = (restrict(item, universe) for item in node.items)
         return Either(tuple(option for option in options if option != NOTHING))
+    if isinstance(node, Both):
+        items = tuple(restrict(item, universe) for item in node.items)
+        return NOTHING if NOTHING in items else Both(items, node.but, node.is_exact)
     if isinstance(node, Repeat):
         item = restrict(node.item, universe)
         if item == NOTHING:
@@ -226,6 +230,8 @@ def is_exact(node: Node, universe: Ranges) -> bool:
         return intersect(node.chars.inner, universe) == intersect(node.chars.outer, universe)
     if isinstance(node, Repeat):
         return is_exact(node.item, universe)
+    if isinstance(node, Both):
+        return node.is_exact
     return not isinstance(node, (Concat, Either)) or all(
         is_exact(item, universe) for item in node.items
     )
@@ -237,12 +243,14 @@ def is_flat(node: Node, inside: bool = False) -> bool:
         return not inside and is_flat(node.item, True)
     if isinstance(node, Either):
         return all(is_flat(item, len(node.items) > 1 or inside) for item in node.items)
+    if isinstance(node, Look):
+        return False
     return not isinstance(node, Concat) or all(is_flat(item, inside) for item in node.items)
 
 
 def write(node: Node) -> str:
-    """The text of a tree without anchors, to be matched against a whole text. Raises ValueError for
-    NOTHING."""
+    """The text of a tree without anchors, to be matched against a whole text; of a Both it has
+    lookaheads. Raises ValueError for NOTHING."""
     if isinstance(node, Chars):
         return _write_class(node.chars.inner)
     if isinstance(node, Concat):
@@ -254,6 +262,10 @@ def write(node: Node) -> str:
     if isinstance(node, Repeat):
         inner = write(node.item)
         return (inner if isinstance(node.item, Chars) else f"(?:{inner})") + _write_bounds(node)
+    if isinstance(node, Both):
+        first, *others = node.items
+        also = "".join(f"(?=(?:{write(one)})$)" for one in others)
+        return also + "".join(f"(?!(?:{write(one)})$)" for one in node.but) + f"(?:{write(first)})"
     raise ValueError("a tree that matches nothing has no text")
 
 

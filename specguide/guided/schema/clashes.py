@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from specguide.guided.budget import spend
 from specguide.guided.schema.evaluate import takes
 from specguide.guided.schema.json_values import TYPES, json_type
-from specguide.guided.schema.nodes import Core, Node, Objects
+from specguide.guided.schema.nodes import NO_OBJECTS, Core, Node, Objects
 
 _EVERY_TYPE = frozenset(TYPES)
 _DEEPEST = 4  # references in each other
@@ -21,25 +21,9 @@ class Clashes:
         self._definitions = definitions
         self._types: dict[int, tuple[Core, frozenset[str]]] = {}
 
-    def any(self, new: Iterable[Node], known: Iterable[Node]) -> bool:
-        """Whether no value is an instance of all, by its type or by one of its properties. The
-        known ones have been looked at."""
-        every = [*new, *known]
-        types = _EVERY_TYPE
-        for atom in every:
-            types &= self.types(atom)
-        if not types:
-            return True
-        if types != {"object"}:
-            return False
-        asked = [atom.kinds.objects for atom in every]
-        required = {name for one in asked for name in one.required}
-        named = {
-            name
-            for atom in new
-            for name in (*atom.kinds.objects.required, *atom.kinds.objects.properties)
-        }
-        return any(self._clash([_of_name(one, name) for one in asked]) for name in required & named)
+    def beside(self, known: Iterable[Node]) -> Beside:
+        """What may hold beside nodes that hold already."""
+        return Beside(self, list(known))
 
     def types(self, core: Core, depth: int = 0) -> frozenset[str]:
         """The types that an instance may have; "number" for integers, too."""
@@ -49,6 +33,13 @@ class Clashes:
             spend(2)
             self._types[id(core)] = (core, self._types_of(core, depth))
         return self._types[id(core)][1]
+
+    def types_of_all(self, cores: Iterable[Core]) -> frozenset[str]:
+        """The types that an instance of all may have."""
+        found = _EVERY_TYPE
+        for core in cores:
+            found &= self.types(core)
+        return found
 
     def _types_of(self, core: Node, depth: int) -> frozenset[str]:
         if depth > _DEEPEST:
@@ -66,19 +57,55 @@ class Clashes:
             found &= frozenset().union(*(self.types(one, depth + 1) for one in core.any_of))
         return found
 
-    def _clash(self, cores: list[Core]) -> bool:
-        """Whether no value is an instance of all, by its type or by what one of them lists."""
-        types = _EVERY_TYPE
-        for core in cores:
-            types &= self.types(core)
+    def clash(self, new: list[Core], known: list[Core]) -> bool:
+        """Whether no value is an instance of all, by its type or by what one of them lists. The
+        known ones do not clash."""
+        if not self.types_of_all([*new, *known]):
+            return True
+        return _clash_with_listed(self._definitions, known, new) or _clash_with_listed(
+            self._definitions, new, [*new, *known]
+        )
+
+
+def _clash_with_listed(
+    definitions: Mapping[str, Core], cores: list[Core], others: list[Core]
+) -> bool:
+    """Whether no value that one of the cores lists fits the others."""
+    listed = next((one.values for one in cores if isinstance(one, Node) and one.values), None)
+    return listed is not None and not any(
+        all(takes(core, value, definitions) for core in others if core is not True)
+        for value in listed
+    )
+
+
+class Beside:
+    """Nodes that hold, and whether others may hold, too."""
+
+    def __init__(self, clashes: Clashes, known: list[Node]) -> None:
+        spend(1 + len(known) // 4)
+        self._clashes = clashes
+        self._types = clashes.types_of_all(known)
+        asked = [atom.kinds.objects for atom in known]
+        self._objects = [one for one in asked if one is not NO_OBJECTS]
+        self._required = {name for one in self._objects for name in one.required}
+
+    def clash(self, new: Iterable[Node]) -> bool:
+        """Whether no value is an instance of all, by its type or by one of its properties."""
+        types = self._types & self._clashes.types_of_all(new)
         if not types:
             return True
-        listed = next((one for one in cores if isinstance(one, Node) and one.values), None)
-        if listed is None or listed.values is None or len(cores) < 2:
+        asked = [atom.kinds.objects for atom in new if atom.kinds.objects is not NO_OBJECTS]
+        if types != {"object"} or not asked:
             return False
-        others = [core for core in cores if core is not listed and core is not True]
-        return not any(
-            all(takes(core, value, self._definitions) for core in others) for value in listed.values
+        required = {name for one in asked for name in one.required}
+        named = {name for one in asked for name in one.properties if name in self._required}
+        spend((len(required) + len(named)) * (len(asked) + len(self._objects)) // 4)
+        return any(
+            self._clashes.clash(
+                [_of_name(one, name) for one in asked],
+                [_of_name(one, name) for one in self._objects],
+            )
+            for name in required | named
         )
 
 

@@ -18,7 +18,7 @@ from specguide.guided.schema.nodes import CoreSchema, refuse
 from specguide.guided.schema.plain import plain_core
 from specguide.guided.schema.prune import prune
 
-_TRIALS = ((None, 500_000), (2, 200_000), (1, 200_000))
+_TRIALS = ((None, 600_000), (2, 170_000), (1, 300_000))
 """Of merging: how many ways to fail a subschema are kept, and the most steps."""
 
 

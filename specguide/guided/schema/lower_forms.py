@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from specguide.errors import UnsupportedGuide
 from specguide.guided.budget import at_work, spend
-from specguide.guided.regex.automaton import everything_but
+from specguide.guided.regex.both import everything_but
 from specguide.guided.regex.tree import MAX_CHARS, UnsupportedRegex
 from specguide.guided.schema.lowering import Lowering
 from specguide.guided.schema.names import few_names, only_names, with_one_of

@@ -39,8 +39,9 @@ from specguide.guided.schema.nodes import (
 from specguide.guided.schema.patterns import Patterns
 from specguide.guided.schema.sameness import Sameness
 
-MAX_SETS = 1_500
-MAX_ATOMS = 15_000
+MAX_SETS = 1_200
+MAX_ATOMS = 9_000
+"""In all sets together."""
 _EVERY_TYPE = frozenset(TYPES)
 _NUMERIC = frozenset({"number", "integer"})
 
@@ -70,6 +71,7 @@ class _Conjunctions:
         self._given, self._most_ways = given, most_ways
         self._clashes = Clashes(given)
         self._number = Sameness().number
+        self._weights: dict[int, tuple[Atom, int]] = {}
         self._num_atoms = 0
         self._names: dict[frozenset[int], str] = {}
         self._atoms: dict[int, list[Atom]] = {}
@@ -84,8 +86,9 @@ class _Conjunctions:
     def all(self, cores: Iterable[Core], path: str) -> Core:
         """What fits all of `cores`: itself where it is simple, else a reference."""
         atoms = self.atoms(cores)
-        if atoms is None:
-            return False
+        return False if atoms is None else self._all_atoms(atoms, path)
+
+    def _all_atoms(self, atoms: list[Atom], path: str) -> Core:
         if not atoms:
             return True
         if not any(map(_has_children, atoms)):
@@ -165,8 +168,8 @@ class _Conjunctions:
 
     def _choose(self, choice: Atom, others: list[Atom], path: str) -> Core:
         """The options of one atom, each with all the others."""
-        known = set(map(self._number, others))
-        found: list[tuple[int, Core, list[Atom]]] = []
+        known, beside = set(map(self._number, others)), self._clashes.beside(others)
+        found: list[list[Atom]] = []
         for option in choice.any_of:
             spend(2 + len(others) // 8)
             asked = self.atoms([option])
@@ -174,19 +177,25 @@ class _Conjunctions:
                 continue
             new = [atom for atom in asked if self._number(atom) not in known]
             if not new:
-                return self.all(others, path)
-            if not self._clashes.any(new, others):
-                found.append((sum(map(weight, new)), option, new))
-        if choice.is_failure and self._most_ways is not None:
-            found = sorted(found, key=lambda one: one[0])[: self._most_ways]
+                return self._all_atoms(others, path)
+            if not beside.clash(new):
+                found.append(new)
+        if choice.is_failure and len(found) > (self._most_ways or len(found)):
+            found = sorted(found, key=self._weight)[: self._most_ways]
         if len(found) == 1:
-            return self.build([*others, *found[0][2]], path)
+            return self.build([*others, *found[0]], path)
         options: dict[str | int, Core] = {}
-        for _, option, _ in found:
-            core = self.all([*others, option], path)
+        for new in found:
+            core = self._all_atoms([*others, *new], path)
             ref = core.ref if isinstance(core, Node) else None
             options.setdefault(id(core) if ref is None else ref, core)
         return any_of(choice.path, options.values())
+
+    def _weight(self, atoms: list[Atom]) -> int:
+        for atom in atoms:
+            if id(atom) not in self._weights:
+                self._weights[id(atom)] = (atom, weight(atom))
+        return sum(self._weights[id(atom)][1] for atom in atoms)
 
     def _merge(self, atoms: list[Atom], path: str) -> Core:
         """One node of kinds alone."""

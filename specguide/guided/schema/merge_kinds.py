@@ -18,6 +18,7 @@ from specguide.guided.regex.tree import UnsupportedRegex
 from specguide.guided.schema.evaluate import asked_of
 from specguide.guided.schema.json_values import Number, exact
 from specguide.guided.schema.nodes import (
+    NO_OBJECTS,
     Arrays,
     Core,
     Kinds,
@@ -217,13 +218,18 @@ def merge_objects(
 ) -> Objects | None:
     """Per name what all ask of it; the patterns cut so that no two of them, and none of the names,
     overlap."""
-    asked = [atom.kinds.objects for atom in atoms]
+    asked = [one.kinds.objects for one in atoms if one.kinds.objects is not NO_OBJECTS]
     required = tuple(dict.fromkeys(name for one in asked for name in one.required))
-    names = dict.fromkeys(name for one in asked for name in one.properties)
-    spend(len(atoms) * (len(names) + len(required)) // 2)
+    names: dict[str, list[Objects]] = {}
+    for one in asked:
+        for name in one.properties:
+            names.setdefault(name, []).append(one)
+    of_others = [one for one in asked if one.patterns or one.additional is not True]
+    spend(sum(map(len, names.values())) + len(of_others) * (len(names) + len(required)) // 2)
 
     def of_name(name: str) -> Core:
-        return conjoin((child for one in asked for child in asked_of(one, name)), path)
+        speak = names.get(name, []) + [one for one in of_others if name not in one.properties]
+        return conjoin((child for one in speak for child in asked_of(one, name)), path)
 
     properties = {name: of_name(name) for name in names}
     if any(of_name(name) is False for name in required):

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from functools import reduce
-from operator import and_
 
-from specguide.guided.regex.automaton import automaton
+from specguide.guided.regex.both import together
 from specguide.guided.regex.charset import EVERYTHING, CharSet
 from specguide.guided.regex.nfa import TextMatcher
 from specguide.guided.regex.tree import NOTHING, Chars, Either, Repeat, UnsupportedRegex, literals
 from specguide.guided.regex.tree import Node as Regex
-from specguide.guided.regex.writer import restrict
+from specguide.guided.regex.writer import is_exact, restrict
 from specguide.guided.schema.document import Place
 from specguide.guided.schema.json_values import Json
 from specguide.guided.schema.lowering import Lowering
@@ -134,8 +132,7 @@ def _name_node(core: Core, place: Place) -> Regex:
     if len(asked) < 2:
         return asked[0] if asked else _ANYTHING
     try:
-        common = reduce(and_, map(automaton, asked))
-        return NOTHING if common.is_empty else common.node()
+        return together(asked, [], is_exact=all(is_exact(one, EVERYTHING) for one in asked))
     except UnsupportedRegex as error:
         raise refuse("propertyNames", place.path, str(error)) from error
 

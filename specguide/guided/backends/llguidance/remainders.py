@@ -54,6 +54,8 @@ def without_multiples(
     if asked.is_fraction:
         raise NoRules("multipleOf")
     found = [_by_remainder(asked, terminal)] if holds_number(asked, whole=True) else []
+    if not found and (name == "number" and asked.multiple_of is not None):
+        raise NoRules("multipleOf")  # some number that is no integer is left
     if name == "integer" or asked.multiple_of is not None or not _are_whole(asked.not_multiples):
         return None, found
     fractions = replace(plain, is_fraction=True)

@@ -13,6 +13,7 @@ from specguide.guided.regex.multiples import multiples
 from specguide.guided.regex.parse import parse
 from specguide.guided.regex.tree import (
     MAX_CHARS,
+    Both,
     Chars,
     Concat,
     Either,
@@ -159,7 +160,8 @@ def _string(node: Node, is_last: bool, is_loose: bool) -> list[str]:
 
 def _fits_shortest(pattern: str, least: int, most: int | None) -> bool:
     """Whether the shortest text that a pattern matches has from `least` to `most` characters."""
-    length = least_length(whole(parse(pattern), search=True))
+    node = whole(parse(pattern), search=True)
+    length = math.inf if isinstance(node, Both) else least_length(node)
     return least <= length and (most is None or length <= most) and length < math.inf
 
 
@@ -172,7 +174,14 @@ def quoted_pattern(pattern: str) -> str:
 
 
 def _quoted_pattern(pattern: str) -> str:
-    return _regex(f'"(?:{write(_escaped(whole(parse(pattern), search=True)))})"')
+    return _quoted_tree(whole(parse(pattern), search=True))
+
+
+def _quoted_tree(node: Regex) -> str:
+    if not isinstance(node, Both):
+        return _regex(f'"(?:{write(_escaped(node))})"')
+    parts = [*map(_quoted_tree, node.items), *(f"~{_quoted_tree(one)}" for one in node.but)]
+    return f"({' & '.join(parts)})"
 
 
 def _escaped(node: Regex) -> Regex:
