@@ -224,6 +224,8 @@ def merge_objects(
     for one in asked:
         for name in one.properties:
             names.setdefault(name, []).append(one)
+    for name in required:
+        names.setdefault(name, [])
     of_others = [one for one in asked if one.patterns or one.additional is not True]
     spend(sum(map(len, names.values())) + len(of_others) * (len(names) + len(required)) // 2)
 

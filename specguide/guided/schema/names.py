@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from specguide.guided.regex.both import together
 from specguide.guided.regex.charset import EVERYTHING, CharSet
 from specguide.guided.regex.nfa import TextMatcher
-from specguide.guided.regex.tree import NOTHING, Chars, Either, Repeat, UnsupportedRegex, literals
+from specguide.guided.regex.tree import NOTHING, Chars, Repeat, UnsupportedRegex, either, literals
 from specguide.guided.regex.tree import Node as Regex
 from specguide.guided.regex.writer import is_exact, restrict
 from specguide.guided.schema.document import Place
@@ -131,10 +131,21 @@ def _name_node(core: Core, place: Place) -> Regex:
     asked = list(_asked_of_name(core, place))
     if len(asked) < 2:
         return asked[0] if asked else _ANYTHING
+    names = next((_words(one) for one in (core, *core.all_of) if _words(one) is not None), None)
     try:
+        if names is not None:
+            matchers = list(map(TextMatcher, asked))
+            return literals([name for name in names if all(one.matches(name) for one in matchers)])
         return together(asked, [], is_exact=all(is_exact(one, EVERYTHING) for one in asked))
     except UnsupportedRegex as error:
         raise refuse("propertyNames", place.path, str(error)) from error
+
+
+def _words(core: Core) -> list[str] | None:
+    """The strings that a node lists; None where it lists no values."""
+    if isinstance(core, bool) or core.values is None:
+        return None
+    return [value for value in core.values if isinstance(value, str)]
 
 
 def _asked_of_name(core: Node, place: Place) -> Iterator[Regex]:
@@ -144,9 +155,9 @@ def _asked_of_name(core: Node, place: Place) -> Iterator[Regex]:
             "propertyNames", place.path, "references beside other keywords have no grammar"
         )
     if core.values is not None:
-        yield literals([name for name in core.values if isinstance(name, str)])
+        yield literals(_words(core) or [])
     if core.any_of:
-        yield Either(tuple(_name_node(option, place) for option in core.any_of))
+        yield either(_name_node(option, place) for option in core.any_of)
     asked = core.kinds.strings
     if asked.pattern is not None:
         yield read_pattern(asked.pattern, "propertyNames", place.path)
