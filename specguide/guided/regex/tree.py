@@ -99,6 +99,18 @@ def least_length(node: Node) -> float:
     raise TypeError(f"{type(node).__name__} matches no text by itself")
 
 
+def is_endless(node: Node) -> bool:
+    """Whether a tree without anchors plainly matches texts of any length."""
+    match node:
+        case Concat(items):
+            return any(map(is_endless, items)) and least_length(node) < math.inf
+        case Either(items):
+            return any(map(is_endless, items))
+        case Repeat(item, _, None):
+            return 0 < least_length(item) < math.inf
+    return False
+
+
 def literal(text: str) -> Node:
     """The tree that matches `text` alone."""
     return Concat(tuple(Chars(exactly((ord(char), ord(char)))) for char in text))

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from specguide.guided.budget import spend
+from specguide.guided.budget import kept, spend
 from specguide.guided.regex.both import together
 from specguide.guided.regex.charset import EVERYTHING, CharSet, Ranges, intersect
+from specguide.guided.regex.parse import parse
 from specguide.guided.regex.tree import (
     EMPTY,
     NOTHING,
@@ -46,6 +47,13 @@ def whole(node: Node, *, search: bool) -> Node:
     alternatives = node.items if isinstance(node, Either) else (node,)
     branches = [branch for item in alternatives for branch in _whole_branches(item, search)]
     return branches[0] if len(branches) == 1 else Either(tuple(branches))
+
+
+@kept
+def searched(pattern: str) -> Node:
+    """A tree without anchors of the whole texts in which a pattern matches somewhere. Raises
+    RegexError."""
+    return whole(parse(pattern), search=True)
 
 
 def _whole_branches(node: Node, search: bool) -> Iterator[Node]:

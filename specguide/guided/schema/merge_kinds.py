@@ -29,9 +29,9 @@ from specguide.guided.schema.nodes import (
     refuse,
 )
 from specguide.guided.schema.patterns import (
-    MAX_NAMES,
     Cell,
     Patterns,
+    has_few_names,
     have_common_text,
     pattern_automaton,
 )
@@ -275,12 +275,11 @@ def _write_out(patterns: dict[str, Core], properties: dict[str, Core]) -> None:
     """Makes properties of the patterns that stand for a few names."""
     for text in list(patterns):
         try:
-            found = pattern_automaton(text)
+            if has_few_names(text):
+                child = patterns.pop(text)
+                properties.update((name, child) for name in pattern_automaton(text).texts())
         except UnsupportedRegex:
             continue
-        if found.num_texts(MAX_NAMES) <= MAX_NAMES:
-            child = patterns.pop(text)
-            properties.update((name, child) for name in found.texts())
 
 
 def _asked_of_cell(asked: list[Objects], matched: frozenset[str]) -> list[Core]:

@@ -10,10 +10,16 @@ from specguide.guided.budget import at_work, kept, spend
 from specguide.guided.regex.automaton import Automaton, automaton
 from specguide.guided.regex.charset import EVERYTHING, CharSet
 from specguide.guided.regex.nfa import TextMatcher
-from specguide.guided.regex.parse import parse
-from specguide.guided.regex.tree import MAX_CHARS, Both, Chars, Repeat, UnsupportedRegex, literals
-from specguide.guided.regex.tree import Node as Regex
-from specguide.guided.regex.writer import whole, write
+from specguide.guided.regex.tree import (
+    MAX_CHARS,
+    Both,
+    Chars,
+    Repeat,
+    UnsupportedRegex,
+    is_endless,
+    literals,
+)
+from specguide.guided.regex.writer import searched, write
 
 MAX_NAMES = 64
 """Up to so many names that a pattern matches are few: they may be written out as properties."""
@@ -31,7 +37,15 @@ Cell = tuple[str, frozenset[str]]
 def pattern_automaton(pattern: str) -> Automaton:
     """The strings that a core's `pattern` matches. Raises UnsupportedRegex where there are too many
     states."""
-    return automaton(_tree(pattern))
+    return automaton(searched(pattern))
+
+
+def has_few_names(pattern: str) -> bool:
+    """Whether it matches MAX_NAMES strings at most. Raises UnsupportedRegex as
+    `pattern_automaton`."""
+    if is_endless(searched(pattern)):
+        return False
+    return pattern_automaton(pattern).num_texts(MAX_NAMES) <= MAX_NAMES
 
 
 def pattern_matches(pattern: str, text: str) -> bool:
@@ -45,7 +59,7 @@ def pattern_matches(pattern: str, text: str) -> bool:
 
 @kept
 def _pattern_matcher(pattern: str) -> TextMatcher:
-    return TextMatcher(_tree(pattern))
+    return TextMatcher(searched(pattern))
 
 
 @kept
@@ -87,10 +101,6 @@ def _after(found: list[Automaton], states: tuple[int, ...]) -> set[tuple[int, ..
             if first <= high and low <= last
         ]
     return {path for _, _, path in ways}
-
-
-def _tree(pattern: str) -> Regex:
-    return whole(parse(pattern), search=True)
 
 
 def _checked(text: str) -> str:
@@ -169,9 +179,9 @@ class Patterns:
         try:
             return self._text(cell)
         except UnsupportedRegex:
-            others = [_tree(pattern) for pattern in patterns if pattern not in texts]
+            others = [searched(pattern) for pattern in patterns if pattern not in texts]
             matched = [name for name in names if all(pattern_matches(one, name) for one in texts)]
-            items = tuple(map(_tree, texts))
+            items = tuple(map(searched, texts))
             but = (*others, *([literals(matched)] if matched else []))
             return _checked(f"^(?:{write(Both(items, but, is_exact=True))})$")
 

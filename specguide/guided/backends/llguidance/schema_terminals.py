@@ -10,7 +10,6 @@ from collections.abc import Iterable
 from specguide.errors import UnsupportedGuide
 from specguide.guided.regex.charset import JSON_TEXT, CharSet, intersect
 from specguide.guided.regex.multiples import multiples
-from specguide.guided.regex.parse import parse
 from specguide.guided.regex.tree import (
     MAX_CHARS,
     Both,
@@ -23,7 +22,7 @@ from specguide.guided.regex.tree import (
     literal,
 )
 from specguide.guided.regex.tree import Node as Regex
-from specguide.guided.regex.writer import whole, write
+from specguide.guided.regex.writer import searched, write
 from specguide.guided.schema.json_values import Json, exact, is_number
 from specguide.guided.schema.merge_kinds import holds_number
 from specguide.guided.schema.nodes import Node, Numbers
@@ -160,7 +159,7 @@ def _string(node: Node, is_last: bool, is_loose: bool) -> list[str]:
 
 def _fits_shortest(pattern: str, least: int, most: int | None) -> bool:
     """Whether the shortest text that a pattern matches has from `least` to `most` characters."""
-    node = whole(parse(pattern), search=True)
+    node = searched(pattern)
     length = math.inf if isinstance(node, Both) else least_length(node)
     return least <= length and (most is None or length <= most) and length < math.inf
 
@@ -174,7 +173,7 @@ def quoted_pattern(pattern: str) -> str:
 
 
 def _quoted_pattern(pattern: str) -> str:
-    return _quoted_tree(whole(parse(pattern), search=True))
+    return _quoted_tree(searched(pattern))
 
 
 def _quoted_tree(node: Regex) -> str:
