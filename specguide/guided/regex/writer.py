@@ -92,15 +92,13 @@ def _looked_at_each(chars: Repeat, looks: list[Node]) -> Node:
     """The texts of some characters that negative lookaheads let pass at each of them."""
     somewhere = []
     for look in looks:
-        ahead = whole(Concat((Anchor(True), look.node)), search=True) if _forbids(look) else EMPTY
-        if least_length(ahead) == 0:
+        ahead: Node = EMPTY
+        if isinstance(look, Look) and look.negative:
+            ahead = whole(Concat((Anchor(True), look.node)), search=True)
+        if isinstance(ahead, Both) or least_length(ahead) == 0:
             raise UnsupportedRegex("a lookahead inside a repetition cannot be enforced")
         somewhere.append(Look(Concat((_ANYTHING, ahead, Anchor(False))), negative=True))
     return _looked_at(chars, somewhere)
-
-
-def _forbids(node: Node) -> bool:
-    return isinstance(node, Look) and node.negative
 
 
 def _leading(node: Node) -> tuple[bool, list[Look], Node]:

@@ -142,16 +142,21 @@ class _Conjunctions:
         """One node for all the atoms."""
         if atoms is None:
             return False
+        while choices := [atom for atom in atoms if atom.any_of]:
+            spend(4 + len(atoms))
+            if any(atom.values is not None for atom in atoms):
+                break
+            choice = min(choices, key=lambda one: one.is_failure)
+            with at_work("anyOf", choice.path):
+                options = self._options(choice, [atom for atom in atoms if atom is not choice])
+                if len(options) != 1:
+                    return self._any(options, choice.path, path)
+            (atoms,) = options
         spend(4 + len(atoms))
         listed = next((atom for atom in atoms if atom.values is not None), None)
         if listed is not None:
             with at_work("enum", listed.path):
                 return self._fitting(listed, atoms)
-        choices = [atom for atom in atoms if atom.any_of]
-        choice = min(choices, key=lambda one: one.is_failure, default=None)
-        if choice is not None:
-            with at_work("anyOf", choice.path):
-                return self._choose(choice, [atom for atom in atoms if atom is not choice], path)
         with at_work("allOf", path):
             return self._merge(atoms, path)
 
@@ -166,8 +171,8 @@ class _Conjunctions:
             ),
         )
 
-    def _choose(self, choice: Atom, others: list[Atom], path: str) -> Core:
-        """The options of one atom, each with all the others."""
+    def _options(self, choice: Atom, others: list[Atom]) -> list[list[Atom]]:
+        """The options of one atom, each with all the others; these alone where they say it."""
         known, beside = set(map(self._number, others)), self._clashes.beside(others)
         found: list[list[Atom]] = []
         for option in choice.any_of:
@@ -177,19 +182,21 @@ class _Conjunctions:
                 continue
             new = [atom for atom in asked if self._number(atom) not in known]
             if not new:
-                return self._all_atoms(others, path)
+                return [others]
             if not beside.clash(new):
                 found.append(new)
         if choice.is_failure and len(found) > (self._most_ways or len(found)):
             found = sorted(found, key=self._weight)[: self._most_ways]
-        if len(found) == 1:
-            return self.build([*others, *found[0]], path)
-        options: dict[str | int, Core] = {}
-        for new in found:
-            core = self._all_atoms([*others, *new], path)
+        return [[*others, *new] for new in found]
+
+    def _any(self, options: list[list[Atom]], source: str, path: str) -> Core:
+        """A choice of several sets, each once."""
+        cores: dict[str | int, Core] = {}
+        for atoms in options:
+            core = self._all_atoms(atoms, path)
             ref = core.ref if isinstance(core, Node) else None
-            options.setdefault(id(core) if ref is None else ref, core)
-        return any_of(choice.path, options.values())
+            cores.setdefault(id(core) if ref is None else ref, core)
+        return any_of(source, cores.values())
 
     def _weight(self, atoms: list[Atom]) -> int:
         for atom in atoms:
