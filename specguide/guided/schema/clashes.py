@@ -3,6 +3,7 @@ they are merged."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 
 from specguide.guided.budget import spend
@@ -88,6 +89,7 @@ class Beside:
         asked = [atom.kinds.objects for atom in known]
         self._objects = [one for one in asked if one is not NO_OBJECTS]
         self._required = {name for one in self._objects for name in one.required}
+        self._most = _most_properties(self._objects)
 
     def clash(self, new: Iterable[Node]) -> bool:
         """Whether no value is an instance of all, by its type or by one of its properties."""
@@ -99,6 +101,8 @@ class Beside:
             return False
         required = {name for one in asked for name in one.required}
         named = {name for one in asked for name in one.properties if name in self._required}
+        if len(required | self._required) > min(self._most, _most_properties(asked)):
+            return True
         spend((len(required) + len(named)) * (len(asked) + len(self._objects)) // 4)
         return any(
             self._clashes.clash(
@@ -107,6 +111,11 @@ class Beside:
             )
             for name in required | named
         )
+
+
+def _most_properties(asked: Iterable[Objects]) -> float:
+    counts = (one.max_properties for one in asked)
+    return min((count for count in counts if count is not None), default=math.inf)
 
 
 def _of_name(asked: Objects, name: str) -> Core:
