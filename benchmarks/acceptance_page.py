@@ -46,19 +46,21 @@ _END = """\
 ```sh
 export SPECGUIDE_DATA=FOLDER    # json_mode_eval.jsonl, jsonschemabench.jsonl, bfcl.jsonl
 specguide bench acceptance --model FOLDER_OR_GGUF --sets json_mode_eval,jsonschemabench,bfcl \\
-    --samples 64 --max-tokens 256 --closed-objects --concurrency 16 \\
+    --samples 64 --max-tokens 256 --closed-objects --concurrency 16 --dtype float32 \\
     --drafters unguided,ngram,suffix,grammar --num-draft-tokens 3,7 --forced 0,8 --output OUT
 cp OUT/acceptance.json benchmarks/results/acceptance_real_NAME.json
 python -m benchmarks.acceptance_page
 ```
 
 A draft head is measured with `--head eagle3=FOLDER --drafters eagle3,eagle3_tree,eagle3_small_tree
---drafts guided,unguided`, a multi-token-prediction head with `--head mtp=FOLDER`. Free text is
-`--sets free_text`. JSON Mode Eval and JSONSchemaBench come from the Hugging Face hub where the
-folder has no such file (`pip install "specguide[hub]"`). `--max-chars` leaves out long prompts;
-`--closed-objects` lets guides write only the properties that a schema names, else small models make
-up more without an end. A run that was broken off goes on where it was. Measure from a commit: a
-record of changed files is refused.
+--drafts guided,unguided`, a multi-token-prediction head with `--head mtp=FOLDER`; `python -m
+training.train.published` makes one for a model that has none. Free text is `--sets chat,free_text`.
+In float32 drafts change no answer; in bfloat16 they may where two tokens are equally likely. JSON
+Mode Eval and JSONSchemaBench come from the Hugging Face hub where the folder has no such file (`pip
+install "specguide[hub]"`). `--max-chars` leaves out long prompts; `--closed-objects` lets guides
+write only the properties that a schema names, else small models make up more without an end. A run
+that was broken off goes on where it was. Measure from a commit: a record of
+changed files is refused.
 """
 
 
@@ -76,7 +78,7 @@ def _part(record: Figures) -> str:
         "",
         f"At most {asked['samples']} tasks of each set, spread over all of it, of at most "
         f"{asked['max_chars'] or 'any number of'} characters; {asked['max_tokens']} tokens an "
-        f"answer; {_whitespace(asked['max_whitespace'])}{_objects(asked)}. Made on "
+        f"answer; {_whitespace(asked['max_whitespace'])}{_objects(asked)}{_dtype(asked)}. Made on "
         f"{record['date']} on {_hardware(hardware)}, {_release(record)}, by",
         "",
         f"```sh\n{record['command']}\n```",
@@ -99,6 +101,10 @@ def _whitespace(most: int) -> str:
 
 def _objects(asked: Figures) -> str:
     return "; no properties that the schema does not name" if asked["closed_objects"] else ""
+
+
+def _dtype(asked: Figures) -> str:
+    return f"; {asked['dtype']}" if asked.get("dtype") else ""
 
 
 def _release(record: Figures) -> str:

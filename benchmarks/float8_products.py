@@ -1,7 +1,7 @@
 """Times float8 products at Llama-3.1-8B shapes, way by way, after comparing with their twins: what
 to choose for how many rows.
 
-    python -m benchmarks.float8_products [--rows 4,64,2048] [--shapes qkv,down] [--no-save]
+    python -m benchmarks.float8_products [--rows 4,64,2048] [--shapes qkv,down] [--ways torch]
 
 Ways are the engine's bfloat16 product, torch's with scales of rows (exact and fast sums) and with
 one scale, Triton's with scales of rows and of blocks in several tiles, and what the engine chooses
@@ -111,6 +111,9 @@ def ways(num_rows: int, shape: tuple[int, int]) -> dict[str, Make]:
         LIBRARY: partial(library, num_rows, shape),
         "torch rows, fast": partial(library, num_rows, shape, is_fast=True),
         "torch one scale": partial(library, num_rows, shape, has_one_scale=True),
+        "torch one scale, fast": partial(
+            library, num_rows, shape, is_fast=True, has_one_scale=True
+        ),
     }
     for sizes in tiles:
         found[f"triton {sizes}"] = partial(triton, num_rows, shape, sizes)
@@ -145,12 +148,15 @@ def time_of(make: Make) -> float | None:
         return None
 
 
-def measured(num_rows: int, name: str, bandwidth: float) -> dict[str, Any]:
-    """Times all ways of one product and prints them."""
+def measured(
+    num_rows: int, name: str, bandwidth: float, prefixes: tuple[str, ...]
+) -> dict[str, Any]:
+    """Times all ways of one product that begin so and prints them."""
     shape = SHAPES[name]
     floor_us = round(shape[0] * shape[1] / bandwidth * 1e6, 2)
     print(f"{num_rows:>5} × {name} {shape}; reading the weight takes {floor_us} µs", flush=True)
-    times = {way: time_of(make) for way, make in ways(num_rows, shape).items()}
+    wanted = ways(num_rows, shape).items()
+    times = {way: time_of(make) for way, make in wanted if way.startswith(prefixes)}
     for way, time in times.items():
         if time is not None:
             print(f"      {way:<28} {time:>9.1f} µs {time / floor_us:>7.2f} × reading", flush=True)
@@ -165,6 +171,7 @@ def totals(found: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         kinds: Mapping[str, Callable[[str], bool]] = {
             **{way: way.__eq__ for way in ("bfloat16", NOW, "engine, blocks", LIBRARY)},
             "torch one scale": "torch one scale".__eq__,
+            "one scale, fast": "torch one scale, fast".__eq__,
             "best triton": lambda way: way.startswith("triton"),
             "best blocks": lambda way: way.startswith("blocks"),
         }
@@ -217,6 +224,7 @@ def main() -> None:
     )
     parser.add_argument("--rows", default=",".join(map(str, ROWS)), help="comma-separated")
     parser.add_argument("--shapes", default=",".join(SHAPES), help="comma-separated")
+    parser.add_argument("--ways", default="", help="those that begin so, comma-separated")
     parser.add_argument("--no-save", action="store_true")
     args = parser.parse_args()
     if not torch.cuda.is_available():
@@ -224,7 +232,8 @@ def main() -> None:
     check()
     bandwidth = copy_bandwidth()
     counts, shapes = [int(count) for count in args.rows.split(",")], args.shapes.split(",")
-    found = [measured(count, name, bandwidth) for count in counts for name in shapes]
+    prefixes = tuple(args.ways.split(","))
+    found = [measured(count, name, bandwidth, prefixes) for count in counts for name in shapes]
     sums, rounded = list(totals(found)), [rounding(count) for count in counts]
     print("\nall products of 32 layers, ms")
     print_rows(sums)

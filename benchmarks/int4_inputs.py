@@ -11,13 +11,16 @@ import torch
 from torch import Tensor
 
 from benchmarks.gpu_timing import DEVICE, Call
-from benchmarks.kernel_inputs import HEAD_DIM, HIDDEN, INTERMEDIATE, NUM_HEADS, NUM_KV_HEADS
+from benchmarks.llama_8b import LLAMA_8B
 from specguide import kernels
 from specguide.kernels import Int4Matrix, int4
 
 GROUP_SIZE = 128
 ROWS = (4, 16, 32, 64, 128, 256, 512, 1024, 2048)
-_QKV = (NUM_HEADS + 2 * NUM_KV_HEADS) * HEAD_DIM
+HIDDEN, INTERMEDIATE = LLAMA_8B["hidden_size"], LLAMA_8B["intermediate_size"]
+_QKV = (LLAMA_8B["num_attention_heads"] + 2 * LLAMA_8B["num_key_value_heads"]) * LLAMA_8B[
+    "head_dim"
+]
 
 
 @dataclass(frozen=True)

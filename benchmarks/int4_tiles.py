@@ -1,7 +1,7 @@
 """Which tile of the Triton kernel is the fastest for each product with weights of 4 bits of a layer
 of Llama-3.1-8B, beside the one that is chosen.
 
-    python -m benchmarks.int4_tiles [--rows 4,16,64] [--zeros]
+    python -m benchmarks.int4_tiles [--rows 4,16,64,256] [--zeros]
 
 Says for the GPU that it runs on what `choose_tile` of specguide.kernels.triton.int4 should answer.
 Each tile's result is compared with the chosen one's before it is timed. Prints, for each product
@@ -12,67 +12,75 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from dataclasses import astuple
-from functools import partial
+from dataclasses import dataclass
 from itertools import product as crossed
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from benchmarks.common import emit
-from benchmarks.gpu_timing import DEVICE, Call, measure
+from benchmarks.gpu_timing import DEVICE
 from benchmarks.int4_inputs import PRODUCTS, Product, matrix_of, num_bytes
+from benchmarks.tiles import measured
 from specguide.kernels import Int4Matrix
 from specguide.kernels.triton import int4
 from specguide.kernels.triton.int4 import Int4Tile
 
-NUM_SHOWN = 5
-GATED, SPLIT = ("gate, up",), ("out", "down")
+GATED, SPLIT = ("gate, up",), ("qkv", "out", "down")
+FEW_SHAPES = ((32, 2, 64, 4), (32, 2, 128, 3), (64, 2, 64, 4), (64, 4, 64, 4), (64, 4, 128, 3))
+MANY_SHAPES = (
+    *((64, 4, 64, 4), (128, 4, 64, 3), (128, 8, 64, 3), (128, 8, 32, 6), (256, 8, 64, 3)),
+    *((256, 16, 64, 3), (256, 16, 32, 4), (256, 16, 32, 6)),
+)
+"""Features, warps, words a step and stages of a program."""
 
 
-def tiles(num_rows: int, *, may_split: bool) -> Iterator[Int4Tile]:
-    """All that may be worth a try."""
-    rows = min(64, max(16, 1 << (num_rows - 1).bit_length()))
-    splits = (1, 2, 4) if may_split else (1,)
-    shapes = ((32, 2), (64, 4), (128, 8))
-    for (block_out, num_warps), num_splits, num_stages in crossed(shapes, splits, (2, 3, 4)):
-        yield Int4Tile(rows, block_out, num_splits, num_warps, num_stages)
+@dataclass(frozen=True)
+class Int4Case:
+    """One product of so many rows."""
 
+    product_name: str
+    num_rows: int
+    has_zeros: bool
 
-def call_of(name: str, tile: Int4Tile, x: Tensor, matrix: Int4Matrix) -> Call:
-    return partial(int4.launch, x, matrix, None, tile, is_gated=name in GATED)
+    @property
+    def name(self) -> str:
+        return f"int4 {self.product_name} × {self.num_rows}"
 
+    @property
+    def kind(self) -> Product:
+        return PRODUCTS[self.product_name]
 
-def made(
-    name: str, product: Product, tile: Int4Tile, num_rows: int, has_zeros: bool
-) -> tuple[Call, int]:
-    matrix = matrix_of(product, has_zeros=has_zeros)
-    x = torch.randn(num_rows, product.num_inputs, device=DEVICE, dtype=torch.bfloat16)
-    return call_of(name, tile, x, matrix), num_bytes(product, matrix, num_rows)
+    @property
+    def num_bytes(self) -> int:
+        return num_bytes(self.kind, self.inputs()[1], self.num_rows)
 
+    @property
+    def is_gated(self) -> bool:
+        return self.product_name in GATED and self.num_rows <= 16
 
-def timed(name: str, num_rows: int, has_zeros: bool) -> dict[str, float]:
-    """Microseconds by tile, fastest first; the chosen one is marked. Tiles that do not fit the GPU
-    are left out."""
-    product = PRODUCTS[name]
-    torch.manual_seed(0)
-    matrix = matrix_of(product, has_zeros=has_zeros)
-    x = torch.randn(num_rows, product.num_inputs, device=DEVICE, dtype=torch.bfloat16)
-    chosen = int4.choose_tile(x, matrix, is_gated=name in GATED, may_split=name in SPLIT)
-    wanted = call_of(name, chosen, x, matrix)().float().sum(0)
-    found: dict[str, float] = {}
-    for tile in dict.fromkeys((chosen, *tiles(num_rows, may_split=name in SPLIT))):
-        try:
-            output = call_of(name, tile, x, matrix)().float().sum(0)
-            seconds, _ = measure(partial(made, name, product, tile, num_rows, has_zeros))
-        except Exception as error:  # too much shared memory, too few registers
-            print(f"{astuple(tile)}: {str(error)[:80]}")
-            continue
-        torch.testing.assert_close(output, wanted, rtol=3e-2, atol=3e-2)
-        mark = " (chosen)" if tile == chosen else ""
-        found[f"{astuple(tile)}{mark}"] = round(seconds * 1e6, 2)
-    return dict(sorted(found.items(), key=lambda item: item[1]))
+    def inputs(self) -> tuple[Tensor, Int4Matrix]:
+        matrix = matrix_of(self.kind, has_zeros=self.has_zeros)
+        x = torch.randn(self.num_rows, self.kind.num_inputs, device=DEVICE, dtype=torch.bfloat16)
+        return x, matrix
+
+    def tiles(self, inputs: tuple[Tensor, Int4Matrix]) -> list[Int4Tile]:
+        may_split = self.product_name in SPLIT
+        chosen = int4.choose_tile(*inputs, is_gated=self.is_gated, may_split=may_split)
+        return [chosen, *self._worth_a_try(may_split)]
+
+    def product(self, tile: Int4Tile, inputs: tuple[Tensor, Int4Matrix]) -> Tensor:
+        return int4.launch(*inputs, None, tile, is_gated=self.is_gated)
+
+    def _worth_a_try(self, may_split: bool) -> Iterator[Int4Tile]:
+        is_few = self.num_rows <= 16
+        num_tiles = -(-self.kind.num_inputs // (4 * 128))
+        splits = [num for num in (1, 2, 4, 7, 8) if num_tiles % num == 0] if may_split else [1]
+        shapes = FEW_SHAPES if is_few else MANY_SHAPES
+        heights = (16,) if is_few else (64,) if self.num_rows <= 64 else (64, 128)
+        for height, sizes, num_splits, is_folded in crossed(heights, shapes, splits, (False, True)):
+            block_out, num_warps, step, num_stages = sizes
+            yield Int4Tile(height, block_out, num_splits, num_warps, num_stages, step, is_folded)
 
 
 def main() -> None:
@@ -80,19 +88,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--rows", default="4,16,64", help="comma-separated")
+    parser.add_argument("--rows", default="4,16,64,256", help="comma-separated")
     parser.add_argument("--products", default=";".join(PRODUCTS), help="separated by semicolons")
     parser.add_argument("--zeros", action="store_true", help="weights that have zeros")
     args = parser.parse_args()
-    results: list[dict[str, Any]] = []
-    print("tile: rows, features, splits, warps, stages")
-    for name, num_rows in crossed(args.products.split(";"), map(int, args.rows.split(","))):
-        found = timed(name, num_rows, args.zeros)
-        results.append({"product": name, "rows": num_rows, "us": found})
-        best = [f"{tile} {us}" for tile, us in found.items()]
-        shown = best[:NUM_SHOWN] + [line for line in best[NUM_SHOWN:] if "chosen" in line]
-        print(f"{name} × {num_rows}: " + "; ".join(shown), flush=True)
-    emit("int4_tiles", vars(args), results, save=False)
+    print("tile: rows, features, splits, warps, stages, step, folded")
+    counts = map(int, args.rows.split(","))
+    cases = [
+        Int4Case(name, num_rows, args.zeros)
+        for num_rows, name in crossed(counts, args.products.split(";"))
+    ]
+    emit("int4_tiles", vars(args), list(measured(cases)), save=False)
 
 
 if __name__ == "__main__":

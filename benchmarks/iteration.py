@@ -2,7 +2,7 @@
 against another.
 
     SPECGUIDE_DATA=… python -m benchmarks.iteration [--batches 1,4,16,64,128] [--modes …]
-    [--iterations 200] [--model llama-8b]
+    [--iterations 200] [--model llama-8b] [--tensor-parallel-size 1]
 
 Random bf16 weights, an EAGLE-3 head with a draft vocabulary of 32,000, or an MTP head or a 1B model
 as drafter, the vocabulary of 128,256 tokens, K = 3, and contexts that grow from 60 to some 630
@@ -16,6 +16,9 @@ With `--model qwen3-30b-a3b`, the same at the shapes of a model of experts: besi
 unguided" and "unguided" say what speculation gains where each token that is verified may need
 experts of its own. `expert_share` is the part of a layer's experts that so many tokens of a text
 use; the floor counts that part. It is kept as iteration_qwen3-30b-a3b.json.
+
+With `--tensor-parallel-size N`, the same on N ranks: a process and a GPU each, random weights of a
+rank's own share. Floor, clock and times are those of rank 0.
 """
 
 from __future__ import annotations
@@ -38,12 +41,17 @@ from benchmarks.iteration_modes import K, Mode, modes
 from benchmarks.iteration_run import MAX_LEN, PROMPT_LEN, Run
 from benchmarks.iteration_workload import NUM_WARM_UP, SCHEMAS, Workload, real_workload
 from benchmarks.llama_8b import SHAPES as LLAMA_8B
-from benchmarks.llama_8b import TINY_SHAPES, RandomModels
+from benchmarks.llama_8b import SHAPES_70B, TINY_SHAPES, RandomModels, RandomParts
 from benchmarks.qwen3_30b import QWEN3_30B, TINY_EXPERTS
 from specguide.config import GuideConfig
+from specguide.parallel import ONE_RANK, Ranks
 from specguide.trace import write_chrome_trace
 
-SHAPES = {"llama-8b": (LLAMA_8B, TINY_SHAPES), "qwen3-30b-a3b": (QWEN3_30B, TINY_EXPERTS)}
+SHAPES = {
+    "llama-8b": (LLAMA_8B, TINY_SHAPES),
+    "llama-70b": (SHAPES_70B, TINY_SHAPES),
+    "qwen3-30b-a3b": (QWEN3_30B, TINY_EXPERTS),
+}
 """By the name of the model: in full, and tiny."""
 
 
@@ -51,12 +59,15 @@ SHAPES = {"llama-8b": (LLAMA_8B, TINY_SHAPES), "qwen3-30b-a3b": (QWEN3_30B, TINY
 class Setting:
     """What all rows of one call of the benchmark have in common.
 
-    models:    by the format of the weights, as `Mode.format` has it
+    models:    by the format of the weights, as `Mode.format` has it; of several ranks what rank 0
+               has, without memory
+    parts:     likewise, what makes those of several ranks; empty: there is one
     bandwidth: bytes a second that the device copies
     trace:     folder of the timelines
     """
 
     models: Mapping[str | None, RandomModels]
+    parts: Mapping[str | None, RandomParts]
     workload: Workload
     num_iterations: int
     bandwidth: float
@@ -72,6 +83,7 @@ def measure(mode: Mode, batch_size: int, setting: Setting) -> dict[str, Any]:
         batch_size,
         setting.workload,
         is_traced=setting.trace is not None,
+        parts=setting.parts.get(mode.format),
     )
     case.run(NUM_WARM_UP)
     case.check()
@@ -193,6 +205,7 @@ def arguments() -> argparse.Namespace:
         help="comma-separated, or all",
     )
     parser.add_argument("--model", choices=SHAPES, default="llama-8b", help="whose shapes")
+    parser.add_argument("--tensor-parallel-size", type=int, default=1, help="number of ranks")
     parser.add_argument("--iterations", type=int, default=200)
     parser.add_argument("--acceptance", type=float, default=2.86)
     parser.add_argument("--schemas", type=int, default=len(SCHEMAS), help="use the first so many")
@@ -225,11 +238,15 @@ def setting_of(args: argparse.Namespace, chosen: Sequence[Mode]) -> Setting:
         target_wait_us=args.target_wait_us,
     )
     methods = [mode.spec.method for mode in chosen if mode.spec and mode.layout.num_model]
-    shapes = SHAPES[args.model][args.tiny]
-    models = {
-        form: RandomModels.of(methods, device, dtype, MAX_LEN, shapes.held_in(form))
+    shapes, num_ranks = SHAPES[args.model][args.tiny], args.tensor_parallel_size
+    parts = {
+        form: RandomParts(tuple(methods), MAX_LEN, shapes.held_in(form))
         for form in dict.fromkeys(mode.format for mode in chosen)
     }
+    place = (device, dtype, ONE_RANK)
+    if num_ranks > 1:
+        place = (torch.device("meta"), dtype, Ranks(0, num_ranks))
+    models = {form: each.on(*place) for form, each in parts.items()}
     workload = real_workload(
         SCHEMAS[: args.schemas],
         args.acceptance,
@@ -239,6 +256,7 @@ def setting_of(args: argparse.Namespace, chosen: Sequence[Mode]) -> Setting:
     )
     return Setting(
         models,
+        parts if num_ranks > 1 else {},
         workload,
         args.iterations,
         copy_bandwidth() if has_gpu else float("inf"),
@@ -274,9 +292,12 @@ def main() -> None:
     chosen = [known[name] for name in (known if args.modes == "all" else args.modes.split(","))]
     setting = setting_of(args, chosen)
     rows = measured(chosen, [int(size) for size in args.batches.split(",")], setting)
+    name = "iteration" if args.model == "llama-8b" else f"iteration_{args.model}"
+    if args.tensor_parallel_size > 1:
+        name += f"_tp{args.tensor_parallel_size}"
     has_ceiling = setting.bandwidth < float("inf")
     emit(
-        "iteration" if args.model == "llama-8b" else f"iteration_{args.model}",
+        name,
         {**vars(args), "prompt_len": PROMPT_LEN, "num_draft_tokens": K, "torch": torch.__version__},
         rows,
         {"copy_gb_per_s": round(setting.bandwidth / 1e9, 1)} if has_ceiling else None,

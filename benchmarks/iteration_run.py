@@ -14,14 +14,15 @@ from typing import Any
 
 import torch
 
-from benchmarks.baselines import ForcedAcceptance
+from benchmarks.baselines import ForcedText
 from benchmarks.iteration_modes import Mode
 from benchmarks.iteration_workload import Workload
-from benchmarks.llama_8b import RandomModels
+from benchmarks.llama_8b import RandomModels, RandomParts
 from benchmarks.real_text import Started
 from specguide.batch import Batch, Chunk, SamplingValues, SlotEntry
 from specguide.config import CacheConfig, EngineConfig, GuideConfig
-from specguide.engine.executors.local import LocalExecutor
+from specguide.engine.executors import LocalExecutor, RanksExecutor
+from specguide.engine.executors.rank_process import RankBuild
 from specguide.engine.facts import facts_of
 from specguide.engine.walks import Walks
 from specguide.params import SamplingParams
@@ -42,7 +43,11 @@ class Run:
         workload: Workload,
         *,
         is_traced: bool = False,
+        parts: RandomParts | None = None,
     ) -> None:
+        """models: what runs, or of several ranks what rank 0 has, without memory
+        parts: makes what each of several ranks has; None: there is one
+        """
         num_pages = _pages_each(mode)
         self.requests, self.texts = list[Request](), list[list[int]]()
         self.grammars, self.walks = list[Started | None](), Walks()
@@ -54,7 +59,7 @@ class Run:
             tuple(range(slot * num_pages, (slot + 1) * num_pages)) for slot in range(batch_size)
         ]
         config = _config(mode, batch_size, workload.guide, is_traced=is_traced)
-        self.runner = self._executor(mode, models, config, workload.acceptance)
+        self.runner = self._executor(mode, models, config, workload.acceptance, parts)
         for first in range(0, batch_size, 16):
             self._prefill(range(first, min(first + 16, batch_size)))
 
@@ -71,12 +76,12 @@ class Run:
         batch, pending, marks = self._batch(slots), [], []
         for _ in range(num_iterations + 1):
             pending.append(self.launch(slots))
-            marks.append(_mark(stream))
+            marks.append(mark_of(stream))
             if len(pending) > self.runner.capabilities.lag:
                 self._take(batch, pending.pop(0))
         for last in pending:
             self._take(batch, last)
-        return [_elapsed_ms(*pair) for pair in pairwise(marks)]
+        return [ms_between(*pair) for pair in pairwise(marks)]
 
     def check(self) -> None:
         """Exits unless each output is its text, and the grammar of a guided one takes it."""
@@ -95,6 +100,7 @@ class Run:
     def close(self) -> None:
         for slot in range(len(self.requests)):
             self.runner.grammar.detach(slot)
+        self.runner.close()
         del self.runner
         gc.collect()  # the caches of two cases are more than the device has
 
@@ -119,8 +125,13 @@ class Run:
         self.texts.append(ahead)
 
     def _executor(
-        self, mode: Mode, models: RandomModels, config: EngineConfig, acceptance: float
-    ) -> LocalExecutor:
+        self,
+        mode: Mode,
+        models: RandomModels,
+        config: EngineConfig,
+        acceptance: float,
+        ranked: RandomParts | None,
+    ) -> LocalExecutor | RanksExecutor:
         """The engine's own, with a target that says the slots' texts."""
         target, layout = models.target, mode.layout
         lines = [
@@ -128,11 +139,16 @@ class Run:
             for request, ahead in zip(self.requests, self.texts, strict=True)
         ]
         spare = [0] * len(lines[0])
-        text = torch.tensor([*lines, spare], dtype=torch.int32, device=target.device)
-        forced = ForcedAcceptance(text, acceptance if layout.num_model else 1.0, layout.num_drafts)
+        forced = ForcedText(
+            [*lines, spare], acceptance if layout.num_model else 1.0, layout.num_drafts
+        )
+        parts, facts = replace(mode.parts, sampler=forced), facts_of(target)
+        if ranked is not None:
+            facts = replace(facts, device="cuda" if torch.cuda.is_available() else "cpu")
+            config = replace(config, tensor_parallel_size=target.ranks.size)
+            return RanksExecutor.load(resolve(config, facts), build=RankBuild(ranked, parts))
         drafter = models.drafters[mode.spec.method] if mode.spec and layout.num_model else None
-        parts = replace(mode.parts, sampler=forced.sampler)
-        return LocalExecutor.of(resolve(config, facts_of(target)), target, drafter, parts)
+        return LocalExecutor.of(resolve(config, facts), target, drafter, parts)
 
     def _batch(self, slots: Sequence[int], *, is_prefill: bool = False) -> Batch:
         batch = Batch(tuple(slots), tuple(slots), tuple(self.tables[slot] for slot in slots))
@@ -165,7 +181,7 @@ class Run:
 def _pages_each(mode: Mode) -> int:
     """Of a request: its context, and what an iteration may write behind it."""
     layout = mode.layout
-    num_behind = layout.num_drafts + layout.num_positions + layout.num_forced + 1
+    num_behind = layout.num_drafts + layout.num_positions + 1
     return -(-(MAX_LEN + num_behind) // PAGE_SIZE)
 
 
@@ -184,7 +200,7 @@ def _config(mode: Mode, batch_size: int, guide: GuideConfig, *, is_traced: bool)
     )
 
 
-def _mark(stream: torch.cuda.Stream | None) -> Any:
+def mark_of(stream: torch.cuda.Stream | None) -> Any:
     if stream is None:
         return time.perf_counter()
     event = torch.cuda.Event(enable_timing=True)
@@ -192,5 +208,5 @@ def _mark(stream: torch.cuda.Stream | None) -> Any:
     return event
 
 
-def _elapsed_ms(start: Any, end: Any) -> float:
+def ms_between(start: Any, end: Any) -> float:
     return 1e3 * (end - start) if isinstance(start, float) else start.elapsed_time(end)

@@ -9,9 +9,11 @@ from typing import Any
 
 import torch
 
-from specguide.models import Decoder, Eagle3Head, ModelConfig, MtpHead, config_of
+from specguide.models import Decoder, Eagle3Head, MtpHead, config_of
 from specguide.models.eagle3_config import Eagle3Config
 from specguide.models.eagle3_parts import Eagle3Parts
+from specguide.parallel import ONE_RANK, ONE_STAGE, Ranks, Stage
+from specguide.resolved_config import ResolvedConfig
 
 LLAMA_8B: dict[str, Any] = dict(
     architectures=["LlamaForCausalLM"],
@@ -33,6 +35,12 @@ LLAMA_8B: dict[str, Any] = dict(
         high_freq_factor=4.0,
         original_max_position_embeddings=8192,
     ),
+)
+LLAMA_70B = LLAMA_8B | dict(
+    hidden_size=8192,
+    intermediate_size=28672,
+    num_hidden_layers=80,
+    num_attention_heads=64,
 )
 LLAMA_1B = LLAMA_8B | dict(
     hidden_size=2048,
@@ -87,6 +95,7 @@ class Shapes:
 
 
 SHAPES = Shapes(LLAMA_8B, LLAMA_8B, LLAMA_1B)
+SHAPES_70B = Shapes(LLAMA_70B, LLAMA_70B, LLAMA_8B)
 TINY_SHAPES = Shapes(TINY, TINY, TINY | dict(num_hidden_layers=2))
 
 
@@ -109,14 +118,15 @@ class RandomModels:
         dtype: torch.dtype,
         max_len: int,
         shapes: Shapes = SHAPES,
+        ranks: Ranks = ONE_RANK,
+        stage: Stage = ONE_STAGE,
     ) -> RandomModels:
         """Of Llama-3.1-8B, with Llama-3.2-1B for the small model, or of other `shapes`; for
-        contexts of up to `max_len` tokens."""
+        contexts of up to `max_len` tokens; what one of `ranks` has of them."""
         torch.manual_seed(0)
-        head, small = shapes.head, shapes.small
-        target = _random(
-            Decoder(config_of(shapes.target), device=device, dtype=dtype, max_positions=max_len)
-        )
+        head, small, target_config = shapes.head, shapes.small, config_of(shapes.target)
+        of_target: dict[str, Any] = {"device": device, "dtype": dtype, "max_positions": max_len}
+        target = _random(Decoder(target_config, **of_target, ranks=ranks, stage=stage))
         makers: dict[str, Callable[[], DraftModel]] = {
             "eagle3": lambda: _eagle3(head, target),
             "mtp": lambda: _random(MtpHead(config_of(head), target)),
@@ -144,10 +154,33 @@ class RandomModels:
 
         num_cached: tokens in the cache, of all requests
         """
-        each = _kv_bytes(self.target.config, self.target)
+        each = _kv_bytes(self.target)
         if num_drafts:
-            each += num_drafts * _kv_bytes(self.drafters[method].config, self.target)
+            each += num_drafts * _kv_bytes(self.drafters[method])
         return each * num_cached
+
+
+@dataclass(frozen=True)
+class RandomParts:
+    """Makes what a rank has of random models, in whichever process; see `RankBuild.load`."""
+
+    methods: tuple[str, ...]
+    max_len: int
+    shapes: Shapes
+
+    def __call__(
+        self, config: ResolvedConfig, ranks: Ranks, stage: Stage
+    ) -> tuple[Decoder, DraftModel | None]:
+        """Target and the configuration's drafter, if it has one."""
+        device, dtype = torch.device(config.device), getattr(torch, config.dtype)
+        models = self.on(device, dtype, ranks, stage)
+        return models.target, models.drafters.get(config.spec.method if config.spec else "")
+
+    def on(
+        self, device: torch.device, dtype: torch.dtype, ranks: Ranks, stage: Stage = ONE_STAGE
+    ) -> RandomModels:
+        """All of them."""
+        return RandomModels.of(self.methods, device, dtype, self.max_len, self.shapes, ranks, stage)
 
 
 def _eagle3(config: dict[str, Any], target: Decoder) -> Eagle3Head:
@@ -187,5 +220,8 @@ def _num_bytes(model: DraftModel, expert_share: float = 1.0) -> float:
     return weights + model.lm_head.num_bytes
 
 
-def _kv_bytes(config: ModelConfig | Eagle3Config, target: Decoder) -> int:
-    return 2 * config.num_layers * config.num_kv_heads * config.head_dim * target.dtype.itemsize
+def _kv_bytes(model: DraftModel) -> int:
+    """Of a token; what one rank has."""
+    config = model.config
+    num_heads = config.num_kv_heads // model.ranks.size
+    return 2 * config.num_layers * num_heads * config.head_dim * model.dtype.itemsize

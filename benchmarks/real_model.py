@@ -2,7 +2,7 @@
 is validated, and every speculative output compared with plain decoding's.
 
     make real
-    python -m benchmarks.real_model FILE.gguf
+    python -m benchmarks.real_model FILE.gguf [--head FOLDER]
 
 Exits with 1 where an output is invalid or differs.
 """
@@ -27,7 +27,7 @@ from specguide.bench.data_sets import load_tasks
 from specguide.bench.tasks import Task
 from specguide.bench.told import messages_of
 from specguide.bench.validation import violation
-from specguide.config import GuideConfig
+from specguide.config import GuideConfig, SpecConfig
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 COMMAND = (sys.executable, "-m", "specguide")
@@ -111,21 +111,25 @@ def is_ready(url: str) -> bool:
         return False
 
 
-def speculation(model: str, num_tasks: int) -> None:
-    """Tasks of each built-in set: n-gram and suffix drafts against plain decoding."""
-    tasks = [t for name in ("extraction", "tools", "free_text") for t in some(name, num_tasks)]
+def speculation(model: str, num_tasks: int, head: Path | None) -> None:
+    """Tasks of built-in sets: n-gram and suffix drafts, and those of an EAGLE-3 head where there is
+    one, against plain decoding."""
+    tasks = [t for name in ("extraction", "tools", "chat") for t in some(name, num_tasks)]
     plain = outputs(model, tasks, None)
     for task, output in zip(tasks, plain, strict=True):
         if task.schema is not None and output.finish_reason == "stop":
             check(task.schema, output.text)
-    for method in ("ngram", "suffix"):
-        drafted = outputs(model, tasks, method)
+    specs = [SpecConfig("ngram"), SpecConfig("suffix")]
+    if head is not None:
+        specs.append(SpecConfig("eagle3", model=head, num_draft_tokens=3))
+    for spec in specs:
+        drafted = outputs(model, tasks, spec)
         pairs = zip(plain, drafted, strict=True)
         differing = sum(one.token_ids != other.token_ids for one, other in pairs)
         num_iterations = sum(output.metrics.num_iterations for output in drafted)
         num_tokens = sum(len(output.token_ids) for output in drafted)
         print(
-            f"{method}: {differing} of {len(tasks)} outputs differ from plain decoding's; "
+            f"{spec.method}: {differing} of {len(tasks)} outputs differ from plain decoding's; "
             f"acceptance length {num_tokens / num_iterations:.2f}"
         )
         if differing:
@@ -136,8 +140,8 @@ def some(name: str, num_tasks: int) -> list[Task]:
     return load_tasks(name, None, num_tasks)
 
 
-def outputs(model: str, tasks: list[Task], method: str | None) -> Any:
-    llm = LLM(model, spec=method, guide=GuideConfig(max_whitespace=0), max_batch_size=8)
+def outputs(model: str, tasks: list[Task], spec: SpecConfig | None) -> Any:
+    llm = LLM(model, spec=spec, guide=GuideConfig(max_whitespace=0), max_batch_size=8)
     template = llm.tokenizer.apply_chat_template
     prompts = [template(messages_of(task, llm.tokenizer.chat_template)) for task in tasks]
     params = [SamplingParams(max_tokens=64, temperature=0.0, guide=task.guide) for task in tasks]
@@ -160,12 +164,13 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("model", help="GGUF file, or folder of a checkpoint")
+    parser.add_argument("--head", type=Path, help="folder of an EAGLE-3 head")
     parser.add_argument("--tasks", type=int, default=3, help="of each built-in set")
     args = parser.parse_args()
     chat(args.model)
     extraction(args.model)
     tools(args.model)
-    speculation(args.model, args.tasks)
+    speculation(args.model, args.tasks, args.head)
 
 
 if __name__ == "__main__":

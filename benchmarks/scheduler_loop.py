@@ -15,7 +15,7 @@ import numpy as np
 from specguide.batch import Batch
 from specguide.cache import PageAllocator
 from specguide.params import SamplingParams
-from specguide.piggyback import PiggybackLimits
+from specguide.piggyback import PiggybackLimits, num_graph_slots
 from specguide.request import Request, RequestSpec
 from specguide.scheduler import Scheduler, SchedulerLimits
 from specguide.speculation.prefill_plan import PIGGYBACK_LIMITS
@@ -26,6 +26,23 @@ _CLIENT_S = 2e-3
 """From the end of an answer until the client's next request is here."""
 _SCATTER = 0.03
 """Of an iteration's time, as a part of it."""
+_MIXED_S = 1.7e-3
+"""Longer for any prompt tokens: the GPU waits for the host, and between kernels."""
+_PRODUCTS = (
+    (1, 3.7),
+    (64, 3.78),
+    (128, 4.09),
+    (192, 4.81),
+    (256, 5.94),
+    (384, 8.32),
+    (512, 10.9),
+    (640, 14.0),
+    (768, 16.4),
+    (1024, 21.9),
+    (2048, 41.8),
+    (4096, 83.6),
+)
+"""Rows, and milliseconds of all products but the output matrix."""
 
 
 _PIGGYBACK = replace(PIGGYBACK_LIMITS, max_slots=128)
@@ -52,14 +69,20 @@ class Loop:
 
 
 def device_s(batch: Batch, piggyback: PiggybackLimits) -> float:
-    """Seconds of an iteration as measured with Llama-3.1-8B in bfloat16 on an H200, where 64 and
-    128 requests decode: 5.9 and 8.2 ms, 13.0 and 15.9 with 320 prompt tokens, 20.0 with 512 beside
-    128."""
+    """Seconds of an iteration as measured with Llama-3.1-8B in bfloat16 on an H200 (`python -m
+    benchmarks.mixed_iterations`): 5.6 and 7.2 ms where 60 and 124 requests decode, 9.0 and 12.5
+    with 192 prompt tokens, 14.3 and 18.2 with 448."""
     if batch.is_prefill:
         return batch.num_prompt_tokens / 43_100
-    num_tokens = batch.num_prompt_tokens
-    filled = piggyback.beside(max(batch.slots)).size_for(num_tokens) if num_tokens else 0
-    return 4.3e-3 + 29e-6 * len(batch.slots) + 22.5e-6 * filled
+    highest_slot, num_tokens = max(batch.slots), batch.num_prompt_tokens
+    rows = num_graph_slots(highest_slot, piggyback.max_slots) * piggyback.nodes_each
+    mixed_s = 0.0
+    if num_tokens:
+        num_slots, mixed_s = piggyback.num_slots(highest_slot), _MIXED_S
+        filled = piggyback.beside(highest_slot).size_for(num_tokens)
+        rows = num_slots * piggyback.nodes_each + filled
+    products_s = float(np.interp(rows, *zip(*_PRODUCTS, strict=True))) * 1e-3
+    return products_s + 17.8e-6 * len(batch.slots) + 0.55e-3 + 1.9e-6 * rows + mixed_s
 
 
 @dataclass

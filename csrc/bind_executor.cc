@@ -94,8 +94,6 @@ GrammarBuffers make_buffers(const DraftLimits& limits, int vocab_size, std::vect
   if (buffers.has_proposals()) {
     buffers.chain_len = arrays.take<int32_t>("chain_len", {num_slots});
     buffers.origins = arrays.take<uint8_t>("origins", {num_slots, num_nodes});
-    buffers.draft_rows = arrays.take<int32_t>("draft_rows", {num_slots, num_words});
-    buffers.draft_guided = arrays.take<uint8_t>("draft_guided", {num_slots});
   }
   buffers.owner = share(arrays.finish());
   return buffers;

@@ -35,8 +35,11 @@ struct DraftLimits {
 
 // Fixed-address host buffers; words = ceil(vocab / 32). A chain has at most W drafts: num_draft_tokens of the model's,
 // num_forced_tokens that the grammar forces and num_lookup_tokens that a lookup finds. N = W + 1. `owner` keeps them
-// alive. The four from chain_len on are there, and tokens are written by callbacks, only where there are forced or
-// looked-up drafts.
+// alive. chain_len and origins are there, and tokens are written by callbacks, only where there are forced or looked-up
+// drafts.
+//
+// Beside a model's drafts, forced tokens are the tail of a chain: where some follow the last draft but one, they also take
+// the last one's place.
 //
 // With stage_begins the drafts are a tree of depth num_draft_tokens = D. Its nodes are numbered by stages, which become
 // known one after the other: stage j, of D + 1, is node stage_begins[j] … stage_begins[j + 1] - 1, stage 0 the golden
@@ -56,10 +59,8 @@ struct GrammarBuffers {
   int num_forced_tokens = 0;        // also the most of them that follow one another
   int num_lookup_tokens = 0;
   int32_t* chain_len = nullptr;     // [max_batch_size], drafts that there are, behind which the model's next one comes;
-                                    // W where its limits allow none
+                                    // W where none may come
   uint8_t* origins = nullptr;       // [max_batch_size, N], DraftOrigin
-  int32_t* draft_rows = nullptr;    // [max_batch_size, words], what may come behind the chain
-  uint8_t* draft_guided = nullptr;  // [max_batch_size]
   std::vector<int> stage_begins = {};      // [D + 2]; empty: a chain
   const int32_t* parents = nullptr;        // [max_batch_size, N], a node each; anything where there is no token
   const int32_t* accepted_path = nullptr;  // [max_batch_size, D], nodes; the first num_accepted of them count
@@ -80,7 +81,6 @@ struct GrammarBuffers {
   size_t num_words() const { return (static_cast<size_t>(vocab_size) + 31) / 32; }
   size_t row_index(int slot, int node) const { return static_cast<size_t>(node) * max_batch_size + slot; }
   int32_t* row(int slot, int node) const { return bitmask + row_index(slot, node) * num_words(); }
-  int32_t* draft_row(int slot) const { return draft_rows + static_cast<size_t>(slot) * num_words(); }
   size_t node_index(int slot, int node) const { return static_cast<size_t>(slot) * num_nodes() + node; }
   int32_t token(int slot, int node) const { return tokens[node_index(slot, node)]; }
   int parent(int slot, int node) const { return is_tree() ? parents[node_index(slot, node)] : node - 1; }

@@ -40,8 +40,7 @@ void GrammarExecutor::begin_iteration() {
   Batch batch(0);
   for (const Entry& entry : *current_) {
     Progress& progress = progress_of(entry);
-    const bool is_left = progress.next_token == progress.limits.num_draft_tokens && !progress.limits.has_proposals();
-    if (is_left) push_token(batch, progress, progress.next_token);
+    const bool is_left = progress.has_one_left() && push_token(batch, progress, progress.next_token);
     progress.next_token = buffers_->num_draft_tokens + 1;
     progress.limits = entry.limits;
     if (entry.started && !entry.walk->is_free()) {
@@ -67,7 +66,7 @@ void GrammarExecutor::advance(int model_token) {
   for (Progress* progress : advancing) publish(*progress, model_token);
 }
 
-// The rows of the tokens that were taken, or where there are proposals those that the walk has gone on by.
+// The rows of the tokens that were taken, and what the walk has gone on by behind them.
 void GrammarExecutor::publish(Progress& progress, int model_token) {
   const Walk& walk = *progress.walk;
   const int slot = walk.slot();
@@ -77,12 +76,10 @@ void GrammarExecutor::publish(Progress& progress, int model_token) {
     progress.late_for_drafts = true;
     if (!walk.is_free()) late_draft_rows_ += end - begin;
   }
-  if (!buffers_->has_proposals()) {
-    for (int node = begin; node < end; ++node) {
-      buffers_->guided[buffers_->row_index(slot, node)] = in_time && walk.is_filled(node);
-    }
-    return;
+  for (int node = begin; node < end; ++node) {
+    buffers_->guided[buffers_->row_index(slot, node)] = in_time && walk.is_filled(node);
   }
+  if (!buffers_->has_proposals()) return;
   if (in_time) {
     for (const Walk::Draft& draft : walk.proposed()) {
       const size_t index = buffers_->node_index(slot, ++progress.chain_len);
@@ -92,7 +89,6 @@ void GrammarExecutor::publish(Progress& progress, int model_token) {
   }
   const bool is_closed = progress.next_token <= buffers_->num_draft_tokens && !progress.may_grow();
   buffers_->chain_len[slot] = is_closed ? buffers_->max_chain_len() : progress.chain_len;
-  buffers_->draft_guided[slot] = in_time && walk.is_filled(progress.chain_len);
 }
 
 std::shared_ptr<const GrammarExecutor::Snapshot> GrammarExecutor::pop_snapshot() {
@@ -169,7 +165,7 @@ void GrammarExecutor::clear_chain(Progress& progress) {
   const size_t first = buffers_->node_index(slot, 1), num_drafts = static_cast<size_t>(buffers_->max_chain_len());
   std::fill_n(buffers_->tokens + first, num_drafts, -1);
   std::fill_n(buffers_->origins + first, num_drafts, static_cast<uint8_t>(DraftOrigin::kNone));
-  buffers_->chain_len[slot] = buffers_->draft_guided[slot] = 0;
+  buffers_->chain_len[slot] = 0;
 }
 
 template <typename Function>

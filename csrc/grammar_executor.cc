@@ -38,8 +38,7 @@ GrammarBuffers checked(GrammarBuffers buffers, int num_threads, const GrammarExe
   require((buffers.num_lookup_tokens > 0) == has_lookup && buffers.num_lookup_tokens >= 0,
           "num_lookup_tokens must be positive with a lookup, and 0 without one");
   require(buffers.num_lookup_tokens == 0 || buffers.num_draft_tokens == 0, "lookups go without a draft model");
-  require(!buffers.has_proposals() ||
-              (buffers.chain_len && buffers.origins && buffers.draft_rows && buffers.draft_guided),
+  require(!buffers.has_proposals() || (buffers.chain_len && buffers.origins),
           "every buffer of the proposals needs its address");
   if (buffers.is_tree()) check_tree(buffers);
   return buffers;
@@ -169,7 +168,7 @@ void GrammarExecutor::check() const {
 
 std::vector<HostFunctionRef> GrammarExecutor::callbacks() {
   std::vector<HostFunctionRef> functions;
-  const int num_callbacks = buffers_->num_draft_tokens + (buffers_->has_proposals() ? 2 : 1);
+  const int num_callbacks = 1 + std::max(buffers_->num_draft_tokens, buffers_->has_proposals() ? 1 : 0);
   for (int i = 0; i < num_callbacks; ++i) {
     auto call = [self = shared_from_this(), i] { self->run_callback(i); };
     functions.push_back(std::make_shared<HostFunction>(HostFunction{"grammar callback " + std::to_string(i), call}));

@@ -1,11 +1,11 @@
 // Owns the walks of all slots: the host callbacks of an iteration drive them, the host starts and detaches them.
 //
 // Callback 0 says which target rows count. Callback 1 takes the golden token, callback j + 1 the model's draft j; the last
-// draft is taken by callback 0 of the next iteration, or, where there are proposals, by one more callback, since they are
-// placed behind it. In an iteration that drafts less, within limits of its own, the last callbacks are left out, and the
-// last token that there is, were it the golden one, is left to the next iteration. Tokens and chain lengths are written by
-// callbacks alone, and only for walks that are in time. Of a tree a draft is a whole stage, and the tokens and parents of a
-// stage are read by its callback alone.
+// draft is taken by callback 0 of the next iteration. In an iteration that drafts less, within limits of its own, the last
+// callbacks are left out, and the last token that there is, were it the golden one, is left to the next iteration.
+// Proposals are placed by the callback behind whose token they come: the golden one, or of a model's drafts the last but
+// one. They and chain lengths are written by callbacks alone, and only for walks that are in time. Of a tree a draft is a
+// whole stage, and the tokens and parents of a stage are read by its callback alone.
 //
 // The host hands over one immutable snapshot per iteration; nothing else of an iteration crosses but the buffers.
 // Callbacks run on one thread (that of the stream), operations on the pool's workers, everything else anywhere. A
@@ -16,6 +16,7 @@
 // launches callback 0 takes it back to 0 before.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -132,10 +133,12 @@ class GrammarExecutor : public std::enable_shared_from_this<GrammarExecutor> {
     // has caught up.
     bool late = false, late_for_drafts = false;
     bool in_time() const { return walk->num_done() == num_pushed; }
-    // True when a draft of the model may come next.
-    bool may_grow() const {
-      return next_token <= limits.num_draft_tokens && chain_len < limits.max_chain_len();
+    // True when the last token that there is was left to the next iteration: what is proposed follows the golden one.
+    bool has_one_left() const {
+      return next_token == limits.num_draft_tokens && (next_token > 0 || !limits.has_proposals());
     }
+    // True when a draft of the model may come next.
+    bool may_grow() const { return std::max(next_token, chain_len + 1) <= limits.num_draft_tokens; }
   };
 
   // Operations of one callback, and those of them that it waits for.

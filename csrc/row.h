@@ -13,4 +13,9 @@ inline void set_bit(int32_t* row, int32_t token) {
   row[token / 32] = static_cast<int32_t>(static_cast<uint32_t>(row[token / 32]) | 1u << (token % 32));
 }
 
+inline void put_bit(int32_t* row, int32_t token, bool is_set) {
+  const uint32_t others = static_cast<uint32_t>(row[token / 32]) & ~(1u << (token % 32));
+  row[token / 32] = static_cast<int32_t>(others | static_cast<uint32_t>(is_set) << (token % 32));
+}
+
 }  // namespace specguide

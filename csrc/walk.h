@@ -1,6 +1,6 @@
 // Owns one request's operations: the golden token is taken, then the drafts, a row of the grammar filled after each.
-// Behind each token that it is given it may go on by itself: by what the grammar forces, then by what a lookup finds. A
-// chain is a tree in which each draft is behind the one before it.
+// Behind the golden token, or the last draft but one of a model's, it may go on by itself: by what the grammar forces, then
+// by what a lookup finds. A chain is a tree in which each draft is behind the one before it.
 //
 // A walk belongs to one slot from the request's first iteration to its end. Its operations run on worker threads, one
 // at a time and in order; what they leave for the callback thread is published by `num_done`.
@@ -81,9 +81,9 @@ class Walk {
   void learn_spelling(int num_accepted, int32_t token);
   bool take_draft(int node);
   void propose();
+  int most_forced() const;
   SpeltToken forced_draft(int limit);
   SpeltToken looked_up_draft();
-  void give_draft_row();
   void fill(int node);
   void fail(const std::string& message);
   void fail_by_refusal(int32_t token);

@@ -10,9 +10,10 @@ void Walk::propose() {
   if (!buffers_->has_proposals()) return;
   forced_.clear();
   probability_ = 1;
+  const int most_forced = this->most_forced();
   int num_forced = 0, num_looked_up = 0;
   for (int here = path_.here(); here < limits_.max_chain_len() && !path_[here].is_ended; here = path_.here()) {
-    SpeltToken draft = forced_draft(limits_.num_forced_tokens - num_forced);
+    SpeltToken draft = forced_draft(most_forced - num_forced);
     const bool is_forced = draft.token >= 0;
     if (!is_forced && num_looked_up < limits_.num_lookup_tokens) draft = looked_up_draft();
     if (draft.token < 0) break;
@@ -21,7 +22,13 @@ void Walk::propose() {
     ++(is_forced ? num_forced : num_looked_up);
     proposed_.push_back({draft.token, is_forced ? DraftOrigin::kForced : DraftOrigin::kLookup});
   }
-  give_draft_row();
+}
+
+// Behind where the walk stands. In a model's chain they are the tail, which begins with the last draft.
+int Walk::most_forced() const {
+  const int num_forced = limits_.num_forced_tokens, last_draft = limits_.num_draft_tokens;
+  if (num_forced == 0 || last_draft == 0) return num_forced;
+  return path_.here() == last_draft - 1 ? 1 + num_forced : 0;
 }
 
 SpeltToken Walk::forced_draft(int limit) {
@@ -41,13 +48,6 @@ SpeltToken Walk::looked_up_draft() {
   const LookedUp found = lookup_->next(path_.tokens_here());
   probability_ *= found.probability;
   return {probability_ >= least_probability_ ? found.token : -1, -1};
-}
-
-// To where the model's next draft is chosen.
-void Walk::give_draft_row() {
-  const int node = path_.here();
-  if (limits_.num_draft_tokens == 0 || !is_filled(node)) return;
-  std::copy_n(buffers_->row(slot_, node), buffers_->num_words(), buffers_->draft_row(slot_));
 }
 
 void Walk::take_verified(int num_accepted, int32_t token) {

@@ -39,3 +39,8 @@ def native_grammars_enabled() -> bool:
     """False when `SPECGUIDE_PYTHON_MATCHERS=1` asks for the Python adapters instead of the native
     ones."""
     return os.environ.get("SPECGUIDE_PYTHON_MATCHERS", "") not in ("1", "true")
+
+
+def shares_memory() -> bool:
+    """False when `SPECGUIDE_SHARED_MEMORY=0` asks ranks on GPUs to sum by NCCL alone."""
+    return os.environ.get("SPECGUIDE_SHARED_MEMORY", "") not in ("0", "false")

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from benchmarks.baselines.forced import ForcedAcceptance
+from benchmarks.baselines.forced import ForcedAcceptance, ForcedText
 from benchmarks.baselines.python_executor import PythonGrammarExecutor
 from benchmarks.baselines.two_model import TwoModelStep
 from specguide.engine.parts import EngineParts
@@ -15,4 +15,10 @@ BASELINES = {
 }
 """By name."""
 
-__all__ = ["BASELINES", "ForcedAcceptance", "PythonGrammarExecutor", "TwoModelStep"]
+__all__ = [
+    "BASELINES",
+    "ForcedAcceptance",
+    "ForcedText",
+    "PythonGrammarExecutor",
+    "TwoModelStep",
+]

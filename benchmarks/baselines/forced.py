@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
 from specguide.guided.stream import GrammarStream
-from specguide.kernels import BitmaskRows
+from specguide.kernels import BitmaskRows, LogitsShare
 from specguide.slots import SlotTable
 from specguide.speculation.nodes import Nodes
 from specguide.speculation.sampler import MaskedSampler, Sampler
@@ -79,6 +82,28 @@ class ForcedAcceptance:
         return tokens, logprobs
 
 
+@dataclass(frozen=True)
+class ForcedText:
+    """Makes the sampler of an acceptance that is forced: plain data, which ranks are told, each on
+    a device of its own.
+
+    lines: text of each slot of the table, all of one length
+    The others are as in ForcedAcceptance.
+    """
+
+    lines: Sequence[Sequence[int]]
+    acceptance_length: float
+    num_draft_tokens: int
+
+    def __call__(
+        self, grammar: GrammarStream, state: SlotTable, *, guided_drafts: bool = True
+    ) -> Sampler:
+        """The engine's own sampler, overruled."""
+        text = torch.tensor(self.lines, dtype=torch.int32, device=state.ids.device)
+        forced = ForcedAcceptance(text, self.acceptance_length, self.num_draft_tokens)
+        return forced.sampler(grammar, state, guided_drafts=guided_drafts)
+
+
 class ForcedSampler:
     """A sampler that lets another one choose, so that its work is done and timed, and then says
     what `forced` does."""
@@ -88,7 +113,7 @@ class ForcedSampler:
         self._own, self._forced, self._state = own, forced, state
         self._is_prepared = False
 
-    def choose(self, logits: Tensor, nodes: Nodes, sampling: Sampling) -> Tensor:
+    def choose(self, logits: Tensor | LogitsShare, nodes: Nodes, sampling: Sampling) -> Tensor:
         target_tokens, inputs = self._own.choose(logits, nodes, sampling), nodes.inputs
         self._forced.target(
             target_tokens, self._state.ids[inputs.slots], inputs.start, nodes.depths
@@ -98,7 +123,7 @@ class ForcedSampler:
 
     def draft(
         self,
-        logits: Tensor,
+        logits: Tensor | LogitsShare,
         rows: BitmaskRows | None,
         slots: Tensor,
         num_before: int | Tensor,

@@ -51,6 +51,10 @@ class PassGraphs(Generic[T]):
         captured.graph.replay()
         return captured.outputs
 
+    def forget(self) -> None:
+        """What was captured."""
+        self._captured.clear()
+
     def _capture(self, inputs: tuple[Tensor, ...], stream: torch.cuda.Stream) -> _Captured[T]:
         graph, inputs = torch.cuda.CUDAGraph(), tuple(given.clone() for given in inputs)
         with capturing(graph, stream, self._pool):

@@ -106,6 +106,11 @@ class TwoModelStep:
         with self._grammar.forward.current():
             self._state.leave(slot)
 
+    def forget_graphs(self) -> None:
+        """See `Step`."""
+        for graphs in (self._target_chain, self._refresh_chain, self._draft_next):
+            graphs.forget()
+
     def warm_ups(self, max_prefill_tokens: int, max_model_len: int) -> WarmUps:
         """See `Step`; nothing on a CPU."""
         if self._stream is None:

@@ -36,6 +36,9 @@ void Automaton::forget() {
   std::vector<Stack>(1).swap(stacks_);
   decltype(index_)().swap(index_);
   decltype(stack_index_)().swap(stack_index_);
+  decltype(stack_likeness_)().swap(stack_likeness_);
+  decltype(shared_rows_)().swap(shared_rows_);
+  decltype(kind_index_)().swap(kind_index_);
   num_bytes_ = num_row_bytes_ = 0;
   start_ = kUnknown;
   ++epoch_;

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
@@ -26,8 +27,8 @@ class Automaton {
   // Of a state. It holds until `epoch` changes: states that take too much memory are forgotten.
   using State = int32_t;
   static constexpr State kDead = -1;  // no text of the grammar begins so, or it may stand in too many places to tell
-  static constexpr size_t kMostBytes = size_t{32} << 20;
-  static constexpr size_t kMostRowBytes = kMostBytes / 2;
+  static constexpr size_t kMostBytes = size_t{64} << 20;
+  static constexpr size_t kMostRowBytes = kMostBytes / 4 * 3;
   static constexpr size_t kMostPlaces = 1'000;   // of one state, but for those in rules that it enters
   static constexpr size_t kMostEntered = 40'000;  // of one state in all
 
@@ -67,9 +68,12 @@ class Automaton {
     }
     // Takes those tokens out of a row behind which more than `most` are missing, or that may not follow.
     void keep_endable(State state, const TokenTrie& trie, int64_t most, int32_t* row);
-    // Copies what a matcher has filled here; false where nothing was kept.
-    bool copy_row(State state, int32_t* row) const;
+    // Copies what a matcher has filled in this state or one that goes on alike; false where nothing was kept. Only where
+    // the automaton has the texts of its grammar and no others.
+    bool copy_row(State state, const TokenTrie& trie, int32_t* row);
     void keep_row(State state, const int32_t* row, size_t num_words);
+    // What such a row says of a token of so many bytes; nothing where it does not say.
+    std::optional<bool> allows(State state, int32_t token, size_t num_bytes);
     // The least that are missing behind a token of a row; Network::kNever where none of them may follow.
     int64_t least_behind(State state, const TokenTrie& trie, const int32_t* row);
 
@@ -101,6 +105,13 @@ class Automaton {
     size_t operator()(const Items& items) const;
   };
 
+  static constexpr size_t kEndless = SIZE_MAX;
+  // Which states or stacks are alike, and for how many bytes behind them.
+  struct Likeness {
+    int32_t kind = kUnknown;
+    size_t reach = kEndless;
+  };
+
   // A rule entered in a state: where it goes on behind the rule.
   struct Stack {
     Items returns;
@@ -115,7 +126,14 @@ class Automaton {
     // At most so many tokens are missing behind a token that may follow: by a bound, and once all have been seen.
     int64_t ceiling = 0, worst = Network::kNever;
     std::vector<State> next;  // by class of byte
-    std::vector<int32_t> row;  // as a matcher has filled it
+    Likeness likeness;
+  };
+
+  // A row that a matcher has filled in one of some states that go on alike; it holds in all for tokens of at most `reach`
+  // bytes, of those that reach as far.
+  struct SharedRow {
+    std::vector<int32_t> row;
+    size_t reach = 0;
   };
 
   // Places before a byte or a call, and whether the text may end; without what the calls lead to.
@@ -129,6 +147,12 @@ class Automaton {
   State state_of(Items raw);
   State add(const Kernel& kernel);
   void share_stacks(size_t first, Items& scans);
+  Item alike(const Item& item, int depth, size_t& reach);
+  Likeness likeness_of(const Items& items, int depth, int32_t tag);
+  Likeness likeness_of_stack(int32_t stack, int depth);
+  Likeness likeness(State state);
+  bool set_longer(State state, const TokenTrie& trie, size_t reach, int32_t* row);
+  std::optional<bool> takes(State state, std::string_view bytes);
   State lose_track() {
     has_lost_track_ = true;
     return kDead;
@@ -142,6 +166,9 @@ class Automaton {
   std::vector<Stack> stacks_;
   std::unordered_map<Items, State, HashOfItems> index_;          // by their kernels
   std::unordered_map<Items, int32_t, HashOfItems> stack_index_;  // by their returns
+  std::vector<Likeness> stack_likeness_;
+  std::vector<SharedRow> shared_rows_;  // by kind
+  std::unordered_map<Items, int32_t, HashOfItems> kind_index_;  // by what makes them alike
   size_t num_bytes_ = 0;
   size_t num_row_bytes_ = 0;  // of them
   size_t num_counted_ = 0;  // of them, by the pool, which owns this

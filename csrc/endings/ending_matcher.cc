@@ -32,14 +32,44 @@ EndingMatcher::EndingMatcher(std::shared_ptr<Matcher> inner, std::shared_ptr<End
 }
 
 bool EndingMatcher::accept(int32_t token) {
-  if (!inner_->accept(token)) return false;
+  const std::optional<bool> known = known_to_accept(token);
+  if (!known) {
+    catch_up();
+    if (!inner_->accept(token)) return false;
+    ++num_given_;
+  } else if (!*known) {
+    return false;
+  }
   tokens_.push_back(token);
   return true;
 }
 
+std::optional<bool> EndingMatcher::known_to_accept(int32_t token) {
+  if (!endings_->is_exact || !vocabulary().is_text(token) || inner_->is_terminated()) return std::nullopt;
+  Automaton::Walk walk(endings_->automaton);
+  const Automaton::State state = here(walk);
+  if (state == Automaton::kDead) return std::nullopt;
+  return walk.allows(state, token, vocabulary().token_bytes[static_cast<size_t>(token)].size());
+}
+
+void EndingMatcher::catch_up() {
+  for (; num_given_ < tokens_.size(); ++num_given_) {
+    const int32_t token = tokens_[num_given_];
+    if (!inner_->accept(token)) throw std::runtime_error("it refuses token " + std::to_string(token) + ", which it allowed before");
+  }
+}
+
 void EndingMatcher::rollback(int n) {
-  inner_->rollback(n);
-  tokens_.resize(tokens_.size() - static_cast<size_t>(n));
+  if (n < 0 || static_cast<size_t>(n) > tokens_.size()) {
+    throw std::invalid_argument("rollback of " + std::to_string(n) + " tokens, " + std::to_string(tokens_.size()) +
+                                " were accepted");
+  }
+  const size_t num_left = tokens_.size() - static_cast<size_t>(n);
+  if (num_given_ > num_left) {
+    inner_->rollback(static_cast<int>(num_given_ - num_left));
+    num_given_ = num_left;
+  }
+  tokens_.resize(num_left);
   if (states_.size() > tokens_.size() + 1) states_.resize(tokens_.size() + 1);
 }
 
@@ -47,7 +77,10 @@ void EndingMatcher::rollback(int n) {
 void EndingMatcher::fill(int32_t* row) {
   const bool is_shared = endings_->is_exact && !inner_->is_terminated();
   const bool is_known = is_shared && copy_row(row);
-  if (!is_known) inner_->fill(row);
+  if (!is_known) {
+    catch_up();
+    inner_->fill(row);
+  }
   const int64_t most = num_left() - 2;
   Automaton::Walk walk(endings_->automaton);
   const Automaton::State state = here(walk);
@@ -60,7 +93,7 @@ void EndingMatcher::fill(int32_t* row) {
 bool EndingMatcher::copy_row(int32_t* row) {
   Automaton::Walk walk(endings_->automaton);
   const Automaton::State state = here(walk);
-  if (state == Automaton::kDead || !walk.copy_row(state, row)) return false;
+  if (state == Automaton::kDead || !walk.copy_row(state, *endings_->trie, row)) return false;
   endings_->num_shared.fetch_add(1, std::memory_order_relaxed);
   return true;
 }
@@ -95,12 +128,14 @@ Automaton::State EndingMatcher::here(Automaton::Walk& walk) {
 
 std::vector<int32_t> EndingMatcher::forced_tokens() {
   if (is_terminated()) return {};
+  catch_up();
   std::vector<int32_t> row(static_cast<size_t>(vocabulary().num_words()));
   return find_forced_tokens(*this, vocabulary(), row.data());
 }
 
 std::vector<SpeltToken> EndingMatcher::forced_drafts(const int32_t* row, size_t num_words, size_t limit,
                                                      const Spelling& spelling) {
+  catch_up();
   return inner_->forced_drafts(row, num_words, limit, spelling);
 }
 

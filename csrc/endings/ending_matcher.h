@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -34,6 +35,9 @@ struct Endings {
 
 // What a matcher allows, so that the end token is among the first `max_tokens`. Where the automaton does not know the text
 // any more, or knows of no way that the matcher goes, it allows what the matcher does.
+//
+// Where rows are shared the matcher is given tokens as late as can be: for a row that nobody has filled, or what else it
+// alone knows. Till then a row that it or another one has filled says what is accepted.
 class EndingMatcher final : public Matcher {
  public:
   EndingMatcher(std::shared_ptr<Matcher> inner, std::shared_ptr<Endings> endings, int64_t max_tokens);
@@ -52,6 +56,8 @@ class EndingMatcher final : public Matcher {
   int64_t num_left() const { return max_tokens_ - num_before_ - static_cast<int64_t>(tokens_.size()); }
   Automaton::State here(Automaton::Walk& walk);
   bool copy_row(int32_t* row);
+  std::optional<bool> known_to_accept(int32_t token);
+  void catch_up();
   void keep_endable(Automaton::Walk& walk, Automaton::State state, int64_t most, int32_t* row);
 
   const std::shared_ptr<Matcher> inner_;
@@ -59,6 +65,7 @@ class EndingMatcher final : public Matcher {
   const int64_t max_tokens_;
   int64_t num_before_ = 0, epoch_ = -1;
   std::vector<int32_t> tokens_;
+  size_t num_given_ = 0;  // of them, to the matcher
   std::vector<Automaton::State> states_;  // before each token that the automaton has followed, and behind the last
   std::vector<int32_t> row_;
 };

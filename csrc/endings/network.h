@@ -61,6 +61,8 @@ class Network {
 
   int32_t root() const { return root_; }
   int32_t start(int32_t rule) const { return rules_[static_cast<size_t>(rule)].start; }
+  // Whether the empty text is one of the rule's.
+  bool may_be_empty(int32_t rule) const { return (*this)[start(rule)].cost == 0; }
   const Node& operator[](int32_t node) const { return nodes_[static_cast<size_t>(node)]; }
   const ByteSet& set(const Node& node) const { return sets_[static_cast<size_t>(node.index)]; }
   const std::string& text(const Node& node) const { return texts_[static_cast<size_t>(node.index)].bytes; }

@@ -25,7 +25,11 @@ TokenTrie::TokenTrie(std::shared_ptr<const Vocabulary> vocabulary)
   for (int32_t token = 0; token < vocabulary_->size(); ++token) {
     const size_t size = texts[static_cast<size_t>(token)].size();
     if (size > 0 && size <= kMostBytes) order.push_back(token);
+    if (size > kLong) long_tokens_.push_back(token);
   }
+  std::stable_sort(long_tokens_.begin(), long_tokens_.end(), [&](int32_t a, int32_t b) {
+    return texts[static_cast<size_t>(a)].size() > texts[static_cast<size_t>(b)].size();
+  });
   std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
     return texts[static_cast<size_t>(a)] < texts[static_cast<size_t>(b)];
   });

@@ -20,17 +20,21 @@ class TokenTrie {
     int32_t token;
   };
 
+  static constexpr size_t kLong = 16;
+
   explicit TokenTrie(std::shared_ptr<const Vocabulary> vocabulary);
 
   const Vocabulary& vocabulary() const { return *vocabulary_; }
   const std::vector<Node>& nodes() const { return nodes_; }
   // Another token of the same bytes; -1 for none.
   int32_t same(int32_t token) const { return same_[static_cast<size_t>(token)]; }
+  // Tokens of more than kLong bytes, the longest first.
+  const std::vector<int32_t>& long_tokens() const { return long_tokens_; }
 
  private:
   const std::shared_ptr<const Vocabulary> vocabulary_;
   std::vector<Node> nodes_;
-  std::vector<int32_t> same_;
+  std::vector<int32_t> same_, long_tokens_;
 };
 
 }  // namespace specguide

@@ -30,21 +30,6 @@ void each_token(const TokenTrie& trie, Automaton::State from, Step step, Visit v
 
 }  // namespace
 
-bool Automaton::Walk::copy_row(State state, int32_t* row) const {
-  const std::vector<int32_t>& known = automaton_.states_[static_cast<size_t>(state)].row;
-  std::copy(known.begin(), known.end(), row);
-  return !known.empty();
-}
-
-void Automaton::Walk::keep_row(State state, const int32_t* row, size_t num_words) {
-  std::vector<int32_t>& kept = automaton_.states_[static_cast<size_t>(state)].row;
-  const size_t num_bytes = num_words * sizeof(int32_t);
-  if (!kept.empty() || automaton_.num_row_bytes_ + num_bytes > kMostRowBytes) return;
-  kept.assign(row, row + num_words);
-  automaton_.num_row_bytes_ += num_bytes;
-  automaton_.num_bytes_ += num_bytes;
-}
-
 int64_t Automaton::Walk::least_behind(State state, const TokenTrie& trie, const int32_t* row) {
   int64_t found = Network::kNever;
   each_token(trie, state, [this](State at, uint8_t byte) { return step(at, byte); },

@@ -39,9 +39,7 @@ struct ExecutorRig {
         tokens(max_batch_size * num_nodes, -1),
         num_accepted(max_batch_size, 0),
         chain_len(max_batch_size, 0),
-        draft_rows(max_batch_size * fake::kWords, -1),
         origins(max_batch_size * num_nodes, 9),
-        draft_guided(max_batch_size, 9),
         parents(max_batch_size * num_nodes, -9),
         accepted_path(max_batch_size * shape.num_drafts, -9) {
     specguide::GrammarBuffers buffers{max_batch_size, shape.num_drafts, fake::kVocab,        rows.data(), guided.data(),
@@ -51,8 +49,6 @@ struct ExecutorRig {
     buffers.num_lookup_tokens = shape.num_lookup;
     buffers.chain_len = chain_len.data();
     buffers.origins = origins.data();
-    buffers.draft_rows = draft_rows.data();
-    buffers.draft_guided = draft_guided.data();
     buffers.stage_begins = shape.stage_begins;
     buffers.parents = parents.data();
     buffers.accepted_path = accepted_path.data();
@@ -82,10 +78,6 @@ struct ExecutorRig {
     return fake::Row(first, first + fake::kWords);
   }
 
-  fake::Row draft_row(int slot) const {
-    const auto first = draft_rows.begin() + slot * fake::kWords;
-    return fake::Row(first, first + fake::kWords);
-  }
   // The slot's drafts, from node 1 on up to the first place without one.
   std::vector<int32_t> chain(int slot) {
     std::vector<int32_t> drafts;
@@ -96,8 +88,8 @@ struct ExecutorRig {
   const int num_nodes;
   std::vector<int32_t> rows;
   std::vector<uint8_t> guided, held;
-  std::vector<int32_t> tokens, num_accepted, chain_len, draft_rows;
-  std::vector<uint8_t> origins, draft_guided;
+  std::vector<int32_t> tokens, num_accepted, chain_len;
+  std::vector<uint8_t> origins;
   std::vector<int32_t> parents, accepted_path;
   int32_t needed = 0;
   std::shared_ptr<specguide::GrammarExecutor> executor;

@@ -171,20 +171,22 @@ TEST(rows_are_shared_where_texts_go_on_alike) {
   std::vector<int> num_wrong(4);
   for (size_t i = 0; i < num_wrong.size(); ++i) {
     threads.emplace_back([&, i] {
-      const auto inner = std::make_shared<AutomatonMatcher>(endings);
-      EndingMatcher matcher(inner, endings, int64_t{1} << 62);
+      AutomatonMatcher own(endings);
+      EndingMatcher matcher(std::make_shared<AutomatonMatcher>(endings), endings, int64_t{1} << 62);
       const auto num_words = static_cast<size_t>(vocabulary()->num_words());
       std::vector<int32_t> row(num_words), expected(num_words);
       uint32_t random = static_cast<uint32_t>(i);
       for (int step = 0; step < 60 && !matcher.is_terminated(); ++step) {
         matcher.fill(row.data());
-        inner->fill(expected.data());
+        own.fill(expected.data());
         if (row != expected) ++num_wrong[i];
         random = random * 1664525u + 1013904223u;
         int32_t token = static_cast<int32_t>(random >> 24);
         while (!has_bit(row.data(), token)) token = (token + 1) % (kEnd + 1);
-        matcher.accept(token);
-        if (step % 5 == 4) matcher.rollback(1);
+        if (!matcher.accept(token) || !own.accept(token)) ++num_wrong[i];
+        if (step % 5 != 4) continue;
+        matcher.rollback(1);
+        own.rollback(1);
       }
     });
   }

@@ -70,6 +70,14 @@ void verify(ExecutorRig& rig, int num_accepted, int32_t golden) {
   rig.call(1);
 }
 
+// Has the model draft these, from the first one on, where there is place for them.
+void draft_by_model(ExecutorRig& rig, const Chain& drafts) {
+  for (size_t i = 0; i < drafts.size(); ++i) {
+    if (rig.chain_len[0] + 1 < rig.num_nodes) rig.token(0, rig.chain_len[0] + 1) = drafts[i];
+    if (i + 2 < rig.callbacks.size()) rig.call(static_cast<int>(i) + 2);
+  }
+}
+
 void begin(ExecutorRig& rig) {
   rig.executor->submit({}, {0});
   rig.call(0);
@@ -78,99 +86,95 @@ void begin(ExecutorRig& rig) {
 }  // namespace
 
 TEST(a_request_has_limits_of_its_own) {
-  const Chain sentence{7, 60, 61, 62, kAny, 63, 64, kAny, kAny, 9};
-  const auto chain_within = [&](DraftLimits limits) {
+  const Chain sentence{7, kAny, 60, 61, 62, kAny, 63, 64, kAny, 9};
+  const auto chain_within = [&](DraftLimits limits, size_t num_behind = 0) {
     ExecutorRig rig(1, {2, 3}, 1, kLong);
     std::vector<GrammarExecutor::Start> started;
-    started.emplace_back(0, std::make_shared<SentenceMatcher>(sentence), Chain{}, limits);
+    const Chain rest(sentence.begin() + static_cast<int>(num_behind), sentence.end());
+    started.emplace_back(0, std::make_shared<SentenceMatcher>(rest), Chain{}, limits);
     rig.executor->submit(std::move(started), {});
     rig.call(0);
     verify(rig, 0, 7);
-    for (int draft = 1; draft <= 2; ++draft) {
-      if (rig.chain_len[0] < 5) rig.token(0, rig.chain_len[0] + 1) = 5;
-      rig.call(draft + 1);
-    }
+    draft_by_model(rig, {5, 5});
     return rig.chain(0);
   };
-  CHECK((chain_within({2, 3, 0}) == Chain{60, 61, 62, 5, 63}));
-  CHECK((chain_within({2, 1, 0}) == Chain{60, 5, 5}));  // the grammar wants another, and forces nothing behind it
-  CHECK((chain_within({1, 3, 0}) == Chain{60, 61, 62, 5}));
-  CHECK((chain_within({0, 2, 0}) == Chain{60, 61}));
+  CHECK((chain_within({2, 3, 0}) == Chain{5, 60, 61, 62}));
+  CHECK((chain_within({2, 1, 0}) == Chain{5, 60, 61}));
   CHECK((chain_within({2, 0, 0}) == Chain{5, 5}));
+  CHECK((chain_within({1, 3, 0}) == Chain{5}));
+  CHECK((chain_within({1, 3, 0}, 1) == Chain{60, 61, 62}));
+  CHECK((chain_within({1, 1, 0}, 1) == Chain{60, 61}));
+  CHECK((chain_within({0, 2, 0}, 1) == Chain{60, 61}));
+  CHECK((chain_within({0, 2, 0}) == Chain{}));
   CHECK((chain_within({0, 0, 0}) == Chain{}));
 }
 
 TEST(an_iteration_may_draft_less) {
-  const Chain sentence{7, 60, 61, kAny, kAny, 63, kAny, kAny, kAny, 9};
   ExecutorRig rig(1, {2, 3}, 1, kLong);
-  start(rig, std::make_shared<SentenceMatcher>(sentence));
+  start(rig, std::make_shared<SentenceMatcher>(Chain{7, kAny, 60, 61, kAny, 63, kAny, kAny, kAny, 9}));
   verify(rig, 0, 7);
-  CHECK((rig.chain(0) == Chain{60, 61}));
+  draft_by_model(rig, {5});
+  CHECK((rig.chain(0) == Chain{5, 60, 61}));
 
   const auto begin_within = [&](DraftLimits limits) {
     rig.executor->submit({}, {0}, limits);
     rig.call(0);
   };
   begin_within({0, 0, 0});  // nothing is drafted: callback 0 is the only one
-  rig.num_accepted[0] = 2;
+  CHECK(rig.is_guided(0, 3));
+  rig.num_accepted[0] = 3;
   rig.token(0, 0) = 5;
   begin_within({2, 0, 0});  // the golden token was left to it, and the model drafts alone
   CHECK(rig.chain(0).empty() && rig.is_guided(0, 0) && !rig.is_guided(0, 1) && !rig.held[0]);
-  verify(rig, 0, 6);
-  CHECK(rig.chain_len[0] == 0 && rig.draft_guided[0] == 1);
-  rig.token(0, 1) = 63;
-  rig.call(2);
-  CHECK(rig.chain_len[0] == 1 && rig.draft_guided[0] == 1);
-  rig.token(0, 2) = 8;
+  verify(rig, 0, 63);
+  draft_by_model(rig, {6, 8});
+  CHECK(rig.chain_len[0] == 1 && rig.is_guided(0, 1));
   begin(rig);  // which takes the last draft
   CHECK((origins(rig, 0) == std::vector<uint8_t>{1, 1, 0, 0, 0}) && rig.is_guided(0, 2));
   verify(rig, 2, 8);
   CHECK(rig.chain_len[0] == 0 && !rig.executor->error(0));
 }
 
-TEST(forced_tokens_come_behind_the_golden_token_and_behind_each_draft) {
-  ExecutorRig rig(1, {2, 3}, 1, kLong);
-  start(rig, std::make_shared<SentenceMatcher>(Chain{kAny, 1, 2, kAny, 3, kAny, kAny, 4}));
+TEST(forced_tokens_behind_the_last_draft_but_one_take_the_last_ones_place) {
+  ExecutorRig rig(1, {3, 4}, 1, kLong);
+  start(rig, std::make_shared<SentenceMatcher>(Chain{kAny, 1, kAny, 2, 3, 4, kAny, kAny, kAny, 5, 6}));
   verify(rig, 0, 50);
-  CHECK(rig.chain(0) == (Chain{1, 2}) && rig.chain_len[0] == 2 && rig.draft_guided[0] == 1);
-  rig.token(0, 3) = 51;
-  rig.call(2);
-  CHECK(rig.chain(0) == (Chain{1, 2, 51, 3}) && rig.chain_len[0] == 4 && rig.draft_guided[0] == 1);
-  rig.token(0, 5) = 52;
-  rig.call(3);
-  CHECK(rig.chain(0) == (Chain{1, 2, 51, 3, 52}) && (origins(rig, 0) == std::vector<uint8_t>{2, 2, 1, 2, 1}));
+  CHECK(rig.chain(0).empty() && rig.chain_len[0] == 0 && rig.is_guided(0, 0));  // what follows is the model's to draft
+  draft_by_model(rig, {1, 51});
+  CHECK(rig.chain(0) == (Chain{1, 51, 2, 3, 4}) && rig.chain_len[0] == 7 && rig.is_guided(0, 2));
+  CHECK((origins(rig, 0) == std::vector<uint8_t>{1, 1, 2, 2, 2, 0, 0}));
   begin(rig);
   for (int node = 0; node <= 5; ++node) CHECK(rig.is_guided(0, node));
-  verify(rig, 3, 3);  // three of them, and the golden token is what was the fourth
-  CHECK(rig.chain(0).empty() && rig.chain_len[0] == 0 && (origins(rig, 0) == std::vector<uint8_t>(5, 0)));
+  verify(rig, 4, 4);  // four of them, and the golden token is what was the fifth
+  CHECK(rig.chain(0).empty() && rig.chain_len[0] == 0 && (origins(rig, 0) == std::vector<uint8_t>(7, 0)));
   CHECK(rig.executor->counters().rollbacks == 1 && !rig.executor->error(0));
+  draft_by_model(rig, {52, 53, 54});
+  CHECK(rig.chain(0) == (Chain{52, 53, 54}) && rig.chain_len[0] == 2);  // nothing waits for what the last one forces
+  begin(rig);
+  verify(rig, 3, 5);
+  CHECK(!rig.executor->error(0));
 }
 
-TEST(a_span_is_no_longer_than_its_bound_and_a_chain_no_longer_than_its_slot_holds) {
+TEST(forced_tokens_behind_one_draft_follow_the_golden_token) {
   ExecutorRig rig(1, {1, 3}, 1, kLong);
   start(rig, std::make_shared<SentenceMatcher>(Chain{kAny, 1, 2, 3, 4, 5, 6, 7, 8}));
   verify(rig, 0, 50);
-  CHECK(rig.chain(0) == (Chain{1, 2, 3}));
-  rig.token(0, 4) = 4;
-  rig.call(2);
   CHECK(rig.chain(0) == (Chain{1, 2, 3, 4}) && rig.chain_len[0] == 4);
   begin(rig);
   verify(rig, 4, 5);
-  CHECK(rig.chain(0) == (Chain{6, 7, 8}));
+  CHECK(rig.chain(0) == (Chain{6, 7, 8}) && !rig.executor->error(0));
 }
 
-TEST(a_full_chain_takes_no_draft) {
-  ExecutorRig rig(1, {2, 1}, 1, kLong);
-  start(rig, std::make_shared<SentenceMatcher>(Chain{kAny, 1, kAny, 2, kAny, 3}));
+TEST(a_draft_that_the_grammar_refuses_forces_nothing) {
+  ExecutorRig rig(1, {2, 3}, 1, kLong);
+  auto matcher = std::make_shared<SentenceMatcher>(Chain{kAny, 1, 2, 3});
+  start(rig, matcher);
   verify(rig, 0, 50);
-  rig.token(0, 2) = 51;
-  rig.call(2);
-  CHECK(rig.chain(0) == (Chain{1, 51, 2}) && rig.chain_len[0] == 3);
-  rig.call(3);
-  CHECK(rig.chain(0) == (Chain{1, 51, 2}) && !rig.executor->error(0));
+  draft_by_model(rig, {-1, -1});
+  CHECK(rig.chain(0).empty());
   begin(rig);
-  verify(rig, 3, 52);
-  CHECK(rig.chain(0) == (Chain{3}));
+  verify(rig, 0, 1);
+  CHECK(!rig.executor->error(0));
 }
 
 TEST(the_end_may_be_inside_a_forced_span) {
@@ -200,7 +204,7 @@ TEST(a_held_slot_keeps_its_chain) {
   CHECK(!rig.executor->error(0) && rig.chain(0).empty());
 }
 
-TEST(a_late_walk_publishes_nothing_and_goes_back_for_the_draft) {
+TEST(a_late_walk_has_no_tail_and_goes_back_for_the_draft) {
   for (const int32_t guess : {1, 40}) {
     ExecutorRig rig(1, {1, 3}, 1, GrammarExecutor::Waits{30ms, 30ms, 30ms});
     auto matcher = std::make_shared<SentenceMatcher>(Chain{kAny, 1, 2, kAny, kAny});
@@ -208,15 +212,14 @@ TEST(a_late_walk_publishes_nothing_and_goes_back_for_the_draft) {
     start(rig, matcher);
     for (int i = 0; i < 1000 && rig.held[0] == 1; ++i) begin(rig);
     verify(rig, 0, 50);
-    CHECK(rig.chain(0).empty() && rig.chain_len[0] == 0 && rig.draft_guided[0] == 0);
+    CHECK(rig.chain(0).empty() && rig.chain_len[0] == 0 && !rig.is_guided(0, 0));
     std::this_thread::sleep_for(500ms);
-    rig.token(0, 1) = guess;
-    rig.call(2);
-    CHECK(rig.chain(0) == (guess == 1 ? Chain{1, 2} : Chain{40}));
+    draft_by_model(rig, {guess});
+    CHECK(rig.chain(0) == Chain{guess});
     begin(rig);
     CHECK(rig.held[0] == 0 && rig.is_guided(0, 0) && rig.is_guided(0, 1) == (guess == 1));
     if (guess == 1) {
-      verify(rig, 2, 51);
+      verify(rig, 1, 2);
     } else {
       verify(rig, 0, 1);
     }
@@ -279,12 +282,9 @@ TEST(a_free_slot_has_the_drafters_chain_alone) {
   ExecutorRig rig(1, {2, 3}, 1, kLong);
   start(rig, nullptr);
   verify(rig, 0, 5);
-  CHECK(rig.chain_len[0] == 0 && rig.draft_guided[0] == 0);
-  for (int draft = 1; draft <= 2; ++draft) {
-    rig.token(0, draft) = 5 + draft;
-    rig.call(draft + 1);
-    CHECK(rig.chain_len[0] == draft && rig.draft_guided[0] == 0);
-  }
+  CHECK(rig.chain_len[0] == 0 && !rig.is_guided(0, 0));
+  draft_by_model(rig, {6, 7});
+  CHECK((rig.chain(0) == Chain{6, 7}) && rig.chain_len[0] == 1 && !rig.is_guided(0, 1));
   begin(rig);
   verify(rig, 2, 8);
   CHECK(rig.chain(0).empty() && rig.chain_len[0] == 0);

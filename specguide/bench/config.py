@@ -168,8 +168,8 @@ class TaskChoice:
     """What the acceptance benchmark decodes.
 
     data:           folder with NAME.jsonl for each set; $SPECGUIDE_DATA when left out
-    sets:           comma-separated; extraction, tools and free_text are built in; NAME.jsonl of
-                    --data, with messages and schema, or in the form of BFCL or JSONSchemaBench;
+    sets:           comma-separated; chat, extraction, free_text and tools are built in; NAME.jsonl
+                    of --data, with messages and schema, or in the form of BFCL or JSONSchemaBench;
                     hub:REPOSITORY[:SPLIT[:CONFIG]] of the Hugging Face hub, json_mode_eval and
                     jsonschemabench for short
     samples:        most tasks of a set
@@ -187,6 +187,20 @@ class TaskChoice:
     max_tokens: int = 256
     max_whitespace: int = 0
     closed_objects: bool = False
+
+
+@dataclass(frozen=True)
+class BenchEngine:
+    """What the acceptance benchmark's engines run with.
+
+    dtype:                  float32, bfloat16 or float16; left out: as the engine chooses. In
+                            float32 outputs with and without drafts are the same
+    gpu_memory_utilization: share of a GPU's memory that they may take, less where several
+                            benchmarks share it
+    """
+
+    dtype: str | None = None
+    gpu_memory_utilization: float = 0.9
 
 
 @dataclass(frozen=True)

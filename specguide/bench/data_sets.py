@@ -12,7 +12,7 @@ from specguide.bench.tasks import Task, task_of
 from specguide.errors import InvalidParams
 
 BUILT_IN = Path(__file__).parent.parent / "assets" / "tasks"
-"""Made by `python -m training.data.export_tasks`."""
+"""Made by `python -m training.data.export_tasks`, but for chat, everyday questions to any model."""
 
 HUB = "hub:"
 _SHORT = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from specguide import env
-from specguide.bench.config import AxisLists, TaskChoice
+from specguide.bench.config import AxisLists, BenchEngine, TaskChoice
 from specguide.bench.settings import DRAFTERS, UNGUIDED, Axes, Setting
 from specguide.bench.tasks import Task
 from specguide.cli.config_options import ConfigOptions, Given, takes
@@ -30,6 +30,7 @@ from specguide.guided.backends import backend_choices
 _METHODS = sorted({options["method"] for options in DRAFTERS.values()})
 _GUIDED = {"guided": True, "unguided": False}
 _REQUESTS = ConfigOptions(TaskChoice, "Requests")
+_ENGINE = ConfigOptions(BenchEngine, "Engine")
 _SETTINGS = ConfigOptions(
     AxisLists,
     "Settings, each a comma-separated list",
@@ -37,7 +38,7 @@ _SETTINGS = ConfigOptions(
 )
 
 
-@takes(_REQUESTS, _SETTINGS)
+@takes(_REQUESTS, _SETTINGS, _ENGINE)
 def acceptance(
     *,
     model: Model = None,
@@ -77,8 +78,10 @@ def acceptance(
         for name in listed(choice.sets)
     }
     wanted = _wanted(axes, tasks, heads)
-    asked = _asked(choice, folder, model, heads)
-    conditions = Conditions(partial(LLM, model), choice.max_tokens, choice.max_whitespace, heads)
+    engine = BenchEngine(**given[BenchEngine])
+    asked = {**_asked(choice, folder, model, heads), "dtype": engine.dtype}
+    make = partial(LLM, model, **asdict(engine))
+    conditions = Conditions(make, choice.max_tokens, choice.max_whitespace, heads)
     found = measure(wanted, tasks, conditions, Records(output, asked))
     _tell(found, asked, output)
     if any(record["invalid"] for record in found if record["drafter"] != UNGUIDED):

@@ -36,25 +36,20 @@ class WalkedNodes(Protocol):
 class ProposalBuffers:
     """What step and callbacks also tell each other where some drafts come from the host.
 
-    chain_len:    int32 [max_batch_size], drafts that there are; a draft head's next one comes
-                  behind them
-    origins:      uint8 [max_batch_size, N], who proposed the token of each node: see
-                  batch.DRAFT_ORIGINS
-    draft_rows:   int32 [max_batch_size, words], what may come behind the chain
-    draft_guided: uint8 [max_batch_size], as `guided` for these rows
+    chain_len: int32 [max_batch_size], drafts that there are; a draft head's next one comes behind
+               them, and none where they are as many as there is room for
+    origins:   uint8 [max_batch_size, N], who proposed the token of each node: see
+               batch.DRAFT_ORIGINS
 
-    The callbacks write all; a prefill clears the first two. On a GPU it has a copy of the last two,
-    and the others are the callbacks' own memory.
+    The callbacks write both, and a prefill clears them. On a GPU the step has the same memory.
     """
 
     chain_len: Tensor
     origins: Tensor
-    draft_rows: Tensor
-    draft_guided: Tensor
 
     @classmethod
     def allocate(
-        cls, max_batch_size: int, num_nodes: int, num_words: int, *, pinned: bool = False
+        cls, max_batch_size: int, num_nodes: int, *, pinned: bool = False
     ) -> ProposalBuffers:
         """All zero, on the host."""
 
@@ -64,8 +59,6 @@ class ProposalBuffers:
         return cls(
             chain_len=zeros(max_batch_size, dtype=torch.int32),
             origins=zeros(max_batch_size, num_nodes, dtype=torch.uint8),
-            draft_rows=zeros(max_batch_size, num_words, dtype=torch.int32),
-            draft_guided=zeros(max_batch_size, dtype=torch.uint8),
         )
 
     def clear(self, slots: Tensor) -> None:
@@ -78,8 +71,6 @@ class ProposalBuffers:
         return ProposalBuffers(
             chain_len=mapped(self.chain_len, device),
             origins=mapped(self.origins, device),
-            draft_rows=torch.zeros_like(self.draft_rows, device=device),
-            draft_guided=torch.zeros_like(self.draft_guided, device=device),
         )
 
 

@@ -140,5 +140,5 @@ def buffers_of(walked: Walked, *, pinned: bool) -> GrammarBuffers:
     num_words = (walked.vocab_size + 31) // 32
     return replace(
         GrammarBuffers.allocate(num_slots, num_nodes, num_words, pinned=pinned),
-        proposals=walked.shape.proposals(num_slots, num_words, pinned=pinned),
+        proposals=walked.shape.proposals(num_slots, pinned=pinned),
     )

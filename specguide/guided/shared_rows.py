@@ -1,4 +1,9 @@
-"""Owns the grammar of an engine of several ranks: rank 0 walks, and its rows go to the others."""
+"""Owns the grammar of an engine of several ranks: rank 0 walks, and its rows go to the others.
+
+Where ranks share memory, rank 0's grammar stream writes the rows of a chain into the others' as it
+has copied them, while all of them compute; each of the others waits for them where rank 0 does.
+Else, and for trees and proposals, all rows are broadcast there.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +18,8 @@ from specguide.guided.buffers import BufferRows, GrammarBuffers
 from specguide.guided.callbacks import GrammarCallbacks, buffers_of
 from specguide.guided.executor import ExecutorFactory, Walked, native_executor
 from specguide.guided.stream import GrammarCounters
+from specguide.guided.walk_shapes import ChainWalks
+from specguide.kernels import RowChannel, send_rows, take_rows
 from specguide.kernels.forward_stream import ForwardStream
 from specguide.parallel import Ranks
 from specguide.resolved_config import CallbackConfig
@@ -46,6 +53,44 @@ class SharedBuffers:
                 tensor.copy_(part)
 
 
+class SentRows:
+    """Rows on their way from rank 0 to the others, each callback's by themselves."""
+
+    def __init__(self, buffers: GrammarBuffers, channel: RowChannel) -> None:
+        self._buffers, self._channel = buffers, channel
+
+    def send(self, callback: int, num_slots: int, num_nodes: int | None) -> None:
+        """On rank 0, those that a callback has filled; see GrammarStream.launch."""
+        send_rows(*self._rows(callback, num_slots, num_nodes))
+
+    def take(self, callback: int, num_slots: int, num_nodes: int | None) -> None:
+        """On another rank, wait for them."""
+        take_rows(*self._rows(callback, num_slots, num_nodes))
+
+    def _rows(
+        self, callback: int, num_slots: int, num_nodes: int | None
+    ) -> tuple[Tensor, Tensor, Tensor, RowChannel, int]:
+        bitmask, guided, held = self._buffers.bitmask, self._buffers.guided, self._buffers.held
+        most_nodes, most_slots = guided.shape
+        nodes, place = slice(0, num_nodes), 0
+        if callback:
+            nodes = slice(callback - 1, callback)
+            place = (most_nodes + callback - 1) * most_slots
+        slots = slice(0, num_slots)
+        return bitmask[nodes, slots], guided[nodes, slots], held[slots], self._channel, place
+
+
+def sent_rows(
+    buffers: GrammarBuffers, shape: ChainWalks, ranks: Ranks, forward: ForwardStream
+) -> SentRows | None:
+    """None where rows are broadcast. All ranks call it."""
+    if forward.torch is None or type(shape) is not ChainWalks:
+        return None
+    num_nodes, num_slots, num_words = buffers.bitmask.shape
+    channel = ranks.collectives.row_channel(2 * num_nodes * num_slots, num_words)
+    return None if channel is None else SentRows(buffers, channel)
+
+
 def shared_buffers(
     buffers: GrammarBuffers, tokens: Tensor, ranks: Ranks, device: torch.device
 ) -> SharedBuffers:
@@ -68,17 +113,25 @@ class SendingCallbacks(GrammarCallbacks):
         executor: ExecutorFactory = native_executor,
     ) -> None:
         super().__init__(walked, config, forward, recorder, executor)
+        self._sent: SentRows | None = None
         self._shared: SharedBuffers | None = None
 
     def share_with(self, ranks: Ranks, tokens: Tensor) -> SendingCallbacks:
         """From now on. tokens: of the slots' nodes, on the step's device"""
-        self._shared = shared_buffers(self.buffers, tokens, ranks, self.forward.device)
+        self._sent = sent_rows(self.buffers, self._shape, ranks, self.forward)
+        if self._sent is None:
+            self._shared = shared_buffers(self.buffers, tokens, ranks, self.forward.device)
         return self
 
     def wait_rows(self) -> None:
         super().wait_rows()
-        assert self._shared is not None
-        self._shared.share()
+        if self._shared is not None:
+            self._shared.share()
+
+    def _copy_rows(self, callback: int, num_slots: int, num_nodes: int | None) -> None:
+        super()._copy_rows(callback, num_slots, num_nodes)
+        if self._sent is not None:
+            self._sent.send(callback, num_slots, num_nodes)
 
 
 class ReceivedRows(BufferRows):
@@ -99,19 +152,27 @@ class ReceivedRows(BufferRows):
         is_on_gpu = forward.torch is not None
         host = buffers_of(walked, pinned=is_on_gpu)
         super().__init__(host.on_device(forward.device) if is_on_gpu else host)
-        self._shared = shared_buffers(self.buffers, tokens, ranks, forward.device)
+        self._sent = sent_rows(self.buffers, walked.shape, ranks, forward)
+        self._launched: list[tuple[int, int, int | None]] = []
+        if self._sent is None:
+            self._shared = shared_buffers(self.buffers, tokens, ranks, forward.device)
 
     def submit(self, snapshot: GuideSnapshot) -> None:
         pass
 
     def launch(self, callback: int, num_slots: int, num_nodes: int | None = None) -> None:
-        pass
+        self._launched.append((callback, num_slots, num_nodes))
 
     def announce_wait(self) -> None:
         pass
 
     def wait_rows(self) -> None:
-        self._shared.share()
+        launched, self._launched = self._launched, []
+        if self._sent is None:
+            self._shared.share()
+            return
+        for which in launched:
+            self._sent.take(*which)
 
     def errors(self, slots: Iterable[int]) -> dict[int, MatcherError]:
         return {}

@@ -68,13 +68,13 @@ class GrammarStream(Protocol):
         """Hand over the next iteration's snapshot, before the iteration is launched."""
 
     def launch(self, callback: int, num_slots: int, num_nodes: int | None = None) -> None:
-        """Let the grammar stream run callback 0 … K, or K + 1, once the forward stream has come
-        this far.
+        """Let the grammar stream run callback 0 … K, or 1 where the host alone makes drafts, once
+        the forward stream has come this far.
 
         Callback 0 makes the target rows complete; callback j > 0 follows the golden token or draft
         j - 1 of the draft head, or the nodes expanded at that depth, and fills what may follow.
-        Where there are proposals, each is behind the token that it follows before the forward
-        stream goes on from `wait_rows`, and callback K + 1 takes the last draft for their sake.
+        Where there are proposals, each is in its place before the forward stream goes on from the
+        `wait_rows` for the callback that makes it: the first one, or with a draft head the last.
         num_slots: bound of the slots in this iteration
         num_nodes: nodes that this iteration verifies, for callback 0; None: all
         """

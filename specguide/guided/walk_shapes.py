@@ -35,7 +35,7 @@ class ChainWalks:
         """Most drafts of a request that takes `layout`."""
         return self.limits(layout)
 
-    def proposals(self, num_slots: int, num_words: int, *, pinned: bool) -> ProposalBuffers | None:
+    def proposals(self, num_slots: int, *, pinned: bool) -> ProposalBuffers | None:
         """What callbacks and step share beside the rows, on the host; None: nothing."""
         return None
 
@@ -65,17 +65,14 @@ class ChainWalks:
 
 
 class ProposedChainWalks(ChainWalks):
-    """Some drafts come from the host: what may follow the chain is a row of its own."""
+    """Some drafts come from the host, all of them where there is no draft head or model."""
 
-    def proposals(self, num_slots: int, num_words: int, *, pinned: bool) -> ProposalBuffers | None:
-        return ProposalBuffers.allocate(num_slots, self.layout.num_places, num_words, pinned=pinned)
+    def proposals(self, num_slots: int, *, pinned: bool) -> ProposalBuffers | None:
+        return ProposalBuffers.allocate(num_slots, self.layout.num_places, pinned=pinned)
 
     def copy_draft_rows(self, rows: RowsOnGpu, callback: int, num_slots: int) -> None:
-        host, device = rows.host.proposals, rows.device.proposals
-        assert host is not None and device is not None
-        if callback <= self.layout.num_model:
-            device.draft_rows[:num_slots].copy_(host.draft_rows[:num_slots], non_blocking=True)
-            device.draft_guided.copy_(host.draft_guided, non_blocking=True)
+        if self.layout.num_model:
+            super().copy_draft_rows(rows, callback, num_slots)
 
 
 class TreeWalks(ChainWalks):

@@ -7,14 +7,27 @@ masks are read on the device, and a launch depends on nothing but shapes.
 
 from __future__ import annotations
 
-from specguide.kernels import experts, float8, int4, pointwise, reference, triton
+from specguide.kernels import (
+    experts,
+    float8,
+    int4,
+    peers,
+    pointwise,
+    reference,
+    row_channel,
+    shares,
+    triton,
+)
 from specguide.kernels.bitmask_rows import BitmaskRows
-from specguide.kernels.float8 import Float8Rows, Float8Scaling
+from specguide.kernels.float8 import Float8Rows, Float8Scaling, UnroundedRows
 from specguide.kernels.host_values import constant, on_device
 from specguide.kernels.int4 import Int4Matrix
 from specguide.kernels.operation import Operation, operation
-from specguide.kernels.pointwise import gelu_tanh_mul
+from specguide.kernels.peers import Peers
+from specguide.kernels.pointwise import ProductScales, gelu_tanh_mul, scaled
+from specguide.kernels.row_channel import RowChannel
 from specguide.kernels.sampling_tensors import SamplingTensors
+from specguide.kernels.shares import LogitsShare
 
 add_rms_norm = operation(pointwise.add_rms_norm, lambda: triton.norm.add_rms_norm)
 add_rms_norm_float8 = operation(float8.add_rms_norm_float8, lambda: triton.norm.add_rms_norm_float8)
@@ -23,6 +36,9 @@ copy_guided_rows = operation(reference.copy_guided_rows, lambda: triton.bitmask.
 expert_parts = operation(experts.expert_parts, lambda: triton.experts.expert_parts)
 gated_experts = operation(experts.gated_experts, lambda: triton.experts.gated_experts)
 gated_linear = operation(pointwise.gated_linear, lambda: triton.linear.gated_linear)
+gated_linear_float8 = operation(
+    float8.gated_linear_float8, lambda: triton.linear_float8.gated_linear_float8
+)
 int4_gated_linear = operation(int4.int4_gated_linear, lambda: triton.int4.int4_gated_linear)
 int4_linear = operation(int4.int4_linear, lambda: triton.int4.int4_linear)
 int4_linear_parts = operation(int4.int4_linear_parts, lambda: triton.int4.int4_linear_parts)
@@ -33,6 +49,9 @@ linear_float8_parts = operation(
 )
 linear_parts = operation(pointwise.linear_parts, lambda: triton.linear.linear_parts)
 masked_argmax = operation(reference.masked_argmax, lambda: triton.argmax.masked_argmax)
+masked_argmax_of_shares = operation(
+    shares.masked_argmax_of_shares, lambda: triton.shares.masked_argmax_of_shares
+)
 masked_sample = operation(reference.masked_sample, lambda: triton.sample.masked_sample)
 masked_top_k = operation(reference.masked_top_k, lambda: triton.top_k.masked_top_k)
 norm_into = operation(pointwise.norm_into, lambda: triton.norm.norm_into)
@@ -40,8 +59,11 @@ rms_norm = operation(pointwise.rms_norm, lambda: triton.norm.rms_norm)
 rms_norm_float8 = operation(float8.rms_norm_float8, lambda: triton.norm.rms_norm_float8)
 rope_and_store = operation(pointwise.rope_and_store, lambda: triton.rope.rope_and_store)
 route = operation(experts.route, lambda: triton.routing.route)
+send_rows = operation(row_channel.send_rows, lambda: triton.row_channel.send_rows)
 silu_mul = operation(pointwise.silu_mul, lambda: triton.activation.silu_mul)
 silu_mul_float8 = operation(float8.silu_mul_float8, lambda: triton.float8.silu_mul_float8)
+sum_over_ranks = operation(peers.sum_over_ranks, lambda: triton.peers.sum_over_ranks)
+take_rows = operation(row_channel.take_rows, lambda: triton.row_channel.take_rows)
 to_float8 = operation(float8.to_float8, lambda: triton.float8.to_float8)
 
 __all__ = [
@@ -49,8 +71,13 @@ __all__ = [
     "Float8Rows",
     "Float8Scaling",
     "Int4Matrix",
+    "LogitsShare",
     "Operation",
+    "Peers",
+    "ProductScales",
+    "RowChannel",
     "SamplingTensors",
+    "UnroundedRows",
     "add_rms_norm",
     "add_rms_norm_float8",
     "apply_bitmask",
@@ -59,6 +86,7 @@ __all__ = [
     "expert_parts",
     "gated_experts",
     "gated_linear",
+    "gated_linear_float8",
     "gelu_tanh_mul",
     "int4_gated_linear",
     "int4_linear",
@@ -68,6 +96,7 @@ __all__ = [
     "linear_float8_parts",
     "linear_parts",
     "masked_argmax",
+    "masked_argmax_of_shares",
     "masked_sample",
     "masked_top_k",
     "norm_into",
@@ -77,7 +106,11 @@ __all__ = [
     "rms_norm_float8",
     "rope_and_store",
     "route",
+    "scaled",
+    "send_rows",
     "silu_mul",
     "silu_mul_float8",
+    "sum_over_ranks",
+    "take_rows",
     "to_float8",
 ]

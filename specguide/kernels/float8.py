@@ -15,7 +15,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from specguide.kernels.pointwise import add_parts, rms_norm, silu_mul
+from specguide.kernels.peers import Peers
+from specguide.kernels.pointwise import ProductScales, add_parts, rms_norm, scaled, silu_mul
 
 FLOAT8 = torch.float8_e4m3fn
 LARGEST = 448.0
@@ -62,6 +63,24 @@ class Float8Scaling:
     is_grouped: bool = False
 
 
+@dataclass(frozen=True, eq=False)
+class UnroundedRows:
+    """Rows that the product which reads them rounds, as `scaling` says.
+
+    values:  [T, D], of a float dtype
+    largest: float32 [T, P], of parts of each row the largest absolute value; None: not known
+    """
+
+    values: Tensor
+    scaling: Float8Scaling
+    largest: Tensor | None = None
+
+    @property
+    def device(self) -> torch.device:
+        """Where they are."""
+        return self.values.device
+
+
 def to_float8(x: Tensor, scaling: Float8Scaling) -> Float8Rows:
     """x [T, D] rounded."""
     if scaling.static_scale is not None:
@@ -88,20 +107,32 @@ def rms_norm_float8(x: Tensor, weight: Tensor, eps: float, scaling: Float8Scalin
 
 
 def add_rms_norm_float8(
-    residual: Tensor, parts: Tensor, weight: Tensor, eps: float, scaling: Float8Scaling
+    residual: Tensor,
+    parts: Tensor,
+    weight: Tensor,
+    eps: float,
+    scaling: Float8Scaling,
+    scales: ProductScales | None = None,
+    peers: Peers | None = None,
 ) -> tuple[Tensor, Float8Rows]:
     """`add_rms_norm`, whose norm is rounded to residual's dtype and then to float8."""
-    total = add_parts(residual, parts)
+    total = add_parts(residual, parts, scales, peers)
     return total, rms_norm_float8(total, weight, eps, scaling)
 
 
-def silu_mul_float8(gate_up: Tensor, scaling: Float8Scaling) -> Float8Rows:
-    """`silu_mul` of gate_up [T, 2 · D], rounded to its dtype and then to float8."""
-    return to_float8(silu_mul(gate_up), scaling)
+def silu_mul_float8(
+    gate_up: Tensor, scaling: Float8Scaling, scales: ProductScales | None = None
+) -> Float8Rows:
+    """`silu_mul` of gate_up [T, 2 · D] · scales, rounded to its dtype and then to float8."""
+    return to_float8(silu_mul(scaled(gate_up, scales)).to(gate_up.dtype), scaling)
 
 
 def linear_float8(
-    x: Float8Rows, weight: Tensor, scale: Tensor, bias: Tensor | None, dtype: torch.dtype
+    x: Float8Rows | UnroundedRows,
+    weight: Tensor,
+    scale: Tensor,
+    bias: Tensor | None,
+    dtype: torch.dtype,
 ) -> Tensor:
     """x · weightᵀ + bias, summed in float32.
 
@@ -112,6 +143,8 @@ def linear_float8(
     bias:   [out_features]
     Returns [T, out_features] of `dtype`.
     """
+    if isinstance(x, UnroundedRows):
+        x = to_float8(x.values, x.scaling)
     if scale.dim() == 1:
         product = F.linear(x.values.float(), weight.float()) * scale * x.scale
     else:
@@ -121,11 +154,28 @@ def linear_float8(
 
 
 def linear_float8_parts(
-    x: Float8Rows, weight: Tensor, scale: Tensor, bias: Tensor | None, dtype: torch.dtype
-) -> Tensor:
-    """`linear_float8` in parts that are yet to be summed, [P, T, out_features]; float32 where there
-    are several."""
-    return linear_float8(x, weight, scale, bias, dtype)[None]
+    x: Float8Rows | UnroundedRows,
+    weight: Tensor,
+    scale: Tensor,
+    bias: Tensor | None,
+    dtype: torch.dtype,
+) -> tuple[Tensor, ProductScales | None]:
+    """`linear_float8` in parts that are yet to be summed, [P, T, out_features], float32 where there
+    are several; and what their sum is yet to be multiplied by."""
+    return linear_float8(x, weight, scale, bias, dtype)[None], None
+
+
+def gated_linear_float8(
+    x: Float8Rows | UnroundedRows,
+    weight: Tensor,
+    scale: Tensor,
+    bias: Tensor | None,
+    scaling: Float8Scaling,
+    dtype: torch.dtype,
+) -> Float8Rows | UnroundedRows:
+    """`silu_mul` of `linear_float8`, as a product takes it that rounds its input by `scaling`: the
+    weight has 2 · D output features, gate first → [T, D]."""
+    return silu_mul_float8(linear_float8(x, weight, scale, bias, dtype), scaling)
 
 
 def spread(scale: Tensor, num_rows: int) -> Tensor:

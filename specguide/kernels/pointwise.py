@@ -4,13 +4,32 @@ activation."""
 from __future__ import annotations
 
 from functools import cache
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from specguide.kernels.kv_scales import UNSCALED, KVScales, cached
+from specguide.kernels.peers import Peers, sum_over_ranks
 from specguide.kernels.rotary_layout import HALVES, RotaryLayout
+
+
+class ProductScales(NamedTuple):
+    """What a product [T, D] is yet to be multiplied by, where whoever reads it can do that on the
+    way.
+
+    rows:    float32 [T, 1]
+    columns: float32 [D]
+    """
+
+    rows: Tensor
+    columns: Tensor
+
+
+def scaled(product: Tensor, scales: ProductScales | None) -> Tensor:
+    """[..., T, D], float32 where there are scales."""
+    return product if scales is None else product.float() * scales.columns * scales.rows
 
 
 def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
@@ -53,21 +72,33 @@ def norm_into(
 
 
 def add_rms_norm(
-    residual: Tensor, parts: Tensor, weight: Tensor, eps: float
+    residual: Tensor,
+    parts: Tensor,
+    weight: Tensor,
+    eps: float,
+    scales: ProductScales | None = None,
+    peers: Peers | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """(total, rms_norm(total)) of total = residual + the sum of parts.
+    """(total, rms_norm(total)) of total = residual + the sum of parts · scales.
 
     residual: [T, D]
     parts:    [P, T, D] of residual's dtype or float32, as `linear_parts` gives them
     weight:   [D]
+    peers:    with whom the parts are summed, too; see `sum_over_ranks`
     """
-    total = add_parts(residual, parts)
+    total = add_parts(residual, parts, scales, peers)
     return total, rms_norm(total, weight, eps)
 
 
-def add_parts(residual: Tensor, parts: Tensor) -> Tensor:
-    """residual [T, D] and the sum of parts [P, T, D], in residual's dtype."""
-    return residual + (parts[0] if len(parts) == 1 else parts.sum(0)).to(residual.dtype)
+def add_parts(
+    residual: Tensor, parts: Tensor, scales: ProductScales | None, peers: Peers | None = None
+) -> Tensor:
+    """residual [T, D] and the sum of parts [P, T, D] · scales, also of the peers', in residual's
+    dtype."""
+    product = scaled(parts[0] if len(parts) == 1 else parts.sum(0), scales)
+    if peers is not None:
+        return residual + sum_over_ranks(product[None], peers)
+    return residual + product.to(residual.dtype)
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -110,17 +141,22 @@ def rope_and_store(
     slot_mapping: Tensor,
     scales: KVScales = UNSCALED,
     layout: RotaryLayout = HALVES,
+    product_scales: ProductScales | None = None,
 ) -> Tensor:
     """Rotate queries and keys to their positions, and store keys and values as `store_kv` does.
 
-    query_key:    [T, num_heads + num_kv_heads, head_dim], queries first
-    value:        [T, num_kv_heads, head_dim]
+    query_key:    [T, num_heads + num_kv_heads, head_dim], queries first; or in parts that are yet
+                  to be summed, [P, T, num_heads + num_kv_heads, head_dim]
+    value:        [T, num_kv_heads, head_dim], or in as many parts
     rotary:       [T, 2, 1, head_dim], cosine and signed sine (its first half negative) at the
                   tokens' positions
     layout:       of query_key
-    Returns the rotated queries [T, num_heads, head_dim]. The rotation is that of Su et al. 2021 in
-    the halves layout: dimension i turns with dimension i + head_dim / 2.
+    product_scales: of query_key and value, as one product [T, all heads · head_dim]
+    Returns the rotated queries [T, num_heads, head_dim], of rotary's dtype. The rotation is that of
+    Su et al. 2021 in the halves layout: dimension i turns with dimension i + head_dim / 2.
     """
+    if query_key.dim() == 4:
+        query_key, value = _summed_heads(query_key, value, product_scales, rotary.dtype)
     query_key = layout.in_order(query_key)
     rotated = torch.addcmul(
         query_key * rotary[:, 0], query_key.roll(query_key.shape[-1] // 2, dims=-1), rotary[:, 1]
@@ -128,6 +164,17 @@ def rope_and_store(
     num_heads = query_key.shape[1] - value.shape[1]
     store_kv(rotated[:, num_heads:], value, key_cache, value_cache, slot_mapping, scales)
     return rotated[:, :num_heads]
+
+
+def _summed_heads(
+    query_key: Tensor, value: Tensor, scales: ProductScales | None, dtype: torch.dtype
+) -> tuple[Tensor, Tensor]:
+    """The heads of which there are parts."""
+    if len(value) == 1 and scales is None:
+        return query_key[0], value[0]
+    heads = torch.cat((query_key, value), 2).sum(0)
+    heads = scaled(heads.flatten(1), scales).view(heads.shape).to(dtype)
+    return heads[:, : query_key.shape[2]], heads[:, query_key.shape[2] :]
 
 
 def store_kv(

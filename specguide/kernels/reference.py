@@ -42,13 +42,32 @@ def masked_argmax(
     Returns int32 [n]. Where a row allows no token of a pruned draft vocabulary, its only allowed
     target token, if it has just one. Otherwise -1: nothing to choose.
     """
+    best, place, is_reached = best_of_rows(logits, rows, target_ids)
+    return chosen_tokens(best, place, is_reached, rows, target_ids)
+
+
+def best_of_rows(
+    logits: Tensor, rows: BitmaskRows | None, target_ids: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The greatest logit that may be chosen, -inf for none, its column, int64, and whether any
+    token may be; each [n]."""
     bias = None if rows is None else _draft_bias(rows, logits, target_ids, logits.dtype)
     best, place = _choosable(logits, bias).max(dim=-1)
+    return best, place, torch.ones_like(place).bool() if bias is None else bias.amax(dim=-1) == 0
+
+
+def chosen_tokens(
+    best: Tensor,
+    place: Tensor,
+    is_reached: Tensor,
+    rows: BitmaskRows | None,
+    target_ids: Tensor | None,
+) -> Tensor:
+    """From what `best_of_rows` found to tokens, int32 [n]."""
     token = place if target_ids is None else target_ids[place]
     token = token.masked_fill(best == float("-inf"), -1)
-    if rows is not None and bias is not None and target_ids is not None:
-        is_out_of_reach = bias.amax(dim=-1) < 0
-        token = torch.where(is_out_of_reach, _only_token(rows.bitmask[rows.ids]), token)
+    if rows is not None and target_ids is not None:
+        token = torch.where(is_reached, token, _only_token(rows.bitmask[rows.ids]))
     return token.to(torch.int32)
 
 

@@ -7,13 +7,14 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from specguide.kernels import rope_and_store
+from specguide.kernels import ProductScales, rope_and_store
 from specguide.kernels.attention import PassContext
 from specguide.layers.cache_scales import CacheScales
 from specguide.layers.destination import Destination, merged
 from specguide.layers.norm import NormKind, RmsNorm, WholeNorms
+from specguide.layers.partial_sums import PartialSums
 from specguide.layers.placement import Placement
-from specguide.layers.projection import PartialSums, Projection
+from specguide.layers.projection import Projection
 from specguide.layers.quantization import ProjectionInput
 from specguide.layers.rope import RopeConfig
 from specguide.layers.sharding import shards
@@ -135,21 +136,18 @@ class Attention:
         """x [T, input] → [T, hidden]; stores the keys and values of x first."""
         shape = self.shape
         context, rotary, key_cache, value_cache, query_scales = state
-        num_rotated = shape.num_heads + shape.num_kv_heads
-        heads = self.qkv.forward(x).unflatten(1, (-1, shape.head_dim))
-        query_key = heads[:, :num_rotated]
-        if self.qk_norm is not None:
-            query_key = self.qk_norm(query_key)
+        query_key, value, product_scales = self._heads(x)
         scales = self.cache_scales.of(key_cache)
         query = rope_and_store(
             query_key,
-            heads[:, num_rotated:],
+            value,
             rotary,
             key_cache,
             value_cache,
             context.slot_mapping,
             scales,
             shape.rope.layout(shape.head_dim),
+            product_scales,
         )
         if query_scales is not None:
             query = query * query_scales
@@ -162,9 +160,22 @@ class Attention:
             sinks=None if self.sinks is None else self.sinks.scores,
             scales=scales,
         )
-        return self.out.forward_parts(
-            attended.reshape(len(heads), shape.num_heads * shape.head_dim)
-        )
+        return self.out.forward_parts(attended.flatten(1))
+
+    def _heads(self, x: ProjectionInput) -> tuple[Tensor, Tensor, ProductScales | None]:
+        """Query and key heads, and value heads, in parts [P, T, heads, head_dim]; and what both are
+        to be multiplied by."""
+        shape = self.shape
+        if self.qk_norm is None:
+            product = self.qkv.forward_parts(x)
+        else:
+            product = PartialSums.of(self.qkv.forward(x))
+        heads = product.unscaled.unflatten(-1, (-1, shape.head_dim))
+        sizes = shape.num_heads + shape.num_kv_heads, shape.num_kv_heads
+        query_key, value = heads.split(sizes, 2)
+        if self.qk_norm is not None:
+            query_key = self.qk_norm(query_key[0])[None]
+        return query_key, value, product.scales
 
     def destinations(self) -> dict[str, Destination]:
         """Where each tensor of a checkpoint goes, by its full name."""

@@ -12,7 +12,7 @@ from specguide.layers.attention import Attention, AttentionState
 from specguide.layers.destination import Destination, merged
 from specguide.layers.feed_forward import FeedForward, GatedMlp
 from specguide.layers.norm import NoNorm, RmsNorm
-from specguide.layers.projection import PartialSums
+from specguide.layers.partial_sums import PartialSums
 from specguide.layers.quantization import ProjectionInput
 
 

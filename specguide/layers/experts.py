@@ -12,8 +12,9 @@ from specguide.errors import InvalidParams
 from specguide.kernels import route
 from specguide.kernels.experts import GateLimits
 from specguide.layers.destination import Destination
+from specguide.layers.partial_sums import PartialSums
 from specguide.layers.placement import Placement
-from specguide.layers.projection import PartialSums, Projection
+from specguide.layers.projection import Projection
 from specguide.layers.quantization import ExpertWeights, InputFormat, create_experts
 from specguide.layers.sharding import shards
 from specguide.parallel import ONE_RANK, Ranks
@@ -177,10 +178,7 @@ class Experts:
         logits = self.router.forward(x)
         routing = route(logits, shape.num_chosen, shape.is_normalised, self.held)
         inner = self.gate_up.gated(x, routing, shape.limits)
-        parts = PartialSums(self.down.weighted(inner, routing))
-        if self.ranks.size == 1:
-            return parts
-        return PartialSums.of(self.ranks.collectives.sum(parts.total(x.dtype)))
+        return PartialSums(self.down.weighted(inner, routing), ranks=self.ranks)
 
     def destinations(self) -> dict[str, Destination]:
         """Where each tensor of a checkpoint goes, by its full name."""

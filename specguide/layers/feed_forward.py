@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from specguide.layers.destination import Destination, merged
+from specguide.layers.partial_sums import PartialSums
 from specguide.layers.placement import Placement
-from specguide.layers.projection import PartialSums, Projection
+from specguide.layers.projection import Projection
 from specguide.layers.quantization import Activation, InputFormat, ProjectionInput
 
 

@@ -8,6 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from specguide.kernels import LogitsShare
+from specguide.kernels.shares import NUM_WORDS
 from specguide.layers.destination import Destination
 from specguide.layers.norm import RmsNorm
 from specguide.layers.placement import Placement
@@ -114,10 +116,24 @@ class LmHead:
 
     def forward(self, hidden: Tensor) -> Tensor:
         """[T, hidden_size] → logits [T, vocab_size], in the dtype of `hidden`."""
-        logits = self.weights.product(hidden)
+        return self._gathered(self.weights.product(hidden))
+
+    def _gathered(self, logits: Tensor) -> Tensor:
         if self.ranks.size == 1:
             return logits
         return self.ranks.collectives.gather(logits).transpose(0, 1).flatten(1)
+
+    def forward_share(self, hidden: Tensor) -> Tensor | LogitsShare:
+        """As `forward`, or logits of this rank's tokens, where ranks can choose together."""
+        ranks = self.ranks
+        peers = ranks.collectives.peers(len(hidden), NUM_WORDS, torch.float32)
+        if peers is None:
+            return self.forward(hidden)
+        logits = self.weights.product(hidden)
+        first = ranks.rank * logits.shape[1]
+        if logits.shape[1] % 32:  # a word of the grammar's rows is of two ranks' tokens
+            return self._gathered(logits)
+        return LogitsShare(logits, first, peers)
 
     def fit_vocabulary(self, size: int) -> None:
         """Give logits of no id beyond `size` from now on."""

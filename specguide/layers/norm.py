@@ -10,8 +10,8 @@ from torch import Tensor
 
 from specguide.kernels import add_rms_norm, norm_into, rms_norm
 from specguide.layers.destination import Destination, merged
+from specguide.layers.partial_sums import PartialSums
 from specguide.layers.placement import Placement
-from specguide.layers.projection import PartialSums
 from specguide.layers.quantization import InputFormat, ProjectionInput
 from specguide.layers.sharding import shards
 from specguide.parallel import ONE_RANK, Ranks
@@ -104,9 +104,11 @@ class RmsNorm:
 
     def add(self, residual: Tensor, product: PartialSums) -> tuple[Tensor, ProjectionInput]:
         """The sum of residual and product, both [T, D], and its norm."""
+        product, peers = product.with_peers(residual.dtype)
         if self.output is not None:
-            return self.output.of_added_norm(residual, product.parts, self.weight, self.eps)
-        return add_rms_norm(residual, product.parts, self.weight, self.eps)
+            return self.output.of_added_norm(residual, product, self.weight, self.eps, peers)
+        scales = product.scales
+        return add_rms_norm(residual, product.unscaled, self.weight, self.eps, scales, peers)
 
     def into(self, output: Tensor, x: Tensor, row_ids: Tensor | None = None) -> None:
         """The norm of x [T, D], or of x[row_ids], int [T], into output [T, D]."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
+from specguide.errors import CheckpointError, InvalidParams
 from specguide.layers.quantization import (
     UNQUANTIZED,
     MatrixSpec,
@@ -40,6 +41,15 @@ class Placement:
     def whole(self) -> Placement:
         """Shapes without memory, as one rank would have them."""
         return replace(self, device=torch.device("meta"), ranks=ONE_RANK)
+
+    def cut_where_possible(self, build: Callable[[Placement], object]) -> Placement:
+        """Itself, or of one rank where the layers that `build` makes there cannot be cut among its
+        ranks."""
+        try:
+            build(replace(self, device=torch.device("meta")))
+        except (CheckpointError, InvalidParams):
+            return replace(self, ranks=ONE_RANK)
+        return self
 
     def empty(self, *shape: int, dtype: torch.dtype | None = None) -> Tensor:
         """Uninitialised memory."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import torch
 from torch import Tensor
 
 from specguide.layers.destination import Destination
+from specguide.layers.partial_sums import PartialSums
 from specguide.layers.placement import Placement
 from specguide.layers.quantization import (
     Activation,
@@ -18,28 +18,6 @@ from specguide.layers.quantization import (
 )
 from specguide.layers.sharding import Cut, added_once, shards, shards_of_sections
 from specguide.parallel import ONE_RANK, Ranks
-
-
-@dataclass(frozen=True, eq=False)
-class PartialSums:
-    """A product [T, D] in parts that are yet to be summed.
-
-    Where a product has too few rows to keep a GPU busy, its sum is spread over several programs.
-    `RmsNorm.add` sums the parts as it adds them to the residual stream; nobody else sees them.
-
-    parts: [P, T, D]; float32 where P > 1
-    """
-
-    parts: Tensor
-
-    @classmethod
-    def of(cls, product: Tensor) -> PartialSums:
-        """Of a product [T, D] that is summed already."""
-        return cls(product[None])
-
-    def total(self, dtype: torch.dtype) -> Tensor:
-        """The product [T, D]."""
-        return self.parts[0] if len(self.parts) == 1 else self.parts.sum(0).to(dtype)
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,9 +101,7 @@ class Projection:
 
     def forward_parts(self, x: ProjectionInput) -> PartialSums:
         """[T, in_features] → [T, out_features], for `RmsNorm.add`."""
-        if self.summed.size == 1:
-            return PartialSums(self.weights.product_parts(x))
-        return PartialSums.of(self.forward(x))
+        return replace(self.weights.product_parts(x), ranks=self.summed)
 
     def forward_gated(
         self,
@@ -135,9 +111,7 @@ class Projection:
     ) -> ProjectionInput:
         """[T, in_features] → activation(gate) · up [T, out_features / 2], as `wanted` by who reads
         it; the first half of the output features is the gate."""
-        if wanted is None:
-            return self.weights.product_gated(x, activation)
-        return wanted.of_gated(self.weights.product(x), activation)
+        return self.weights.product_gated(x, activation, wanted)
 
     def destinations(self) -> dict[str, Destination]:
         """Where each tensor of a checkpoint goes, by its full name."""

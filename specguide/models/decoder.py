@@ -11,6 +11,7 @@ from torch import Tensor
 from specguide.cache import KVCache
 from specguide.errors import CheckpointError, InvalidParams
 from specguide.json_fields import naming
+from specguide.kernels import LogitsShare
 from specguide.kernels.attention import PassContext
 from specguide.layers.attention import AttentionState
 from specguide.layers.cache_scales import have_scales
@@ -226,6 +227,10 @@ class Decoder:
         """hidden [n, hidden_size] as `forward` returns it → [n, vocab_size], in the model's
         dtype."""
         return self.lm_head.forward(hidden)
+
+    def logits_share(self, hidden: Tensor) -> Tensor | LogitsShare:
+        """As `logits`, or those of this rank's tokens, where ranks can choose one together."""
+        return self.lm_head.forward_share(hidden)
 
     def has_cache_scales(self) -> bool:
         """Whether its checkpoint says what keys and values in float8 are multiplied by; else that

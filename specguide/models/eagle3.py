@@ -4,8 +4,9 @@ published."""
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -47,6 +48,7 @@ class Eagle3Head:
     config:        the layers' shape
     aux_layers:    what the target's `forward` is to be asked for
     target_ids:    int32 [draft_vocab_size], the target id of each draft id
+    ranks:         among which its layers are cut: the target's, or one where they cannot be
     mask_token_id: of a P-EAGLE head, stands for a token that is not known yet; None: of another
     mask_hidden:   of a P-EAGLE head, [num_aux_layers · target hidden], stands for the aux hidden
                    states of such a token
@@ -60,13 +62,10 @@ class Eagle3Head:
         layer, norms = config.layer, config.norms
         place = Placement(self.device, self.dtype, layer.quantization)
         self.fusion = Fusion.create(place, config, len(self.aux_layers), bias=present.fc_bias)
-        self.first = FirstLayer.create(
-            place.within("midlayer"), layer, norm_before_residual=norms.before_residual
-        )
-        self.others = tuple(
-            build_layer(layer, index, place.within(f"layers.{index}"))
-            for index in range(1, layer.num_layers)
-        )
+        layers = partial(_layers, config)
+        place = replace(place, ranks=target.ranks).cut_where_possible(layers)
+        self.ranks = place.ranks
+        self.first, *self.others = layers(place)
         size = layer.hidden_size
         self.norm = RmsNorm.create(place, "norm", size, layer.norm) if norms.last else NoNorm()
         self._continues_norm = norms.output
@@ -90,7 +89,7 @@ class Eagle3Head:
         if present.lm_head:
             self.lm_head = LmHead.create(place, config.draft_vocab_size, layer.hidden_size)
         elif config.tie_word_embeddings:
-            self.lm_head = LmHead.tied(self.embedding)
+            self.lm_head = LmHead.tied(self.embedding, self.ranks)
         return [self.embedding] * present.embed_tokens + [self.lm_head] * present.lm_head
 
     @classmethod
@@ -193,6 +192,16 @@ class Eagle3Head:
             self.mask_hidden, (1, 1, *shape), torch.flatten, other_shapes=((1, *shape), (*shape,))
         )
         return {**own, "mask_hidden": mask}
+
+
+def _layers(config: Eagle3Config, place: Placement) -> tuple[Any, ...]:
+    """Uninitialised: the first, and those that follow."""
+    layer, before = config.layer, config.norms.before_residual
+    first = FirstLayer.create(place.within("midlayer"), layer, norm_before_residual=before)
+    return first, *(
+        build_layer(layer, index, place.within(f"layers.{index}"))
+        for index in range(1, layer.num_layers)
+    )
 
 
 def _held_in(config: Eagle3Config, quantization: str | None) -> Eagle3Config:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +105,7 @@ class MtpHead:
     config:        the layer's shape; num_layers is 1
     aux_layers: what the target's `forward` is to be asked for
     target_ids:    None: it proposes any token of the target's vocabulary
+    ranks:         among which its layer is cut: the target's, or one where it cannot be
     """
 
     target_ids: Tensor | None = None
@@ -142,7 +144,9 @@ class MtpHead:
         self.input_proj = Projection.create(
             place, 2 * hidden_size, {layout.input_proj: hidden_size}
         )
-        self.layer = FAMILIES[config.architecture].build_layer(self.config, 0, place)
+        layer = partial(FAMILIES[config.architecture].build_layer, self.config, 0)
+        place = replace(place, ranks=target.ranks).cut_where_possible(layer)
+        self.layer, self.ranks = layer(place), place.ranks
         self.embedding = target.embedding
         self.lm_head = target.lm_head
         self.rope_table = target.rope_table_for(self.config)

@@ -226,12 +226,9 @@ class GrammarBuffers:
     and where W > K
 
     chain_len     int32 [S]            drafts that there are: the step's next one is that of the
-                                       node behind them
+                                       node behind them; W: none may come
     origins       uint8 [S, N]         of each draft: 1 the step, 2 the grammar, 3 the lookup; 0:
                                        none
-    draft_rows    int32 [S, words]     written by workers: the row that the next draft is chosen
-                                       under
-    draft_guided  uint8 [S]            1: it counts; 0: free
 
     With stage_begins, int [K + 2], the drafts are a tree of depth K, its nodes numbered by stages:
     stage j, 0 … K, is node stage_begins[j] … stage_begins[j + 1] - 1, stage 0 the golden token

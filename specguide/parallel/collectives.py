@@ -11,8 +11,11 @@ from typing import Any, Protocol
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch._C._distributed_c10d import AllgatherOptions
 
 from specguide.errors import EngineError
+from specguide.kernels import Peers, RowChannel
+from specguide.parallel.places import NoPlaces, Places
 
 
 class CollectiveFailed(EngineError):
@@ -36,6 +39,15 @@ class Collectives(Protocol):
     def sum(self, tensor: Tensor) -> Tensor:
         """Of all ranks' contiguous tensors; may be written over the one given."""
 
+    def peers(self, num_rows: int, dim: int, dtype: torch.dtype) -> Peers | None:
+        """What kernels sum rows [num_rows, dim] over ranks with; None: call `sum`.
+
+        Not to be asked for other sizes while a CUDA graph is captured than before.
+        """
+
+    def row_channel(self, num_places: int, num_words: int) -> RowChannel | None:
+        """A new one, through which rank 0 sends rows to the others; None: call `broadcast`."""
+
     def gather(self, tensor: Tensor) -> Tensor:
         """[...] of each rank → [ranks, ...], in the order of ranks."""
 
@@ -48,12 +60,22 @@ class Collectives(Protocol):
     def receive(self, tensor: Tensor, rank: int) -> None:
         """Write what one other rank sends, of the same shape and dtype."""
 
+    def abort(self) -> None:
+        """A rank is gone: what waits for it on this device comes to an end, and nothing is done
+        together any more."""
+
 
 class NoCollectives:
     """Of one rank alone: nothing is to be done."""
 
     def sum(self, tensor: Tensor) -> Tensor:
         return tensor
+
+    def peers(self, num_rows: int, dim: int, dtype: torch.dtype) -> Peers | None:
+        return None
+
+    def row_channel(self, num_places: int, num_words: int) -> RowChannel | None:
+        return None
 
     def gather(self, tensor: Tensor) -> Tensor:
         return tensor[None]
@@ -66,6 +88,9 @@ class NoCollectives:
 
     def receive(self, tensor: Tensor, rank: int) -> None:
         raise AssertionError("there is no other rank")
+
+    def abort(self) -> None:
+        pass
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,22 +112,32 @@ class GroupCollectives:
     the calling thread waits until it is done.
     """
 
-    def __init__(self, group: Any) -> None:
-        self._group = group
+    def __init__(self, group: Any, places: Places | None = None) -> None:
+        """places: that ranks write into; None: they share no memory"""
+        self._group, self._places = group, places or NoPlaces()
 
     def sum(self, tensor: Tensor) -> Tensor:
-        self._wait(self._group.allreduce([tensor]))
+        options = dist.AllreduceOptions()
+        options.asyncOp = False
+        self._wait(self._group.allreduce([tensor], options))
         return tensor
 
+    def peers(self, num_rows: int, dim: int, dtype: torch.dtype) -> Peers | None:
+        return self._places.peers(num_rows, dim, dtype)
+
+    def row_channel(self, num_places: int, num_words: int) -> RowChannel | None:
+        return self._places.row_channel(num_places, num_words)
+
     def gather(self, tensor: Tensor) -> Tensor:
-        size = self._group.size()
+        size, options = self._group.size(), AllgatherOptions()
+        options.asyncOp = False
         flat = torch.empty(size * tensor.numel(), dtype=tensor.dtype, device=tensor.device)
-        self._wait(self._group._allgather_base(flat, tensor.contiguous().flatten()))
+        self._wait(self._group._allgather_base(flat, tensor.contiguous().flatten(), options))
         return flat.view(size, *tensor.shape)
 
     def broadcast(self, tensor: Tensor, root: int = 0) -> None:
         options = dist.BroadcastOptions()
-        options.rootRank = root
+        options.rootRank, options.asyncOp = root, False
         self._wait(self._group.broadcast([tensor], options))
 
     def send(self, tensor: Tensor, rank: int) -> Pending:
@@ -111,8 +146,13 @@ class GroupCollectives:
     def receive(self, tensor: Tensor, rank: int) -> None:
         self._wait(self._group.recv([tensor], rank, 0))
 
+    def abort(self) -> None:
+        self._places.abort()
+        self._group.abort()
+
     def _wait(self, work: Any) -> None:
-        work.wait()
+        if work is not None:  # else it is on the current stream
+            work.wait()
 
 
 class GlooCollectives(GroupCollectives):
@@ -121,6 +161,10 @@ class GlooCollectives(GroupCollectives):
     def sum(self, tensor: Tensor) -> Tensor:
         """In the order of ranks, so that it is bitwise the same on all of them."""
         return self.gather(tensor).sum(0)
+
+    def abort(self) -> None:
+        """No call is under way here once it has returned."""
+        self._places.abort()
 
     def _wait(self, work: Any) -> None:
         try:

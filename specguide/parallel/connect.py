@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
@@ -9,11 +11,15 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from specguide import env
 from specguide.parallel.collectives import GlooCollectives, GroupCollectives
+from specguide.parallel.places import CudaMemory, MemoryPlaces
 from specguide.parallel.ranks import ONE_RANK, Ranks
 from specguide.parallel.stages import Stage
 
 _HOST = "127.0.0.1"
+_NCCL_TIMEOUT = timedelta(minutes=30)
+"""For ranks that meet while others still load; in iterations it is the executor that waits."""
 
 
 @dataclass(frozen=True)
@@ -90,15 +96,30 @@ def _store(meeting: Meeting, store: Any) -> Any:
 
 
 def _group(store: Any, meeting: Meeting, rank: int, size: int, device: torch.device) -> Ranks:
-    timeout = timedelta(seconds=meeting.timeout_s)
     if device.type == "cuda":
         torch.cuda.set_device(device)
+        # A failure is told by the executor, which then aborts; NCCL would end the process.
+        os.environ.setdefault("TORCH_NCCL_ASYNC_ERROR_HANDLING", "0")
         options = dist.ProcessGroupNCCL.Options()
-        options._timeout = timeout
+        options._timeout = _NCCL_TIMEOUT
         group = dist.ProcessGroupNCCL(store, rank, size, options)
-        return Ranks(rank, size, GroupCollectives(group))
+        _keep_for_ever(group)
+        alone = Ranks(rank, size, GroupCollectives(group))
+        if not env.shares_memory():
+            return alone
+        memory = CudaMemory(dist.PrefixStore("memory", store), rank, size, device)
+        places = MemoryPlaces(
+            memory, rank, size, device, meeting.timeout_s, lambda value: alone.least(value, device)
+        )
+        return Ranks(rank, size, GroupCollectives(group, places))
     kind: Any = dist.ProcessGroupGloo
     gloo = kind._Options()
-    gloo._timeout = timeout
+    gloo._timeout = timedelta(seconds=meeting.timeout_s)
     gloo._devices = [kind.create_device(hostname=_HOST)]
     return Ranks(rank, size, GlooCollectives(kind(store, rank, size, gloo)))
+
+
+def _keep_for_ever(group: Any) -> None:
+    """Its destructor would wait, for half an hour, for graphs that are destroyed behind it. What it
+    holds, `abort` sets free."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(group))

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from specguide.draft_layout import DraftLayout
+from specguide.kernels import LogitsShare
 from specguide.sampling import (
     Failures,
     accept_drafts,
@@ -53,7 +54,7 @@ class Chains:
         )
 
     def verify(
-        self, logits: Tensor, nodes: Nodes, features: Tensor, sampling: Sampling
+        self, logits: Tensor | LogitsShare, nodes: Nodes, features: Tensor, sampling: Sampling
     ) -> Accepted:
         inputs = nodes.inputs
         # The next drafts take the place of these before the host reads them.
@@ -65,9 +66,10 @@ class Chains:
         )
         if sampling.kind >= SamplingKind.ADJUSTED:
             self._state.adjustments.take(self._state.ids[inputs.slots], target_tokens, num_accepted)
-        scores = (
-            score_tokens(logits, target_tokens) if sampling.kind >= SamplingKind.SCORED else None
-        )
+        scores = None
+        if sampling.kind >= SamplingKind.SCORED:
+            assert isinstance(logits, Tensor)  # a share is of greedy requests
+            scores = score_tokens(logits, target_tokens)
         verified = VerifyOutput(
             target_tokens, num_accepted, drafts, scores, failures, origins=origins
         )
@@ -87,7 +89,7 @@ class Chains:
         for node in range(1, layout.num_model + 1):
             if self._sampler.guided_drafts:
                 grammar.announce_wait()
-            logits = self._passes.draft_logits(normed)
+            logits = self._passes.draft_share(normed)
             grammar.recorder.forward(f"draft {node}")
             if self._sampler.guided_drafts:
                 grammar.wait_rows()
@@ -100,7 +102,9 @@ class Chains:
             grammar.announce_wait()
             grammar.wait_rows()
 
-    def choose(self, logits: Tensor, slots: Slots, node: int, num_accepted: Tensor) -> Tensor:
+    def choose(
+        self, logits: Tensor | LogitsShare, slots: Slots, node: int, num_accepted: Tensor
+    ) -> Tensor:
         """The likeliest draft `node` of each slot, int32 [B], -1 for none; a held slot keeps the
         one it has, and one whose request takes fewer drafts has none.
 
@@ -110,13 +114,18 @@ class Chains:
         limits, ids = self._state.drafts, self._state.ids[slots]
         rows = self._grammar.node_rows(node - 1, limits.row_slots[slots])
         drafts = self._sampler.draft(logits, rows, ids, node - 1, self._passes.target_ids)
-        store_drafts(drafts, node, limits.num_model, num_accepted, ids, self._tokens)
+        self._store(drafts, ids, node, num_accepted)
         return drafts
 
+    def _store(self, drafts: Tensor, ids: Tensor, node: int, num_accepted: Tensor) -> None:
+        """Write draft `node` of the slots `ids` int64 [B], int32 [B], into their chains."""
+        most = self._state.drafts.num_model
+        store_drafts(drafts, node, most, num_accepted, ids, self._tokens)
+
     def _process(
-        self, logits: Tensor, inputs: ForwardInput, sampling: Sampling
-    ) -> tuple[Tensor, Failures]:
-        if not sampling.processed:
+        self, logits: Tensor | LogitsShare, inputs: ForwardInput, sampling: Sampling
+    ) -> tuple[Tensor | LogitsShare, Failures]:
+        if isinstance(logits, LogitsShare) or not sampling.processed:
             return logits, {}
         return process_logits(logits, self._drafts(inputs), sampling.processed)
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from torch import Tensor
 
+from specguide.kernels import LogitsShare
 from specguide.speculation.forward_input import ForwardInput
 
 
@@ -47,6 +48,14 @@ class Drafter(Protocol):
 
     def draft_logits(self, normed: Tensor) -> Tensor:
         """[n, hidden] → [n, draft_vocab_size]."""
+
+
+@runtime_checkable
+class ShareDrafter(Drafter, Protocol):
+    """Its output matrix may be cut among ranks."""
+
+    def draft_share(self, normed: Tensor) -> Tensor | LogitsShare:
+        """As `draft_logits`, or those of this rank's tokens, where ranks can choose together."""
 
 
 class BlockDrafter(Drafter, Protocol):

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from specguide.draft_layout import DraftLayout
 from specguide.guided.stream import GrammarStream
+from specguide.kernels import LogitsShare
 from specguide.sampling import AcceptState
 from specguide.slots import Slots, SlotTable
 from specguide.speculation.forward_input import ForwardInput
@@ -49,7 +50,7 @@ class Drafting(Protocol):
         """Of a prefill, behind which there are no drafts yet."""
 
     def verify(
-        self, logits: Tensor, nodes: Nodes, features: Tensor, sampling: Sampling
+        self, logits: Tensor | LogitsShare, nodes: Nodes, features: Tensor, sampling: Sampling
     ) -> Accepted:
         """Choose a token after every node, and take the longest path that matches into the slots'
         state.

@@ -24,6 +24,9 @@ class EagerIterations:
         """`iterate(*sizes)`, which depends on nothing else but tensors at fixed addresses."""
         return iterate(*sizes)
 
+    def forget(self) -> None:
+        """What was captured; nothing is run any more."""
+
 
 @dataclass(frozen=True, eq=False)
 class _Captured:
@@ -61,6 +64,10 @@ class CapturedIterations(EagerIterations):
         captured.graph.replay()
         self._recorder.replayed(captured.marks)
         return captured.outputs
+
+    def forget(self) -> None:
+        """As EagerIterations'."""
+        self._captured.clear()
 
     def _capture(self, iterate: Iterate, *sizes: Any) -> _Captured:
         graph = torch.cuda.CUDAGraph()

@@ -10,11 +10,12 @@ from torch import Tensor
 
 from specguide.batch import TokenScores
 from specguide.cache import KVCache, move_keys
+from specguide.kernels import LogitsShare
 from specguide.kernels.attention import JoinedContext
 from specguide.models import Decoder
 from specguide.sampling import score_tokens
 from specguide.slots import Slots, SlotTable
-from specguide.speculation.drafter import BlockDrafter, Drafter
+from specguide.speculation.drafter import BlockDrafter, Drafter, ShareDrafter
 from specguide.speculation.forward_input import ForwardInput, chain_input, tree_input
 from specguide.speculation.results import VerifyOutput
 
@@ -68,6 +69,12 @@ class ForwardPasses:
     def target_logits(self, inputs: ForwardInput, hidden: Tensor) -> Tensor:
         """Logits after every node, [B · N, vocab_size]; `hidden` as `target` returns it."""
         return self._target.logits(inputs.at_nodes(hidden))
+
+    def target_share(self, inputs: ForwardInput, hidden: Tensor) -> Tensor | LogitsShare:
+        """As `target_logits`, for who looks for the greatest alone: it may be a rank's part."""
+        if self._target.ranks.size == 1:
+            return self.target_logits(inputs, hidden)
+        return self._target.logits_share(inputs.at_nodes(hidden))
 
     def score_prompts(self, inputs: ForwardInput, hidden: Tensor) -> TokenScores | None:
         """Scores of the S prompt tokens that are to be scored, [S, 1, …]; None where there are
@@ -124,40 +131,6 @@ class ForwardPasses:
         offset += 1 + drafter.position_offset
         return drafter.step(chain_input(self._state, drafts[:, None], start, slots, offset), hidden)
 
-    def draft_spans(
-        self,
-        spans: Tensor,
-        num_tokens: Tensor,
-        normed: Tensor,
-        hidden: Tensor,
-        start: Tensor,
-        slots: Slots,
-    ) -> tuple[Tensor, Tensor]:
-        """One step of the drafter over some drafts of each slot at once.
-
-        spans:          int32 [B, S], at positions `start` + 1 and following; `start` int64 [B]
-        num_tokens:     int32 [B], how many of them there are, the first ones; of a held slot any
-                        number
-        normed, hidden: [B, hidden], of the position before the first
-        Returns both as they are behind each span's last token, where the next draft is chosen:
-        unchanged where there is no token.
-
-        An approximation, for draft heads: they want with each token the feature of the position
-        before it, and all tokens of a span are given that of the position before the span, so that
-        they go through the head in one pass. What follows a forced token depends little on the
-        feature. Keys behind a span's last token are of no token; they are read by none of the span,
-        and the next pass from there writes its own over them.
-        """
-        drafter, (num_requests, span_len) = self._drafting, spans.shape
-        inputs = chain_input(self._state, spans, start, slots, 1 + drafter.position_offset)
-        features = hidden[:, None].expand(-1, span_len, -1).reshape(num_requests * span_len, -1)
-        normed_there, hidden_there = drafter.step(inputs, features)
-        last = inputs.first_node + num_tokens.clamp(1, span_len) - 1
-        has_tokens = (num_tokens > 0)[:, None]
-        return torch.where(has_tokens, normed_there[last], normed), torch.where(
-            has_tokens, hidden_there[last], hidden
-        )
-
     def draft_nodes(
         self,
         tokens: Tensor,
@@ -190,6 +163,13 @@ class ForwardPasses:
     def draft_logits(self, normed: Tensor) -> Tensor:
         """The drafter's logits for the next draft, [B, draft_vocab_size]."""
         return self._drafting.draft_logits(normed)
+
+    def draft_share(self, normed: Tensor) -> Tensor | LogitsShare:
+        """As `draft_logits`, for who looks for the greatest alone: it may be a rank's part."""
+        drafter = self._drafting
+        if self._target.ranks.size == 1 or not isinstance(drafter, ShareDrafter):
+            return self.draft_logits(normed)
+        return drafter.draft_share(normed)
 
     @property
     def _drafting(self) -> Drafter:

@@ -53,6 +53,9 @@ class Step(Protocol):
     def leave(self, slot: int) -> None:
         """A request has finished: from now on its slot stores and accepts nothing."""
 
+    def forget_graphs(self) -> None:
+        """Let go of what was captured; nothing is launched any more."""
+
     def warm_ups(self, max_prefill_tokens: int, max_model_len: int) -> WarmUps:
         """What captures all graphs and compiles all kernels that requests may need; nothing on a
         CPU. No slot may have a request while one runs."""

@@ -7,7 +7,14 @@ from typing import Protocol
 from torch import Tensor
 
 from specguide.guided.stream import GrammarStream
-from specguide.kernels import BitmaskRows, masked_argmax, masked_sample, masked_top_k
+from specguide.kernels import (
+    BitmaskRows,
+    LogitsShare,
+    masked_argmax,
+    masked_argmax_of_shares,
+    masked_sample,
+    masked_top_k,
+)
 from specguide.sampling import adjust_logits
 from specguide.slots import SlotTable
 from specguide.speculation.nodes import Nodes
@@ -23,15 +30,15 @@ class Sampler(Protocol):
 
     guided_drafts: bool
 
-    def choose(self, logits: Tensor, nodes: Nodes, sampling: Sampling) -> Tensor:
+    def choose(self, logits: Tensor | LogitsShare, nodes: Nodes, sampling: Sampling) -> Tensor:
         """What the target says after every node, int32 [B, N]; -1 where nothing is allowed.
 
-        logits: [B · N, vocab_size]
+        logits: [B · N, vocab_size]; of greedy requests alone they may be this rank's share
         """
 
     def draft(
         self,
-        logits: Tensor,
+        logits: Tensor | LogitsShare,
         rows: BitmaskRows | None,
         slots: Tensor,
         num_before: int | Tensor,
@@ -39,7 +46,7 @@ class Sampler(Protocol):
     ) -> Tensor:
         """The likeliest draft behind each of B nodes, int32 [B]; -1 where nothing is allowed.
 
-        logits: [B, draft_vocab_size]
+        logits: [B, draft_vocab_size], or this rank's share
         slots:  int64 [B]
         num_before: drafts between the golden token and these, or int32 [B] of each
         ids:    int32 [draft_vocab_size], the target's; None where they are the same
@@ -67,8 +74,10 @@ class MaskedSampler:
         self.guided_drafts = guided_drafts
         self._state = state
 
-    def choose(self, logits: Tensor, nodes: Nodes, sampling: Sampling) -> Tensor:
+    def choose(self, logits: Tensor | LogitsShare, nodes: Nodes, sampling: Sampling) -> Tensor:
         inputs, rows = nodes.inputs, nodes.rows
+        if isinstance(logits, LogitsShare):
+            return masked_argmax_of_shares(logits, rows).view(-1, inputs.num_nodes)
         if sampling.kind >= SamplingKind.ADJUSTED:
             logits = adjust_logits(
                 logits,
@@ -89,13 +98,16 @@ class MaskedSampler:
 
     def draft(
         self,
-        logits: Tensor,
+        logits: Tensor | LogitsShare,
         rows: BitmaskRows | None,
         slots: Tensor,
         num_before: int | Tensor,
         ids: Tensor | None,
     ) -> Tensor:
-        return masked_argmax(logits, rows if self.guided_drafts else None, ids)
+        rows = rows if self.guided_drafts else None
+        if isinstance(logits, LogitsShare):
+            return masked_argmax_of_shares(logits, rows, ids)
+        return masked_argmax(logits, rows, ids)
 
     def children(
         self,

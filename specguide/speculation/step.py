@@ -143,6 +143,11 @@ class OneModelStep:
         with self._grammar.forward.current():
             self._state.leave(slot)
 
+    def forget_graphs(self) -> None:
+        """As Step's."""
+        if self._fixed is not None:
+            self._fixed.forget()
+
     def warm_ups(self, max_prefill_tokens: int, max_model_len: int) -> WarmUps:
         """What captures all graphs and compiles all kernels that requests may need; nothing on a
         CPU.
@@ -340,7 +345,9 @@ class OneModelStep:
         inputs, layout = nodes.inputs, levels.drafted
         hidden, features = self._passes.target(inputs, prompts, has_aux=layout.num_model > 0)
         self._grammar.announce_wait()
-        logits = self._passes.target_logits(inputs, hidden)
+        is_greedy = sampling.kind is SamplingKind.GREEDY and not sampling.processed
+        passes = self._passes
+        logits = (passes.target_share if is_greedy else passes.target_logits)(inputs, hidden)
         self._recorder.forward("target forward")
         self._grammar.wait_rows()
         accepted = self._drafting.verify(logits, nodes, features, sampling)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from specguide.guided.stream import GrammarStream
-from specguide.kernels import BitmaskRows
+from specguide.kernels import BitmaskRows, LogitsShare
 from specguide.slots import SlotTable
 from specguide.speculation.nodes import Nodes
 from specguide.speculation.sampler import Sampler
@@ -46,7 +46,7 @@ class SyntheticAcceptance:
         self._iteration = torch.zeros(1, dtype=torch.int64, device=device)
         self._places = torch.arange(1, num_draft_tokens + 1, device=device)
 
-    def choose(self, logits: Tensor, nodes: Nodes, sampling: Sampling) -> Tensor:
+    def choose(self, logits: Tensor | LogitsShare, nodes: Nodes, sampling: Sampling) -> Tensor:
         target_tokens = self._own.choose(logits, nodes, sampling)
         num_drafts = nodes.inputs.num_nodes - 1
         if num_drafts:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from specguide.draft_layout import DraftLayout
-from specguide.kernels import constant
+from specguide.kernels import LogitsShare, constant
 from specguide.sampling import (
     Branches,
     Frontier,
@@ -84,7 +84,7 @@ class Trees:
         )
 
     def verify(
-        self, logits: Tensor, nodes: Nodes, features: Tensor, sampling: Sampling
+        self, logits: Tensor | LogitsShare, nodes: Nodes, features: Tensor, sampling: Sampling
     ) -> Accepted:
         """Leaves the keys of the path as if it had been a chain."""
         if not isinstance(nodes, TreeNodes):
@@ -104,6 +104,7 @@ class Trees:
             self._state.adjustments.take(slots, path_tokens, num_accepted)
         scores = None
         if sampling.kind >= SamplingKind.SCORED:
+            assert isinstance(logits, Tensor)  # a share is of greedy requests
             scores = score_tokens(logits[index], path_tokens)
         self._passes.move_keys(path[:, 1:], inputs)
         tokens = inputs.input_ids[index].view(on_path.shape).int()

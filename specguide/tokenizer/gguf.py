@@ -4,6 +4,7 @@ of its own."""
 from __future__ import annotations
 
 import json
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,10 +15,28 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer as Backend
 
 
+_DECODER = {
+    "type": "ByteLevel",
+    "add_prefix_space": True,
+    "trim_offsets": True,
+    "use_regex": True,
+}
+_BYTE_LEVEL = "gpt2"
+"""As `tokenizer.ggml.model` calls a vocabulary of GPT-2's kind."""
+
+
 def gguf_tokenizer(path: Path) -> tuple[Backend, Any]:
     """The `tokenizers.Tokenizer` of a GGUF file, and the `transformers` tokenizer that holds its
     chat template. Raises CheckpointError."""
-    num_tokens = read_header(path).vocab_size
+    return _read(path, path.stat().st_mtime_ns)
+
+
+@lru_cache(maxsize=2)
+def _read(path: Path, modified_ns: int) -> tuple[Backend, Any]:
+    """Kept, since some versions of `transformers` take seconds. modified_ns: tells a file from its
+    successor"""
+    header = read_header(path)
+    is_byte_level = header.metadata.get("tokenizer.ggml.model") == _BYTE_LEVEL
     try:
         # AutoTokenizer would read the whole configuration first, to choose this same class.
         from transformers import PreTrainedTokenizerFast
@@ -25,7 +44,8 @@ def gguf_tokenizer(path: Path) -> tuple[Backend, Any]:
         chat = PreTrainedTokenizerFast.from_pretrained(
             path.parent, gguf_file=path.name, local_files_only=True, trust_remote_code=False
         )
-        return _without_additions(chat.backend_tokenizer, num_tokens), chat
+        backend = _without_additions(chat.backend_tokenizer, header.vocab_size)
+        return _byte_level(backend) if is_byte_level else backend, chat
     except Exception as error:  # transformers and tokenizers raise many kinds
         raise CheckpointError(f"{path}: its tokenizer cannot be read: {error}") from None
 
@@ -37,4 +57,17 @@ def _without_additions(backend: Backend, num_tokens: int) -> Backend:
         return backend
     state = json.loads(backend.to_str())
     state["added_tokens"] = [one for one in state["added_tokens"] if one["id"] < num_tokens]
+    return type(backend).from_str(json.dumps(state))
+
+
+def _byte_level(backend: Backend) -> Backend:
+    """Some versions of `transformers` give such a vocabulary SentencePiece's steps as well (5.17
+    does): they fuse tokens before their bytes are known, and spell what is missing as an unknown
+    token."""
+    state = json.loads(backend.to_str())
+    plain = {"byte_fallback": False, "fuse_unk": False, "unk_token": None}
+    if state["decoder"]["type"] == "ByteLevel" and state["model"].items() >= plain.items():
+        return backend
+    state["model"].update(plain)
+    state["decoder"] = _DECODER
     return type(backend).from_str(json.dumps(state))

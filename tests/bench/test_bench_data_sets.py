@@ -21,15 +21,15 @@ SAID = [{"role": "user", "content": "Hello"}]
 
 
 def test_built_in_sets_need_nothing() -> None:
-    assert built_in() == ["extraction", "free_text", "tools"]
+    assert built_in() == ["chat", "extraction", "free_text", "tools"]
     assert sum(path.stat().st_size for path in BUILT_IN.iterdir()) < 100_000
     for name in built_in():
         tasks = load_tasks(name, None, 99)
         assert len(tasks) == 32
         for task in tasks:
-            assert (task.schema is None) == (name == "free_text") and bool(task.tools) == (
-                name == "tools"
-            )
+            assert (task.schema is None) == (name in ("chat", "free_text")) and bool(
+                task.tools
+            ) == (name == "tools")
             if task.schema is not None:
                 jsonschema.Draft202012Validator.check_schema(task.schema)
 
@@ -91,7 +91,9 @@ def test_tools_as_published_and_as_openai_has_them() -> None:
 
 
 def test_what_is_wrong_with_a_set_is_said(tmp_path: Path) -> None:
-    with pytest.raises(InvalidParams, match=r"no data set others: .*extraction, free_text, tools"):
+    with pytest.raises(
+        InvalidParams, match=r"no data set others: .*chat, extraction, free_text, tools"
+    ):
         load_tasks("others", tmp_path, 3)
     with pytest.raises(InvalidParams, match="0 are asked for"):
         load_tasks("tools", None, 0)

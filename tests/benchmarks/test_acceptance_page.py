@@ -43,6 +43,7 @@ def write(root: Path, result: list[dict[str, Any]]) -> None:
         "max_tokens": 64,
         "max_whitespace": 0,
         "closed_objects": True,
+        "dtype": "float32",
     }
     record = {
         "config": config,
@@ -78,7 +79,7 @@ def test_what_a_record_becomes(tmp_path: Path) -> None:
     ):
         assert line in page
     assert "2 cores of an Chip, commit abc1234" in page and "## small.gguf" in page
-    assert "compact JSON; no properties that the schema does not name" in page
+    assert "compact JSON; no properties that the schema does not name; float32" in page
     acceptance_page.main(["--check"], root=tmp_path)
     write(tmp_path, [figures("plain", right=6)])
     with pytest.raises(SystemExit, match=r"docs/acceptance\.md: not what the records give"):

@@ -21,8 +21,9 @@ from specguide import LLM, SamplingParams, SpecConfig
 from specguide.layers.attention import Attention, AttentionState
 from specguide.layers.destination import Destination, merged
 from specguide.layers.norm import RmsNorm
+from specguide.layers.partial_sums import PartialSums
 from specguide.layers.placement import Placement
-from specguide.layers.projection import PartialSums, Projection
+from specguide.layers.projection import Projection
 from specguide.models import FAMILIES, ModelConfig
 from specguide.models.family import Family
 from specguide.models.windows import no_windows

@@ -16,10 +16,11 @@ from torch import Tensor
 
 from specguide.cache import slot_mapping
 from specguide.draft_tree import DraftTree
-from specguide.kernels import pointwise, rope_and_store
+from specguide.kernels import ProductScales, pointwise, rms_norm, rope_and_store, scaled
 from specguide.kernels.attention import (
     AttentionBackend,
     ForwardContext,
+    JoinedContext,
     TorchAttention,
     attention_backend,
 )
@@ -293,6 +294,38 @@ def test_rope_of_other_layouts(layout: RotaryLayout) -> None:
 
 
 @pytest.mark.small
+@pytest.mark.parametrize("num_parts", [1, 3])
+@pytest.mark.parametrize("layout", [RotaryLayout(80), RotaryLayout(24), RotaryLayout(40, True)])
+def test_rope_of_heads_yet_to_be_summed_and_scaled(layout: RotaryLayout, num_parts: int) -> None:
+    random = torch.Generator().manual_seed(0)
+    parts = torch.randn(num_parts, 5, 8, 80, generator=random)
+    rotary = torch.randn(5, 2, 1, 80, generator=random)
+    by = ProductScales(*(torch.rand(shape, generator=random) for shape in ((5, 1), (640,))))
+    slots = torch.tensor([5, -1, 2, 0, 7])
+    for scales in (None, by):
+        heads = scaled(parts.sum(0).flatten(1), scales).view(5, 8, 80)
+        caches, live, others = ([torch.zeros(2, 4, 2, 80) for _ in range(2)] for _ in range(3))
+        expected = pointwise.rope_and_store(
+            heads[:, :6], heads[:, 6:], rotary, *caches, slots, layout=layout
+        )
+        live, there = [to_device(cache) for cache in live], to_device(parts)
+        query = rope_and_store(
+            *(there[:, :, :6], there[:, :, 6:], to_device(rotary), *live, to_device(slots)),
+            layout=layout,
+            product_scales=to_device(scales),
+        )
+        twin = pointwise.rope_and_store(
+            *(parts[:, :, :6], parts[:, :, 6:], rotary, *others, slots),
+            layout=layout,
+            product_scales=scales,
+        )
+        wanted = expected, *caches
+        for found in ((query, *live), (twin, *others)):
+            for one, other in zip(found, wanted, strict=True):
+                torch.testing.assert_close(one.cpu(), other, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.small
 @pytest.mark.parametrize("dtype", TOLERANCE)
 def test_store_into_float8(dtype: torch.dtype) -> None:
     """Numbers that are too large become the largest, and NaN stays."""
@@ -324,3 +357,86 @@ def test_store_into_another_dtype_and_of_nothing() -> None:
         assert all(
             torch.equal(found.cpu(), wanted) for found, wanted in zip(live, caches, strict=True)
         )
+
+
+@pytest.mark.parametrize(
+    ("queries", "num_spare"),
+    [([90, 1, 40], 0), small([33, 64, 32, 5, 0, 0], 30), ([130, 0, 0, 0], 7)],
+)
+def test_tiles_of_unequal_sequences_are_packed(queries: list[int], num_spare: int) -> None:
+    """Empty sequences and tokens of nobody behind them cost no more than a program each."""
+    case = make_case([7 * at for at in range(len(queries))], queries, dtype=torch.bfloat16)
+    context, spare = case.context, torch.zeros(num_spare, dtype=torch.int64)
+    position_ids = torch.cat([context.position_ids, spare])
+    query = torch.cat([case.query, case.query[:1].expand(num_spare, -1, -1)])
+    filled = replace(case, query=query, context=replace(context, position_ids=position_ids))
+    output = to_device(filled).run()[: sum(queries)]
+    torch.testing.assert_close(output.float().cpu(), case.expected(), rtol=3e-2, atol=3e-2)
+
+
+def in_parts(case: Case, num_first: int) -> Case:
+    """On the device, with the first sequences and the others as the parts of a joined pass."""
+    live = to_device(case)
+    context = replace(live.context, attention=attention_backend(live.query.device))
+    num_tokens = int(context.query_start_loc[num_first])
+    bounds = context.query_start_loc
+    first, second = (
+        replace(
+            context,
+            position_ids=context.position_ids[tokens],
+            slot_mapping=context.slot_mapping[tokens],
+            block_table=context.block_table[seqs],
+            query_start_loc=bounds[seqs.start : seqs.start + num_seqs + 1] - bounds[seqs.start],
+            seq_lens=context.seq_lens[seqs],
+            max_query_len=most,
+        )
+        for seqs, num_seqs, tokens, most in (
+            (slice(0, num_first), num_first, slice(0, num_tokens), 1),
+            (
+                slice(num_first, None),
+                len(context.seq_lens) - num_first,
+                slice(num_tokens, None),
+                context.max_query_len,
+            ),
+        )
+    )
+    return replace(live, context=JoinedContext(first, second))
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("num_decoding", [small(3), 40])
+def test_parts_of_a_pass_side_by_side(dtype: torch.dtype, num_decoding: int) -> None:
+    """Requests that decode, and chunks of prompts beside."""
+    earlier = [5 * at for at in range(num_decoding)] + [0, 70]
+    case = make_case(earlier, [1] * num_decoding + [90, 40], dtype=dtype)
+    parts = in_parts(case, num_decoding)
+    output = parts.context.plan.run(parts.query, parts.key_cache, parts.value_cache, scale=0.1)
+    tolerance = TOLERANCE[dtype]
+    torch.testing.assert_close(
+        output.float().cpu(), case.expected(), rtol=tolerance, atol=tolerance
+    )
+
+
+@pytest.mark.skipif(IS_INTERPRETED, reason="graphs are CUDA's")
+@pytest.mark.parametrize("num_decoding", [2, 64])
+def test_captured_parts_wait_for_one_another(num_decoding: int) -> None:
+    """Layer behind layer, each of which reads all that the one before has written."""
+    queries = [1] * num_decoding + [400, 90]
+    earlier = [700] * num_decoding + [0, 130]
+    case = make_case(earlier, queries, dtype=torch.bfloat16, heads=(32, 8), head_dim=128)
+    parts = in_parts(case, num_decoding)
+    context, (key_cache, value_cache) = parts.context, (parts.key_cache, parts.value_cache)
+
+    def layers() -> Tensor:
+        query = parts.query.contiguous()
+        for _ in range(8):
+            query = rms_norm(
+                context.plan.run(query, key_cache, value_cache, scale=0.1), query.new_ones(128), 0
+            )
+        return query
+
+    graph, output = captured(layers)
+    expected = layers().clone()
+    for _ in range(20):
+        graph.replay()
+        torch.testing.assert_close(output, expected, rtol=0, atol=0)

@@ -12,7 +12,7 @@ from small_cases import crossed
 from torch import Tensor
 
 from specguide import kernels
-from specguide.kernels import Float8Rows, Float8Scaling, float8
+from specguide.kernels import Float8Rows, Float8Scaling, UnroundedRows, float8, pointwise
 from specguide.kernels.float8 import FLOAT8
 
 pytestmark = pytest.mark.gpu
@@ -82,6 +82,39 @@ def test_rounding_behind_a_norm(shape: tuple[int, int], scaling: str, dtype: tor
             assert_rounded_alike(found, expected)
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    ("shape", "scaling"),
+    crossed(ROWS[:3], SCALINGS, where=lambda shape, scaling: shape == (5, 384)),
+)
+def test_products_are_scaled_by_who_reads_them(
+    shape: tuple[int, int], scaling: str, dtype: torch.dtype
+) -> None:
+    """As if they had been before, but for rounding: what is scaled here is small integers."""
+    kind, (num_rows, dim) = SCALINGS[scaling], shape
+    x = rows(num_rows, dim, torch.float32).round().to(dtype)
+    scales = kernels.ProductScales(
+        2.0 ** -(torch.arange(num_rows) % 3)[:, None], 2.0 ** (torch.arange(2 * dim) % 5 - 3)
+    )
+    both = torch.cat((x, x.flip(1)), dim=1)
+    before = kernels.scaled(both, scales).to(dtype)
+    found = kernels.silu_mul_float8(*map(to_device, (both, kind, scales)))
+    assert_rounded_alike(found, float8.silu_mul_float8(before, kind))
+    assert_rounded_alike(found, float8.silu_mul_float8(both, kind, scales))
+    some = kernels.ProductScales(scales.rows, scales.columns[:dim])
+    residual, weight = 2 * x, torch.ones(dim, dtype=dtype)
+    case = residual, x[None], weight, 1e-5
+    there, apart = tuple(map(to_device, case)), before[None, :, :dim]
+    total, normed = kernels.add_rms_norm(*there, to_device(some))
+    wanted, expected = pointwise.add_rms_norm(residual, apart, weight, 1e-5)
+    assert torch.equal(total.cpu(), wanted)
+    torch.testing.assert_close(normed.cpu(), expected, rtol=1e-2, atol=1e-2)
+    assert torch.equal(pointwise.add_rms_norm(*case, some)[0], wanted)
+    total, found = kernels.add_rms_norm_float8(*there, to_device(kind), to_device(some))
+    assert torch.equal(total.cpu(), wanted)
+    assert_rounded_alike(found, float8.add_rms_norm_float8(*case, kind, some)[1])
+
+
 SHAPES = [
     (1, 64, 512),
     (4, 200, 1024),
@@ -129,8 +162,67 @@ def test_products(
     assert found.dtype == dtype
     tolerance = 1e-3 if dtype == torch.float32 else 2e-2
     torch.testing.assert_close(found.float().cpu(), expected, rtol=tolerance, atol=tolerance)
-    parts = kernels.linear_float8_parts(*map(to_device, case), dtype).float().sum(0)
-    torch.testing.assert_close(parts.cpu(), expected, rtol=tolerance, atol=tolerance)
+    parts, scales = kernels.linear_float8_parts(*map(to_device, case), dtype)
+    found = kernels.scaled(parts.float().sum(0), scales)
+    torch.testing.assert_close(found.cpu(), expected, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    ("shape", "scaling"),
+    crossed([*SHAPES[:4], (17, 96, 2048)], SCALINGS, where=lambda shape, _: shape == SHAPES[1]),
+)
+def test_a_product_rounds_its_rows_as_they_are_rounded_apart(
+    shape: tuple[int, int, int], scaling: str, dtype: torch.dtype
+) -> None:
+    """To the last bit: each row, and each group of features, has the same scale."""
+    kind = SCALINGS[scaling]
+    _, weight, scale, bias = map(to_device, product(*shape, kind.is_grouped))
+    x = to_device(rows(shape[0], shape[2], dtype))
+    kind, bias = to_device(kind), bias.to(dtype)
+    parts = x.unflatten(1, (-1, 64)).abs().amax(2).float() if scaling == "token" else None
+    expected = kernels.linear_float8(kernels.to_float8(x, kind), weight, scale, bias, dtype)
+    for largest in dict.fromkeys((None, parts)):
+        found = kernels.linear_float8(UnroundedRows(x, kind, largest), weight, scale, bias, dtype)
+        assert torch.equal(found, expected)
+    wide = torch.cat((x, x), 1)[:, : shape[2]]
+    assert torch.equal(
+        kernels.linear_float8(UnroundedRows(wide, kind), weight, scale, bias, dtype), expected
+    )
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    ("shape", "scaling", "has_bias"),
+    crossed(
+        [(1, 512, 256), (5, 768, 1024), (16, 28672, 4096), (20, 512, 256)],
+        SCALINGS,
+        [False, True],
+        where=lambda shape, scaling, has_bias: shape[0] == 5 and has_bias,
+    ),
+)
+def test_gated_products(
+    shape: tuple[int, int, int], scaling: str, has_bias: bool, dtype: torch.dtype
+) -> None:
+    """They give what the next product takes, as the twin does; few rows it is to round itself."""
+    x, weight, scale, bias = product(*shape, SCALINGS[scaling].is_grouped)
+    case = (x, weight, scale, bias.to(dtype) if has_bias else None, SCALINGS[scaling])
+    found = kernels.gated_linear_float8(*map(to_device, case), dtype)
+    assert isinstance(found, UnroundedRows) == (shape[0] <= 16)
+    if isinstance(found, UnroundedRows):
+        if scaling == "token":
+            assert torch.equal(found.largest.amax(1), found.values.abs().amax(1).float())
+        found = kernels.to_float8(found.values, found.scaling)
+    expected = float8.gated_linear_float8(*case, torch.float32)
+    torch.testing.assert_close(of(found), of(expected), rtol=0.15, atol=0.1)
+    close = (of(found) - of(expected)).abs() < 0.01 + 0.02 * of(expected).abs()
+    assert close.float().mean() > 0.85
+
+
+def of(rows: Float8Rows) -> Tensor:
+    """The numbers that they stand for."""
+    values, scale = rows.values.cpu().float(), rows.scale.cpu()
+    return values * scale.repeat_interleave(values.shape[1] // scale.shape[1], 1)
 
 
 @pytest.mark.parametrize("has_blocks", [False, True])

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 from gpu_case import IS_INTERPRETED, assert_near, check_replays, to_device
-from small_cases import crossed
+from small_cases import crossed, small
 from torch import Tensor
 
 from specguide.kernels import (
@@ -31,6 +31,7 @@ SHAPES = [
     (3, 72, 192, 64),
     (5, 40, 160, 32),
     (2, 64, 576, 640),
+    (20, 72, 1024, 128),
     (16, 1000, 640, 128),
     (33, 512, 4096, 256),
     (64, 96, 2048, 128),
@@ -38,7 +39,7 @@ SHAPES = [
     (600, 320, 1024, 128),
 ]
 """Rows, output features, input features and the group size."""
-SMALL = SHAPES[1:5]
+SMALL = SHAPES[1:6]
 
 
 def case(
@@ -74,7 +75,7 @@ def assert_close(found: Tensor, expected: Tensor) -> None:
     crossed(
         SHAPES,
         [False, True],
-        where=lambda shape, has_zeros: shape in SMALL and has_zeros == (shape in SHAPES[1:4:2]),
+        where=lambda shape, has_zeros: shape in SMALL and has_zeros == (shape in SHAPES[1:6:2]),
     ),
 )
 def test_products(shape: tuple[int, int, int, int], dtype: torch.dtype, has_zeros: bool) -> None:
@@ -84,6 +85,20 @@ def test_products(shape: tuple[int, int, int, int], dtype: torch.dtype, has_zero
     assert_close(int4_linear(*on_gpu), int4.int4_linear(*on_cpu))
     assert_close(int4_linear_parts(*on_gpu).float().sum(0), int4.int4_linear(*on_cpu))
     assert_close(int4_gated_linear(*on_gpu), int4.int4_gated_linear(*on_cpu))
+
+
+@pytest.mark.parametrize("is_folded", [small(False), small(True)])
+def test_tiles_cover_every_shape(is_folded: bool) -> None:
+    """With more splits than the choice takes, and programs of all sizes."""
+    x, matrix, _ = case((20, 72, 1024, 128), torch.float16, True)
+    expected = int4.int4_linear(x, matrix)
+    on_gpu = to_device(x), to_device(matrix)
+    for sizes in ((16, 32, 1, 2, 3, 128), (32, 64, 2, 4, 2, 64), (64, 128, 1, 8, 4, 32)):
+        tile = triton.int4.Int4Tile(*sizes, is_folded)
+        found = triton.int4.launch(*on_gpu, None, tile)
+        assert_close(found.float().sum(0), expected)
+        found = triton.int4.launch(*on_gpu, None, replace(tile, num_splits=1), is_gated=True)
+        assert_close(found[0], int4.int4_gated_linear(x, matrix))
 
 
 @pytest.mark.small

@@ -14,6 +14,7 @@ from specguide import Guide, GuideConfig, native
 from specguide.errors import UnsupportedGuide
 from specguide.guided.compiling.libraries import Libraries
 from specguide.guided.endings import EndingGrammar
+from specguide.tokenizer.vocabulary import Vocabulary
 
 PERSON = {
     "type": "object",
@@ -31,6 +32,23 @@ def libraries() -> Libraries:
     return Libraries(VOCABULARY, GuideConfig())
 
 
+COUNTED = {
+    "type": "object",
+    "properties": {
+        "title": {"type": "string", "minLength": 20, "maxLength": 90},
+        "code": {"type": "string", "pattern": "^[ab]{19,40}(x|yy)?$"},
+        "tags": {"type": "array", "items": {"type": "string", "maxLength": 24}, "maxItems": 25},
+        "note": {"type": "string", "maxLength": 300},
+    },
+    "required": ["title", "code", "tags", "note"],
+    "additionalProperties": False,
+}
+LONG = [
+    text * n for text in (b"a", b" ", b"ab", "é".encode(), b'","') for n in (2, 9, 17, 18, 25, 64)
+]
+LONG_VOCABULARY = Vocabulary((*VOCABULARY.token_bytes, *LONG), VOCABULARY.eos_token_ids)
+
+
 def served(libraries: Libraries, schema: object) -> EndingGrammar:
     guide = Guide(json_schema=json.dumps(schema))
     enforced = libraries.first_enforcing(guide, "auto", lambda backend: None)
@@ -39,11 +57,16 @@ def served(libraries: Libraries, schema: object) -> EndingGrammar:
     return grammar
 
 
-def check_rows(grammar: EndingGrammar, rng: random.Random, num_steps: int) -> int:
+def check_rows(
+    grammar: EndingGrammar,
+    rng: random.Random,
+    num_steps: int,
+    vocabulary: Vocabulary = VOCABULARY,
+) -> int:
     """Of a matcher that shares rows and one of the library along one random walk, some of which is
     taken back. Returns how many were compared."""
     sharing, own = grammar.matcher(), grammar.inner.matcher()
-    rows = np.zeros((2, VOCABULARY.num_words), np.int32)
+    rows = np.zeros((2, vocabulary.num_words), np.int32)
     num_taken = 0
     for step in range(num_steps):
         if own.is_terminated:
@@ -52,7 +75,11 @@ def check_rows(grammar: EndingGrammar, rng: random.Random, num_steps: int) -> in
         own.fill(rows[1])
         assert (rows[0] == rows[1]).all()
         token = rng.choice(np.flatnonzero(np.unpackbits(rows[1].view(np.uint8), bitorder="little")))
+        refused = rng.randrange(len(vocabulary))
+        if not rows[1].view(np.uint32)[refused // 32] >> refused % 32 & 1:
+            assert not sharing.accept(refused)
         assert sharing.accept(int(token)) and own.accept(int(token))
+        assert sharing.is_terminated == own.is_terminated
         num_taken += 1
         if num_taken > 3 and rng.random() < 0.2:
             num_back = rng.randint(1, 3)
@@ -81,6 +108,12 @@ def test_shared_rows_of_real_schemas_are_those_of_the_library(
         num_rows += sum(check_rows(grammar, rng, 60) for _ in range(3))
         num_shared += grammar.endings.num_shared
     assert num_rows > 1000 and num_shared > 0.4 * num_rows
+
+
+def test_counts_far_from_their_bounds_are_not_told_apart() -> None:
+    grammar, rng = served(Libraries(LONG_VOCABULARY, GuideConfig()), COUNTED), random.Random(3)
+    num_rows = sum(check_rows(grammar, rng, 60, LONG_VOCABULARY) for _ in range(40))
+    assert grammar.endings.is_exact and grammar.endings.num_shared > 0.8 * num_rows
 
 
 def test_what_is_told_in_part_is_not_shared() -> None:

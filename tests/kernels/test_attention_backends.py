@@ -30,6 +30,11 @@ class DenseAttention:
         self.num_plans += 1
         return DensePlan(self, context)
 
+    def pair(
+        self, leader: ForwardContext, follower: ForwardContext
+    ) -> tuple[AttentionPlan, AttentionPlan]:
+        return self.plan(leader), self.plan(follower)
+
 
 @dataclass
 class DensePlan:

@@ -13,8 +13,9 @@ from specguide.layers.experts import Experts, ExpertsShape, SeparateExperts
 from specguide.layers.feed_forward import GatedMlp
 from specguide.layers.lm_head import Embedding, LmHead
 from specguide.layers.norm import NormKind, RmsNorm
+from specguide.layers.partial_sums import PartialSums
 from specguide.layers.placement import Placement
-from specguide.layers.projection import PartialSums, Projection
+from specguide.layers.projection import Projection
 from specguide.layers.quantization import Activation
 
 PLACE = Placement(torch.device("cpu"), torch.float32).within("here")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,8 +13,9 @@ import torch
 from gguf_files import Q, write_gguf
 from paging import Sequences
 from random_models import LLAMA, QWEN2, QWEN3, random_model
+from tokenizers import Tokenizer as Backend
 from torch import Tensor
-from transformers import PreTrainedModel
+from transformers import PreTrainedModel, PreTrainedTokenizerFast
 from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
 from typer.testing import CliRunner
 
@@ -24,6 +26,7 @@ from specguide.errors import CheckpointError, InvalidParams
 from specguide.guide import Guide
 from specguide.models import Decoder, read_config
 from specguide.tokenizer import Tokenizer
+from specguide.tokenizer.gguf import gguf_tokenizer
 
 SIZES = {"vocab_size": 300, "hidden_size": 64, "intermediate_size": 96}
 IDS = torch.randint(0, 300, (60,), generator=torch.Generator().manual_seed(1))
@@ -161,3 +164,27 @@ def test_the_missing_extra_is_named(file: Path, monkeypatch: pytest.MonkeyPatch)
 def test_an_unknown_quantization(file: Path) -> None:
     with pytest.raises(InvalidParams, match="quantization 'int3' is unknown"):
         read_config(file, "int3")
+
+
+def test_a_byte_level_vocabulary_is_read_as_such(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """transformers 5.17 gives it SentencePiece's steps, too."""
+    usual = Tokenizer.from_folder(file)
+    state = json.loads(gguf_tokenizer(file)[0].to_str())
+    steps = [
+        {"type": "ByteFallback"},
+        {"type": "Fuse"},
+        {"type": "Replace", "pattern": {"String": "\u2581"}, "content": " "},
+    ]
+    state["decoder"] = {"type": "Sequence", "decoders": [*steps, state["decoder"]]}
+    state["model"] |= {"byte_fallback": True, "fuse_unk": True, "unk_token": "a"}
+    told = SimpleNamespace(backend_tokenizer=Backend.from_str(json.dumps(state)))
+    monkeypatch.setattr(PreTrainedTokenizerFast, "from_pretrained", lambda *_, **__: told)
+    copy = tmp_path / file.name
+    copy.write_bytes(file.read_bytes())
+    other = Tokenizer.from_folder(copy)
+    assert other.vocabulary() == usual.vocabulary()
+    for text in ("lazy dog\n 12", "\u2581 \u20ac <0x0A>"):
+        assert other.encode(text) == usual.encode(text)
+        assert other.decode(other.encode(text)) == usual.decode(usual.encode(text))

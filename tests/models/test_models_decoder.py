@@ -175,6 +175,11 @@ class NoAttention:
     def plan(self, context: ForwardContext) -> AttentionPlan:
         return self
 
+    def pair(
+        self, leader: ForwardContext, follower: ForwardContext
+    ) -> tuple[AttentionPlan, AttentionPlan]:
+        return self, self
+
     def run(self, query: Tensor, *caches: Tensor, **arguments: object) -> Tensor:
         return query
 

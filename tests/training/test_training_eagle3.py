@@ -299,6 +299,29 @@ def test_loss_is_soft_cross_entropy_over_draftable_positions(target: LlamaForCau
     )
 
 
+@torch.no_grad()
+def test_text_weight_is_the_share_of_the_text_s_own_cross_entropy(
+    target: LlamaForCausalLM,
+) -> None:
+    head = small_head(target)
+    rows = list(pack_rows(some_examples(3), 40, np.arange(3)))
+    batch = collate(rows, PackPlan(40, len(rows), 0.5), np.random.default_rng(0))
+    aux, target_logits = tap(target, batch, head.config.aux_layers)
+    logits = unroll(head, aux, target.get_input_embeddings().weight, batch, 1)
+    losses = []
+    for r, q in torch.nonzero(batch.anchor_mask).tolist():
+        next_id = int(batch.input_ids[r, batch.anchors[r, q] + 2])
+        place = (next_id == DRAFT_IDS).nonzero()
+        if len(place):
+            losses.append(-float(logits[0][r, q].log_softmax(-1)[place[0, 0]]))
+    soft, text, both = (
+        float(unroll_loss(head, logits, target_logits, batch, share)) for share in (0, 1, 0.25)
+    )
+    assert 0 < len(losses) < int(batch.anchor_mask.sum())
+    assert text == pytest.approx(np.mean(losses), rel=1e-4)
+    assert both == pytest.approx(0.75 * soft + 0.25 * text, rel=1e-4)
+
+
 def test_greedy_answers_equal_one_prompt_at_a_time(target: LlamaForCausalLM) -> None:
     examples = some_examples(5, seed=3)
     for example, answered in zip(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,11 @@ from paging import Sequences
 from random_models import LLAMA, random_model
 
 from specguide import LLM, SamplingParams
+from specguide.bench.tasks import Task
 from specguide.config import SpecConfig
 from specguide.models import Decoder
-from training.data.published_data import SETS, set_tasks
+from training.data.published_data import Sizes, answered
+from training.data.published_prompts import TURN, Asked, prompts
 from training.train.published import load_published, main
 
 
@@ -52,11 +55,20 @@ def test_one_command_makes_a_head(model: Path, tmp_path: Path) -> None:
     assert outputs[0] == outputs[1]
 
 
-def test_held_out_tasks_are_not_trained_on(tmp_path: Path) -> None:
-    assert set_tasks(None) == ([], [])
-    lines = [json.dumps({"id": str(n), "schema": {"const": n}}) for n in range(200)]
-    for name in SETS:
-        (tmp_path / f"{name}.jsonl").write_text("\n".join(lines))
-    trained, held = set_tasks(tmp_path)
-    assert len(held) == 2 * 64 and len(trained) == 2 * (200 - 64)
-    assert not {task.name for task in trained} & {task.name for task in held}
+def test_prompts_are_of_many_kinds_and_the_same_for_a_seed() -> None:
+    made = list(prompts(3, 400))
+    assert made == list(prompts(3, 400)) and made != list(prompts(4, 400))
+    turns = [one for one in made if one.task.messages[-1]["content"] == TURN]
+    assert 0 < sum(one.is_guided for one in turns) < len(turns) < len(made)
+    assert {one.temperature for one in made} == {0.0, 0.6, 1.0}
+    assert any(one.task.tools and one.is_guided for one in made)
+    assert all(one.task.schema is not None for one in made if one.is_guided)
+    assert {one.temperature for one in prompts(3, 50, "left_out")} == {0.0}
+
+
+def test_a_user_turn_is_the_model_s_own(model: Path) -> None:
+    """A model of random weights says something, which stands where TURN stood."""
+    conversation = Task("", ({"role": "user", "content": TURN},))
+    asked = Asked(conversation, is_guided=False, temperature=0.0, seed=1)
+    ((example,),) = answered(model, [lambda: iter([asked])], Sizes(3000, 8, 1, 1), math.inf)
+    assert example.prompt_len > 0 and len(example.answer) <= 8

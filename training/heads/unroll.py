@@ -125,7 +125,11 @@ def unroll(
 
 
 def unroll_loss(
-    head: TrainedHead, logits: list[Tensor], target_logits: Tensor, batch: PackedBatch
+    head: TrainedHead,
+    logits: list[Tensor],
+    target_logits: Tensor,
+    batch: PackedBatch,
+    text_weight: float = 0.0,
 ) -> Tensor:
     """Soft cross-entropy against the target's distribution over the draft vocabulary, steps weighed
     by 0.8^s; scalar.
@@ -133,16 +137,28 @@ def unroll_loss(
     target_logits: [B, L, V]. Positions whose most likely target token lies outside the draft
                    vocabulary teach
     nothing, as in the published training, and neither does the last token of a document.
+    text_weight:   share of the cross-entropy against the text itself, where that is in the draft
+                   vocabulary: under a grammar it need not be what the target finds likely
     """
     draftable = head.t2d[target_logits.argmax(-1)]
     restricted = target_logits[..., head.draft_ids]
+    draft_of = head.t2d.cumsum(0) - 1
     total = torch.zeros((), device=target_logits.device)
     for step, scores in enumerate(logits):
         index, _ = batch.ahead(1 + step)
-        learned = batch.ahead(2 + step)[1] & draftable.gather(1, index)
+        next_index, inside = batch.ahead(2 + step)
+        likelihood = scores.float().log_softmax(-1)
         wanted = take(restricted, index).float().softmax(-1)
-        cross_entropy = -(wanted * scores.float().log_softmax(-1)).sum(-1)
-        total = total + STEP_DECAY**step * (cross_entropy * learned).sum() / learned.sum().clamp(
-            min=1
-        )
+        loss = _mean(-(wanted * likelihood).sum(-1), inside & draftable.gather(1, index))
+        if text_weight:
+            text = batch.input_ids.gather(1, next_index)
+            known = inside & head.t2d[text]
+            spoken = likelihood.gather(2, draft_of[text].clamp(min=0)[..., None])[..., 0]
+            loss = (1 - text_weight) * loss + text_weight * _mean(-spoken, known)
+        total = total + STEP_DECAY**step * loss
     return total
+
+
+def _mean(values: Tensor, counted: Tensor) -> Tensor:
+    """Over what is counted; 0 where nothing is."""
+    return (values * counted).sum() / counted.sum().clamp(min=1)

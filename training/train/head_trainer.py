@@ -7,6 +7,7 @@ import argparse
 import json
 import math
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from itertools import product
 from pathlib import Path
@@ -43,7 +44,7 @@ Head = Eagle3Head | MtpHead
 @dataclass(frozen=True)
 class TrainPlan:
     """Everything that decides the trained weights of any head; sizes in tokens, rows, examples or
-    steps."""
+    steps. text_weight: as in `unroll_loss`"""
 
     seed: int = 0
     num_steps: int = 3000
@@ -53,6 +54,7 @@ class TrainPlan:
     learning_rate: float = 2e-3
     warmup_steps: int = 100
     unroll_steps: int = 5
+    text_weight: float = 0.0
     num_examples: int = 100_000
     num_self_answers: int = 12_000
     max_answer_len: int = 320
@@ -150,10 +152,18 @@ def learning_rate(plan: TrainPlan, step: int, progress: float) -> float:
 
 class Trainer:
     """Owns the head, the optimizer and the step number; `checkpoint` and `resume` keep all
-    three."""
+    three. store: called at each checkpoint, to store the head as it is"""
 
-    def __init__(self, head: Head, target: PreTrainedModel, plan: TrainPlan, run: Path) -> None:
+    def __init__(
+        self,
+        head: Head,
+        target: PreTrainedModel,
+        plan: TrainPlan,
+        run: Path,
+        store: Callable[[], None] = lambda: None,
+    ) -> None:
         self.head, self.target, self.plan, self.file = head, target, plan, run / "checkpoint.pt"
+        self.store = store
         self.optimizer = torch.optim.AdamW(
             head.parameters(), lr=plan.learning_rate, betas=(0.9, 0.95), weight_decay=0.01
         )
@@ -186,6 +196,7 @@ class Trainer:
             partial,
         )
         partial.replace(self.file)
+        self.store()
 
     def train_step(self, batch: PackedBatch, progress: float) -> Tensor:
         """One optimizer step at that progress of the run, from 0 to 1; the loss, on the device."""
@@ -204,7 +215,7 @@ class Trainer:
                 batch,
                 self.plan.unroll_steps,
             )
-            loss = unroll_loss(self.head, logits, target_logits, batch)
+            loss = unroll_loss(self.head, logits, target_logits, batch, self.plan.text_weight)
             self.optimizer.zero_grad(set_to_none=True)
             loss.backward()
         torch.nn.utils.clip_grad_norm_(self.head.parameters(), 1.0)

@@ -1,20 +1,23 @@
 """Trains an EAGLE3 draft head for a published model on the model's own answers: one command.
 
-    python -m training.train.published --target FILE.gguf --out FOLDER --data FOLDER --minutes 7
+    python -m training.train.published --target FILE.gguf --out FOLDER --minutes 4
 
-The model, a GGUF file or a Hugging Face folder, answers prompts of JSONSchemaBench and BFCL (files
-of --data) and of the project's generators, guided by their schemas; the head learns to draft these
-answers, and is measured on held-out ones. Answers and checkpoint are kept in the run folder, so the
-same command goes on where it stopped. --minutes counts the answers too. The stored head has at most
-12 MB for a model of 576 features and 49,152 tokens.
+The model, a GGUF file or a Hugging Face folder, answers prompts of the project's generators and
+those that it writes itself, guided by schemas and free, greedily and sampled; the head learns to
+draft these answers, and is measured on left-out kinds. Answers and checkpoint are kept in the run
+folder, so the same command goes on where it stopped. --minutes counts the answers too, and
+--answer-minutes ends them. The stored head has at most 12 MB for a model of 576 features and 49,152
+tokens.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import time
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +30,8 @@ from specguide.models.gguf import gguf_fields, gguf_tensors
 from specguide.models.stored_tensors import read
 from specguide.tokenizer.gguf import gguf_tokenizer
 from training.data.draft_data import Example, read_examples, write_examples
-from training.data.published_data import answered, generated_tasks, set_tasks
+from training.data.published_data import Sizes, answered
+from training.data.published_prompts import prompts
 from training.evaluate.acceptance import measure
 from training.heads.eagle3 import load_head, save_head
 from training.train import eagle3, head_trainer
@@ -36,14 +40,16 @@ from training.train.head_trainer import EVAL_SEED_OFFSET, Trainer, load_target
 
 @dataclass(frozen=True)
 class TrainPlan(eagle3.TrainPlan):
-    """With the model's answers in place of the data's. num_examples: prompts of the generators;
-    batch: answered at once; num_self_answers has no part"""
+    """With the model's answers in place of the data's. num_examples: most prompts; batch: answered
+    at once; num_self_answers has no part"""
 
     num_steps: int = 20_000
     num_rows: int = 16
     row_len: int = 1536
     learning_rate: float = 1e-3
-    num_examples: int = 12_000
+    num_examples: int = 60_000
+    prompt_rate: float = 0.02
+    text_weight: float = 0.5
     max_answer_len: int = 256
     draft_vocab_size: int = 4096
     intermediate_size: int = 640
@@ -56,7 +62,13 @@ def parse_args(argv: list[str] | None) -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     head_trainer.add_arguments(parser, TrainPlan(), "training/runs/published")
-    parser.add_argument("--data", type=Path, help="folder of jsonschemabench.jsonl and bfcl.jsonl")
+    parser.add_argument(
+        "--answer-minutes",
+        type=float,
+        default=math.inf,
+        help="ask for no more answers to train on after this time",
+    )
+    parser.add_argument("--processes", type=int, default=1, help="that answer at once")
     parser.add_argument("--aux-layers", type=int, nargs=3, help="layers whose input is read")
     return parser.parse_args(argv)
 
@@ -84,34 +96,39 @@ def load_tokenizer(place: Path) -> Tokenizer:
     return gguf_tokenizer(path)[0]
 
 
-def prepare(args: argparse.Namespace, plan: TrainPlan) -> tuple[list[Example], list[Example]]:
-    """Answers to train on and held-out ones, kept in the run folder."""
-    files = args.run / "examples.npz", args.run / "held_out.npz"
+def prepare(
+    args: argparse.Namespace, plan: TrainPlan, started: float
+) -> tuple[list[Example], list[Example]]:
+    """Answers to train on and those of left-out kinds, kept in the run folder."""
+    files = args.run / "held_out.npz", args.run / "examples.npz"
     if not all(file.exists() for file in files):
-        trained, held = set_tasks(args.data)
-        trained += generated_tasks(plan.seed, plan.num_examples)
-        held += generated_tasks(plan.seed + EVAL_SEED_OFFSET, args.num_eval, "left_out")
-        for file, tasks in zip(files, (trained, held), strict=True):
-            sizes = plan.row_len, plan.max_answer_len, plan.batch
-            write_examples(file, answered(args.target, tasks, *sizes))
-    examples, held_out = (read_examples(file) for file in files)
-    return examples, held_out
+        room = plan.row_len - plan.max_answer_len
+        sizes = Sizes(room, plan.max_answer_len, plan.batch, args.processes)
+        groups = (
+            partial(prompts, plan.seed + EVAL_SEED_OFFSET, args.num_eval, "left_out"),
+            partial(prompts, plan.seed, plan.num_examples),
+        )
+        found = answered(args.target, groups, sizes, started + 60 * args.answer_minutes)
+        for file, examples in zip(files, found, strict=True):
+            write_examples(file, examples)
+    held_out, trained = (read_examples(file) for file in files)
+    return trained, held_out
 
 
 def main(argv: list[str] | None = None) -> None:
     started = time.monotonic()
     args = parse_args(argv)
     plan = TrainPlan(**eagle3.plan_values(args, TrainPlan))
-    examples, held_out = prepare(args, plan)
+    examples, held_out = prepare(args, plan, started)
     target = load_published(args.target, args.device)
     head = eagle3.first_head(target, load_tokenizer(args.target), plan, examples, args.start)
-    trainer = Trainer(head, target, plan, args.run)
+    trainer = Trainer(head, target, plan, args.run, lambda: save_head(head, args.out))
     trainer.resume()
     trainer.train(examples, started + 60 * args.minutes)
-    save_head(trainer.head, args.out)
     stored = load_head(args.out).to(args.device)
     found = asdict(measure(stored, target, held_out, args.num_drafts, plan.row_len))
-    found |= {"steps": trainer.step, "bytes": (args.out / "model.safetensors").stat().st_size}
+    found |= {"steps": trainer.step, "examples": len(examples)}
+    found |= {"bytes": (args.out / "model.safetensors").stat().st_size}
     (args.run / "eval.json").write_text(json.dumps(found, indent=2) + "\n")
     print(json.dumps(found))
 

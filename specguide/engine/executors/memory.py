@@ -70,16 +70,15 @@ class Memory:
 def _keys_of_target(target: Decoder) -> KeyShape:
     """Of the layers and heads that this rank has."""
     num_layers, num_heads, head_dim = keys_of_config(target)
-    return len(target.stage.layers(num_layers)), num_heads // target.ranks.size, head_dim
+    return len(target.stage.layers(num_layers)), num_heads, head_dim
 
 
 def _max_pages(config: ResolvedConfig) -> int:
     """Of a request."""
     layout = config.layout
     # A request that has ended runs along until the host knows, beyond its last token by the drafts
-    # of two iterations at most; and the places of a span of forced tokens are looked up beyond its
-    # end.
-    num_behind = layout.num_drafts + layout.num_positions + layout.num_forced + 1
+    # of two iterations at most.
+    num_behind = layout.num_drafts + layout.num_positions + 1
     return -(-(config.max_model_len + num_behind) // config.cache.page_size)
 
 

@@ -10,8 +10,8 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -20,11 +20,24 @@ import torch
 from specguide.batch import Batch, StepOutput
 from specguide.engine.executors.base import PendingOutput
 from specguide.engine.executors.local import LocalExecutor, load_models
+from specguide.engine.parts import EngineParts
 from specguide.models import Decoder
-from specguide.parallel import CollectiveFailed, Meeting, connect_stages
+from specguide.parallel import CollectiveFailed, Meeting, Ranks, Stage, connect_stages
 from specguide.resolved_config import ResolvedConfig
 
 _LOOK_S = 0.5
+
+
+@dataclass(frozen=True)
+class RankBuild:
+    """What each rank is built of; it goes to other processes by pickle.
+
+    load:  as `load_models`
+    parts: of its executor
+    """
+
+    load: Callable[[ResolvedConfig, Ranks, Stage], tuple[Decoder, Any]] = load_models
+    parts: EngineParts = field(default_factory=EngineParts)
 
 
 @dataclass(frozen=True)
@@ -34,6 +47,7 @@ class Plan:
     config: ResolvedConfig
     meeting: Meeting
     rank: int
+    build: RankBuild
 
 
 @dataclass(frozen=True)
@@ -94,30 +108,29 @@ def run(connection: Connection) -> None:
     """Until rank 0 closes the connection."""
     connection.send(READY)
     plan: Plan = connection.recv()
-    models = load_part(plan.config, plan.meeting, plan.rank)
+    models = load_part(plan)
     connection.send(LOADED)
-    executor = LocalExecutor.of(plan.config, *models)
+    executor = LocalExecutor.of(plan.config, *models, plan.build.parts)
     connection.send(READY)
     pending: deque[PendingOutput] = deque()
     while True:
         obey(connection.recv(), executor, pending, connection)
 
 
-def load_part(
-    config: ResolvedConfig, meeting: Meeting, rank: int, store: Any = None
-) -> tuple[Decoder, Any]:
+def load_part(plan: Plan, store: Any = None) -> tuple[Decoder, Any]:
     """What a rank has of the models, once all have met; store: rank 0's own. Raises as
     `load_models`."""
+    config = plan.config
     ranks, stage = connect_stages(
-        meeting,
-        rank,
+        plan.meeting,
+        plan.rank,
         torch.device(config.device),
         config.pipeline_parallel_size,
         config.num_micro_batches,
         store,
         has_whole_experts=config.enable_expert_parallel,
     )
-    return load_models(config, ranks, stage)
+    return plan.build.load(config, ranks, stage)
 
 
 def obey(

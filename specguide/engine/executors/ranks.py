@@ -3,7 +3,9 @@ own, all running the same step."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -17,18 +19,21 @@ from specguide.engine.executors.rank_process import (
     Collect,
     Execute,
     Plan,
+    RankBuild,
     Release,
     WarmUp,
     digest,
     load_part,
 )
-from specguide.errors import EngineError, UserError
+from specguide.errors import EngineError, InvalidParams, UserError
 from specguide.guided.stream import GrammarStream
-from specguide.parallel import CollectiveFailed, Meeting
+from specguide.parallel import CollectiveFailed, Collectives, Meeting
 from specguide.resolved_config import ResolvedConfig
 from specguide.sampling import RequestProcessors
+from specguide.speculation import Step
 
 _LOAD_TIMEOUT_S = 1800.0
+_LEAVE_S = 5.0
 T = TypeVar("T")
 
 
@@ -50,31 +55,46 @@ class RanksExecutor:
     Once anything has failed, all ranks are ended and nothing is executed any more.
     """
 
-    def __init__(self, own: LocalExecutor, followers: list[Follower], timeout_s: float) -> None:
-        """own: rank 0's; followers: the others, which have loaded"""
+    def __init__(
+        self,
+        own: LocalExecutor,
+        followers: list[Follower],
+        timeout_s: float,
+        collectives: Iterable[Collectives],
+    ) -> None:
+        """own: rank 0's; followers: the others, which have loaded; collectives: of rank 0"""
         self._own, self._followers, self._timeout_s = own, followers, timeout_s
+        self._leave = weakref.finalize(self, _leave, own.step, tuple(collectives))
         self._failure: EngineError | None = None
 
     @classmethod
     def load(
-        cls, config: ResolvedConfig, start: Callable[[int, float], Follower] = Follower
+        cls,
+        config: ResolvedConfig,
+        start: Callable[[int, float], Follower] = Follower,
+        build: RankBuild | None = None,
     ) -> RanksExecutor:
         """Start the ranks, and load on each its part. Raises as `LocalExecutor.load`, and
         EngineError for a rank that does not come.
 
         start: makes the follower of a rank, with its timeout in seconds
+        build: what each rank is built of; None: the usual
         """
-        size, timeout_s = config.num_ranks, config.rank_timeout_s
+        _check_devices(config)
+        size, timeout_s, build = config.num_ranks, config.rank_timeout_s, build or RankBuild()
         configs = [_of_rank(config, rank) for rank in range(size)]
         followers = [start(rank, timeout_s) for rank in range(1, size)]
         try:
             meeting, store = Meeting.open(size, timeout_s)
+            own_plan, *plans = (
+                Plan(its_config, meeting, rank, build) for rank, its_config in enumerate(configs)
+            )
             _hear(followers, _LOAD_TIMEOUT_S)
-            for follower in followers:
-                follower.tell(Plan(configs[follower.rank], meeting, follower.rank))
-            models = load_part(configs[0], meeting, 0, store)
+            for follower, plan in zip(followers, plans, strict=True):
+                follower.tell(plan)
+            models = load_part(own_plan, store)
             _hear(followers, _LOAD_TIMEOUT_S)
-            own = LocalExecutor.of(configs[0], *models)
+            own = LocalExecutor.of(configs[0], *models, build.parts)
             _hear(followers, _LOAD_TIMEOUT_S)
         except BaseException as cause:
             if isinstance(cause, Exception) and not isinstance(cause, UserError):
@@ -83,7 +103,9 @@ class RanksExecutor:
                 raise EngineError(f"the ranks could not start: {words}") from cause
             _kill(followers)
             raise
-        return cls(own, followers, timeout_s)
+        target = models[0]
+        both = {target.ranks.collectives, target.stage.world.collectives}
+        return cls(own, followers, timeout_s, both)
 
     @property
     def capabilities(self) -> Capabilities:
@@ -120,15 +142,21 @@ class RanksExecutor:
         """As Executor's."""
         for follower in self._followers:
             follower.end()
+        self._leave()
         self._failure = self._failure or EngineError("the engine's ranks were closed")
 
     def agreed(self, pending: PendingOutput) -> StepOutput:
-        """The oldest output under way, compared with that of all ranks."""
-        output = self._together(Collect(), pending.result)
-        ours = digest(output)
+        """The oldest output under way, compared with that of all ranks.
+
+        Rank 0 waits for the others' words before it waits for its own device, on which nothing
+        would end a wait for a rank that is gone.
+        """
+        self._together(Collect(), lambda: None)
         theirs = self._guarded(
             lambda: [follower.hear(self._timeout_s) for follower in self._followers]
         )
+        output = self._guarded(pending.result)
+        ours = digest(output)
         for follower, value in zip(self._followers, theirs, strict=True):
             if value != ours:
                 self._stop(
@@ -166,13 +194,35 @@ class RanksExecutor:
         """All ranks end; the others of a failed iteration may wait for what never comes."""
         self._failure = failure
         _kill(self._followers)
+        self._leave()
         raise failure from cause
 
 
 def _of_rank(config: ResolvedConfig, rank: int) -> ResolvedConfig:
-    """Each has a device of its own; rank 0's timeline is the engine's."""
+    """Each has a device of its own. All trace where rank 0 does, so that they capture the same."""
     device = f"cuda:{rank}" if torch.device(config.device).type == "cuda" else config.device
-    return replace(config, device=device, trace=config.trace and rank == 0)
+    return replace(config, device=device)
+
+
+def _check_devices(config: ResolvedConfig) -> None:
+    """Raises InvalidParams where there are fewer than ranks."""
+    num_devices = torch.cuda.device_count()
+    if torch.device(config.device).type == "cuda" and num_devices < config.num_ranks:
+        raise InvalidParams(
+            f"{config.num_ranks} ranks need as many GPUs, torch finds {num_devices} here",
+            param="tensor_parallel_size",
+        )
+
+
+def _leave(step: Step, collectives: Iterable[Collectives]) -> None:
+    """End what this process does with others. NCCL's part comes to its end only once the graphs
+    that it is captured in are gone."""
+    threads = [threading.Thread(target=each.abort, daemon=True) for each in collectives]
+    for thread in threads:
+        thread.start()
+    step.forget_graphs()
+    for thread in threads:
+        thread.join(_LEAVE_S)
 
 
 def _hear(followers: list[Follower], timeout_s: float) -> None:

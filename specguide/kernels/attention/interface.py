@@ -155,6 +155,12 @@ class AttentionBackend(Protocol):
         waiting for them: a replay finds other numbers in the same tensors.
         """
 
+    def pair(
+        self, leader: ForwardContext, follower: ForwardContext
+    ) -> tuple[AttentionPlan, AttentionPlan]:
+        """Plans of two parts of one pass, none of which reads the other's keys. In each layer the
+        leader is run, then the follower, right behind it: they may run at once."""
+
 
 class AttentionPlan(Protocol):
     """How one pass runs. It has `run` itself, so that no plan meets a backend that did not make it.

@@ -3,9 +3,8 @@ prompts beside."""
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from typing import TypedDict
 
 import torch
@@ -34,8 +33,9 @@ class JoinedContext:
 
     @cached_property
     def plan(self) -> AttentionPlan:
-        """Side by side."""
-        return _JoinedPlan(self.first.plan, self.second.plan, len(self.first.position_ids))
+        """Of both."""
+        second, first = self.first.attention.pair(self.second, self.first)
+        return _JoinedPlan(first, second, len(self.first.position_ids))
 
 
 class _Same(TypedDict):
@@ -73,28 +73,6 @@ class _JoinedPlan:
         (first, second), (first_out, second_out) = query.split(sizes), output.split(sizes)
         caches = key_cache, value_cache
         same = _Same(scale=scale, sliding_window=sliding_window, sinks=sinks, scales=scales)
-        with _beside(query.device):
-            self.second.run(second, *caches, **same, output=second_out)
+        self.second.run(second, *caches, **same, output=second_out)
         self.first.run(first, *caches, **same, output=first_out)
-        _join(query.device)
         return output
-
-
-@cache
-def _side_stream(device: torch.device) -> torch.cuda.Stream:
-    return torch.cuda.Stream(device)
-
-
-def _beside(device: torch.device) -> AbstractContextManager[object]:
-    """What is launched inside runs beside what is launched behind it, until `_join`: the one is
-    bound by memory, the other waits for its own results."""
-    if device.type != "cuda":
-        return nullcontext()
-    side = _side_stream(device)
-    side.wait_stream(torch.cuda.current_stream(device))
-    return torch.cuda.stream(side)
-
-
-def _join(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.current_stream(device).wait_stream(_side_stream(device))

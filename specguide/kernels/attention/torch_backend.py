@@ -34,6 +34,11 @@ class TorchAttention:
             tuple(_pad(context, slice(first, end)) for first, end in zip(firsts, ends, strict=True))
         )
 
+    def pair(
+        self, leader: ForwardContext, follower: ForwardContext
+    ) -> tuple[AttentionPlan, AttentionPlan]:
+        return self.plan(leader), self.plan(follower)
+
 
 @dataclass(frozen=True, eq=False)
 class _Sequences:

@@ -4,7 +4,7 @@ with lengths on the device."""
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 import triton
@@ -20,7 +20,10 @@ from specguide.kernels.attention.triton_kernels import (
 )
 from specguide.kernels.attention.triton_rows import Sequences, Tree
 from specguide.kernels.kv_scales import UNSCALED, KVScales
-from specguide.kernels.triton.device import num_multiprocessors, overlap
+from specguide.kernels.triton.device import Order, num_multiprocessors, overlap
+
+_MOST_LEADER_ROWS = 64
+"""Of a leader's tile: a follower's programs find room beside it."""
 
 
 class TritonAttention:
@@ -28,6 +31,13 @@ class TritonAttention:
 
     def plan(self, context: ForwardContext) -> TritonPlan:
         return TritonPlan(context, context.mask.kernel_mask())
+
+    def pair(
+        self, leader: ForwardContext, follower: ForwardContext
+    ) -> tuple[TritonPlan, TritonPlan]:
+        """On one stream: to fork and join it in each layer takes longer than it saves."""
+        leads, follows = self.plan(leader), self.plan(follower)
+        return replace(leads, order=Order.LEADS), replace(follows, order=Order.FOLLOWS)
 
 
 @dataclass(frozen=True)
@@ -51,11 +61,13 @@ class TritonPlan:
     """What all layers launch with.
 
     mask:     the context's, as the kernel reads it
+    order:    of a leader's last kernel and of a follower's first
     launches: by query heads, key heads and bytes a number
     """
 
     context: ForwardContext
     mask: KernelMask
+    order: Order = Order.ALONE
     launches: dict[tuple[int, int, int], Launch] = field(default_factory=dict)
 
     def run(
@@ -81,13 +93,18 @@ class TritonPlan:
         scale = scale * scales.key * math.log2(math.e)
         self._attend(query, cache, parts, launch, scale, sliding_window, sinks)
         if launch.num_splits > 1:
-            _combine(parts, output)
+            _combine(parts, output, Order.LEADS if self._is_leader else Order.ALONE)
         return output
+
+    @property
+    def _is_leader(self) -> bool:
+        return self.order == Order.LEADS
 
     def _launch(self, query: Tensor, key_cache: Tensor) -> Launch:
         key = query.shape[1], key_cache.shape[2], query.element_size()
         if key not in self.launches:
-            self.launches[key] = choose_launch(self.context, *key, query.device)
+            most_rows = _MOST_LEADER_ROWS if self._is_leader else None
+            self.launches[key] = choose_launch(self.context, *key, query.device, most_rows)
         return self.launches[key]
 
     def _attend(
@@ -105,8 +122,10 @@ class TritonPlan:
         ancestor_mask, tree_positions, num_tree_keys = self.mask
         page_size, num_kv_heads, head_dim = cache.key_cache.shape[1:]
         group = query.shape[1] // num_kv_heads
-        num_blocks = triton.cdiv(context.max_query_len, launch.block_rows // group)
-        grid = (num_kv_heads, context.seq_lens.shape[0] * num_blocks, launch.num_splits)
+        num_seqs = context.seq_lens.shape[0]
+        leads_later = self._is_leader and launch.num_splits > 1
+        num_blocks, num_tiles = _num_tiles(context, launch.block_rows // group)
+        grid = (num_kv_heads, num_tiles, launch.num_splits)
         attention_kernel[grid](
             Queries(query, query.stride(0), query.stride(1)),
             cache,
@@ -115,6 +134,7 @@ class TritonPlan:
             sinks,
             parts,
             scale,
+            num_seqs,
             num_blocks,
             launch.num_splits,
             num_tree_keys,
@@ -126,6 +146,8 @@ class TritonPlan:
             PAGE_SIZE=page_size,
             ROWS=launch.block_rows,
             KEYS=launch.block_keys,
+            MOST_SEQS=_most_seqs(num_seqs) if num_blocks > 1 and num_seqs > 1 else 0,
+            ORDER=int(Order.ALONE if leads_later else self.order),
             num_warps=launch.num_warps,
             num_stages=launch.num_stages,
             **overlap(query.device),
@@ -140,7 +162,7 @@ def _empty_parts(query: Tensor, num_splits: int) -> Parts:
     return Parts(output, torch.empty(shape, dtype=torch.float32, device=query.device))
 
 
-def _combine(parts: Parts, output: Tensor) -> None:
+def _combine(parts: Parts, output: Tensor, order: Order) -> None:
     """The attention of all splits as one, into `output`."""
     num_tokens, num_heads, num_splits, head_dim = parts.output.shape
     block_splits = triton.next_power_of_2(num_splits)
@@ -152,9 +174,24 @@ def _combine(parts: Parts, output: Tensor) -> None:
         HEAD_DIM=head_dim,
         BLOCK_DIM=max(16, triton.next_power_of_2(head_dim)),
         BLOCK_SPLITS=block_splits,
+        ORDER=int(order),
         num_warps=max(1, block_splits // 16),
         **overlap(output.device),
     )
+
+
+def _num_tiles(context: ForwardContext, block_tokens: int) -> tuple[int, int]:
+    """Blocks of tokens that a sequence may have; and all that there may be of all sequences: packed
+    where each may have several."""
+    num_seqs = context.seq_lens.shape[0]
+    num_blocks = triton.cdiv(context.max_query_len, block_tokens)
+    num_packed = context.position_ids.shape[0] // block_tokens + num_seqs
+    return num_blocks, num_packed if num_blocks > 1 and num_seqs > 1 else num_seqs * num_blocks
+
+
+def _most_seqs(num_seqs: int) -> int:
+    """A power of two: it is compiled for each."""
+    return max(16, triton.next_power_of_2(num_seqs))
 
 
 def choose_launch(
@@ -163,15 +200,18 @@ def choose_launch(
     num_kv_heads: int,
     element_size: int,
     device: torch.device,
+    most_rows: int | None = None,
 ) -> Launch:
-    """From shapes alone, so that a captured launch suits every length that it will meet."""
+    """From shapes alone, so that a captured launch suits every length that it will meet.
+
+    most_rows: of a tile, in half precision; None: as the mask says
+    """
     group = num_heads // num_kv_heads
     is_half = element_size == 2
-    most_rows = context.mask.most_tile_rows if is_half else 32
+    most_rows = (most_rows or context.mask.most_tile_rows) if is_half else 32
     wanted = max(16, triton.next_power_of_2(context.max_query_len * group))
     block_rows = max(min(wanted, most_rows), triton.next_power_of_2(group))
-    num_blocks = triton.cdiv(context.max_query_len, block_rows // group)
-    num_programs = context.seq_lens.shape[0] * num_blocks * num_kv_heads
+    num_programs = _num_tiles(context, block_rows // group)[1] * num_kv_heads
     max_keys = context.block_table.shape[1] * context.page_size
     num_processors = num_multiprocessors(device)
     is_few = num_programs <= 2 * num_processors

@@ -16,12 +16,13 @@ import triton
 import triton.language as tl
 
 from specguide.kernels.attention.triton_rows import (
+    find_tile,
     key_range,
     load_rows,
     load_sequence,
     visible_keys,
 )
-from specguide.kernels.triton.device import await_results
+from specguide.kernels.triton.device import await_leader, await_results
 
 
 class Queries(NamedTuple):
@@ -183,7 +184,7 @@ def _store_rows(parts, found, row_id, is_row, dim, HEAD_DIM: tl.constexpr):
     )
 
 
-@triton.jit(do_not_specialize=["num_blocks", "num_splits", "num_tree_keys"])
+@triton.jit(do_not_specialize=["num_seqs", "num_blocks", "num_splits", "num_tree_keys"])
 def attention_kernel(
     queries,
     cache,
@@ -192,6 +193,7 @@ def attention_kernel(
     sinks,
     parts,
     scale,
+    num_seqs,
     num_blocks,
     num_splits,
     num_tree_keys,
@@ -203,15 +205,17 @@ def attention_kernel(
     PAGE_SIZE: tl.constexpr,
     ROWS: tl.constexpr,
     KEYS: tl.constexpr,
+    MOST_SEQS: tl.constexpr,
+    ORDER: tl.constexpr,
     OVERLAP: tl.constexpr,
 ):
     """Attention of one tile of rows over its split of the keys. `scale` includes that of the keys
     and log₂ e: exponents are to base 2. `tree` and `window` are None where there is none."""
-    await_results(OVERLAP)
+    await_results(OVERLAP, ORDER)
     kv_head, split = tl.program_id(0), tl.program_id(2)
-    index, block = tl.program_id(1) // num_blocks, tl.program_id(1) % num_blocks
-    seq = load_sequence(sequences, tree, index, num_tree_keys)
-    if block * (ROWS // GROUP) < seq.query_len:
+    index, block = find_tile(sequences, num_seqs, num_blocks, ROWS // GROUP, MOST_SEQS)
+    seq = load_sequence(sequences, tree, tl.minimum(index, num_seqs - 1), num_tree_keys)
+    if (index < num_seqs) & (block * (ROWS // GROUP) < seq.query_len):
         dim = tl.arange(0, BLOCK_DIM)
         rows = load_rows(sequences.position_ids, seq, block, kv_head, GROUP, ROWS)
         own = _load_queries(queries, rows, dim, HEAD_DIM)
@@ -228,6 +232,7 @@ def attention_kernel(
         )
         row_id = (rows.query_id.to(tl.int64) * NUM_KV_HEADS * GROUP + rows.head) * num_splits
         _store_rows(parts, found, row_id + split, rows.exists, dim, HEAD_DIM)
+    await_leader(OVERLAP, ORDER)
 
 
 @triton.jit(do_not_specialize=["num_splits"])
@@ -239,10 +244,11 @@ def combine_kernel(
     HEAD_DIM: tl.constexpr,
     BLOCK_DIM: tl.constexpr,
     BLOCK_SPLITS: tl.constexpr,
+    ORDER: tl.constexpr,
     OVERLAP: tl.constexpr,
 ):
     """One head of one token: the mean of its parts, each weighted by its sum of exponentials."""
-    await_results(OVERLAP)
+    await_results(OVERLAP, ORDER)
     row = tl.program_id(0).to(tl.int64)
     split, dim = tl.arange(0, BLOCK_SPLITS), tl.arange(0, BLOCK_DIM)
     log_sum = tl.load(

@@ -62,6 +62,27 @@ class Rows(NamedTuple):
 
 
 @triton.jit
+def find_tile(sequences, num_seqs, num_blocks, TOKENS: tl.constexpr, MOST_SEQS: tl.constexpr):
+    """The sequence of a program, and which of the sequence's blocks of TOKENS it takes.
+
+    MOST_SEQS: 0: each sequence has `num_blocks`, some of them empty. Else tiles are packed: only
+               those behind the last sequence's are empty, and their sequence is num_seqs or more
+    """
+    tile = tl.program_id(1)
+    index, block = tile // num_blocks, tile % num_blocks
+    if MOST_SEQS:
+        seq = tl.arange(0, MOST_SEQS)
+        exists = seq < num_seqs
+        first = tl.load(sequences.query_start_loc + seq, mask=exists, other=0)
+        last = tl.load(sequences.query_start_loc + seq + 1, mask=exists, other=0)
+        ends = tl.cumsum(tl.cdiv(last - first, TOKENS), 0)
+        is_before = ends <= tile
+        index = tl.sum(is_before.to(tl.int32), 0)
+        block = tile - tl.max(tl.where(is_before, ends, 0), 0)
+    return index, block
+
+
+@triton.jit
 def load_sequence(sequences, tree, seq, num_tree_keys):
     first = tl.load(sequences.query_start_loc + seq)
     query_len = tl.load(sequences.query_start_loc + seq + 1) - first

@@ -113,7 +113,7 @@ def only_token(words, num_words, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def _token(best, at, reached, words, target_ids, num_words):
+def token_of(best, at, reached, words, target_ids, num_words):
     """From each row's best column to its token; all [rows]. reached: 0 where no token of the
     vocabulary is allowed."""
     token = tl.where(best > float("-inf"), at, -1)
@@ -231,8 +231,20 @@ def argmax_kernel(
         tl.store(parts.at + part, at, mask=exists)
         tl.store(parts.reached + part, reached, mask=exists)
     else:
-        token = _token(best, at, reached, first_words, target_ids, masks.num_words)
+        token = token_of(best, at, reached, first_words, target_ids, masks.num_words)
         tl.store(output + row, token, mask=exists)
+
+
+@triton.jit
+def best_of_parts(parts, row, num_splits, BLOCK: tl.constexpr):
+    """Of rows [1]: the best logit, its column, and whether any token is allowed; [1]."""
+    split = tl.arange(0, BLOCK)[None, :]
+    part, exists = row[:, None] * num_splits + split, split < num_splits
+    best = tl.load(parts.best + part, mask=exists, other=float("-inf"))
+    at = tl.load(parts.at + part, mask=exists, other=_NONE)
+    reached = tl.max(tl.load(parts.reached + part, mask=exists, other=0), 1)
+    best1, at1 = row_max(best[:, :, None], at[:, :, None])
+    return best1, at1, reached
 
 
 @triton.jit(do_not_specialize=["num_splits"])
@@ -246,14 +258,9 @@ def combine_kernel(
 ):
     """One row's token from its parts."""
     row = tl.program_id(0).to(tl.int64) + tl.arange(0, 1)
-    split = tl.arange(0, BLOCK)[None, :]
-    part, exists = row[:, None] * num_splits + split, split < num_splits
-    best = tl.load(parts.best + part, mask=exists, other=float("-inf"))
-    at = tl.load(parts.at + part, mask=exists, other=_NONE)
-    reached = tl.max(tl.load(parts.reached + part, mask=exists, other=0), 1)
-    best1, at1 = row_max(best[:, :, None], at[:, :, None])
+    best1, at1, reached = best_of_parts(parts, row, num_splits, BLOCK)
     words = None
     if masks.bitmask is not None:
         mask_row = tl.load(masks.ids + row * masks.ids_stride).to(tl.int64)
         words = masks.bitmask + mask_row * masks.bitmask_stride
-    tl.store(output + row, _token(best1, at1, reached, words, target_ids, masks.num_words))
+    tl.store(output + row, token_of(best1, at1, reached, words, target_ids, masks.num_words))

@@ -16,6 +16,7 @@ a request of a new length would wait for the compiler, and all others with it.
 
 from __future__ import annotations
 
+from enum import IntEnum
 from functools import cache
 from typing import Any
 
@@ -45,11 +46,39 @@ def overlap(device: torch.device) -> dict[str, Any]:
     return {"OVERLAP": can} | ({"launch_pdl": True} if can else {})
 
 
+class Order(IntEnum):
+    """Of a kernel: a pair, a leader and a follower right behind it, may run at once, since the
+    follower reads nothing of the leader's."""
+
+    ALONE = 0
+    LEADS = 1
+    FOLLOWS = 2
+
+
+_ALONE, _LEADS, _FOLLOWS = (tl.constexpr(int(order)) for order in Order)
+
+
 @triton.jit
-def await_results(OVERLAP: tl.constexpr):
-    """Let the next kernel take its place, and wait for the results of those before."""
+def await_results(OVERLAP: tl.constexpr, ORDER: tl.constexpr = _ALONE):
+    """Let the next kernel take its place, and wait for the results of those before.
+
+    A leader lets it begin only once all these results are there, so a follower need not wait for
+    them; it calls `await_leader` at its end.
+    """
     if OVERLAP:
-        cuda.gdc_launch_dependents()
+        if ORDER == _LEADS:
+            cuda.gdc_wait()
+            cuda.gdc_launch_dependents()
+        else:
+            cuda.gdc_launch_dependents()
+            if ORDER == _ALONE:
+                cuda.gdc_wait()
+
+
+@triton.jit
+def await_leader(OVERLAP: tl.constexpr, ORDER: tl.constexpr):
+    """At the end of a follower: what comes behind it waits for the leader, too."""
+    if OVERLAP and ORDER == _FOLLOWS:
         cuda.gdc_wait()
 
 

@@ -90,7 +90,9 @@ def choose_tile(
 def _int4_tile(matrices: Int4Experts, rows: int, *, is_gated: bool) -> Tile:
     """A step reads a tile of the packed numbers and its columns of the inputs."""
     block_out = 32 if is_gated and rows > _FEW_ROWS else 64
-    stage = num_stages_of(matrices.expert(0), block_out * (2 if is_gated else 1), rows)
+    stage = num_stages_of(
+        matrices.expert(0).words.shape[2], block_out * (2 if is_gated else 1), rows
+    )
     num_warps = 8 if rows > _FEW_ROWS else 4
     return Tile(block_out, matrices.in_features, num_warps, max(1, stage))
 

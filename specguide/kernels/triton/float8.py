@@ -13,6 +13,7 @@ import triton.language as tl
 from torch import Tensor
 
 from specguide.kernels.float8 import BLOCK, FLOAT8, LARGEST, LEAST_ROW, Float8Rows, Float8Scaling
+from specguide.kernels.pointwise import ProductScales
 from specguide.kernels.triton.device import await_results, overlap
 
 _LARGEST = tl.constexpr(LARGEST)
@@ -21,12 +22,49 @@ _CHUNK = 1024
 """Features of a program, where it need not see a whole row."""
 
 
+class ScalesAt(NamedTuple):
+    """Pointers to what is read of a product's scales; None: it has none."""
+
+    rows: Any
+    columns: Any
+
+
+NO_SCALES = ScalesAt(None, None)
+
+
 class Float8Scales(NamedTuple):
     """Pointers to where a row's scales are written, None: nothing is rounded; and to the scale of
     all, None: by what is rounded."""
 
     scales: Any
     static_scale: Any
+
+
+@triton.jit
+def scale_of(largest):
+    """See float8.scale_of; largest: float32 [...], absolute values."""
+    largest = tl.maximum(largest, _LEAST_ROW)
+    return tl.div_rn(largest, tl.full(largest.shape, _LARGEST, tl.float32))
+
+
+@triton.jit
+def rounded(values, scale, dtype: tl.constexpr, MAY_BE_LARGE: tl.constexpr):
+    """See float8.rounded; values: float32, scale: one for each of them, or for some. Not
+    MAY_BE_LARGE: none is larger than 448 · scale."""
+    values = values * tl.div_rn(tl.full(scale.shape, 1.0, tl.float32), scale)
+    if MAY_BE_LARGE:
+        values = tl.minimum(tl.maximum(values, -_LARGEST), _LARGEST)
+    return values.to(dtype)
+
+
+@triton.jit
+def with_scales(values, scales, row, column, is_row, is_column):
+    """values, float32 [rows, columns], of a product · its ProductScales; row: [rows, 1], column:
+    [1, columns]."""
+    if scales.rows is not None:
+        values *= tl.load(scales.columns + column, mask=is_column, other=0)
+        values *= tl.load(scales.rows + row, mask=is_row, other=0)
+    return values
 
 
 @triton.jit
@@ -50,12 +88,9 @@ def store_float8(
     if float8.static_scale is not None:
         scale = tl.zeros((ROWS, WIDTH // GROUP), tl.float32) + tl.load(float8.static_scale)
     else:
-        largest = tl.maximum(tl.max(tl.abs(groups), 2), _LEAST_ROW)
-        scale = tl.div_rn(largest, tl.full((ROWS, WIDTH // GROUP), _LARGEST, tl.float32))
-    inverse = tl.div_rn(tl.full((ROWS, WIDTH // GROUP), 1.0, tl.float32), scale)
-    groups = groups * inverse[:, :, None]
-    rounded = tl.reshape(tl.minimum(tl.maximum(groups, -_LARGEST), _LARGEST), (ROWS, WIDTH))
-    tl.store(output + row * DIM + column, rounded.to(output.dtype.element_ty), mask=exists)
+        scale = scale_of(tl.max(tl.abs(groups), 2))
+    groups = rounded(groups, scale[:, :, None], output.dtype.element_ty, True)
+    tl.store(output + row * DIM + column, tl.reshape(groups, (ROWS, WIDTH)), mask=exists)
     NUM_GROUPS: tl.constexpr = (DIM + GROUP - 1) // GROUP
     group = tl.min(column) // GROUP + tl.arange(0, WIDTH // GROUP)[None, :]
     sink = float8.scales + row * NUM_GROUPS + group
@@ -65,6 +100,7 @@ def store_float8(
 @triton.jit(do_not_specialize=["num_rows"])
 def _round_kernel(
     x,
+    product_scales,
     output,
     float8,
     num_rows,
@@ -78,10 +114,12 @@ def _round_kernel(
     await_results(OVERLAP)
     row = tl.program_id(0) + tl.zeros((1, 1), tl.int32)
     column = tl.program_id(1) * WIDTH + tl.arange(0, WIDTH)[None, :]
-    source = x + row.to(tl.int64) * row_stride + column
-    values = tl.load(source, mask=column < DIM, other=0).to(tl.float32)
+    source, exists = x + row.to(tl.int64) * row_stride + column, column < DIM
+    values = tl.load(source, mask=exists, other=0).to(tl.float32)
+    values = with_scales(values, product_scales, row, column, row < num_rows, exists)
     if GATED:
-        up = tl.load(source + DIM, mask=column < DIM, other=0).to(tl.float32)
+        up = tl.load(source + DIM, mask=exists, other=0).to(tl.float32)
+        up = with_scales(up, product_scales, row, column + DIM, row < num_rows, exists)
         values = values / (1.0 + tl.exp(-values)) * up
         values = values.to(x.dtype.element_ty).to(tl.float32)
     store_float8(values, output, float8, row, column, num_rows, DIM, 1, WIDTH, GROUP)
@@ -93,9 +131,11 @@ def to_float8(x: Tensor, scaling: Float8Scaling) -> Float8Rows:
     return _round(x, x.shape[1], scaling, is_gated=False)
 
 
-def silu_mul_float8(gate_up: Tensor, scaling: Float8Scaling) -> Float8Rows:
+def silu_mul_float8(
+    gate_up: Tensor, scaling: Float8Scaling, scales: ProductScales | None = None
+) -> Float8Rows:
     """See float8.silu_mul_float8."""
-    return _round(gate_up, gate_up.shape[1] // 2, scaling, is_gated=True)
+    return _round(gate_up, gate_up.shape[1] // 2, scaling, scales, is_gated=True)
 
 
 def empty_rows(num_rows: int, dim: int, scaling: Float8Scaling, device: torch.device) -> Float8Rows:
@@ -107,13 +147,21 @@ def empty_rows(num_rows: int, dim: int, scaling: Float8Scaling, device: torch.de
     )
 
 
-def _round(x: Tensor, dim: int, scaling: Float8Scaling, *, is_gated: bool) -> Float8Rows:
+def _round(
+    x: Tensor,
+    dim: int,
+    scaling: Float8Scaling,
+    scales: ProductScales | None = None,
+    *,
+    is_gated: bool,
+) -> Float8Rows:
     rows = empty_rows(len(x), dim, scaling, x.device)
     width = min(_CHUNK, triton.next_power_of_2(dim))
     if not scaling.is_grouped:
         width = triton.next_power_of_2(dim)
     _round_kernel[(len(x), triton.cdiv(dim, width))](
         x,
+        NO_SCALES if scales is None else ScalesAt(*scales),
         rows.values,
         Float8Scales(rows.scale, scaling.static_scale),
         len(x),

@@ -20,15 +20,20 @@ from specguide.kernels.triton.int4_kernels import (
     int4_linear_kernel,
 )
 
-_MOST_ROWS = 512
+_MOST_ROWS = 256
 """Beyond these the weights become floats in memory first, and a library multiplies them."""
 _MOST_FLOAT_BYTES = 128 << 20
 """Of weights that are floats in memory at a time."""
-_ROWS_OF_PROGRAM = 64
-_MOST_ROWS_GATED = 16
-"""A program that computes gate and up of more has too few registers."""
-_SHARED_BYTES = 113 << 10
-"""Of shared memory, so that two programs have room on a multiprocessor of a Hopper GPU."""
+_LARGEST_TILE = 128
+"""Rows of a program."""
+_FEW_ROWS = 16
+"""Up to so many rows several programs share a multiprocessor, and gate and up are one program's; a
+program of more rows has a multiprocessor to itself."""
+_MOST_SPLITS = 8
+_STEP, _SHORT_STEP = 64, 32
+"""Words of a feature that are read at a time; beside many rows, which need room."""
+_SHARED_BYTES = 226 << 10
+"""Of shared memory on a multiprocessor of a Hopper GPU."""
 _AMPERE = (8, 0)
 
 
@@ -62,6 +67,9 @@ class Int4Tile:
     rows:       of the input
     block_out:  features
     num_splits: programs over which the sum of one feature is spread
+    step:       words of a feature that are read at a time, at most
+    is_folded:  weights are scaled, and rounded to the input's dtype, before they are multiplied;
+                else the sums of a group are
     """
 
     rows: int
@@ -69,6 +77,8 @@ class Int4Tile:
     num_splits: int
     num_warps: int
     num_stages: int
+    step: int
+    is_folded: bool
 
 
 def int4_linear(x: Tensor, weight: Int4Matrix, bias: Tensor | None = None) -> Tensor:
@@ -87,7 +97,7 @@ def int4_linear_parts(x: Tensor, weight: Int4Matrix, bias: Tensor | None = None)
 
 def int4_gated_linear(x: Tensor, weight: Int4Matrix, bias: Tensor | None = None) -> Tensor:
     """See specguide.kernels.int4."""
-    if not _is_few(x) or x.shape[0] > _MOST_ROWS_GATED:
+    if not _is_few(x) or x.shape[0] > _FEW_ROWS:
         return silu_mul(int4_linear(x, weight, bias))
     tile = choose_tile(x, weight, is_gated=True)
     return launch(x, weight, bias, tile, is_gated=True)[0]
@@ -137,27 +147,34 @@ def _is_few(x: Tensor) -> bool:
 def choose_tile(
     x: Tensor, weight: Int4Matrix, *, is_gated: bool = False, may_split: bool = False
 ) -> Int4Tile:
-    """From shapes alone."""
-    rows = min(_ROWS_OF_PROGRAM, max(16, triton.next_power_of_2(x.shape[0])))
-    block_out = 128 if rows == _ROWS_OF_PROGRAM and not is_gated else 64
+    """From shapes alone.
+
+    Few rows take as long as reading the weights does, so programs are many and small. With more the
+    tensor cores are busy, and each program reads all of the input: features are many, and a weight
+    is scaled once for all rows of a program.
+    """
+    is_few = x.shape[0] <= _FEW_ROWS
+    rows = min(_LARGEST_TILE, max(16, triton.next_power_of_2(x.shape[0])))
     num_outputs = weight.out_features // (2 if is_gated else 1)
+    block_out = 256 if num_outputs >= 1024 else 128
+    if is_few:
+        block_out = 32 if is_gated else 64
     num_programs = triton.cdiv(num_outputs, block_out) * triton.cdiv(x.shape[0], rows)
-    num_splits = _num_splits(num_programs, weight, x.device) if may_split else 1
-    num_stages = max(2, num_stages_of(weight, block_out * (2 if is_gated else 1), rows))
-    return Int4Tile(rows, block_out, num_splits, block_out // 16, num_stages)
+    most_programs = num_multiprocessors(x.device) * (2 if is_few else 1)
+    num_splits = _num_splits(num_programs, weight, most_programs) if may_split else 1
+    step = min(_SHORT_STEP if rows == _LARGEST_TILE else _STEP, weight.words.shape[2])
+    num_features = block_out * (2 if is_gated else 1)
+    num_stages = num_stages_of(step, num_features, rows, num_programs=2 if is_few else 1)
+    return Int4Tile(
+        rows, block_out, num_splits, block_out // 16, num_stages, step, is_folded=not is_few
+    )
 
 
-def _num_splits(num_programs: int, weight: Int4Matrix, device: torch.device) -> int:
-    """Over so many programs each sum may be spread before there are more of them than two to a
-    multiprocessor."""
-    num_splits, num_tiles = 1, weight.words.shape[0]
-    while (
-        num_splits < 4
-        and num_splits * num_programs <= num_multiprocessors(device)
-        and num_tiles % (2 * num_splits) == 0
-    ):
-        num_splits *= 2
-    return num_splits
+def _num_splits(num_programs: int, weight: Int4Matrix, most_programs: int) -> int:
+    """Over so many programs each sum may be spread before there are too many."""
+    num_tiles = weight.words.shape[0]
+    possible = [num for num in range(1, _MOST_SPLITS + 1) if num_tiles % num == 0]
+    return max(num for num in possible if num == 1 or num * num_programs <= most_programs)
 
 
 @cache
@@ -168,10 +185,11 @@ def unpacking(dtype: torch.dtype, device: torch.device) -> tuple[tuple[str, ...]
     return (_UNPACK[dtype], _MAGIC[dtype]) if can and dtype in _UNPACK else (None, 0)
 
 
-def num_stages_of(weight: Int4Matrix, block_out: int, rows: int) -> int:
-    """So that a program's tiles fit; block_out: features, of gates and ups"""
-    stage = 2 * weight.words.shape[2] * (block_out + PLANES * rows)
-    return min(4, _SHARED_BYTES // stage)
+def num_stages_of(step: int, num_features: int, rows: int, num_programs: int = 2) -> int:
+    """So that the tiles of some programs fit on a multiprocessor; num_features: of gates and
+    ups."""
+    stage = 2 * step * (num_features + PLANES * rows)
+    return min(4, _SHARED_BYTES // num_programs // stage)
 
 
 def _pointers(weight: Int4Matrix) -> Int4Pointers:
@@ -210,6 +228,8 @@ def launch(
         NUM_SPLITS=tile.num_splits,
         UNPACK=unpack,
         MAGIC=magic,
+        STEP=min(tile.step, weight.words.shape[2]),
+        FOLDED=tile.is_folded,
         num_warps=tile.num_warps,
         num_stages=tile.num_stages,
         **overlap(x.device),

@@ -72,21 +72,18 @@ def _zeros_of_planes(matrix, scale, tile, feature, WIDTH, LAST: tl.constexpr, GR
     return zero
 
 
-class _Tile(NamedTuple):
-    """The packed numbers of some features in a tile, and scales and zeros of its planes."""
+class _Groups(NamedTuple):
+    """Scales and zeros of a tile's planes, for some features."""
 
-    packed: Any
     scale: Any
     zero: Any
 
 
 @triton.jit
-def _load_tile(matrix, words, tile, feature, WIDTH, LAST: tl.constexpr, GROUP):
-    """words: points to those of the first tile"""
-    packed = tl.load(words + tile.to(tl.int64) * matrix.tile_len)
+def _load_groups(matrix, tile, feature, WIDTH, LAST: tl.constexpr, GROUP):
     scale = _of_planes(matrix.scales, tile, feature, matrix.group_len, WIDTH, LAST, GROUP)
     zero = _zeros_of_planes(matrix, scale, tile, feature, WIDTH, LAST, GROUP)
-    return _Tile(packed, scale, zero)
+    return _Groups(scale, zero)
 
 
 @triton.jit
@@ -99,25 +96,46 @@ def _load_inputs(inputs_at, is_row, column, IN_FEATURES: tl.constexpr, TILE: tl.
 
 
 @triton.jit
-def _scaled_product(tile, inputs, like, HAS_ZEROS, UNPACK, MAGIC, PLANE: tl.constexpr):
-    """Of one plane: scale · (numbers - zero) · inputs, float32 [features, rows]."""
+def _add_product(
+    total,
+    packed,
+    groups,
+    inputs,
+    like,
+    HAS_ZEROS,
+    UNPACK,
+    MAGIC,
+    FOLDED: tl.constexpr,
+    PLANE: tl.constexpr,
+):
+    """total + scale · (numbers - zero) · inputs of one plane, float32 [features, rows]. FOLDED:
+    the numbers are scaled, and rounded, before they are multiplied."""
     if HAS_ZEROS:
-        offset = -MAGIC - tile.zero[PLANE].to(tl.float32)
+        offset = -MAGIC - groups.zero[PLANE].to(tl.float32)
     else:
-        offset = tl.full((tile.packed.shape[0],), -MAGIC - 8.0, tl.float32)
-    weights = _plane(tile.packed, offset[:, None], like, UNPACK, PLANE)
-    return (
-        tl.dot(weights, inputs, input_precision="ieee") * tile.scale[PLANE].to(tl.float32)[:, None]
-    )
+        offset = tl.full((packed.shape[0],), -MAGIC - 8.0, tl.float32)
+    weights = _plane(packed, offset[:, None], like, UNPACK, PLANE)
+    scale = groups.scale[PLANE]
+    if FOLDED:
+        weights = weights * scale.to(weights.dtype)[:, None]
+        total = tl.dot(weights, inputs, total, input_precision="ieee")
+    else:
+        products = tl.dot(weights, inputs, input_precision="ieee")
+        total += products * scale.to(tl.float32)[:, None]
+    return total
 
 
 @triton.jit
-def _prefetch_words(words, up_words, GATED: tl.constexpr, WIDTH: tl.constexpr):
-    """The first words of a program, of each feature [BLOCK_OUT, 1], a line at a time."""
-    line = tl.arange(0, 2)[None, :] * (WIDTH // 2)
-    prefetch(words + line)
-    if GATED:
-        prefetch(up_words + line)
+def _prefetch_weights(
+    matrix, first_tile, source, WIDTH: tl.constexpr, GROUP: tl.constexpr, LAST: tl.constexpr
+):
+    """The first words of a program, of each feature `source`, and the scales of its first 32 groups
+    or all, a line at a time."""
+    first = matrix.words + first_tile * matrix.tile_len.to(tl.int64) + source[:, None] * WIDTH
+    prefetch(first + tl.arange(0, 2)[None, :] * (WIDTH // 2))
+    group = tl.minimum(first_tile * (4 * WIDTH) // GROUP + tl.arange(0, 32), LAST)[:, None]
+    line = tl.min(source) + tl.arange(0, source.shape[0] // 32)[None, :] * 32
+    prefetch(matrix.scales + group * matrix.group_len + tl.minimum(line, tl.max(source)))
 
 
 class InputBlock(NamedTuple):
@@ -142,39 +160,65 @@ def int4_products(
     GATED: tl.constexpr,
     UNPACK: tl.constexpr,
     MAGIC: tl.constexpr,
+    STEP: tl.constexpr,
+    FOLDED: tl.constexpr,
 ):
     """Sums over some tiles, float32 [features, rows]; GATED: of the second half of the features,
-    too."""
+    too. STEP: words of a feature that are read at a time.
+
+    What a step reads of words and inputs, the compiler has brought some steps before. Scales are
+    too few for that, so they are asked for here, a step before."""
     LAST: tl.constexpr = (IN_FEATURES - 1) // GROUP
     HAS_ZEROS: tl.constexpr = matrix.zeros is not None
     inputs_at, is_row, feature, num_outputs = block
-    within = tl.arange(0, WIDTH)
+    within = tl.arange(0, STEP)
     words = matrix.words + feature[:, None] * WIDTH + within[None, :]
+    up = feature + num_outputs
+    up_words = words + num_outputs * WIDTH
     total = tl.zeros((feature.shape[0], is_row.shape[0]), tl.float32)
     total_up = total
-    for step in range(num_tiles):
-        at = first_tile + step
-        tile = _load_tile(matrix, words, at, feature, WIDTH, LAST, GROUP)
+    groups = _load_groups(matrix, first_tile, feature, WIDTH, LAST, GROUP)
+    up_groups = groups
+    if GATED:
+        up_groups = _load_groups(matrix, first_tile, up, WIDTH, LAST, GROUP)
+    STEPS: tl.constexpr = WIDTH // STEP
+    for step in range(num_tiles * STEPS):
+        tile, first = first_tile + step // STEPS, step * STEP - step // STEPS * WIDTH
+        place = tile.to(tl.int64) * matrix.tile_len + first
+        packed = tl.load(words + place)
+        then = tile if FOLDED else first_tile + (step + 1) // STEPS
+        next_groups = _load_groups(matrix, then, feature, WIDTH, LAST, GROUP)
+        up_packed, next_up_groups = packed, next_groups
         if GATED:
-            up_words, up = words + num_outputs * WIDTH, feature + num_outputs
-            up_tile = _load_tile(matrix, up_words, at, up, WIDTH, LAST, GROUP)
+            up_packed = tl.load(up_words + place)
+            next_up_groups = _load_groups(matrix, then, up, WIDTH, LAST, GROUP)
+        if FOLDED:
+            groups, up_groups = next_groups, next_up_groups
         for plane in tl.static_range(4):
-            column = at * (4 * WIDTH) + plane * WIDTH + within
+            column = tile * (4 * WIDTH) + plane * WIDTH + first + within
             inputs = _load_inputs(inputs_at, is_row, column, IN_FEATURES, 4 * WIDTH)
-            total += _scaled_product(tile, inputs, inputs_at, HAS_ZEROS, UNPACK, MAGIC, plane)
+            total = _add_product(
+                *(total, packed, groups, inputs, inputs_at),
+                *(HAS_ZEROS, UNPACK, MAGIC, FOLDED, plane),
+            )
             if GATED:
-                total_up += _scaled_product(
-                    up_tile, inputs, inputs_at, HAS_ZEROS, UNPACK, MAGIC, plane
+                total_up = _add_product(
+                    *(total_up, up_packed, up_groups, inputs, inputs_at),
+                    *(HAS_ZEROS, UNPACK, MAGIC, FOLDED, plane),
                 )
+        groups, up_groups = next_groups, next_up_groups
     return total, total_up
 
 
 @triton.jit
-def _await_inputs(matrix, first_tile, source, num_outputs, GATED, WIDTH: tl.constexpr):
-    """Have the first words brought to the cache while the kernels before still run."""
+def _await_inputs(
+    matrix, first_tile, source, num_outputs, GATED, WIDTH: tl.constexpr, GROUP, LAST: tl.constexpr
+):
+    """Have weights brought to the cache while the kernels before still run."""
     cuda.gdc_launch_dependents()
-    first = matrix.words + first_tile * matrix.tile_len.to(tl.int64) + source[:, None] * WIDTH
-    _prefetch_words(first, first + num_outputs * WIDTH, GATED, WIDTH)
+    _prefetch_weights(matrix, first_tile, source, WIDTH, GROUP, LAST)
+    if GATED:
+        _prefetch_weights(matrix, first_tile, source + num_outputs, WIDTH, GROUP, LAST)
     cuda.gdc_wait()
 
 
@@ -196,6 +240,8 @@ def int4_linear_kernel(
     NUM_SPLITS: tl.constexpr,
     UNPACK: tl.constexpr,
     MAGIC: tl.constexpr,
+    STEP: tl.constexpr,
+    FOLDED: tl.constexpr,
     OVERLAP: tl.constexpr,
 ):
     """Some features of some rows. GATED: the second half of the features is multiplied with the
@@ -206,12 +252,14 @@ def int4_linear_kernel(
     split = tl.program_id(2)
     share = tl.cdiv(tl.cdiv(IN_FEATURES, 4 * WIDTH), NUM_SPLITS)
     if OVERLAP:
-        _await_inputs(matrix, split * share, source, num_outputs, GATED, WIDTH)
+        LAST: tl.constexpr = (IN_FEATURES - 1) // GROUP
+        _await_inputs(matrix, split * share, source, num_outputs, GATED, WIDTH, GROUP, LAST)
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     inputs_at = x + row[None, :].to(tl.int64) * x_stride
     block = InputBlock(inputs_at, row < num_rows, source, num_outputs)
     total, total_up = int4_products(
-        block, matrix, split * share, share, IN_FEATURES, GROUP, WIDTH, GATED, UNPACK, MAGIC
+        *(block, matrix, split * share, share),
+        *(IN_FEATURES, GROUP, WIDTH, GATED, UNPACK, MAGIC, STEP, FOLDED),
     )
     total, total_up = with_bias(total, total_up, bias, split, source, num_outputs, GATED)
     if GATED:

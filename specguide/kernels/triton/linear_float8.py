@@ -1,33 +1,30 @@
 """Owns the products of float8 rows with float8 weights on a GPU: torch's where the rows are many
-and the weight has no blocks, else Triton's.
-
-Triton's kernel is that of `linear`: a program has its part of the weight brought to the L2 cache
-while the kernels before it still run, and of few programs several share a sum. It sums 128 products
-at a time in the tensor core, which keeps too few digits for more, and adds these up in float32.
-"""
-
-# mypy: allow-untyped-defs
+and the weight has no blocks, else Triton's, and in which tiles."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, NamedTuple
 
 import torch
 import triton
-import triton.language as tl
 from torch import Tensor
-from triton.language.extra import cuda
 
 from specguide.kernels import float8
-from specguide.kernels.float8 import BLOCK, Float8Rows
-from specguide.kernels.triton.device import num_multiprocessors, overlap, prefetch
+from specguide.kernels.float8 import BLOCK, Float8Rows, Float8Scaling, UnroundedRows
+from specguide.kernels.pointwise import ProductScales
+from specguide.kernels.triton.device import num_multiprocessors, overlap
+from specguide.kernels.triton.float8 import silu_mul_float8, to_float8
+from specguide.kernels.triton.linear_float8_kernels import Factors, linear_float8_kernel
 
-_MOST_ROWS = {(9, 0): 64}
+_MOST_ROWS = {(9, 0): 32}
 """By compute capability: up to so many rows Triton's kernel is the faster one. `python -m
 benchmarks.float8_products` says it for the GPU that it runs on."""
 _OTHER_MOST_ROWS = 64
+_MOST_UNSCALED = 1024
+"""Up to so many rows the library is faster without scales of rows."""
+_MOST_UNROUNDED = 16
+"""Rows that each program of a product rounds for itself."""
 _LARGEST_TILE = 128
 _PREFETCHED = 256
 """Columns of each row of a weight that are brought to the cache before the kernel may begin."""
@@ -50,118 +47,94 @@ class Tile:
     num_stages: int
 
 
-@triton.jit
-def _prefetch(weight, PREFETCHED: tl.constexpr, row, row_len):
-    """Ask for the first columns of some rows, a line of 128 columns each, to be in the L2 cache
-    soon."""
-    lines = (
-        weight
-        + row[:, None].to(tl.int64) * row_len
-        + tl.arange(0, PREFETCHED // 128)[None, :] * 128
-    )
-    prefetch(lines)
-
-
-class _Factors(NamedTuple):
-    """Pointers to the rows and the weight, each with its scales."""
-
-    x: Any
-    x_scale: Any
-    weight: Any
-    scale: Any
-
-
-@triton.jit
-def _products(
-    factors,
-    row,
-    is_row,
-    source,
-    begin,
-    ROW_LEN: tl.constexpr,
-    SHARE: tl.constexpr,
-    COLUMNS: tl.constexpr,
-    HAS_BLOCKS: tl.constexpr,
-):
-    """Sums over SHARE columns from `begin` on, float32 [features, rows]; scaled where the weight
-    has blocks."""
-    NUM_BLOCKS: tl.constexpr = ROW_LEN // 128
-    total = tl.zeros((source.shape[0], row.shape[0]), tl.float32)
-    for start in range(0, SHARE, COLUMNS):
-        column = begin + start + tl.arange(0, COLUMNS)
-        inputs_at = factors.x + row[None, :] * ROW_LEN + column[:, None]
-        inputs = tl.load(inputs_at, mask=is_row[None, :], other=0.0)
-        weights_at = factors.weight + source[:, None].to(tl.int64) * ROW_LEN + column[None, :]
-        weights = tl.load(weights_at)
-        if HAS_BLOCKS:
-            block = (begin + start) // 128
-            x_scales = tl.load(factors.x_scale + row * NUM_BLOCKS + block, mask=is_row, other=0)
-            scales = tl.load(factors.scale + (source // 128) * NUM_BLOCKS + block)
-            total += tl.dot(weights, inputs) * (scales[:, None] * x_scales[None, :])
-        else:
-            total = tl.dot(weights, inputs, total, max_num_imprecise_acc=128)
-    return total
-
-
-@triton.jit(do_not_specialize=["num_rows"])
-def _linear_kernel(
-    factors,
-    bias,
-    output,
-    num_rows,
-    num_outputs,
-    ROW_LEN: tl.constexpr,
-    HAS_BLOCKS: tl.constexpr,
-    ROWS: tl.constexpr,
-    OUTPUTS: tl.constexpr,
-    COLUMNS: tl.constexpr,
-    NUM_SPLITS: tl.constexpr,
-    PREFETCHED: tl.constexpr,
-    OVERLAP: tl.constexpr,
-):
-    """Some features of some rows."""
-    feature = tl.program_id(0) * OUTPUTS + tl.arange(0, OUTPUTS)
-    exists = feature < num_outputs
-    source = tl.where(exists, feature, 0)
-    split = tl.program_id(1)
-    SHARE: tl.constexpr = ROW_LEN // NUM_SPLITS
-    if OVERLAP:
-        cuda.gdc_launch_dependents()
-        _prefetch(factors.weight + split * SHARE, PREFETCHED, source, ROW_LEN)
-        cuda.gdc_wait()
-    row = (tl.program_id(2) * ROWS + tl.arange(0, ROWS)).to(tl.int64)
-    is_row = row < num_rows
-    total = _products(
-        factors, row, is_row, source, split * SHARE, ROW_LEN, SHARE, COLUMNS, HAS_BLOCKS
-    )
-    if not HAS_BLOCKS:
-        x_scales = tl.load(factors.x_scale + row, mask=is_row, other=0)
-        total *= tl.load(factors.scale + source)[:, None] * x_scales[None, :]
-    if bias is not None:
-        total += tl.where(split == 0, tl.load(bias + source).to(tl.float32), 0.0)[:, None]
-    sink = output + (split * num_rows + row[None, :]) * num_outputs + feature[:, None]
-    tl.store(sink, total, mask=exists[:, None] & is_row[None, :])
-
-
 def linear_float8(
-    x: Float8Rows, weight: Tensor, scale: Tensor, bias: Tensor | None, dtype: torch.dtype
+    x: Float8Rows | UnroundedRows,
+    weight: Tensor,
+    scale: Tensor,
+    bias: Tensor | None,
+    dtype: torch.dtype,
 ) -> Tensor:
     """See float8.linear_float8."""
+    x = _fitting(x, weight)
     if _is_for_library(x, weight, scale, dtype):
-        return library(x, weight, scale, bias, dtype)
-    if not _is_for_triton(weight):
-        return float8.linear_float8(x, weight, scale, bias, dtype)
-    tile = choose_tile(x, weight, scale, may_split=False)
-    return launch(x, weight, scale, bias, dtype, tile)[0]
+        return library(_rounded(x), weight, scale, bias, dtype)
+    return _product(x, weight, scale, bias, dtype, may_split=False)[0]
 
 
 def linear_float8_parts(
-    x: Float8Rows, weight: Tensor, scale: Tensor, bias: Tensor | None, dtype: torch.dtype
-) -> Tensor:
+    x: Float8Rows | UnroundedRows,
+    weight: Tensor,
+    scale: Tensor,
+    bias: Tensor | None,
+    dtype: torch.dtype,
+) -> tuple[Tensor, ProductScales | None]:
     """See float8.linear_float8_parts."""
-    if _is_for_library(x, weight, scale, dtype) or not _is_for_triton(weight):
-        return linear_float8(x, weight, scale, bias, dtype)[None]
-    return launch(x, weight, scale, bias, dtype, choose_tile(x, weight, scale, may_split=True))
+    return _parts(_fitting(x, weight), weight, scale, bias, dtype, may_split=True)
+
+
+def gated_linear_float8(
+    x: Float8Rows | UnroundedRows,
+    weight: Tensor,
+    scale: Tensor,
+    bias: Tensor | None,
+    scaling: Float8Scaling,
+    dtype: torch.dtype,
+) -> Float8Rows | UnroundedRows:
+    """See float8.gated_linear_float8."""
+    if len(x.values) > _MOST_UNROUNDED or not _is_for_triton(weight):
+        x = _fitting(x, weight)
+        (gate_up,), scales = _parts(x, weight, scale, bias, dtype, may_split=False)
+        return silu_mul_float8(gate_up, scaling, scales)
+    x = _fitting(x, weight)
+    tile = choose_tile(x, weight, scale, may_split=False, is_gated=True)
+    num_programs = triton.cdiv(weight.shape[0] // 2, tile.outputs)
+    largest = torch.empty(len(x.values), num_programs, dtype=torch.float32, device=x.device)
+    (values,) = launch(x, weight, scale, bias, dtype, tile, is_gated=True, largest=largest)
+    return UnroundedRows(values, scaling, largest)
+
+
+def _parts(
+    x: Float8Rows | UnroundedRows,
+    weight: Tensor,
+    scale: Tensor,
+    bias: Tensor | None,
+    dtype: torch.dtype,
+    *,
+    may_split: bool,
+) -> tuple[Tensor, ProductScales | None]:
+    """Some are left unscaled, where there is no bias, which would have to be unscaled too."""
+    if not _is_for_library(x, weight, scale, dtype):
+        return _product(x, weight, scale, bias, dtype, may_split=may_split), None
+    x = _rounded(x)
+    if bias is not None or len(x.values) > _MOST_UNSCALED:
+        return library(x, weight, scale, bias, dtype)[None], None
+    return unscaled(x, weight, dtype)[None], ProductScales(x.scale, scale)
+
+
+def _product(
+    x: Float8Rows | UnroundedRows,
+    weight: Tensor,
+    scale: Tensor,
+    bias: Tensor | None,
+    dtype: torch.dtype,
+    *,
+    may_split: bool,
+) -> Tensor:
+    """Triton's, [splits, T, outputs], or plain torch's."""
+    if not _is_for_triton(weight):
+        return float8.linear_float8(x, weight, scale, bias, dtype)[None]
+    tile = choose_tile(x, weight, scale, may_split=may_split)
+    return launch(x, weight, scale, bias, dtype, tile)
+
+
+def _fitting(x: Float8Rows | UnroundedRows, weight: Tensor) -> Float8Rows | UnroundedRows:
+    """Few rows stay unrounded, if the kernel can round them."""
+    is_few = len(x.values) <= _MOST_UNROUNDED and x.values.stride(-1) == 1
+    return x if is_few and _is_for_triton(weight) else _rounded(x)
+
+
+def _rounded(x: Float8Rows | UnroundedRows) -> Float8Rows:
+    return x if isinstance(x, Float8Rows) else to_float8(x.values, x.scaling)
 
 
 def library(
@@ -181,7 +154,26 @@ def library(
     )
 
 
-def _is_for_library(x: Float8Rows, weight: Tensor, scale: Tensor, dtype: torch.dtype) -> bool:
+def unscaled(x: Float8Rows, weight: Tensor, dtype: torch.dtype) -> Tensor:
+    """The product of the values alone; bfloat16, and features in multiples of 16.
+
+    The library has faster kernels for it than for scales of rows. Nothing is lost: bfloat16 keeps 8
+    bits of a number of any size, so that rounding costs the same before the scales as behind them,
+    and 448² · in_features, the largest sum, is far from its largest number.
+    """
+    one = _one(x.device)
+    return torch._scaled_mm(x.values, weight.t(), one, one, out_dtype=dtype, use_fast_accum=True)
+
+
+@cache
+def _one(device: torch.device) -> Tensor:
+    """Made once: in a graph it would be made in each replay."""
+    return torch.ones((), device=device)
+
+
+def _is_for_library(
+    x: Float8Rows | UnroundedRows, weight: Tensor, scale: Tensor, dtype: torch.dtype
+) -> bool:
     can = (
         scale.dim() == 1
         and dtype == torch.bfloat16
@@ -202,13 +194,20 @@ def _most_rows(device: torch.device) -> int:
     return _MOST_ROWS.get(torch.cuda.get_device_capability(device), _OTHER_MOST_ROWS)
 
 
-def choose_tile(x: Float8Rows, weight: Tensor, scale: Tensor, *, may_split: bool) -> Tile:
+def choose_tile(
+    x: Float8Rows | UnroundedRows,
+    weight: Tensor,
+    scale: Tensor,
+    *,
+    may_split: bool,
+    is_gated: bool = False,
+) -> Tile:
     """From shapes alone."""
     num_rows, (num_outputs, row_len) = len(x.values), weight.shape
     num_processors = num_multiprocessors(x.device)
     rows = min(_LARGEST_TILE, max(16, triton.next_power_of_2(num_rows)))
     is_wide = rows == _LARGEST_TILE or num_outputs >= 128 * num_processors
-    outputs = 128 if is_wide else 64
+    outputs = 128 if is_wide and not is_gated else 64
     can_double = scale.dim() == 1 and not is_wide and row_len % (2 * BLOCK) == 0
     columns = 2 * BLOCK if can_double else BLOCK
     num_programs = triton.cdiv(num_outputs, outputs) * triton.cdiv(num_rows, rows)
@@ -236,15 +235,22 @@ def _num_splits(num_programs: int, num_processors: int, num_steps: int) -> int:
 
 
 def launch(
-    x: Float8Rows,
+    x: Float8Rows | UnroundedRows,
     weight: Tensor,
     scale: Tensor,
     bias: Tensor | None,
     dtype: torch.dtype,
     tile: Tile,
+    *,
+    is_gated: bool = False,
+    largest: Tensor | None = None,
 ) -> Tensor:
-    """[splits, T, outputs]; float32 where there are several splits."""
-    num_rows, (num_outputs, row_len) = len(x.values), weight.shape
+    """[splits, T, outputs]; float32 where there are several splits.
+
+    largest: float32 [T, programs of a row]: takes the largest of what each gives
+    """
+    num_rows, row_len = x.values.shape
+    num_outputs = len(weight) // (2 if is_gated else 1)
     kept = torch.float32 if tile.num_splits > 1 else dtype
     output = torch.empty(tile.num_splits, num_rows, num_outputs, dtype=kept, device=x.device)
     grid = (
@@ -252,14 +258,22 @@ def launch(
         tile.num_splits,
         triton.cdiv(num_rows, tile.rows),
     )
-    _linear_kernel[grid](
-        _Factors(*x, weight, scale),
+    rounding, x_scale = rounding_of(x)
+    num_parts = x_scale.shape[1] if rounding == "largest" and x_scale is not None else 1
+    linear_float8_kernel[grid](
+        Factors(x.values, x_scale, weight, scale, x.values.stride(0)),
         bias,
         output,
+        largest,
         num_rows,
         num_outputs,
         ROW_LEN=row_len,
         HAS_BLOCKS=scale.dim() == 2,
+        GATED=is_gated,
+        ROUNDING=rounding,
+        NUM_PARTS=num_parts,
+        BLOCK_PARTS=triton.next_power_of_2(num_parts),
+        COUNT=triton.next_power_of_2(num_rows) if rounding == "rows" else 1,
         ROWS=tile.rows,
         OUTPUTS=tile.outputs,
         COLUMNS=tile.columns,
@@ -270,3 +284,14 @@ def launch(
         **overlap(x.device),
     )
     return output
+
+
+def rounding_of(x: Float8Rows | UnroundedRows) -> tuple[str, Tensor | None]:
+    """What the kernel is to do with the rows, and what it reads for that; see Factors."""
+    if isinstance(x, Float8Rows):
+        return "none", x.scale
+    if x.scaling.static_scale is not None:
+        return "static", x.scaling.static_scale
+    if x.scaling.is_grouped:
+        return "groups", None
+    return "rows" if x.largest is None else "largest", x.largest

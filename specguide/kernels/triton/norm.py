@@ -14,8 +14,22 @@ from torch import Tensor
 
 from specguide.kernels.float8 import BLOCK as FLOAT8_GROUP
 from specguide.kernels.float8 import Float8Rows, Float8Scaling
+from specguide.kernels.peers import Peers, rows_each
+from specguide.kernels.pointwise import ProductScales
 from specguide.kernels.triton.device import await_results, overlap
-from specguide.kernels.triton.float8 import Float8Scales, empty_rows, store_float8
+from specguide.kernels.triton.float8 import (
+    NO_SCALES,
+    Float8Scales,
+    ScalesAt,
+    empty_rows,
+    store_float8,
+    with_scales,
+)
+from specguide.kernels.triton.peers import (
+    PeerArguments,
+    rank_constants,
+    sum_over_ranks_of,
+)
 
 _NO_SCALING = Float8Scaling()
 
@@ -34,8 +48,7 @@ class _Strides(NamedTuple):
 @triton.jit
 def _with_residual(values, residual, total, exists):
     """Their sum, stored and rounded: what is normed is what the next layer sees as the residual."""
-    values += tl.load(residual, mask=exists, other=0).to(tl.float32)
-    values = values.to(total.dtype.element_ty)
+    values = (values + residual.to(tl.float32)).to(total.dtype.element_ty)
     tl.store(total, values, mask=exists)
     return values.to(tl.float32)
 
@@ -52,12 +65,14 @@ def _load_sum(x, source, part_stride, exists, NUM_PARTS: tl.constexpr):
 @triton.jit(do_not_specialize=["num_rows"])
 def _norm_kernel(
     x,
+    product_scales,
     row_ids,
     residual,
     weight,
     total,
     output,
     float8,
+    peers,
     num_rows,
     strides,
     eps,
@@ -68,9 +83,12 @@ def _norm_kernel(
     ROWS: tl.constexpr,
     BLOCK: tl.constexpr,
     GROUP: tl.constexpr,
+    RANK: tl.constexpr,
+    NUM_RANKS: tl.constexpr,
     OVERLAP: tl.constexpr,
 ):
     """float8: without scales where the output is not rounded
+    peers:  with pointers where ranks sum what is added to the residual
     GROUP:  features that share a scale, where it is"""
     row = (tl.program_id(0) * ROWS + tl.arange(0, ROWS))[:, None]
     dim = tl.arange(0, BLOCK)[None, :]
@@ -82,17 +100,23 @@ def _norm_kernel(
         token = tl.load(row_ids + token, mask=row < num_rows, other=0).to(tl.int64)
     source = token * strides.row + (row % NUM_HEADS) * strides.head + dim
     sink = row.to(tl.int64) * strides.output + dim
-    values = _load_sum(x, source, strides.part, exists, NUM_PARTS)
     if residual is not None:
         added = residual + row.to(tl.int64) * strides.residual + dim
-        values = _with_residual(values, added, total + row.to(tl.int64) * DIM + dim, exists)
+        before = tl.load(added, mask=exists, other=0)
+    values = _load_sum(x, source, strides.part, exists, NUM_PARTS)
+    values = with_scales(values, product_scales, row, dim, row < num_rows, dim < DIM)
+    if peers.pointers is not None:
+        kept: tl.constexpr = residual.dtype.element_ty
+        values = sum_over_ranks_of(values, peers, row, dim, exists, kept, DIM, RANK, NUM_RANKS)
+    if residual is not None:
+        values = _with_residual(values, before, total + row.to(tl.int64) * DIM + dim, exists)
     scale = tl.rsqrt(tl.sum(values * values, 1) / DIM + eps)[:, None]
     normed = values * scale * weights.to(tl.float32)
     if float8.scales is None:
         tl.store(output + sink, normed, mask=exists)
     else:
-        kept = x.dtype.element_ty if residual is None else residual.dtype.element_ty
-        normed = tl.where(exists, normed, 0.0).to(kept).to(tl.float32)
+        rounded = x.dtype.element_ty if residual is None else residual.dtype.element_ty
+        normed = tl.where(exists, normed, 0.0).to(rounded).to(tl.float32)
         store_float8(normed, output, float8, row, dim, num_rows, DIM, ROWS, BLOCK, GROUP)
 
 
@@ -114,13 +138,19 @@ def norm_into(
 
 
 def add_rms_norm(
-    residual: Tensor, parts: Tensor, weight: Tensor, eps: float
+    residual: Tensor,
+    parts: Tensor,
+    weight: Tensor,
+    eps: float,
+    scales: ProductScales | None = None,
+    peers: Peers | None = None,
 ) -> tuple[Tensor, Tensor]:
     """See pointwise.add_rms_norm."""
     total, output = (
         torch.empty(residual.shape, dtype=residual.dtype, device=residual.device) for _ in range(2)
     )
-    _launch(parts[:, :, None], None, residual, weight, total, output, eps)
+    values = parts[:, :, None]
+    _launch(values, None, residual, weight, total, output, eps, scales=scales, peers=peers)
     return total, output
 
 
@@ -133,12 +163,19 @@ def rms_norm_float8(x: Tensor, weight: Tensor, eps: float, scaling: Float8Scalin
 
 
 def add_rms_norm_float8(
-    residual: Tensor, parts: Tensor, weight: Tensor, eps: float, scaling: Float8Scaling
+    residual: Tensor,
+    parts: Tensor,
+    weight: Tensor,
+    eps: float,
+    scaling: Float8Scaling,
+    scales: ProductScales | None = None,
+    peers: Peers | None = None,
 ) -> tuple[Tensor, Float8Rows]:
     """See float8.add_rms_norm_float8."""
     total = torch.empty(residual.shape, dtype=residual.dtype, device=residual.device)
     rows = empty_rows(len(residual), residual.shape[1], scaling, residual.device)
-    _launch(parts[:, :, None], None, residual, weight, total, rows.values, eps, rows, scaling)
+    places = parts[:, :, None], None, residual, weight, total, rows.values
+    _launch(*places, eps, rows, scaling, scales, peers)
     return total, rows
 
 
@@ -158,21 +195,24 @@ def _launch(
     eps: float,
     rows: Float8Rows | None = None,
     scaling: Float8Scaling = _NO_SCALING,
+    scales: ProductScales | None = None,
+    peers: Peers | None = None,
 ) -> None:
     """parts [P, T, heads, D] or, with `row_ids`, what they point into; total contiguous; output [T
     · heads, D]; rows: whose values it is."""
     num_parts, _, num_heads, dim = parts.shape
     num_rows = len(output)
-    block = triton.next_power_of_2(dim)
-    rows_each = max(1, 1024 // block)
-    _norm_kernel[(triton.cdiv(num_rows, rows_each),)](
+    block, num_each = triton.next_power_of_2(dim), rows_each(dim)
+    _norm_kernel[(triton.cdiv(num_rows, num_each),)](
         parts,
+        NO_SCALES if scales is None else ScalesAt(*scales),
         row_ids,
         residual,
         weight,
         total,
         output,
         Float8Scales(None if rows is None else rows.scale, scaling.static_scale),
+        PeerArguments.of(peers),
         num_rows,
         _strides(parts, residual, output),
         eps,
@@ -180,9 +220,10 @@ def _launch(
         NUM_HEADS=num_heads,
         NUM_WEIGHTS=weight.numel() // dim,
         DIM=dim,
-        ROWS=rows_each,
+        ROWS=num_each,
         BLOCK=block,
         GROUP=FLOAT8_GROUP if scaling.is_grouped else block,
         num_warps=min(8, max(1, block // 512)),
+        **rank_constants(peers),
         **overlap(parts.device),
     )

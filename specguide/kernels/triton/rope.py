@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import torch
 import triton
 import triton.language as tl
@@ -11,10 +13,23 @@ from torch import Tensor
 
 from specguide.kernels.float8 import LARGEST
 from specguide.kernels.kv_scales import UNSCALED, KVScales
+from specguide.kernels.pointwise import ProductScales
 from specguide.kernels.rotary_layout import HALVES, RotaryLayout
 from specguide.kernels.triton.device import await_results, overlap
+from specguide.kernels.triton.float8 import NO_SCALES, ScalesAt
 
 _LARGEST = tl.constexpr(LARGEST)
+
+
+class _Heads(NamedTuple):
+    """Pointer to heads of all tokens; from a token, a head and a part to the next, and the scales
+    of the product whose parts they are."""
+
+    heads: Any
+    stride: Any
+    head_stride: Any
+    part_stride: Any
+    scales: Any
 
 
 @triton.jit
@@ -39,10 +54,8 @@ def _cached(numbers, factor, dtype: tl.constexpr):
 
 
 @triton.jit
-def _load_pairs(
-    source, dim, exists, HALF: tl.constexpr, TURNED: tl.constexpr, IS_INTERLEAVED: tl.constexpr
-):
-    """See RotaryLayout; source: points to the first dimension of heads."""
+def _pairs(dim, HALF: tl.constexpr, TURNED: tl.constexpr, IS_INTERLEAVED: tl.constexpr):
+    """Where in a head the dimensions stand that turn together; see RotaryLayout."""
     if IS_INTERLEAVED:
         low, high = 2 * dim, 2 * dim + 1
     elif TURNED < HALF:
@@ -50,11 +63,25 @@ def _load_pairs(
         high = tl.where(dim < TURNED, dim + TURNED, dim + HALF)
     else:
         low, high = dim, dim + HALF
-    low, high = (
-        tl.load(source + low, mask=exists, other=0),
-        tl.load(source + high, mask=exists, other=0),
-    )
-    return low.to(tl.float32), high.to(tl.float32)
+    return low, high
+
+
+@triton.jit
+def _load_heads(product, token, head, dim, column, exists, NUM_PARTS: tl.constexpr):
+    """A dimension of some heads of a token; float32 where they are sums of parts, or scaled.
+
+    column: of the product, where the heads' scale stands
+    """
+    source = product.heads + token * product.stride + head * product.head_stride + dim
+    values = tl.load(source, mask=exists, other=0)
+    if NUM_PARTS > 1:
+        values = values.to(tl.float32)
+        for part in tl.static_range(1, NUM_PARTS):
+            values += tl.load(source + part * product.part_stride, mask=exists, other=0)
+    if product.scales.rows is not None:
+        scale = tl.load(product.scales.columns + column + dim, mask=exists, other=0)
+        values = values.to(tl.float32) * scale * tl.load(product.scales.rows + token)
+    return values
 
 
 @triton.jit
@@ -81,12 +108,9 @@ def _rope_kernel(
     value_cache,
     slot_mapping,
     query,
-    query_key_stride,
-    query_key_head_stride,
-    value_stride,
-    value_head_stride,
     key_factor,
     value_factor,
+    NUM_PARTS: tl.constexpr,
     NUM_HEADS: tl.constexpr,
     NUM_KV_HEADS: tl.constexpr,
     HALF: tl.constexpr,
@@ -106,10 +130,15 @@ def _rope_kernel(
     is_query = (head < NUM_HEADS) & in_half
     is_key = (head >= NUM_HEADS) & (head < NUM_HEADS + NUM_KV_HEADS) & in_half
     # Asked for before the slot is known: a program waits for memory once.
-    value += token * value_stride + (head - NUM_HEADS) * value_head_stride + dim
-    value_low, value_high = _load_halves(value, is_key, HALF)
-    source = query_key + token * query_key_stride + head * query_key_head_stride
-    low, high = _load_pairs(source, dim, is_query | is_key, HALF, TURNED, IS_INTERLEAVED)
+    column = (NUM_KV_HEADS + head) * (2 * HALF)
+    value_head = head - NUM_HEADS
+    value_low = _load_heads(value, token, value_head, dim, column, is_key, NUM_PARTS)
+    value_high = _load_heads(value, token, value_head, HALF + dim, column, is_key, NUM_PARTS)
+    low_dim, high_dim = _pairs(dim, HALF, TURNED, IS_INTERLEAVED)
+    column, is_turned = head * (2 * HALF), is_query | is_key
+    low = _load_heads(query_key, token, head, low_dim, column, is_turned, NUM_PARTS)
+    high = _load_heads(query_key, token, head, high_dim, column, is_turned, NUM_PARTS)
+    low, high = low.to(tl.float32), high.to(tl.float32)
     low, high = _rotated(low, high, rotary + token * (4 * HALF) + dim, in_half, HALF)
     sink = query + (token * NUM_HEADS + head) * (2 * HALF) + dim
     _store_halves(sink, low, high, is_query, HALF)
@@ -128,29 +157,28 @@ def rope_and_store(
     slot_mapping: Tensor,
     scales: KVScales = UNSCALED,
     layout: RotaryLayout = HALVES,
+    product_scales: ProductScales | None = None,
 ) -> Tensor:
     """See pointwise.rope_and_store."""
-    num_tokens, num_rotated, head_dim = query_key.shape
-    num_kv_heads = value.shape[1]
+    num_tokens, num_rotated, head_dim = query_key.shape[-3:]
+    num_parts = 1 if query_key.dim() == 3 else len(query_key)
+    num_kv_heads = value.shape[-2]
     num_heads = num_rotated - num_kv_heads
     shape = num_tokens, num_heads, head_dim
-    query = torch.empty(shape, dtype=query_key.dtype, device=query_key.device)
+    query = torch.empty(shape, dtype=rotary.dtype, device=query_key.device)
     block_heads = triton.next_power_of_2(num_rotated)
     block_half = triton.next_power_of_2(head_dim // 2)
     _rope_kernel[(num_tokens,)](
-        query_key,
-        value,
+        _heads(query_key, product_scales),
+        _heads(value, product_scales),
         rotary,
         key_cache,
         value_cache,
         slot_mapping,
         query,
-        query_key.stride(0),
-        query_key.stride(1),
-        value.stride(0),
-        value.stride(1),
         1 / scales.key,
         1 / scales.value,
+        NUM_PARTS=num_parts,
         NUM_HEADS=num_heads,
         NUM_KV_HEADS=num_kv_heads,
         HALF=head_dim // 2,
@@ -162,3 +190,9 @@ def rope_and_store(
         **overlap(value.device),
     )
     return query
+
+
+def _heads(heads: Tensor, scales: ProductScales | None) -> _Heads:
+    part_stride = heads.stride(0) if heads.dim() == 4 else 0
+    at = NO_SCALES if scales is None else ScalesAt(*scales)
+    return _Heads(heads, heads.stride(-3), heads.stride(-2), part_stride, at)

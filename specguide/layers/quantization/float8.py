@@ -17,39 +17,52 @@ from specguide.kernels.float8 import (
     FLOAT8,
     Float8Rows,
     Float8Scaling,
+    UnroundedRows,
     has_float8,
     rounded,
     scale_of,
 )
 from specguide.layers.destination import Destination
+from specguide.layers.partial_sums import PartialSums
 from specguide.layers.quantization.experts import ExpertWeights
 from specguide.layers.quantization.method import (
     Activation,
     InputFormat,
     MatrixSpec,
+    ProjectionInput,
     ProjectionWeights,
     activated,
 )
 
+AnyRows = Float8Rows | UnroundedRows
+
 
 @dataclass(frozen=True, eq=False)
 class Float8Input(InputFormat):
-    """Inputs in float8, rounded with what comes before them."""
+    """Inputs in float8, rounded with what comes before them, or by the product itself."""
 
     scaling: Float8Scaling
 
-    def of(self, x: Tensor | Float8Rows) -> Float8Rows:
-        return x if isinstance(x, Float8Rows) else kernels.to_float8(x, self.scaling)
+    def of(self, x: Tensor | AnyRows) -> AnyRows:
+        return UnroundedRows(x, self.scaling) if isinstance(x, Tensor) else x
 
     def of_norm(self, x: Tensor, weight: Tensor, eps: float) -> Float8Rows:
         return kernels.rms_norm_float8(x, weight, eps, self.scaling)
 
     def of_added_norm(
-        self, residual: Tensor, parts: Tensor, weight: Tensor, eps: float
+        self,
+        residual: Tensor,
+        product: PartialSums,
+        weight: Tensor,
+        eps: float,
+        peers: kernels.Peers | None = None,
     ) -> tuple[Tensor, Float8Rows]:
-        return kernels.add_rms_norm_float8(residual, parts, weight, eps, self.scaling)
+        parts, scales = product.unscaled, product.scales
+        return kernels.add_rms_norm_float8(
+            residual, parts, weight, eps, self.scaling, scales, peers
+        )
 
-    def of_gated(self, gate_up: Tensor, activation: Activation) -> Float8Rows:
+    def of_gated(self, gate_up: Tensor, activation: Activation) -> AnyRows:
         if activation == "silu":
             return kernels.silu_mul_float8(gate_up, self.scaling)
         return self.of(activated(gate_up, activation))
@@ -121,14 +134,25 @@ class Float8Weights(ProjectionWeights):
             has_whole_rows=stop - start == self.weight.shape[1],
         )
 
-    def product(self, x: Tensor | Float8Rows) -> Tensor:
+    def product(self, x: Tensor | AnyRows) -> Tensor:
         return kernels.linear_float8(
             self.input.of(x), self.weight, self.scale, self.bias, self.dtype
         )
 
-    def product_parts(self, x: Tensor | Float8Rows) -> Tensor:
-        return kernels.linear_float8_parts(
-            self.input.of(x), self.weight, self.scale, self.bias, self.dtype
+    def product_parts(self, x: Tensor | AnyRows) -> PartialSums:
+        return PartialSums(
+            *kernels.linear_float8_parts(
+                self.input.of(x), self.weight, self.scale, self.bias, self.dtype
+            )
+        )
+
+    def product_gated(
+        self, x: Tensor | AnyRows, activation: Activation, wanted: InputFormat | None
+    ) -> ProjectionInput:
+        if activation != "silu" or not isinstance(wanted, Float8Input):
+            return super().product_gated(x, activation, wanted)
+        return kernels.gated_linear_float8(
+            self.input.of(x), self.weight, self.scale, self.bias, wanted.scaling, self.dtype
         )
 
     def _weight_destinations(self) -> dict[str, Destination]:

@@ -13,11 +13,18 @@ from specguide import kernels
 from specguide.errors import CheckpointError
 from specguide.json_fields import shown
 from specguide.kernels.experts import ExpertMatrices
-from specguide.kernels.float8 import BLOCK, FLOAT8, Float8Rows, Float8Scaling
+from specguide.kernels.float8 import BLOCK, FLOAT8, Float8Scaling
 from specguide.layers.destination import Destination
+from specguide.layers.partial_sums import PartialSums
 from specguide.layers.quantization.experts import ExpertWeights
-from specguide.layers.quantization.float8 import Float8Input, check_device
-from specguide.layers.quantization.method import InputFormat, MatrixSpec, ProjectionWeights
+from specguide.layers.quantization.float8 import AnyRows, Float8Input, check_device
+from specguide.layers.quantization.method import (
+    Activation,
+    InputFormat,
+    MatrixSpec,
+    ProjectionInput,
+    ProjectionWeights,
+)
 
 _INPUT = Float8Input(Float8Scaling(is_grouped=True))
 
@@ -75,12 +82,23 @@ class BlockWeights(ProjectionWeights):
             bias=None,
         )
 
-    def product(self, x: Tensor | Float8Rows) -> Tensor:
+    def product(self, x: Tensor | AnyRows) -> Tensor:
         return kernels.linear_float8(_INPUT.of(x), self.weight, self.scale, self.bias, self.dtype)
 
-    def product_parts(self, x: Tensor | Float8Rows) -> Tensor:
-        return kernels.linear_float8_parts(
-            _INPUT.of(x), self.weight, self.scale, self.bias, self.dtype
+    def product_parts(self, x: Tensor | AnyRows) -> PartialSums:
+        return PartialSums(
+            *kernels.linear_float8_parts(
+                _INPUT.of(x), self.weight, self.scale, self.bias, self.dtype
+            )
+        )
+
+    def product_gated(
+        self, x: Tensor | AnyRows, activation: Activation, wanted: InputFormat | None
+    ) -> ProjectionInput:
+        if activation != "silu" or not isinstance(wanted, Float8Input):
+            return super().product_gated(x, activation, wanted)
+        return kernels.gated_linear_float8(
+            _INPUT.of(x), self.weight, self.scale, self.bias, wanted.scaling, self.dtype
         )
 
 

@@ -17,9 +17,16 @@ from specguide.json_fields import positive_int
 from specguide.kernels.experts import Int4Experts
 from specguide.kernels.int4 import WIDEST_PLANE, Int4Matrix, pack_words
 from specguide.layers.destination import Destination
+from specguide.layers.partial_sums import PartialSums
 from specguide.layers.quantization.column_order import ColumnOrder
 from specguide.layers.quantization.experts import ExpertWeights, separate_experts
-from specguide.layers.quantization.method import Activation, MatrixSpec, ProjectionWeights
+from specguide.layers.quantization.method import (
+    Activation,
+    InputFormat,
+    MatrixSpec,
+    ProjectionInput,
+    ProjectionWeights,
+)
 
 _SMALL_GROUPS = (32, 64)
 _MOST_BITS = 4
@@ -70,13 +77,15 @@ class Int4Weights(ProjectionWeights):
     def product(self, x: Tensor) -> Tensor:
         return kernels.int4_linear(self._ordered(x), self.matrix, self.bias)
 
-    def product_parts(self, x: Tensor) -> Tensor:
-        return kernels.int4_linear_parts(self._ordered(x), self.matrix, self.bias)
+    def product_parts(self, x: Tensor) -> PartialSums:
+        return PartialSums(kernels.int4_linear_parts(self._ordered(x), self.matrix, self.bias))
 
-    def product_gated(self, x: Tensor, activation: Activation) -> Tensor:
-        if activation == "silu":
+    def product_gated(
+        self, x: Tensor, activation: Activation, wanted: InputFormat | None
+    ) -> ProjectionInput:
+        if activation == "silu" and wanted is None:
             return kernels.int4_gated_linear(self._ordered(x), self.matrix, self.bias)
-        return super().product_gated(x, activation)
+        return super().product_gated(x, activation, wanted)
 
     def _ordered(self, x: Tensor) -> Tensor:
         return x if self.order is None else x.index_select(1, self.order.columns)

@@ -11,8 +11,9 @@ from typing import Any, Literal, Protocol, Self, TypeAlias
 import torch
 from torch import Tensor
 
-from specguide.kernels import gelu_tanh_mul, silu_mul
+from specguide.kernels import Peers, gelu_tanh_mul, silu_mul
 from specguide.layers.destination import Destination
+from specguide.layers.partial_sums import PartialSums
 
 Activation = Literal["silu", "gelu_tanh"]
 _GATED: dict[Activation, Callable[[Tensor], Tensor]] = {
@@ -59,7 +60,12 @@ class InputFormat(ABC):
 
     @abstractmethod
     def of_added_norm(
-        self, residual: Tensor, parts: Tensor, weight: Tensor, eps: float
+        self,
+        residual: Tensor,
+        product: PartialSums,
+        weight: Tensor,
+        eps: float,
+        peers: Peers | None = None,
     ) -> tuple[Tensor, ProjectionInput]:
         """Of the norm that `kernels.add_rms_norm` gives, behind the sum."""
 
@@ -99,15 +105,21 @@ class ProjectionWeights(ABC):
     def product(self, x: ProjectionInput) -> Tensor:
         """x [T, in_features] → x · weightᵀ + bias [T, out_features]."""
 
-    def product_parts(self, x: ProjectionInput) -> Tensor:
-        """[T, in_features] → [P, T, out_features], whose sum over P is the product; float32 where
-        P > 1."""
-        return self.product(x)[None]
+    def product_parts(self, x: ProjectionInput) -> PartialSums:
+        """`product`, for `RmsNorm.add`."""
+        return PartialSums.of(self.product(x))
 
-    def product_gated(self, x: ProjectionInput, activation: Activation) -> Tensor:
-        """[T, in_features] → activation(gate) · up [T, out_features / 2]; the first half of the
-        output features is the gate."""
-        return activated(self.product(x), activation)
+    def product_gated(
+        self, x: ProjectionInput, activation: Activation, wanted: InputFormat | None
+    ) -> ProjectionInput:
+        """[T, in_features] → activation(gate) · up [T, out_features / 2], as `wanted` by who reads
+        it; the first half of the output features is the gate."""
+        product = self.product(x)
+        return (
+            activated(product, activation)
+            if wanted is None
+            else wanted.of_gated(product, activation)
+        )
 
 
 class Quantization(Protocol):

@@ -11,8 +11,15 @@ from torch import Tensor
 from specguide import kernels
 from specguide.kernels.experts import ExpertMatrices
 from specguide.layers.destination import Destination
+from specguide.layers.partial_sums import PartialSums
 from specguide.layers.quantization.experts import ExpertWeights
-from specguide.layers.quantization.method import Activation, MatrixSpec, ProjectionWeights
+from specguide.layers.quantization.method import (
+    Activation,
+    InputFormat,
+    MatrixSpec,
+    ProjectionInput,
+    ProjectionWeights,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,13 +45,15 @@ class PlainWeights(ProjectionWeights):
     def product(self, x: Tensor) -> Tensor:
         return kernels.linear(x, self.weight, self.bias)
 
-    def product_parts(self, x: Tensor) -> Tensor:
-        return kernels.linear_parts(x, self.weight, self.bias)
+    def product_parts(self, x: Tensor) -> PartialSums:
+        return PartialSums(kernels.linear_parts(x, self.weight, self.bias))
 
-    def product_gated(self, x: Tensor, activation: Activation) -> Tensor:
-        if activation == "silu":
+    def product_gated(
+        self, x: Tensor, activation: Activation, wanted: InputFormat | None
+    ) -> ProjectionInput:
+        if activation == "silu" and wanted is None:
             return kernels.gated_linear(x, self.weight, self.bias)
-        return super().product_gated(x, activation)
+        return super().product_gated(x, activation, wanted)
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from specguide.config import SpecConfig
 from specguide.draft_methods import DraftMethod, add_method
 from specguide.errors import InvalidParams
 from specguide.models import Decoder
+from specguide.parallel import ONE_RANK
 from specguide.slots import SlotTable
 from specguide.speculation.drafter import Drafter
 from specguide.speculation.drafting import DraftingFactory
@@ -33,8 +34,10 @@ class DraftTarget:
 
 
 def keys_of_config(model: Any) -> tuple[int, int, int]:
-    """Layers, heads of keys and their size, of a model with the usual configuration."""
-    return model.config.num_layers, model.config.num_kv_heads, model.config.head_dim
+    """Layers, heads of keys that this rank has, and their size, of a model with the usual
+    configuration."""
+    config, ranks = model.config, getattr(model, "ranks", ONE_RANK)
+    return config.num_layers, config.num_kv_heads // ranks.size, config.head_dim
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,9 @@ from typing import Any, Protocol
 from torch import Tensor
 
 from specguide.cache import KVCache
+from specguide.kernels import LogitsShare
 from specguide.kernels.attention import PassContext
+from specguide.layers.lm_head import LmHead
 from specguide.slots import SlotTable
 from specguide.speculation.forward_input import ForwardInput
 
@@ -26,6 +28,9 @@ class DraftHead(Protocol):
 
     @property
     def target_ids(self) -> Tensor | None: ...
+
+    @property
+    def lm_head(self) -> LmHead: ...
 
     def fuse(self, aux_hidden_states: Tensor) -> Tensor: ...
 
@@ -74,6 +79,9 @@ class HeadDrafter:
 
     def draft_logits(self, normed: Tensor) -> Tensor:
         return self.head.draft_logits(normed)
+
+    def draft_share(self, normed: Tensor) -> Tensor | LogitsShare:
+        return self.head.lm_head.forward_share(normed)
 
 
 def with_head(head: Any, cache: KVCache | None, table: SlotTable) -> HeadDrafter:

@@ -1,0 +1,137 @@
+// Owns which states of an automaton go on alike as far as a token reaches, and the rows that they share; see automaton.h.
+//
+// A string of at most 255 characters has a state for each number of them, and behind the 10th what may follow is what may
+// follow behind the 11th. So counts that are far from their bounds are not told apart: states which differ in nothing else
+// are of one kind. Tokens that reach to a bound are asked for one by one.
+#include <algorithm>
+#include <utility>
+
+#include "endings/automaton.h"
+#include "row.h"
+
+namespace specguide {
+
+namespace {
+
+constexpr int32_t kFar = static_cast<int32_t>(TokenTrie::kLong) + 1;
+constexpr int32_t kUnbounded = kFar + 1;
+constexpr int32_t kNumCounts = kUnbounded + 1;
+constexpr int kMostNested = 200;  // rules that are looked through; what is behind them is told apart
+
+}  // namespace
+
+// A place with what it may still mean, in place of its count and of what follows its rule. `reach` becomes no more than
+// what is left of a count that is not told apart: each call takes a byte at least.
+Automaton::Item Automaton::alike(const Item& item, int depth, size_t& reach) {
+  const Network::Node& node = (*network_)[item.node];
+  Item found = item;
+  if (node.kind == Network::Kind::kCall && !network_->may_be_empty(node.index)) {
+    const auto seen = [&](int32_t num_left) {
+      if (num_left < kFar) return std::max(0, num_left);
+      reach = std::min(reach, static_cast<size_t>(num_left));
+      return kFar;
+    };
+    const int32_t least = seen(node.least - item.done);
+    found.done = least * kNumCounts + (node.most < 0 ? kUnbounded : seen(node.most - item.done));
+  }
+  const Likeness behind = likeness_of_stack(item.stack, depth + 1);
+  found.stack = behind.kind;
+  reach = std::min(reach, behind.reach);
+  return found;
+}
+
+Automaton::Likeness Automaton::likeness_of(const Items& items, int depth, int32_t tag) {
+  Likeness found;
+  Items key;
+  for (const Item& item : items) key.push_back(alike(item, depth, found.reach));
+  std::sort(key.begin(), key.end());
+  key.erase(std::unique(key.begin(), key.end()), key.end());
+  key.push_back({tag, 0, 0});
+  const size_t num_bytes = key.size() * sizeof(Item) + 100;
+  const auto [place, is_new] = kind_index_.try_emplace(std::move(key), static_cast<int32_t>(shared_rows_.size()));
+  if (is_new) {
+    shared_rows_.emplace_back();
+    num_bytes_ += sizeof(SharedRow) + num_bytes;
+  }
+  found.kind = place->second;
+  return found;
+}
+
+// A stack that leads back to itself, or lies too deep, is of a kind of its own.
+Automaton::Likeness Automaton::likeness_of_stack(int32_t stack, int depth) {
+  const Likeness own{kUnknown - 1 - stack, kEndless};
+  if (stack == kRoot || depth > kMostNested) return own;
+  const auto index = static_cast<size_t>(stack);
+  if (stack_likeness_.size() < stacks_.size()) stack_likeness_.resize(stacks_.size());
+  if (stack_likeness_[index].kind != kUnknown) return stack_likeness_[index];
+  stack_likeness_[index] = own;
+  const Likeness found = likeness_of(stacks_[index].returns, depth, -1);
+  return stack_likeness_[index] = found;
+}
+
+Automaton::Likeness Automaton::likeness(State state) {
+  const auto index = static_cast<size_t>(state);
+  if (states_[index].likeness.kind == kUnknown) {
+    states_[index].likeness = likeness_of(states_[index].scans, 0, states_[index].may_end ? 1 : 0);
+  }
+  return states_[index].likeness;
+}
+
+// Asks for each token of more than `reach` bytes. False where that is not known.
+bool Automaton::set_longer(State state, const TokenTrie& trie, size_t reach, int32_t* row) {
+  const bool had_lost_track = std::exchange(has_lost_track_, false);
+  bool is_known = true;
+  for (const int32_t token : trie.long_tokens()) {
+    const std::string& bytes = trie.vocabulary().token_bytes[static_cast<size_t>(token)];
+    if (bytes.size() <= reach || !is_known) break;
+    const std::optional<bool> may_follow = takes(state, bytes);
+    if (may_follow) put_bit(row, token, *may_follow);
+    is_known = may_follow && !has_lost_track_;
+  }
+  has_lost_track_ = had_lost_track || has_lost_track_;
+  return is_known;
+}
+
+// Nothing for a token that goes on where the text may end: libraries know better what space they allow there.
+std::optional<bool> Automaton::takes(State state, std::string_view bytes) {
+  for (const char byte : bytes) {
+    if (state == kDead) return false;
+    const bool may_end = states_[static_cast<size_t>(state)].may_end;
+    state = step(state, static_cast<uint8_t>(byte));
+    if (may_end && state != kDead) return std::nullopt;
+  }
+  return state != kDead;
+}
+
+bool Automaton::Walk::copy_row(State state, const TokenTrie& trie, int32_t* row) {
+  const Likeness like = automaton_.likeness(state);
+  SharedRow& shared = automaton_.shared_rows_[static_cast<size_t>(like.kind)];
+  if (shared.row.empty()) return false;
+  std::copy(shared.row.begin(), shared.row.end(), row);
+  if (!automaton_.set_longer(state, trie, std::min(shared.reach, like.reach), row)) return false;
+  if (like.reach > shared.reach) {
+    std::copy_n(row, shared.row.size(), shared.row.begin());
+    shared.reach = like.reach;
+  }
+  return true;
+}
+
+void Automaton::Walk::keep_row(State state, const int32_t* row, size_t num_words) {
+  const Likeness like = automaton_.likeness(state);
+  SharedRow& shared = automaton_.shared_rows_[static_cast<size_t>(like.kind)];
+  const size_t num_bytes = num_words * sizeof(int32_t);
+  if (!shared.row.empty() || automaton_.num_row_bytes_ + num_bytes > kMostRowBytes) return;
+  shared.row.assign(row, row + num_words);
+  shared.reach = like.reach;
+  automaton_.num_row_bytes_ += num_bytes;
+  automaton_.num_bytes_ += num_bytes;
+}
+
+std::optional<bool> Automaton::Walk::allows(State state, int32_t token, size_t num_bytes) {
+  const Likeness like = automaton_.likeness(state);
+  const SharedRow& shared = automaton_.shared_rows_[static_cast<size_t>(like.kind)];
+  if (shared.row.empty() || num_bytes > std::min(shared.reach, like.reach)) return std::nullopt;
+  return has_bit(shared.row.data(), token);
+}
+
+}  // namespace specguide

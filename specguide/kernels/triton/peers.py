@@ -1,0 +1,195 @@
+"""Owns the Triton sum over ranks: alone, or as a part of the norm that follows."""
+
+# mypy: allow-untyped-defs
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from specguide.kernels.peers import Peers, rows_each
+from specguide.kernels.triton.device import await_results, overlap
+
+
+class PeerArguments(NamedTuple):
+    """Peers as the kernels take them; without, all is None or 0, and no kernel reads any."""
+
+    pointers: Tensor | None = None
+    turns: Tensor | None = None
+    aborted: Tensor | None = None
+    most_rows: int = 0
+    most_polls: int = 0
+
+    @classmethod
+    def of(cls, peers: Peers | None) -> PeerArguments:
+        if peers is None:
+            return cls()
+        most = peers.most_rows, peers.most_polls
+        return cls(peers.pointers, peers.turns, peers.aborted, *most)
+
+
+def rank_constants(peers: Peers | None) -> dict[str, Any]:
+    """Constants of a launch: RANK and NUM_RANKS."""
+    if peers is None:
+        return {"RANK": 0, "NUM_RANKS": 1}
+    return {"RANK": peers.rank, "NUM_RANKS": peers.num_ranks}
+
+
+@triton.jit
+def _buffer_of(rank, peers, BITS: tl.constexpr):
+    """Pointer to a rank's buffer."""
+    address = tl.load(peers.pointers + rank)
+    return tl.multiple_of(address.to(tl.pointer_type(BITS)), 16)
+
+
+@triton.jit
+def _await_bits(place, exists, peers, NOTHING: tl.constexpr):
+    """What comes into places, which are given back; what is there, once nobody waits any more.
+
+    Each has a thread of its own: copies of one could differ while it is awaited.
+    """
+    found = tl.load(place, mask=exists, other=0, volatile=True)
+    is_awaited = found == NOTHING
+    polls = tl.full((), 0, tl.int32)
+    # All threads go on together, whenever each of them sees that it is over.
+    while (tl.max(is_awaited.to(tl.int32)) != 0) & (polls < peers.most_polls):
+        found = tl.load(place, mask=exists, other=0, volatile=True)
+        is_awaited = (found == NOTHING) & (tl.load(peers.aborted, volatile=True) == 0)
+        polls += 1
+    if polls == peers.most_polls:
+        tl.store(peers.aborted, 1)
+    tl.store(place, tl.full(found.shape, NOTHING, found.dtype), mask=exists)
+    return found
+
+
+@triton.jit
+def sendable(bits):
+    """-0.0 becomes 0.0."""
+    NOTHING: tl.constexpr = -(2**15) if bits.dtype.primitive_bitwidth == 16 else -(2**31)
+    return tl.where(bits == NOTHING, tl.zeros_like(bits), bits)
+
+
+@triton.jit
+def send_bits(
+    bits,
+    peers,
+    row,
+    dim,
+    exists,
+    turn,
+    DIM: tl.constexpr,
+    RANK: tl.constexpr,
+    NUM_RANKS: tl.constexpr,
+):
+    """To all other ranks, bits [ROWS, BLOCK] that are sendable: of rows `row` [ROWS, 1] and columns
+    `dim` [1, BLOCK]; turn: of the program, which alone has these rows."""
+    section = peers.most_rows.to(tl.int64) * 2 * DIM * RANK
+    place = section + ((turn & 1) * peers.most_rows + row).to(tl.int64) * DIM + dim
+    for rank in tl.static_range(NUM_RANKS):
+        if rank != RANK:
+            tl.store(_buffer_of(rank, peers, bits.dtype) + place, bits, mask=exists)
+
+
+@triton.jit
+def bits_of_rank(
+    rank: tl.constexpr,
+    bits,
+    peers,
+    row,
+    dim,
+    exists,
+    turn,
+    DIM: tl.constexpr,
+    RANK: tl.constexpr,
+):
+    """What a rank has sent, in the shape of `bits`, which this one has; after `send_bits`."""
+    found = bits
+    if rank != RANK:
+        NOTHING: tl.constexpr = -(2**15) if bits.dtype.primitive_bitwidth == 16 else -(2**31)
+        section = peers.most_rows.to(tl.int64) * 2 * DIM * rank
+        place = section + ((turn & 1) * peers.most_rows + row).to(tl.int64) * DIM + dim
+        own = _buffer_of(RANK, peers, bits.dtype) + place
+        found = _await_bits(own, exists, peers, NOTHING)
+    return found
+
+
+@triton.jit
+def sum_over_ranks_of(
+    values,
+    peers,
+    row,
+    dim,
+    exists,
+    DTYPE: tl.constexpr,
+    DIM: tl.constexpr,
+    RANK: tl.constexpr,
+    NUM_RANKS: tl.constexpr,
+):
+    """The sum of all ranks' values, float32 [ROWS, BLOCK], each rounded to DTYPE. One program has
+    all of the rows `row` [ROWS, 1], and the same ones in each call; dim: [1, BLOCK]."""
+    BITS: tl.constexpr = tl.int16 if DTYPE.primitive_bitwidth == 16 else tl.int32
+    turn = tl.load(peers.turns + tl.program_id(0))
+    bits = sendable(values.to(DTYPE).to(BITS, bitcast=True))
+    send_bits(bits, peers, row, dim, exists, turn, DIM, RANK, NUM_RANKS)
+    total = tl.zeros_like(values)
+    for rank in tl.static_range(NUM_RANKS):
+        theirs = bits_of_rank(rank, bits, peers, row, dim, exists, turn, DIM, RANK)
+        total += theirs.to(DTYPE, bitcast=True).to(tl.float32)
+    tl.store(peers.turns + tl.program_id(0), turn + 1)
+    return total
+
+
+@triton.jit(do_not_specialize=["num_rows"])
+def _sum_kernel(
+    parts,
+    output,
+    peers,
+    num_rows,
+    row_stride,
+    part_stride,
+    NUM_PARTS: tl.constexpr,
+    DIM: tl.constexpr,
+    ROWS: tl.constexpr,
+    BLOCK: tl.constexpr,
+    RANK: tl.constexpr,
+    NUM_RANKS: tl.constexpr,
+    OVERLAP: tl.constexpr,
+):
+    row = (tl.program_id(0) * ROWS + tl.arange(0, ROWS))[:, None]
+    dim = tl.arange(0, BLOCK)[None, :]
+    exists = (row < num_rows) & (dim < DIM)
+    await_results(OVERLAP)
+    source = parts + row.to(tl.int64) * row_stride + dim
+    values = tl.load(source, mask=exists, other=0).to(tl.float32)
+    for part in tl.static_range(1, NUM_PARTS):
+        values += tl.load(source + part * part_stride, mask=exists, other=0)
+    kept: tl.constexpr = output.dtype.element_ty
+    total = sum_over_ranks_of(values, peers, row, dim, exists, kept, DIM, RANK, NUM_RANKS)
+    tl.store(output + row.to(tl.int64) * DIM + dim, total.to(kept), mask=exists)
+
+
+def sum_over_ranks(parts: Tensor, peers: Peers) -> Tensor:
+    """See peers.sum_over_ranks."""
+    num_parts, num_rows, dim = parts.shape
+    output = torch.empty(num_rows, dim, dtype=peers.dtype, device=parts.device)
+    block = triton.next_power_of_2(dim)
+    _sum_kernel[(triton.cdiv(num_rows, rows_each(dim)),)](
+        parts,
+        output,
+        PeerArguments.of(peers),
+        num_rows,
+        parts.stride(1),
+        parts.stride(0),
+        NUM_PARTS=num_parts,
+        DIM=dim,
+        ROWS=rows_each(dim),
+        BLOCK=block,
+        num_warps=min(8, max(1, block // 512)),
+        **rank_constants(peers),
+        **overlap(parts.device),
+    )
+    return output

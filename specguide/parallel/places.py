@@ -1,0 +1,155 @@
+"""Owns Places: memory of each rank of a host that the others write into, for sums that a kernel
+makes by itself."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar
+
+import torch
+from torch import Tensor
+
+from specguide.kernels import Peers, RowChannel
+from specguide.kernels.peers import peers_num_bytes
+from specguide.kernels.row_channel import row_channel_num_bytes
+
+_MOST_ROWS = 1024
+"""Rows that a rank receives in one call: with more, it pays to sum parts and gather the sums."""
+_POLLS_EACH_S = 4_000_000
+"""More than a kernel makes."""
+_LOGGER = logging.getLogger(__name__)
+T = TypeVar("T")
+
+
+class Memory(Protocol):
+    """Where ranks get memory from that they share. All ranks call it, in the same order."""
+
+    def allocate(self, num_bytes: int) -> list[Tensor]:
+        """uint8 [num_bytes] of each rank, as this process sees it. Raises RuntimeError where there
+        can be none, without having waited for another rank, or on all ranks."""
+
+
+class Places(Protocol):
+    """What a rank and its peers write into."""
+
+    def peers(self, num_rows: int, dim: int, dtype: torch.dtype) -> Peers | None:
+        """As Collectives.peers."""
+
+    def row_channel(self, num_places: int, num_words: int) -> RowChannel | None:
+        """As Collectives.row_channel."""
+
+    def abort(self) -> None:
+        """As Collectives.abort."""
+
+
+class NoPlaces:
+    """Ranks share no memory."""
+
+    def peers(self, num_rows: int, dim: int, dtype: torch.dtype) -> Peers | None:
+        return None
+
+    def row_channel(self, num_places: int, num_words: int) -> RowChannel | None:
+        return None
+
+    def abort(self) -> None:
+        pass
+
+
+class MemoryPlaces:
+    """Over memory that ranks share, which is allocated when a size is first asked for."""
+
+    def __init__(
+        self,
+        memory: Memory,
+        rank: int,
+        size: int,
+        device: torch.device,
+        timeout_s: float,
+        least: Callable[[int], int],
+    ) -> None:
+        """timeout_s: longest that a kernel waits for another rank, seconds; roughly
+        least: of all ranks' values, once all have come
+        """
+        self._memory, self._rank, self._size, self._least = memory, rank, size, least
+        self._most_polls = min(2**31 - 1, round(timeout_s * _POLLS_EACH_S))
+        self._aborted = torch.zeros(1, dtype=torch.int32, device=device).fill_(0)
+        self._peers: dict[tuple[int, torch.dtype], Peers | None] = {}
+
+    def peers(self, num_rows: int, dim: int, dtype: torch.dtype) -> Peers | None:
+        if num_rows > self._most_rows:
+            return None
+        if (dim, dtype) not in self._peers:
+            shape = self._most_rows, dim
+            num_bytes, others = peers_num_bytes(self._size, shape, dtype), self._limits
+            self._peers[dim, dtype] = self._allocated(
+                num_bytes, lambda memory: Peers.over(self._rank, memory, shape, dtype, *others)
+            )
+        return self._peers[dim, dtype]
+
+    def row_channel(self, num_places: int, num_words: int) -> RowChannel | None:
+        return self._allocated(
+            row_channel_num_bytes(num_places, num_words),
+            lambda memory: RowChannel.over(self._rank, memory, num_words, *self._limits),
+        )
+
+    def abort(self) -> None:
+        if self._aborted.device.type != "cuda":
+            self._aborted.fill_(1)
+            return
+        with torch.cuda.stream(torch.cuda.Stream(self._aborted.device)):
+            self._aborted.fill_(1)
+
+    @property
+    def _most_rows(self) -> int:
+        return _MOST_ROWS // (self._size - 1)
+
+    @property
+    def _limits(self) -> tuple[Tensor, int]:
+        return self._aborted, self._most_polls
+
+    def _allocated(self, num_bytes: int, over: Callable[[list[Tensor]], T]) -> T | None:
+        """What is made over so much memory of each rank; None where one of them can have none."""
+        made = None
+        try:
+            made = over(self._memory.allocate(num_bytes))
+        except RuntimeError as cause:
+            _LOGGER.warning("ranks share no memory, which makes their sums slower: %s", cause)
+        if self._aborted.device.type == "cuda":
+            torch.cuda.synchronize(self._aborted.device)
+        return made if self._least(int(made is not None)) else None
+
+
+class CudaMemory:
+    """Memory of a rank's GPU, which other processes map by CUDA's handles."""
+
+    def __init__(self, store: Any, rank: int, size: int, device: torch.device) -> None:
+        """store: of torch's, for these ranks' handles alone"""
+        self._store, self._rank, self._size, self._device = store, rank, size, device
+        self._num_allocated = 0
+
+    def allocate(self, num_bytes: int) -> list[Tensor]:
+        own = torch.zeros(num_bytes, dtype=torch.uint8, device=self._device)
+        torch.cuda.synchronize(self._device)
+        name, self._num_allocated = str(self._num_allocated), self._num_allocated + 1
+        try:
+            _, *handles = own.untyped_storage()._share_cuda_()
+        except RuntimeError:
+            handles = []
+        self._store.set(f"{name}/{self._rank}", pickle.dumps(handles))
+        theirs = [pickle.loads(self._store.get(f"{name}/{rank}")) for rank in range(self._size)]
+        if not all(theirs):
+            raise RuntimeError("CUDA gives a rank no handle of its memory")
+        return [
+            own if rank == self._rank else self._mapped(handles, num_bytes)
+            for rank, handles in enumerate(theirs)
+        ]
+
+    def _mapped(self, handles: list[Any], num_bytes: int) -> Tensor:
+        """Memory of another GPU, at an address that kernels of this one use."""
+        *handles, _ = handles  # the last one says whether to wait for the owner's stream
+        storage_of: Any = torch.UntypedStorage._new_shared_cuda
+        storage = storage_of(self._device.index, *handles, False)
+        tensor = torch.empty(0, dtype=torch.uint8, device=self._device)
+        return tensor.set_(storage, 0, (num_bytes,), (1,))

@@ -1,0 +1,156 @@
+"""Sums over ranks, each rank's kernel in a stream or a thread of its own on one device, against
+plain torch."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+import pytest
+import torch
+from gpu_case import DEVICE, IS_INTERPRETED, to_device
+from torch import Tensor
+
+from specguide.kernels import (
+    BitmaskRows,
+    LogitsShare,
+    Peers,
+    add_rms_norm,
+    masked_argmax_of_shares,
+    peers,
+    pointwise,
+    reference,
+    sum_over_ranks,
+)
+from specguide.kernels.peers import NOTHING, peers_num_bytes, rows_each
+from specguide.kernels.shares import NUM_WORDS
+from specguide.kernels.shares import masked_argmax_of_shares as masked_argmax_of_shares_twin
+
+pytestmark = [pytest.mark.gpu, pytest.mark.small]
+SHAPE = (24, 160)
+
+
+def two_ranks(
+    dtype: torch.dtype,
+    device: torch.device,
+    most_polls: int = 1 << 22,
+    shape: tuple[int, int] = SHAPE,
+) -> list[Peers]:
+    num_bytes = peers_num_bytes(2, shape, dtype)
+    memory = [torch.zeros(num_bytes, dtype=torch.uint8, device=device) for _ in range(2)]
+    aborted = torch.zeros(1, dtype=torch.int32, device=device)
+    return [Peers.over(rank, memory, shape, dtype, aborted, most_polls) for rank in range(2)]
+
+
+def leave(values: Tensor, reader: Peers) -> None:
+    """What rank 1's kernel writes for rank 0, whose next turn it is."""
+    bits = values.to(reader.dtype).view(reader.buffers[0].dtype)
+    bits = bits.masked_fill(bits == NOTHING[bits.dtype], 0)
+    row = torch.arange(len(values), device=values.device)
+    turn = reader.turns[row // rows_each(SHAPE[1])] & 1
+    reader.buffers[0][1, turn, row] = bits
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32], ids=str)
+@pytest.mark.parametrize("num_parts", [1, 3])
+def test_a_rank_adds_what_the_other_leaves_it(dtype: torch.dtype, num_parts: int) -> None:
+    torch.manual_seed(0)
+    (mine, theirs), twin = two_ranks(dtype, DEVICE), two_ranks(dtype, torch.device("cpu"))[0]
+    for num_rows in (5, 24, 1, 7):
+        parts = torch.randn(num_parts, num_rows, SHAPE[1])
+        parts = parts if num_parts > 1 else parts.to(dtype)
+        parts[0, 0, :3] = 0.0 if num_parts > 1 else -0.0
+        other = torch.randn(num_rows, SHAPE[1]).to(dtype)
+        leave(other.to(DEVICE), mine)
+        leave(other, twin)
+        found = sum_over_ranks(parts.to(DEVICE), mine)
+        assert torch.equal(found.cpu(), peers.sum_over_ranks(parts, twin))
+        written = theirs.buffers[1][0].cpu()
+        assert torch.equal(written, twin.buffers[1][0])
+        assert (mine.buffers[0] == NOTHING[mine.buffers[0].dtype]).all()
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32], ids=str)
+def test_a_norm_adds_what_the_other_rank_leaves(dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    mine, twin = two_ranks(dtype, DEVICE)[0], two_ranks(dtype, torch.device("cpu"))[0]
+    weight = torch.randn(SHAPE[1]).to(dtype)
+    for num_rows in (3, 8, 2):
+        residual, part, other = (torch.randn(num_rows, SHAPE[1]).to(dtype) for _ in range(3))
+        leave(other.to(DEVICE), mine)
+        leave(other, twin)
+        on_device = (it.to(DEVICE) for it in (residual, part[None], weight))
+        found = add_rms_norm(*on_device, 1e-5, peers=mine)
+        expected = pointwise.add_rms_norm(residual, part[None], weight, 1e-5, peers=twin)
+        for one, two in zip(found, expected, strict=True):
+            torch.testing.assert_close(one.cpu(), two, atol=2e-2, rtol=2e-2)
+
+
+def test_a_rank_that_does_not_come_is_not_waited_for_for_ever() -> None:
+    mine = two_ranks(torch.float32, DEVICE, 20)[0]
+    sum_over_ranks(torch.randn(1, 2, SHAPE[1], device=DEVICE), mine)
+    assert mine.aborted.item()
+
+
+@pytest.mark.skipif(IS_INTERPRETED, reason="needs kernels that run at the same time")
+def test_kernels_of_two_ranks_wait_for_one_another() -> None:
+    torch.manual_seed(0)
+    both = two_ranks(torch.bfloat16, DEVICE)
+    streams = [torch.cuda.Stream() for _ in both]
+    for num_rows in [1, 24, 5] * 40:
+        parts = torch.randn(2, 1, num_rows, SHAPE[1], device=DEVICE).bfloat16()
+        torch.cuda.synchronize()
+        found = []
+        for rank, stream in enumerate(streams):
+            with torch.cuda.stream(stream):
+                found.append(sum_over_ranks(parts[rank], both[rank]))
+        torch.cuda.synchronize()
+        expected = (parts[0, 0].float() + parts[1, 0].float()).bfloat16()
+        assert all(torch.equal(it, expected) for it in found)
+    assert not both[0].aborted.item()
+
+
+def shares(logits: Tensor, both: list[Peers]) -> list[LogitsShare]:
+    half = logits.shape[1] // 2
+    return [
+        LogitsShare(logits[:, rank * half : (rank + 1) * half].contiguous(), rank * half, its)
+        for rank, its in enumerate(both)
+    ]
+
+
+def draft_case(is_pruned: bool) -> tuple[Tensor, BitmaskRows, Tensor | None]:
+    """Rows that allow some tokens, nothing, one that no draft is, and all."""
+    torch.manual_seed(0)
+    vocab_size = 4096
+    logits = torch.randn(6, 1024 if is_pruned else vocab_size).round(decimals=1)
+    bitmask = torch.randint(-(2**31), 2**31 - 1, (6, vocab_size // 32), dtype=torch.int32)
+    bitmask[1], bitmask[2] = 0, 0
+    bitmask[2, -1] = 1 << 30
+    guided = torch.tensor([1, 1, 1, 1, 0, 1], dtype=torch.uint8)
+    ids = torch.randperm(4000)[:1024].sort().values.int() if is_pruned else None
+    return logits, BitmaskRows(bitmask, guided, torch.tensor([0, 1, 2, 3, 4, 4])), ids
+
+
+@pytest.mark.parametrize("is_pruned", [False, True])
+@pytest.mark.parametrize("has_rows", [False, True])
+def test_ranks_choose_as_one_that_has_all_logits(is_pruned: bool, has_rows: bool) -> None:
+    logits, rows, ids = draft_case(is_pruned)
+    rows = rows if has_rows else None
+    expected = reference.masked_argmax(logits, rows, ids)
+    twins = shares(logits, two_ranks(torch.float32, torch.device("cpu"), shape=(8, NUM_WORDS)))
+    with ThreadPoolExecutor(2) as pool:
+        choose = partial(masked_argmax_of_shares_twin, rows=rows, target_ids=ids)
+        for found in pool.map(choose, twins):
+            assert torch.equal(found, expected)
+    both = two_ranks(torch.float32, DEVICE, shape=(8, NUM_WORDS))
+    mine, other = shares(logits.to(DEVICE), both)
+    first = logits[:, : logits.shape[1] // 2]
+    best, place, is_reached = reference.best_of_rows(
+        other.values.cpu(), other.rows(rows, ids), None if ids is None else other.ids(ids)
+    )
+    told = torch.stack([best.view(torch.int32), place.int() + first.shape[1], is_reached.int()], 1)
+    told = torch.nn.functional.pad(told, (0, NUM_WORDS - 3))
+    both[0].buffers[0][1, 0, : len(told)] = told.masked_fill(told == -(2**31), 0).to(DEVICE)
+    found = masked_argmax_of_shares(mine, to_device(rows), to_device(ids))
+    assert torch.equal(found.cpu(), expected)
+    assert (both[0].buffers[0] == -(2**31)).all()

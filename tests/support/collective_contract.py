@@ -1,0 +1,77 @@
+"""What every implementation of Collectives must do, as one of two ranks sees it."""
+
+from __future__ import annotations
+
+import multiprocessing
+
+import torch
+
+from specguide.kernels import send_rows, sum_over_ranks, take_rows
+from specguide.parallel import Meeting, Ranks, connect
+
+
+def check(ranks: Ranks, device: torch.device) -> None:
+    """Both ranks call it."""
+    collectives, rank = ranks.collectives, ranks.rank
+    first = torch.arange(6.0, device=device).view(2, 3)
+    mine = first * (rank + 1)
+    assert torch.equal(collectives.sum(mine.clone()), first * 3)
+    assert torch.equal(collectives.gather(mine), torch.stack([first, first * 2]))
+    told = mine.clone()
+    collectives.broadcast(told, root=1)
+    assert torch.equal(told, first * 2)
+    if rank == 0:
+        collectives.send(first, 1).wait()
+    else:
+        received = torch.empty_like(first)
+        collectives.receive(received, 0)
+        assert torch.equal(received, first)
+    assert ranks.least(5 - rank, device) == 4
+    for dtype in (torch.float32, torch.bfloat16):
+        _check_sums(ranks, device, dtype)
+    _check_rows(ranks, device)
+
+
+def _check_sums(ranks: Ranks, device: torch.device, dtype: torch.dtype) -> None:
+    generator = torch.Generator().manual_seed(ranks.rank)
+    for num_rows in [3, 1, 70, 3] * 3:
+        peers = ranks.collectives.peers(num_rows, 96, dtype)
+        if peers is None:
+            return
+        own = torch.randn(2, num_rows, 96, generator=generator).to(device)
+        every = ranks.collectives.gather(own.sum(0).to(dtype)).float()
+        assert torch.equal(sum_over_ranks(own, peers), (every[0] + every[1]).to(dtype))
+
+
+def _check_rows(ranks: Ranks, device: torch.device) -> None:
+    channel = ranks.collectives.row_channel(12, 40)
+    if channel is None:
+        return
+    for turn in range(5):
+        generator = torch.Generator().manual_seed(turn)
+        bitmask = torch.randint(-9, 9, (3, 4, 40), generator=generator).int().to(device)
+        guided, held = torch.ones(3, 4), torch.tensor([1, 0, turn % 2, 0])
+        sent = bitmask, guided.byte().to(device), held.byte().to(device)
+        if ranks.rank == 0:
+            send_rows(*sent, channel, 0)
+        else:
+            taken = [torch.zeros_like(it) for it in sent]
+            take_rows(*taken, channel, 0)
+            assert all(torch.equal(*pair) for pair in zip(taken, sent, strict=True))
+        ranks.collectives.sum(torch.ones(1, device=device))  # places are given back by then
+
+
+def _run(meeting: Meeting, device_type: str) -> None:
+    device = torch.device(device_type, 1 if device_type == "cuda" else None)
+    check(connect(meeting, 1, device), device)
+
+
+def check_in_two_processes(device_type: str) -> None:
+    """This one is rank 0."""
+    meeting, store = Meeting.open(2, 60.0)
+    other = multiprocessing.get_context("spawn").Process(target=_run, args=(meeting, device_type))
+    other.start()
+    device = torch.device(device_type, 0 if device_type == "cuda" else None)
+    check(connect(meeting, 0, device, store), device)
+    other.join(60)
+    assert other.exitcode == 0

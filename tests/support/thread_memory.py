@@ -1,0 +1,64 @@
+"""Memory that ranks share which are threads of the test's process."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+
+import pytest
+import torch
+from torch import Tensor
+
+from specguide.parallel import Ranks, connect
+from specguide.parallel.collectives import GlooCollectives
+from specguide.parallel.places import MemoryPlaces
+
+
+class ThreadMemory:
+    """Of one engine's ranks."""
+
+    def __init__(self, size: int) -> None:
+        self._barrier = threading.Barrier(size)
+        self._given: dict[tuple[int, int], Tensor] = {}
+        self.size = size
+
+    def of(self, rank: int) -> OneRanksMemory:
+        return OneRanksMemory(self, rank)
+
+    def allocate(self, rank: int, index: int, num_bytes: int) -> list[Tensor]:
+        self._given[index, rank] = torch.zeros(num_bytes, dtype=torch.uint8)
+        self._barrier.wait(60)
+        return [self._given[index, other] for other in range(self.size)]
+
+
+@dataclass
+class OneRanksMemory:
+    memory: ThreadMemory
+    rank: int
+    num_allocated: int = 0
+
+    def allocate(self, num_bytes: int) -> list[Tensor]:
+        self.num_allocated += 1
+        return self.memory.allocate(self.rank, self.num_allocated, num_bytes)
+
+
+def put_in(patch: pytest.MonkeyPatch) -> None:
+    """The two ranks of the next engine share memory, as they do on GPUs."""
+    memory = ThreadMemory(2)
+
+    def collectives(group: object) -> GlooCollectives:
+        plain, cpu = GlooCollectives(group), torch.device("cpu")
+        rank = group.rank()  # type: ignore[attr-defined]
+        ranks = Ranks(rank, 2, plain)
+        places = MemoryPlaces(
+            memory.of(rank), rank, 2, cpu, 60.0, lambda value: ranks.least(value, cpu)
+        )
+        return GlooCollectives(group, places)
+
+    patch.setattr(connect_module(), "GlooCollectives", collectives)
+
+
+def connect_module() -> object:
+    import sys
+
+    return sys.modules[connect.__module__]
