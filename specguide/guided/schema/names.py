@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from posixpath import commonprefix
 
+from specguide.guided.budget import kept_of, spend
 from specguide.guided.regex.both import together
 from specguide.guided.regex.charset import EVERYTHING, CharSet
 from specguide.guided.regex.nfa import TextMatcher
 from specguide.guided.regex.tree import NOTHING, Chars, Repeat, UnsupportedRegex, either, literals
 from specguide.guided.regex.tree import Node as Regex
 from specguide.guided.regex.writer import is_exact, restrict
-from specguide.guided.schema.document import Place
+from specguide.guided.schema.document import Place, escaped
+from specguide.guided.schema.evaluate import takes
 from specguide.guided.schema.json_values import Json
 from specguide.guided.schema.lowering import Lowering
 from specguide.guided.schema.nodes import (
@@ -60,8 +64,8 @@ def _under_names(
 
 
 def only_names(lowering: Lowering, core: Core, place: Place) -> Core:
-    """Objects of one property at least, whose names all fit `core`; where only a few names do,
-    objects that have one of these."""
+    """Objects of one property at least, whose names all fit `core`, or which have one that the
+    document names and that fits; where only a few names do, objects that have one of these."""
     few = [name for name in listed(core) if isinstance(name, str)]
     if 0 < len(few) <= _FEW_NAMES:
         return with_one_of(place.path, few, True)
@@ -70,7 +74,25 @@ def only_names(lowering: Lowering, core: Core, place: Place) -> Core:
     characters = lowering.capabilities.characters
     texts = (write_pattern(node, characters) for node, _ in patterns)
     written: dict[str, Core] = {text: True for text in texts if text is not None}
-    return objects(place.path, Objects(properties, written, additional, min_properties=1))
+    only = objects(place.path, Objects(properties, written, additional, min_properties=1))
+    root = lowering.document.root
+    known = kept_of(root, lambda: list(_property_names(root, "")))
+    nearest = sorted(known, key=lambda one: -len(commonprefix([one[0], place.path])))
+    names = dict.fromkeys(name for _, name in nearest)
+    fitting = (name for name in names if takes(core, name, {}))
+    named = with_one_of(place.path, islice(fitting, _FEW_NAMES), True)
+    return any_of(place.path, [named, only])
+
+
+def _property_names(value: Json, path: str) -> Iterator[tuple[str, str]]:
+    """The names of the properties that a document speaks of, with the pointers to where it does."""
+    spend()
+    is_schema = isinstance(value, Mapping)
+    named = value.get("properties") if is_schema else None
+    yield from ((path, name) for name in (named if isinstance(named, Mapping) else ()))
+    for step, part in value.items() if is_schema else enumerate(value):
+        if isinstance(part, (Mapping, list)):
+            yield from _property_names(part, f"{path}/{escaped(str(step))}")
 
 
 def few_names(pattern: str) -> list[str]:
