@@ -5,9 +5,9 @@
 The tools of BFCL in the order of the file, one of each name, as a model family's tool calls or as
 triggered structural tags. Each guide is made of the request's tools, compiled, and its first row is
 filled: with tools that were never seen (cold: each has a property of a new name besides its own);
-once more (warm); and with one of the tools never seen (one new). Milliseconds of processor time of
-this process, and in brackets on the clock; the least of --repeats. Prints a table, then one JSON
-line.
+once more (warm); and with one of the tools never seen (one new). Then the first row of a cold
+tool's arguments, from its call's beginning on (entered). Milliseconds of processor time of this
+process, and in brackets on the clock; the least of --repeats. Prints a table, then one JSON line.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import argparse
 import itertools
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
@@ -27,6 +27,7 @@ from specguide.errors import SpecguideError
 from specguide.guide import Guide
 from specguide.guided.compile import GrammarCompiler
 from specguide.guided.tools import Tool, tool_formats, tool_guide
+from specguide.guided.tools.call_starts import parts_of
 from specguide.tokenizer.vocabulary import Vocabulary
 
 Tools = list[Tool]
@@ -34,6 +35,7 @@ Make = Callable[[Tools], Guide]
 LIMITS = GuideConfig(compile_timeout_s=60)
 CASES = "hermes:1,hermes:50,hermes:500,gpt_oss:500,qwen3_coder:500,tags:1,tags:50,tags:200"
 TRIGGER = "<function="
+FIRST_SPECIAL = 128_100
 _numbers = itertools.count()
 
 
@@ -60,8 +62,32 @@ def maker(form: str) -> Make:
     if form == "tags":
         return as_tags
     one = tool_formats()[form]
-    ids = {text: 128_100 + i for i, text in enumerate(one.special_tokens)}
+    ids = {text: FIRST_SPECIAL + i for i, text in enumerate(one.special_tokens)}
     return lambda tools: tool_guide(one, tools, ids.get, LIMITS)
+
+
+def beginning(form: str, name: str) -> list[str | int]:
+    """A call up to its arguments: texts, and special tokens."""
+    if form == "tags":
+        return [f"{TRIGGER}{name}>"]
+    one = tool_formats()[form]
+    ids = {text: FIRST_SPECIAL + i for i, text in enumerate(one.special_tokens)}
+    text = one.opening + name + one.before_arguments
+    return [ids.get(part, part) for part in parts_of(text, one.special_tokens)]
+
+
+def spelt(vocabulary: Vocabulary, parts: Iterable[str | int]) -> list[int]:
+    """Tokens of a text, the longest first."""
+    tokens: list[int] = []
+    for part in parts:
+        rest = b"" if isinstance(part, int) else part.encode()
+        tokens += [part] if isinstance(part, int) else []
+        while rest:
+            known = (rest[:end] for end in range(len(rest), 0, -1))
+            found = next(text for text in known if text in vocabulary.ids_by_bytes)
+            tokens.append(vocabulary.ids_by_bytes[found])
+            rest = rest[len(found) :]
+    return tokens
 
 
 def as_tags(tools: Tools) -> Guide:
@@ -78,21 +104,22 @@ def as_tags(tools: Tools) -> Guide:
     return Guide(structural_tag={"type": "structural_tag", "format": form})
 
 
-def first_mask(
-    compiler: GrammarCompiler, make: Make, tools: Tools, num_words: int
-) -> tuple[float, float]:
-    """Time until the first row: the processor's and the clock's, milliseconds."""
-    row = np.zeros(num_words, np.int32)
-    clock = time.perf_counter()
-    processor = time.process_time()
-    matcher = compiler.compile(make(tools)).matcher()
-    matcher.fill(row)
-    return 1e3 * (time.process_time() - processor), 1e3 * (time.perf_counter() - clock)
+class Clocks:
+    """Of the processor and of the clock."""
+
+    def __init__(self) -> None:
+        self._clock, self._processor = time.perf_counter(), time.process_time()
+
+    def passed(self) -> tuple[float, float]:
+        """Milliseconds since the beginning."""
+        clock, processor = time.perf_counter(), time.process_time()
+        return 1e3 * (processor - self._processor), 1e3 * (clock - self._clock)
 
 
-def measure(compiler: GrammarCompiler, make: Make, tools: Tools, args: argparse.Namespace) -> dict:
+def measure(compiler: GrammarCompiler, form: str, tools: Tools, args: argparse.Namespace) -> dict:
     """The least times by what was known before."""
-    times: dict[str, list[tuple[float, float]]] = {"cold": [], "warm": [], "one new": []}
+    make, row = maker(form), np.zeros(args.num_words, np.int32)
+    times: dict[str, list[tuple[float, float]]] = {}
     for _ in range(args.repeats):
         cold = [unseen(tool) for tool in tools]
         middle = len(cold) // 2
@@ -101,7 +128,16 @@ def measure(compiler: GrammarCompiler, make: Make, tools: Tools, args: argparse.
             ("warm", cold),
             ("one new", [*cold[:middle], unseen(cold[middle]), *cold[middle + 1 :]]),
         ):
-            times[name].append(first_mask(compiler, make, asked, args.num_words))
+            clocks = Clocks()
+            matcher = compiler.compile(make(asked)).matcher()
+            matcher.fill(row)
+            times.setdefault(name, []).append(clocks.passed())
+        tokens = spelt(args.vocabulary, beginning(form, cold[middle].name))
+        clocks = Clocks()
+        if not all(map(matcher.accept, tokens)):
+            raise SystemExit(f"{form}: a call of {cold[middle].name} cannot begin")
+        matcher.fill(row)
+        times.setdefault("entered", []).append(clocks.passed())
     return {
         name: {
             "processor_ms": round(min(found)[0], 2),
@@ -113,6 +149,7 @@ def measure(compiler: GrammarCompiler, make: Make, tools: Tools, args: argparse.
 
 def run(vocabulary: Vocabulary, args: argparse.Namespace) -> dict[str, dict]:
     """By case; the reason where a case is refused."""
+    args.vocabulary = vocabulary
     args.num_words = vocabulary.num_words
     config = GuideConfig(compile_timeout_s=60, backend=args.backend, isolate_compiles=args.isolated)
     compiler, tools, found = GrammarCompiler(vocabulary, config), all_tools(), {}
@@ -120,7 +157,7 @@ def run(vocabulary: Vocabulary, args: argparse.Namespace) -> dict[str, dict]:
     for case in args.cases.split(","):
         form, number = case.split(":")
         try:
-            found[case] = measure(compiler, maker(form), tools[: int(number)], args)
+            found[case] = measure(compiler, form, tools[: int(number)], args)
         except SpecguideError as error:
             found[case] = {"refused": str(error)[:200]}
         print(f"{case:16}", *found[case].items(), sep="  ", flush=True)
@@ -142,6 +179,7 @@ def main() -> None:
     args = parser.parse_args()
     vocabulary, _ = load_vocabulary()
     result = run(vocabulary, args)
+    del args.vocabulary
     emit("many_tools", vars(args), result, save=not args.no_save)
 
 

@@ -4,7 +4,10 @@
 
 #include <memory>
 #include <optional>
+#include <stdexcept>
+#include <utility>
 
+#include "backends/call_matcher.h"
 #include "backends/distinct_matcher.h"
 #include "backends/key_matcher.h"
 #include "backends/llguidance.h"
@@ -80,6 +83,38 @@ void bind_keys(py::module_& m) {
            py::arg("inner"), py::arg("tokens"), py::arg("places"), py::arg("starts"));
 }
 
+// Matchers that a Python function makes, which may wait for a compile.
+auto parts_of(py::object make) {
+  return [shared = share(std::move(make))](int call, size_t num_left) {
+    PythonCall python;
+    try {
+      return py::handle(shared.get())(call, num_left).cast<std::shared_ptr<Matcher>>();
+    } catch (py::error_already_set& error) {
+      throw std::runtime_error(describe(error, /*with_traceback=*/false));
+    }
+  };
+}
+
+// Messages with tool calls whose arguments are compiled when they begin.
+void bind_calls(py::module_& m) {
+  py::class_<Calls, std::shared_ptr<Calls>>(m, "Calls")
+      .def(py::init([](const std::vector<std::pair<std::string, int>>& starts, size_t lead_len,
+                       std::vector<bool> has_part, std::shared_ptr<Vocabulary> vocabulary, py::object part) {
+             for (const auto& [text, call] : starts) {
+               if (call < 0 || static_cast<size_t>(call) >= has_part.size()) {
+                 throw std::invalid_argument("the number of a call's tool is out of range");
+               }
+             }
+             return std::make_shared<Calls>(Calls{CallWalk(starts, lead_len), std::move(has_part),
+                                                  std::move(vocabulary), parts_of(std::move(part))});
+           }),
+           py::kw_only(), py::arg("starts"), py::arg("lead_len"), py::arg("has_part"), py::arg("vocabulary"),
+           py::arg("part"));
+  py::class_<CallMatcher, Matcher, std::shared_ptr<CallMatcher>>(m, "CallMatcher")
+      .def(py::init([](std::shared_ptr<Calls> calls) { return std::make_shared<CallMatcher>(std::move(calls)); }),
+           py::arg("calls"));
+}
+
 }  // namespace
 
 void bind_backends(py::module_& m) {
@@ -135,6 +170,7 @@ void bind_backends(py::module_& m) {
            }),
            py::arg("inner"), py::arg("tokens"), py::arg("places"));
   bind_keys(m);
+  bind_calls(m);
   py::class_<XGrammarLibrary, std::shared_ptr<XGrammarLibrary>>(m, "XGrammarLibrary")
       .def(py::init<const std::string&>(), py::arg("tvm_ffi_path"))
       .def("grammar",

@@ -23,7 +23,14 @@ struct Vocabulary {
       token_bytes[static_cast<size_t>(token)].clear();
     }
     index_.reserve(token_bytes.size());
-    for (int32_t token = 0; token < size(); ++token) index_[token_bytes[static_cast<size_t>(token)]] = token;
+    for (int32_t token = 0; token < size(); ++token) {
+      const std::string& text = token_bytes[static_cast<size_t>(token)];
+      index_[text] = token;
+      if (text.size() >= kHead) {
+        uint8_t& most = most_bytes_[head_of(text)];
+        most = std::max(most, static_cast<uint8_t>(std::min<size_t>(text.size(), 255)));
+      }
+    }
   }
   Vocabulary(const Vocabulary&) = delete;
   Vocabulary& operator=(const Vocabulary&) = delete;
@@ -47,10 +54,29 @@ struct Vocabulary {
     return found == index_.end() || bytes.empty() ? -1 : found->second;
   }
 
+  // The length of the longest token with which a text begins, if it has at most `most` bytes; 0 for none.
+  size_t longest(std::string_view text, size_t most) const {
+    most = std::min(text.size(), most);
+    if (most >= kHead) most = std::min(most, std::max<size_t>(kHead - 1, most_bytes_[head_of(text)]));
+    while (most > 0 && find(text.substr(0, most)) < 0) --most;
+    return most;
+  }
+
   std::vector<std::string> token_bytes;
   std::vector<int32_t> eos_token_ids;
 
  private:
+  static constexpr size_t kHead = 4;
+  static constexpr int kHeadBits = 18;
+
+  static size_t head_of(std::string_view text) {
+    uint32_t hash = 0;
+    for (size_t i = 0; i < kHead; ++i) hash = hash << 8 | static_cast<uint8_t>(text[i]);
+    return hash * 0x9E3779B1u >> (32 - kHeadBits);
+  }
+
+  // By the first bytes of tokens, hashed: the most bytes that one of them has, 255 for more.
+  std::vector<uint8_t> most_bytes_ = std::vector<uint8_t>(size_t{1} << kHeadBits);
   std::unordered_map<std::string_view, int32_t> index_;
 };
 

@@ -37,6 +37,8 @@ class Automaton {
   Automaton(const Automaton&) = delete;
   Automaton& operator=(const Automaton&) = delete;
 
+  const Network& network() const { return *network_; }
+
   // Safe to call from several threads, each by one lock. A walk must begin anew when the epoch is another.
   class Walk {
    public:

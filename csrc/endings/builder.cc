@@ -24,7 +24,8 @@ struct Shared {
   const bool has_surrogates = !is_exact;  // a library may take them
   const ByteSet spellable = spellable_bytes(vocabulary);
   size_t num_states_left = kMostStatesOfProducts;  // of products
-  std::unordered_map<std::string, std::shared_ptr<const Network>> named{};  // of rules that are factors of products
+  const std::shared_ptr<AutomatonPool> pool = std::make_shared<AutomatonPool>(SIZE_MAX);
+  std::unordered_map<std::string, std::shared_ptr<Automaton>> named{};  // of rules that are factors of products
 };
 
 class Builder {
@@ -124,15 +125,16 @@ class Builder {
     return node(expression.parts[0], next, rule);
   }
 
-  // The network of an expression alone.
-  std::shared_ptr<const Network> factor(const Expression& expression) {
+  // The automaton of an expression alone; that of a rule serves all products, until it has found out too much.
+  std::shared_ptr<Automaton> factor(const Expression& expression) {
     Builder builder(shared_);
-    if (expression.kind != Expression::Kind::kRule) return builder.settled(builder.rule_of(expression));
-    const auto known = shared_.named.find(expression.text);
-    if (known != shared_.named.end()) return known->second;
-    auto made = builder.settled(builder.named(expression.text));
-    shared_.named.emplace(expression.text, made);
-    return made;
+    const auto automaton_of = [&](int32_t root) {
+      return std::make_shared<Automaton>(builder.settled(root), shared_.pool);
+    };
+    if (expression.kind != Expression::Kind::kRule) return automaton_of(builder.rule_of(expression));
+    std::shared_ptr<Automaton>& known = shared_.named[expression.text];
+    if (!known || Automaton::Walk(*known).has_lost_track()) known = automaton_of(builder.named(expression.text));
+    return known;
   }
 
   Shared& shared_;

@@ -52,7 +52,7 @@ int32_t Network::add_literal(int32_t rule, const std::string& text, int32_t next
   if (is_new) {
     Text added{text, std::vector<int64_t>(text.size() + 1)};
     for (size_t at = text.size(); at-- > 0;) {
-      const size_t len = longest_token(std::string_view(text).substr(at));
+      const size_t len = vocabulary_.longest(std::string_view(text).substr(at), kLongestToken);
       added.tokens[at] = len == 0 ? kNever : sum(1, added.tokens[at + len]);
     }
     texts_.push_back(std::move(added));
@@ -72,14 +72,6 @@ int32_t Network::add_call(int32_t rule, int32_t callee, int32_t least, int32_t m
   node.most = most;
   node.next = {next};
   return add_node(rule, std::move(node));
-}
-
-// Length of the longest token with which a text begins; 0 for none.
-size_t Network::longest_token(std::string_view text) const {
-  for (size_t len = std::min(text.size(), kLongestToken); len > 0; --len) {
-    if (vocabulary_.find(text.substr(0, len)) >= 0) return len;
-  }
-  return 0;
 }
 
 void Network::settle(int32_t root) {

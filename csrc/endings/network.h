@@ -86,7 +86,6 @@ class Network {
     std::vector<int64_t> tokens;  // of the rest, from each byte on
   };
 
-  size_t longest_token(std::string_view text) const;
   int64_t cost_of(const Node& node) const;
   int64_t most_missing_of(const Node& node) const;
   std::vector<std::vector<int32_t>> callees_first() const;

@@ -1,102 +1,131 @@
 #include "endings/product.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <memory>
+#include <unordered_set>
 #include <utility>
-
-#include "endings/automaton.h"
+#include <vector>
 
 namespace specguide {
 
 namespace {
 
 using State = Automaton::State;
-using States = std::vector<State>;  // by factor
 
 // Goes through the states of all factors together.
 class Explorer {
  public:
-  Explorer(const Product& product) : product_(product) {
+  using Ways = std::vector<std::pair<size_t, ByteSet>>;  // to a state, by bytes
+
+  explicit Explorer(const Product& product) : product_(product), num_factors_(product.factors.size()) {
     for (const Product::Factor& factor : product.factors) {
-      automata_.push_back(std::make_unique<Automaton>(factor.network, pool_));
-      walks_.push_back(std::make_unique<Automaton::Walk>(*automata_.back()));
+      std::shared_ptr<Automaton::Walk>& walk = walk_of_[factor.automaton.get()];
+      if (!walk) walk = std::make_shared<Automaton::Walk>(*factor.automaton);
+      walks_.push_back(walk.get());
     }
     find_classes();
   }
 
   // False where there are too many states.
   bool explore(size_t most_states) {
-    States start;
-    for (const auto& walk : walks_) start.push_back(walk->start());
-    index(start);
-    for (size_t at = 0; at < found_.size(); ++at) {
-      if (found_.size() > most_states) return false;
+    for (Automaton::Walk* walk : walks_) states_.push_back(walk->start());
+    index_.insert(0);
+    for (size_t at = 0; at < num_states(); ++at) {
+      if (num_states() > most_states) return false;
       ways_.emplace_back();
-      if (product_.is_first && may_end(found_[at])) continue;
-      for (const ByteSet& bytes : classes_) {
-        const States next = step(found_[at], first_of(bytes));
-        if (is_live(next)) ways_[at][index(next)] |= bytes;
-      }
+      if (product_.is_first && may_end(at)) continue;
+      for (const ByteSet& bytes : classes_) step(at, bytes);
     }
-    return std::none_of(walks_.begin(), walks_.end(), [](const auto& walk) { return walk->has_lost_track(); });
+    return std::none_of(walks_.begin(), walks_.end(), [](const auto* walk) { return walk->has_lost_track(); });
   }
 
-  size_t num_states() const { return found_.size(); }
-  const std::map<size_t, ByteSet>& ways(size_t state) const { return ways_[state]; }
-  bool may_end(size_t state) const { return may_end(found_[state]); }
-
- private:
-  void find_classes() {
-    std::map<std::vector<int>, ByteSet> by_factors;
-    for (size_t byte = 0; byte < 256; ++byte) {
-      std::vector<int> key;
-      for (const Product::Factor& factor : product_.factors) key.push_back(factor.network->class_of(static_cast<uint8_t>(byte)));
-      by_factors[key].set(byte);
-    }
-    for (const auto& [key, bytes] : by_factors) classes_.push_back(bytes);
-  }
-
-  static uint8_t first_of(const ByteSet& bytes) { return static_cast<uint8_t>(bytes._Find_first()); }
-
-  States step(const States& states, uint8_t byte) {
-    States next;
-    for (size_t i = 0; i < states.size(); ++i) {
-      next.push_back(states[i] == Automaton::kDead ? Automaton::kDead : walks_[i]->step(states[i], byte));
-    }
-    return next;
-  }
-
-  // Whether a text of the product may begin so, as far as each factor tells.
-  bool is_live(const States& states) const {
-    for (size_t i = 0; i < states.size(); ++i) {
-      if (states[i] == Automaton::kDead && !product_.factors[i].is_not) return false;
-    }
-    return true;
-  }
-
-  bool may_end(const States& states) const {
-    for (size_t i = 0; i < states.size(); ++i) {
-      const bool ends = states[i] != Automaton::kDead && walks_[i]->may_end(states[i]);
+  size_t num_states() const { return states_.size() / num_factors_; }
+  const Ways& ways(size_t state) const { return ways_[state]; }
+  bool may_end(size_t state) const {
+    for (size_t i = 0; i < num_factors_; ++i) {
+      const State one = of(state)[i];
+      const bool ends = one != Automaton::kDead && walks_[i]->may_end(one);
       if (ends == product_.factors[i].is_not) return false;
     }
     return true;
   }
 
-  size_t index(const States& states) {
-    const auto [found, is_new] = index_.try_emplace(states, found_.size());
-    if (is_new) found_.push_back(states);
-    return found->second;
+ private:
+  struct Hash {
+    const Explorer& explorer;
+    size_t operator()(size_t state) const {
+      uint64_t hash = 0;
+      for (size_t i = 0; i < explorer.num_factors_; ++i) {
+        hash = (hash ^ static_cast<uint32_t>(explorer.of(state)[i])) * 0x9E3779B97F4A7C15ull;
+        hash ^= hash >> 29;
+      }
+      return hash;
+    }
+  };
+  struct Equal {
+    const Explorer& explorer;
+    bool operator()(size_t a, size_t b) const {
+      return std::equal(explorer.of(a), explorer.of(a) + explorer.num_factors_, explorer.of(b));
+    }
+  };
+
+  // Those of the factors.
+  const State* of(size_t state) const { return states_.data() + state * num_factors_; }
+
+  void find_classes() {
+    std::array<size_t, 256> numbers{};
+    for (const Product::Factor& factor : product_.factors) {
+      std::vector<size_t> known;
+      for (size_t byte = 0; byte < 256; ++byte) {
+        const uint8_t of_factor = factor.automaton->network().class_of(static_cast<uint8_t>(byte));
+        numbers[byte] = number_of(256 * numbers[byte] + of_factor, known);
+      }
+      classes_.assign(known.size(), {});
+    }
+    for (size_t byte = 0; byte < 256; ++byte) classes_[numbers[byte]].set(byte);
   }
 
-  const std::shared_ptr<AutomatonPool> pool_ = std::make_shared<AutomatonPool>(SIZE_MAX);
+  static size_t number_of(size_t key, std::vector<size_t>& known) {
+    const auto found = std::find(known.begin(), known.end(), key);
+    if (found != known.end()) return static_cast<size_t>(found - known.begin());
+    known.push_back(key);
+    return known.size() - 1;
+  }
+
+  // The way by some bytes, where a text of the product may begin so, as far as each factor tells.
+  void step(size_t at, const ByteSet& bytes) {
+    const auto byte = static_cast<uint8_t>(bytes._Find_first());
+    const size_t next = num_states();
+    for (size_t i = 0; i < num_factors_; ++i) {
+      const State one = of(at)[i];
+      const State after = one == Automaton::kDead ? Automaton::kDead : walks_[i]->step(one, byte);
+      if (after == Automaton::kDead && !product_.factors[i].is_not) {
+        states_.resize(next * num_factors_);
+        return;
+      }
+      states_.push_back(after);
+    }
+    const auto [found, is_new] = index_.insert(next);
+    if (!is_new) states_.resize(next * num_factors_);
+    Ways& ways = ways_[at];
+    const auto known = std::find_if(ways.begin(), ways.end(), [&](const auto& way) { return way.first == *found; });
+    if (known == ways.end()) {
+      ways.emplace_back(*found, bytes);
+    } else {
+      known->second |= bytes;
+    }
+  }
+
   const Product& product_;
-  std::vector<std::unique_ptr<Automaton>> automata_;
-  std::vector<std::unique_ptr<Automaton::Walk>> walks_;
-  std::vector<ByteSet> classes_;
-  std::vector<States> found_;
-  std::vector<std::map<size_t, ByteSet>> ways_;
-  std::map<States, size_t> index_;
+  const size_t num_factors_;
+  std::map<Automaton*, std::shared_ptr<Automaton::Walk>> walk_of_;
+  std::vector<Automaton::Walk*> walks_;  // by factor
+  std::vector<ByteSet> classes_;         // bytes that lead alike
+  std::vector<State> states_;            // those of the factors, state by state
+  std::vector<Ways> ways_;               // by state
+  std::unordered_set<size_t, Hash, Equal> index_{64, Hash{*this}, Equal{*this}};
 };
 
 }  // namespace

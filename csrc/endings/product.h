@@ -6,15 +6,17 @@
 #include <optional>
 #include <vector>
 
+#include "endings/automaton.h"
 #include "endings/network.h"
 
 namespace specguide {
 
-// is_not:   the factor's texts are left out
-// is_first: nothing follows an end
+// automaton: of the factor's texts; what it finds out serves other products, too
+// is_not:    the factor's texts are left out
+// is_first:  nothing follows an end
 struct Product {
   struct Factor {
-    std::shared_ptr<const Network> network;
+    std::shared_ptr<Automaton> automaton;
     bool is_not = false;
   };
   std::vector<Factor> factors;

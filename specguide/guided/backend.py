@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol
 from specguide.config import GuideConfig
 from specguide.errors import InvalidGuide
 from specguide.guide import Guide
+from specguide.guided.call_texts import DeferredCalls
 from specguide.guided.grammar_form import grammar_form
 from specguide.guided.known_keys import KnownKeys
 from specguide.guided.matcher import Matcher
@@ -87,11 +88,13 @@ class Rewritten:
            core schema
     keys:  what a guard must know of objects whose keys come in any order; None: there is no such
            guard
+    calls: what of a message with tool calls is left out of it; None: nothing
     """
 
     kind: str
     value: Json
     keys: KnownKeys | None = None
+    calls: DeferredCalls | None = None
 
 
 class Outline(NamedTuple):
@@ -116,6 +119,7 @@ class Written:
     outline:  tells how texts may end; None where that is not known, or was not asked for
     keys:     the fields of KnownKeys, for a guard of objects whose keys come in any order; None:
               there is no such guard
+    calls:    the fields of DeferredCalls, where a part of the guide is left out
     """
 
     kind: str
@@ -124,6 +128,7 @@ class Written:
     distinct: list[dict[str, Any]] = field(default_factory=list)
     outline: Outline | None = None
     keys: dict[str, Any] | None = None
+    calls: dict[str, Any] | None = None
 
 
 def as_given(guide: Guide) -> Rewritten:

@@ -57,7 +57,7 @@ class GrammarCompiler:
         self._lock = threading.Lock()
         self._jobs: dict[Hashable, Job] = {}
         self._is_closed = False
-        libraries = Libraries(vocabulary, config)
+        libraries = Libraries(vocabulary, config, self._submitter())
         self._runner: Runner = (
             IsolatedRunner(libraries, config, self._done, self._is_wanted)
             if config.isolate_compiles
@@ -90,6 +90,18 @@ class GrammarCompiler:
         else:
             self._put(Job(key, guide, requested, [future]))
         return future
+
+    def _submitter(self) -> Callable[[Guide], GrammarFuture]:
+        """`submit`, for grammars, which do not keep the compiler alive."""
+        submit = weakref.WeakMethod(self.submit)
+
+        def submit_if_alive(guide: Guide) -> GrammarFuture:
+            bound = submit()
+            if bound is None:
+                raise EngineError("the grammar compiler is gone")
+            return bound(guide)
+
+        return submit_if_alive
 
     def _put(self, job: Job) -> None:
         """Starts a job, or lets its futures wait for an equal one that is under way."""

@@ -17,6 +17,7 @@ from specguide.guide import Guide
 from specguide.guided.backend import Rewritten
 from specguide.guided.backend_spec import BackendSpec
 from specguide.guided.backends import AUTO, backend_names, backend_spec
+from specguide.guided.call_texts import CallTexts
 from specguide.guided.grammar_form import GrammarForm, grammar_form, has_lookahead
 from specguide.guided.known_keys import KnownKeys
 from specguide.guided.lark.attributes import lark_attributes
@@ -55,13 +56,18 @@ def rewrites(
     backend: str,
     key_order: str = "schema",
     reading: Reading = AS_USUAL,
+    *,
+    may_defer: Callable[[bytes], bool] = lambda _: False,
 ) -> Iterator[Rewritten]:
     """The guide as the backend is to be given it, so that it enforces every bit of it; the best
     first.
 
     A JSON Schema comes once as its core, and once with all merged that holds at once, which is
     slower to make and gives up the schema's order of properties, but takes nothing for granted that
-    a backend does. reading: of schemas, but for those inside of grammars
+    a backend does.
+
+    reading:   of schemas, but for those inside of grammars
+    may_defer: whether arguments may be left out that stand behind such a lead; see CallTexts
 
     Raises InvalidGuide when the guide is malformed, UnsupportedGuide when the backend would not
     enforce it.
@@ -82,7 +88,9 @@ def rewrites(
         check_tag(value)
         yield _tag_guide(value, spec, key_order, reading)
     else:
-        yield _rewritten(kind, value, spec, key_order)
+        yield _deferred(kind, value, spec, key_order, may_defer) or _rewritten(
+            kind, value, spec, key_order
+        )
 
 
 def _able(spec: BackendSpec, key_order: str) -> Capabilities:
@@ -102,6 +110,21 @@ def fixed_order(backend: str) -> UnsupportedGuide:
         f"{backend} has the keys of an object in the schema's order; ask for key_order "
         '"schema", or for backend "llguidance"'
     )
+
+
+def _deferred(
+    kind: str, value: Json, spec: BackendSpec, key_order: str, may_defer: Callable[[bytes], bool]
+) -> Rewritten | None:
+    """A message with calls of many tools, whose arguments wait; None for other guides."""
+    defer = spec.grammars.defer if spec.grammars is not None else None
+    if kind != "grammar" or key_order == "any" or defer is None:
+        return None
+    texts = CallTexts.read(value)
+    if texts is None or not may_defer(bytes.fromhex(texts.lead)):
+        return None
+    _check_grammar(value)
+    found = defer(value)
+    return None if found is None else Rewritten(kind, found[0], calls=found[1])
 
 
 def _rewritten(kind: str, value: Json, spec: BackendSpec, key_order: str) -> Rewritten:

@@ -48,6 +48,8 @@ _load_extension()
 from specguide.native._native import (  # noqa: E402
     AutomatonPool,
     CallerStream,
+    CallMatcher,
+    Calls,
     CapturableStream,
     CudaEvent,
     CudaStream,
@@ -99,7 +101,9 @@ from specguide.native._native import (  # noqa: E402
 
 __all__ = [
     "AutomatonPool",
+    "CallMatcher",
     "CallerStream",
+    "Calls",
     "CapturableStream",
     "CudaEvent",
     "CudaStream",

@@ -483,6 +483,36 @@ class KeyMatcher(Matcher):
         self, inner: Matcher, tokens: KeyTokens, places: KeyPlaces, starts: KeyStarts
     ) -> None: ...
 
+class Calls:
+    """What matchers share of messages with tool calls whose arguments have grammars of their own.
+
+    starts:   the texts with which calls begin, in the bytes of KeyStarts: each up to the first byte
+              of what is between its tool's name and its arguments, or the special token; and the
+              number of the tool
+    lead_len: bytes between the two behind that
+    has_part: by the number of a tool, whether its arguments have a grammar of their own
+    part:     of a tool's number and how many bytes are to come before its arguments: a new native
+              matcher of the rest of a message; of -1: of a whole one
+
+    ValueError for an empty text, and a tool's number that there is not.
+    """
+
+    def __init__(
+        self,
+        *,
+        starts: Sequence[tuple[bytes, int]],
+        lead_len: int,
+        has_part: Sequence[bool],
+        vocabulary: NativeVocabulary,
+        part: Callable[[int, int], Matcher],
+    ) -> None: ...
+
+class CallMatcher(Matcher):
+    """Messages with tool calls; a part is asked for when a call has come as far as its tool's
+    name."""
+
+    def __init__(self, calls: Calls) -> None: ...
+
 class XGrammarLibrary:
     """xgrammar's functions in the TVM-FFI type table; `tvm_ffi_path` is the shared library of
     tvm_ffi."""

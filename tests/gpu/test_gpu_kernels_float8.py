@@ -12,7 +12,7 @@ from small_cases import crossed
 from torch import Tensor
 
 from specguide import kernels
-from specguide.kernels import Float8Rows, Float8Scaling, UnroundedRows, float8, pointwise
+from specguide.kernels import Float8Rows, Float8Scaling, UnroundedRows, float8, pointwise, triton
 from specguide.kernels.float8 import FLOAT8
 
 pytestmark = pytest.mark.gpu
@@ -176,19 +176,22 @@ def test_a_product_rounds_its_rows_as_they_are_rounded_apart(
     shape: tuple[int, int, int], scaling: str, dtype: torch.dtype
 ) -> None:
     """To the last bit: each row, and each group of features, has the same scale."""
+    from specguide.kernels.triton.linear_float8 import choose_tile, launch
+
     kind = SCALINGS[scaling]
     _, weight, scale, bias = map(to_device, product(*shape, kind.is_grouped))
     x = to_device(rows(shape[0], shape[2], dtype))
     kind, bias = to_device(kind), bias.to(dtype)
+    tile = choose_tile(UnroundedRows(x, kind), weight, scale, may_split=True)
+    expected = launch(kernels.to_float8(x, kind), weight, scale, bias, dtype, tile)
     parts = x.unflatten(1, (-1, 64)).abs().amax(2).float() if scaling == "token" else None
-    expected = kernels.linear_float8(kernels.to_float8(x, kind), weight, scale, bias, dtype)
-    for largest in dict.fromkeys((None, parts)):
-        found = kernels.linear_float8(UnroundedRows(x, kind, largest), weight, scale, bias, dtype)
-        assert torch.equal(found, expected)
     wide = torch.cat((x, x), 1)[:, : shape[2]]
-    assert torch.equal(
-        kernels.linear_float8(UnroundedRows(wide, kind), weight, scale, bias, dtype), expected
-    )
+    for values, largest in ((x, None), (x, parts), (wide, None)):
+        unrounded = UnroundedRows(values, kind, largest)
+        assert torch.equal(launch(unrounded, weight, scale, bias, dtype, tile), expected)
+        whole = kernels.linear_float8(unrounded, weight, scale, bias, dtype)
+        tolerance = 1e-4 if dtype == torch.float32 else 2e-2
+        torch.testing.assert_close(whole, expected.sum(0).to(dtype), rtol=tolerance, atol=tolerance)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -202,9 +205,14 @@ def test_a_product_rounds_its_rows_as_they_are_rounded_apart(
     ),
 )
 def test_gated_products(
-    shape: tuple[int, int, int], scaling: str, has_bias: bool, dtype: torch.dtype
+    shape: tuple[int, int, int],
+    scaling: str,
+    has_bias: bool,
+    dtype: torch.dtype,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """They give what the next product takes, as the twin does; few rows it is to round itself."""
+    monkeypatch.setattr(triton.linear_float8, "_MOST_UNROUNDED", 16)
     x, weight, scale, bias = product(*shape, SCALINGS[scaling].is_grouped)
     case = (x, weight, scale, bias.to(dtype) if has_bias else None, SCALINGS[scaling])
     found = kernels.gated_linear_float8(*map(to_device, case), dtype)

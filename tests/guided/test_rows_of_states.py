@@ -52,7 +52,7 @@ LONG_VOCABULARY = Vocabulary((*VOCABULARY.token_bytes, *LONG), VOCABULARY.eos_to
 def served(libraries: Libraries, schema: object) -> EndingGrammar:
     guide = Guide(json_schema=json.dumps(schema))
     enforced = libraries.first_enforcing(guide, "auto", lambda backend: None)
-    grammar = libraries.served(enforced.grammar, enforced.written)
+    grammar = libraries.served(enforced.grammar, enforced.written, guide)
     assert isinstance(grammar, EndingGrammar)
     return grammar
 

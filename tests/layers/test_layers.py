@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from transformers.models.gemma3.modeling_gemma3 import Gemma3RMSNorm
 
+from specguide.kernels import ProductScales
 from specguide.layers.destination import HasDestinations
 from specguide.layers.experts import Experts, ExpertsShape, SeparateExperts
 from specguide.layers.feed_forward import GatedMlp
@@ -89,6 +90,19 @@ def test_norm_with_an_offset_keeps_its_digits(dtype: torch.dtype) -> None:
     total, normed = norm.add(x, PartialSums.of(product))
     assert torch.equal(total, x + product)
     torch.testing.assert_close(normed, slow(x + product))
+
+
+def test_who_adds_a_product_sums_and_scales_it() -> None:
+    norm = RmsNorm(torch.rand(64), 1e-6)
+    x, *parts = torch.randn(3, 5, 64)
+    scales = ProductScales(torch.rand(5, 1), torch.rand(64))
+    product = sum(parts) * scales.rows * scales.columns
+    sums = PartialSums(torch.stack(parts), scales)
+    total, normed = norm.add(x, sums)
+    torch.testing.assert_close(total, x + product)
+    torch.testing.assert_close(normed, norm(x + product))
+    torch.testing.assert_close(sums.total(x.dtype), product)
+    torch.testing.assert_close(sums.parts.sum(0), product)
 
 
 def test_tied_output_matrix_is_the_embeddings_without_their_scale() -> None:

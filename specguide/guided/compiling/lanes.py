@@ -129,7 +129,7 @@ class IsolatedRunner:
             job.guide,
             self._config,
             lambda: self._libraries.served(
-                self._libraries.compile(passed.written, passed.backend), passed.written
+                self._libraries.compile(passed.written, passed.backend), passed.written, job.guide
             ),
         )
         if dataclasses.is_dataclass(grammar) and passed.num_bytes > grammar.num_bytes:

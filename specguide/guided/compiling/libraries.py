@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -21,6 +21,8 @@ from specguide.guide import Guide
 from specguide.guided.backend import Rewritten, Written
 from specguide.guided.backends import Backend, CompiledGrammar, create_backend
 from specguide.guided.budget import Budget
+from specguide.guided.call_grammar import CallGrammars
+from specguide.guided.compiling.grammar_future import GrammarFuture
 from specguide.guided.distinct import DistinctItems
 from specguide.guided.endings import GrammarEndings
 from specguide.guided.key_order import in_any_order
@@ -54,15 +56,25 @@ class Enforced:
 
 
 class Libraries:
-    """Binds each library when it is first asked for. Its methods may be called from any thread."""
+    """Binds each library when it is first asked for. Its methods may be called from any thread.
 
-    def __init__(self, vocabulary: Vocabulary, config: GuideConfig) -> None:
+    submit: compiles what was left out of a guide
+    """
+
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        config: GuideConfig,
+        submit: Callable[[Guide], GrammarFuture] | None = None,
+    ) -> None:
         self.config = config
+        self._submit = submit
         self.vocabulary = vocabulary
         self._backends: dict[str, Backend] = {}
         self._distinct_items = DistinctItems(vocabulary)
         self._endings = GrammarEndings(vocabulary)
         self._key_guard = KeyGuard(vocabulary)
+        self._calls = CallGrammars(vocabulary)
         self._lock = threading.Lock()
 
     def first_enforcing(
@@ -102,7 +114,7 @@ class Libraries:
         for name in candidates(guide, requested):
             before(name)
             try:
-                for rewritten in rewrites(guide, name, order, self._reading()):
+                for rewritten in self._rewrites(guide, name, order):
                     try:
                         return self._enforced(rewritten, name, order)
                     except InvalidGuide as error:
@@ -117,10 +129,16 @@ class Libraries:
         """Raises InvalidGuide, and UnsupportedGuide if the backend refuses it."""
         written = self._written(rewritten, backend, order)
         grammar = self.compile(written, backend)
-        if written.keys is None:
+        if written.keys is None and written.calls is None:
             outline = self._backend(backend).outline(written, rewritten)
             written = replace(written, outline=outline)
         return Enforced(written, backend, grammar)
+
+    def _rewrites(self, guide: Guide, backend: str, order: str) -> Iterator[Rewritten]:
+        def may_defer(lead: bytes) -> bool:
+            return self._backend(backend).native and self._calls.may_defer(lead)
+
+        return rewrites(guide, backend, order, self._reading(), may_defer=may_defer)
 
     def _reading(self) -> Reading:
         documents = schema_documents(self.config.schema_documents)
@@ -132,8 +150,13 @@ class Libraries:
         written = self._backend(backend).write(rewritten, self.config)
         schema = rewritten.value
         places = distinct_places(schema) if isinstance(schema, CoreSchema) else []
-        keys = rewritten.keys
-        return replace(written, distinct=places, keys=None if keys is None else vars(keys))
+        keys, calls = rewritten.keys, rewritten.calls
+        return replace(
+            written,
+            distinct=places,
+            keys=None if keys is None else vars(keys),
+            calls=None if calls is None else vars(calls),
+        )
 
     def compile(self, guide: Guide | Written, backend: str) -> CompiledGrammar:
         """A guide, as it is written for the backend. Raises InvalidGuide, and UnsupportedGuide if
@@ -146,8 +169,12 @@ class Libraries:
         check_start(grammar, self.vocabulary)
         return grammar
 
-    def served(self, grammar: CompiledGrammar, written: Written) -> CompiledGrammar:
-        """What requests get of a compiled grammar: it knows its ends, where they are known."""
+    def served(self, grammar: CompiledGrammar, written: Written, guide: Guide) -> CompiledGrammar:
+        """What requests get of the compiled grammar of a guide: it knows its ends, where they are
+        known, and has what was left out compiled."""
+        if written.calls is not None:
+            assert self._submit is not None
+            return self._calls.grammar(grammar, written, guide, self._submit)
         if (
             written.keys is not None
         ):  # which of the required keys are missing, the text does not tell

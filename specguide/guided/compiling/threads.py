@@ -19,6 +19,7 @@ from functools import partial
 
 from specguide.config import GuideConfig
 from specguide.errors import CompilerBusy
+from specguide.guide import Guide
 from specguide.guided.backends import CompiledGrammar
 from specguide.guided.compiling.job import Done, Job
 from specguide.guided.compiling.libraries import (
@@ -117,12 +118,15 @@ class ThreadRunner:
             job.guide,
             self._config,
             lambda: self._served(
-                self._libraries.first_enforcing(job.guide, job.requested, partial(self._begin, run))
+                self._libraries.first_enforcing(
+                    job.guide, job.requested, partial(self._begin, run)
+                ),
+                job.guide,
             ),
         )
 
-    def _served(self, enforced: Enforced) -> CompiledGrammar:
-        return self._libraries.served(enforced.grammar, enforced.written)
+    def _served(self, enforced: Enforced, guide: Guide) -> CompiledGrammar:
+        return self._libraries.served(enforced.grammar, enforced.written, guide)
 
     def _begin(self, run: _Run, backend: str) -> None:
         """Raises CompilerBusy where the backend is at too much already."""

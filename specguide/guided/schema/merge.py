@@ -46,17 +46,20 @@ _EVERY_TYPE = frozenset(TYPES)
 _NUMERIC = frozenset({"number", "integer"})
 
 
-def merge(schema: CoreSchema, most_ways: int | None = None) -> CoreSchema:
+def merge(
+    schema: CoreSchema, most_ways: int | None = None, *, is_loose: bool = False
+) -> CoreSchema:
     """The same instances, said without `all_of` and without siblings of `any_of` and `ref`.
 
     most_ways: of those to fail a subschema so many are kept, the simplest; the instances are fewer
                then. None: all of them
+    is_loose:  patterns of one string stay side by side, which is quicker
 
     Raises UnsupportedGuide where what holds at once cannot be said or is too much.
     """
     if isinstance(schema.root, bool):
         return schema
-    conjunctions = _Conjunctions(schema.definitions, most_ways)
+    conjunctions = _Conjunctions(schema.definitions, Patterns(is_loose), most_ways)
     root = conjunctions.build(conjunctions.atoms([schema.root]), schema.root.path)
     conjunctions.finish()
     return CoreSchema(root, conjunctions.definitions)
@@ -65,9 +68,11 @@ def merge(schema: CoreSchema, most_ways: int | None = None) -> CoreSchema:
 class _Conjunctions:
     """The sets of nodes that hold at once, each a definition that is written by and by."""
 
-    def __init__(self, given: Mapping[str, Core], most_ways: int | None) -> None:
+    def __init__(
+        self, given: Mapping[str, Core], patterns: Patterns, most_ways: int | None
+    ) -> None:
         self.definitions: dict[str, Core] = {}
-        self.patterns = Patterns()
+        self.patterns = patterns
         self._given, self._most_ways = given, most_ways
         self._clashes = Clashes(given)
         self._number = Sameness().number

@@ -177,7 +177,7 @@ def merge_strings(
     try:
         common = patterns.common(texts, least or 0, most)
     except UnsupportedRegex:
-        if not _may_have_common_text(texts, least or 0, most):
+        if not patterns.is_loose and not _may_have_common_text(texts, least or 0, most):
             return None
         others = tuple(Node(path, Kinds(strings=Strings(pattern=text))) for text in texts[1:])
         return Strings(least, most, texts[0]), others

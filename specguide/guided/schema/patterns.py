@@ -111,9 +111,13 @@ def _checked(text: str) -> str:
 
 class Patterns:
     """The patterns of one schema. After MAX_WORK states of automata everything raises
-    UnsupportedRegex."""
+    UnsupportedRegex.
 
-    def __init__(self) -> None:
+    is_loose: what several have in common is not looked for
+    """
+
+    def __init__(self, is_loose: bool = False) -> None:
+        self.is_loose = is_loose
         self._work = 0
         self._common: dict[tuple[tuple[str, ...], int, int | None], str | None] = {}
 
@@ -125,6 +129,8 @@ class Patterns:
         """
         if len(patterns) <= 1:
             return patterns[0] if patterns else ""
+        if self.is_loose:
+            raise UnsupportedRegex("what several patterns have in common is not looked for")
         key = patterns, least, most
         if key not in self._common:
             with at_work("pattern", ""):

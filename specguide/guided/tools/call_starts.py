@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from specguide.guided.call_texts import CallTexts
 from specguide.guided.known_keys import JSON_END, TEXT_START, special_token
 from specguide.guided.tools.formats import ToolFormat
 
@@ -30,6 +31,29 @@ class CallStarts:
             later = one.after_arguments + one.separator + one.before_name
             starts.append(JSON_END + self._bytes(later + name + one.before_arguments))
         return [start.hex() for start in starts]
+
+    def texts(self, names: Sequence[str], must_call: bool, has_answer: bool) -> CallTexts | None:
+        """How the calls of a message begin; None where that does not tell their tools."""
+        one = self.tool_format
+        lead = parts_of(one.before_arguments, self.ids)
+        if not self.ids or not all(part in self.ids or part.isascii() for part in lead):
+            return None
+        if not lead or why_in_order(one, self.ids, must_call, has_answer) is not None:
+            return None
+        ends = [*self.ids, *(() if lead[0] in self.ids else lead[0][0])]
+        if len(set(names)) < len(names) or any(end in name for name in names for end in ends):
+            return None
+        is_first = must_call or has_answer
+        later = None
+        if one.separator is not None:
+            later = JSON_END + self._bytes(one.after_arguments + one.separator + one.before_name)
+        return CallTexts(
+            opening=((TEXT_START if is_first else b"") + self._bytes(one.opening)).hex(),
+            later=None if later is None else later.hex(),
+            lead=self._bytes(one.before_arguments).hex(),
+            names=list(names),
+            num_schemas=int(has_answer),
+        )
 
     def of_answer(self) -> list[str]:
         """Of an answer's JSON."""

@@ -18,6 +18,7 @@ from specguide.config import GuideConfig
 from specguide.errors import InvalidParams
 from specguide.guide import Guide
 from specguide.guided.backends import AUTO
+from specguide.guided.call_texts import BEHIND_RULE
 from specguide.guided.lark.schema import schema_term
 from specguide.guided.tools.arguments import ArgumentRules, text_arguments
 from specguide.guided.tools.call_starts import CallStarts, parts_of, why_in_order
@@ -29,6 +30,8 @@ SpecialToken = Callable[[str], int | None]
 """The id of a special token, None for one that is text, or none."""
 
 _BRACKETS = {ord(bracket): f"\\u{ord(bracket):04x}" for bracket in "[](){}"}
+LEAST_DEFERRED = 32
+"""Tools from which on their arguments are compiled when a call of theirs begins."""
 _WITHOUT_REFERENCES = 2
 """A version of marshal in which equal values are equal bytes. It tells 1 from 1.0 and from True."""
 _guides: WrittenCache[Guide] = WrittenCache(lambda guide: len(guide.source()), most_of_one=4 << 20)
@@ -109,15 +112,22 @@ def _guide(
     else:
         start = rules.free_text(is_parallel)
     call = f"{rules.terms(tool_format.before_name)} {rules.rest_of_call}"
+    shared = [f"call: {call}"]
+    if starts is None and len(tools) >= LEAST_DEFERRED:
+        names = [tool.name for tool in tools]
+        texts = CallStarts(tool_format, rules.ids).texts(names, must_call, answer is not None)
+        if texts is not None:
+            behind = f"{BEHIND_RULE}: {rules.behind_arguments(is_parallel)}"
+            shared = [texts.comment(), *shared, behind]
     alternatives = " | ".join(rules.tool(tool, limits, starts) for tool in tools)
-    lines = ["start: " + start[0], *start[1:], f"call: {call}", f"tool: {alternatives}"]
+    lines = ["start: " + start[0], *start[1:], *shared, f"tool: {alternatives}"]
     grammar = "\n".join(lines + rules.lines)
-    texts = {tool.name: text_arguments(tool_format.arguments, tool.parameters) for tool in tools}
+    plain = {tool.name: text_arguments(tool_format.arguments, tool.parameters) for tool in tools}
     return Guide(
         grammar=grammar,
         backend=AUTO,
         key_order="schema" if starts is None else "any",
-        layout=CallLayout(tool_format, rules.ids, texts, must_call, answer is not None),
+        layout=CallLayout(tool_format, rules.ids, plain, must_call, answer is not None),
     )
 
 
@@ -132,7 +142,8 @@ class _Rules:
         self.ids = {text: token for text, token in ids.items() if token is not None}
         self.key = (repr(tool_format), *self.ids.items())
         """What these rules hang on."""
-        self.rest_of_call = f"tool {self.terms(tool_format.after_arguments)}"
+        self._after_arguments = self.terms(tool_format.after_arguments)
+        self.rest_of_call = f"tool {self._after_arguments}"
         form = tool_format.arguments
         self._arguments = ArgumentRules(form, self.terms, limits) if form is not None else None
 
@@ -169,14 +180,17 @@ class _Rules:
         """All of a message's calls, behind a part of their opening."""
         one = self.format
         opening = self.terms(one.opening.removeprefix(after))
-        more = (
-            f"({self.terms(one.separator)} call)*"
-            if is_parallel and one.separator is not None
-            else ""
-        )
-        return " ".join(
-            part for part in (opening, self.rest_of_call, more, self.terms(one.end)) if part
-        )
+        return " ".join(part for part in (opening, "tool", *self._behind(is_parallel)) if part)
+
+    def behind_arguments(self, is_parallel: bool) -> str:
+        """The rest of a message behind a call's arguments."""
+        return " ".join(part for part in self._behind(is_parallel) if part) or '""'
+
+    def _behind(self, is_parallel: bool) -> tuple[str, str, str]:
+        separator = self.format.separator
+        repeats = is_parallel and separator is not None
+        more = f"({self.terms(separator or '')} call)*" if repeats else ""
+        return self._after_arguments, more, self.terms(self.format.end)
 
     def free_text(self, is_parallel: bool) -> list[str]:
         """The start rule, and others, of text up to the trigger, from where on there are calls; or

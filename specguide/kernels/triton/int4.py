@@ -30,8 +30,6 @@ _FEW_ROWS = 16
 """Up to so many rows several programs share a multiprocessor, and gate and up are one program's; a
 program of more rows has a multiprocessor to itself."""
 _MOST_SPLITS = 8
-_STEP, _SHORT_STEP = 64, 32
-"""Words of a feature that are read at a time; beside many rows, which need room."""
 _SHARED_BYTES = 226 << 10
 """Of shared memory on a multiprocessor of a Hopper GPU."""
 _AMPERE = (8, 0)
@@ -147,26 +145,28 @@ def _is_few(x: Tensor) -> bool:
 def choose_tile(
     x: Tensor, weight: Int4Matrix, *, is_gated: bool = False, may_split: bool = False
 ) -> Int4Tile:
-    """From shapes alone.
+    """From shapes alone; what was fastest on an H200.
 
     Few rows take as long as reading the weights does, so programs are many and small. With more the
-    tensor cores are busy, and each program reads all of the input: features are many, and a weight
-    is scaled once for all rows of a program.
+    tensor cores are busy, and each program reads all of the input, so features are many. With many
+    a weight is scaled once for all rows of a program.
     """
     is_few = x.shape[0] <= _FEW_ROWS
     rows = min(_LARGEST_TILE, max(16, triton.next_power_of_2(x.shape[0])))
+    is_many = rows == _LARGEST_TILE
     num_outputs = weight.out_features // (2 if is_gated else 1)
-    block_out = 256 if num_outputs >= 1024 else 128
-    if is_few:
-        block_out = 32 if is_gated else 64
+    block_out = 64 if is_few else 128 if not is_many or num_outputs < 1024 else 256
     num_programs = triton.cdiv(num_outputs, block_out) * triton.cdiv(x.shape[0], rows)
     most_programs = num_multiprocessors(x.device) * (2 if is_few else 1)
     num_splits = _num_splits(num_programs, weight, most_programs) if may_split else 1
-    step = min(_SHORT_STEP if rows == _LARGEST_TILE else _STEP, weight.words.shape[2])
-    num_features = block_out * (2 if is_gated else 1)
-    num_stages = num_stages_of(step, num_features, rows, num_programs=2 if is_few else 1)
     return Int4Tile(
-        rows, block_out, num_splits, block_out // 16, num_stages, step, is_folded=not is_few
+        rows,
+        block_out,
+        num_splits,
+        num_warps=block_out // 16,
+        num_stages=4 if is_many else 3,
+        step=128 if is_few else 32 if is_many else 64,
+        is_folded=is_many,
     )
 
 
@@ -185,11 +185,10 @@ def unpacking(dtype: torch.dtype, device: torch.device) -> tuple[tuple[str, ...]
     return (_UNPACK[dtype], _MAGIC[dtype]) if can and dtype in _UNPACK else (None, 0)
 
 
-def num_stages_of(step: int, num_features: int, rows: int, num_programs: int = 2) -> int:
-    """So that the tiles of some programs fit on a multiprocessor; num_features: of gates and
-    ups."""
+def num_stages_of(step: int, num_features: int, rows: int) -> int:
+    """So that the tiles of two programs fit on a multiprocessor; num_features: of gates and ups."""
     stage = 2 * step * (num_features + PLANES * rows)
-    return min(4, _SHARED_BYTES // num_programs // stage)
+    return min(4, _SHARED_BYTES // 2 // stage)
 
 
 def _pointers(weight: Int4Matrix) -> Int4Pointers:

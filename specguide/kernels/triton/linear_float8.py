@@ -23,8 +23,10 @@ benchmarks.float8_products` says it for the GPU that it runs on."""
 _OTHER_MOST_ROWS = 64
 _MOST_UNSCALED = 1024
 """Up to so many rows the library is faster without scales of rows."""
-_MOST_UNROUNDED = 16
-"""Rows that each program of a product rounds for itself."""
+_MOST_UNROUNDED = 0
+"""Rows that each program of a product rounds for itself; 16 has not been the faster one so far."""
+_PROGRAMS_EACH = 2
+"""Of those that round, as many may share a multiprocessor: each waits for its inputs."""
 _LARGEST_TILE = 128
 _PREFETCHED = 256
 """Columns of each row of a weight that are brought to the cache before the kernel may begin."""
@@ -208,26 +210,27 @@ def choose_tile(
     rows = min(_LARGEST_TILE, max(16, triton.next_power_of_2(num_rows)))
     is_wide = rows == _LARGEST_TILE or num_outputs >= 128 * num_processors
     outputs = 128 if is_wide and not is_gated else 64
+    is_rounding = isinstance(x, UnroundedRows)
     can_double = scale.dim() == 1 and not is_wide and row_len % (2 * BLOCK) == 0
-    columns = 2 * BLOCK if can_double else BLOCK
+    columns = 2 * BLOCK if can_double and not is_rounding else BLOCK
     num_programs = triton.cdiv(num_outputs, outputs) * triton.cdiv(num_rows, rows)
+    most_programs = num_processors * (_PROGRAMS_EACH if is_rounding else 1)
     return Tile(
         rows,
         outputs,
         columns,
-        _num_splits(num_programs, num_processors, row_len // columns) if may_split else 1,
+        _num_splits(num_programs, most_programs, row_len // columns) if may_split else 1,
         num_warps=8 if rows == _LARGEST_TILE else 4,
-        num_stages=4,
+        num_stages=6 if is_rounding and not is_gated else 4,
     )
 
 
-def _num_splits(num_programs: int, num_processors: int, num_steps: int) -> int:
-    """Over so many programs each sum may be spread before there are more of them than
-    multiprocessors."""
+def _num_splits(num_programs: int, most_programs: int, num_steps: int) -> int:
+    """Over so many programs each sum may be spread before there are too many."""
     num_splits = 1
     while (
         num_splits < 4
-        and 2 * num_splits * num_programs <= num_processors
+        and 2 * num_splits * num_programs <= most_programs
         and num_steps % (2 * num_splits) == 0
     ):
         num_splits *= 2

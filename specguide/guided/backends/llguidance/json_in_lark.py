@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 
 from specguide.errors import InvalidGuide, UnsupportedGuide
@@ -49,10 +49,13 @@ def with_rewritten_schemas(source: str) -> str:
 
     Raises InvalidGuide, which says which of them it is.
     """
-    return with_terms(
-        source,
-        lambda text, schema, part: _written.get(text, None, partial(_term_of_lark, schema, part)),
-    )
+    return with_terms(source, written_term)
+
+
+def written_term(text: str, schema: Schema, part: int) -> SchemaRules | str:
+    """The term for a schema, of which this is the text. Raises InvalidGuide, which says that it is
+    the grammar's number `part`."""
+    return _written.get(text, None, partial(_term_of_lark, schema, part))
 
 
 def with_free_keys(source: str) -> tuple[str, KnownKeys]:
@@ -73,9 +76,14 @@ def with_free_keys(source: str) -> tuple[str, KnownKeys]:
 
 def with_terms(source: str, make: MakeTerm) -> str:
     """A grammar with its schemas as terms."""
+    return joined(source, pieces_of(source, make))
+
+
+def joined(source: str, pieces: Iterable[tuple[str, SchemaRules | str | None]]) -> str:
+    """A grammar of its pieces."""
     texts = [""]
     terms: list[SchemaRules | str] = []  # each behind one of the texts
-    for text, term in _pieces(source, make):
+    for text, term in pieces:
         texts[-1] += text
         if term is not None:
             terms.append(term)
@@ -83,7 +91,7 @@ def with_terms(source: str, make: MakeTerm) -> str:
     return "".join(_joined(texts, terms if "%lark" in source else _once(texts, terms)))
 
 
-def _pieces(source: str, make: MakeTerm) -> Iterator[tuple[str, SchemaRules | str | None]]:
+def pieces_of(source: str, make: MakeTerm) -> Iterator[tuple[str, SchemaRules | str | None]]:
     """The text in front of each schema, and the term for it; None for what is behind all."""
     done, at, num_schemas = 0, source.find(JSON_OF_LARK), 0
     while at >= 0:
@@ -154,7 +162,7 @@ def _freed_term(schema: Schema, part: int) -> tuple[SchemaRules, list[dict[str, 
     check_finite(schema, "grammar")
     options = dict(schema.get("x-guidance", {})) if isinstance(schema, Mapping) else {}
     behind = options.pop("behind", None)
-    whitespace = _whitespace(options)
+    whitespace = whitespace_of(options)
     try:
         if behind is None or whitespace is None:
             raise UnsupportedGuide(
@@ -182,7 +190,7 @@ def _first_freed(
     raise next((error for error in reasons if error.keyword), reasons[0])
 
 
-def _whitespace(options: Mapping[str, Json]) -> str | None:
+def whitespace_of(options: Mapping[str, Json]) -> str | None:
     """That between two JSON tokens, as a user's options have it; None where these ask for more."""
     if not options.keys() <= {*_LARK_OPTIONS, "whitespace_flexible", "whitespace_pattern"}:
         return None
@@ -204,7 +212,7 @@ def _term_of_lark(schema: Schema, part: int) -> SchemaRules | str:
 def _lark_schema(cores: Iterator[CoreSchema], options: Mapping[str, Json]) -> SchemaRules | str:
     """The first core schema that can be said, as a term of a Lark rule. options: the user's, of
     llguidance"""
-    whitespace = _whitespace(options)
+    whitespace = whitespace_of(options)
     for core in cores:
         try:
             if whitespace is not None:

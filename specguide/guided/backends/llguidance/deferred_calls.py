@@ -1,0 +1,73 @@
+"""Owns which arguments of many tools are left out of a message's grammar, to be compiled when they
+begin: those whose schema says plainly what there is, which the library never refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from functools import partial
+
+from specguide.errors import InvalidGuide
+from specguide.guide import check_finite
+from specguide.guided.backends.llguidance.capabilities import LLGUIDANCE
+from specguide.guided.backends.llguidance.json_in_lark import (
+    JSON_OF_LARK,
+    Schema,
+    joined,
+    pieces_of,
+    whitespace_of,
+    written_term,
+)
+from specguide.guided.backends.llguidance.lark_rules import SchemaRules
+from specguide.guided.call_texts import CallTexts, DeferredCalls
+from specguide.guided.grammar_form import behind_space
+from specguide.guided.schema.enforce import unenforced
+from specguide.guided.schema.plain import plain_core
+from specguide.guided.written_cache import WrittenCache
+
+_LEFT_OUT = '"{"'
+_MOST_CHARACTERS = 32_000
+_can_wait: WrittenCache[bool] = WrittenCache(lambda _: 1, most_of_one=64 << 10)
+
+
+def with_deferred_calls(source: str) -> tuple[str, DeferredCalls] | None:
+    """A message with tool calls whose schemas are left out where they can wait, the others
+    rewritten; and what is left out. None where the grammar is none.
+
+    Raises InvalidGuide as `with_rewritten_schemas`.
+    """
+    texts = CallTexts.read(source)
+    if texts is None:
+        return None
+    schemas: list[str] = []
+    is_left_out: list[bool] = []
+
+    def term(text: str, schema: Schema, part: int) -> SchemaRules | str:
+        is_small = part >= texts.num_schemas and len(text) <= _MOST_CHARACTERS
+        can_wait = is_small and _can_wait.get(text, None, partial(_waits, schema))
+        schemas.append(text)
+        is_left_out.append(can_wait)
+        return _LEFT_OUT if can_wait else written_term(text, schema, part)
+
+    pieces = list(pieces_of(source, term))
+    first = texts.num_schemas
+    if len(schemas) != first + len(texts.names):
+        return None
+    places: list[tuple[int, int]] = []
+    for (before, _), schema in zip(pieces, schemas, strict=False):
+        keyword = (places[-1][1] if places else 0) + len(before)
+        begin = behind_space(source, keyword + len(JSON_OF_LARK))
+        places.append((begin, begin + len(schema)))
+    known = DeferredCalls(asdict(texts), places[first:], is_left_out[first:])
+    return joined(source, pieces), known
+
+
+def _waits(schema: Schema) -> bool:
+    if not isinstance(schema, Mapping) or whitespace_of(schema.get("x-guidance", {})) is None:
+        return False
+    try:
+        check_finite(schema, "grammar")
+    except InvalidGuide:
+        return False
+    core = plain_core(schema, LLGUIDANCE.has_open_objects)
+    return core is not None and next(unenforced(core, LLGUIDANCE), None) is None

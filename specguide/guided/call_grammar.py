@@ -1,0 +1,134 @@
+"""Owns the grammar of messages with calls of many tools, whose arguments are compiled when a call
+has come as far as its tool's name; see call_texts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+from specguide import native
+from specguide.errors import EngineError, SpecguideError
+from specguide.guide import Guide
+from specguide.guided.backend import CompiledGrammar, Written
+from specguide.guided.call_texts import (
+    BEHIND_RULE,
+    CALL_RULE,
+    CallTexts,
+    DeferredCalls,
+    first_of,
+    lark_terms,
+)
+from specguide.guided.compiling.grammar_future import GrammarFuture
+from specguide.tokenizer.vocabulary import Vocabulary
+
+_MOST_LEADS = 64
+
+
+@dataclass(frozen=True)
+class CallGrammar:
+    """A message's grammar whose matchers have the parts of tools compiled as they come to them."""
+
+    inner: CompiledGrammar
+    calls: native.Calls
+    num_bytes: int
+
+    @property
+    def backend(self) -> str:
+        return self.inner.backend
+
+    def matcher(self) -> native.CallMatcher:
+        """At the start of the message."""
+        return native.CallMatcher(self.calls)
+
+
+class CallGrammars:
+    """Makes the grammars of messages over one vocabulary. From any thread."""
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self._vocabulary = vocabulary
+        self.may_defer = lru_cache(_MOST_LEADS)(self._may_defer)
+
+    def _may_defer(self, lead: bytes) -> bool:
+        """Whether no token reaches from a tool's name over the lead into the arguments."""
+        has_special_token = b"\xff" in lead
+        return has_special_token or not any(
+            lead in token[:-1] for token in self._vocabulary.token_bytes
+        )
+
+    def grammar(
+        self,
+        inner: CompiledGrammar,
+        written: Written,
+        guide: Guide,
+        submit: Callable[[Guide], GrammarFuture],
+    ) -> CallGrammar:
+        """The grammar of a message that some tools' arguments are left out of. submit: compiles a
+        part"""
+        known = DeferredCalls(**written.calls or {})
+        texts = CallTexts(**known.texts)
+        lead = bytes.fromhex(texts.lead)
+        first = first_of(lead)
+        before = [bytes.fromhex(text) for text in (texts.opening, texts.later) if text is not None]
+        parts = _Parts(
+            inner, written.text, texts.names, lead, known.schemas, guide.source(), submit
+        )
+        calls = native.Calls(
+            starts=[
+                (text + name.encode() + first, tool)
+                for tool, name in enumerate(texts.names)
+                for text in before
+            ],
+            lead_len=len(lead) - len(first),
+            has_part=known.has_part,
+            vocabulary=self._words,
+            part=parts.matcher,
+        )
+        return CallGrammar(inner, calls, inner.num_bytes + len(parts.source))
+
+    @cached_property
+    def _words(self) -> native.NativeVocabulary:
+        return native.NativeVocabulary(self._vocabulary.token_bytes, self._vocabulary.eos_token_ids)
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """Makes the matchers of parts; see CallGrammars.grammar."""
+
+    inner: CompiledGrammar
+    lark: str
+    names: Sequence[str]
+    lead: bytes
+    schemas: Sequence[tuple[int, int]]
+    source: str
+    submit: Callable[[Guide], GrammarFuture]
+
+    def matcher(self, tool: int, num_left: int) -> native.Matcher:
+        """Of the part for a tool, `num_left` bytes of the lead before its arguments; of the whole
+        message for -1.
+
+        Raises EngineError, which names the tool.
+        """
+        found = (self.inner if tool < 0 else self._part(tool, num_left)).matcher()
+        assert isinstance(found, native.Matcher)
+        return found
+
+    def _part(self, tool: int, num_left: int) -> CompiledGrammar:
+        try:
+            guide = Guide(grammar=self._grammar(tool, num_left), key_order="schema")
+            return self.submit(guide).result()
+        except SpecguideError as error:
+            raise EngineError(
+                f"the arguments of the tool {self.names[tool]!r} cannot be enforced: {error}"
+            ) from error
+
+    def _grammar(self, tool: int, num_left: int) -> str:
+        begin, end = self.schemas[tool]
+        lead = lark_terms(self.lead[len(self.lead) - num_left :])
+        arguments = f"arguments: {lead} %json {self.source[begin:end]}"
+        return f"start: arguments {BEHIND_RULE}\n{arguments}{self._shared}"
+
+    @cached_property
+    def _shared(self) -> str:
+        """The rules that all parts have."""
+        return self.lark[self.lark.index(CALL_RULE) :]

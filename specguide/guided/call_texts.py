@@ -1,0 +1,84 @@
+"""Owns what is known of messages with calls of many tools, whose arguments are compiled when a call
+has come as far as its tool's name.
+
+`tool_guide` says in a comment of its grammar how calls begin. A backend that knows of it leaves the
+arguments of most tools out of the grammar. Where a call of such a tool begins, a part takes over: a
+grammar of the rest of the message, from the tool's name on, with this tool's arguments in it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+CALL_RULE = "\ncall: "
+"""With which those rules of a message begin that its parts have, too."""
+BEHIND_RULE = "behind"
+"""What follows a call's arguments."""
+_COMMENT = "// calls "
+
+
+@dataclass(frozen=True)
+class CallTexts:
+    """How the calls of a message begin; bytes as in native.Calls, each as hexadecimal digits.
+
+    opening:     before the name in the first call
+    later:       the same in another one, from the end of a call's arguments on; None: there is none
+    lead:        between the name and the arguments
+    names:       of the tools, each once, in the order of their schemas
+    num_schemas: before the tools' own
+    """
+
+    opening: str
+    later: str | None
+    lead: str
+    names: Sequence[str]
+    num_schemas: int
+
+    def comment(self) -> str:
+        """A line of Lark that says so, to stand before CALL_RULE."""
+        return _COMMENT + json.dumps(asdict(self)).encode().hex()
+
+    @classmethod
+    def read(cls, source: str) -> CallTexts | None:
+        """What a grammar says; None where it says nothing."""
+        head, found, _ = source.partition(CALL_RULE)
+        _, comment, digits = head.rpartition("\n" + _COMMENT)
+        try:
+            texts = cls(**json.loads(bytes.fromhex(digits))) if found and comment else None
+            return texts if texts is not None and texts._is_sound() else None
+        except (TypeError, ValueError):  # another comment
+            return None
+
+    def _is_sound(self) -> bool:
+        """Raises TypeError or ValueError where it is not."""
+        read = [bytes.fromhex(text) for text in (self.opening, self.later or "", self.lead)]
+        return bool(first_of(read[-1])) and all(isinstance(name, str) for name in self.names)
+
+
+@dataclass(frozen=True)
+class DeferredCalls:
+    """What is left out of a message's grammar.
+
+    texts:    how calls begin: the fields of CallTexts
+    schemas:  by tool, the place of its schema in the guide's source, and that behind it
+    has_part: by tool, whether its arguments are left out
+    """
+
+    texts: dict[str, Any]
+    schemas: list[tuple[int, int]]
+    has_part: list[bool]
+
+
+def first_of(lead: bytes) -> bytes:
+    """The first byte of a lead, or the special token with which it begins."""
+    return lead[: lead.index(b"\xff", 1) + 1] if lead.startswith(b"\xff") else lead[:1]
+
+
+def lark_terms(text: bytes) -> str:
+    """A text as terms of Lark; special tokens stand between bytes of 255, by their ids."""
+    parts = enumerate(text.split(b"\xff"))
+    terms = [f"<[{part.decode()}]>" if i % 2 else json.dumps(part.decode()) for i, part in parts]
+    return " ".join(term for term in terms if term != '""') or '""'

@@ -1,0 +1,259 @@
+"""Calls of many tools, whose arguments are compiled as they begin: as if all were compiled at
+once."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from specguide import native
+from specguide.config import GuideConfig
+from specguide.errors import InvalidGuide
+from specguide.guide import Guide
+from specguide.guided.call_grammar import CallGrammar
+from specguide.guided.call_texts import CallTexts
+from specguide.guided.compile import GrammarCompiler
+from specguide.guided.matcher import Matcher
+from specguide.guided.tools import Tool, tool_formats, tool_guide
+from specguide.guided.tools.grammar import LEAST_DEFERRED
+from specguide.tokenizer.vocabulary import Vocabulary
+
+FORMATS = tool_formats()
+MARKS = sorted({mark for one in FORMATS.values() for mark in one.special_tokens})
+PIECES = (
+    '", "', 'arguments": ', '": ', '": {"', "}}\n", '"}', '{"', '"}}', "}, {", '", "arg', '{"name',
+    '": "we', "we", "ath", 'er"', "er.a", 'er", "', " {", "\n", ' "', '":', "1}", "}\n```", "[1",
+    "\n```json\n", "json", "{}", "}}", "tool_", '\\"', 'a"}',
+)  # fmt: skip
+SPELT = [*(bytes([byte]) for byte in range(256)), *(piece.encode() for piece in PIECES)]
+FIRST_MARK = len(SPELT)
+VOCABULARY = Vocabulary((*SPELT, *[b""] * (len(MARKS) + 1)), (FIRST_MARK + len(MARKS),))
+END = VOCABULARY.eos_token_ids[0]
+ENDS = b'"},'
+LIMITS = GuideConfig()
+PLAIN = {
+    "type": "object",
+    "properties": {"a": {"type": "string"}, "b": {"type": "array", "items": {"type": "integer"}}},
+    "required": ["a"],
+}
+CLOSED = {**PLAIN, "additionalProperties": False, "properties": {"a": {"enum": ["{", "]", 1]}}}
+BOUNDED = {"type": "object", "properties": {"a": {"type": "integer", "minimum": 3}}}
+NAMED = {"type": "object", "properties": {"name": {"type": "string"}, "arguments": PLAIN}}
+SCHEMAS = [PLAIN, CLOSED, BOUNDED, NAMED, {"type": "object"}, {"enum": ["x", 12]}, {}]
+NAMES = ["we", "weather", "weather.a", "tool_1"]
+TOOLS = [
+    Tool(NAMES[i] if i < len(NAMES) else f"other_{i}", SCHEMAS[i % len(SCHEMAS)])
+    for i in range(LEAST_DEFERRED)
+]
+ANSWER = {"type": "object", "properties": {"x": {"type": "string"}}}
+DEFERRING = [
+    name
+    for name, one in FORMATS.items()
+    if one.special_tokens and one.arguments is None and not one.before_index
+]
+
+
+@cache
+def compiler() -> GrammarCompiler:
+    return GrammarCompiler(VOCABULARY, LIMITS)
+
+
+def special(text: str) -> int | None:
+    return FIRST_MARK + MARKS.index(text) if text in MARKS else None
+
+
+def asked(name: str, tools: list[Tool] | None = None, **more: Any) -> Guide:
+    return tool_guide(FORMATS[name], TOOLS if tools is None else tools, special, LIMITS, **more)
+
+
+def at_once(guide: Guide) -> Guide:
+    """The same grammar without the comment."""
+    lines = [line for line in guide.source().split("\n") if not line.startswith("// calls ")]
+    return replace(guide, grammar="\n".join(lines))
+
+
+def matchers(guide: Guide) -> tuple[Matcher, Matcher]:
+    """Of the grammar with the arguments left out, and of the whole one."""
+    deferred, whole = compiler().compile(guide), compiler().compile(at_once(guide))
+    assert isinstance(deferred, CallGrammar)
+    assert not isinstance(whole, CallGrammar)
+    return deferred.matcher(), whole.matcher()
+
+
+def row_of(matcher: Matcher) -> np.ndarray:
+    row = np.zeros(VOCABULARY.num_words, np.int32)
+    matcher.fill(row)
+    return np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little"))
+
+
+def spelt(text: str) -> list[int]:
+    """Token ids, the longest first; marks as special tokens."""
+    known = {mark: FIRST_MARK + i for i, mark in enumerate(MARKS)}
+    known |= {piece: 256 + i for i, piece in enumerate(PIECES)}
+    tokens: list[int] = []
+    while text:
+        found = max((one for one in known if text.startswith(one)), key=len, default=None)
+        tokens += [known[found]] if found else list(text[0].encode())
+        text = text[len(found or text[0]) :]
+    return tokens
+
+
+WAYS = [{}, {"must_call": True}, {"is_parallel": False}, {"answer": ANSWER}]
+
+
+@pytest.mark.parametrize("way", range(len(WAYS)))
+@pytest.mark.parametrize("name", DEFERRING)
+def test_rows_are_those_of_all_compiled_at_once(name, way):
+    """Along random walks that go back now and then."""
+    walk(random.Random(f"{name} {way}"), asked(name, **WAYS[way]), num_steps=200)
+
+
+def walk(choose: random.Random, guide: Guide, num_steps: int) -> None:
+    """Goes on by what calls consist of, as a rule."""
+    deferred, whole = matchers(guide)
+    num_taken = 0
+    for _ in range(num_steps):
+        allowed = row_of(whole)
+        assert np.array_equal(row_of(deferred), allowed), num_taken
+        likely = [token for token in allowed if token != END and (token >= 256 or token in ENDS)]
+        token = int(choose.choice(likely if likely and choose.random() < 0.9 else allowed))
+        assert deferred.accept(token)
+        assert whole.accept(token)
+        num_taken += 1
+        if deferred.is_terminated or choose.random() < 0.1:
+            back = choose.randint(1, min(num_taken, choose.choice((1, 4, 40))))
+            deferred.rollback(back)
+            whole.rollback(back)
+            num_taken -= back
+        assert deferred.is_terminated == whole.is_terminated
+
+
+@pytest.mark.parametrize("name", DEFERRING)
+def test_messages_are_taken(name):
+    one = FORMATS[name]
+    good = ('{"a":"} \\" {","b":[1]}', '{"a":"]"}', '{"a":3}', '{"name":"we","arguments":{"a":""}}')
+    bad = ('{"b":[1]}', '{"a":"x"}', '{"a":2}', '{"arguments":{}}')
+    guide = asked(name)
+    for first, arguments in enumerate(good):
+        calls = [(NAMES[first], arguments)]
+        if one.separator is not None:
+            calls += [(NAMES[(first + i) % 4], good[(first + i) % 4]) for i in (1, 2, 3, 4)]
+        for matcher in matchers(guide):
+            tokens = [*spelt(one.message(calls, lead="so ")), END]
+            assert all(map(matcher.accept, tokens))
+            assert matcher.is_terminated
+            matcher.rollback(len(tokens))
+            assert all(map(matcher.accept, tokens))
+        for matcher in matchers(guide):
+            wrong = spelt(one.message([(NAMES[first], bad[first])]))
+            assert not all(map(matcher.accept, wrong))
+
+
+def test_only_what_is_entered_is_compiled():
+    one = GrammarCompiler(VOCABULARY, LIMITS)
+    grammar = one.compile(asked("hermes"))
+    matcher = grammar.matcher()
+    assert len(one.cache) == 1
+    opening = spelt(FORMATS["hermes"].opening + "weather")
+    assert all(map(matcher.accept, opening))
+    assert len(one.cache) == 1
+    assert matcher.accept(ord('"'))
+    assert len(one.cache) == 2
+    matcher.rollback(1)
+    assert matcher.accept(ord('"'))
+    assert all(map(grammar.matcher().accept, [*opening, ord('"')]))
+    assert len(one.cache) == 2
+    one.close()
+
+
+def test_forced_tokens_go_on_into_the_arguments():
+    deferred, whole = matchers(asked("hermes", must_call=True))
+    opening = spelt(FORMATS["hermes"].opening + 'tool_1"')
+    for matcher in (deferred, whole):
+        assert all(map(matcher.accept, opening))
+    assert deferred.forced_tokens() == whole.forced_tokens() != []
+    assert np.array_equal(row_of(deferred), row_of(whole))
+
+
+def test_a_part_that_cannot_be_compiled_names_its_tool():
+    one = GrammarCompiler(VOCABULARY, LIMITS)
+    matcher = one.compile(asked("hermes")).matcher()
+    opening = spelt(FORMATS["hermes"].opening + "weather")
+    assert all(map(matcher.accept, opening))
+    one.close()
+    with pytest.raises(RuntimeError, match=r"the arguments of the tool 'weather' cannot be"):
+        matcher.accept(ord('"'))
+    assert matcher.accept(ord("."))  # as if it had not been asked
+
+
+def test_what_cannot_be_enforced_is_refused_at_once():
+    tools = [*TOOLS[:-1], Tool("last", {"type": "object", "$ref": "#nothing"})]
+    with pytest.raises(InvalidGuide, match="points to nothing"):
+        compiler().compile(asked("hermes", tools))
+
+
+@pytest.mark.parametrize(
+    ("name", "tools", "more"),
+    [
+        ("hermes", TOOLS[:-1], {}),  # few
+        ("hermes", [*TOOLS[:-1], Tool('we"', PLAIN)], {}),  # a name with what ends names
+        ("hermes", [*TOOLS[:-1], Tool("we", PLAIN)], {}),  # twice the same
+        ("hermes", TOOLS, {"key_order": "any"}),
+        ("qwen3_coder", [Tool(f"t{i}", PLAIN) for i in range(40)], {}),  # no JSON
+        ("phi4", TOOLS, {}),  # no special tokens
+        ("kimi_k2", TOOLS, {}),  # calls are numbered
+    ],
+)
+def test_other_messages_are_compiled_at_once(name, tools, more):
+    assert CallTexts.read(asked(name, tools, **more).source()) is None
+
+
+def test_a_token_that_reaches_over_a_lead_has_all_compiled_at_once():
+    pieces = (*SPELT, b'x", "arguments": {', *[b""] * (len(MARKS) + 1))
+    one = GrammarCompiler(Vocabulary(pieces, (len(pieces) - 1,)), LIMITS)
+    ids = {mark: len(SPELT) + 1 + i for i, mark in enumerate(MARKS)}
+    guide = tool_guide(FORMATS["hermes"], TOOLS, ids.get, LIMITS)
+    assert CallTexts.read(guide.source()) is not None
+    assert not isinstance(one.compile(guide), CallGrammar)
+    guide = tool_guide(FORMATS["deepseek_v31"], TOOLS, ids.get, LIMITS)
+    assert isinstance(one.compile(guide), CallGrammar)
+    one.close()
+
+
+def test_compiled_in_a_process_apart():
+    one = GrammarCompiler(VOCABULARY, replace(LIMITS, isolate_compiles=True))
+    grammar = one.compile(asked("hermes", must_call=True))
+    assert isinstance(grammar, CallGrammar)
+    matcher = grammar.matcher()
+    message = FORMATS["hermes"].message([("weather", '{"a":"]"}')])
+    assert all(map(matcher.accept, [*spelt(message), END]))
+    one.close()
+
+
+WRONG = b'{"opening":1,"later":null,"lead":"61","names":[],"num_schemas":0}'
+
+
+@pytest.mark.parametrize(
+    "comment",
+    ["// calls", "// calls 00", "// calls zz", "// calls 7b7d", "// calls " + WRONG.hex()],
+)
+def test_other_comments_say_nothing(comment):
+    grammar = f"start: call\n{comment}\ncall: /[a-z]/"
+    assert CallTexts.read(grammar) is None
+    assert compiler().compile(Guide(grammar=grammar)).matcher().accept(ord("a"))
+
+
+def test_a_matcher_needs_calls_that_there_are():
+    with pytest.raises(ValueError, match="out of range"):
+        native.Calls(
+            starts=[(b"a", 1)],
+            lead_len=0,
+            has_part=[True],
+            vocabulary=native.NativeVocabulary([b"a", b""], [1]),
+            part=lambda tool, num_left: None,
+        )
