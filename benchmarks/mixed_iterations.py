@@ -2,7 +2,7 @@
 Llama-3.1-8B.
 
     python -m benchmarks.mixed_iterations [--decoding 60,124] [--prompts 0,64,192,320,448,512,1024]
-    [--rows 64,128,…] [--clients 16,64,128] [--fill-rows 0,256] [--rounds 3] [--profile 0,192,448]
+    [--rows 64,128,…] [--clients 16,64,128] [--rounds 3] [--profile 0,192,448]
     [--spec eagle3]
 
 Random bfloat16 weights. Products: all of the 32 layers, captured, by rows. Iterations of chosen
@@ -21,8 +21,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
-from itertools import pairwise, product
+from itertools import pairwise
 from time import perf_counter
 from typing import Any
 
@@ -142,20 +141,17 @@ def sizes_measured(args: argparse.Namespace, case: MixedCase) -> list[dict[str, 
 def loops(args: argparse.Namespace, case: MixedCase) -> list[dict[str, Any]]:
     """Figures of closed loops, printed; exits where a request lacks tokens."""
     result = []
-    for fill_rows, num_clients in product(args.fill_rows, args.clients):
+    for num_clients in args.clients:
         with GpuClock() as clock:
-            figures = _loop(case, fill_rows, num_clients, args.rounds)
-        result.append({"fill_rows": fill_rows} | figures | clock.summary())
+            figures = _loop(case, num_clients, args.rounds)
+        result.append(figures | clock.summary())
         print(*result[-1].items(), sep="\n  ", flush=True)
     return result
 
 
-def _loop(case: MixedCase, fill_rows: int, num_clients: int, rounds: int) -> dict[str, Any]:
-    """On an engine of its own over the case's executor."""
-    capabilities = case.executor.capabilities
-    limits = replace(capabilities.piggyback, fill_rows=fill_rows)
-    executor = replace(case.executor, capabilities=replace(capabilities, piggyback=limits))
-    engine, began_s = NotedEngine(case.config, executor), perf_counter()
+def _loop(case: MixedCase, num_clients: int, rounds: int) -> dict[str, Any]:
+    """On an engine of its own over the case's executor: it finds no prompt of another."""
+    engine, began_s = NotedEngine(case.config, case.executor), perf_counter()
     requests = run_loop(engine, num_clients, rounds, (PROMPT_LEN, OUTPUT_LEN))
     seconds = perf_counter() - began_s
     engine.check_integrity()
@@ -180,9 +176,6 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--profile", type=_numbers, default=[0, 192, 448])
     parser.add_argument("--kernels", type=int, default=12, help="printed of each profile")
     parser.add_argument("--clients", type=_numbers, default=[16, 64, 128])
-    parser.add_argument(
-        "--fill-rows", type=_numbers, default=[0, 256], help="as in PiggybackLimits, of the loops"
-    )
     parser.add_argument("--rounds", type=int, default=3, help="requests of each client")
     parser.add_argument("--spec", choices=["eagle3"], help="drafts 3 tokens, of which 1.67 count")
     parser.add_argument("--tiny", action="store_true", help="to try the benchmark itself")

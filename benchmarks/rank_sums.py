@@ -11,6 +11,7 @@ rows take at 450 GB/s, which is NVLink's. Prints a table, then one JSON line.
 from __future__ import annotations
 
 import argparse
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -103,6 +104,7 @@ def main() -> None:
     parser.add_argument("--port", type=int, help="of the first rank, by which the second comes")
     parser.add_argument("--no-save", action="store_true")
     args = parser.parse_args()
+    os.environ["SPECGUIDE_SHARED_MEMORY"] = "1"
     if args.port is not None:
         meeting, rank = Meeting(args.port, 2, 60.0), 1
         run(args, connect(meeting, rank, torch.device("cuda", rank)))

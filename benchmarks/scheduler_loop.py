@@ -27,7 +27,8 @@ _CLIENT_S = 2e-3
 _SCATTER = 0.03
 """Of an iteration's time, as a part of it."""
 _MIXED_S = 1.7e-3
-"""Longer for any prompt tokens: the GPU waits for the host, and between kernels."""
+"""Longer for any prompt tokens: as measured while the host still waited for the GPU whenever it
+entered or left a slot."""
 _PRODUCTS = (
     (1, 3.7),
     (64, 3.78),

@@ -23,8 +23,6 @@ class PiggybackLimits:
     sizes:      numbers of tokens to which they are filled up, ascending, and the last the most that
                 there may be; empty: to none
     tile:       rows that products compute together; 0: any number
-    fill_rows:  rows of an iteration that takes hardly longer than one of a few, since it reads as
-                many weights; 0: each takes its time
     max_slots:  of an iteration
     nodes_each: rows of a slot
     """
@@ -32,7 +30,6 @@ class PiggybackLimits:
     max_chunks: int = 0
     sizes: tuple[int, ...] = ()
     tile: int = 0
-    fill_rows: int = 0
     max_slots: int = 0
     nodes_each: int = 1
 
@@ -40,10 +37,6 @@ class PiggybackLimits:
         """Slots of the captured iteration in which there are some up to this one."""
         needed = num_graph_slots(highest_slot, self.max_slots)
         return min(max(needed, _FEWEST_MIXED_SLOTS), self.max_slots)
-
-    def num_free(self, highest_slot: int) -> int:
-        """Tokens that take hardly any time beside the slots up to this one."""
-        return max(0, self.fill_rows - self.num_slots(highest_slot) * self.nodes_each)
 
     def beside(self, highest_slot: int) -> PiggybackLimits:
         """With sizes that fill whole tiles together with the rows of the slots up to this one."""
@@ -54,11 +47,6 @@ class PiggybackLimits:
         """Of all chunks, such that what they are filled up to is within the budget, unless that is
         below the least size."""
         return max((size for size in self.sizes if size <= budget), default=budget)
-
-    def nearest(self, num_tokens: float) -> int:
-        """The size that is nearest to so many tokens; they themselves where there are no sizes."""
-        sizes = self.sizes or (round(num_tokens),)
-        return min(sizes, key=lambda size: abs(size - num_tokens))
 
     def sizes_within(self, max_tokens: int) -> tuple[int, ...]:
         """Those that come up where there are at most so many tokens."""

@@ -38,6 +38,8 @@ void Automaton::forget() {
   decltype(stack_index_)().swap(stack_index_);
   decltype(stack_likeness_)().swap(stack_likeness_);
   decltype(shared_rows_)().swap(shared_rows_);
+  decltype(rows_)().swap(rows_);
+  decltype(row_index_)().swap(row_index_);
   decltype(kind_index_)().swap(kind_index_);
   num_bytes_ = num_row_bytes_ = 0;
   start_ = kUnknown;

@@ -27,8 +27,8 @@ class Automaton {
   // Of a state. It holds until `epoch` changes: states that take too much memory are forgotten.
   using State = int32_t;
   static constexpr State kDead = -1;  // no text of the grammar begins so, or it may stand in too many places to tell
-  static constexpr size_t kMostBytes = size_t{64} << 20;
-  static constexpr size_t kMostRowBytes = kMostBytes / 4 * 3;
+  static constexpr size_t kMostBytes = size_t{32} << 20;
+  static constexpr size_t kMostRowBytes = kMostBytes / 2;
   static constexpr size_t kMostPlaces = 1'000;   // of one state, but for those in rules that it enters
   static constexpr size_t kMostEntered = 40'000;  // of one state in all
 
@@ -134,7 +134,7 @@ class Automaton {
   // A row that a matcher has filled in one of some states that go on alike; it holds in all for tokens of at most `reach`
   // bytes, of those that reach as far.
   struct SharedRow {
-    std::vector<int32_t> row;
+    int32_t row = -1;  // of `rows_`, -1: none yet
     size_t reach = 0;
   };
 
@@ -155,6 +155,7 @@ class Automaton {
   Likeness likeness(State state);
   bool set_longer(State state, const TokenTrie& trie, size_t reach, int32_t* row);
   std::optional<bool> takes(State state, std::string_view bytes);
+  void keep(const int32_t* row, size_t num_words, size_t reach, SharedRow& shared);
   State lose_track() {
     has_lost_track_ = true;
     return kDead;
@@ -170,6 +171,8 @@ class Automaton {
   std::unordered_map<Items, int32_t, HashOfItems> stack_index_;  // by their returns
   std::vector<Likeness> stack_likeness_;
   std::vector<SharedRow> shared_rows_;  // by kind
+  std::vector<std::vector<int32_t>> rows_;  // no two alike: few rows of many states differ
+  std::unordered_multimap<size_t, int32_t> row_index_;  // by their hashes
   std::unordered_map<Items, int32_t, HashOfItems> kind_index_;  // by what makes them alike
   size_t num_bytes_ = 0;
   size_t num_row_bytes_ = 0;  // of them

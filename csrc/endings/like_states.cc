@@ -4,6 +4,8 @@
 // follow behind the 11th. So counts that are far from their bounds are not told apart: states which differ in nothing else
 // are of one kind. Tokens that reach to a bound are asked for one by one.
 #include <algorithm>
+#include <functional>
+#include <string_view>
 #include <utility>
 
 #include "endings/automaton.h"
@@ -103,35 +105,45 @@ std::optional<bool> Automaton::takes(State state, std::string_view bytes) {
   return state != kDead;
 }
 
+// Makes a row that of some states, unless there is no room for another one.
+void Automaton::keep(const int32_t* row, size_t num_words, size_t reach, SharedRow& shared) {
+  const size_t num_bytes = num_words * sizeof(int32_t);
+  const size_t hash = std::hash<std::string_view>{}({reinterpret_cast<const char*>(row), num_bytes});
+  const auto [first, last] = row_index_.equal_range(hash);
+  const auto found = std::find_if(first, last, [&](const auto& known) {
+    return std::equal(row, row + num_words, rows_[static_cast<size_t>(known.second)].begin());
+  });
+  if (found == last && num_row_bytes_ + num_bytes > kMostRowBytes) return;
+  shared = {found == last ? static_cast<int32_t>(rows_.size()) : found->second, reach};
+  if (found != last) return;
+  row_index_.emplace(hash, shared.row);
+  rows_.emplace_back(row, row + num_words);
+  num_row_bytes_ += num_bytes;
+  num_bytes_ += num_bytes;
+}
+
 bool Automaton::Walk::copy_row(State state, const TokenTrie& trie, int32_t* row) {
   const Likeness like = automaton_.likeness(state);
   SharedRow& shared = automaton_.shared_rows_[static_cast<size_t>(like.kind)];
-  if (shared.row.empty()) return false;
-  std::copy(shared.row.begin(), shared.row.end(), row);
+  if (shared.row < 0) return false;
+  const std::vector<int32_t>& known = automaton_.rows_[static_cast<size_t>(shared.row)];
+  std::copy(known.begin(), known.end(), row);
   if (!automaton_.set_longer(state, trie, std::min(shared.reach, like.reach), row)) return false;
-  if (like.reach > shared.reach) {
-    std::copy_n(row, shared.row.size(), shared.row.begin());
-    shared.reach = like.reach;
-  }
+  if (like.reach > shared.reach) automaton_.keep(row, known.size(), like.reach, shared);
   return true;
 }
 
 void Automaton::Walk::keep_row(State state, const int32_t* row, size_t num_words) {
   const Likeness like = automaton_.likeness(state);
   SharedRow& shared = automaton_.shared_rows_[static_cast<size_t>(like.kind)];
-  const size_t num_bytes = num_words * sizeof(int32_t);
-  if (!shared.row.empty() || automaton_.num_row_bytes_ + num_bytes > kMostRowBytes) return;
-  shared.row.assign(row, row + num_words);
-  shared.reach = like.reach;
-  automaton_.num_row_bytes_ += num_bytes;
-  automaton_.num_bytes_ += num_bytes;
+  if (shared.row < 0) automaton_.keep(row, num_words, like.reach, shared);
 }
 
 std::optional<bool> Automaton::Walk::allows(State state, int32_t token, size_t num_bytes) {
   const Likeness like = automaton_.likeness(state);
   const SharedRow& shared = automaton_.shared_rows_[static_cast<size_t>(like.kind)];
-  if (shared.row.empty() || num_bytes > std::min(shared.reach, like.reach)) return std::nullopt;
-  return has_bit(shared.row.data(), token);
+  if (shared.row < 0 || num_bytes > std::min(shared.reach, like.reach)) return std::nullopt;
+  return has_bit(automaton_.rows_[static_cast<size_t>(shared.row)].data(), token);
 }
 
 }  // namespace specguide

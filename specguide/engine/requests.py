@@ -163,7 +163,8 @@ class Requests:
         try:
             self._enter(self._admission.admit(request, compiled))
         except SpecguideError as error:
-            self.end(request, error)
+            # Its frames hold the engine, and the grammar cache keeps it.
+            self.end(request, error.with_traceback(None))
         except Exception as cause:  # of a library, say a tokenizer's: it is this request's alone
             told = f"the request could not be taken up: {type(cause).__name__}: {cause}"
             self.end(request, EngineError(told))

@@ -14,7 +14,7 @@ from contextvars import ContextVar
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
-from specguide.errors import GuideLimitExceeded
+from specguide.errors import GuideLimitExceeded, UnsupportedGuide
 
 _MAX_PATH = 200
 
@@ -70,6 +70,24 @@ class Budget:
     def took_most(self, left_before: int) -> bool:
         """Whether the work since `left_before` took at least half of all steps."""
         return 2 * (left_before - self.left) >= self._most
+
+
+@contextmanager
+def at_most(num_steps: int) -> Iterator[None]:
+    """A trial that may take so many steps of the budget. Raises UnsupportedGuide where it takes
+    more."""
+    budget = _current.get()
+    reserve = 0 if budget is None else max(0, budget.left - num_steps)
+    if budget is None or not reserve:
+        yield
+        return
+    budget.left -= reserve
+    try:
+        yield
+    except _OutOfSteps:
+        raise UnsupportedGuide(f"it takes more than {num_steps} steps") from None
+    finally:
+        budget.left = max(0, budget.left) + reserve
 
 
 class _OutOfSteps(Exception):

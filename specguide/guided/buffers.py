@@ -63,8 +63,8 @@ class ProposalBuffers:
 
     def clear(self, slots: Tensor) -> None:
         """Forget the chains of `slots` int64 [B]."""
-        self.chain_len[slots] = 0
-        self.origins[slots] = 0
+        self.chain_len.index_fill_(0, slots, 0)
+        self.origins.index_fill_(0, slots, 0)
 
     def on_device(self, device: torch.device) -> ProposalBuffers:
         """What the step on a GPU has for these pinned buffers."""

@@ -17,6 +17,7 @@ from specguide.guided.budget import spend
 from specguide.guided.regex.decimals import MAX_DIGITS, Bound
 from specguide.guided.regex.numerals import Interval, numerals
 from specguide.guided.regex.tree import NOTHING, either, literal
+from specguide.guided.regex.tree import Node as Regex
 from specguide.guided.regex.writer import write
 from specguide.guided.schema.json_values import Json, Number, is_number
 from specguide.guided.schema.nodes import (
@@ -49,7 +50,17 @@ def number_regex(asked: Numbers, name: str, most_digits: int = MAX_DIGITS) -> st
     highs = _ends(asked.maximum, asked.exclusive_maximum)
     high = min(highs, key=lambda bound: (bound[0], not bound[1]), default=None)
     spend(_STEPS_A_NUMBER)
+    if asked.not_multiples:
+        raise UnsupportedGuide("numbers that are no multiples of others have no short expression")
     return _written(Interval(low, high, "fraction" if asked.is_fraction else name, most_digits))
+
+
+def integer_numerals(asked: Numbers, most_digits: int) -> Regex:
+    """A tree of the integers within the bounds, of so many digits where these do not say."""
+    low = max(_ends(asked.minimum, asked.exclusive_minimum), default=None)
+    highs = _ends(asked.maximum, asked.exclusive_maximum)
+    high = min(highs, key=lambda bound: (bound[0], not bound[1]), default=None)
+    return numerals(Interval(low, high, "integer", most_digits))
 
 
 @lru_cache(maxsize=1024)

@@ -23,7 +23,7 @@ from specguide.guided.known_keys import KnownKeys
 from specguide.guided.lark.attributes import lark_attributes
 from specguide.guided.regex.charset import EVERYTHING
 from specguide.guided.regex.parse import parse
-from specguide.guided.regex.tree import NOTHING, RegexError, UnsupportedRegex
+from specguide.guided.regex.tree import NOTHING, Both, RegexError, UnsupportedRegex
 from specguide.guided.regex.writer import restrict, whole, write
 from specguide.guided.schema.capabilities import Capabilities
 from specguide.guided.schema.cores import core_schemas
@@ -31,7 +31,7 @@ from specguide.guided.schema.document import AS_USUAL, Reading
 from specguide.guided.schema.json_values import Json, JsonSchema
 from specguide.guided.schema.key_places import key_places
 from specguide.guided.schema.keywords import weight
-from specguide.guided.schema.nodes import CoreSchema, tells_fractions
+from specguide.guided.schema.nodes import CoreSchema, negates_numbers
 from specguide.guided.schema.spread import spread
 from specguide.guided.tag_form import check_tag
 from specguide.guided.tag_starts import tag_starts
@@ -159,7 +159,7 @@ def _core(schema: JsonSchema, able: Capabilities, reading: Reading = AS_USUAL) -
     otherwise."""
     cores = core_schemas(schema, able, reading)
     core = next(cores)
-    return next(cores, core) if able.merges_fractions and tells_fractions(core) else core
+    return next(cores, core) if able.merges_fractions and negates_numbers(core) else core
 
 
 def _regex(pattern: str) -> str:
@@ -171,6 +171,8 @@ def _regex(pattern: str) -> str:
         raise InvalidGuide(str(error), param="regex") from error
     if node == NOTHING:
         raise InvalidGuide(f"the regular expression {pattern!r} matches nothing", param="regex")
+    if isinstance(node, Both):
+        raise UnsupportedGuide("what the lookaheads let pass is too long to write down")
     return write(node) or "(?:)"
 
 

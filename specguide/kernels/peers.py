@@ -31,7 +31,7 @@ class Peers:
               most_rows, D]: whose values, which turn, and which row
     pointers: int64 [ranks], to these, on this rank's device
     turns:    int32 [most_rows], how often places were used, by the program whose rows they are
-    aborted:  int32 [1], not 0: nobody waits any more
+    aborted:  int32 [1], of the host's memory, not 0: nobody waits any more
     dtype:    of the values
     most_polls: looks at a place that waits, at most; then `aborted` is set
     """

@@ -24,7 +24,7 @@ class RowChannel:
               of either turn, then their flags
     pointers: int64 [ranks], to these, on this rank's device
     turns:    int32 [num_places], how often each was used
-    aborted:  int32 [1], not 0: nobody waits any more
+    aborted:  int32 [1], of the host's memory, not 0: nobody waits any more
     most_polls: looks at a flag, at most
     """
 

@@ -79,8 +79,11 @@ class SamplingTensors:
             ("top_p", 1),
             ("min_p", 0),
         ):
-            value = getattr(values, name)
-            getattr(self, name)[rows] = none if value is None else value
+            own, value = getattr(self, name), getattr(values, name)
+            if value is None:  # waits for nothing, as to assign a number to own[rows] does on a GPU
+                own.index_fill_(0, rows, none)
+            else:
+                own[rows] = value
 
     def select(self, rows: Tensor, like: SamplingTensors) -> SamplingTensors:
         """The rows `rows`, int64 [n], of those tensors that `like` has."""

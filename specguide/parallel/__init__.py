@@ -1,7 +1,8 @@
 """Owns what the ranks of an engine share: who each one is, and the collectives between them."""
 
-from specguide.parallel.collectives import CollectiveFailed, Collectives, NoCollectives, Pending
+from specguide.parallel.collectives import Collectives, NoCollectives, Pending
 from specguide.parallel.connect import Meeting, connect, connect_stages
+from specguide.parallel.failure import CollectiveFailed
 from specguide.parallel.ranks import ONE_RANK, Ranks
 from specguide.parallel.stages import ONE_STAGE, Stage, wait_all
 

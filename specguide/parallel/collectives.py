@@ -13,13 +13,9 @@ import torch.distributed as dist
 from torch import Tensor
 from torch._C._distributed_c10d import AllgatherOptions
 
-from specguide.errors import EngineError
 from specguide.kernels import Peers, RowChannel
+from specguide.parallel.failure import CollectiveFailed
 from specguide.parallel.places import NoPlaces, Places
-
-
-class CollectiveFailed(EngineError):
-    """Another rank did not take part: it has ended, or was too late."""
 
 
 class Pending(Protocol):

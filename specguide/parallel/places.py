@@ -9,11 +9,14 @@ from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
 import torch
+import torch.distributed as dist
 from torch import Tensor
 
 from specguide.kernels import Peers, RowChannel
 from specguide.kernels.peers import peers_num_bytes
 from specguide.kernels.row_channel import row_channel_num_bytes
+from specguide.kernels.shared_memory import mapped
+from specguide.parallel.failure import CollectiveFailed
 
 _MOST_ROWS = 1024
 """Rows that a rank receives in one call: with more, it pays to sum parts and gather the sums."""
@@ -27,8 +30,8 @@ class Memory(Protocol):
     """Where ranks get memory from that they share. All ranks call it, in the same order."""
 
     def allocate(self, num_bytes: int) -> list[Tensor]:
-        """uint8 [num_bytes] of each rank, as this process sees it. Raises RuntimeError where there
-        can be none, without having waited for another rank, or on all ranks."""
+        """uint8 [num_bytes] of each rank, as this process sees it, all zero. Raises RuntimeError
+        where there can be none, and CollectiveFailed where another rank does not come."""
 
 
 class Places(Protocol):
@@ -74,7 +77,9 @@ class MemoryPlaces:
         """
         self._memory, self._rank, self._size, self._least = memory, rank, size, least
         self._most_polls = min(2**31 - 1, round(timeout_s * _POLLS_EACH_S))
-        self._aborted = torch.zeros(1, dtype=torch.int32, device=device).fill_(0)
+        is_gpu = device.type == "cuda"
+        self._device, self._aborts = device, torch.zeros(1, dtype=torch.int32, pin_memory=is_gpu)
+        self._aborted = mapped(self._aborts, device) if is_gpu else self._aborts
         self._peers: dict[tuple[int, torch.dtype], Peers | None] = {}
 
     def peers(self, num_rows: int, dim: int, dtype: torch.dtype) -> Peers | None:
@@ -95,11 +100,7 @@ class MemoryPlaces:
         )
 
     def abort(self) -> None:
-        if self._aborted.device.type != "cuda":
-            self._aborted.fill_(1)
-            return
-        with torch.cuda.stream(torch.cuda.Stream(self._aborted.device)):
-            self._aborted.fill_(1)
+        self._aborts[0] = 1  # on the host: a call of CUDA's might wait for what is to be ended
 
     @property
     def _most_rows(self) -> int:
@@ -116,8 +117,8 @@ class MemoryPlaces:
             made = over(self._memory.allocate(num_bytes))
         except RuntimeError as cause:
             _LOGGER.warning("ranks share no memory, which makes their sums slower: %s", cause)
-        if self._aborted.device.type == "cuda":
-            torch.cuda.synchronize(self._aborted.device)
+        if self._device.type == "cuda":
+            torch.cuda.synchronize(self._device)
         return made if self._least(int(made is not None)) else None
 
 
@@ -136,15 +137,22 @@ class CudaMemory:
         try:
             _, *handles = own.untyped_storage()._share_cuda_()
         except RuntimeError:
-            handles = []
+            handles = []  # says so to the others
         self._store.set(f"{name}/{self._rank}", pickle.dumps(handles))
-        theirs = [pickle.loads(self._store.get(f"{name}/{rank}")) for rank in range(self._size)]
+        theirs = [self._handles(f"{name}/{rank}") for rank in range(self._size)]
         if not all(theirs):
             raise RuntimeError("CUDA gives a rank no handle of its memory")
         return [
             own if rank == self._rank else self._mapped(handles, num_bytes)
             for rank, handles in enumerate(theirs)
         ]
+
+    def _handles(self, name: str) -> list[Any]:
+        try:
+            given: list[Any] = pickle.loads(self._store.get(name))
+        except dist.DistError as cause:
+            raise CollectiveFailed(f"another rank shares no memory: {cause}") from cause
+        return given
 
     def _mapped(self, handles: list[Any], num_bytes: int) -> Tensor:
         """Memory of another GPU, at an address that kernels of this one use."""

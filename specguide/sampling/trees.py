@@ -79,4 +79,4 @@ class SlotTrees:
 
     def clear(self, slots: Tensor) -> None:
         """Forget the drafts of `slots` int64 [B]."""
-        self.tokens[slots] = -1
+        self.tokens.index_fill_(0, slots, -1)

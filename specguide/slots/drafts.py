@@ -29,6 +29,7 @@ class SlotDrafts:
             is_limited = entry.layout is not None or not entry.guided_drafts
             if is_limited or slot in self._limited:
                 most = MOST_DRAFTS if entry.layout is None else entry.layout.num_model
-                self.num_model[slot] = most
-                self.row_slots[slot] = slot if entry.guided_drafts else len(self.row_slots) - 1
+                row_slot = slot if entry.guided_drafts else len(self.row_slots) - 1
+                self.num_model[slot : slot + 1].fill_(most)
+                self.row_slots[slot : slot + 1].fill_(row_slot)
                 (self._limited.add if is_limited else self._limited.discard)(slot)

@@ -49,6 +49,10 @@ class SlotSizes:
 class SlotTable:
     """What the device knows of each slot, at fixed addresses.
 
+    What is written goes behind the iterations under way, and the host does not wait for these. So
+    it is written by `fill_`, `index_fill_` or from tensors on the device: to assign a number to
+    `values[slots]` waits for the GPU in torch 2.11.
+
     The last slot never has a request: what fills up a batch of fixed size stands there.
 
     sizes:         how large it is
@@ -107,7 +111,7 @@ class SlotTable:
         self.active[slots] = on_device(
             [chunk.next_id is None for chunk in batch.chunks], slots.device
         )
-        self.nodes.tokens[slots, 1:] = -1
+        self.nodes.tokens[:, 1:].index_fill_(0, slots, -1)
         self._write_entries(batch.slots, slots, batch.entries)
 
     def start(self, batch: Batch) -> Tensor:
@@ -117,8 +121,8 @@ class SlotTable:
         slots = on_device(slots_of, self.ids.device)
         self._write_tables(slots, [batch.block_tables[row] for row in rows])
         self.lengths[slots] = on_device(positions, slots.device)
-        self.active[slots] = True
-        self.nodes.tokens[slots, 1:] = -1
+        self.active.index_fill_(0, slots, True)
+        self.nodes.tokens[:, 1:].index_fill_(0, slots, -1)
         self.nodes.tokens[slots, 0] = on_device(last_ids, slots.device, torch.int32)
         self._write_entries(slots_of, slots, entries)
         return slots
@@ -129,7 +133,7 @@ class SlotTable:
             slots = on_device(piggyback.slots, self.ids.device)
             self._write_tables(slots, piggyback.block_tables)
             self.lengths[slots] = on_device([chunk.end for chunk in piggyback.chunks], slots.device)
-            self.active[slots] = False
+            self.active.index_fill_(0, slots, False)
 
     def _write_entries(
         self, slots_of: Sequence[int], slots: Tensor, entries: Sequence[SlotEntry]
@@ -168,8 +172,8 @@ class SlotTable:
 
     def leave(self, slot: int) -> None:
         """Forget a slot: from now on nothing is stored for it and nothing accepted."""
-        self.active[slot], self.lengths[slot] = False, 0
-        self.block_table[slot] = -1
+        for values, nothing in ((self.active, False), (self.lengths, 0), (self.block_table, -1)):
+            values[slot : slot + 1].fill_(nothing)
 
     def _write_tables(self, slots: Tensor, tables: Sequence[Sequence[int]]) -> None:
         """A table only grows until its slot is left, so columns beyond the longest one are -1

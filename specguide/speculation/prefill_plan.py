@@ -17,9 +17,7 @@ GRAPH_NUM_REQUESTS = (1, 2, 4, 8, 16)
 GRAPH_NUM_TOKENS = (16, 32, 64, 128, 256, 384, 512, 1024, 2048)
 """Sizes of the prefills that are captured."""
 
-PIGGYBACK_LIMITS = PiggybackLimits(
-    16, (128, 256, 384, 512, 640, 768, 1024, 1536, 2048), tile=128, fill_rows=256
-)
+PIGGYBACK_LIMITS = PiggybackLimits(16, (128, 256, 384, 512, 640, 768, 1024, 1536, 2048), tile=128)
 """Sizes of what is computed beside captured decode iterations. A library may choose far slower
 products for rows that do not fill tiles: 448 took as long as 700 on an H200."""
 

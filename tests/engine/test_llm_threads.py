@@ -4,17 +4,19 @@ nothing."""
 from __future__ import annotations
 
 import _thread
+import gc
 import random
 import signal
 import threading
 import time
+import weakref
 
 import pytest
 from random_requests import cases
 from tiny_engine import make
 
 from specguide import Guide, SamplingParams
-from specguide.errors import EngineError
+from specguide.errors import EngineError, UnsupportedGuide
 
 ENDLESS = SamplingParams(max_tokens=480, ignore_eos=True)
 LONG = SamplingParams(max_tokens=100, ignore_eos=True)
@@ -197,3 +199,18 @@ def test_closing_ends_what_other_threads_wait_for(folders):
     llm.close()
     other.join(20)
     assert [out.finish_reason for out in results] == ["abort"]
+
+
+def test_an_engine_that_refused_a_guide_is_forgotten_once_closed(folders):
+    """Its error, which the grammar cache keeps, holds no frames: the next engine finds the memory
+    free."""
+    llm = make(folders)
+    engine = weakref.ref(llm._engine)
+    refused = Guide(json_schema={"patternProperties": {"(?<=a)b": {"type": "integer"}}})
+    for _ in range(2):
+        (out,) = llm.generate("abc", SamplingParams(max_tokens=3, guide=refused))
+        assert isinstance(out.error, UnsupportedGuide) and out.error.__traceback__ is None
+    llm.close()
+    del llm
+    gc.collect()
+    assert engine() is None

@@ -33,7 +33,7 @@ SHAPE = (24, 160)
 def two_ranks(
     dtype: torch.dtype,
     device: torch.device,
-    most_polls: int = 1 << 22,
+    most_polls: int = 1 << 29,
     shape: tuple[int, int] = SHAPE,
 ) -> list[Peers]:
     num_bytes = peers_num_bytes(2, shape, dtype)
@@ -92,9 +92,19 @@ def test_a_rank_that_does_not_come_is_not_waited_for_for_ever() -> None:
     assert mine.aborted.item()
 
 
+def test_a_wait_ends_when_it_is_aborted() -> None:
+    mine = two_ranks(torch.float32, DEVICE, 1000)[0]
+    mine.aborted.fill_(1)
+    sum_over_ranks(torch.randn(1, 2, SHAPE[1], device=DEVICE), mine)
+
+
 @pytest.mark.skipif(IS_INTERPRETED, reason="needs kernels that run at the same time")
 def test_kernels_of_two_ranks_wait_for_one_another() -> None:
     torch.manual_seed(0)
+    for its in two_ranks(torch.bfloat16, DEVICE, most_polls=20):
+        # Loaded first: a kernel that waits could keep the next one from being loaded.
+        sum_over_ranks(torch.zeros(1, 1, SHAPE[1], device=DEVICE).bfloat16(), its)
+    torch.cuda.synchronize()
     both = two_ranks(torch.bfloat16, DEVICE)
     streams = [torch.cuda.Stream() for _ in both]
     for num_rows in [1, 24, 5] * 40:

@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.gpu, pytest.mark.small]
 NUM_WORDS = 70
 
 
-def channels(device: torch.device, most_polls: int = 1 << 22) -> list[RowChannel]:
+def channels(device: torch.device, most_polls: int = 1 << 29) -> list[RowChannel]:
     num_bytes = row_channel_num_bytes(20, NUM_WORDS)
     memory = [torch.zeros(num_bytes, dtype=torch.uint8, device=device) for _ in range(2)]
     aborted = torch.zeros(1, dtype=torch.int32, device=device)

@@ -22,7 +22,13 @@ pytestmark = [
     pytest.mark.gpu2,
     pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two CUDA devices"),
 ]
-TWO = {"ranks": {"tensor_parallel_size": 2}, "stages": {"pipeline_parallel_size": 2}}
+MEMORIES = pytest.mark.parametrize("shares_memory", [False, True], ids=["nccl", "shared"])
+
+
+def config_of(name: str) -> EngineConfig:
+    return EngineConfig(
+        spec=SPECS[name], guide=PATIENT, max_model_len=256, dtype="float32", device="cuda"
+    )
 
 
 def check(config: EngineConfig, **two: int) -> None:
@@ -35,13 +41,9 @@ def tokens(config: EngineConfig) -> list[tuple[int, ...]]:
     return outputs(LLM.around(Engine(config)))
 
 
-@pytest.mark.parametrize("kind", TWO)
 @pytest.mark.parametrize("name", SPECS)
-def test_two_give_the_tokens_of_one(name: str, kind: str) -> None:
-    config = EngineConfig(
-        spec=SPECS[name], guide=PATIENT, max_model_len=256, dtype="float32", device="cuda"
-    )
-    check(config, **TWO[kind])
+def test_two_stages_give_the_tokens_of_one(name: str) -> None:
+    check(config_of(name), pipeline_parallel_size=2)
 
 
 @pytest.mark.parametrize("name", ["mixtral", "gpt-oss"])
@@ -59,10 +61,26 @@ def test_whole_experts_give_the_tokens_of_one(
     check(config, tensor_parallel_size=2, enable_expert_parallel=True)
 
 
+@pytest.fixture
+def memory(shares_memory: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPECGUIDE_SHARED_MEMORY", str(int(shares_memory)))
+
+
+@MEMORIES
+@pytest.mark.usefixtures("memory")
 def test_two_gpus_do_together_what_collectives_say() -> None:
     collective_contract.check_in_two_processes("cuda")
 
 
+@MEMORIES
+@pytest.mark.usefixtures("memory")
+@pytest.mark.parametrize("name", SPECS)
+def test_two_ranks_give_the_tokens_of_one(name: str) -> None:
+    check(config_of(name), tensor_parallel_size=2)
+
+
+@MEMORIES
+@pytest.mark.usefixtures("memory")
 def test_a_rank_that_is_killed_is_named() -> None:
     llm = LLM(tensor_parallel_size=2, max_model_len=64, device="cuda")
     (process_id,) = llm._shared._engine._executor.process_ids

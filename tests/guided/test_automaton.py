@@ -10,10 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from specguide.guided.regex.automaton import MAX_STATES, automaton, everything_but
+from specguide.guided.regex.automaton import MAX_STATES, automaton
+from specguide.guided.regex.both import everything_but
 from specguide.guided.regex.charset import EVERYTHING
+from specguide.guided.regex.nfa import TextMatcher
 from specguide.guided.regex.parse import parse
-from specguide.guided.regex.tree import Node, UnsupportedRegex
+from specguide.guided.regex.tree import Both, Node, UnsupportedRegex
 from specguide.guided.regex.writer import is_exact, restrict, whole, write
 
 WORDS = ["".join(word) for length in range(6) for word in itertools.product("abc", repeat=length)]
@@ -77,11 +79,17 @@ LOOKAHEADS = (
     "^(?!.*cc)(a|c)*b?",
     "^(?!a$)(?!b$).{1,3}$",
     "^(?=a)(?=ab)",
+    "a(?!b)",
+    "^a(?!b)[abc]*$",
+    "(?!b)a$",
+    "^(a(?!b)|b(?=a))[ab]*$",
+    "^(?:(?!ab).)*$",
+    "^a(?:(?!bc)(?!cb).)+$",
 )
 
 
 @pytest.mark.parametrize("expression", LOOKAHEADS)
-def test_a_lookahead_at_the_start_is_enforced(expression: str) -> None:
+def test_a_lookahead_is_enforced(expression: str) -> None:
     node = restrict(whole(parse(expression), search=True), EVERYTHING)
     for word in WORDS:
         assert automaton(node).matches(word) == (re.search(expression, word) is not None), word
@@ -93,9 +101,29 @@ def test_what_dialects_read_differently_stays_so_after_a_lookahead() -> None:
     assert not is_exact(whole(parse("^(?!\\d)[a-c1]*$"), search=True), EVERYTHING)
 
 
-@pytest.mark.parametrize(
-    "expression", ["a(?!b)", "^a(?!b)", "(?!b)a", "^(a(?!b))*", "^(?:(?!a).)*$", "(?=a)*"]
-)
+@pytest.mark.parametrize("expression", ["^(?:a(?:b|c)?($|c))*$", "^(?:a($|b))+$", "^(?:b|a$)*$"])
+def test_the_last_of_what_repeats_may_come_to_the_end(expression: str) -> None:
+    node = whole(parse(expression), search=True)
+    for word in WORDS:
+        assert automaton(node).matches(word) == (re.search(expression, word) is not None), word
+
+
+def test_what_is_too_long_to_write_down_keeps_its_parts() -> None:
+    expression = "^(?!.*(?:abcabc|cbacba))(?=.*(?:[ab]{3}c){40})[abc]{1,500}$"
+    node = restrict(whole(parse(expression), search=True), EVERYTHING)
+    assert isinstance(node, Both)
+    again = whole(parse(f"^(?:{write(node)})$"), search=True)
+    for word in ("aaac" * 40, "aaac" * 39, "aaac" * 40 + "abcabc", "c" + "bbbc" * 41, "d"):
+        fits = re.search(expression, word) is not None
+        assert TextMatcher(node).matches(word) == TextMatcher(again).matches(word) == fits
+
+
+def test_what_may_match_nothing_is_refused_where_it_is_too_long() -> None:
+    with pytest.raises(UnsupportedRegex):
+        whole(parse("^(?!.*[ab]{300})(?=.*[ab]{300})[abc]{1,500}$"), search=True)
+
+
+@pytest.mark.parametrize("expression", ["^(a(?!b))*", "^(?:(?=a).)*$", "^(?:(?!).)*$", "(?=a)*"])
 def test_other_lookaheads_are_refused(expression: str) -> None:
     with pytest.raises(UnsupportedRegex, match="lookahead"):
         whole(parse(expression), search=True)

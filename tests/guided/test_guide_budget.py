@@ -49,7 +49,7 @@ DEAR = {
 }
 REFUSED = {
     "multipleOf": {"multipleOf": 99999989},
-    "not": {"not": {"pattern": "^(a|b|ab){1,300}$"}},
+    "not": {"not": {"pattern": "^(?:[^a]|a){0,500}$|^(?:[^a]|a){501}"}},
 }
 
 

@@ -288,8 +288,7 @@ def test_objects_that_cannot_be_told_apart_are_refused_by_name():
 @pytest.mark.parametrize(
     ("schema", "keyword"),
     [
-        ({"type": "object", "patternProperties": {"a": ONE, "b": WORD}}, "patternProperties"),
-        ({"type": "integer", "multipleOf": 3.5}, "multipleOf"),
+        ({"type": "number", "multipleOf": 3.7, "minimum": 0.1, "maximum": 30}, "multipleOf"),
         ({"anyOf": [closed({"a": ONE, f"n{i}": ONE}, f"n{i}") for i in range(70)]}, "anyOf"),
     ],
 )

@@ -164,9 +164,13 @@ REFUSED = (
         "/properties/tags/uniqueItems",
     ),
     ({"items": {"$ref": "http://example.com/x"}}, "$ref", "/items/$ref"),
-    ({"$defs": {"x": {"pattern": "b(?=a)"}}, "$ref": "#/$defs/x"}, "pattern", "/$defs/x/pattern"),
-    ({"not": {"multipleOf": 2}}, "multipleOf", "/not/multipleOf"),
-    ({"oneOf": [{"format": "date"}, {"pattern": "b$"}]}, "format", "/oneOf/0/format"),
+    (
+        {"$defs": {"x": {"pattern": "(?:b(?=a))*"}}, "$ref": "#/$defs/x"},
+        "pattern",
+        "/$defs/x/pattern",
+    ),
+    ({"not": {"multipleOf": 0.5}}, "multipleOf", "/not/multipleOf"),
+    ({"oneOf": [{"format": "uri-reference"}, {"pattern": "b$"}]}, "format", "/oneOf/0/format"),
     (
         {
             "$ref": "z",

@@ -24,6 +24,7 @@ from specguide.guided.shared_rows import ReceivedRows, SendingCallbacks
 from specguide.guided.stream import GrammarStream
 from specguide.kernels.compile_ahead import rehearsal
 from specguide.kernels.forward_stream import ForwardStream
+from specguide.kernels.shares import NUM_WORDS
 from specguide.models import Decoder, load_decoder
 from specguide.parallel import ONE_RANK, ONE_STAGE, Ranks, Stage
 from specguide.resolved_config import ResolvedConfig
@@ -85,6 +86,7 @@ class LocalExecutor:
         """
         parts = parts or EngineParts()
         entry = _entry(config)
+        _share_memory(target, drafter)
         memory = Memory.allocate(config, target, _keys_of_drafter(entry, drafter))
         state = memory.slots
         recorder = _recorder(config.trace, target.device, config.lag)
@@ -156,6 +158,20 @@ def load_models(
     if config.spec is None or entry.load is None:
         return target, None
     return target, entry.load(config.spec, DraftTarget(target, config.model, SHIPPED_MODEL))
+
+
+def _share_memory(target: Decoder, drafter: Any) -> None:
+    """Ranks that sum in memory that they share allocate it while all of them are known to be there,
+    and before the cache takes what is left."""
+    peers = target.ranks.collectives.peers
+    for size in {target.config.hidden_size, *_hidden_sizes(drafter)}:
+        peers(1, size, target.dtype)
+    peers(1, NUM_WORDS, torch.float32)
+
+
+def _hidden_sizes(drafter: Any) -> Sequence[int]:
+    is_cut = drafter is not None and getattr(drafter, "ranks", ONE_RANK).size > 1
+    return (drafter.config.hidden_size,) if is_cut else ()
 
 
 def _run_all(warm_ups: Sequence[WarmUp], what: str) -> None:

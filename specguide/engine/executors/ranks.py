@@ -7,6 +7,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeVar
 
 import torch
@@ -25,6 +26,7 @@ from specguide.engine.executors.rank_process import (
     digest,
     load_part,
 )
+from specguide.engine.executors.watch import Watch
 from specguide.errors import EngineError, InvalidParams, UserError
 from specguide.guided.stream import GrammarStream
 from specguide.parallel import CollectiveFailed, Collectives, Meeting
@@ -64,7 +66,9 @@ class RanksExecutor:
     ) -> None:
         """own: rank 0's; followers: the others, which have loaded; collectives: of rank 0"""
         self._own, self._followers, self._timeout_s = own, followers, timeout_s
-        self._leave = weakref.finalize(self, _leave, own.step, tuple(collectives))
+        collectives = tuple(collectives)
+        self._watch = Watch(followers, partial(_abort, collectives))
+        self._leave = weakref.finalize(self, _leave, own.step, collectives, self._watch)
         self._failure: EngineError | None = None
 
     @classmethod
@@ -173,7 +177,8 @@ class RanksExecutor:
         def run() -> T:
             for follower in self._followers:
                 follower.tell(message)
-            return own()
+            with self._watch():
+                return own()
 
         return self._guarded(run)
 
@@ -214,15 +219,22 @@ def _check_devices(config: ResolvedConfig) -> None:
         )
 
 
-def _leave(step: Step, collectives: Iterable[Collectives]) -> None:
+def _leave(step: Step, collectives: Iterable[Collectives], watch: Watch) -> None:
     """End what this process does with others. NCCL's part comes to its end only once the graphs
     that it is captured in are gone."""
-    threads = [threading.Thread(target=each.abort, daemon=True) for each in collectives]
-    for thread in threads:
-        thread.start()
+    watch.end()
+    threads = _abort(collectives)
     step.forget_graphs()
     for thread in threads:
         thread.join(_LEAVE_S)
+
+
+def _abort(collectives: Iterable[Collectives]) -> list[threading.Thread]:
+    """On threads of their own."""
+    threads = [threading.Thread(target=each.abort, daemon=True) for each in collectives]
+    for thread in threads:
+        thread.start()
+    return threads
 
 
 def _hear(followers: list[Follower], timeout_s: float) -> None:

@@ -12,14 +12,14 @@ from bisect import bisect_right
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from itertools import pairwise
-from operator import itemgetter
+from operator import and_, itemgetter, sub
 
-from specguide.guided.budget import kept, spend
-from specguide.guided.regex.charset import EVERYTHING, CharSet
+from specguide.guided.budget import spend
 from specguide.guided.regex.elimination import tree_of
 from specguide.guided.regex.nfa import Edge, Nfa
-from specguide.guided.regex.tree import Chars, Node, Repeat, UnsupportedRegex
+from specguide.guided.regex.tree import Both, Node, UnsupportedRegex
 
 MAX_STATES = 400
 _NOWHERE = -1
@@ -94,6 +94,8 @@ def automaton(node: Node, *, outer: bool = False) -> Automaton:
 
     Raises UnsupportedRegex where it has too many states.
     """
+    if isinstance(node, Both):
+        return _of_both(node, outer)
     nfa = Nfa(node, outer=outer, most_states=10 * MAX_STATES)
     start = nfa.closure({0})
     numbers, edges, queue = {start: 0}, [], [start]
@@ -108,7 +110,14 @@ def automaton(node: Node, *, outer: bool = False) -> Automaton:
                 _check_states(len(numbers))
             found.append((low, high, numbers[into]))
         edges.append(found)
-    return _minimal(edges, {number for states, number in numbers.items() if nfa.last in states})
+    return minimal(edges, {number for states, number in numbers.items() if nfa.last in states})
+
+
+def _of_both(node: Both, outer: bool) -> Automaton:
+    found = reduce(and_, [automaton(item, outer=outer) for item in node.items])
+    if outer and not node.is_exact:
+        return found  # some dialect may let all of it pass
+    return reduce(sub, map(automaton, node.but), found)
 
 
 def _check_states(num_states: int) -> None:
@@ -164,7 +173,7 @@ def _product(left: Automaton, right: Automaton, keep: Callable[[bool, bool], boo
         for (one, other), number in numbers.items()
         if keep(one in left.accepting, other in right.accepting)
     }
-    return _minimal(edges, accepting)
+    return minimal(edges, accepting)
 
 
 def _side_by_side(
@@ -184,7 +193,7 @@ def _side_by_side(
             low = end + 1
 
 
-def _minimal(edges: list[list[Edge]], accepting: set[int]) -> Automaton:
+def minimal(edges: list[list[Edge]], accepting: set[int]) -> Automaton:
     """The same without states that lead to no end, and with states that nothing tells apart made
     one."""
     distances = _distances(edges, accepting)
@@ -287,13 +296,3 @@ def _joined(edges: Iterable[Edge]) -> tuple[Edge, ...]:
         else:
             found.append((low, high, to))
     return tuple(found)
-
-
-@kept
-def everything_but(node: Node) -> Node:
-    """A tree of the texts that `node`, without anchors, matches in no dialect.
-
-    Raises UnsupportedRegex where it is too large.
-    """
-    anything = automaton(Repeat(Chars(CharSet(EVERYTHING, EVERYTHING)), 0, None))
-    return (anything - automaton(node, outer=True)).node()

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from specguide.guided.budget import spend
-from specguide.guided.regex.tree import Chars, Concat, Either, Node, Repeat, UnsupportedRegex
+from specguide.guided.regex.tree import Both, Chars, Concat, Either, Node, Repeat, UnsupportedRegex
 
 Edge = tuple[int, int, int]
 """First and last code point, state that they lead to."""
@@ -116,10 +116,16 @@ class TextMatcher:
 
     def __init__(self, node: Node) -> None:
         self._node = node
+        both = node if isinstance(node, Both) else Both((), (), True)
+        self._all, self._none = list(map(TextMatcher, both.items)), list(map(TextMatcher, both.but))
         self._by_length: dict[int, _LazyAutomaton] = {}
 
     def matches(self, text: str) -> bool:
         """Whether it matches the whole text; in steps linear in the text."""
+        if isinstance(self._node, Both):
+            return all(one.matches(text) for one in self._all) and not any(
+                one.matches(text) for one in self._none
+            )
         bits = len(text).bit_length()
         if bits not in self._by_length:
             self._by_length[bits] = _LazyAutomaton(Nfa(self._node, longest=1 << bits))

@@ -66,7 +66,20 @@ class Look:
     negative: bool
 
 
-Node = Chars | Concat | Either | Repeat | Anchor | Look
+@dataclass(frozen=True)
+class Both:
+    """What all of `items` match, whole texts, and none of `but`. It stands for a tree that would be
+    too large, and inside no node but another Both.
+
+    is_exact: all dialects agree on it
+    """
+
+    items: tuple[Node, ...]
+    but: tuple[Node, ...]
+    is_exact: bool
+
+
+Node = Chars | Concat | Either | Repeat | Anchor | Look | Both
 
 EMPTY = Concat(())
 NOTHING = Either(())
@@ -84,6 +97,18 @@ def least_length(node: Node) -> float:
         case Repeat(item, least, _):
             return least * least_length(item) if least else 0
     raise TypeError(f"{type(node).__name__} matches no text by itself")
+
+
+def is_endless(node: Node) -> bool:
+    """Whether a tree without anchors plainly matches texts of any length."""
+    match node:
+        case Concat(items):
+            return any(map(is_endless, items)) and least_length(node) < math.inf
+        case Either(items):
+            return any(map(is_endless, items))
+        case Repeat(item, _, None):
+            return 0 < least_length(item) < math.inf
+    return False
 
 
 def literal(text: str) -> Node:

@@ -11,13 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from specguide.guided.budget import spend
-from specguide.guided.regex.automaton import automaton
+from specguide.guided.budget import kept, spend
+from specguide.guided.regex.both import together
 from specguide.guided.regex.charset import EVERYTHING, CharSet, Ranges, intersect
+from specguide.guided.regex.parse import parse
 from specguide.guided.regex.tree import (
     EMPTY,
     NOTHING,
     Anchor,
+    Both,
     Chars,
     Concat,
     Either,
@@ -25,6 +27,7 @@ from specguide.guided.regex.tree import (
     Node,
     Repeat,
     UnsupportedRegex,
+    least_length,
 )
 
 _ANYTHING = Repeat(Chars(CharSet(EVERYTHING, EVERYTHING)), 0, None)
@@ -46,25 +49,56 @@ def whole(node: Node, *, search: bool) -> Node:
     return branches[0] if len(branches) == 1 else Either(tuple(branches))
 
 
+@kept
+def searched(pattern: str) -> Node:
+    """A tree without anchors of the whole texts in which a pattern matches somewhere. Raises
+    RegexError."""
+    return whole(parse(pattern), search=True)
+
+
 def _whole_branches(node: Node, search: bool) -> Iterator[Node]:
     started, looks, rest = _leading(node)
-    if looks:
-        if search and not started:
-            raise UnsupportedRegex(
-                "a lookahead that is not at the start of the text cannot be enforced"
-            )
+    if looks and (started or not search):
         anchored = Concat((Anchor(True), rest)) if started else rest
         yield _looked_at(whole(anchored, search=search), looks)
         return
-    if _has_look(node):
-        raise UnsupportedRegex(
-            "a lookahead that is not at the start of the text cannot be enforced"
-        )
     for started, after_start in _split(node, at_start=True):
         for ended, middle in _split(after_start, at_start=False):
             before = EMPTY if started or not search else _ANYTHING
             after = EMPTY if ended or not search else _ANYTHING
-            yield _join(before, middle, after)
+            yield _join(before, _without_looks(middle, after))
+
+
+def _without_looks(node: Node, after: Node) -> Node:
+    """A tree without lookaheads of what `node` matches with all that is behind it, which `after`
+    is: a lookahead asks something of that. Raises UnsupportedRegex."""
+    if not _has_look(node):
+        return _join(node, after)
+    match node:
+        case Look():
+            return _looked_at(after, [node])
+        case Concat(items):
+            for item in reversed(items):
+                after = _without_looks(item, after)
+            return after
+        case Either(items):
+            return Either(tuple(_without_looks(item, after) for item in items))
+        case Repeat(Concat((*looks, Chars() as char)), least, None) if after == EMPTY:
+            return _looked_at_each(Repeat(char, least, None), looks)
+    raise UnsupportedRegex("a lookahead inside a repetition cannot be enforced")
+
+
+def _looked_at_each(chars: Repeat, looks: list[Node]) -> Node:
+    """The texts of some characters that negative lookaheads let pass at each of them."""
+    somewhere = []
+    for look in looks:
+        ahead: Node = EMPTY
+        if isinstance(look, Look) and look.negative:
+            ahead = whole(Concat((Anchor(True), look.node)), search=True)
+        if isinstance(ahead, Both) or least_length(ahead) == 0:
+            raise UnsupportedRegex("a lookahead inside a repetition cannot be enforced")
+        somewhere.append(Look(Concat((_ANYTHING, ahead, Anchor(False))), negative=True))
+    return _looked_at(chars, somewhere)
 
 
 def _leading(node: Node) -> tuple[bool, list[Look], Node]:
@@ -87,12 +121,12 @@ def _leading(node: Node) -> tuple[bool, list[Look], Node]:
 
 def _looked_at(node: Node, looks: list[Look]) -> Node:
     """The texts of a tree without anchors that all the lookaheads at its start let pass."""
-    found, agreed = automaton(node), is_exact(node, EVERYTHING)
-    for look in looks:
-        ahead = whole(Concat((Anchor(True), look.node)), search=True)
-        found = found - automaton(ahead, outer=True) if look.negative else found & automaton(ahead)
-        agreed = agreed and is_exact(ahead, EVERYTHING)
-    return found.node() if agreed else Either((found.node(), _SOME_DIALECT))
+    ahead = [(look, whole(Concat((Anchor(True), look.node)), search=True)) for look in looks]
+    also = [found for look, found in ahead if not look.negative]
+    but = [found for look, found in ahead if look.negative]
+    agreed = all(is_exact(one, EVERYTHING) for one in (node, *also, *but))
+    found = together([node, *also], but, is_exact=agreed)
+    return found if agreed or isinstance(found, Both) else Either((found, _SOME_DIALECT))
 
 
 def _split(node: Node, at_start: bool) -> list[tuple[bool, Node]]:
@@ -105,6 +139,8 @@ def _split(node: Node, at_start: bool) -> list[tuple[bool, Node]]:
         return [part for item in node.items for part in _split(item, at_start)]
     if isinstance(node, Repeat) and (node.least, node.most) == (0, 1):
         return [(False, EMPTY), *_split(node.item, at_start)]
+    if isinstance(node, Repeat) and not at_start and node.least <= 1 and node.most is None:
+        return _split_repeated(node)
     if not isinstance(node, Concat):
         raise UnsupportedRegex("a repeated group that holds an anchor cannot be enforced")
     edge, rest = (node.items[0], node.items[1:]) if at_start else (node.items[-1], node.items[:-1])
@@ -117,6 +153,17 @@ def _split(node: Node, at_start: bool) -> list[tuple[bool, Node]]:
             pair = (inner, remaining) if at_start else (remaining, inner)
             parts.append((found or also_found, _join(*pair)))
     return parts
+
+
+def _split_repeated(node: Repeat) -> list[tuple[bool, Node]]:
+    """`_split` at the end: the last time alone can come to the anchor with something to match."""
+    parts = _split(node.item, at_start=False)
+    others = Either(tuple(inner for ended, inner in parts if not ended))
+    last = Either(tuple(inner for ended, inner in parts if ended))
+    return [
+        (False, Repeat(others, node.least, None)),
+        (True, _join(Repeat(others, 0, None), last)),
+    ]
 
 
 def _has_anchor(node: Node, at_start: bool) -> bool:
@@ -170,6 +217,9 @@ def restrict(node: Node, universe: Ranges) -> Node:
     if isinstance(node, Either):
         options = (restrict(item, universe) for item in node.items)
         return Either(tuple(option for option in options if option != NOTHING))
+    if isinstance(node, Both):
+        items = tuple(restrict(item, universe) for item in node.items)
+        return NOTHING if NOTHING in items else Both(items, node.but, node.is_exact)
     if isinstance(node, Repeat):
         item = restrict(node.item, universe)
         if item == NOTHING:
@@ -186,6 +236,8 @@ def is_exact(node: Node, universe: Ranges) -> bool:
         return intersect(node.chars.inner, universe) == intersect(node.chars.outer, universe)
     if isinstance(node, Repeat):
         return is_exact(node.item, universe)
+    if isinstance(node, Both):
+        return node.is_exact
     return not isinstance(node, (Concat, Either)) or all(
         is_exact(item, universe) for item in node.items
     )
@@ -197,12 +249,14 @@ def is_flat(node: Node, inside: bool = False) -> bool:
         return not inside and is_flat(node.item, True)
     if isinstance(node, Either):
         return all(is_flat(item, len(node.items) > 1 or inside) for item in node.items)
+    if isinstance(node, Look):
+        return False
     return not isinstance(node, Concat) or all(is_flat(item, inside) for item in node.items)
 
 
 def write(node: Node) -> str:
-    """The text of a tree without anchors, to be matched against a whole text. Raises ValueError for
-    NOTHING."""
+    """The text of a tree without anchors, to be matched against a whole text; of a Both it has
+    lookaheads. Raises ValueError for NOTHING."""
     if isinstance(node, Chars):
         return _write_class(node.chars.inner)
     if isinstance(node, Concat):
@@ -214,6 +268,10 @@ def write(node: Node) -> str:
     if isinstance(node, Repeat):
         inner = write(node.item)
         return (inner if isinstance(node.item, Chars) else f"(?:{inner})") + _write_bounds(node)
+    if isinstance(node, Both):
+        first, *others = node.items
+        also = "".join(f"(?=(?:{write(one)})$)" for one in others)
+        return also + "".join(f"(?!(?:{write(one)})$)" for one in node.but) + f"(?:{write(first)})"
     raise ValueError("a tree that matches nothing has no text")
 
 

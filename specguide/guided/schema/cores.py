@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from specguide.errors import GuideLimitExceeded, UnsupportedGuide
-from specguide.guided.budget import spend
+from specguide.guided.budget import at_most, spend
 from specguide.guided.schema.capabilities import Capabilities
 from specguide.guided.schema.document import AS_USUAL, Reading
 from specguide.guided.schema.enforce import unenforced
@@ -17,6 +17,9 @@ from specguide.guided.schema.negation.positive import PositiveSchema, without_ne
 from specguide.guided.schema.nodes import CoreSchema, refuse
 from specguide.guided.schema.plain import plain_core
 from specguide.guided.schema.prune import prune
+
+_TRIALS = ((None, 600_000), (2, 170_000), (1, 300_000))
+"""Of merging: how many ways to fail a subschema are kept, and the most steps."""
 
 
 def core_schemas(
@@ -50,13 +53,15 @@ def _enforced(core: CoreSchema, able: Capabilities) -> Iterator[CoreSchema]:
     doubt = next(unenforced(core, able), None)
     if doubt is None:
         yield core
-    try:
-        other = prune(merge(core))
-        spend(2 * weight(other))
-        if next(unenforced(other, able), None) is None:
-            yield other
-            return
-    except (UnsupportedGuide, RecursionError):
-        pass  # the reason against the core itself says more
+    for most_ways, num_steps in _TRIALS:
+        try:
+            with at_most(num_steps):
+                other = prune(merge(core, most_ways))
+            spend(2 * weight(other))
+            if next(unenforced(other, able), None) is None:
+                yield other
+                return
+        except (UnsupportedGuide, RecursionError):
+            pass  # the reason against the core itself says more
     if doubt is not None:
         raise refuse(doubt.keyword, doubt.path, doubt.reason)

@@ -58,6 +58,8 @@ def _takes_number(asked: Numbers, value: Number) -> bool:
         return False
     if asked.multiple_of is not None and exact(value) % exact(asked.multiple_of) != 0:
         return False
+    if any(exact(value) % exact(one) == 0 for one in asked.not_multiples):
+        return False
     return (
         (asked.minimum is None or asked.minimum <= value)
         and (asked.maximum is None or value <= asked.maximum)

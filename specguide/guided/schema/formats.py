@@ -174,6 +174,24 @@ SHORT_FORMATS = {
 """Expressions for less of the formats above, with no bound beside them: what a library can put
 together with others."""
 
+FORMATS_AT_MOST = {
+    "date": "^[0-9W-]+$",
+    "time": "^[0-9]",
+    "date-time": "^[0-9]",
+    "duration": "^[+-]?P",
+    "email": "@",
+    "idn-email": "@",
+    "hostname": "^[A-Za-z0-9._-]+$",
+    "ipv4": "^[0-9.]+$",
+    "ipv6": ":",
+    "uuid": "[0-9A-Fa-f]{8}",
+    "uri": ":",
+    "iri": ":",
+    "json-pointer": "^(?:$|/)",
+    "relative-json-pointer": "^[0-9]",
+}
+"""What every string of a format matches, whoever reads the format: others fail it for certain."""
+
 TOLD_IN_PART = frozenset(
     {"date-time", "time", "hostname", "idn-hostname", "idn-email", "uri-template", "regex"}
 )

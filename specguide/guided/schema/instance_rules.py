@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
 from specguide.guided.regex.charset import EVERYTHING
-from specguide.guided.regex.parse import parse
-from specguide.guided.regex.writer import is_exact, whole
+from specguide.guided.regex.writer import is_exact, searched
 from specguide.guided.schema.answers import Answer, all_hold, any_holds, negated, num_hold
 from specguide.guided.schema.formats import FORMATS, FORMATS_ALSO, TOLD_IN_PART
 from specguide.guided.schema.json_values import (
@@ -29,7 +28,7 @@ def _matches(pattern: str, text: str) -> Answer:
     """Whether a pattern matches in every dialect; None where that is for some to say."""
     if pattern_matches(pattern, text):
         return True
-    return False if is_exact(whole(parse(pattern), search=True), EVERYTHING) else None
+    return False if is_exact(searched(pattern), EVERYTHING) else None
 
 
 def _ref(question: Question) -> Answer:

@@ -27,7 +27,7 @@ Value: TypeAlias = Core | tuple[Core, ...] | Mapping[str, Core] | Json
 """A keyword's value; what has nodes in it is one, a tuple, or a mapping of names to them."""
 
 NO_INTEGER = {"type": "integer"}
-"""The only `not` of the core, for numbers that are no integers."""
+"""The `not` of numbers that are no integers; there is none in the core but of numbers."""
 
 UNIQUE_ITEMS = "uniqueItems"
 """The only keyword of the core that no library is told: a guard beside the grammar enforces it."""
@@ -71,8 +71,15 @@ def _of_numbers(asked: Numbers) -> dict[str, Value | None]:
         "maximum": asked.maximum,
         "exclusiveMaximum": asked.exclusive_maximum,
         "multipleOf": asked.multiple_of,
-        "not": NO_INTEGER if asked.is_fraction else None,
+        "not": _not_of_numbers(asked) if asked.negates else None,
     }
+
+
+def _not_of_numbers(asked: Numbers) -> Json:
+    steps = [{"multipleOf": step} for step in asked.not_multiples]
+    if not steps:
+        return NO_INTEGER
+    return {"anyOf": [NO_INTEGER, *steps] if asked.is_fraction else steps}
 
 
 def _of_strings(asked: Strings) -> dict[str, Value | None]:

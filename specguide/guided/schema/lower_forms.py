@@ -5,12 +5,15 @@ What the core cannot say of a form is left out, or refused where nothing else is
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TypeAlias
 
 from specguide.errors import UnsupportedGuide
 from specguide.guided.budget import at_work, spend
-from specguide.guided.regex.automaton import everything_but
+from specguide.guided.regex.both import everything_but
+from specguide.guided.regex.charset import EVERYTHING
 from specguide.guided.regex.tree import MAX_CHARS, UnsupportedRegex
+from specguide.guided.regex.writer import is_exact
 from specguide.guided.schema.lowering import Lowering
 from specguide.guided.schema.names import few_names, only_names, with_one_of
 from specguide.guided.schema.negation.forms import (
@@ -106,7 +109,8 @@ def _failure(lowering: Lowering, failure: Failure) -> Core:
             left_out.append(error)
     if left_out and not any(map(_says_more_than_types, options)):
         raise left_out[0]
-    return any_of(failure.path, options)
+    core = any_of(failure.path, options)
+    return replace(core, is_failure=True) if isinstance(core, Node) and core.any_of else core
 
 
 def _says_more_than_types(option: Core) -> bool:
@@ -167,13 +171,27 @@ def _container(lowering: Lowering, form: _Container) -> Core:
             return arrays(path, Arrays(min_items=index + 1, prefix=(*[True] * index, failed)))
         case WithProperty(path, name):
             return objects(path, Objects({name: failed}, required=(name,)))
-        case OnlyUnnamed(path, names):
-            named = dict.fromkeys(names, False)
-            return objects(path, Objects(named, additional=failed, min_properties=1))
+        case OnlyUnnamed():
+            return _only_unnamed(lowering, failed, form)
         case OnlyMatching(path, pattern):
             return _only_matching(lowering, failed, pattern, path)
         case OnlyNames(place):
             return only_names(lowering, failed, place)
+
+
+def _only_unnamed(lowering: Lowering, failed: Core, form: OnlyUnnamed) -> Core:
+    named: dict[str, Core] = dict.fromkeys(form.names, False)
+    patterns: dict[str, Core] = {}
+    for pattern in form.patterns:
+        node = read_pattern(pattern, "patternProperties", form.path)
+        if not is_exact(node, EVERYTHING):
+            raise refuse(
+                "patternProperties", form.path, "engines disagree on which properties it matches"
+            )
+        text = write_pattern(node, lowering.capabilities.characters)
+        if text is not None:
+            patterns[text] = False
+    return objects(form.path, Objects(named, patterns, failed, min_properties=1))
 
 
 def _only_matching(lowering: Lowering, failed: Core, pattern: str, path: str) -> Core:

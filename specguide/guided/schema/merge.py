@@ -13,8 +13,10 @@ from dataclasses import replace
 
 from specguide.errors import UnsupportedGuide
 from specguide.guided.budget import at_work, spend
+from specguide.guided.schema.clashes import Clashes
 from specguide.guided.schema.evaluate import takes
 from specguide.guided.schema.json_values import TYPES
+from specguide.guided.schema.keywords import weight
 from specguide.guided.schema.merge_kinds import (
     Atom,
     merge_arrays,
@@ -35,22 +37,29 @@ from specguide.guided.schema.nodes import (
     one_of_values,
 )
 from specguide.guided.schema.patterns import Patterns
+from specguide.guided.schema.sameness import Sameness
 
-MAX_SETS = 1_500
+MAX_SETS = 1_200
+MAX_ATOMS = 9_000
+"""In all sets together."""
 _EVERY_TYPE = frozenset(TYPES)
 _NUMERIC = frozenset({"number", "integer"})
 
 
-def merge(schema: CoreSchema, *, is_loose: bool = False) -> CoreSchema:
+def merge(
+    schema: CoreSchema, most_ways: int | None = None, *, is_loose: bool = False
+) -> CoreSchema:
     """The same instances, said without `all_of` and without siblings of `any_of` and `ref`.
 
-    is_loose: patterns of one string stay side by side, which is quicker
+    most_ways: of those to fail a subschema so many are kept, the simplest; the instances are fewer
+               then. None: all of them
+    is_loose:  patterns of one string stay side by side, which is quicker
 
     Raises UnsupportedGuide where what holds at once cannot be said or is too much.
     """
     if isinstance(schema.root, bool):
         return schema
-    conjunctions = _Conjunctions(schema.definitions, Patterns(is_loose))
+    conjunctions = _Conjunctions(schema.definitions, Patterns(is_loose), most_ways)
     root = conjunctions.build(conjunctions.atoms([schema.root]), schema.root.path)
     conjunctions.finish()
     return CoreSchema(root, conjunctions.definitions)
@@ -59,10 +68,16 @@ def merge(schema: CoreSchema, *, is_loose: bool = False) -> CoreSchema:
 class _Conjunctions:
     """The sets of nodes that hold at once, each a definition that is written by and by."""
 
-    def __init__(self, given: Mapping[str, Core], patterns: Patterns) -> None:
+    def __init__(
+        self, given: Mapping[str, Core], patterns: Patterns, most_ways: int | None
+    ) -> None:
         self.definitions: dict[str, Core] = {}
         self.patterns = patterns
-        self._given = given
+        self._given, self._most_ways = given, most_ways
+        self._clashes = Clashes(given)
+        self._number = Sameness().number
+        self._weights: dict[int, tuple[Atom, int]] = {}
+        self._num_atoms = 0
         self._names: dict[frozenset[int], str] = {}
         self._atoms: dict[int, list[Atom]] = {}
         self._to_build: list[tuple[str, list[Atom], str]] = []
@@ -76,19 +91,21 @@ class _Conjunctions:
     def all(self, cores: Iterable[Core], path: str) -> Core:
         """What fits all of `cores`: itself where it is simple, else a reference."""
         atoms = self.atoms(cores)
-        if atoms is None:
-            return False
+        return False if atoms is None else self._all_atoms(atoms, path)
+
+    def _all_atoms(self, atoms: list[Atom], path: str) -> Core:
         if not atoms:
             return True
         if not any(map(_has_children, atoms)):
             return self.build(atoms, path)
         if not _allowed(atoms):
             return False
-        key = frozenset(map(id, atoms))
+        key = frozenset(map(self._number, atoms))
         if key not in self._names:
             self._names[key] = name = f"d{len(self._names)}"
             self._to_build.append((name, atoms, path))
-            if len(self._names) > MAX_SETS:
+            self._num_atoms += len(atoms)
+            if len(self._names) > MAX_SETS or self._num_atoms > MAX_ATOMS:
                 raise UnsupportedGuide(
                     f"the schema spells out to more than {MAX_SETS} combinations; make it smaller"
                 )
@@ -109,7 +126,7 @@ class _Conjunctions:
                 continue
             seen.add(id(core))
             for atom in self._own_atoms(core):
-                found.setdefault(id(atom), atom)
+                found.setdefault(self._number(atom), atom)
             todo += core.all_of[::-1]
             if core.ref is not None:
                 todo.append(self._given[core.ref])
@@ -121,7 +138,7 @@ class _Conjunctions:
             return [] if node == Node(node.path) else [node]
         if id(node) not in self._atoms:
             plain = replace(node, any_of=(), ref=None, all_of=())
-            choice = Node(node.path, any_of=node.any_of)
+            choice = Node(node.path, any_of=node.any_of, is_failure=node.is_failure)
             found = [atom for atom in (plain, choice) if atom != Node(node.path)]
             self._atoms[id(node)] = [node] if found == [node] else found
         return self._atoms[id(node)]
@@ -130,15 +147,21 @@ class _Conjunctions:
         """One node for all the atoms."""
         if atoms is None:
             return False
+        while choices := [atom for atom in atoms if atom.any_of]:
+            spend(4 + len(atoms))
+            if any(atom.values is not None for atom in atoms):
+                break
+            choice = min(choices, key=lambda one: one.is_failure)
+            with at_work("anyOf", choice.path):
+                options = self._options(choice, [atom for atom in atoms if atom is not choice])
+                if len(options) != 1:
+                    return self._any(options, choice.path, path)
+            (atoms,) = options
         spend(4 + len(atoms))
         listed = next((atom for atom in atoms if atom.values is not None), None)
         if listed is not None:
             with at_work("enum", listed.path):
                 return self._fitting(listed, atoms)
-        choice = next((atom for atom in atoms if atom.any_of), None)
-        if choice is not None:
-            with at_work("anyOf", choice.path):
-                return self._choose(choice, [atom for atom in atoms if atom is not choice], path)
         with at_work("allOf", path):
             return self._merge(atoms, path)
 
@@ -153,19 +176,38 @@ class _Conjunctions:
             ),
         )
 
-    def _choose(self, choice: Atom, others: list[Atom], path: str) -> Core:
-        """The options of one atom, each with all the others."""
-        known = set(map(id, others))
-        options: dict[str | int, Core] = {}
+    def _options(self, choice: Atom, others: list[Atom]) -> list[list[Atom]]:
+        """The options of one atom, each with all the others; these alone where they say it."""
+        known, beside = set(map(self._number, others)), self._clashes.beside(others)
+        found: list[list[Atom]] = []
         for option in choice.any_of:
             spend(2 + len(others) // 8)
             asked = self.atoms([option])
-            if asked is not None and all(id(atom) in known for atom in asked):
-                return self.all(others, path)
-            core = self.all([*others, option], path)
+            if asked is None:
+                continue
+            new = [atom for atom in asked if self._number(atom) not in known]
+            if not new:
+                return [others]
+            if not beside.clash(new):
+                found.append(new)
+        if choice.is_failure and len(found) > (self._most_ways or len(found)):
+            found = sorted(found, key=self._weight)[: self._most_ways]
+        return [[*others, *new] for new in found]
+
+    def _any(self, options: list[list[Atom]], source: str, path: str) -> Core:
+        """A choice of several sets, each once."""
+        cores: dict[str | int, Core] = {}
+        for atoms in options:
+            core = self._all_atoms(atoms, path)
             ref = core.ref if isinstance(core, Node) else None
-            options.setdefault(id(core) if ref is None else ref, core)
-        return any_of(choice.path, options.values())
+            cores.setdefault(id(core) if ref is None else ref, core)
+        return any_of(source, cores.values())
+
+    def _weight(self, atoms: list[Atom]) -> int:
+        for atom in atoms:
+            if id(atom) not in self._weights:
+                self._weights[id(atom)] = (atom, weight(atom))
+        return sum(self._weights[id(atom)][1] for atom in atoms)
 
     def _merge(self, atoms: list[Atom], path: str) -> Core:
         """One node of kinds alone."""

@@ -18,6 +18,7 @@ from specguide.guided.regex.tree import UnsupportedRegex
 from specguide.guided.schema.evaluate import asked_of
 from specguide.guided.schema.json_values import Number, exact
 from specguide.guided.schema.nodes import (
+    NO_OBJECTS,
     Arrays,
     Core,
     Kinds,
@@ -28,9 +29,9 @@ from specguide.guided.schema.nodes import (
     refuse,
 )
 from specguide.guided.schema.patterns import (
-    MAX_NAMES,
     Cell,
     Patterns,
+    has_few_names,
     have_common_text,
     pattern_automaton,
 )
@@ -41,6 +42,7 @@ Atom: TypeAlias = Node
 Conjoin: TypeAlias = Callable[[Iterable[Core], str], Core]
 """What fits all of several nodes, and where it comes from: a path."""
 
+_MAX_TRIED = 10_000
 _MAX_BITS = 2100  # of a numerator: those of the largest double times those of the smallest
 
 
@@ -57,8 +59,15 @@ def merge_numbers(atoms: list[Atom], types: frozenset[str], path: str) -> Number
         exclusive_maximum=_least(one.exclusive_maximum for one in asked),
         multiple_of=_common_step([one.multiple_of for one in asked], path),
         is_fraction=is_fraction,
+        not_multiples=_not_multiples(asked, is_fraction=is_fraction),
     )
     return found if holds_number(found, whole="number" not in types) else None
+
+
+def _not_multiples(asked: list[Numbers], *, is_fraction: bool) -> tuple[Number, ...]:
+    """Each once; numbers that are no integers are no multiples of one."""
+    found = dict.fromkeys(one for numbers in asked for one in numbers.not_multiples)
+    return tuple(one for one in found if not is_fraction or exact(one).denominator > 1)
 
 
 def _greatest(values: Iterable[Number | None]) -> Number | None:
@@ -106,7 +115,9 @@ def _unwritable(path: str) -> UnsupportedGuide:
 
 
 def holds_number(asked: Numbers, whole: bool) -> bool:
-    """Whether some number is within the bounds and a multiple of the step."""
+    """Whether some number is within the bounds and a multiple of the step, and of no other."""
+    if asked.not_multiples:
+        return _holds_other_number(asked, whole)
     lows = _ends(asked.minimum, asked.exclusive_minimum)
     highs = _ends(asked.maximum, asked.exclusive_maximum)
     if not lows or not highs:
@@ -121,6 +132,29 @@ def holds_number(asked: Numbers, whole: bool) -> bool:
     first = math.floor(low / step) + 1 if above else math.ceil(low / step)
     last = math.ceil(high / step) - 1 if below else math.floor(high / step)
     return first <= last
+
+
+def _holds_other_number(asked: Numbers, whole: bool) -> bool:
+    """Whether there is a multiple of the step that is none of others; some are tried."""
+    if not holds_number(replace(asked, not_multiples=()), whole):
+        return False
+    step = exact(1 if asked.multiple_of is None else asked.multiple_of)
+    step = Fraction(step.numerator) if whole or asked.multiple_of is None else step
+    if not asked.is_fraction and any(step % exact(one) == 0 for one in asked.not_multiples):
+        return not whole and asked.multiple_of is None
+    lows = _ends(asked.minimum, asked.exclusive_minimum)
+    highs = _ends(asked.maximum, asked.exclusive_maximum)
+    if not lows or not highs or (not whole and asked.multiple_of is None):
+        return True
+    low, above = max(lows)
+    high, below = min(highs, key=lambda end: (end[0], not end[1]))
+    first = math.floor(low / step) + 1 if above else math.ceil(low / step)
+    last = math.ceil(high / step) - 1 if below else math.floor(high / step)
+    spend(max(0, min(last - first + 1, _MAX_TRIED)))
+    steps = [exact(one) for one in asked.not_multiples]
+    return last - first >= _MAX_TRIED or any(
+        all(step * number % one for one in steps) for number in range(first, last + 1)
+    )
 
 
 def _ends(bound: Number | None, exclusive: Number | None) -> list[tuple[Fraction, bool]]:
@@ -184,13 +218,20 @@ def merge_objects(
 ) -> Objects | None:
     """Per name what all ask of it; the patterns cut so that no two of them, and none of the names,
     overlap."""
-    asked = [atom.kinds.objects for atom in atoms]
+    asked = [one.kinds.objects for one in atoms if one.kinds.objects is not NO_OBJECTS]
     required = tuple(dict.fromkeys(name for one in asked for name in one.required))
-    names = dict.fromkeys(name for one in asked for name in one.properties)
-    spend(len(atoms) * (len(names) + len(required)) // 2)
+    names: dict[str, list[Objects]] = {}
+    for one in asked:
+        for name in one.properties:
+            names.setdefault(name, []).append(one)
+    for name in required:
+        names.setdefault(name, [])
+    of_others = [one for one in asked if one.patterns or one.additional is not True]
+    spend(sum(map(len, names.values())) + len(of_others) * (len(names) + len(required)) // 2)
 
     def of_name(name: str) -> Core:
-        return conjoin((child for one in asked for child in asked_of(one, name)), path)
+        speak = names.get(name, []) + [one for one in of_others if name not in one.properties]
+        return conjoin((child for one in speak for child in asked_of(one, name)), path)
 
     properties = {name: of_name(name) for name in names}
     if any(of_name(name) is False for name in required):
@@ -234,12 +275,11 @@ def _write_out(patterns: dict[str, Core], properties: dict[str, Core]) -> None:
     """Makes properties of the patterns that stand for a few names."""
     for text in list(patterns):
         try:
-            found = pattern_automaton(text)
+            if has_few_names(text):
+                child = patterns.pop(text)
+                properties.update((name, child) for name in pattern_automaton(text).texts())
         except UnsupportedRegex:
             continue
-        if found.num_texts(MAX_NAMES) <= MAX_NAMES:
-            child = patterns.pop(text)
-            properties.update((name, child) for name in found.texts())
 
 
 def _asked_of_cell(asked: list[Objects], matched: frozenset[str]) -> list[Core]:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from functools import reduce
-from operator import and_
+from itertools import islice
+from posixpath import commonprefix
 
-from specguide.guided.regex.automaton import automaton
+from specguide.guided.budget import kept_of, spend
+from specguide.guided.regex.both import together
 from specguide.guided.regex.charset import EVERYTHING, CharSet
 from specguide.guided.regex.nfa import TextMatcher
-from specguide.guided.regex.tree import NOTHING, Chars, Either, Repeat, UnsupportedRegex, literals
+from specguide.guided.regex.tree import NOTHING, Chars, Repeat, UnsupportedRegex, either, literals
 from specguide.guided.regex.tree import Node as Regex
-from specguide.guided.regex.writer import restrict
-from specguide.guided.schema.document import Place
+from specguide.guided.regex.writer import is_exact, restrict
+from specguide.guided.schema.document import Place, escaped
+from specguide.guided.schema.evaluate import takes
 from specguide.guided.schema.json_values import Json
 from specguide.guided.schema.lowering import Lowering
 from specguide.guided.schema.nodes import (
@@ -62,8 +64,8 @@ def _under_names(
 
 
 def only_names(lowering: Lowering, core: Core, place: Place) -> Core:
-    """Objects of one property at least, whose names all fit `core`; where only a few names do,
-    objects that have one of these."""
+    """Objects of one property at least, whose names all fit `core`, or which have one that the
+    document names and that fits; where only a few names do, objects that have one of these."""
     few = [name for name in listed(core) if isinstance(name, str)]
     if 0 < len(few) <= _FEW_NAMES:
         return with_one_of(place.path, few, True)
@@ -72,7 +74,25 @@ def only_names(lowering: Lowering, core: Core, place: Place) -> Core:
     characters = lowering.capabilities.characters
     texts = (write_pattern(node, characters) for node, _ in patterns)
     written: dict[str, Core] = {text: True for text in texts if text is not None}
-    return objects(place.path, Objects(properties, written, additional, min_properties=1))
+    only = objects(place.path, Objects(properties, written, additional, min_properties=1))
+    root = lowering.document.root
+    known = kept_of(root, lambda: list(_property_names(root, "")))
+    nearest = sorted(known, key=lambda one: -len(commonprefix([one[0], place.path])))
+    names = dict.fromkeys(name for _, name in nearest)
+    fitting = (name for name in names if takes(core, name, {}))
+    named = with_one_of(place.path, islice(fitting, _FEW_NAMES), True)
+    return any_of(place.path, [named, only])
+
+
+def _property_names(value: Json, path: str) -> Iterator[tuple[str, str]]:
+    """The names of the properties that a document speaks of, with the pointers to where it does."""
+    spend()
+    is_schema = isinstance(value, Mapping)
+    named = value.get("properties") if is_schema else None
+    yield from ((path, name) for name in (named if isinstance(named, Mapping) else ()))
+    for step, part in value.items() if is_schema else enumerate(value):
+        if isinstance(part, (Mapping, list)):
+            yield from _property_names(part, f"{path}/{escaped(str(step))}")
 
 
 def few_names(pattern: str) -> list[str]:
@@ -133,11 +153,21 @@ def _name_node(core: Core, place: Place) -> Regex:
     asked = list(_asked_of_name(core, place))
     if len(asked) < 2:
         return asked[0] if asked else _ANYTHING
+    names = next((_words(one) for one in (core, *core.all_of) if _words(one) is not None), None)
     try:
-        common = reduce(and_, map(automaton, asked))
-        return NOTHING if common.is_empty else common.node()
+        if names is not None:
+            matchers = list(map(TextMatcher, asked))
+            return literals([name for name in names if all(one.matches(name) for one in matchers)])
+        return together(asked, [], is_exact=all(is_exact(one, EVERYTHING) for one in asked))
     except UnsupportedRegex as error:
         raise refuse("propertyNames", place.path, str(error)) from error
+
+
+def _words(core: Core) -> list[str] | None:
+    """The strings that a node lists; None where it lists no values."""
+    if isinstance(core, bool) or core.values is None:
+        return None
+    return [value for value in core.values if isinstance(value, str)]
 
 
 def _asked_of_name(core: Node, place: Place) -> Iterator[Regex]:
@@ -147,9 +177,9 @@ def _asked_of_name(core: Node, place: Place) -> Iterator[Regex]:
             "propertyNames", place.path, "references beside other keywords have no grammar"
         )
     if core.values is not None:
-        yield literals([name for name in core.values if isinstance(name, str)])
+        yield literals(_words(core) or [])
     if core.any_of:
-        yield Either(tuple(_name_node(option, place) for option in core.any_of))
+        yield either(_name_node(option, place) for option in core.any_of)
     asked = core.kinds.strings
     if asked.pattern is not None:
         yield read_pattern(asked.pattern, "propertyNames", place.path)

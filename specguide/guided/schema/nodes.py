@@ -17,7 +17,8 @@ from specguide.guided.schema.json_values import Json, Number
 
 @dataclass(frozen=True)
 class Numbers:
-    """What is asked of numbers. is_fraction: integers are none of them"""
+    """What is asked of numbers. is_fraction: integers are none of them; not_multiples: multiples of
+    these are none of them"""
 
     minimum: Number | None = None
     exclusive_minimum: Number | None = None
@@ -25,6 +26,12 @@ class Numbers:
     exclusive_maximum: Number | None = None
     multiple_of: Number | None = None
     is_fraction: bool = False
+    not_multiples: tuple[Number, ...] = ()
+
+    @property
+    def negates(self) -> bool:
+        """Whether it says what numbers are not."""
+        return self.is_fraction or bool(self.not_multiples)
 
     @property
     def is_bounded(self) -> bool:
@@ -97,6 +104,7 @@ class Node:
     any_of: one of these choices, of which there are two at least; (): no choice
     ref:    the name of a definition
     all_of: more that holds
+    is_failure: its choices are ways to fail a subschema, of which fewer may be said
     """
 
     path: str = field(compare=False)
@@ -105,6 +113,7 @@ class Node:
     any_of: tuple[Core, ...] = ()
     ref: str | None = None
     all_of: tuple[Core, ...] = ()
+    is_failure: bool = field(default=False, compare=False)
 
 
 Core: TypeAlias = Node | bool
@@ -217,12 +226,13 @@ def _beside(node: Node, part: Node) -> Node:
     if asked == "all_of":
         return replace(node, all_of=node.all_of + part.all_of)
     if asked is not None and part.path == node.path:
-        if asked == "kinds" and not part.kinds.numbers.is_fraction:
+        if asked == "kinds" and not part.kinds.numbers.negates:
             kinds = _kinds_beside(node.kinds, part.kinds)
             if kinds is not None:
                 return replace(node, kinds=kinds)
         elif asked != "kinds" and not getattr(node, asked):
-            return replace(node, **{asked: getattr(part, asked)})
+            is_failure = part.is_failure if asked == "any_of" else node.is_failure
+            return replace(node, is_failure=is_failure, **{asked: getattr(part, asked)})
     return replace(node, all_of=(*node.all_of, part))
 
 
@@ -273,17 +283,17 @@ def children(node: Node) -> Iterator[Core]:
     yield node.kinds.objects.additional
 
 
-def tells_fractions(schema: CoreSchema) -> bool:
-    """Whether it asks anywhere that a number is no integer."""
-    return any(map(_tells_fractions, (schema.root, *schema.definitions.values())))
+def negates_numbers(schema: CoreSchema) -> bool:
+    """Whether it asks anywhere that a number is no integer, or no multiple of another."""
+    return any(map(_negates_numbers, (schema.root, *schema.definitions.values())))
 
 
-def _tells_fractions(core: Core) -> bool:
+def _negates_numbers(core: Core) -> bool:
     if isinstance(core, bool):
         return False
-    if core.kinds.numbers.is_fraction:
+    if core.kinds.numbers.negates:
         return True
-    return any(map(_tells_fractions, (*children(core), *core.all_of)))
+    return any(map(_negates_numbers, (*children(core), *core.all_of)))
 
 
 def refuse(keyword: str, path: str, why: str) -> UnsupportedGuide:

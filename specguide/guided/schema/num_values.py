@@ -115,6 +115,8 @@ def _num_strings(asked: Strings, reads_patterns: bool) -> int:
 def _num_numbers(asked: Numbers, *, is_whole: bool) -> int:
     lows = [bound for bound in (asked.minimum, asked.exclusive_minimum) if bound is not None]
     highs = [bound for bound in (asked.maximum, asked.exclusive_maximum) if bound is not None]
+    if asked.not_multiples:
+        return 1
     if not lows or not highs:
         return MANY
     width = exact(min(highs)) - exact(max(lows))

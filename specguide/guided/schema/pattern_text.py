@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from specguide.guided.regex.charset import Ranges
-from specguide.guided.regex.parse import parse
 from specguide.guided.regex.tree import NOTHING, Node, RegexError
-from specguide.guided.regex.writer import restrict, whole, write
+from specguide.guided.regex.writer import restrict, searched, write
 from specguide.guided.schema.nodes import refuse
 
 
@@ -13,7 +12,7 @@ def read_pattern(pattern: str, keyword: str, path: str) -> Node:
     """What a `pattern` asks of a whole string. Raises UnsupportedGuide when it is malformed or not
     regular."""
     try:
-        return whole(parse(pattern), search=True)
+        return searched(pattern)
     except RegexError as error:
         raise refuse(keyword, path, str(error)) from error
 

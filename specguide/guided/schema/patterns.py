@@ -10,9 +10,16 @@ from specguide.guided.budget import at_work, kept, spend
 from specguide.guided.regex.automaton import Automaton, automaton
 from specguide.guided.regex.charset import EVERYTHING, CharSet
 from specguide.guided.regex.nfa import TextMatcher
-from specguide.guided.regex.parse import parse
-from specguide.guided.regex.tree import MAX_CHARS, Chars, Repeat, UnsupportedRegex, literals
-from specguide.guided.regex.writer import whole, write
+from specguide.guided.regex.tree import (
+    MAX_CHARS,
+    Both,
+    Chars,
+    Repeat,
+    UnsupportedRegex,
+    is_endless,
+    literals,
+)
+from specguide.guided.regex.writer import searched, write
 
 MAX_NAMES = 64
 """Up to so many names that a pattern matches are few: they may be written out as properties."""
@@ -30,7 +37,15 @@ Cell = tuple[str, frozenset[str]]
 def pattern_automaton(pattern: str) -> Automaton:
     """The strings that a core's `pattern` matches. Raises UnsupportedRegex where there are too many
     states."""
-    return automaton(whole(parse(pattern), search=True))
+    return automaton(searched(pattern))
+
+
+def has_few_names(pattern: str) -> bool:
+    """Whether it matches MAX_NAMES strings at most. Raises UnsupportedRegex as
+    `pattern_automaton`."""
+    if is_endless(searched(pattern)):
+        return False
+    return pattern_automaton(pattern).num_texts(MAX_NAMES) <= MAX_NAMES
 
 
 def pattern_matches(pattern: str, text: str) -> bool:
@@ -44,7 +59,7 @@ def pattern_matches(pattern: str, text: str) -> bool:
 
 @kept
 def _pattern_matcher(pattern: str) -> TextMatcher:
-    return TextMatcher(whole(parse(pattern), search=True))
+    return TextMatcher(searched(pattern))
 
 
 @kept
@@ -86,6 +101,12 @@ def _after(found: list[Automaton], states: tuple[int, ...]) -> set[tuple[int, ..
             if first <= high and low <= last
         ]
     return {path for _, _, path in ways}
+
+
+def _checked(text: str) -> str:
+    if len(text) > MAX_CHARS:
+        raise UnsupportedRegex("what regular expressions have in common is too long to write down")
+    return text
 
 
 class Patterns:
@@ -151,15 +172,27 @@ class Patterns:
             if len(cells) > _MAX_CELLS:
                 raise UnsupportedRegex(f"the patterns overlap in more than {_MAX_CELLS} ways")
         known = {pattern_automaton(pattern): pattern for pattern in reversed(patterns)}
-        return [(known.get(cell) or self._text(cell), frozenset(texts)) for cell, texts in cells]
+        return [
+            (known.get(cell) or self._cell_text(cell, texts, patterns, names), frozenset(texts))
+            for cell, texts in cells
+        ]
+
+    def _cell_text(
+        self, cell: Automaton, texts: tuple[str, ...], patterns: list[str], names: list[str]
+    ) -> str:
+        """A pattern of the names that match `texts` alone, written by its parts where that would
+        be long."""
+        try:
+            return self._text(cell)
+        except UnsupportedRegex:
+            others = [searched(pattern) for pattern in patterns if pattern not in texts]
+            matched = [name for name in names if all(pattern_matches(one, name) for one in texts)]
+            items = tuple(map(searched, texts))
+            but = (*others, *([literals(matched)] if matched else []))
+            return _checked(f"^(?:{write(Both(items, but, is_exact=True))})$")
 
     def _text(self, found: Automaton) -> str:
-        text = f"^(?:{write(self._counted(found).node())})$"
-        if len(text) > MAX_CHARS:
-            raise UnsupportedRegex(
-                "what regular expressions have in common is too long to write down"
-            )
-        return text
+        return _checked(f"^(?:{write(self._counted(found).node())})$")
 
     def _counted(self, found: Automaton) -> Automaton:
         self._work += 10 + len(found.edges)

@@ -79,13 +79,21 @@ class _Inhabited:
             )
         if name == "object":
             spend(len(kinds.objects.required) // 8)
-            properties = kinds.objects.properties
-            return all(
-                self._has_instance(properties[name])
-                for name in kinds.objects.required
-                if name in properties
-            )
+            return self._has_object(kinds.objects)
         return True
+
+    def _has_object(self, asked: Objects) -> bool:
+        """Whether the required properties have values, and so many others that there are enough of
+        them."""
+        properties = asked.properties
+        required = (properties.get(name, asked.additional) for name in asked.required)
+        if not all(map(self._has_instance, required)):
+            return False
+        if not asked.min_properties or any(map(self._has_instance, asked.patterns.values())):
+            return True
+        return self._has_instance(asked.additional) or asked.min_properties <= sum(
+            map(self._has_instance, properties.values())
+        )
 
     def pruned(self, core: Core) -> Core:
         """The same without parts that have no instance."""

@@ -14,6 +14,8 @@ from torch import Tensor
 from specguide.kernels.peers import Peers, rows_each
 from specguide.kernels.triton.device import await_results, overlap
 
+_POLLS_BETWEEN = tl.constexpr(256)
+
 
 class PeerArguments(NamedTuple):
     """Peers as the kernels take them; without, all is None or 0, and no kernel reads any."""
@@ -47,6 +49,15 @@ def _buffer_of(rank, peers, BITS: tl.constexpr):
 
 
 @triton.jit
+def is_aborted(aborted, polls):
+    """Whether nobody waits any more; looked up now and then, since it is in the host's memory."""
+    found = polls < 0
+    if polls % _POLLS_BETWEEN == _POLLS_BETWEEN - 1:
+        found = tl.load(aborted, volatile=True) != 0
+    return found
+
+
+@triton.jit
 def _await_bits(place, exists, peers, NOTHING: tl.constexpr):
     """What comes into places, which are given back; what is there, once nobody waits any more.
 
@@ -58,7 +69,7 @@ def _await_bits(place, exists, peers, NOTHING: tl.constexpr):
     # All threads go on together, whenever each of them sees that it is over.
     while (tl.max(is_awaited.to(tl.int32)) != 0) & (polls < peers.most_polls):
         found = tl.load(place, mask=exists, other=0, volatile=True)
-        is_awaited = (found == NOTHING) & (tl.load(peers.aborted, volatile=True) == 0)
+        is_awaited = (found == NOTHING) & ~is_aborted(peers.aborted, polls)
         polls += 1
     if polls == peers.most_polls:
         tl.store(peers.aborted, 1)

@@ -13,6 +13,7 @@ import triton.language as tl
 from torch import Tensor
 
 from specguide.kernels.row_channel import RowChannel
+from specguide.kernels.triton.peers import is_aborted
 
 _BLOCK = 1024
 
@@ -94,8 +95,8 @@ def _take_kernel(
     found, polls = tl.load(flag, volatile=True), tl.full((), 0, tl.int32)
     while ((found >> 2) != (turn + 1)) & (polls < channel.most_polls):
         found = tl.load(flag, volatile=True)
-        is_aborted = tl.load(channel.aborted, volatile=True) != 0
-        polls = tl.where(is_aborted, channel.most_polls, polls + 1)
+        is_over = is_aborted(channel.aborted, polls)
+        polls = tl.where(is_over, channel.most_polls, polls + 1)
     tl.debug_barrier()
     found = tl.atomic_add(flag, 0, sem="acquire", scope="sys")
     is_guided = found & 1

@@ -12,7 +12,7 @@ from specguide.guided.schema.capabilities import Capabilities, Level, Support
 from specguide.guided.schema.conditions import unnamed_may_repeat
 from specguide.guided.schema.json_values import exact
 from specguide.guided.schema.nodes import Node
-from specguide.guided.schema.patterns import MAX_NAMES, pattern_automaton
+from specguide.guided.schema.patterns import has_few_names
 
 _MAX_REMAINDERS = 100_000
 
@@ -22,13 +22,9 @@ def _may_be_used_up(node: Node) -> str | None:
     pattern."""
     asked = node.kinds.objects
     try:
-        is_endless = any(
-            pattern_automaton(pattern).num_texts(MAX_NAMES) > MAX_NAMES
-            for pattern in asked.patterns
-        )
+        if asked.additional is not False or not all(map(has_few_names, asked.patterns)):
+            return None
     except UnsupportedRegex:
-        return None
-    if is_endless or asked.additional is not False:
         return None
     return "it stands for a few names, and no other may be left after them"
 

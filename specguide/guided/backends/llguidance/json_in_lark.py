@@ -26,7 +26,7 @@ from specguide.guided.schema.cores import core_schemas
 from specguide.guided.schema.emit import emit, in_doubles
 from specguide.guided.schema.json_values import Json
 from specguide.guided.schema.key_places import key_places
-from specguide.guided.schema.nodes import CoreSchema, tells_fractions
+from specguide.guided.schema.nodes import CoreSchema, negates_numbers
 from specguide.guided.schema.spread import spread
 from specguide.guided.written_cache import WrittenCache
 
@@ -219,7 +219,7 @@ def _lark_schema(cores: Iterator[CoreSchema], options: Mapping[str, Json]) -> Sc
                 return schema_rules(core, whitespace)
         except NoRules:
             pass
-        if not tells_fractions(core):  # the library has its own way
+        if not negates_numbers(core):  # the library has its own way
             written = in_doubles(emit(core))
             return "%json " + json.dumps({**written, "x-guidance": {**options, **_LARK_OPTIONS}})
     raise UnsupportedGuide(

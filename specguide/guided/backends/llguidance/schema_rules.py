@@ -9,12 +9,13 @@ multiples of 3 …) is left to the library.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from itertools import product
+from itertools import combinations, product
 
 from specguide.guided.backends.llguidance.any_order import any_order
 from specguide.guided.backends.llguidance.lark_rules import SchemaRules, content_name
+from specguide.guided.backends.llguidance.remainders import without_multiples
 from specguide.guided.backends.llguidance.schema_terminals import (
     ANY_STRING,
     NoRules,
@@ -25,6 +26,7 @@ from specguide.guided.backends.llguidance.schema_terminals import (
     value_literal,
 )
 from specguide.guided.budget import spend
+from specguide.guided.regex.tree import UnsupportedRegex
 from specguide.guided.schema.json_values import TYPES
 from specguide.guided.schema.nodes import (
     NO_ARRAYS,
@@ -37,8 +39,9 @@ from specguide.guided.schema.nodes import (
     Objects,
     Strings,
     Tracked,
+    negates_numbers,
 )
-from specguide.guided.schema.patterns import pattern_matches
+from specguide.guided.schema.patterns import have_common_text, pattern_matches
 
 _ANY = "any"
 _MAX_COUNTED_RULES = 2_000
@@ -67,6 +70,8 @@ class _Rules:
         self._schema, self._is_loose = schema, is_loose
         self._definitions = schema.definitions
         self._tracked = schema.tracked
+        # Keys in any order, and numbers that are no multiples, the library cannot be told.
+        self._is_last = schema.tracked is not None or negates_numbers(schema)
 
     def written(self, whitespace: str) -> SchemaRules:
         start = self._value(self._schema.root)
@@ -80,6 +85,9 @@ class _Rules:
             self._known[body] = name = content_name(body, terminal=terminal)
             self._rules[name] = body
         return self._known[body]
+
+    def _named_terminal(self, body: str) -> str:
+        return self._rule(body, terminal=True)
 
     def _terminal(self, options: Sequence[str]) -> str:
         """The name of the terminal that is any one of some. The library takes long to read what a
@@ -112,8 +120,15 @@ class _Rules:
             elif name == "object":
                 terms.append(self._object(core.kinds.objects))
             else:
-                is_last = self._tracked is not None  # nothing is left to the library then
-                terminals += scalar_terminals(core, name, is_last=is_last, is_loose=self._is_loose)
+                is_last = self._is_last
+                found, others = without_multiples(
+                    core, name, self._named_terminal, is_last=is_last, is_loose=self._is_loose
+                )
+                terminals += others
+                if found is not None:
+                    terminals += scalar_terminals(
+                        found, name, is_last=is_last, is_loose=self._is_loose
+                    )
         return terminals, terms
 
     def _composed(self, node: Node) -> tuple[list[str], list[str]]:
@@ -310,7 +325,7 @@ def _named_children(asked: Objects, is_loose: bool) -> dict[str, Core]:
     names = (*asked.properties, *asked.required)
     patterns = asked.patterns
     if not is_loose and (
-        len(patterns) > 1 or any(pattern_matches(*pair) for pair in product(patterns, names))
+        any(pattern_matches(*pair) for pair in product(patterns, names)) or _overlap(patterns)
     ):
         raise NoRules("patternProperties")
     unnamed = {name: asked.additional for name in asked.required if name not in asked.properties}
@@ -319,6 +334,14 @@ def _named_children(asked: Objects, is_loose: bool) -> dict[str, Core]:
     if impossible and not is_loose:
         raise NoRules
     return {**children, **dict.fromkeys(impossible, True)}
+
+
+def _overlap(patterns: Iterable[str]) -> bool:
+    """Whether two patterns may match one name."""
+    try:
+        return any(have_common_text(pair, 0, None) for pair in combinations(patterns, 2))
+    except UnsupportedRegex:
+        return True
 
 
 def _is_plain(node: Node) -> bool:

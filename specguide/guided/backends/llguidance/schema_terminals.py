@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from specguide.errors import UnsupportedGuide
 from specguide.guided.regex.charset import JSON_TEXT, CharSet, intersect
 from specguide.guided.regex.multiples import multiples
-from specguide.guided.regex.parse import parse
 from specguide.guided.regex.tree import (
     MAX_CHARS,
+    Both,
     Chars,
     Concat,
     Either,
@@ -22,7 +22,7 @@ from specguide.guided.regex.tree import (
     literal,
 )
 from specguide.guided.regex.tree import Node as Regex
-from specguide.guided.regex.writer import whole, write
+from specguide.guided.regex.writer import searched, write
 from specguide.guided.schema.json_values import Json, exact, is_number
 from specguide.guided.schema.merge_kinds import holds_number
 from specguide.guided.schema.nodes import Node, Numbers
@@ -159,7 +159,8 @@ def _string(node: Node, is_last: bool, is_loose: bool) -> list[str]:
 
 def _fits_shortest(pattern: str, least: int, most: int | None) -> bool:
     """Whether the shortest text that a pattern matches has from `least` to `most` characters."""
-    length = least_length(whole(parse(pattern), search=True))
+    node = searched(pattern)
+    length = math.inf if isinstance(node, Both) else least_length(node)
     return least <= length and (most is None or length <= most) and length < math.inf
 
 
@@ -172,7 +173,14 @@ def quoted_pattern(pattern: str) -> str:
 
 
 def _quoted_pattern(pattern: str) -> str:
-    return _regex(f'"(?:{write(_escaped(whole(parse(pattern), search=True)))})"')
+    return _quoted_tree(searched(pattern))
+
+
+def _quoted_tree(node: Regex) -> str:
+    if not isinstance(node, Both):
+        return _regex(f'"(?:{write(_escaped(node))})"')
+    parts = [*map(_quoted_tree, node.items), *(f"~{_quoted_tree(one)}" for one in node.but)]
+    return f"({' & '.join(parts)})"
 
 
 def _escaped(node: Regex) -> Regex:

@@ -44,9 +44,9 @@ def _pattern_properties(
 
 def _additional(negation: Negation, schema: Mapping[str, Json], place: Place) -> Iterator[Form]:
     """Objects of failing properties that are named nowhere."""
-    if "patternProperties" not in schema:
-        failed = negation.failure(schema["additionalProperties"], place / "additionalProperties")
-        yield OnlyUnnamed(place.path, tuple(schema.get("properties", {})), failed)
+    failed = negation.failure(schema["additionalProperties"], place / "additionalProperties")
+    names = tuple(schema.get("properties", {}))
+    yield OnlyUnnamed(place.path, names, tuple(schema.get("patternProperties", {})), failed)
 
 
 def _property_names(negation: Negation, schema: Mapping[str, Json], place: Place) -> Iterator[Form]:

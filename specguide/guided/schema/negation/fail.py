@@ -1,7 +1,7 @@
 """Owns the negation of a subschema, keyword by keyword: the forms of what fails it.
 
 A subschema is a conjunction of keywords, so an instance fails it by failing any one of them.
-Keywords whose failure the core cannot express (`format`, `multipleOf`, `uniqueItems` …) are left
+Keywords whose failure the core cannot express (`uniqueItems`, some formats …) are left
 out of that choice, which keeps the result on the safe side; a subschema with no other keyword is
 refused.
 """
@@ -12,7 +12,8 @@ from collections.abc import Iterator, Mapping
 from itertools import combinations
 
 from specguide.guided.schema.document import Place
-from specguide.guided.schema.json_values import TYPES, Json, JsonSchema, named_types
+from specguide.guided.schema.formats import FORMATS_AT_MOST
+from specguide.guided.schema.json_values import TYPES, Json, JsonSchema, exact, named_types
 from specguide.guided.schema.negation.bounds import BOUND_RULES
 from specguide.guided.schema.negation.containers import CONTAINER_RULES
 from specguide.guided.schema.negation.forms import Every, Failure, Form, OtherStrings, Way
@@ -23,8 +24,6 @@ from specguide.guided.schema.nodes import Numbers, numbers, refuse, typed
 _MAX_PAIRED = 8
 _ASSERTIONS_ONLY = frozenset(
     {
-        "format",
-        "multipleOf",
         "uniqueItems",
         "additionalItems",
         "minContains",
@@ -47,14 +46,25 @@ def fail(negation: Negation, schema: JsonSchema, place: Place) -> Form:
     ways = tuple(
         Way(keyword, tuple(rule(negation, schema, place)))
         for keyword, rule in _RULES.items()
-        if keyword in schema and draft in _DRAFTS.get(keyword, _ALL_DRAFTS)
+        if keyword in schema
+        and draft in _DRAFTS.get(keyword, _ALL_DRAFTS)
+        and not _is_unspoken(keyword, schema, negation)
     )
     unspoken = tuple(
         refuse(keyword, place.path, "its negation has no grammar")
-        for keyword in sorted(_ASSERTIONS_ONLY & schema.keys())
-        if keyword != "format" or negation.document.asserts_formats
+        for keyword in sorted(schema)
+        if _is_unspoken(keyword, schema, negation)
     )
     return Failure(place.path, ways, unspoken)
+
+
+def _is_unspoken(keyword: str, schema: Mapping[str, Json], negation: Negation) -> bool:
+    """Whether the core has no words for what fails the keyword."""
+    if keyword == "format":
+        return negation.document.asserts_formats and schema[keyword] not in FORMATS_AT_MOST
+    if keyword == "multipleOf":  # what is no multiple of 0.1 is no integer, for one
+        return exact(schema[keyword]).numerator == 1 != exact(schema[keyword])
+    return keyword in _ASSERTIONS_ONLY
 
 
 def _type(negation: Negation, schema: Mapping[str, Json], place: Place) -> Iterator[Form]:
@@ -77,6 +87,20 @@ def _values(negation: Negation, schema: Mapping[str, Json], place: Place) -> Ite
 
 def _pattern(negation: Negation, schema: Mapping[str, Json], place: Place) -> Iterator[Form]:
     yield OtherStrings(place.path, schema["pattern"])
+
+
+def _format(negation: Negation, schema: Mapping[str, Json], place: Place) -> Iterator[Form]:
+    name = negation.document.asserted_format(schema)
+    if name in FORMATS_AT_MOST:
+        yield OtherStrings(place.path, FORMATS_AT_MOST[name])
+
+
+def _multiple(negation: Negation, schema: Mapping[str, Json], place: Place) -> Iterator[Form]:
+    step = schema["multipleOf"]
+    if exact(step) == 1:
+        yield numbers(place.path, Numbers(is_fraction=True))
+    elif exact(step).numerator > 1:
+        yield numbers(place.path, Numbers(not_multiples=(step,)))
 
 
 def _if(negation: Negation, schema: Mapping[str, Json], place: Place) -> Iterator[Form]:
@@ -130,6 +154,8 @@ _RULES: dict[str, Rule] = {
     "enum": _values,
     **CONTAINER_RULES,
     "pattern": _pattern,
+    "format": _format,
+    "multipleOf": _multiple,
     "if": _if,
     "allOf": _all_of,
     "anyOf": _none_of("anyOf"),

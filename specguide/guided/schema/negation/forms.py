@@ -118,10 +118,12 @@ class OnlyMatching:
 
 @dataclass(frozen=True)
 class OnlyUnnamed:
-    """Objects of properties of this form alone, one at least, which have none of the names."""
+    """Objects of properties of this form alone, one at least, which have none of the names, and
+    which no pattern matches."""
 
     path: str
     names: tuple[str, ...]
+    patterns: tuple[str, ...]
     form: Form
 
 

@@ -1,0 +1,141 @@
+"""Owns the terminals of integers that are multiples of one number and of none of some others.
+
+A regular expression of them would be long, so there is a terminal for each state of their
+automaton, which says what may follow. The numerals have an end, so no terminal leads back to
+itself.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from specguide.guided.backends.llguidance.schema_terminals import NoRules
+from specguide.guided.budget import spend
+from specguide.guided.regex.automaton import Automaton, automaton, minimal
+from specguide.guided.regex.multiples import multiples
+from specguide.guided.regex.nfa import Edge
+from specguide.guided.regex.tree import NOTHING, UnsupportedRegex
+from specguide.guided.schema.json_values import Number, exact
+from specguide.guided.schema.merge_kinds import holds_number
+from specguide.guided.schema.nodes import Node, Numbers
+from specguide.guided.schema_numbers import integer_numerals
+
+_MAX_STATES = 4_000
+_DIGITS = (15, 9, 6, 4, 3)
+_ZERO = ord("0")
+
+Terminal = Callable[[str], str]
+_State = tuple[int, int]
+"""A state of the numerals' automaton, and the remainder of the number so far."""
+_Edges = list[list[Edge]]
+
+
+def without_multiples(
+    node: Node, name: str, terminal: Terminal, *, is_last: bool, is_loose: bool
+) -> tuple[Node | None, list[str]]:
+    """What a node asks of a scalar type without multiples that have no short expression, and
+    terminals of the numbers that are left out then; None where these are all.
+
+    terminal:          gives a terminal a name
+    is_last, is_loose: as `scalar_terminals`
+    """
+    asked = node.kinds.numbers
+    if name not in ("number", "integer"):
+        return node, []
+    has_rest = is_last and asked.multiple_of is not None and not multiples(exact(asked.multiple_of))
+    if not asked.not_multiples and not has_rest:
+        return node, []
+    plain = replace(asked, not_multiples=())
+    if is_loose:
+        return replace(node, kinds=replace(node.kinds, numbers=plain)), []
+    if asked.is_fraction:
+        raise NoRules("multipleOf")
+    found = [_by_remainder(asked, terminal)] if holds_number(asked, whole=True) else []
+    if not found and (name == "number" and asked.multiple_of is not None):
+        raise NoRules("multipleOf")  # some number that is no integer is left
+    if name == "integer" or asked.multiple_of is not None or not _are_whole(asked.not_multiples):
+        return None, found
+    fractions = replace(plain, is_fraction=True)
+    return replace(node, kinds=replace(node.kinds, numbers=fractions)), found
+
+
+def _are_whole(steps: Iterable[Number]) -> bool:
+    return all(exact(step).denominator == 1 for step in steps)
+
+
+def _by_remainder(asked: Numbers, terminal: Terminal) -> str:
+    """The terminal of the integers. Where no bound says so, the numbers have fewer digits, the more
+    remainders there are. Raises NoRules where there are too many, or no number is left."""
+    step = exact(1 if asked.multiple_of is None else asked.multiple_of).numerator
+    others = [exact(one).numerator for one in asked.not_multiples]
+    modulus = math.lcm(step, *others)
+    for num_digits in _DIGITS:
+        numerals = _numerals(asked, num_digits)
+        found = _with_remainders(numerals, modulus)
+        if found is not None:
+            states, edges = found
+            accepted = {
+                number
+                for number, (state, rest) in enumerate(states)
+                if state in numerals.accepting
+                and rest % step == 0
+                and all(rest % one for one in others)
+            }
+            return _written(minimal(edges, accepted), terminal)
+    raise NoRules("multipleOf")
+
+
+def _numerals(asked: Numbers, num_digits: int) -> Automaton:
+    node = integer_numerals(asked, num_digits)
+    if node == NOTHING:
+        raise NoRules("multipleOf")
+    try:
+        return automaton(node)
+    except UnsupportedRegex:
+        raise NoRules("multipleOf") from None
+
+
+def _with_remainders(numerals: Automaton, modulus: int) -> tuple[list[_State], _Edges] | None:
+    """The states that there are, the first one at 0, and the edges of each; None where they are too
+    many."""
+    states: list[_State] = [(0, 0)]
+    numbers, edges = {states[0]: 0}, []
+    for state, rest in states:
+        after = []
+        for low, high, to in numerals.edges[state]:
+            for code in range(low, high + 1):
+                spend(2)
+                digit = code - _ZERO
+                into = (to, (10 * rest + digit) % modulus if digit >= 0 else rest)
+                if into not in numbers:
+                    numbers[into] = len(states)
+                    states.append(into)
+                after.append((code, code, numbers[into]))
+        edges.append(after)
+        if len(states) > _MAX_STATES:
+            return None
+    return states, edges
+
+
+def _written(found: Automaton, terminal: Terminal) -> str:
+    """The name of the terminal of an automaton's texts. Raises NoRules where there is none."""
+    if found.is_empty:
+        raise NoRules("multipleOf")
+    names: dict[int, str] = {}
+
+    def name(state: int) -> str:
+        """ "" for the empty text."""
+        if state not in names:
+            ways: dict[int, list[str]] = defaultdict(list)
+            for low, high, to in found.edges[state]:
+                ways[to].append(chr(low) if low == high else f"{chr(low)}-{chr(high)}")
+            parts = (f"/[{''.join(digits)}]/ {name(to)}".strip() for to, digits in ways.items())
+            body = " | ".join(parts)
+            is_end = state in found.accepting
+            names[state] = body and terminal(f"({body})?" if is_end else body)
+        return names[state]
+
+    return name(0)

@@ -1,0 +1,123 @@
+"""Owns what several regular expressions match together, and none of others: one tree, or a Both
+where that would be too large."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import reduce
+from heapq import heappop, heappush
+from operator import and_, sub
+
+from specguide.guided.budget import kept, spend
+from specguide.guided.regex.automaton import automaton
+from specguide.guided.regex.charset import EVERYTHING, JSON_TEXT, CharSet, intersect
+from specguide.guided.regex.nfa import Nfa
+from specguide.guided.regex.tree import (
+    Both,
+    Chars,
+    Concat,
+    Either,
+    Node,
+    Repeat,
+    UnsupportedRegex,
+)
+
+_MAX_NFA = 20_000
+_MAX_LOOKS = 2_000
+_ANYTHING = Repeat(Chars(CharSet(EVERYTHING, EVERYTHING)), 0, None)
+
+_States = tuple[frozenset[int], ...]
+"""Of several automata: where one text may have led each of them."""
+
+
+def together(items: Sequence[Node], but: Sequence[Node], *, is_exact: bool) -> Node:
+    """What all of the items match in every dialect, and none of `but` in any.
+
+    is_exact: all dialects agree on it
+
+    Raises UnsupportedRegex where there may be no text that JSON can spell.
+    """
+    try:
+        found = reduce(and_, map(automaton, items))
+        return reduce(sub, (automaton(one, outer=True) for one in but), found).node()
+    except UnsupportedRegex:
+        both = Both(tuple(items), tuple(map(_outermost, but)), is_exact)
+        if not _has_text(both):
+            raise
+        return both
+
+
+@kept
+def everything_but(node: Node) -> Node:
+    """The texts that `node`, without anchors, matches in no dialect. Raises UnsupportedRegex where
+    there may be none."""
+    return together([_ANYTHING], [node], is_exact=True)
+
+
+def _outermost(node: Node) -> Node:
+    """What a tree matches in some dialect, as what it matches in all."""
+    match node:
+        case Chars(chars):
+            return Chars(CharSet(chars.outer, chars.outer))
+        case Concat(items) | Either(items):
+            return type(node)(tuple(map(_outermost, items)))
+        case Repeat(item, least, most):
+            return Repeat(_outermost(item), least, most)
+        case Both(items, but, True):
+            return Both(tuple(map(_outermost, items)), but, True)
+        case Both(items):
+            return Both(tuple(map(_outermost, items)), (), True)
+    raise UnsupportedRegex("an anchor inside a regular expression cannot be enforced")
+
+
+@kept
+def _has_text(both: Both) -> bool:
+    """Whether some text is found that it matches."""
+    try:
+        return _Search(both).finds()
+    except UnsupportedRegex:  # a Both inside it, or too large a part
+        return False
+
+
+class _Search:
+    """Texts that several automata take and others do not."""
+
+    def __init__(self, both: Both) -> None:
+        self._automata = [Nfa(one, most_states=_MAX_NFA) for one in (*both.items, *both.but)]
+        self._num_items = len(both.items)
+
+    def finds(self) -> bool:
+        """Looks first where the items have come furthest: their states are numbered in the order of
+        the expression."""
+        start = tuple(one.closure({0}) for one in self._automata)
+        seen, todo = {start}, [(0, 0, start)]
+        while todo and len(seen) < _MAX_LOOKS:
+            _, _, states = heappop(todo)
+            if self._takes(states):
+                return True
+            for after in self._after(states):
+                items = after[: self._num_items]
+                if after not in seen and all(items):
+                    seen.add(after)
+                    heappush(todo, (-sum(map(max, items)), len(seen), after))
+        return False
+
+    def _takes(self, states: _States) -> bool:
+        ends = [one.last in found for one, found in zip(self._automata, states, strict=True)]
+        return all(ends[: self._num_items]) and not any(ends[self._num_items :])
+
+    def _after(self, states: _States) -> Iterator[_States]:
+        """Where the characters lead that some automaton tells from the one before."""
+        moves = [
+            [move for state in found for move in one.moves[state]]
+            for one, found in zip(self._automata, states, strict=True)
+        ]
+        marks = {mark for found in moves for low, high, _ in found for mark in (low, high + 1)}
+        marks |= {low for low, _ in JSON_TEXT}
+        spend(1 + len(marks) * sum(map(len, moves)) // 16)
+        for code in sorted(marks):
+            if intersect(JSON_TEXT, ((code, code),)):
+                yield tuple(
+                    one.closure({to for low, high, to in found if low <= code <= high})
+                    for one, found in zip(self._automata, moves, strict=True)
+                )

@@ -1,0 +1,94 @@
+"""What the host writes for an iteration never waits for those under way.
+
+In torch 2.11 a number that is assigned to some places of a GPU's tensor becomes a tensor on the
+host first, whose copy the host waits for: `index_put_` of such a value, or a copy to one place.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from staggered import SPECS, asked, engine_of, run
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from specguide.kernels import on_device, sampling_tensors
+from specguide.slots import table
+from specguide.speculation import OneModelStep
+
+aten = torch.ops.aten
+
+
+class Watched(TorchDispatchMode):
+    """Notes operations that wait on a GPU.
+
+    num_fills: those that stand for them
+    uploaded:  values that are on the device before they are assigned
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waits: list[str] = []
+        self.num_fills = 0
+        self.uploaded: list[Tensor] = []
+
+    def on_device(self, *args: Any) -> Tensor:
+        """As kernels.on_device."""
+        self.uploaded.append(on_device(*args))
+        return self.uploaded[-1]
+
+    def _is_number(self, value: Tensor) -> bool:
+        places = {each.untyped_storage().data_ptr() for each in self.uploaded}
+        return value.dim() == 0 and value.untyped_storage().data_ptr() not in places
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        kind = func.overloadpacket
+        if kind in (aten.index_put_, aten._index_put_impl_) and self._is_number(args[2]):
+            self.waits.append(f"{func} of {list(args[0].shape)}")
+        if kind in (aten.fill_, aten.copy_) and args[0].dim() == 0:
+            self.waits.append(f"{func} of one place")
+        if kind in (aten._local_scalar_dense, aten.nonzero):
+            self.waits.append(str(func))
+        self.num_fills += kind in (aten.index_fill_, aten.fill_)
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("mode", ["plain", "eagle3", "tree", "forced"])
+def test_slots_are_entered_and_left_without_waiting(
+    mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watched = Watched()
+    enter, leave = OneModelStep._enter, OneModelStep.leave
+
+    def entering(step: OneModelStep, batch: Any) -> None:
+        with watched:
+            enter(step, batch)
+
+    def leaving(step: OneModelStep, slot: int) -> None:
+        with watched:
+            leave(step, slot)
+
+    for module in (table, sampling_tensors):
+        monkeypatch.setattr(module, "on_device", watched.on_device)
+    monkeypatch.setattr(OneModelStep, "_enter", entering)
+    monkeypatch.setattr(OneModelStep, "leave", leaving)
+    engine, watch = engine_of(SPECS[mode], max_batch_size=4)
+    run(engine, asked(6))
+    assert watch.num_starts and watch.chunks and watched.num_fills
+    assert not watched.waits
+
+
+def test_it_sees_what_waits() -> None:
+    values, slots = torch.zeros(4, 3), torch.tensor([1, 2])
+    watched = Watched()
+    with watched:
+        values[slots] = 1
+        values[slots, 1:] = Tensor([2.0, 3.0])
+        values[1, 1] = 2
+        values[1:2].fill_(0)
+        values.index_fill_(0, slots, 5)
+    assert len(watched.waits) == 2 and watched.num_fills >= 2
