@@ -8,6 +8,7 @@ import json
 from functools import cache
 from typing import Any
 
+import jsonschema
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -103,13 +104,10 @@ def allowed(matcher: native.Matcher) -> list[int]:
     return np.flatnonzero(bits).tolist()
 
 
-def repeats(value: Any) -> bool:
-    """Whether an array somewhere holds an item twice."""
-    inside = value.values() if isinstance(value, dict) else value
-    if not isinstance(value, (list, dict)):
-        return False
-    keys = [value_key(item) for item in value] if isinstance(value, list) else []
-    return len(set(keys)) < len(keys) or any(map(repeats, inside))
+def repeats(items: list[Any]) -> bool:
+    """Whether an array holds an item twice."""
+    keys = [value_key(item) for item in items]
+    return len(set(keys)) < len(keys)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -126,9 +124,10 @@ def test_what_is_valid_is_taken_and_what_is_not_is_refused(kind, index):
 @settings(max_examples=25, deadline=None)
 def test_walks_with_rollbacks_hold_the_contract(kind, data):
     """A bit is set just where the token is taken; nothing but an end ends a walk; rollbacks lead
-    back to the same rows; and no array holds an item twice."""
+    back to the same rows; and what has ended is valid."""
     choose = data.draw(st.randoms(use_true_random=False))
-    matcher = grammar_of(kind, choose.randrange(len(CASES))).matcher()
+    index = choose.randrange(len(CASES))
+    matcher = grammar_of(kind, index).matcher()
     taken: list[int] = []
     rows = [allowed(matcher)]
     for step in range(40):
@@ -150,7 +149,8 @@ def test_walks_with_rollbacks_hold_the_contract(kind, data):
             del taken[-num_back:], rows[-num_back:]
             assert allowed(matcher) == rows[-1]
     if taken and taken[-1] == END:
-        assert not repeats(json.loads(b"".join(TOKENS[token] for token in taken)))
+        text = b"".join(TOKENS[token] for token in taken)
+        jsonschema.Draft202012Validator(SCHEMAS[index]).validate(json.loads(text))
 
 
 LIKELY = {
