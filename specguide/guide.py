@@ -38,6 +38,9 @@ class Guide:
                     any order, each once; None: as the engine has it
     layout:         of a guide for tools: what it fixes of its texts, for those who read them
                     (specguide.guided.tools.CallLayout); the grammar is the same with it and without
+    calls:          of a guide for many tools: how their calls begin, so that arguments are compiled
+                    as they are needed: the fields of specguide.guided.call_texts.CallTexts, which
+                    are taken for true of the grammar. What may be written is the same without
 
     Raises InvalidGuide when none or several kinds are given or one is malformed.
     """
@@ -52,6 +55,7 @@ class Guide:
     backend: str | None = field(default=None, kw_only=True)
     key_order: str | None = field(default=None, kw_only=True)
     layout: Any = field(default=None, kw_only=True, compare=False, repr=False)
+    calls: Mapping[str, Any] | None = field(default=None, kw_only=True, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         given = [name for name in _KINDS if getattr(self, name) is not None]
@@ -137,7 +141,7 @@ def is_text(value: Any) -> bool:
     return True
 
 
-_KINDS = tuple(f.name for f in fields(Guide) if f.name not in ("backend", "key_order", "layout"))
+_KINDS = tuple(f.name for f in fields(Guide) if not f.kw_only)
 
 
 def _canonical(value: Any) -> str:

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from specguide.errors import UnsupportedGuide
 from specguide.guided.backend import Backend
-from specguide.guided.call_texts import DeferredCalls
+from specguide.guided.call_texts import CallTexts, DeferredCalls
 from specguide.guided.grammar_form import GrammarForm
 from specguide.guided.known_keys import KnownKeys
 from specguide.guided.schema.capabilities import Capabilities
@@ -53,13 +53,13 @@ class GrammarSupport:
     free_keys: the same of a grammar with JSON Schemas, whose objects have their keys in any order,
                and what is known of these; None: it keeps the schemas' order
     defer:     a message with tool calls without the arguments that can wait, as `rewrite` gives it,
-               and what is left out; or None. None: there is no such backend
+               and what is left out; None: it leaves nothing out
     """
 
     forms: frozenset[GrammarForm]
     rewrite: Callable[[str, GrammarForm], str]
     free_keys: Callable[[str], tuple[str, KnownKeys]] | None = None
-    defer: Callable[[str], tuple[str, DeferredCalls] | None] | None = None
+    defer: Callable[[str, CallTexts], tuple[str, DeferredCalls]] | None = None
 
 
 @dataclass(frozen=True)

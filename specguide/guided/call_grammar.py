@@ -67,7 +67,7 @@ class CallGrammars:
         part"""
         known = DeferredCalls(**written.calls or {})
         texts = CallTexts(**known.texts)
-        lead = bytes.fromhex(texts.lead)
+        lead = texts.lead_bytes
         first = first_of(lead)
         before = [bytes.fromhex(text) for text in (texts.opening, texts.later) if text is not None]
         parts = _Parts(

@@ -1,7 +1,7 @@
 """Owns what is known of messages with calls of many tools, whose arguments are compiled when a call
 has come as far as its tool's name.
 
-`tool_guide` says in a comment of its grammar how calls begin. A backend that knows of it leaves the
+`tool_guide` says beside its grammar, in `Guide.calls`, how calls begin. A backend leaves the
 arguments of most tools out of the grammar. Where a call of such a tool begins, a part takes over: a
 grammar of the rest of the message, from the tool's name on, with this tool's arguments in it.
 """
@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 CALL_RULE = "\ncall: "
 """With which those rules of a message begin that its parts have, too."""
 BEHIND_RULE = "behind"
 """What follows a call's arguments."""
-_COMMENT = "// calls "
 
 
 @dataclass(frozen=True)
@@ -37,25 +36,9 @@ class CallTexts:
     names: Sequence[str]
     num_schemas: int
 
-    def comment(self) -> str:
-        """A line of Lark that says so, to stand before CALL_RULE."""
-        return _COMMENT + json.dumps(asdict(self)).encode().hex()
-
-    @classmethod
-    def read(cls, source: str) -> CallTexts | None:
-        """What a grammar says; None where it says nothing."""
-        head, found, _ = source.partition(CALL_RULE)
-        _, comment, digits = head.rpartition("\n" + _COMMENT)
-        try:
-            texts = cls(**json.loads(bytes.fromhex(digits))) if found and comment else None
-            return texts if texts is not None and texts._is_sound() else None
-        except (TypeError, ValueError):  # another comment
-            return None
-
-    def _is_sound(self) -> bool:
-        """Raises TypeError or ValueError where it is not."""
-        read = [bytes.fromhex(text) for text in (self.opening, self.later or "", self.lead)]
-        return bool(first_of(read[-1])) and all(isinstance(name, str) for name in self.names)
+    @property
+    def lead_bytes(self) -> bytes:
+        return bytes.fromhex(self.lead)
 
 
 @dataclass(frozen=True)

@@ -83,7 +83,8 @@ class GrammarCompiler:
         except InvalidGuide as error:
             future.set_exception(error)
             return future
-        key = (guide.kind, requested, guide.key_order or self.config.key_order, source)
+        order = guide.key_order or self.config.key_order
+        key = (guide.kind, requested, order, guide.calls is not None, source)
         known = None if self._is_closed else self.cache.get(key)
         if known is not None:
             settle([future], known)

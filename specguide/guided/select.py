@@ -87,10 +87,10 @@ def rewrites(
     elif kind == "structural_tag":
         check_tag(value)
         yield _tag_guide(value, spec, key_order, reading)
+    elif guide.calls is not None and key_order != "any":
+        yield _with_calls(value, CallTexts(**guide.calls), spec, may_defer)
     else:
-        yield _deferred(kind, value, spec, key_order, may_defer) or _rewritten(
-            kind, value, spec, key_order
-        )
+        yield _rewritten(kind, value, spec, key_order)
 
 
 def _able(spec: BackendSpec, key_order: str) -> Capabilities:
@@ -112,19 +112,16 @@ def fixed_order(backend: str) -> UnsupportedGuide:
     )
 
 
-def _deferred(
-    kind: str, value: Json, spec: BackendSpec, key_order: str, may_defer: Callable[[bytes], bool]
-) -> Rewritten | None:
-    """A message with calls of many tools, whose arguments wait; None for other guides."""
-    defer = spec.grammars.defer if spec.grammars is not None else None
-    if kind != "grammar" or key_order == "any" or defer is None:
-        return None
-    texts = CallTexts.read(value)
-    if texts is None or not may_defer(bytes.fromhex(texts.lead)):
-        return None
-    _check_grammar(value)
-    found = defer(value)
-    return None if found is None else Rewritten(kind, found[0], calls=found[1])
+def _with_calls(
+    source: str, calls: CallTexts, spec: BackendSpec, may_defer: Callable[[bytes], bool]
+) -> Rewritten:
+    """The grammar of a message with calls of many tools, whose arguments wait where they may."""
+    defer = None if spec.grammars is None else spec.grammars.defer
+    if defer is None or not may_defer(calls.lead_bytes):
+        return Rewritten("grammar", _grammar(source, spec))
+    _check_grammar(source)
+    text, left_out = defer(source, calls)
+    return Rewritten("grammar", text, calls=left_out)
 
 
 def _rewritten(kind: str, value: Json, spec: BackendSpec, key_order: str) -> Rewritten:

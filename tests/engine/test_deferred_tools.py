@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from specguide import LLM, DynamicTree, Guide, GuideConfig, Reasoning, SamplingParams, SpecConfig
-from specguide.guided.call_texts import CallTexts
 from specguide.guided.tools import Tool, tool_formats, tool_guide
 
 PLACE = {
@@ -24,8 +23,7 @@ SPECS = {
 
 
 def at_once(guide: Guide) -> Guide:
-    lines = [line for line in guide.source().split("\n") if not line.startswith("// calls ")]
-    return replace(guide, grammar="\n".join(lines))
+    return replace(guide, calls=None)
 
 
 @pytest.mark.parametrize("spec", SPECS)
@@ -35,7 +33,7 @@ def test_outputs_are_those_of_all_compiled_at_once(spec):
         for i in range(40)
     ]
     guide = tool_guide(tool_formats()["hermes"], tools, MARKS.get, GuideConfig(), must_call=True)
-    assert CallTexts.read(guide.source()) is not None
+    assert guide.calls is not None
     llm = LLM(spec=SPECS[spec], max_batch_size=3)
     texts = []
     for asked in (guide, at_once(guide)):

@@ -32,6 +32,7 @@ GUIDES = [
     Guide(regex="[a-z\ud800]+", backend="llguidance"),
     Guide(choice=("yes", "no")),
     Guide(grammar='root ::= "a"'),
+    Guide(grammar="start: /a/", calls={"opening": "3c", "later": None, "names": ["a"]}),
     Guide(structural_tag={"format": {"type": "const_string", "value": "x"}}),
 ]
 PARAMS = [
@@ -69,6 +70,7 @@ def test_parameters_come_back_the_same(params):
     else:
         assert found.guide.source() == params.guide.source()
         assert (found.guide.kind, found.guide.backend) == (params.guide.kind, params.guide.backend)
+        assert found.guide.calls == params.guide.calls
         assert found.reasoning == params.reasoning
 
 

@@ -16,7 +16,6 @@ from specguide.config import GuideConfig
 from specguide.errors import InvalidGuide
 from specguide.guide import Guide
 from specguide.guided.call_grammar import CallGrammar
-from specguide.guided.call_texts import CallTexts
 from specguide.guided.compile import GrammarCompiler
 from specguide.guided.matcher import Matcher
 from specguide.guided.tools import Tool, tool_formats, tool_guide
@@ -72,9 +71,8 @@ def asked(name: str, tools: list[Tool] | None = None, **more: Any) -> Guide:
 
 
 def at_once(guide: Guide) -> Guide:
-    """The same grammar without the comment."""
-    lines = [line for line in guide.source().split("\n") if not line.startswith("// calls ")]
-    return replace(guide, grammar="\n".join(lines))
+    """The same grammar, of which nothing is left out."""
+    return replace(guide, calls=None)
 
 
 def matchers(guide: Guide) -> tuple[Matcher, Matcher]:
@@ -210,7 +208,7 @@ def test_what_cannot_be_enforced_is_refused_at_once():
     ],
 )
 def test_other_messages_are_compiled_at_once(name, tools, more):
-    assert CallTexts.read(asked(name, tools, **more).source()) is None
+    assert asked(name, tools, **more).calls is None
 
 
 def test_a_token_that_reaches_over_a_lead_has_all_compiled_at_once():
@@ -218,7 +216,7 @@ def test_a_token_that_reaches_over_a_lead_has_all_compiled_at_once():
     one = GrammarCompiler(Vocabulary(pieces, (len(pieces) - 1,)), LIMITS)
     ids = {mark: len(SPELT) + 1 + i for i, mark in enumerate(MARKS)}
     guide = tool_guide(FORMATS["hermes"], TOOLS, ids.get, LIMITS)
-    assert CallTexts.read(guide.source()) is not None
+    assert guide.calls is not None
     assert not isinstance(one.compile(guide), CallGrammar)
     guide = tool_guide(FORMATS["deepseek_v31"], TOOLS, ids.get, LIMITS)
     assert isinstance(one.compile(guide), CallGrammar)
@@ -233,19 +231,6 @@ def test_compiled_in_a_process_apart():
     message = FORMATS["hermes"].message([("weather", '{"a":"]"}')])
     assert all(map(matcher.accept, [*spelt(message), END]))
     one.close()
-
-
-WRONG = b'{"opening":1,"later":null,"lead":"61","names":[],"num_schemas":0}'
-
-
-@pytest.mark.parametrize(
-    "comment",
-    ["// calls", "// calls 00", "// calls zz", "// calls 7b7d", "// calls " + WRONG.hex()],
-)
-def test_other_comments_say_nothing(comment):
-    grammar = f"start: call\n{comment}\ncall: /[a-z]/"
-    assert CallTexts.read(grammar) is None
-    assert compiler().compile(Guide(grammar=grammar)).matcher().accept(ord("a"))
 
 
 def test_a_matcher_needs_calls_that_there_are():

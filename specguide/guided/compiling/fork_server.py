@@ -29,7 +29,7 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -214,7 +214,7 @@ def _answer_beside(asked: dict[str, Any], libraries: Libraries) -> dict[str, Any
 
 def _answer(asked: dict[str, Any], libraries: Libraries) -> dict[str, Any]:
     before = _memory_bytes(_RESIDENT)
-    guide = read_guide(asked["kind"], asked["source"], asked["key_order"])
+    guide = read_guide(asked["kind"], asked["source"], asked["key_order"], asked["calls"])
     found = outcome(
         guide, libraries.config, lambda: libraries.first_enforcing(guide, asked["backend"], _go_on)
     )
@@ -236,11 +236,16 @@ def _go_on(backend: str) -> None:
     """Nothing stands against trying a backend here."""
 
 
-def read_guide(kind: str, source: str, key_order: str | None = None) -> Guide:
+def read_guide(
+    kind: str,
+    source: str,
+    key_order: str | None = None,
+    calls: Mapping[str, Any] | None = None,
+) -> Guide:
     """A guide from its kind and canonical text."""
     value: Any = {"json_object": True}.get(kind, source)
     value = json.loads(source) if kind == "choice" else value
-    return Guide(**{kind: value}, key_order=key_order)
+    return Guide(**{kind: value}, key_order=key_order, calls=calls)
 
 
 def _send(lease: socket.socket, answer: dict[str, Any]) -> None:

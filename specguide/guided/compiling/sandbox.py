@@ -166,6 +166,7 @@ class Sandbox:
             "source": guide.source(),
             "backend": requested,
             "key_order": guide.key_order,
+            "calls": guide.calls,
         }
         ask = partial(self._ask, json.dumps(asked).encode() + b"\n")
         return Trial(guide, self._config, ask, self._take_back)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import marshal
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
@@ -112,13 +112,12 @@ def _guide(
     else:
         start = rules.free_text(is_parallel)
     call = f"{rules.terms(tool_format.before_name)} {rules.rest_of_call}"
-    shared = [f"call: {call}"]
+    shared, texts = [f"call: {call}"], None
     if starts is None and len(tools) >= LEAST_DEFERRED:
         names = [tool.name for tool in tools]
         texts = CallStarts(tool_format, rules.ids).texts(names, must_call, answer is not None)
         if texts is not None:
-            behind = f"{BEHIND_RULE}: {rules.behind_arguments(is_parallel)}"
-            shared = [texts.comment(), *shared, behind]
+            shared.append(f"{BEHIND_RULE}: {rules.behind_arguments(is_parallel)}")
     alternatives = " | ".join(rules.tool(tool, limits, starts) for tool in tools)
     lines = ["start: " + start[0], *start[1:], *shared, f"tool: {alternatives}"]
     grammar = "\n".join(lines + rules.lines)
@@ -128,6 +127,7 @@ def _guide(
         backend=AUTO,
         key_order="schema" if starts is None else "any",
         layout=CallLayout(tool_format, rules.ids, plain, must_call, answer is not None),
+        calls=None if texts is None else asdict(texts),
     )
 
 

@@ -196,8 +196,18 @@ def _int4_products(
     first = tl.full((), 0, tl.int32)
     num_tiles: tl.constexpr = (form.ROW_LEN + 4 * form.WIDTH - 1) // (4 * form.WIDTH)
     return int4_products(
-        *(block, matrix, first, num_tiles, form.ROW_LEN, form.GROUP, form.WIDTH),
-        *(GATED, UNPACK, MAGIC, form.WIDTH, False),
+        block,
+        matrix,
+        first,
+        num_tiles,
+        form.ROW_LEN,
+        form.GROUP,
+        form.WIDTH,
+        GATED,
+        UNPACK,
+        MAGIC,
+        form.WIDTH,
+        False,
     )
 
 

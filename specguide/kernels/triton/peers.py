@@ -85,6 +85,13 @@ def sendable(bits):
 
 
 @triton.jit
+def _place_of(rank, peers, row, dim, turn, DIM: tl.constexpr):
+    """In every rank's buffer, of what a rank sends."""
+    section = peers.most_rows.to(tl.int64) * 2 * DIM * rank
+    return section + ((turn & 1) * peers.most_rows + row).to(tl.int64) * DIM + dim
+
+
+@triton.jit
 def send_bits(
     bits,
     peers,
@@ -98,8 +105,7 @@ def send_bits(
 ):
     """To all other ranks, bits [ROWS, BLOCK] that are sendable: of rows `row` [ROWS, 1] and columns
     `dim` [1, BLOCK]; turn: of the program, which alone has these rows."""
-    section = peers.most_rows.to(tl.int64) * 2 * DIM * RANK
-    place = section + ((turn & 1) * peers.most_rows + row).to(tl.int64) * DIM + dim
+    place = _place_of(RANK, peers, row, dim, turn, DIM)
     for rank in tl.static_range(NUM_RANKS):
         if rank != RANK:
             tl.store(_buffer_of(rank, peers, bits.dtype) + place, bits, mask=exists)
@@ -121,8 +127,7 @@ def bits_of_rank(
     found = bits
     if rank != RANK:
         NOTHING: tl.constexpr = -(2**15) if bits.dtype.primitive_bitwidth == 16 else -(2**31)
-        section = peers.most_rows.to(tl.int64) * 2 * DIM * rank
-        place = section + ((turn & 1) * peers.most_rows + row).to(tl.int64) * DIM + dim
+        place = _place_of(rank, peers, row, dim, turn, DIM)
         own = _buffer_of(RANK, peers, bits.dtype) + place
         found = _await_bits(own, exists, peers, NOTHING)
     return found

@@ -30,15 +30,12 @@ _MOST_CHARACTERS = 32_000
 _can_wait: WrittenCache[bool] = WrittenCache(lambda _: 1, most_of_one=64 << 10)
 
 
-def with_deferred_calls(source: str) -> tuple[str, DeferredCalls] | None:
+def with_deferred_calls(source: str, texts: CallTexts) -> tuple[str, DeferredCalls]:
     """A message with tool calls whose schemas are left out where they can wait, the others
-    rewritten; and what is left out. None where the grammar is none.
+    rewritten; and what is left out.
 
     Raises InvalidGuide as `with_rewritten_schemas`.
     """
-    texts = CallTexts.read(source)
-    if texts is None:
-        return None
     schemas: list[str] = []
     is_left_out: list[bool] = []
 
@@ -51,8 +48,7 @@ def with_deferred_calls(source: str) -> tuple[str, DeferredCalls] | None:
 
     pieces = list(pieces_of(source, term))
     first = texts.num_schemas
-    if len(schemas) != first + len(texts.names):
-        return None
+    assert len(schemas) == first + len(texts.names)
     places: list[tuple[int, int]] = []
     for (before, _), schema in zip(pieces, schemas, strict=False):
         keyword = (places[-1][1] if places else 0) + len(before)
