@@ -133,3 +133,9 @@ def test_states_that_nothing_tells_apart_are_one() -> None:
     """Of a count, each state differs from the next in its last step alone."""
     assert len(automaton(tree("(?:ab|cb){1,60}")).edges) == 121
     assert len(automaton(tree("(?:aa|ab|ba|bb)(?:a|b)*")).edges) == 3
+
+
+def test_what_no_library_could_follow_is_refused() -> None:
+    names = r"^(?!.*://)(?=.{1,255}$)((.{1,63}\.){1,127}(?![0-9]*$)[a-z0-9-]+\.?)$"
+    with pytest.raises(UnsupportedRegex):
+        restrict(whole(parse(names), search=True), EVERYTHING)

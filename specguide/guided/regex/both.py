@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import reduce
 from heapq import heappop, heappush
+from math import prod
 from operator import and_, sub
 
 from specguide.guided.budget import kept, spend
@@ -24,6 +25,8 @@ from specguide.guided.regex.tree import (
 
 _MAX_NFA = 20_000
 _MAX_LOOKS = 2_000
+_MAX_PAIRS = 10_000_000
+"""Of states of all automata at once: a library follows them together, and meets its limits."""
 _ANYTHING = Repeat(Chars(CharSet(EVERYTHING, EVERYTHING)), 0, None)
 
 _States = tuple[frozenset[int], ...]
@@ -35,14 +38,15 @@ def together(items: Sequence[Node], but: Sequence[Node], *, is_exact: bool) -> N
 
     is_exact: all dialects agree on it
 
-    Raises UnsupportedRegex where there may be no text that JSON can spell.
+    Raises UnsupportedRegex where there may be no text that JSON can spell, or where a library could
+    not follow them all.
     """
     try:
         found = reduce(and_, map(automaton, items))
         return reduce(sub, (automaton(one, outer=True) for one in but), found).node()
     except UnsupportedRegex:
         both = Both(tuple(items), tuple(map(_outermost, but)), is_exact)
-        if not _has_text(both):
+        if not _can_be_followed(both):
             raise
         return both
 
@@ -71,10 +75,11 @@ def _outermost(node: Node) -> Node:
 
 
 @kept
-def _has_text(both: Both) -> bool:
-    """Whether some text is found that it matches."""
+def _can_be_followed(both: Both) -> bool:
+    """Whether some text is found that it matches, and its automata are small enough."""
     try:
-        return _Search(both).finds()
+        search = _Search(both)
+        return search.num_states <= _MAX_PAIRS and search.finds()
     except UnsupportedRegex:  # a Both inside it, or too large a part
         return False
 
@@ -85,6 +90,11 @@ class _Search:
     def __init__(self, both: Both) -> None:
         self._automata = [Nfa(one, most_states=_MAX_NFA) for one in (*both.items, *both.but)]
         self._num_items = len(both.items)
+
+    @property
+    def num_states(self) -> int:
+        """Of all automata together, at most."""
+        return prod(len(one.moves) for one in self._automata)
 
     def finds(self) -> bool:
         """Looks first where the items have come furthest: their states are numbered in the order of
