@@ -9,9 +9,8 @@ multiples of 3 …) is left to the library.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
-from itertools import combinations, product
 
 from specguide.guided.backends.llguidance.any_order import any_order
 from specguide.guided.backends.llguidance.lark_rules import SchemaRules, content_name
@@ -25,8 +24,8 @@ from specguide.guided.backends.llguidance.schema_terminals import (
     text_literal,
     value_literal,
 )
+from specguide.guided.backends.llguidance.simple_nodes import is_plain, named_children
 from specguide.guided.budget import spend
-from specguide.guided.regex.tree import UnsupportedRegex
 from specguide.guided.schema.json_values import TYPES
 from specguide.guided.schema.nodes import (
     NO_ARRAYS,
@@ -34,14 +33,11 @@ from specguide.guided.schema.nodes import (
     Arrays,
     Core,
     CoreSchema,
-    Kinds,
     Node,
     Objects,
-    Strings,
     Tracked,
     negates_numbers,
 )
-from specguide.guided.schema.patterns import have_common_text, pattern_matches
 
 _ANY = "any"
 _MAX_COUNTED_RULES = 2_000
@@ -111,7 +107,7 @@ class _Rules:
             return [], [self._any()] if core else []
         if core.values is not None or core.any_of or core.ref is not None:
             return self._composed(core)
-        if not _is_plain(core):
+        if not is_plain(core):
             raise NoRules
         terminals, terms = [], []
         for name in core.kinds.types or TYPES:
@@ -194,7 +190,7 @@ class _Rules:
 
     def _object(self, asked: Objects) -> str:
         required = asked.required
-        children = _named_children(asked, self._is_loose)
+        children = named_children(asked, self._is_loose)
         members = {
             name: f'{text_literal(name)} ":" {self._value(child)}'
             for name, child in children.items()
@@ -317,43 +313,6 @@ def _or_else(item: str, others: str) -> str:
     if not others:
         return f"({item})?"
     return f"({item} | {others[:-1]})?" if others.endswith("?") else f"({item} | {others})"
-
-
-def _named_children(asked: Objects, is_loose: bool) -> dict[str, Core]:
-    """What an object's properties are that have a name. Raises NoRules where patterns speak of
-    them, too, or a property that must be there has no value."""
-    names = (*asked.properties, *asked.required)
-    patterns = asked.patterns
-    if not is_loose and (
-        any(pattern_matches(*pair) for pair in product(patterns, names)) or _overlap(patterns)
-    ):
-        raise NoRules("patternProperties")
-    unnamed = {name: asked.additional for name in asked.required if name not in asked.properties}
-    children = {**asked.properties, **unnamed}
-    impossible = [name for name in asked.required if children[name] is False]
-    if impossible and not is_loose:
-        raise NoRules
-    return {**children, **dict.fromkeys(impossible, True)}
-
-
-def _overlap(patterns: Iterable[str]) -> bool:
-    """Whether two patterns may match one name."""
-    try:
-        return any(have_common_text(pair, 0, None) for pair in combinations(patterns, 2))
-    except UnsupportedRegex:
-        return True
-
-
-def _is_plain(node: Node) -> bool:
-    """Whether `all_of` is there for more patterns of a string alone."""
-    return not node.all_of or (
-        node.kinds.types == ("string",)
-        and all(isinstance(part, Node) and part == _pattern_alone(part) for part in node.all_of)
-    )
-
-
-def _pattern_alone(node: Node) -> Node:
-    return Node(node.path, Kinds(strings=Strings(pattern=node.kinds.strings.pattern)))
 
 
 _ANY_VALUE = Node("")

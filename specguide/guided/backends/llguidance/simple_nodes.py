@@ -1,0 +1,48 @@
+"""Owns which nodes of a core schema have simple rules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import combinations, product
+
+from specguide.guided.backends.llguidance.schema_terminals import NoRules
+from specguide.guided.regex.tree import UnsupportedRegex
+from specguide.guided.schema.nodes import Core, Kinds, Node, Objects, Strings
+from specguide.guided.schema.patterns import have_common_text, pattern_matches
+
+
+def named_children(asked: Objects, is_loose: bool) -> dict[str, Core]:
+    """What an object's properties are that have a name. Raises NoRules where patterns speak of
+    them, too, or a property that must be there has no value."""
+    names = (*asked.properties, *asked.required)
+    patterns = asked.patterns
+    if not is_loose and (
+        any(pattern_matches(*pair) for pair in product(patterns, names)) or _overlap(patterns)
+    ):
+        raise NoRules("patternProperties")
+    unnamed = {name: asked.additional for name in asked.required if name not in asked.properties}
+    children = {**asked.properties, **unnamed}
+    impossible = [name for name in asked.required if children[name] is False]
+    if impossible and not is_loose:
+        raise NoRules
+    return {**children, **dict.fromkeys(impossible, True)}
+
+
+def _overlap(patterns: Iterable[str]) -> bool:
+    """Whether two patterns may match one name."""
+    try:
+        return any(have_common_text(pair, 0, None) for pair in combinations(patterns, 2))
+    except UnsupportedRegex:
+        return True
+
+
+def is_plain(node: Node) -> bool:
+    """Whether `all_of` is there for more patterns of a string alone."""
+    return not node.all_of or (
+        node.kinds.types == ("string",)
+        and all(isinstance(part, Node) and part == _pattern_alone(part) for part in node.all_of)
+    )
+
+
+def _pattern_alone(node: Node) -> Node:
+    return Node(node.path, Kinds(strings=Strings(pattern=node.kinds.strings.pattern)))
