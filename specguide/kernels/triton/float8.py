@@ -15,6 +15,7 @@ from torch import Tensor
 from specguide.kernels.float8 import BLOCK, FLOAT8, LARGEST, LEAST_ROW, Float8Rows, Float8Scaling
 from specguide.kernels.pointwise import ProductScales
 from specguide.kernels.triton.device import await_results, overlap
+from specguide.kernels.triton.upcoming import bring, upcoming_of
 
 _LARGEST = tl.constexpr(LARGEST)
 _LEAST_ROW = tl.constexpr(LEAST_ROW)
@@ -89,6 +90,7 @@ def _round_kernel(
     product_scales,
     output,
     float8,
+    upcoming,
     num_rows,
     row_stride,
     GATED: tl.constexpr,
@@ -98,9 +100,10 @@ def _round_kernel(
     OVERLAP: tl.constexpr,
 ):
     await_results(OVERLAP)
+    bring(upcoming, num_rows, OVERLAP)
     row = tl.program_id(0) + tl.zeros((1, 1), tl.int32)
     column = tl.program_id(1) * WIDTH + tl.arange(0, WIDTH)[None, :]
-    source, exists = x + row.to(tl.int64) * row_stride + column, column < DIM
+    source, exists = x + row.to(tl.int64) * row_stride + column, (row < num_rows) & (column < DIM)
     values = tl.load(source, mask=exists, other=0).to(tl.float32)
     values = with_scales(values, product_scales, row, column, row < num_rows, exists)
     if GATED:
@@ -111,17 +114,20 @@ def _round_kernel(
     store_float8(values, output, float8, row, column, num_rows, DIM, 1, WIDTH, GROUP)
 
 
-def to_float8(x: Tensor, scaling: Float8Scaling) -> Float8Rows:
+def to_float8(x: Tensor, scaling: Float8Scaling, upcoming: Tensor | None = None) -> Float8Rows:
     """See float8.to_float8."""
     x = x if x.stride(1) == 1 else x.contiguous()
-    return _round(x, x.shape[1], scaling, is_gated=False)
+    return _round(x, x.shape[1], scaling, None, upcoming, is_gated=False)
 
 
 def silu_mul_float8(
-    gate_up: Tensor, scaling: Float8Scaling, scales: ProductScales | None = None
+    gate_up: Tensor,
+    scaling: Float8Scaling,
+    scales: ProductScales | None = None,
+    upcoming: Tensor | None = None,
 ) -> Float8Rows:
     """See float8.silu_mul_float8."""
-    return _round(gate_up, gate_up.shape[1] // 2, scaling, scales, is_gated=True)
+    return _round(gate_up, gate_up.shape[1] // 2, scaling, scales, upcoming, is_gated=True)
 
 
 def empty_rows(num_rows: int, dim: int, scaling: Float8Scaling, device: torch.device) -> Float8Rows:
@@ -137,7 +143,8 @@ def _round(
     x: Tensor,
     dim: int,
     scaling: Float8Scaling,
-    scales: ProductScales | None = None,
+    scales: ProductScales | None,
+    upcoming: Tensor | None,
     *,
     is_gated: bool,
 ) -> Float8Rows:
@@ -145,18 +152,21 @@ def _round(
     width = min(_CHUNK, triton.next_power_of_2(dim))
     if not scaling.is_grouped:
         width = triton.next_power_of_2(dim)
-    _round_kernel[(len(x), triton.cdiv(dim, width))](
+    num_warps = min(32, max(1, width // 512))
+    brought, num_programs = upcoming_of(upcoming, len(x), num_warps)
+    _round_kernel[(len(x) + num_programs, triton.cdiv(dim, width))](
         x,
         NO_SCALES if scales is None else ScalesAt(*scales),
         rows.values,
         Float8Scales(rows.scale, scaling.static_scale),
+        brought,
         len(x),
         x.stride(0),
         GATED=is_gated,
         DIM=dim,
         WIDTH=width,
         GROUP=BLOCK if scaling.is_grouped else width,
-        num_warps=min(32, max(1, width // 512)),
+        num_warps=num_warps,
         **overlap(x.device),
     )
     return rows

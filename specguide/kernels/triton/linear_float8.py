@@ -76,10 +76,11 @@ def gated_linear_float8(
     bias: Tensor | None,
     scaling: Float8Scaling,
     dtype: torch.dtype,
+    upcoming: Tensor | None = None,
 ) -> Float8Rows:
     """See float8.gated_linear_float8."""
     (gate_up,), scales = _parts(x, weight, scale, bias, dtype, may_split=False)
-    return silu_mul_float8(gate_up, scaling, scales)
+    return silu_mul_float8(gate_up, scaling, scales, upcoming)
 
 
 def _parts(
