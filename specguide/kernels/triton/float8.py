@@ -114,6 +114,63 @@ def _round_kernel(
     store_float8(values, output, float8, row, column, num_rows, DIM, 1, WIDTH, GROUP)
 
 
+@triton.jit(do_not_specialize=["num_rows"])
+def _round_by_largest_kernel(
+    x,
+    largest,
+    output,
+    scales,
+    upcoming,
+    num_rows,
+    DIM: tl.constexpr,
+    WIDTH: tl.constexpr,
+    NUM_PARTS: tl.constexpr,
+    BLOCK_PARTS: tl.constexpr,
+    OVERLAP: tl.constexpr,
+):
+    """WIDTH features of a row, whose largest number is the largest of `largest` [rows, parts]."""
+    await_results(OVERLAP)
+    bring(upcoming, num_rows, OVERLAP)
+    row = tl.program_id(0).to(tl.int64)
+    column, part = tl.program_id(1) * WIDTH + tl.arange(0, WIDTH), tl.arange(0, BLOCK_PARTS)
+    is_row = row < num_rows
+    exists = (column < DIM) & is_row
+    values = tl.load(x + row * DIM + column, mask=exists, other=0).to(tl.float32)
+    is_part = (part < NUM_PARTS) & is_row
+    most = tl.max(tl.load(largest + row * NUM_PARTS + part, mask=is_part, other=0), 0)
+    scale = tl.div_rn(tl.maximum(most, _LEAST_ROW), tl.full((), _LARGEST, tl.float32))
+    values *= tl.div_rn(tl.full((), 1.0, tl.float32), scale)
+    values = tl.minimum(tl.maximum(values, -_LARGEST), _LARGEST)
+    tl.store(output + row * DIM + column, values.to(output.dtype.element_ty), mask=exists)
+    tl.store(scales + row, scale, mask=is_row & (tl.program_id(1) == 0))
+
+
+def to_float8_by(x: Tensor, largest: Tensor, upcoming: Tensor | None) -> Float8Rows:
+    """x [T, D] rounded by scales of its rows.
+
+    largest: float32 [T, parts], of each row the largest of its parts, without signs
+    """
+    (num_rows, dim), num_parts = x.shape, largest.shape[1]
+    rows = empty_rows(num_rows, dim, Float8Scaling(), x.device)
+    num_blocks = triton.cdiv(dim, _CHUNK)
+    brought, num_more = upcoming_of(upcoming, num_rows, 4, num_blocks)
+    _round_by_largest_kernel[(num_rows + num_more, num_blocks)](
+        x,
+        largest,
+        rows.values,
+        rows.scale,
+        brought,
+        num_rows,
+        DIM=dim,
+        WIDTH=_CHUNK,
+        NUM_PARTS=num_parts,
+        BLOCK_PARTS=triton.next_power_of_2(num_parts),
+        num_warps=4,
+        **overlap(x.device),
+    )
+    return rows
+
+
 def to_float8(x: Tensor, scaling: Float8Scaling, upcoming: Tensor | None = None) -> Float8Rows:
     """See float8.to_float8."""
     x = x if x.stride(1) == 1 else x.contiguous()
@@ -153,8 +210,9 @@ def _round(
     if not scaling.is_grouped:
         width = triton.next_power_of_2(dim)
     num_warps = min(32, max(1, width // 512))
-    brought, num_programs = upcoming_of(upcoming, len(x), num_warps)
-    _round_kernel[(len(x) + num_programs, triton.cdiv(dim, width))](
+    num_blocks = triton.cdiv(dim, width)
+    brought, num_more = upcoming_of(upcoming, len(x), num_warps, num_blocks)
+    _round_kernel[(len(x) + num_more, num_blocks)](
         x,
         NO_SCALES if scales is None else ScalesAt(*scales),
         rows.values,

@@ -213,8 +213,8 @@ def _launch(
     num_warps = min(8, max(1, block // 512))
     if peers is not None:  # who wait for each other's programs
         upcoming = None
-    brought, num_programs = upcoming_of(upcoming, num_rows, num_warps)
-    _norm_kernel[(triton.cdiv(num_rows, num_each) + num_programs,)](
+    brought, num_more = upcoming_of(upcoming, num_rows, num_warps)
+    _norm_kernel[(triton.cdiv(num_rows, num_each) + num_more,)](
         parts,
         NO_SCALES if scales is None else ScalesAt(*scales),
         row_ids,

@@ -175,8 +175,8 @@ def rope_and_store(
     block_heads = triton.next_power_of_2(num_rotated)
     block_half = triton.next_power_of_2(head_dim // 2)
     num_warps = min(8, max(1, block_heads * block_half // 256))
-    brought, num_programs = upcoming_of(upcoming, num_tokens, num_warps)
-    _rope_kernel[(num_tokens + num_programs,)](
+    brought, num_more = upcoming_of(upcoming, num_tokens, num_warps)
+    _rope_kernel[(num_tokens + num_more,)](
         _heads(query_key, product_scales),
         _heads(value, product_scales),
         rotary,

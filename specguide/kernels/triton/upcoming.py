@@ -54,8 +54,9 @@ def bring(upcoming, first_program, OVERLAP: tl.constexpr):
     `await_results`."""
     if upcoming.memory is not None and OVERLAP:
         program = tl.program_id(0) - first_program
-        if (program >= 0) & (tl.program_id(1) == 0):
+        if program >= 0:
             NUM: tl.constexpr = cuda.num_threads()
+            program = program * tl.num_programs(1) + tl.program_id(1)
             chunk = program * NUM + tl.arange(0, NUM)
             tl.inline_asm_elementwise(
                 "{ .reg .pred wanted; setp.ne.s32 wanted, $2, 0; "
@@ -71,9 +72,12 @@ def bring(upcoming, first_program, OVERLAP: tl.constexpr):
             )
 
 
-def upcoming_of(weight: Tensor | None, num_rows: int, num_warps: int) -> tuple[Upcoming, int]:
+def upcoming_of(
+    weight: Tensor | None, num_rows: int, num_warps: int, width: int = 1
+) -> tuple[Upcoming, int]:
     """What a kernel of so many warps is given to bring of the weight that so many rows are
-    multiplied with next, and by how many programs more. Nothing where the device cannot do that."""
+    multiplied with next, and by how many rows of `width` programs more. Nothing where the device
+    cannot do that."""
     if weight is None or num_rows > _MOST_ROWS or not weight.is_contiguous():
         return _NOTHING, 0
     if not overlap(weight.device)["OVERLAP"] or weight.nbytes < _CHUNK:
@@ -81,7 +85,8 @@ def upcoming_of(weight: Tensor | None, num_rows: int, num_warps: int) -> tuple[U
     every = _every(weight.nbytes // _CHUNK, weight.shape[-1] * weight.itemsize // _CHUNK)
     num_chunks = triton.cdiv(weight.nbytes // _CHUNK, every)
     memory = weight.view(torch.uint8)
-    return Upcoming(memory, num_chunks, every * _CHUNK), triton.cdiv(num_chunks, 32 * num_warps)
+    num_each = 32 * num_warps * width
+    return Upcoming(memory, num_chunks, every * _CHUNK), triton.cdiv(num_chunks, num_each)
 
 
 @cache
