@@ -29,8 +29,8 @@ from specguide.kernels.triton.int4 import Int4Tile
 GATED, SPLIT = ("gate, up",), ("qkv", "out", "down")
 FEW_SHAPES = ((32, 2, 64, 4), (32, 2, 128, 3), (64, 2, 64, 4), (64, 4, 64, 4), (64, 4, 128, 3))
 MANY_SHAPES = (
-    *((64, 4, 64, 4), (128, 4, 64, 3), (128, 8, 64, 3), (128, 8, 32, 6), (256, 8, 64, 3)),
-    *((256, 16, 64, 3), (256, 16, 32, 4), (256, 16, 32, 6)),
+    *((64, 4, 64, 2), (64, 4, 32, 4), (128, 4, 64, 2), (128, 8, 64, 2), (128, 8, 64, 3)),
+    *((128, 8, 32, 3), (128, 8, 32, 4), (128, 8, 128, 2), (256, 8, 32, 3), (256, 16, 64, 3)),
 )
 """Features, warps, words a step and stages of a program."""
 
@@ -80,6 +80,10 @@ class Int4Case:
         heights = (16,) if is_few else (64,) if self.num_rows <= 64 else (64, 128)
         for height, sizes, num_splits, is_folded in crossed(heights, shapes, splits, (False, True)):
             block_out, num_warps, step, num_stages = sizes
+            blocks = -(-self.kind.num_outputs // block_out), -(-self.num_rows // height)
+            num_programs = blocks[0] * blocks[1] * num_splits
+            if len(splits) > 1 and not is_few and not 96 <= num_programs <= 300:
+                continue
             yield Int4Tile(height, block_out, num_splits, num_warps, num_stages, step, is_folded)
 
 

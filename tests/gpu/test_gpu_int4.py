@@ -59,6 +59,7 @@ def test_experts_in_float32_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["awq", "gptq ordered", "compressed"])
+@torch.inference_mode()
 def test_a_captured_pass_gives_exactly_what_an_eager_one_gives(name: str, tmp_path: Path) -> None:
     """Of each kind of tile, many times in a row."""
     int4_checkpoints.save(tmp_path, FORMATS[name])

@@ -19,6 +19,8 @@ from specguide.kernels.triton.upcoming import bring, upcoming_of
 
 _LARGEST = tl.constexpr(LARGEST)
 _LEAST_ROW = tl.constexpr(LEAST_ROW)
+_WARP_NUMBERS = 512
+"""Of a row, that a warp rounds, where a program rounds a whole row."""
 _CHUNK = 1024
 """Features of a program, where it need not see a whole row."""
 
@@ -209,7 +211,7 @@ def _round(
     width = min(_CHUNK, triton.next_power_of_2(dim))
     if not scaling.is_grouped:
         width = triton.next_power_of_2(dim)
-    num_warps = min(32, max(1, width // 512))
+    num_warps = min(32, max(1, width // _WARP_NUMBERS))
     num_blocks = triton.cdiv(dim, width)
     brought, num_more = upcoming_of(upcoming, len(x), num_warps, num_blocks)
     _round_kernel[(len(x) + num_more, num_blocks)](
