@@ -68,6 +68,7 @@ class Int4Tile:
     step:       words of a feature that are read at a time, at most
     is_folded:  weights are scaled, and rounded to the input's dtype, before they are multiplied;
                 else the sums of a group are
+    max_registers: of a thread; None: as many as it takes
     """
 
     rows: int
@@ -77,6 +78,7 @@ class Int4Tile:
     num_stages: int
     step: int
     is_folded: bool
+    max_registers: int | None = None
 
 
 def int4_linear(x: Tensor, weight: Int4Matrix, bias: Tensor | None = None) -> Tensor:
@@ -229,6 +231,7 @@ def launch(
         MAGIC=magic,
         STEP=min(tile.step, weight.words.shape[2]),
         FOLDED=tile.is_folded,
+        maxnreg=tile.max_registers,
         num_warps=tile.num_warps,
         num_stages=tile.num_stages,
         **overlap(x.device),
