@@ -63,7 +63,7 @@ class Int4Case:
 
     @property
     def is_gated(self) -> bool:
-        return self.product_name in GATED and self.num_rows <= 16
+        return self.product_name in GATED
 
     def inputs(self) -> tuple[Tensor, Int4Matrix]:
         matrix = matrix_of(self.kind, has_zeros=self.has_zeros)
@@ -91,7 +91,7 @@ class Int4Case:
             if len(splits) > 1 and not is_few and not 96 <= num_programs <= 300:
                 continue
             first = height, block_out, num_splits, num_warps, num_stages, step
-            yield Int4Tile(*first, *others)
+            yield Int4Tile(*first, *others, self.is_gated and not is_few)
 
 
 def main() -> None:
