@@ -18,9 +18,9 @@ from specguide.kernels.triton.device import await_results, overlap
 
 _LARGEST = tl.constexpr(LARGEST)
 _LEAST_ROW = tl.constexpr(LEAST_ROW)
-_REGISTERS_OF_TWO = 32
-"""Of a thread: two programs of 1,024 fit on a multiprocessor, so that one reads while the other
-computes."""
+_WIDEST_OF_TWO, _REGISTERS_OF_TWO = 1 << 14, 32
+"""Two programs that round rows so wide, with 1,024 threads each, fit on a multiprocessor if a thread
+has so many registers; then one reads while the other computes."""
 _CHUNK = 1024
 """Features of a program, where it need not see a whole row."""
 
@@ -212,7 +212,7 @@ def _round(
         WIDTH=width,
         GROUP=BLOCK if scaling.is_grouped else width,
         num_warps=num_warps,
-        maxnreg=_REGISTERS_OF_TWO if num_warps == 32 else None,
+        maxnreg=_REGISTERS_OF_TWO if width == _WIDEST_OF_TWO and scales is None else None,
         **overlap(x.device),
     )
     return rows
