@@ -48,7 +48,7 @@ async def rehearse(app: FastAPI) -> None:
     scope: Scope = {"type": "http", "method": "GET", "path": "/-", "headers": [], "app": app}
     with suppress(HTTPException):  # there is no such page
         await app.router(scope, _never_comes, _ignore)
-    await StreamingResponse(_nothing())(scope, _never_comes, _ignore)
+    await StreamingResponse(_one_text())(scope, _never_comes, _ignore)
 
 
 async def _never_comes() -> Message:
@@ -60,9 +60,8 @@ async def _ignore(_: Message) -> None:
     pass
 
 
-async def _nothing() -> AsyncIterator[str]:
-    for text in ():
-        yield text
+async def _one_text() -> AsyncIterator[str]:
+    yield ""
 
 
 class _Front(StoppableServer):
