@@ -27,12 +27,18 @@ from specguide.kernels.triton import int4
 from specguide.kernels.triton.int4 import Int4Tile
 
 GATED, SPLIT = ("gate, up",), ("qkv", "out", "down")
-FEW_SHAPES = ((32, 2, 64, 4), (32, 2, 128, 3), (64, 2, 64, 4), (64, 4, 64, 4), (64, 4, 128, 3))
-MANY_SHAPES = (
-    *((64, 4, 64, 4), (128, 4, 64, 3), (128, 8, 64, 3), (128, 8, 32, 6), (256, 8, 64, 3)),
-    *((256, 16, 64, 3), (256, 16, 32, 4), (256, 16, 32, 6)),
+FEW_SHAPES = (
+    *((32, 2, 64, 4, False, None), (32, 2, 128, 3, False, None), (64, 2, 64, 4, False, None)),
+    *((64, 4, 64, 4, False, None), (64, 4, 128, 3, False, None)),
 )
-"""Features, warps, words a step and stages of a program."""
+MANY_SHAPES = (
+    *((64, 4, 64, 2, True, None), (64, 4, 32, 4, True, None), (128, 4, 32, 3, True, None)),
+    *((128, 8, 64, 2, True, None), (128, 8, 32, 4, True, None), (128, 8, 32, 4, False, 128)),
+    *((128, 8, 32, 3, False, 128), (128, 8, 64, 3, False, None), (256, 8, 32, 3, True, None)),
+    *((256, 16, 64, 3, True, None), (256, 16, 32, 4, True, None)),
+)
+"""Features, warps, words a step and stages of a program; whether weights are scaled before they are
+multiplied; registers of a thread."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +63,7 @@ class Int4Case:
 
     @property
     def is_gated(self) -> bool:
-        return self.product_name in GATED and self.num_rows <= 16
+        return self.product_name in GATED
 
     def inputs(self) -> tuple[Tensor, Int4Matrix]:
         matrix = matrix_of(self.kind, has_zeros=self.has_zeros)
@@ -78,9 +84,14 @@ class Int4Case:
         splits = [num for num in (1, 2, 4, 7, 8) if num_tiles % num == 0] if may_split else [1]
         shapes = FEW_SHAPES if is_few else MANY_SHAPES
         heights = (16,) if is_few else (64,) if self.num_rows <= 64 else (64, 128)
-        for height, sizes, num_splits, is_folded in crossed(heights, shapes, splits, (False, True)):
-            block_out, num_warps, step, num_stages = sizes
-            yield Int4Tile(height, block_out, num_splits, num_warps, num_stages, step, is_folded)
+        for height, sizes, num_splits in crossed(heights, shapes, splits):
+            block_out, num_warps, step, num_stages, *others = sizes
+            blocks = -(-self.kind.num_outputs // block_out), -(-self.num_rows // height)
+            num_programs = blocks[0] * blocks[1] * num_splits
+            if len(splits) > 1 and not is_few and not 96 <= num_programs <= 300:
+                continue
+            first = height, block_out, num_splits, num_warps, num_stages, step
+            yield Int4Tile(*first, *others, self.is_gated and not is_few)
 
 
 def main() -> None:
@@ -92,7 +103,7 @@ def main() -> None:
     parser.add_argument("--products", default=";".join(PRODUCTS), help="separated by semicolons")
     parser.add_argument("--zeros", action="store_true", help="weights that have zeros")
     args = parser.parse_args()
-    print("tile: rows, features, splits, warps, stages, step, folded")
+    print("tile: rows, features, splits, warps, stages, step, folded, registers")
     counts = map(int, args.rows.split(","))
     cases = [
         Int4Case(name, num_rows, args.zeros)

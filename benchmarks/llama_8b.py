@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from specguide.models import Decoder, Eagle3Head, MtpHead, config_of
+from specguide.models.eagle3 import held_in
 from specguide.models.eagle3_config import Eagle3Config
 from specguide.models.eagle3_parts import Eagle3Parts
 from specguide.parallel import ONE_RANK, ONE_STAGE, Ranks, Stage
@@ -82,16 +83,23 @@ QUANTIZED: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class Shapes:
-    """The contents of config.json of a target, of a head for it and of a small model beside it."""
+    """The contents of config.json of a target, of a head for it and of a small model beside it.
+
+    draft_quantization: what an EAGLE-3 head is rounded to as it is read; None: it is not
+    """
 
     target: dict[str, Any]
     head: dict[str, Any]
     small: dict[str, Any]
+    draft_quantization: str | None = None
 
     def held_in(self, form: str | None) -> Shapes:
-        """With the target's and the head's weights in a format of QUANTIZED; None: as they are."""
-        held = {"quantization_config": QUANTIZED[form]} if form else {}
-        return replace(self, target=self.target | held, head=self.head | held)
+        """With the target's weights in a format of QUANTIZED, and the head's rounded to as many
+        bits; None: as they are."""
+        if form is None:
+            return self
+        held = {"quantization_config": QUANTIZED[form]}
+        return replace(self, target=self.target | held, draft_quantization=form.split()[0])
 
 
 SHAPES = Shapes(LLAMA_8B, LLAMA_8B, LLAMA_1B)
@@ -128,7 +136,7 @@ class RandomModels:
         of_target: dict[str, Any] = {"device": device, "dtype": dtype, "max_positions": max_len}
         target = _random(Decoder(target_config, **of_target, ranks=ranks, stage=stage))
         makers: dict[str, Callable[[], DraftModel]] = {
-            "eagle3": lambda: _eagle3(head, target),
+            "eagle3": lambda: _eagle3(head, target, shapes.draft_quantization),
             "mtp": lambda: _random(MtpHead(config_of(head), target)),
             "draft_model": lambda: _random(
                 Decoder(config_of(small), device=device, dtype=dtype, max_positions=max_len)
@@ -183,14 +191,9 @@ class RandomParts:
         return RandomModels.of(self.methods, device, dtype, self.max_len, self.shapes, ranks, stage)
 
 
-def _eagle3(config: dict[str, Any], target: Decoder) -> Eagle3Head:
-    head = _random(
-        Eagle3Head(
-            Eagle3Config.from_hf(config | dict(draft_vocab_size=DRAFT_VOCAB_SIZE)),
-            target,
-            Eagle3Parts(),
-        )
-    )
+def _eagle3(config: dict[str, Any], target: Decoder, quantization: str | None) -> Eagle3Head:
+    own = Eagle3Config.from_hf(config | dict(draft_vocab_size=DRAFT_VOCAB_SIZE))
+    head = _random(Eagle3Head(held_in(own, quantization), target, Eagle3Parts()))
     head.target_ids = (
         torch.randperm(128_000)[:DRAFT_VOCAB_SIZE].sort().values.to(target.device, torch.int32)
     )
@@ -200,7 +203,10 @@ def _eagle3(config: dict[str, Any], target: Decoder) -> Eagle3Head:
 def _random(model: Any) -> Any:
     for destination in model.destinations().values():
         tensor = destination.tensor
-        if not tensor.is_floating_point():
+        if destination.stored_dtype is torch.bfloat16:  # rounded as it is read, with its scales
+            stored = torch.empty(destination.shape, dtype=torch.bfloat16, device=tensor.device)
+            destination.fill(stored.normal_(std=0.02))
+        elif not tensor.is_floating_point():
             tensor.random_(*((0, 16) if tensor.dtype == torch.uint8 else ()))
         elif tensor.ndim == 1:
             tensor.fill_(1)

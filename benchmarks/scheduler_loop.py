@@ -26,22 +26,29 @@ _CLIENT_S = 2e-3
 """From the end of an answer until the client's next request is here."""
 _SCATTER = 0.03
 """Of an iteration's time, as a part of it."""
-_MIXED_S = 1.7e-3
-"""Longer for any prompt tokens: as measured while the host still waited for the GPU whenever it
-entered or left a slot."""
 _PRODUCTS = (
     (1, 3.7),
-    (64, 3.78),
-    (128, 4.09),
-    (192, 4.81),
-    (256, 5.94),
-    (384, 8.32),
-    (512, 10.9),
-    (640, 14.0),
-    (768, 16.4),
-    (1024, 21.9),
-    (2048, 41.8),
-    (4096, 83.6),
+    (64, 3.79),
+    (128, 4.08),
+    (192, 4.65),
+    (256, 6.01),
+    (320, 7.26),
+    (384, 8.36),
+    (448, 13.6),
+    (512, 10.98),
+    (576, 12.98),
+    (640, 14.05),
+    (704, 16.23),
+    (768, 16.56),
+    (832, 19.56),
+    (896, 19.66),
+    (960, 20.48),
+    (1024, 21.6),
+    (1152, 23.71),
+    (1280, 26.43),
+    (1536, 31.32),
+    (2048, 42.0),
+    (4096, 84.0),
 )
 """Rows, and milliseconds of all products but the output matrix."""
 
@@ -77,13 +84,13 @@ def device_s(batch: Batch, piggyback: PiggybackLimits) -> float:
         return batch.num_prompt_tokens / 43_100
     highest_slot, num_tokens = max(batch.slots), batch.num_prompt_tokens
     rows = num_graph_slots(highest_slot, piggyback.max_slots) * piggyback.nodes_each
-    mixed_s = 0.0
+    beside_s = 0.0
     if num_tokens:
-        num_slots, mixed_s = piggyback.num_slots(highest_slot), _MIXED_S
         filled = piggyback.beside(highest_slot).size_for(num_tokens)
-        rows = num_slots * piggyback.nodes_each + filled
+        rows = piggyback.num_slots(highest_slot) * piggyback.nodes_each + filled
+        beside_s = 0.3e-3 + 1.2e-6 * filled
     products_s = float(np.interp(rows, *zip(*_PRODUCTS, strict=True))) * 1e-3
-    return products_s + 17.8e-6 * len(batch.slots) + 0.55e-3 + 1.9e-6 * rows + mixed_s
+    return products_s + 0.52e-3 + 21.5e-6 * len(batch.slots) + beside_s
 
 
 @dataclass

@@ -193,17 +193,18 @@ def counter_faults(engine: WatchedEngine, totals: Counter[str]) -> list[str]:
     counted, num_nodes = stats.grammar, capabilities.layout.num_drafts + 1
     slack = capabilities.lag * totals["requests"]
     walked = totals["iterations"] + totals["held"] + totals["requests"]  # and a prefill each
+    held = counted["held"]  # at most so many prefills, which `walked` may count twice
     rules = {
         "tokens given out are those that requests have": stats.output_tokens
         == totals["output_tokens"],
-        "guided iterations are those of the requests": walked
+        "guided iterations are those of the requests": walked - held
         <= counted["iterations"]
-        <= walked + 2 * slack + counted["held"],
+        <= walked + 2 * slack + held,
         # Behind a prefill that is held, `lag` iterations are under way that give nothing, their
         # rows in time or not.
-        "held slots are those of the requests": counted["held"] - slack
+        "held slots are those of the requests": held - slack
         <= totals["held"]
-        <= (1 + capabilities.lag) * counted["held"],
+        <= (1 + capabilities.lag) * held,
         "no iteration has more than K + 1 fills": counted["max_fills"] <= num_nodes,
         "no iteration has more than K + 1 accepts": counted["max_accepts"] <= num_nodes,
         "no iteration has more than one rollback": counted["max_rollbacks"] <= 1,

@@ -48,6 +48,10 @@ class PiggybackLimits:
         below the least size."""
         return max((size for size in self.sizes if size <= budget), default=budget)
 
+    def nearest(self, num_tokens: float) -> int:
+        """The size that is nearest to so many tokens; there must be one."""
+        return min(self.sizes, key=lambda size: abs(size - num_tokens))
+
     def sizes_within(self, max_tokens: int) -> tuple[int, ...]:
         """Those that come up where there are at most so many tokens."""
         return tuple(

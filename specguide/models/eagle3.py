@@ -110,7 +110,8 @@ class Eagle3Head:
         wrong, or does not fit the target, and InvalidParams for another device or dtype than the
         target's, or an unknown quantization.
 
-        quantization: of ONLINE: what the layers' weights are turned into as they are read
+        quantization: of ONLINE: what the weights of the layers and of the head's own output matrix
+                      are turned into as they are read
         """
         folder = Path(folder)
         _check_place(target, torch.device(device or target.device), dtype or target.dtype)
@@ -120,7 +121,7 @@ class Eagle3Head:
         with naming(folder):
             present = Eagle3Parts.of({canonical(name) for name in stored_names(files)})
         with naming(folder / "config.json"):
-            config = _held_in(Eagle3Config.from_hf(fields, present), quantization)
+            config = held_in(Eagle3Config.from_hf(fields, present), quantization)
         vocabulary = DraftVocabulary.empty(config, has_d2t=present.d2t, has_t2d=present.t2d)
         with naming(folder):
             _check_fit(config, target.config, present)
@@ -204,10 +205,11 @@ def _layers(config: Eagle3Config, place: Placement) -> tuple[Any, ...]:
     )
 
 
-def _held_in(config: Eagle3Config, quantization: str | None) -> Eagle3Config:
+def held_in(config: Eagle3Config, quantization: str | None) -> Eagle3Config:
+    """With weights that are quantized as they are read; see `Eagle3Head.load`."""
     if quantization is None:
         return config
-    return replace(config, layer=quantized(config.layer, quantization))
+    return replace(config, layer=quantized(config.layer, quantization, output_matrix=True))
 
 
 def _check_place(target: Decoder, device: torch.device, dtype: torch.dtype) -> None:

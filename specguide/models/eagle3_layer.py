@@ -87,14 +87,16 @@ class FirstLayer:
     ) -> FirstLayer:
         """Uninitialised weights."""
         size = layer.hidden_size
+        mlp = GatedMlp.create(
+            place.within("mlp"), size, layer.intermediate_size, bias=layer.mlp_bias
+        )
+        read = mlp.input_format
         return cls(
             RmsNorm.create(place, "input_layernorm", size, layer.norm),
             RmsNorm.create(place, "hidden_norm", size, layer.norm),
             Attention.create(place.within("self_attn"), 2 * size, size, layer.attention(0)),
-            RmsNorm.create(place, "post_attention_layernorm", size, layer.norm),
-            GatedMlp.create(
-                place.within("mlp"), size, layer.intermediate_size, bias=layer.mlp_bias
-            ),
+            RmsNorm.create(place, "post_attention_layernorm", size, layer.norm, read),
+            mlp,
             norm_before_residual,
         )
 

@@ -102,8 +102,11 @@ def _with_modelopt(fields: dict[str, Any], folder: Path) -> dict[str, Any]:
         return {**fields, "quantization_config": {**stated, "quant_method": "modelopt"}}
 
 
-def quantized(config: ModelConfig, quantization: str) -> ModelConfig:
-    """With weights that are quantized as they are read, see `read_config`."""
+def quantized(
+    config: ModelConfig, quantization: str, *, output_matrix: bool = False
+) -> ModelConfig:
+    """With weights that are quantized as they are read, see `read_config`; the output matrix too,
+    if it says so."""
     if quantization not in ONLINE:
         raise InvalidParams(
             f"quantization {quantization!r} is unknown; known: {', '.join(ONLINE)}",
@@ -114,7 +117,8 @@ def quantized(config: ModelConfig, quantization: str) -> ModelConfig:
             "the model is quantized already, as its config.json says: leave quantization out",
             param="quantization",
         )
-    return replace(config, quantization=ONLINE[quantization])
+    held = ONLINE[quantization]
+    return replace(config, quantization=held.including("lm_head") if output_matrix else held)
 
 
 def config_of(

@@ -88,6 +88,14 @@ class Placement:
             request.metrics.queue_s = request.metrics.queue_s or waited_s
             self.prefilling.append(self.waiting.pop())
 
+    def num_tokens_to_admit(self) -> float:
+        """Prompt tokens of as many of those that wait as there are slots left, in the mean."""
+        load = self.waiting.load()
+        if not load.num_requests:
+            return 0.0
+        num_left = self._limits.max_batch_size - len(self.prefilling) - len(self.decoding)
+        return load.num_prompt_tokens * min(1.0, num_left / load.num_requests)
+
     def _num_to_compute(self, sequence: SequenceState) -> int:
         """Tokens whose keys are neither planned nor in the cache."""
         is_open = sequence in self.tables

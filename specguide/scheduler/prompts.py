@@ -6,23 +6,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from specguide.batch import Chunk, Piggyback
+from specguide.piggyback import PiggybackLimits
 from specguide.scheduler.limits import SchedulerLimits
 from specguide.scheduler.pace import Pace
 from specguide.scheduler.placement import Placement, by_schedule_key
+from specguide.scheduler.prompt_rate import PromptRate
 from specguide.scheduler.sequence import SequenceState
 
 
 class PromptPlanner:
     """Plans chunks of the prompts of those that have slots, in the order of their schedule keys.
 
-    Beside others that decode, prompts are computed as fast as the bound on an iteration's time
-    allows. Each of their tokens takes about the same time wherever it rides, and a slot that waits
-    for its prompt decodes nothing, so to spread them over more iterations costs throughput.
-    `python -m benchmarks.scheduler` shows what bounds cost.
+    Beside others that decode, prompts are computed within the bound on an iteration's time. Where
+    iterations are captured they are spread, too (`PromptRate`): the first rows beside those that
+    decode take hardly any time, since the weights are read anyway, and iterations without prompts
+    leave that unused. Elsewhere each token takes about the same time wherever it rides, and they
+    are computed as fast as the bound allows. `python -m benchmarks.scheduler` shows what it gives.
     """
 
     def __init__(self, limits: SchedulerLimits, placement: Placement, pace: Pace) -> None:
         self._limits, self._placement, self._pace = limits, placement, pace
+        self._rate = PromptRate()
 
     def may_piggyback(self, sequence: SequenceState) -> bool:
         """Its prompt can be computed beside decode iterations."""
@@ -85,7 +89,9 @@ class PromptPlanner:
             if self.may_piggyback(one) and one.error is None
         ]
         num_waiting = sum(one.num_left - 1 for one in waiting)
-        most = limits.most_tokens(self._most_tokens(len(decoding)))
+        most = limits.most_tokens(
+            min(self._most_tokens(len(decoding)), self._spread(limits, num_waiting))
+        )
         budget = min(most, limits.filled(num_waiting))
         planned, chunks = [], []
         for sequence in waiting[: limits.max_chunks]:
@@ -94,11 +100,21 @@ class PromptPlanner:
                 planned.append(sequence)
                 chunks.append(chunk)
                 budget -= len(chunk.token_ids)
-        return Piggyback(
+        piggyback = Piggyback(
             tuple(sequence.slot for sequence in planned),
             tuple(placement.tables[sequence] for sequence in planned),
             tuple(chunks),
         )
+        self._rate.take(piggyback.num_tokens)
+        return piggyback
+
+    def _spread(self, limits: PiggybackLimits, num_waiting: int) -> int:
+        """Tokens that an iteration is to compute beside so that iterations come to be alike, where
+        so many wait of those that have slots."""
+        if not limits.sizes:
+            return self._limits.max_prefill_tokens
+        num_to_come = num_waiting + self._placement.num_tokens_to_admit()
+        return limits.nearest(self._rate.tokens(num_to_come))
 
     def _most_tokens(self, num_decoding: int) -> int:
         return self._pace.budget.most_tokens(num_decoding * self._limits.num_nodes)

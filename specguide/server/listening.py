@@ -12,8 +12,6 @@ from specguide.errors import InvalidParams
 Address = tuple[socket.AddressFamily, tuple[Any, ...]]
 """Family of a socket, and what it is bound to."""
 
-_BACKLOG = 2048
-
 
 class Reservation:
     """Addresses that are this service's, though it may have no front now. Nothing listens here.
@@ -57,13 +55,13 @@ class Reservation:
 
 
 def listener(address: Address) -> socket.socket:
-    """One more listener of an address."""
+    """One more socket of an address. The server that has it listens once it accepts connections:
+    else the kernel would give it some before, which would wait until it has started."""
     family, name = address
     one = _socket(family)
     one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     one.bind(name)
-    one.listen(_BACKLOG)
     one.setblocking(False)
     return one
 

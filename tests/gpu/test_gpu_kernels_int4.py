@@ -97,8 +97,10 @@ def test_tiles_cover_every_shape(is_folded: bool) -> None:
         tile = triton.int4.Int4Tile(*sizes, is_folded)
         found = triton.int4.launch(*on_gpu, None, tile)
         assert_close(found.float().sum(0), expected)
-        found = triton.int4.launch(*on_gpu, None, replace(tile, num_splits=1), is_gated=True)
-        assert_close(found[0], int4.int4_gated_linear(x, matrix))
+        for is_paired in (False, True):
+            whole = replace(tile, num_splits=1, is_paired=is_paired)
+            found = triton.int4.launch(*on_gpu, None, whole, is_gated=True)
+            assert_close(found[0], int4.int4_gated_linear(x, matrix))
 
 
 @pytest.mark.small

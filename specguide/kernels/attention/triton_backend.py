@@ -147,6 +147,7 @@ class TritonPlan:
             ROWS=launch.block_rows,
             KEYS=launch.block_keys,
             MOST_SEQS=_most_seqs(num_seqs) if num_blocks > 1 and num_seqs > 1 else 0,
+            HAS_SEEN=num_blocks > 1 and ancestor_mask is None and window is None,
             ORDER=int(Order.ALONE if leads_later else self.order),
             num_warps=launch.num_warps,
             num_stages=launch.num_stages,

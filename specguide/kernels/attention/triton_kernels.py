@@ -20,6 +20,7 @@ from specguide.kernels.attention.triton_rows import (
     key_range,
     load_rows,
     load_sequence,
+    seen_by_all,
     visible_keys,
 )
 from specguide.kernels.triton.device import await_leader, await_results
@@ -64,9 +65,10 @@ class _Pages(NamedTuple):
 
 class _Span(NamedTuple):
     """Keys begin … end - 1 that a program looks at, the factor on their scores, and the window,
-    None where there is none."""
+    None where there is none; masked: the first that some row does not see, by what is known."""
 
     begin: Any
+    masked: Any
     end: Any
     scale: Any
     window: Any
@@ -150,12 +152,21 @@ def _attend(
     HEAD_DIM: tl.constexpr,
     PAGE_SIZE: tl.constexpr,
     KEYS: tl.constexpr,
+    HAS_SEEN: tl.constexpr,
 ):
     """Each row's greatest score, sum of exponentials and attention over a span of keys; `start`:
-    the first two before them."""
+    the first two before them. HAS_SEEN: the span has keys that need no mask."""
     best, total = start
     mixed = tl.full((queries.shape[0], queries.shape[1]), 0, tl.float32)
-    for first in range(span.begin, span.end, KEYS):
+    if HAS_SEEN:
+        for first in range(span.begin, span.masked, KEYS):
+            key_id = first + tl.arange(0, KEYS)
+            keys, values = _load_kv(
+                cache, key_id, key_id >= 0, dim, queries.dtype, PAGE_SIZE, NUM_KV_HEADS, HEAD_DIM
+            )
+            scores = tl.dot(queries, tl.trans(keys), input_precision="ieee") * span.scale
+            best, total, mixed = _online_softmax(scores, values, best, total, mixed)
+    for first in range(span.masked, span.end, KEYS):
         key_id = first + tl.arange(0, KEYS)
         exists = key_id < span.end
         keys, values = _load_kv(
@@ -206,6 +217,7 @@ def attention_kernel(
     ROWS: tl.constexpr,
     KEYS: tl.constexpr,
     MOST_SEQS: tl.constexpr,
+    HAS_SEEN: tl.constexpr,
     ORDER: tl.constexpr,
     OVERLAP: tl.constexpr,
 ):
@@ -223,12 +235,16 @@ def attention_kernel(
         begin, end = key_range(
             tree, seq, rows, block, split, num_splits, window, IS_SPLIT, ROWS // GROUP, KEYS
         )
-        span = _Span(begin, end, scale, window)
+        masked = begin
+        if HAS_SEEN:
+            masked = seen_by_all(seq, block, begin, end, ROWS // GROUP, KEYS)
+        span = _Span(begin, masked, end, scale, window)
         start = _start(sinks, rows, split, ROWS)
         page = cache.block_table + index * cache.block_table_stride
         pages = _Pages(cache.key_cache, cache.value_cache, page, kv_head, cache.value_scale)
         found = _attend(
-            own, rows, pages, tree, seq, start, span, dim, NUM_KV_HEADS, HEAD_DIM, PAGE_SIZE, KEYS
+            *(own, rows, pages, tree, seq, start, span, dim),
+            *(NUM_KV_HEADS, HEAD_DIM, PAGE_SIZE, KEYS, HAS_SEEN),
         )
         row_id = (rows.query_id.to(tl.int64) * NUM_KV_HEADS * GROUP + rows.head) * num_splits
         _store_rows(parts, found, row_id + split, rows.exists, dim, HEAD_DIM)

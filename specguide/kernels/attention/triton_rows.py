@@ -67,8 +67,10 @@ def find_tile(sequences, num_seqs, num_blocks, TOKENS: tl.constexpr, MOST_SEQS: 
 
     MOST_SEQS: 0: each sequence has `num_blocks`, some of them empty. Else tiles are packed: only
                those behind the last sequence's are empty, and their sequence is num_seqs or more
+
+    The last tiles come first: they see the most keys, and nobody is to wait for them at the end.
     """
-    tile = tl.program_id(1)
+    tile = tl.num_programs(1) - 1 - tl.program_id(1)
     index, block = tile // num_blocks, tile % num_blocks
     if MOST_SEQS:
         seq = tl.arange(0, MOST_SEQS)
@@ -132,6 +134,14 @@ def key_range(
         begin += split * share
         end = tl.minimum(end, begin + share)
     return begin, end
+
+
+@triton.jit
+def seen_by_all(seq, block, begin, end, TOKENS: tl.constexpr, KEYS: tl.constexpr):
+    """The end of the first steps of a program whose keys are seen by each row of a block, where
+    their order alone says so."""
+    num_seen = (seq.num_earlier + block * TOKENS + 1) // KEYS * KEYS
+    return tl.maximum(begin, tl.minimum(end, num_seen))
 
 
 @triton.jit

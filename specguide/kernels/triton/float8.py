@@ -15,9 +15,12 @@ from torch import Tensor
 from specguide.kernels.float8 import BLOCK, FLOAT8, LARGEST, LEAST_ROW, Float8Rows, Float8Scaling
 from specguide.kernels.pointwise import ProductScales
 from specguide.kernels.triton.device import await_results, overlap
+from specguide.kernels.triton.upcoming import bring, upcoming_of
 
 _LARGEST = tl.constexpr(LARGEST)
 _LEAST_ROW = tl.constexpr(LEAST_ROW)
+_WARP_NUMBERS = 512
+"""Of a row, that a warp rounds, where a program rounds a whole row."""
 _CHUNK = 1024
 """Features of a program, where it need not see a whole row."""
 
@@ -89,6 +92,7 @@ def _round_kernel(
     product_scales,
     output,
     float8,
+    upcoming,
     num_rows,
     row_stride,
     GATED: tl.constexpr,
@@ -98,9 +102,10 @@ def _round_kernel(
     OVERLAP: tl.constexpr,
 ):
     await_results(OVERLAP)
+    bring(upcoming, num_rows, OVERLAP)
     row = tl.program_id(0) + tl.zeros((1, 1), tl.int32)
     column = tl.program_id(1) * WIDTH + tl.arange(0, WIDTH)[None, :]
-    source, exists = x + row.to(tl.int64) * row_stride + column, column < DIM
+    source, exists = x + row.to(tl.int64) * row_stride + column, (row < num_rows) & (column < DIM)
     values = tl.load(source, mask=exists, other=0).to(tl.float32)
     values = with_scales(values, product_scales, row, column, row < num_rows, exists)
     if GATED:
@@ -111,17 +116,77 @@ def _round_kernel(
     store_float8(values, output, float8, row, column, num_rows, DIM, 1, WIDTH, GROUP)
 
 
-def to_float8(x: Tensor, scaling: Float8Scaling) -> Float8Rows:
+@triton.jit(do_not_specialize=["num_rows"])
+def _round_by_largest_kernel(
+    x,
+    largest,
+    output,
+    scales,
+    upcoming,
+    num_rows,
+    DIM: tl.constexpr,
+    WIDTH: tl.constexpr,
+    NUM_PARTS: tl.constexpr,
+    BLOCK_PARTS: tl.constexpr,
+    OVERLAP: tl.constexpr,
+):
+    """WIDTH features of a row, whose largest number is the largest of `largest` [rows, parts]."""
+    await_results(OVERLAP)
+    bring(upcoming, num_rows, OVERLAP)
+    row = tl.program_id(0).to(tl.int64)
+    column, part = tl.program_id(1) * WIDTH + tl.arange(0, WIDTH), tl.arange(0, BLOCK_PARTS)
+    is_row = row < num_rows
+    exists = (column < DIM) & is_row
+    values = tl.load(x + row * DIM + column, mask=exists, other=0).to(tl.float32)
+    is_part = (part < NUM_PARTS) & is_row
+    most = tl.max(tl.load(largest + row * NUM_PARTS + part, mask=is_part, other=0), 0)
+    scale = tl.div_rn(tl.maximum(most, _LEAST_ROW), tl.full((), _LARGEST, tl.float32))
+    values *= tl.div_rn(tl.full((), 1.0, tl.float32), scale)
+    values = tl.minimum(tl.maximum(values, -_LARGEST), _LARGEST)
+    tl.store(output + row * DIM + column, values.to(output.dtype.element_ty), mask=exists)
+    tl.store(scales + row, scale, mask=is_row & (tl.program_id(1) == 0))
+
+
+def to_float8_by(x: Tensor, largest: Tensor, upcoming: Tensor | None) -> Float8Rows:
+    """x [T, D] rounded by scales of its rows.
+
+    largest: float32 [T, parts], of each row the largest of its parts, without signs
+    """
+    (num_rows, dim), num_parts = x.shape, largest.shape[1]
+    rows = empty_rows(num_rows, dim, Float8Scaling(), x.device)
+    num_blocks = triton.cdiv(dim, _CHUNK)
+    brought, num_more = upcoming_of(upcoming, num_rows, 4, num_blocks)
+    _round_by_largest_kernel[(num_rows + num_more, num_blocks)](
+        x,
+        largest,
+        rows.values,
+        rows.scale,
+        brought,
+        num_rows,
+        DIM=dim,
+        WIDTH=_CHUNK,
+        NUM_PARTS=num_parts,
+        BLOCK_PARTS=triton.next_power_of_2(num_parts),
+        num_warps=4,
+        **overlap(x.device),
+    )
+    return rows
+
+
+def to_float8(x: Tensor, scaling: Float8Scaling, upcoming: Tensor | None = None) -> Float8Rows:
     """See float8.to_float8."""
     x = x if x.stride(1) == 1 else x.contiguous()
-    return _round(x, x.shape[1], scaling, is_gated=False)
+    return _round(x, x.shape[1], scaling, None, upcoming, is_gated=False)
 
 
 def silu_mul_float8(
-    gate_up: Tensor, scaling: Float8Scaling, scales: ProductScales | None = None
+    gate_up: Tensor,
+    scaling: Float8Scaling,
+    scales: ProductScales | None = None,
+    upcoming: Tensor | None = None,
 ) -> Float8Rows:
     """See float8.silu_mul_float8."""
-    return _round(gate_up, gate_up.shape[1] // 2, scaling, scales, is_gated=True)
+    return _round(gate_up, gate_up.shape[1] // 2, scaling, scales, upcoming, is_gated=True)
 
 
 def empty_rows(num_rows: int, dim: int, scaling: Float8Scaling, device: torch.device) -> Float8Rows:
@@ -137,7 +202,8 @@ def _round(
     x: Tensor,
     dim: int,
     scaling: Float8Scaling,
-    scales: ProductScales | None = None,
+    scales: ProductScales | None,
+    upcoming: Tensor | None,
     *,
     is_gated: bool,
 ) -> Float8Rows:
@@ -145,18 +211,22 @@ def _round(
     width = min(_CHUNK, triton.next_power_of_2(dim))
     if not scaling.is_grouped:
         width = triton.next_power_of_2(dim)
-    _round_kernel[(len(x), triton.cdiv(dim, width))](
+    num_warps = min(32, max(1, width // _WARP_NUMBERS))
+    num_blocks = triton.cdiv(dim, width)
+    brought, num_more = upcoming_of(upcoming, len(x), num_warps, num_blocks)
+    _round_kernel[(len(x) + num_more, num_blocks)](
         x,
         NO_SCALES if scales is None else ScalesAt(*scales),
         rows.values,
         Float8Scales(rows.scale, scaling.static_scale),
+        brought,
         len(x),
         x.stride(0),
         GATED=is_gated,
         DIM=dim,
         WIDTH=width,
         GROUP=BLOCK if scaling.is_grouped else width,
-        num_warps=min(32, max(1, width // 512)),
+        num_warps=num_warps,
         **overlap(x.device),
     )
     return rows

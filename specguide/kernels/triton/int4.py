@@ -63,11 +63,13 @@ class Int4Tile:
     """What a program computes, and how.
 
     rows:       of the input
-    block_out:  features
+    block_out:  features; of gates and ups together where `is_paired`
     num_splits: programs over which the sum of one feature is spread
     step:       words of a feature that are read at a time, at most
     is_folded:  weights are scaled, and rounded to the input's dtype, before they are multiplied;
                 else the sums of a group are
+    max_registers: of a thread; None: as many as it takes
+    is_paired:  of gates and ups, both are one product; else two
     """
 
     rows: int
@@ -77,6 +79,8 @@ class Int4Tile:
     num_stages: int
     step: int
     is_folded: bool
+    max_registers: int | None = None
+    is_paired: bool = False
 
 
 def int4_linear(x: Tensor, weight: Int4Matrix, bias: Tensor | None = None) -> Tensor:
@@ -95,7 +99,7 @@ def int4_linear_parts(x: Tensor, weight: Int4Matrix, bias: Tensor | None = None)
 
 def int4_gated_linear(x: Tensor, weight: Int4Matrix, bias: Tensor | None = None) -> Tensor:
     """See specguide.kernels.int4."""
-    if not _is_few(x) or x.shape[0] > _FEW_ROWS:
+    if not _is_few(x):
         return silu_mul(int4_linear(x, weight, bias))
     tile = choose_tile(x, weight, is_gated=True)
     return launch(x, weight, bias, tile, is_gated=True)[0]
@@ -154,7 +158,8 @@ def choose_tile(
     is_few = x.shape[0] <= _FEW_ROWS
     rows = min(_LARGEST_TILE, max(16, triton.next_power_of_2(x.shape[0])))
     is_many = rows == _LARGEST_TILE
-    num_outputs = weight.out_features // (2 if is_gated else 1)
+    is_paired = is_gated and not is_few
+    num_outputs = weight.out_features // (2 if is_gated and is_few else 1)
     block_out = 64 if is_few else 128 if not is_many or num_outputs < 1024 else 256
     num_programs = triton.cdiv(num_outputs, block_out) * triton.cdiv(x.shape[0], rows)
     most_programs = num_multiprocessors(x.device) * (2 if is_few else 1)
@@ -167,6 +172,7 @@ def choose_tile(
         num_stages=4 if is_many else 3,
         step=128 if is_few else 32 if is_many else 64,
         is_folded=is_many,
+        is_paired=is_paired,
     )
 
 
@@ -208,7 +214,8 @@ def launch(
     num_rows, num_outputs = x.shape[0], weight.out_features // (2 if is_gated else 1)
     dtype = torch.float32 if tile.num_splits > 1 else x.dtype
     output = torch.empty(tile.num_splits, num_rows, num_outputs, dtype=dtype, device=x.device)
-    blocks = triton.cdiv(num_rows, tile.rows), triton.cdiv(num_outputs, tile.block_out)
+    num_features = tile.block_out // (2 if tile.is_paired else 1)
+    blocks = triton.cdiv(num_rows, tile.rows), triton.cdiv(num_outputs, num_features)
     unpack, magic = unpacking(x.dtype, x.device)
     int4_linear_kernel[(*blocks, tile.num_splits)](
         x,
@@ -221,7 +228,7 @@ def launch(
         IN_FEATURES=weight.in_features,
         GROUP=weight.group_size,
         WIDTH=weight.words.shape[2],
-        GATED=is_gated,
+        GATED=is_gated and not tile.is_paired,
         ROWS=tile.rows,
         BLOCK_OUT=tile.block_out,
         NUM_SPLITS=tile.num_splits,
@@ -229,6 +236,8 @@ def launch(
         MAGIC=magic,
         STEP=min(tile.step, weight.words.shape[2]),
         FOLDED=tile.is_folded,
+        PAIRED=tile.is_paired,
+        maxnreg=tile.max_registers,
         num_warps=tile.num_warps,
         num_stages=tile.num_stages,
         **overlap(x.device),

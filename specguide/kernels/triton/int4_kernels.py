@@ -242,13 +242,17 @@ def int4_linear_kernel(
     MAGIC: tl.constexpr,
     STEP: tl.constexpr,
     FOLDED: tl.constexpr,
+    PAIRED: tl.constexpr,
     OVERLAP: tl.constexpr,
 ):
     """Some features of some rows. GATED: the second half of the features is multiplied with the
-    activated first half."""
-    feature = tl.program_id(1) * BLOCK_OUT + tl.arange(0, BLOCK_OUT)
+    activated first half. PAIRED: the same, where gates and ups are one product of the program."""
+    NUM_OUT: tl.constexpr = BLOCK_OUT // 2 if PAIRED else BLOCK_OUT
+    feature = tl.program_id(1) * NUM_OUT + tl.arange(0, NUM_OUT)
     exists = feature < num_outputs
-    source = tl.where(exists, feature, 0)
+    within = tl.arange(0, BLOCK_OUT)
+    source = tl.program_id(1) * NUM_OUT + within % NUM_OUT
+    source = tl.where(source < num_outputs, source, 0) + within // NUM_OUT * num_outputs
     split = tl.program_id(2)
     share = tl.cdiv(tl.cdiv(IN_FEATURES, 4 * WIDTH), NUM_SPLITS)
     if OVERLAP:
@@ -262,7 +266,10 @@ def int4_linear_kernel(
         *(IN_FEATURES, GROUP, WIDTH, GATED, UNPACK, MAGIC, STEP, FOLDED),
     )
     total, total_up = with_bias(total, total_up, bias, split, source, num_outputs, GATED)
-    if GATED:
+    if PAIRED:
+        pairs = tl.permute(tl.reshape(total, (2, NUM_OUT, ROWS)), (1, 2, 0))
+        total, total_up = tl.split(pairs)
+    if GATED or PAIRED:
         total = total / (1.0 + tl.exp(-total)) * total_up
     sink = output + (split * num_rows + row[None, :]).to(tl.int64) * num_outputs + feature[:, None]
     tl.store(sink, total, mask=exists[:, None] & (row < num_rows)[None, :])

@@ -14,8 +14,12 @@ from specguide.kernels import float8
 from specguide.kernels.float8 import BLOCK, Float8Rows, Float8Scaling
 from specguide.kernels.pointwise import ProductScales
 from specguide.kernels.triton.device import num_multiprocessors, overlap
-from specguide.kernels.triton.float8 import silu_mul_float8
-from specguide.kernels.triton.linear_float8_kernels import Factors, linear_float8_kernel
+from specguide.kernels.triton.float8 import silu_mul_float8, to_float8_by
+from specguide.kernels.triton.linear_float8_kernels import (
+    Factors,
+    gated_linear_float8_kernel,
+    linear_float8_kernel,
+)
 
 _MOST_ROWS = {(9, 0): 32}
 """By compute capability: up to so many rows Triton's kernel is the faster one. `python -m
@@ -76,10 +80,59 @@ def gated_linear_float8(
     bias: Tensor | None,
     scaling: Float8Scaling,
     dtype: torch.dtype,
+    upcoming: Tensor | None = None,
 ) -> Float8Rows:
     """See float8.gated_linear_float8."""
+    if _is_one_kernel(x, weight, scale, scaling, dtype):
+        return _gated(x, weight, scale, bias, dtype, upcoming)
     (gate_up,), scales = _parts(x, weight, scale, bias, dtype, may_split=False)
-    return silu_mul_float8(gate_up, scaling, scales)
+    return silu_mul_float8(gate_up, scaling, scales, upcoming)
+
+
+def _is_one_kernel(
+    x: Float8Rows, weight: Tensor, scale: Tensor, scaling: Float8Scaling, dtype: torch.dtype
+) -> bool:
+    """Whether the product's kernel activates, too: where it is Triton's, and rows have scales."""
+    return (
+        _is_for_triton(weight)
+        and not _is_for_library(x, weight, scale, dtype)
+        and weight.shape[0] % _LARGEST_TILE == 0
+        and scale.dim() == 1
+        and scaling.static_scale is None
+        and not scaling.is_grouped
+    )
+
+
+def _gated(
+    x: Float8Rows,
+    weight: Tensor,
+    scale: Tensor,
+    bias: Tensor | None,
+    dtype: torch.dtype,
+    upcoming: Tensor | None,
+) -> Float8Rows:
+    tile = choose_tile(x, weight, scale, may_split=False)
+    num_rows, num_outputs = len(x.values), weight.shape[0] // 2
+    output = torch.empty(num_rows, num_outputs, dtype=dtype, device=x.device)
+    num_parts = num_outputs // (tile.outputs // 2)
+    largest = torch.empty(num_rows, num_parts, device=x.device)
+    gated_linear_float8_kernel[(num_parts, triton.cdiv(num_rows, tile.rows))](
+        Factors(*x, weight, scale),
+        bias,
+        output,
+        largest,
+        num_rows,
+        num_outputs,
+        ROW_LEN=weight.shape[1],
+        ROWS=tile.rows,
+        OUTPUTS=tile.outputs,
+        COLUMNS=tile.columns,
+        PREFETCHED=_PREFETCHED,
+        num_warps=tile.num_warps,
+        num_stages=tile.num_stages,
+        **overlap(x.device),
+    )
+    return to_float8_by(output, largest, upcoming)
 
 
 def _parts(

@@ -71,6 +71,17 @@ def _products(
     return total
 
 
+@triton.jit
+def _scaled(total, factors, bias, source, row, is_row, split, HAS_BLOCKS: tl.constexpr):
+    """Sums with the scales of rows and features, and the bias, which the first split takes in."""
+    if not HAS_BLOCKS:
+        x_scales = tl.load(factors.x_scale + row, mask=is_row, other=0)
+        total *= tl.load(factors.scale + source)[:, None] * x_scales[None, :]
+    if bias is not None:
+        total += tl.where(split == 0, tl.load(bias + source).to(tl.float32), 0.0)[:, None]
+    return total
+
+
 @triton.jit(do_not_specialize=["num_rows"])
 def linear_float8_kernel(
     factors,
@@ -102,10 +113,47 @@ def linear_float8_kernel(
     total = _products(
         factors, row, is_row, source, split * SHARE, ROW_LEN, SHARE, COLUMNS, HAS_BLOCKS
     )
-    if not HAS_BLOCKS:
-        x_scales = tl.load(factors.x_scale + row, mask=is_row, other=0)
-        total *= tl.load(factors.scale + source)[:, None] * x_scales[None, :]
-    if bias is not None:
-        total += tl.where(split == 0, tl.load(bias + source).to(tl.float32), 0.0)[:, None]
+    total = _scaled(total, factors, bias, source, row, is_row, split, HAS_BLOCKS)
     sink = output + (split * num_rows + row[None, :]) * num_outputs + feature[:, None]
     tl.store(sink, total, mask=exists[:, None] & is_row[None, :])
+
+
+@triton.jit(do_not_specialize=["num_rows"])
+def gated_linear_float8_kernel(
+    factors,
+    bias,
+    output,
+    largest,
+    num_rows,
+    num_outputs,
+    ROW_LEN: tl.constexpr,
+    ROWS: tl.constexpr,
+    OUTPUTS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    PREFETCHED: tl.constexpr,
+    OVERLAP: tl.constexpr,
+):
+    """silu(gate) · up of OUTPUTS / 2 features of some rows, and the largest of each row's.
+
+    num_outputs: a multiple of OUTPUTS / 2; so many features of the weight are gates, the others ups
+    """
+    HALF: tl.constexpr = OUTPUTS // 2
+    within = tl.arange(0, OUTPUTS)
+    source = tl.program_id(0) * HALF + within % HALF + tl.where(within < HALF, 0, num_outputs)
+    if OVERLAP:
+        cuda.gdc_launch_dependents()
+        _prefetch(factors.weight, PREFETCHED, source, ROW_LEN)
+        cuda.gdc_wait()
+    row = (tl.program_id(1) * ROWS + tl.arange(0, ROWS)).to(tl.int64)
+    is_row = row < num_rows
+    total = _products(factors, row, is_row, source, 0, ROW_LEN, ROW_LEN, COLUMNS, False)
+    total = _scaled(total, factors, bias, source, row, is_row, 0, False)
+    dtype: tl.constexpr = output.dtype.element_ty
+    both = tl.reshape(total.to(dtype).to(tl.float32), (2, HALF, ROWS))
+    gate, up = tl.split(tl.permute(both, (1, 2, 0)))
+    activated = (gate / (1.0 + tl.exp(-gate)) * up).to(dtype)
+    feature = tl.program_id(0) * HALF + tl.arange(0, HALF)
+    sink = output + row[None, :] * num_outputs + feature[:, None]
+    tl.store(sink, activated, mask=is_row[None, :])
+    most = tl.max(tl.abs(activated.to(tl.float32)), 0)
+    tl.store(largest + row * tl.num_programs(0) + tl.program_id(0), most, mask=is_row)

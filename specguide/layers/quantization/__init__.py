@@ -10,6 +10,7 @@ from specguide.errors import CheckpointError
 from specguide.json_fields import mapping, shown
 from specguide.layers.quantization import compressed_tensors
 from specguide.layers.quantization.awq import read_awq
+from specguide.layers.quantization.by_name import ByName
 from specguide.layers.quantization.cache_scheme import CacheScheme, read_cache_scheme
 from specguide.layers.quantization.experts import ExpertWeights, create_experts
 from specguide.layers.quantization.float8_formats import ONLINE as ONLINE_FLOAT8
@@ -38,7 +39,7 @@ QUANTIZATIONS: dict[str, Callable[[Mapping[str, Any]], Quantization]] = {
 """By `quant_method`: what makes a quantization of the fields of `quantization_config`; it raises
 CheckpointError for those that it does not implement."""
 
-ONLINE: dict[str, Quantization] = {"fp8": ONLINE_FLOAT8, "int4": ONLINE_INT4}
+ONLINE: dict[str, ByName] = {"fp8": ONLINE_FLOAT8, "int4": ONLINE_INT4}
 """By the name in `EngineConfig.quantization`: what a checkpoint that is not quantized can be turned
 into while it is read."""
 

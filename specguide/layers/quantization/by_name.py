@@ -4,7 +4,7 @@ that a checkpoint states."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -72,6 +72,11 @@ class ByName:
 
     choices: tuple[tuple[ModuleList | None, Quantization], ...]
     ignored: ModuleList = ModuleList()
+
+    def including(self, name: str) -> ByName:
+        """The same, but a map of that full name is not ignored."""
+        ignored = replace(self.ignored, names=self.ignored.names - {name})
+        return replace(self, ignored=ignored)
 
     def create_weights(self, spec: MatrixSpec) -> ProjectionWeights:
         """Raises CheckpointError where maps that lie in one matrix are held differently."""

@@ -19,6 +19,7 @@ from specguide.layers.quantization.method import (
     MatrixSpec,
     ProjectionInput,
     ProjectionWeights,
+    wants_tensors,
 )
 
 
@@ -51,7 +52,7 @@ class PlainWeights(ProjectionWeights):
     def product_gated(
         self, x: Tensor, activation: Activation, wanted: InputFormat | None
     ) -> ProjectionInput:
-        if activation == "silu" and wanted is None:
+        if activation == "silu" and wants_tensors(wanted):
             return kernels.gated_linear(x, self.weight, self.bias)
         return super().product_gated(x, activation, wanted)
 
