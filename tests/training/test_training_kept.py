@@ -78,7 +78,8 @@ def test_the_loss_is_that_of_asking_the_target_again(
     batch = rows.batch(torch.arange(len(rows)), 40, torch.Generator().manual_seed(1))
     losses = kept.loss(batch), asked.loss(batch.packed)
     torch.testing.assert_close(*losses)
-    for one, other in zip(*(torch.autograd.grad(x, [*head.parameters()]) for x in losses)):
+    found = (torch.autograd.grad(x, [*head.parameters()]) for x in losses)
+    for one, other in zip(*found, strict=True):
         torch.testing.assert_close(one, other, atol=1e-6, rtol=1e-4)
 
 

@@ -49,9 +49,7 @@ class Eagle3Head(nn.Module):
     t2d: Tensor
     output: Tensor
 
-    def __init__(
-        self, config: HeadConfig, draft_ids: Tensor, output: Tensor | None = None
-    ) -> None:
+    def __init__(self, config: HeadConfig, draft_ids: Tensor, output: Tensor | None = None) -> None:
         """draft_ids: [D] int64, ascending target ids that can be drafted; output: [V, H] the
         target's output matrix, which stays as it is, where D = V."""
         super().__init__()

@@ -56,7 +56,8 @@ def _chunk_loss(x: Tensor, output: Tensor, ids: Tensor, shares: Tensor) -> tuple
 
 
 def scaled_softmax_(logits: Tensor, scale: Tensor) -> Tensor:
-    """Turn logits [n, V] into scale [n] · their softmax, in place; their log-sum-exp, float32 [n]."""
+    """Turn logits [n, V] into scale [n] · their softmax, in place; returns their log-sum-exp,
+    float32 [n]."""
     if logits.is_cuda:
         from training.heads.softmax_kernel import launch
 

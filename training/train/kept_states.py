@@ -118,9 +118,7 @@ class KeptTrainer(Trainer):
     def batches(self, examples: list[Example]) -> Iterator[Any]:
         plan = self.plan
         pack = PackPlan(plan.row_len, plan.num_rows, plan.prompt_rate)
-        return self._drawn(
-            keep_states(self.target, examples, pack, self.head.config.aux_layers)
-        )
+        return self._drawn(keep_states(self.target, examples, pack, self.head.config.aux_layers))
 
     def _drawn(self, kept: KeptRows) -> Iterator[KeptRows]:
         plan, device = self.plan, self.target.device
