@@ -19,7 +19,7 @@ from specguide.kernels.triton.device import await_results, overlap
 _LARGEST = tl.constexpr(LARGEST)
 _LEAST_ROW = tl.constexpr(LEAST_ROW)
 _WIDEST_OF_TWO, _REGISTERS_OF_TWO = 1 << 14, 32
-"""Two programs that round rows so wide, with 1,024 threads each, fit on a multiprocessor if a thread
+"""Two programs that round rows so wide, of 1,024 threads each, fit on a multiprocessor if a thread
 has so many registers; then one reads while the other computes."""
 _CHUNK = 1024
 """Features of a program, where it need not see a whole row."""
