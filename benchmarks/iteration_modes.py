@@ -44,6 +44,11 @@ class Mode:
     cache: str = "auto"
 
     @property
+    def has_grammar(self) -> bool:
+        """Whether any request is guided."""
+        return self.has_guides and self.guided_share > 0
+
+    @property
     def parts(self) -> EngineParts:
         """What the engine is built of."""
         return BASELINES[self.baseline] if self.baseline else EngineParts()

@@ -48,20 +48,32 @@ class Run:
         """models: what runs, or of several ranks what rank 0 has, without memory
         parts: makes what each of several ranks has; None: there is one
         """
+        self.mode = mode
         num_pages = _pages_each(mode)
-        self.requests, self.texts = list[Request](), list[list[int]]()
-        self.grammars, self.walks = list[Started | None](), Walks()
+        self.texts, self.grammars = list[list[int]](), list[Started | None]()
+        self._numbers = random.Random(1)
         num_guided = round(mode.guided_share * batch_size)
-        numbers = random.Random(1)
         for slot in range(batch_size):
-            self._add(slot, numbers, workload, is_guided=slot < num_guided)
+            grammar, ahead = workload.of_slot(slot)
+            self.grammars.append(grammar if slot < num_guided else None)
+            self.texts.append(ahead)
+        self._begin_requests()
         self.tables = [
             tuple(range(slot * num_pages, (slot + 1) * num_pages)) for slot in range(batch_size)
         ]
         config = _config(mode, batch_size, workload.guide, is_traced=is_traced)
         self.runner = self._executor(mode, models, config, workload.acceptance, parts)
-        for first in range(0, batch_size, 16):
-            self._prefill(range(first, min(first + 16, batch_size)))
+        self._prefill_all()
+
+    def restart(self) -> None:
+        """The requests are over, and others with other prompts write the same texts."""
+        slots = range(len(self.requests))
+        for slot in slots:
+            self.runner.grammar.detach(slot)
+        while not all(self.runner.grammar.is_idle(slot) for slot in slots):
+            time.sleep(1e-3)
+        self._begin_requests()
+        self._prefill_all()
 
     def launch(self, slots: Sequence[int], *, is_prefill: bool = False) -> Any:
         batch = self._batch(slots, is_prefill=is_prefill)
@@ -112,17 +124,14 @@ class Run:
     def num_tokens(self) -> int:
         return sum(len(request.output_ids) for request in self.requests)
 
-    def _add(
-        self, slot: int, numbers: random.Random, workload: Workload, *, is_guided: bool
-    ) -> None:
-        """A request for the next slot, with a prompt of random numbers."""
-        prompt = [numbers.randrange(128_000) for _ in range(PROMPT_LEN)]
-        request = Request(RequestSpec(slot, prompt, SamplingParams(max_tokens=MAX_LEN)))
-        grammar, ahead = workload.of_slot(slot)
-        self.grammars.append(grammar if is_guided else None)
-        self.walks.add(request, self.grammars[slot], layout=None)
-        self.requests.append(request)
-        self.texts.append(ahead)
+    def _begin_requests(self) -> None:
+        """One for each slot, with a prompt of random numbers."""
+        self.requests, self.walks = list[Request](), Walks()
+        for slot, grammar in enumerate(self.grammars):
+            prompt = [self._numbers.randrange(128_000) for _ in range(PROMPT_LEN)]
+            request = Request(RequestSpec(slot, prompt, SamplingParams(max_tokens=MAX_LEN)))
+            self.walks.add(request, grammar, layout=None)
+            self.requests.append(request)
 
     def _executor(
         self,
@@ -161,6 +170,11 @@ class Run:
         )
         entries = tuple(SlotEntry(MAX_LEN, (), SamplingValues(seed=slot)) for slot in slots)
         return replace(batch, chunks=chunks, entries=entries)
+
+    def _prefill_all(self) -> None:
+        batch_size = len(self.requests)
+        for first in range(0, batch_size, 16):
+            self._prefill(range(first, min(first + 16, batch_size)))
 
     def _prefill(self, slots: Sequence[int]) -> None:
         """Until each slot has its first token: one whose first row is late starts again."""

@@ -6,6 +6,7 @@
 // * A failure of the library underneath is thrown as std::runtime_error with the library's words.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -20,6 +21,11 @@ class Matcher {
 
   // True when the grammar takes `token` here, and then it is taken.
   virtual bool accept(int32_t token) = 0;
+
+  // Takes tokens that may follow, as is known; false where it refuses one after all, and takes those before it or none.
+  virtual bool accept_all(const int32_t* tokens, size_t num_tokens) {
+    return std::all_of(tokens, tokens + num_tokens, [this](int32_t token) { return accept(token); });
+  }
 
   // Writes the row of what may follow: ceil(vocab / 32) words, bit 1 = allowed, padding bits 0, end tokens
   // allowed where the grammar may end. Not to be called on a terminated matcher.

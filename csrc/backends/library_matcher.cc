@@ -1,6 +1,7 @@
 // Owns the contract's common part; see library_matcher.h.
 #include "backends/library_matcher.h"
 
+#include <algorithm>
 #include <stdexcept>
 #include <string>
 
@@ -17,6 +18,16 @@ bool LibraryMatcher::accept(int32_t token) {
   if (!may_take(token) || !take(token)) return false;
   rows_ahead_.take(vocabulary_->token_bytes[static_cast<size_t>(token)]);
   ++num_taken_;
+  return true;
+}
+
+bool LibraryMatcher::accept_all(const int32_t* tokens, size_t num_tokens) {
+  const auto is_text = [this](int32_t token) { return vocabulary_->is_text(token); };
+  const bool are_taken = !terminated_ && std::all_of(tokens, tokens + num_tokens, is_text) &&
+                         take_all(tokens, num_tokens);
+  if (!are_taken) return Matcher::accept_all(tokens, num_tokens);
+  for (size_t i = 0; i < num_tokens; ++i) rows_ahead_.take(vocabulary_->token_bytes[static_cast<size_t>(tokens[i])]);
+  num_taken_ += static_cast<int>(num_tokens);
   return true;
 }
 

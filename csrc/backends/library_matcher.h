@@ -17,6 +17,7 @@ class LibraryMatcher : public Matcher {
   explicit LibraryMatcher(std::shared_ptr<const Vocabulary> vocabulary) : vocabulary_(std::move(vocabulary)) {}
 
   bool accept(int32_t token) final;
+  bool accept_all(const int32_t* tokens, size_t num_tokens) final;
   void fill(int32_t* row) final;
   void rollback(int n) final;
   bool is_terminated() const final { return terminated_; }
@@ -31,6 +32,11 @@ class LibraryMatcher : public Matcher {
   virtual bool may_take(int32_t token) const { return vocabulary_->is_text(token); }
   // Takes such a token, or refuses it and changes nothing.
   virtual bool take(int32_t token) = 0;
+  // Takes several at once, which the grammar allows, as is known. False where that failed, and nothing has changed.
+  virtual bool take_all(const int32_t* tokens, size_t num_tokens) {
+    (void)tokens, (void)num_tokens;
+    return false;
+  }
   // Writes all words of a row, end tokens included where the grammar may end.
   virtual void write_row(int32_t* row) = 0;
   // Takes back n > 0 tokens; that many were taken.

@@ -139,6 +139,16 @@ class LLGuidanceMatcher final : public LibraryMatcher {
     return num_valid > 0;
   }
 
+  bool take_all(const int32_t* tokens, size_t num_tokens) override {
+    const std::vector<uint32_t> ids(tokens, tokens + num_tokens);
+    if (api().consume_tokens(handle_->get(), ids.data(), ids.size()) != 0) {
+      revive();
+      return false;
+    }
+    taken_.insert(taken_.end(), ids.begin(), ids.end());
+    return true;
+  }
+
   void write_row(int32_t* row) override {
     compute(row);
     // Rolled back and led elsewhere, the library (1.9.1) may give its last mask again: it knows that by its place in

@@ -1,7 +1,8 @@
 #include "endings/automaton.h"
 
 #include <algorithm>
-#include <set>
+
+#include "endings/item_set.h"
 
 namespace specguide {
 
@@ -55,10 +56,11 @@ class Automaton::Closure {
   Kernel kernel_of(const Items& raw) {
     enters_ = false;
     for (const Item& item : raw) add(item);
-    Kernel found{Items(known_.begin(), known_.end()), may_end_};
-    found.items.erase(std::remove_if(found.items.begin(), found.items.end(),
-                                     [this](const Item& item) { return !stays(item); }),
-                      found.items.end());
+    Kernel found{{}, may_end_};
+    for (const Item& item : known_.items()) {
+      if (stays(item)) found.items.push_back(item);
+    }
+    std::sort(found.items.begin(), found.items.end());
     return found;
   }
 
@@ -70,7 +72,7 @@ class Automaton::Closure {
     find_least();
     find_ceilings();
     Items found;
-    for (const Item& item : known_) {
+    for (const Item& item : known_.items()) {
       if (reads(network_[item.node])) found.push_back(item);
     }
     return found;
@@ -98,7 +100,7 @@ class Automaton::Closure {
     while (!waiting_.empty() && !is_too_wide()) {
       const Item item = waiting_.back();
       waiting_.pop_back();
-      if (known_.insert(item).second) follow(item);
+      if (known_.insert(item)) follow(item);
     }
   }
 
@@ -193,7 +195,7 @@ class Automaton::Closure {
 
   const Network& network_;
   std::vector<Stack>& stacks_;
-  std::set<Item> known_;
+  ItemSet<Item> known_;
   Items waiting_;
   std::vector<Entered> entered_;
   bool enters_ = false, may_end_ = false;

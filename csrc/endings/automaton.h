@@ -101,6 +101,11 @@ class Automaton {
     bool operator==(const Item& other) const {
       return node == other.node && done == other.done && stack == other.stack;
     }
+    size_t hash() const {
+      const uint64_t mixed = (static_cast<uint64_t>(static_cast<uint32_t>(stack)) << 32 | static_cast<uint32_t>(node)) +
+                             static_cast<uint64_t>(static_cast<uint32_t>(done)) * 0xD6E8FEB86659FD93ull;
+      return static_cast<size_t>(mixed * 0x9E3779B97F4A7C15ull >> 32);
+    }
   };
   using Items = std::vector<Item>;
   struct HashOfItems {

@@ -53,10 +53,11 @@ std::optional<bool> EndingMatcher::known_to_accept(int32_t token) {
 }
 
 void EndingMatcher::catch_up() {
-  for (; num_given_ < tokens_.size(); ++num_given_) {
-    const int32_t token = tokens_[num_given_];
-    if (!inner_->accept(token)) throw std::runtime_error("it refuses token " + std::to_string(token) + ", which it allowed before");
+  if (num_given_ == tokens_.size()) return;
+  if (!inner_->accept_all(tokens_.data() + num_given_, tokens_.size() - num_given_)) {
+    throw std::runtime_error("it refuses a token which it allowed before");
   }
+  num_given_ = tokens_.size();
 }
 
 void EndingMatcher::rollback(int n) {

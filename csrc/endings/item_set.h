@@ -1,0 +1,47 @@
+// Owns the set of places that a step of an automaton goes through: filled and thrown away a thousand times a second.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace specguide {
+
+// Open addressing, with room for twice as many as there are. Item: of `node` >= 0, with `hash()` and equality.
+template <typename Item>
+class ItemSet {
+ public:
+  // False where it is known.
+  bool insert(const Item& item) {
+    if (2 * items_.size() >= slots_.size()) grow();
+    int32_t& slot = slot_of(item);
+    if (slot >= 0) return false;
+    slot = static_cast<int32_t>(items_.size());
+    items_.push_back(item);
+    return true;
+  }
+
+  // In the order in which they came.
+  const std::vector<Item>& items() const { return items_; }
+  size_t size() const { return items_.size(); }
+
+ private:
+  // Where the item is, or would be.
+  int32_t& slot_of(const Item& item) {
+    size_t at = item.hash();
+    for (;; ++at) {
+      int32_t& slot = slots_[at & (slots_.size() - 1)];
+      if (slot < 0 || items_[static_cast<size_t>(slot)] == item) return slot;
+    }
+  }
+
+  void grow() {
+    slots_.assign(slots_.size() * 4, -1);
+    for (size_t i = 0; i < items_.size(); ++i) slot_of(items_[i]) = static_cast<int32_t>(i);
+  }
+
+  std::vector<Item> items_;
+  std::vector<int32_t> slots_ = std::vector<int32_t>(64, -1);  // of a power of two
+};
+
+}  // namespace specguide
