@@ -28,17 +28,16 @@ from specguide.kernels.triton.int4 import Int4Tile
 
 GATED, SPLIT = ("gate, up",), ("qkv", "out", "down")
 FEW_SHAPES = (
-    *((32, 2, 64, 4, False, None), (32, 2, 128, 3, False, None), (64, 2, 64, 4, False, None)),
-    *((64, 4, 64, 4, False, None), (64, 4, 128, 3, False, None)),
+    *((32, 2, 64, 4, False), (32, 2, 128, 3, False), (64, 2, 64, 4, False)),
+    *((64, 4, 64, 4, False), (64, 4, 128, 3, False)),
 )
 MANY_SHAPES = (
-    *((64, 4, 64, 2, True, None), (64, 4, 32, 4, True, None), (128, 4, 32, 3, True, None)),
-    *((128, 8, 64, 2, True, None), (128, 8, 32, 4, True, None), (128, 8, 32, 4, False, 128)),
-    *((128, 8, 32, 3, False, 128), (128, 8, 64, 3, False, None), (256, 8, 32, 3, True, None)),
-    *((256, 16, 64, 3, True, None), (256, 16, 32, 4, True, None)),
+    *((64, 4, 64, 2, True), (64, 4, 32, 4, True), (128, 4, 32, 3, True)),
+    *((128, 8, 64, 2, True), (128, 8, 32, 4, True), (128, 8, 64, 3, False)),
+    *((256, 8, 32, 3, True), (256, 16, 64, 3, True), (256, 16, 32, 4, True)),
 )
 """Features, warps, words a step and stages of a program; whether weights are scaled before they are
-multiplied; registers of a thread."""
+multiplied."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +102,7 @@ def main() -> None:
     parser.add_argument("--products", default=";".join(PRODUCTS), help="separated by semicolons")
     parser.add_argument("--zeros", action="store_true", help="weights that have zeros")
     args = parser.parse_args()
-    print("tile: rows, features, splits, warps, stages, step, folded, registers")
+    print("tile: rows, features, splits, warps, stages, step, folded, paired")
     counts = map(int, args.rows.split(","))
     cases = [
         Int4Case(name, num_rows, args.zeros)

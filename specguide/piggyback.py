@@ -43,6 +43,11 @@ class PiggybackLimits:
         rest = self.num_slots(highest_slot) * self.nodes_each % self.tile if self.tile else 0
         return _shortened(self, rest) if rest else self
 
+    def fills_tile(self, highest_slot: int) -> bool:
+        """The rows of the slots up to this one are as many as are computed together; further ones
+        take their time wherever they ride."""
+        return self.num_slots(highest_slot) * self.nodes_each >= self.tile
+
     def most_tokens(self, budget: int) -> int:
         """Of all chunks, such that what they are filled up to is within the budget, unless that is
         below the least size."""

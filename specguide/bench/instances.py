@@ -21,7 +21,7 @@ BYTES = Vocabulary(token_bytes=(*(bytes([byte]) for byte in range(256)), b""), e
 
 DEAD_END = "nothing may follow"
 """How the error of a walk begins that has no way on."""
-_MAX_TEXTS = 10_000
+_MAX_TEXTS = 100_000
 _STYLES: tuple[dict[str, Any], ...] = ({"separators": (",", ":")}, {}, {"indent": 1})
 _COMMON = np.frombuffer(b'"abcxyz019-., :{}[]tfn\\/', np.uint8)
 _CLOSING = np.frombuffer(b'"}]', np.uint8)

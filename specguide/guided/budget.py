@@ -55,12 +55,6 @@ class Budget:
         finally:
             _current.reset(token)
 
-    def take(self, num_steps: int) -> None:
-        """Takes steps off. Raises what ends in a GuideLimitExceeded."""
-        self.left -= num_steps
-        if self.left < 0:
-            raise _OutOfSteps
-
     def keep(self, key: Hashable, make: Callable[[], _Result]) -> _Result:
         """What `make` made when first asked for it."""
         if key not in self._kept:
@@ -109,7 +103,9 @@ def spend(num_steps: int = 1) -> None:
     """Takes steps off the budget of the guide at work, if there is one."""
     budget = _current.get()
     if budget is not None:
-        budget.take(num_steps)
+        budget.left -= num_steps
+        if budget.left < 0:
+            raise _OutOfSteps
 
 
 @contextmanager

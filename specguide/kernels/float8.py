@@ -63,8 +63,8 @@ class Float8Scaling:
     is_grouped: bool = False
 
 
-def to_float8(x: Tensor, scaling: Float8Scaling, upcoming: Tensor | None = None) -> Float8Rows:
-    """x [T, D] rounded; upcoming: the weight of the product that reads it, see `add_rms_norm`."""
+def to_float8(x: Tensor, scaling: Float8Scaling) -> Float8Rows:
+    """x [T, D] rounded."""
     if scaling.static_scale is not None:
         values = rounded(x.float(), scaling.static_scale)
         return Float8Rows(values, scaling.static_scale.expand(len(x), 1))
@@ -96,7 +96,6 @@ def add_rms_norm_float8(
     scaling: Float8Scaling,
     scales: ProductScales | None = None,
     peers: Peers | None = None,
-    upcoming: Tensor | None = None,
 ) -> tuple[Tensor, Float8Rows]:
     """`add_rms_norm`, whose norm is rounded to residual's dtype and then to float8."""
     total = add_parts(residual, parts, scales, peers)
@@ -104,13 +103,9 @@ def add_rms_norm_float8(
 
 
 def silu_mul_float8(
-    gate_up: Tensor,
-    scaling: Float8Scaling,
-    scales: ProductScales | None = None,
-    upcoming: Tensor | None = None,
+    gate_up: Tensor, scaling: Float8Scaling, scales: ProductScales | None = None
 ) -> Float8Rows:
-    """`silu_mul` of gate_up [T, 2 · D] · scales, rounded to its dtype and then to float8; upcoming:
-    as in `to_float8`."""
+    """`silu_mul` of gate_up [T, 2 · D] · scales, rounded to its dtype and then to float8."""
     return to_float8(silu_mul(scaled(gate_up, scales)).to(gate_up.dtype), scaling)
 
 
@@ -157,7 +152,6 @@ def gated_linear_float8(
     bias: Tensor | None,
     scaling: Float8Scaling,
     dtype: torch.dtype,
-    upcoming: Tensor | None = None,
 ) -> Float8Rows:
     """`silu_mul_float8` of `linear_float8`: the weight has 2 · D output features, gate first → [T,
     D]."""

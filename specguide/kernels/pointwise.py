@@ -78,7 +78,6 @@ def add_rms_norm(
     eps: float,
     scales: ProductScales | None = None,
     peers: Peers | None = None,
-    upcoming: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """(total, rms_norm(total)) of total = residual + the sum of parts · scales.
 
@@ -86,8 +85,6 @@ def add_rms_norm(
     parts:    [P, T, D] of residual's dtype or float32, as `linear_parts` gives them
     weight:   [D]
     peers:    with whom the parts are summed, too; see `sum_over_ranks`
-    upcoming: the weight of the product that reads the norm. It changes nothing: on a GPU some of it
-              is brought to the cache meanwhile
     """
     total = add_parts(residual, parts, scales, peers)
     return total, rms_norm(total, weight, eps)
@@ -145,7 +142,6 @@ def rope_and_store(
     scales: KVScales = UNSCALED,
     layout: RotaryLayout = HALVES,
     product_scales: ProductScales | None = None,
-    upcoming: Tensor | None = None,
 ) -> Tensor:
     """Rotate queries and keys to their positions, and store keys and values as `store_kv` does.
 
@@ -156,7 +152,6 @@ def rope_and_store(
                   tokens' positions
     layout:       of query_key
     product_scales: of query_key and value, as one product [T, all heads · head_dim]
-    upcoming:     the weight of the product that reads the attention; see `add_rms_norm`
     Returns the rotated queries [T, num_heads, head_dim], of rotary's dtype. The rotation is that of
     Su et al. 2021 in the halves layout: dimension i turns with dimension i + head_dim / 2.
     """

@@ -148,7 +148,6 @@ class Attention:
             scales,
             shape.rope.layout(shape.head_dim),
             product_scales,
-            self.out.upcoming,
         )
         if query_scales is not None:
             query = query * query_scales

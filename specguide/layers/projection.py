@@ -94,11 +94,6 @@ class Projection:
         """How it wants its inputs; None: as tensors. Tensors it takes in any case."""
         return self.weights.input_format
 
-    @property
-    def upcoming(self) -> Tensor | None:
-        """What a product of few rows reads, for kernels that bring it to the cache before."""
-        return self.weights.upcoming
-
     def forward(self, x: ProjectionInput) -> Tensor:
         """[T, in_features] → [T, out_features]."""
         product = self.weights.product(x)

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from specguide.batch import Chunk, Piggyback
-from specguide.piggyback import PiggybackLimits
 from specguide.scheduler.limits import SchedulerLimits
 from specguide.scheduler.pace import Pace
 from specguide.scheduler.placement import Placement, by_schedule_key
@@ -18,10 +17,11 @@ class PromptPlanner:
     """Plans chunks of the prompts of those that have slots, in the order of their schedule keys.
 
     Beside others that decode, prompts are computed within the bound on an iteration's time. Where
-    iterations are captured they are spread, too (`PromptRate`): the first rows beside those that
-    decode take hardly any time, since the weights are read anyway, and iterations without prompts
-    leave that unused. Elsewhere each token takes about the same time wherever it rides, and they
-    are computed as fast as the bound allows. `python -m benchmarks.scheduler` shows what it gives.
+    the rows of those that decode fill no tile of the products, prompts are spread, too
+    (`PromptRate`): the first rows beside take hardly any time, and gaps between tokens become short
+    and alike. Elsewhere each token takes about the same time wherever it rides, and a slot that
+    waits for its prompt decodes nothing, so they are computed as fast as the bound allows. `python
+    -m benchmarks.scheduler` shows what it gives.
     """
 
     def __init__(self, limits: SchedulerLimits, placement: Placement, pace: Pace) -> None:
@@ -81,17 +81,19 @@ class PromptPlanner:
 
         decoding: what decodes beside, at least one
         """
-        placement = self._placement
-        limits = self._limits.piggyback.beside(max(sequence.slot for sequence in decoding))
+        placement, highest_slot = self._placement, max(sequence.slot for sequence in decoding)
+        limits = self._limits.piggyback.beside(highest_slot)
         waiting = [
             one
             for one in sorted(placement.prefilling, key=by_schedule_key)
             if self.may_piggyback(one) and one.error is None
         ]
         num_waiting = sum(one.num_left - 1 for one in waiting)
-        most = limits.most_tokens(
-            min(self._most_tokens(len(decoding)), self._spread(limits, num_waiting))
-        )
+        most = self._most_tokens(len(decoding))
+        if not self._limits.piggyback.fills_tile(highest_slot):
+            num_to_come = num_waiting + placement.num_tokens_to_admit()
+            most = min(most, limits.nearest(self._rate.tokens(num_to_come, len(decoding))))
+        most = limits.most_tokens(most)
         budget = min(most, limits.filled(num_waiting))
         planned, chunks = [], []
         for sequence in waiting[: limits.max_chunks]:
@@ -107,14 +109,6 @@ class PromptPlanner:
         )
         self._rate.take(piggyback.num_tokens)
         return piggyback
-
-    def _spread(self, limits: PiggybackLimits, num_waiting: int) -> int:
-        """Tokens that an iteration is to compute beside so that iterations come to be alike, where
-        so many wait of those that have slots."""
-        if not limits.sizes:
-            return self._limits.max_prefill_tokens
-        num_to_come = num_waiting + self._placement.num_tokens_to_admit()
-        return limits.nearest(self._rate.tokens(num_to_come))
 
     def _most_tokens(self, num_decoding: int) -> int:
         return self._pace.budget.most_tokens(num_decoding * self._limits.num_nodes)

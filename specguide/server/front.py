@@ -5,10 +5,15 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+from collections.abc import AsyncIterator
+from contextlib import suppress
 from multiprocessing.connection import Connection
 
 import uvloop
 from fastapi import FastAPI
+from starlette.exceptions import HTTPException
+from starlette.responses import StreamingResponse
+from starlette.types import Message, Scope
 
 from specguide.engine.control import CoreDown, CoreUp, FrontReady, Stop, live_with, settle
 from specguide.engine.remote_engine import RemoteEngine
@@ -37,14 +42,37 @@ async def _serve(plan: FrontPlan, control: Connection) -> None:
     await server.serve([listener(address) for address in plan.addresses])
 
 
+async def rehearse(app: FastAPI) -> None:
+    """What the libraries put off until the first request, whose client would wait 0.1 s for it: to
+    build the routes, and to load what streams an answer. Nothing of it is counted or logged."""
+    scope: Scope = {"type": "http", "method": "GET", "path": "/-", "headers": [], "app": app}
+    with suppress(HTTPException):  # there is no such page
+        await app.router(scope, _never_comes, _ignore)
+    await StreamingResponse(_one_text())(scope, _never_comes, _ignore)
+
+
+async def _never_comes() -> Message:
+    await asyncio.Event().wait()
+    raise AssertionError
+
+
+async def _ignore(_: Message) -> None:
+    pass
+
+
+async def _one_text() -> AsyncIterator[str]:
+    yield ""
+
+
 class _Front(StoppableServer):
     """Says when it listens."""
 
     def __init__(self, app: FastAPI, config: ServerConfig, control: Connection) -> None:
         super().__init__(app, config, log_level="info", log_config=log_config())
-        self._control = control
+        self._app, self._control = app, control
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await rehearse(self._app)
         settle()
         await super().startup(sockets)
         self._control.send(FrontReady())

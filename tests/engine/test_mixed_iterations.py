@@ -123,3 +123,11 @@ def test_sizes_fill_tiles_with_the_rows_that_decode(highest_slot, nodes_each, nu
     filled = beside.size_for(num_tokens)
     rows = num_slots * nodes_each + filled
     assert filled >= num_tokens and (rows % 128 == 0 or filled == 2048)
+
+
+@given(st.integers(0, 199), st.integers(1, 8), st.floats(0, 4000))
+def test_the_nearest_size(highest_slot, nodes_each, num_tokens):
+    beside = replace(PIGGYBACK_LIMITS, max_slots=200, nodes_each=nodes_each).beside(highest_slot)
+    nearest = beside.nearest(num_tokens)
+    assert nearest in beside.sizes
+    assert all(abs(nearest - num_tokens) <= abs(size - num_tokens) for size in beside.sizes)

@@ -93,3 +93,42 @@ def test_negated_references_that_lead_to_each_other_end() -> None:
     other = {"properties": {"child": {"$ref": "#"}}}
     core = plain(lowered({"not": {"$ref": "#/$defs/x"}, "$defs": {"x": other}}))
     assert core["$defs"]
+
+
+_TOLD_APART = {
+    "required": ["kind"],
+    "allOf": [
+        {
+            "oneOf": [
+                {"properties": {"kind": {"enum": ["a"]}, "x": {"minimum": 3}}},
+                {"properties": {"kind": {"enum": ["b"]}, "x": {"maximum": 5}}},
+            ]
+        }
+    ],
+}
+
+
+def _num_rivals(schema: Any, path: str) -> int:
+    [choice, *_] = without_negations(schema).forms[path, "oneOf"]
+    assert isinstance(choice, Choice)
+    return sum(len(branch.failed_rivals) for branch in choice.parts if isinstance(branch, Branch))
+
+
+def test_branches_are_told_apart_by_what_is_required_beside_their_all_of() -> None:
+    schema = {"type": "object", **_TOLD_APART}
+    assert _num_rivals(schema, "/allOf/0") == 0
+    beside = {"allOf": [{"required": ["kind"]}, {"allOf": _TOLD_APART["allOf"]}]}
+    assert _num_rivals({"type": "object", **beside}, "/allOf/1/allOf/0") == 0
+    lax = {"allOf": _TOLD_APART["allOf"]}
+    assert _num_rivals({"type": "object", **lax}, "/allOf/0") == 2
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_choice_that_is_also_referred_to_has_its_rivals(is_first: bool) -> None:
+    properties = {
+        "told": {"type": "object", **_TOLD_APART},
+        "lax": {"type": "object", "allOf": [{"$ref": "#/properties/told/allOf/0"}]},
+    }
+    names = list(properties) if is_first else list(properties)[::-1]
+    schema = {"properties": {name: properties[name] for name in names}}
+    assert _num_rivals(schema, "/properties/told/allOf/0") == 2

@@ -91,7 +91,7 @@ def write_examples(file: Path, examples: Sequence[Example]) -> None:
     """Keep examples in an .npz file: all ids in one array, then every example's two lengths."""
     file.parent.mkdir(parents=True, exist_ok=True)
     lengths = np.array([(len(x.ids), x.prompt_len) for x in examples], np.int32)
-    np.savez(file, ids=np.concatenate([x.ids for x in examples]), lengths=lengths)
+    np.savez_compressed(file, ids=np.concatenate([x.ids for x in examples]), lengths=lengths)
 
 
 def read_examples(file: Path) -> list[Example]:

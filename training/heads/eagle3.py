@@ -12,6 +12,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import torch
+import torch.nn.functional as F
 from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
@@ -41,23 +42,30 @@ class MidLayer(nn.Module):
 
 class Eagle3Head(nn.Module):
     """fc → midlayer → norm → lm_head over the draft vocabulary; draft id d is target id d +
-    d2t[d]."""
+    d2t[d]. A head that drafts every token may use the target's output matrix, which then is no
+    part of its checkpoint."""
 
     d2t: Tensor
     t2d: Tensor
+    output: Tensor
 
-    def __init__(self, config: HeadConfig, draft_ids: Tensor) -> None:
-        """draft_ids: [D] int64, ascending target ids that can be drafted."""
+    def __init__(self, config: HeadConfig, draft_ids: Tensor, output: Tensor | None = None) -> None:
+        """draft_ids: [D] int64, ascending target ids that can be drafted; output: [V, H] the
+        target's output matrix, which stays as it is, where D = V."""
         super().__init__()
         self.config = config
         self.fc = nn.Linear(3 * config.hidden_size, config.hidden_size, bias=False)
         self.midlayer = MidLayer(config)
         self.norm = nn.RMSNorm(config.hidden_size, config.rms_norm_eps)
-        self.lm_head = nn.Linear(config.hidden_size, config.draft_vocab_size, bias=False)
-        self.register_buffer("d2t", draft_ids - torch.arange(config.draft_vocab_size))
-        self.register_buffer(
-            "t2d", torch.zeros(config.vocab_size, dtype=torch.bool).index_fill_(0, draft_ids, True)
-        )
+        self.shares_output = output is not None
+        if output is None:
+            self.lm_head = nn.Linear(config.hidden_size, config.draft_vocab_size, bias=False)
+        self.register_buffer("output", output, persistent=False)
+        stored = not self.shares_output
+        d2t = draft_ids - torch.arange(config.draft_vocab_size)
+        t2d = torch.zeros(config.vocab_size, dtype=torch.bool).index_fill_(0, draft_ids, True)
+        self.register_buffer("d2t", d2t, persistent=stored)
+        self.register_buffer("t2d", t2d, persistent=stored)
 
     @property
     def draft_ids(self) -> Tensor:
@@ -79,9 +87,13 @@ class Eagle3Head(nn.Module):
         return feature, self.midlayer.beside(embeds, feature)
 
     def leave(self, residual: Tensor, attended: Tensor) -> tuple[Tensor, Tensor]:
-        """[B, N, H] each → the next feature [B, N, H] and the draft logits [B, N, D]."""
+        """[B, N, H] each → the next feature and what `logits` reads, [B, N, H] each."""
         hidden = self.midlayer.finish(residual, attended)
-        return hidden, self.lm_head(self.norm(hidden))
+        return hidden, self.norm(hidden)
+
+    def logits(self, normed: Tensor) -> Tensor:
+        """[…, H] → draft logits […, D]."""
+        return F.linear(normed, self.output) if self.shares_output else self.lm_head(normed)
 
 
 def published_config(config: HeadConfig) -> dict[str, object]:
@@ -111,7 +123,8 @@ def read_config(stated: dict[str, object]) -> HeadConfig:
 
 
 def save_head(head: Eagle3Head, folder: Path) -> None:
-    """Write config.json and model.safetensors: weights bfloat16, d2t int64, t2d bool."""
+    """Write config.json and model.safetensors: weights bfloat16; with an output matrix of its own
+    d2t int64 and t2d bool too."""
     folder.mkdir(parents=True, exist_ok=True)
     tensors = {
         name: (x.to(torch.bfloat16) if x.is_floating_point() else x).cpu().contiguous()
@@ -121,11 +134,13 @@ def save_head(head: Eagle3Head, folder: Path) -> None:
     (folder / "config.json").write_text(json.dumps(published_config(head.config), indent=2) + "\n")
 
 
-def load_head(folder: Path) -> Eagle3Head:
-    """The head that `save_head` wrote, weights float32."""
+def load_head(folder: Path, output: Tensor | None = None) -> Eagle3Head:
+    """The head that `save_head` wrote, weights float32. output: [V, H] the target's output matrix,
+    on the CPU, for a head that has none."""
     config = read_config(json.loads((folder / "config.json").read_text()))
     tensors = load_file(folder / "model.safetensors")
-    head = Eagle3Head(config, tensors["d2t"] + torch.arange(config.draft_vocab_size))
+    draft_ids = tensors.get("d2t", 0) + torch.arange(config.draft_vocab_size)
+    head = Eagle3Head(config, draft_ids, None if "lm_head.weight" in tensors else output)
     head.load_state_dict(
         {name: x.float() if x.is_floating_point() else x for name, x in tensors.items()}
     )

@@ -61,10 +61,14 @@ class MtpHead(nn.Module):
         return residual, self.input_layernorm(residual)
 
     def leave(self, residual: Tensor, attended: Tensor) -> tuple[Tensor, Tensor]:
-        """[B, N, H] each → the next feature [B, N, H] and the draft logits [B, N, V]."""
+        """[B, N, H] each → the next feature, which is also what `logits` reads, [B, N, H]."""
         hidden = residual + attended
         feature = self.final_layernorm(hidden + self.mlp(self.post_attention_layernorm(hidden)))
-        return feature, F.linear(feature, self.output)
+        return feature, feature
+
+    def logits(self, normed: Tensor) -> Tensor:
+        """[…, H] → draft logits […, V]."""
+        return F.linear(normed, self.output)
 
 
 def published_config(config: HeadConfig) -> dict[str, object]:

@@ -36,6 +36,8 @@ class TrainedHead(Protocol):
 
     def leave(self, residual: Tensor, attended: Tensor) -> tuple[Tensor, Tensor]: ...
 
+    def logits(self, normed: Tensor) -> Tensor: ...
+
 
 @dataclass(frozen=True)
 class PackedBatch:
@@ -59,6 +61,14 @@ class PackedBatch:
                 getattr(self, name).to(device, non_blocking=True)
                 for name in self.__dataclass_fields__
             )
+        )
+
+    def visible_from_anchors(self) -> Tensor:
+        """[B, Q, L] bool: the rows of `visible` that are the anchors'."""
+        place = torch.arange(self.input_ids.shape[1], device=self.input_ids.device)
+        document = self.document_ids.gather(1, self.anchors)
+        return (place <= self.anchors[..., None]) & (
+            document[..., None] == self.document_ids[:, None, :]
         )
 
     def visible(self) -> Tensor:
@@ -86,8 +96,15 @@ def take(states: Tensor, index: Tensor) -> Tensor:
 def unroll(
     head: TrainedHead, aux: Tensor, embedding: Tensor, batch: PackedBatch, num_steps: int
 ) -> list[Tensor]:
-    """Draft logits of `num_steps` steps from every anchor at once, each [B, Q, D]; step s (from 0)
-    at anchor t reads token t+1+s and scores token t+2+s.
+    """Draft logits of `unroll_states`, each [B, Q, D]."""
+    return [head.logits(x) for x in unroll_states(head, aux, embedding, batch, num_steps)]
+
+
+def unroll_states(
+    head: TrainedHead, aux: Tensor, embedding: Tensor, batch: PackedBatch, num_steps: int
+) -> list[Tensor]:
+    """What `num_steps` steps from every anchor at once give to the head's `logits`, each [B, Q,
+    H]; step s (from 0) at anchor t reads token t+1+s and scores token t+2+s.
 
     aux:       [B, L, …] the target's tapped states
     embedding: [V, H] the target's token embedding
@@ -101,13 +118,13 @@ def unroll(
     next_ids = torch.cat((batch.input_ids[:, 1:], batch.input_ids[:, -1:]), dim=1)
     _, x = head.enter(F.embedding(next_ids, embedding), features)
     keys, values = attention.keys_values(x, batch.position_ids)
-    mask = take(batch.visible(), batch.anchors)
+    mask = batch.visible_from_anchors()
     start = batch.position_ids.gather(1, batch.anchors)
     own = torch.eye(batch.anchors.shape[1], dtype=torch.bool, device=mask.device).expand(
         len(mask), -1, -1
     )
     feature = take(features, batch.anchors)
-    logits = []
+    states = []
     for step in range(num_steps):
         ids = batch.input_ids.gather(1, batch.ahead(1 + step)[0])
         residual, x = head.enter(F.embedding(ids, embedding), feature)
@@ -119,9 +136,9 @@ def unroll(
             )
             mask = torch.cat((mask, own), dim=2)
         attended = attention.attend(attention.queries(x, start + step), keys, values, mask)
-        feature, scores = head.leave(residual, attended)
-        logits.append(scores)
-    return logits
+        feature, normed = head.leave(residual, attended)
+        states.append(normed)
+    return states
 
 
 def unroll_loss(

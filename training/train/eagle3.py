@@ -40,7 +40,7 @@ from training.train.head_trainer import (
 @dataclass(frozen=True)
 class TrainPlan(head_trainer.TrainPlan):
     """With the shape of the head. aux_layers: None reads the inputs of layers 2, n//2 and n-1 (of 0
-    … n-1)."""
+    … n-1). draft_vocab_size: 0 drafts every token, with the target's own output matrix."""
 
     draft_vocab_size: int = 3072
     intermediate_size: int = 704
@@ -68,23 +68,24 @@ def plan_values(args: argparse.Namespace, plan: type[TrainPlan]) -> dict[str, An
 
 def new_head(target: PreTrainedModel, plan: TrainPlan, draft_ids: Tensor) -> Eagle3Head:
     """A head that begins with the target's own output rows and final norm, small random weights
-    elsewhere."""
-    n = target.config.num_hidden_layers
+    elsewhere. With a draft_vocab_size of 0 the output matrix stays the target's."""
+    n, shares_output = target.config.num_hidden_layers, plan.draft_vocab_size == 0
+    output = target.get_output_embeddings().weight.detach()
     head = Eagle3Head(
         HeadConfig(
             **shared_shape(target),
             intermediate_size=plan.intermediate_size,
             num_key_value_heads=plan.num_key_value_heads,
-            draft_vocab_size=plan.draft_vocab_size,
+            draft_vocab_size=len(draft_ids),
             aux_layers=plan.aux_layers or (min(2, n - 1), n // 2, n - 1),
         ),
         draft_ids,
+        output.cpu() if shares_output else None,
     )
     random_weights(head, plan.seed)
     with torch.no_grad():
-        head.lm_head.weight.copy_(
-            target.get_output_embeddings().weight[draft_ids.to(target.device)]
-        )
+        if not shares_output:
+            head.lm_head.weight.copy_(output[draft_ids.to(target.device)])
         head.norm.weight.copy_(target.model.norm.weight)
     return head.to(target.device)
 
@@ -99,7 +100,9 @@ def first_head(
     """The head that training begins with: the one of the folder `start`, whose draft vocabulary
     stays, or a new one."""
     if start is not None:
-        return load_head(start).to(target.device)
+        return load_head(start, target.get_output_embeddings().weight.cpu()).to(target.device)
+    if plan.draft_vocab_size == 0:
+        return new_head(target, plan, torch.arange(target.config.vocab_size))
     draft_ids, coverage = choose_draft_ids(
         examples, tokenizer, plan.draft_vocab_size, end_ids(target)
     )

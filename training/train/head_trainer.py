@@ -7,7 +7,8 @@ import argparse
 import json
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from itertools import product
 from pathlib import Path
@@ -33,7 +34,7 @@ from training.data.draft_data import (
 from training.evaluate.acceptance import measure, tap
 from training.heads.eagle3 import Eagle3Head
 from training.heads.mtp import MtpHead
-from training.heads.unroll import PackedBatch, unroll, unroll_loss
+from training.heads.unroll import unroll, unroll_loss
 
 EVAL_SEED_OFFSET = 1_000_003
 # cuDNN's attention builds a plan for every new shape, and packed batches have many.
@@ -150,6 +151,14 @@ def learning_rate(plan: TrainPlan, step: int, progress: float) -> float:
     )
 
 
+@contextmanager
+def fast_passes(device: torch.device) -> Iterator[None]:
+    """On a GPU: bfloat16, and attention of kernels that take any shape at once."""
+    on_gpu = device.type == "cuda"
+    with sdpa_kernel(ATTENTION), torch.autocast(device.type, torch.bfloat16, enabled=on_gpu):
+        yield
+
+
 class Trainer:
     """Owns the head, the optimizer and the step number; `checkpoint` and `resume` keep all
     three. store: called at each checkpoint, to store the head as it is"""
@@ -165,7 +174,11 @@ class Trainer:
         self.head, self.target, self.plan, self.file = head, target, plan, run / "checkpoint.pt"
         self.store = store
         self.optimizer = torch.optim.AdamW(
-            head.parameters(), lr=plan.learning_rate, betas=(0.9, 0.95), weight_decay=0.01
+            head.parameters(),
+            lr=plan.learning_rate,
+            betas=(0.9, 0.95),
+            weight_decay=0.01,
+            fused=target.device.type == "cuda",
         )
         self.step = 0
 
@@ -198,24 +211,12 @@ class Trainer:
         partial.replace(self.file)
         self.store()
 
-    def train_step(self, batch: PackedBatch, progress: float) -> Tensor:
+    def train_step(self, batch: Any, progress: float) -> Tensor:
         """One optimizer step at that progress of the run, from 0 to 1; the loss, on the device."""
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate(self.plan, self.step, progress)
-        batch, device = batch.to(self.target.device), self.target.device.type
-        with (
-            sdpa_kernel(ATTENTION),
-            torch.autocast(device, torch.bfloat16, enabled=device == "cuda"),
-        ):
-            aux, target_logits = tap(self.target, batch, self.head.config.aux_layers)
-            logits = unroll(
-                self.head,
-                aux,
-                self.target.get_input_embeddings().weight,
-                batch,
-                self.plan.unroll_steps,
-            )
-            loss = unroll_loss(self.head, logits, target_logits, batch, self.plan.text_weight)
+        with fast_passes(self.target.device):
+            loss = self.loss(batch)
             self.optimizer.zero_grad(set_to_none=True)
             loss.backward()
         torch.nn.utils.clip_grad_norm_(self.head.parameters(), 1.0)
@@ -223,15 +224,28 @@ class Trainer:
         self.step += 1
         return loss.detach()
 
+    def loss(self, batch: Any) -> Tensor:
+        """Of one of `batches`; the target is asked for its states."""
+        batch = batch.to(self.target.device)
+        aux, target_logits = tap(self.target, batch, self.head.config.aux_layers)
+        embedding = self.target.get_input_embeddings().weight
+        logits = unroll(self.head, aux, embedding, batch, self.plan.unroll_steps)
+        return unroll_loss(self.head, logits, target_logits, batch, self.plan.text_weight)
+
+    def batches(self, examples: list[Example]) -> Iterator[Any]:
+        """Without end, from the step number on."""
+        pack = PackPlan(self.plan.row_len, self.plan.num_rows, self.plan.prompt_rate)
+        return batches(examples, pack, self.plan.seed, start=self.step)
+
     def train(self, examples: list[Example], until: float = math.inf) -> None:
         """Train up to the plan's last step or the monotonic time `until`. The schedule is as far as
         the steps or the time, whichever is further, so that both ends find it decayed."""
-        pack = PackPlan(self.plan.row_len, self.plan.num_rows, self.plan.prompt_rate)
+        made = self.batches(examples)  # may take a while, which is no part of the schedule
         begun = time.monotonic()
         with tqdm(
             total=self.plan.num_steps, initial=self.step, desc="training", unit="step"
         ) as bar:
-            for batch in batches(examples, pack, self.plan.seed, start=self.step):
+            for batch in made:
                 now = time.monotonic()
                 if self.step >= self.plan.num_steps or now >= until:
                     break

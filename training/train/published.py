@@ -36,25 +36,27 @@ from training.evaluate.acceptance import measure
 from training.heads.eagle3 import load_head, save_head
 from training.train import eagle3, head_trainer
 from training.train.head_trainer import EVAL_SEED_OFFSET, Trainer, load_target
+from training.train.kept_states import KeptTrainer
 
 
 @dataclass(frozen=True)
 class TrainPlan(eagle3.TrainPlan):
     """With the model's answers in place of the data's. num_examples: most prompts; batch: answered
-    at once; num_self_answers has no part"""
+    at once by a process; num_anchors: of a row, in a step; num_self_answers has no part"""
 
     num_steps: int = 20_000
-    num_rows: int = 16
+    num_rows: int = 32
+    num_anchors: int = 224
     row_len: int = 1536
     learning_rate: float = 1e-3
-    num_examples: int = 60_000
-    prompt_rate: float = 0.02
+    num_examples: int = 200_000
+    prompt_rate: float = 0.0
     text_weight: float = 0.5
     max_answer_len: int = 256
-    draft_vocab_size: int = 4096
-    intermediate_size: int = 640
+    draft_vocab_size: int = 0
+    intermediate_size: int = 1920
     num_key_value_heads: int = 3
-    batch: int = 256
+    batch: int = 128
 
 
 def parse_args(argv: list[str] | None) -> argparse.Namespace:
@@ -67,6 +69,9 @@ def parse_args(argv: list[str] | None) -> argparse.Namespace:
         type=float,
         default=math.inf,
         help="ask for no more answers to train on after this time",
+    )
+    parser.add_argument(
+        "--answers", type=Path, nargs="*", default=[], help="examples.npz of other runs, used too"
     )
     parser.add_argument("--processes", type=int, default=1, help="that answer at once")
     parser.add_argument("--aux-layers", type=int, nargs=3, help="layers whose input is read")
@@ -112,7 +117,7 @@ def prepare(
         for file, examples in zip(files, found, strict=True):
             write_examples(file, examples)
     held_out, trained = (read_examples(file) for file in files)
-    return trained, held_out
+    return trained + [x for file in args.answers for x in read_examples(file)], held_out
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -122,10 +127,12 @@ def main(argv: list[str] | None = None) -> None:
     examples, held_out = prepare(args, plan, started)
     target = load_published(args.target, args.device)
     head = eagle3.first_head(target, load_tokenizer(args.target), plan, examples, args.start)
-    trainer = Trainer(head, target, plan, args.run, lambda: save_head(head, args.out))
+    kind = KeptTrainer if head.shares_output else Trainer
+    trainer = kind(head, target, plan, args.run, lambda: save_head(head, args.out))
     trainer.resume()
     trainer.train(examples, started + 60 * args.minutes)
-    stored = load_head(args.out).to(args.device)
+    output = target.get_output_embeddings().weight.cpu()
+    stored = load_head(args.out, output).to(args.device)
     found = asdict(measure(stored, target, held_out, args.num_drafts, plan.row_len))
     found |= {"steps": trainer.step, "examples": len(examples)}
     found |= {"bytes": (args.out / "model.safetensors").stat().st_size}

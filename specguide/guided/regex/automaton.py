@@ -283,16 +283,15 @@ class _Blocks:
 
 
 def _into(block: dict[int, int], edges: list[Edge]) -> tuple[Edge, ...]:
-    """Edges that lead into blocks of states."""
-    return _joined((low, high, block[to]) for low, high, to in edges)
-
-
-def _joined(edges: Iterable[Edge]) -> tuple[Edge, ...]:
-    """Sorted edges with neighbours that lead to the same state made one."""
+    """Sorted edges that lead into blocks of states; neighbours that lead into the same one are made
+    one."""
     found: list[Edge] = []
+    last_high = last_into = -2
     for low, high, to in edges:
-        if found and found[-1][1] + 1 == low and found[-1][2] == to:
-            found[-1] = (found[-1][0], high, to)
+        into = block[to]
+        if into == last_into and last_high + 1 == low:
+            found[-1] = (found[-1][0], high, into)
         else:
-            found.append((low, high, to))
+            found.append((low, high, into))
+        last_high, last_into = high, into
     return tuple(found)

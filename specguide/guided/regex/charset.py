@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import chain
 
 Ranges = tuple[tuple[int, int], ...]
 """Inclusive code point ranges, sorted, apart by at least one."""
@@ -28,7 +30,7 @@ JSON_UNESCAPED: Ranges = ((0x20, 0x21), (0x23, 0x5B), (0x5D, 0xD7FF), (0xE000, 0
 def union(*sets: Iterable[tuple[int, int]]) -> Ranges:
     """Characters that are in any of the sets."""
     merged: list[tuple[int, int]] = []
-    for low, high in sorted(item for ranges in sets for item in ranges):
+    for low, high in sorted(chain.from_iterable(sets)):
         if merged and low <= merged[-1][1] + 1:
             merged[-1] = (merged[-1][0], max(high, merged[-1][1]))
         else:
@@ -36,10 +38,21 @@ def union(*sets: Iterable[tuple[int, int]]) -> Ranges:
     return tuple(merged)
 
 
+@lru_cache(maxsize=4096)
 def intersect(left: Ranges, right: Ranges) -> Ranges:
     """Characters that are in both sets."""
-    both = ((max(a, c), min(b, d)) for a, b in left for c, d in right)
-    return union((low, high) for low, high in both if low <= high)
+    found: list[tuple[int, int]] = []
+    i = j = 0
+    while i < len(left) and j < len(right):
+        low = max(left[i][0], right[j][0])
+        high = min(left[i][1], right[j][1])
+        if low <= high:
+            found.append((low, high))
+        if left[i][1] == high:
+            i += 1
+        else:
+            j += 1
+    return tuple(found)
 
 
 def complement(ranges: Ranges) -> Ranges:

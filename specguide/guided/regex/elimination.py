@@ -37,6 +37,7 @@ class _Elimination:
     def __init__(self, all_edges: Edges, accepting: Iterable[int]) -> None:
         self._out: dict[int, dict[int, Node]] = defaultdict(dict)
         self._into: dict[int, set[int]] = defaultdict(set)
+        self._sizes: dict[int, tuple[Node, int]] = {}
         self._first, self._last = -1, len(all_edges)
         for state, edges in enumerate(all_edges):
             ranges: dict[int, list[tuple[int, int]]] = defaultdict(list)
@@ -78,10 +79,23 @@ class _Elimination:
         known = self._out[source].get(to)
         self._out[source][to] = joined = node if known is None else _either(known, node)
         self._into[to].add(source)
-        if _size(joined) > MAX_SIZE:
+        if self._size(joined) > MAX_SIZE:
             raise UnsupportedRegex(
                 "what regular expressions have in common is too long to write down"
             )
+
+    def _size(self, node: Node) -> int:
+        """Nodes in a tree, where they stand several times each time."""
+        if id(node) not in self._sizes:
+            spend(1 + len(node.chars.inner) // 16 if isinstance(node, Chars) else 1)
+            inside: Iterable[Node] = ()
+            if isinstance(node, (Concat, Either)):
+                inside = node.items
+                spend(len(node.items) // 4)
+            elif isinstance(node, Repeat):
+                inside = (node.item,)
+            self._sizes[id(node)] = (node, 1 + sum(map(self._size, inside)))
+        return self._sizes[id(node)][1]
 
 
 def _sequence(*nodes: Node) -> Node:
@@ -100,20 +114,3 @@ def _either(left: Node, right: Node) -> Node:
         )
     )
     return items[0] if len(items) == 1 else Either(items)
-
-
-def _size(node: Node) -> int:
-    """Nodes in a tree, up to a little over MAX_SIZE."""
-    size, todo = 0, [node]
-    while todo and size <= MAX_SIZE:
-        node = todo.pop()
-        size += 1
-        spend(1 + len(node.chars.inner) // 16 if isinstance(node, Chars) else 1)
-        todo += (
-            node.items
-            if isinstance(node, (Concat, Either))
-            else [node.item]
-            if isinstance(node, Repeat)
-            else ()
-        )
-    return size

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import lru_cache
 
 from specguide.errors import UnsupportedGuide
 from specguide.guided.budget import at_work, spend
@@ -261,15 +262,16 @@ def _allowed(atoms: Iterable[Atom]) -> frozenset[str]:
         asked = atom.kinds.objects
         spend(2 + (len(asked.required) + len(asked.properties)) // 8)
         if atom.kinds.types is not None:
-            types = _of_both(types, set(atom.kinds.types))
+            types = _of_both(types, atom.kinds.types)
         required.update(asked.required)
         forbidden.update(name for name, child in asked.properties.items() if child is False)
     return types - {"object"} if required & forbidden else types
 
 
-def _of_both(types: frozenset[str], named: set[str]) -> frozenset[str]:
-    """The types that both sets allow; numbers of the one and integers of the other are integers."""
-    whole = named | {"number"} if "integer" in named else named
+@lru_cache(maxsize=4096)
+def _of_both(types: frozenset[str], named: tuple[str, ...]) -> frozenset[str]:
+    """The types that both allow; numbers of the one and integers of the other are integers."""
+    whole = (*named, "number") if "integer" in named else named
     return frozenset(
         ("integer" if name == "number" and "number" not in named else name)
         for name in types

@@ -40,6 +40,14 @@ def pattern_automaton(pattern: str) -> Automaton:
     return automaton(searched(pattern))
 
 
+@kept
+def _all_of(patterns: tuple[str, ...]) -> Automaton:
+    """What all of several patterns match. Raises UnsupportedRegex where there are too many
+    states."""
+    first = pattern_automaton(patterns[0])
+    return first if len(patterns) == 1 else _all_of(patterns[:-1]) & pattern_automaton(patterns[-1])
+
+
 def has_few_names(pattern: str) -> bool:
     """Whether it matches MAX_NAMES strings at most. Raises UnsupportedRegex as
     `pattern_automaton`."""
@@ -93,13 +101,17 @@ def _after(found: list[Automaton], states: tuple[int, ...]) -> set[tuple[int, ..
     """The states that one character more leads to, all of them by the same."""
     ways: list[tuple[int, int, tuple[int, ...]]] = [(0, 0x10FFFF, ())]
     for one, state in zip(found, states, strict=True):
-        spend(2 + len(ways) * len(one.edges[state]) // 8)
-        ways = [
-            (max(low, first), min(high, last), (*path, to))
-            for low, high, path in ways
-            for first, last, to in one.edges[state]
-            if first <= high and low <= last
-        ]
+        edges = one.edges[state]
+        spend(2 + (len(ways) + len(edges)) // 4)
+        both, at = [], 0
+        for low, high, path in ways:
+            while at < len(edges) and edges[at][1] < low:
+                at += 1
+            for first, last, to in edges[at:]:
+                if first > high:
+                    break
+                both.append((max(low, first), min(high, last), (*path, to)))
+        ways = both
     return {path for _, _, path in ways}
 
 
@@ -139,8 +151,8 @@ class Patterns:
 
     def _intersection(self, patterns: tuple[str, ...], least: int, most: int | None) -> str | None:
         both = pattern_automaton(patterns[0])
-        for pattern in patterns[1:]:
-            both = self._counted(both & pattern_automaton(pattern))
+        for num in range(2, len(patterns) + 1):
+            both = self._counted(_all_of(patterns[:num]))
         sized = both
         if max(least, most or 0) <= _MAX_COUNTED and (least or most is not None):
             sized = self._counted(

@@ -15,12 +15,12 @@ from torch import Tensor
 from specguide.kernels.float8 import BLOCK, FLOAT8, LARGEST, LEAST_ROW, Float8Rows, Float8Scaling
 from specguide.kernels.pointwise import ProductScales
 from specguide.kernels.triton.device import await_results, overlap
-from specguide.kernels.triton.upcoming import bring, upcoming_of
 
 _LARGEST = tl.constexpr(LARGEST)
 _LEAST_ROW = tl.constexpr(LEAST_ROW)
-_WARP_NUMBERS = 512
-"""Of a row, that a warp rounds, where a program rounds a whole row."""
+_WIDEST_OF_TWO, _REGISTERS_OF_TWO = 1 << 14, 32
+"""Two programs that round rows so wide, of 1,024 threads each, fit on a multiprocessor if a thread
+has so many registers; then one reads while the other computes."""
 _CHUNK = 1024
 """Features of a program, where it need not see a whole row."""
 
@@ -92,7 +92,6 @@ def _round_kernel(
     product_scales,
     output,
     float8,
-    upcoming,
     num_rows,
     row_stride,
     GATED: tl.constexpr,
@@ -102,10 +101,9 @@ def _round_kernel(
     OVERLAP: tl.constexpr,
 ):
     await_results(OVERLAP)
-    bring(upcoming, num_rows, OVERLAP)
     row = tl.program_id(0) + tl.zeros((1, 1), tl.int32)
     column = tl.program_id(1) * WIDTH + tl.arange(0, WIDTH)[None, :]
-    source, exists = x + row.to(tl.int64) * row_stride + column, (row < num_rows) & (column < DIM)
+    source, exists = x + row.to(tl.int64) * row_stride + column, column < DIM
     values = tl.load(source, mask=exists, other=0).to(tl.float32)
     values = with_scales(values, product_scales, row, column, row < num_rows, exists)
     if GATED:
@@ -116,14 +114,12 @@ def _round_kernel(
     store_float8(values, output, float8, row, column, num_rows, DIM, 1, WIDTH, GROUP)
 
 
-@triton.jit(do_not_specialize=["num_rows"])
+@triton.jit
 def _round_by_largest_kernel(
     x,
     largest,
     output,
     scales,
-    upcoming,
-    num_rows,
     DIM: tl.constexpr,
     WIDTH: tl.constexpr,
     NUM_PARTS: tl.constexpr,
@@ -132,37 +128,31 @@ def _round_by_largest_kernel(
 ):
     """WIDTH features of a row, whose largest number is the largest of `largest` [rows, parts]."""
     await_results(OVERLAP)
-    bring(upcoming, num_rows, OVERLAP)
     row = tl.program_id(0).to(tl.int64)
     column, part = tl.program_id(1) * WIDTH + tl.arange(0, WIDTH), tl.arange(0, BLOCK_PARTS)
-    is_row = row < num_rows
-    exists = (column < DIM) & is_row
+    exists = column < DIM
     values = tl.load(x + row * DIM + column, mask=exists, other=0).to(tl.float32)
-    is_part = (part < NUM_PARTS) & is_row
-    most = tl.max(tl.load(largest + row * NUM_PARTS + part, mask=is_part, other=0), 0)
+    parts = tl.load(largest + row * NUM_PARTS + part, mask=part < NUM_PARTS, other=0)
+    most = tl.max(parts, 0)
     scale = tl.div_rn(tl.maximum(most, _LEAST_ROW), tl.full((), _LARGEST, tl.float32))
     values *= tl.div_rn(tl.full((), 1.0, tl.float32), scale)
     values = tl.minimum(tl.maximum(values, -_LARGEST), _LARGEST)
     tl.store(output + row * DIM + column, values.to(output.dtype.element_ty), mask=exists)
-    tl.store(scales + row, scale, mask=is_row & (tl.program_id(1) == 0))
+    tl.store(scales + row, scale, mask=tl.program_id(1) == 0)
 
 
-def to_float8_by(x: Tensor, largest: Tensor, upcoming: Tensor | None) -> Float8Rows:
+def to_float8_by(x: Tensor, largest: Tensor) -> Float8Rows:
     """x [T, D] rounded by scales of its rows.
 
     largest: float32 [T, parts], of each row the largest of its parts, without signs
     """
     (num_rows, dim), num_parts = x.shape, largest.shape[1]
     rows = empty_rows(num_rows, dim, Float8Scaling(), x.device)
-    num_blocks = triton.cdiv(dim, _CHUNK)
-    brought, num_more = upcoming_of(upcoming, num_rows, 4, num_blocks)
-    _round_by_largest_kernel[(num_rows + num_more, num_blocks)](
+    _round_by_largest_kernel[(num_rows, triton.cdiv(dim, _CHUNK))](
         x,
         largest,
         rows.values,
         rows.scale,
-        brought,
-        num_rows,
         DIM=dim,
         WIDTH=_CHUNK,
         NUM_PARTS=num_parts,
@@ -173,20 +163,19 @@ def to_float8_by(x: Tensor, largest: Tensor, upcoming: Tensor | None) -> Float8R
     return rows
 
 
-def to_float8(x: Tensor, scaling: Float8Scaling, upcoming: Tensor | None = None) -> Float8Rows:
+def to_float8(x: Tensor, scaling: Float8Scaling) -> Float8Rows:
     """See float8.to_float8."""
     x = x if x.stride(1) == 1 else x.contiguous()
-    return _round(x, x.shape[1], scaling, None, upcoming, is_gated=False)
+    return _round(x, x.shape[1], scaling, None, is_gated=False)
 
 
 def silu_mul_float8(
     gate_up: Tensor,
     scaling: Float8Scaling,
     scales: ProductScales | None = None,
-    upcoming: Tensor | None = None,
 ) -> Float8Rows:
     """See float8.silu_mul_float8."""
-    return _round(gate_up, gate_up.shape[1] // 2, scaling, scales, upcoming, is_gated=True)
+    return _round(gate_up, gate_up.shape[1] // 2, scaling, scales, is_gated=True)
 
 
 def empty_rows(num_rows: int, dim: int, scaling: Float8Scaling, device: torch.device) -> Float8Rows:
@@ -203,7 +192,6 @@ def _round(
     dim: int,
     scaling: Float8Scaling,
     scales: ProductScales | None,
-    upcoming: Tensor | None,
     *,
     is_gated: bool,
 ) -> Float8Rows:
@@ -211,15 +199,12 @@ def _round(
     width = min(_CHUNK, triton.next_power_of_2(dim))
     if not scaling.is_grouped:
         width = triton.next_power_of_2(dim)
-    num_warps = min(32, max(1, width // _WARP_NUMBERS))
-    num_blocks = triton.cdiv(dim, width)
-    brought, num_more = upcoming_of(upcoming, len(x), num_warps, num_blocks)
-    _round_kernel[(len(x) + num_more, num_blocks)](
+    num_warps = min(32, max(1, width // 512))
+    _round_kernel[(len(x), triton.cdiv(dim, width))](
         x,
         NO_SCALES if scales is None else ScalesAt(*scales),
         rows.values,
         Float8Scales(rows.scale, scaling.static_scale),
-        brought,
         len(x),
         x.stride(0),
         GATED=is_gated,
@@ -227,6 +212,7 @@ def _round(
         WIDTH=width,
         GROUP=BLOCK if scaling.is_grouped else width,
         num_warps=num_warps,
+        maxnreg=_REGISTERS_OF_TWO if width == _WIDEST_OF_TWO and scales is None else None,
         **overlap(x.device),
     )
     return rows

@@ -68,7 +68,6 @@ class Int4Tile:
     step:       words of a feature that are read at a time, at most
     is_folded:  weights are scaled, and rounded to the input's dtype, before they are multiplied;
                 else the sums of a group are
-    max_registers: of a thread; None: as many as it takes
     is_paired:  of gates and ups, both are one product; else two
     """
 
@@ -79,7 +78,6 @@ class Int4Tile:
     num_stages: int
     step: int
     is_folded: bool
-    max_registers: int | None = None
     is_paired: bool = False
 
 
@@ -237,7 +235,6 @@ def launch(
         STEP=min(tile.step, weight.words.shape[2]),
         FOLDED=tile.is_folded,
         PAIRED=tile.is_paired,
-        maxnreg=tile.max_registers,
         num_warps=tile.num_warps,
         num_stages=tile.num_stages,
         **overlap(x.device),

@@ -28,6 +28,9 @@ _OTHER_MOST_ROWS = 64
 _MOST_UNSCALED = 1024
 """Up to so many rows the library is faster without scales of rows."""
 _LARGEST_TILE = 128
+_FEW_ROWS = 32
+_PROGRAMS_EACH = 3
+"""Of few rows, so many programs share a multiprocessor."""
 _PREFETCHED = 256
 """Columns of each row of a weight that are brought to the cache before the kernel may begin."""
 
@@ -80,13 +83,12 @@ def gated_linear_float8(
     bias: Tensor | None,
     scaling: Float8Scaling,
     dtype: torch.dtype,
-    upcoming: Tensor | None = None,
 ) -> Float8Rows:
     """See float8.gated_linear_float8."""
     if _is_one_kernel(x, weight, scale, scaling, dtype):
-        return _gated(x, weight, scale, bias, dtype, upcoming)
+        return _gated(x, weight, scale, bias, dtype)
     (gate_up,), scales = _parts(x, weight, scale, bias, dtype, may_split=False)
-    return silu_mul_float8(gate_up, scaling, scales, upcoming)
+    return silu_mul_float8(gate_up, scaling, scales)
 
 
 def _is_one_kernel(
@@ -109,7 +111,6 @@ def _gated(
     scale: Tensor,
     bias: Tensor | None,
     dtype: torch.dtype,
-    upcoming: Tensor | None,
 ) -> Float8Rows:
     tile = choose_tile(x, weight, scale, may_split=False)
     num_rows, num_outputs = len(x.values), weight.shape[0] // 2
@@ -132,7 +133,7 @@ def _gated(
         num_stages=tile.num_stages,
         **overlap(x.device),
     )
-    return to_float8_by(output, largest, upcoming)
+    return to_float8_by(output, largest)
 
 
 def _parts(
@@ -228,28 +229,32 @@ def choose_tile(x: Float8Rows, weight: Tensor, scale: Tensor, *, may_split: bool
     num_rows, (num_outputs, row_len) = len(x.values), weight.shape
     num_processors = num_multiprocessors(x.device)
     rows = min(_LARGEST_TILE, max(16, triton.next_power_of_2(num_rows)))
-    is_wide = rows == _LARGEST_TILE or num_outputs >= 128 * num_processors
+    is_few, is_many = rows <= _FEW_ROWS, rows == _LARGEST_TILE
+    is_wide = is_many or (is_few and num_outputs >= 128 * num_processors)
     outputs = 128 if is_wide else 64
-    can_double = scale.dim() == 1 and not is_wide and row_len % (2 * BLOCK) == 0
+    can_double = scale.dim() == 1 and is_few and not is_wide and row_len % (2 * BLOCK) == 0
     columns = 2 * BLOCK if can_double else BLOCK
     num_programs = triton.cdiv(num_outputs, outputs) * triton.cdiv(num_rows, rows)
+    most_programs = num_processors * (1 if is_many else _PROGRAMS_EACH if is_few else 2)
+    num_steps = row_len // columns
+    num_splits = _num_splits(num_programs, most_programs, num_steps) if may_split else 1
+    is_crowded = num_splits > 1 and num_splits * num_programs > 2 * num_processors
     return Tile(
         rows,
         outputs,
         columns,
-        _num_splits(num_programs, num_processors, row_len // columns) if may_split else 1,
-        num_warps=8 if rows == _LARGEST_TILE else 4,
-        num_stages=4,
+        num_splits,
+        num_warps=8 if is_many else 4,
+        num_stages=4 if is_many else 6 if not is_few else 3 if is_crowded else 4,
     )
 
 
-def _num_splits(num_programs: int, num_processors: int, num_steps: int) -> int:
-    """Over so many programs each sum may be spread before there are more of them than
-    multiprocessors."""
+def _num_splits(num_programs: int, most_programs: int, num_steps: int) -> int:
+    """Over so many programs each sum may be spread before there are too many."""
     num_splits = 1
     while (
         num_splits < 4
-        and 2 * num_splits * num_programs <= num_processors
+        and 2 * num_splits * num_programs <= most_programs
         and num_steps % (2 * num_splits) == 0
     ):
         num_splits *= 2

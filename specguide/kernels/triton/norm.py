@@ -30,7 +30,6 @@ from specguide.kernels.triton.peers import (
     rank_constants,
     sum_over_ranks_of,
 )
-from specguide.kernels.triton.upcoming import bring, upcoming_of
 
 _NO_SCALING = Float8Scaling()
 
@@ -74,7 +73,6 @@ def _norm_kernel(
     output,
     float8,
     peers,
-    upcoming,
     num_rows,
     strides,
     eps,
@@ -97,7 +95,6 @@ def _norm_kernel(
     exists = (row < num_rows) & (dim < DIM)
     weights = tl.load(weight + (row % NUM_WEIGHTS) * DIM + dim, mask=exists, other=0)
     await_results(OVERLAP)
-    bring(upcoming, tl.cdiv(num_rows, ROWS), OVERLAP)
     token = (row // NUM_HEADS).to(tl.int64)
     if row_ids is not None:
         token = tl.load(row_ids + token, mask=row < num_rows, other=0).to(tl.int64)
@@ -147,15 +144,13 @@ def add_rms_norm(
     eps: float,
     scales: ProductScales | None = None,
     peers: Peers | None = None,
-    upcoming: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """See pointwise.add_rms_norm."""
     total, output = (
         torch.empty(residual.shape, dtype=residual.dtype, device=residual.device) for _ in range(2)
     )
     values = parts[:, :, None]
-    places = values, None, residual, weight, total, output
-    _launch(*places, eps, scales=scales, peers=peers, upcoming=upcoming)
+    _launch(values, None, residual, weight, total, output, eps, scales=scales, peers=peers)
     return total, output
 
 
@@ -175,13 +170,12 @@ def add_rms_norm_float8(
     scaling: Float8Scaling,
     scales: ProductScales | None = None,
     peers: Peers | None = None,
-    upcoming: Tensor | None = None,
 ) -> tuple[Tensor, Float8Rows]:
     """See float8.add_rms_norm_float8."""
     total = torch.empty(residual.shape, dtype=residual.dtype, device=residual.device)
     rows = empty_rows(len(residual), residual.shape[1], scaling, residual.device)
     places = parts[:, :, None], None, residual, weight, total, rows.values
-    _launch(*places, eps, rows, scaling, scales, peers, upcoming)
+    _launch(*places, eps, rows, scaling, scales, peers)
     return total, rows
 
 
@@ -203,18 +197,13 @@ def _launch(
     scaling: Float8Scaling = _NO_SCALING,
     scales: ProductScales | None = None,
     peers: Peers | None = None,
-    upcoming: Tensor | None = None,
 ) -> None:
     """parts [P, T, heads, D] or, with `row_ids`, what they point into; total contiguous; output [T
     · heads, D]; rows: whose values it is."""
     num_parts, _, num_heads, dim = parts.shape
     num_rows = len(output)
     block, num_each = triton.next_power_of_2(dim), rows_each(dim)
-    num_warps = min(8, max(1, block // 512))
-    if peers is not None:  # who wait for each other's programs
-        upcoming = None
-    brought, num_more = upcoming_of(upcoming, num_rows, num_warps)
-    _norm_kernel[(triton.cdiv(num_rows, num_each) + num_more,)](
+    _norm_kernel[(triton.cdiv(num_rows, num_each),)](
         parts,
         NO_SCALES if scales is None else ScalesAt(*scales),
         row_ids,
@@ -224,7 +213,6 @@ def _launch(
         output,
         Float8Scales(None if rows is None else rows.scale, scaling.static_scale),
         PeerArguments.of(peers),
-        brought,
         num_rows,
         _strides(parts, residual, output),
         eps,
@@ -235,7 +223,7 @@ def _launch(
         ROWS=num_each,
         BLOCK=block,
         GROUP=FLOAT8_GROUP if scaling.is_grouped else block,
-        num_warps=num_warps,
+        num_warps=min(8, max(1, block // 512)),
         **rank_constants(peers),
         **overlap(parts.device),
     )

@@ -17,7 +17,6 @@ from specguide.kernels.pointwise import ProductScales
 from specguide.kernels.rotary_layout import HALVES, RotaryLayout
 from specguide.kernels.triton.device import await_results, overlap
 from specguide.kernels.triton.float8 import NO_SCALES, ScalesAt
-from specguide.kernels.triton.upcoming import bring, upcoming_of
 
 _LARGEST = tl.constexpr(LARGEST)
 
@@ -100,7 +99,7 @@ def _rotated(low, high, rotary, in_half, HALF: tl.constexpr):
     return rotated, high * high_cos.to(tl.float32) + low * high_sin.to(tl.float32)
 
 
-@triton.jit(do_not_specialize=["num_tokens"])
+@triton.jit
 def _rope_kernel(
     query_key,
     value,
@@ -111,8 +110,6 @@ def _rope_kernel(
     query,
     key_factor,
     value_factor,
-    upcoming,
-    num_tokens,
     NUM_PARTS: tl.constexpr,
     NUM_HEADS: tl.constexpr,
     NUM_KV_HEADS: tl.constexpr,
@@ -125,15 +122,13 @@ def _rope_kernel(
 ):
     """One token: its queries and keys are rotated, its keys and values go to their slot."""
     await_results(OVERLAP)
-    bring(upcoming, num_tokens, OVERLAP)
-    exists = tl.program_id(0) < num_tokens
-    token = tl.minimum(tl.program_id(0), num_tokens - 1).to(tl.int64)
+    token = tl.program_id(0).to(tl.int64)
     slot = tl.load(slot_mapping + token)
     head = tl.arange(0, BLOCK_HEADS)[:, None]
     dim = tl.arange(0, BLOCK_HALF)[None, :]
     in_half = dim < HALF
-    is_query = exists & (head < NUM_HEADS) & in_half
-    is_key = exists & (head >= NUM_HEADS) & (head < NUM_HEADS + NUM_KV_HEADS) & in_half
+    is_query = (head < NUM_HEADS) & in_half
+    is_key = (head >= NUM_HEADS) & (head < NUM_HEADS + NUM_KV_HEADS) & in_half
     # Asked for before the slot is known: a program waits for memory once.
     column = (NUM_KV_HEADS + head) * (2 * HALF)
     value_head = head - NUM_HEADS
@@ -163,7 +158,6 @@ def rope_and_store(
     scales: KVScales = UNSCALED,
     layout: RotaryLayout = HALVES,
     product_scales: ProductScales | None = None,
-    upcoming: Tensor | None = None,
 ) -> Tensor:
     """See pointwise.rope_and_store."""
     num_tokens, num_rotated, head_dim = query_key.shape[-3:]
@@ -174,9 +168,7 @@ def rope_and_store(
     query = torch.empty(shape, dtype=rotary.dtype, device=query_key.device)
     block_heads = triton.next_power_of_2(num_rotated)
     block_half = triton.next_power_of_2(head_dim // 2)
-    num_warps = min(8, max(1, block_heads * block_half // 256))
-    brought, num_more = upcoming_of(upcoming, num_tokens, num_warps)
-    _rope_kernel[(num_tokens + num_more,)](
+    _rope_kernel[(num_tokens,)](
         _heads(query_key, product_scales),
         _heads(value, product_scales),
         rotary,
@@ -186,8 +178,6 @@ def rope_and_store(
         query,
         1 / scales.key,
         1 / scales.value,
-        brought,
-        num_tokens,
         NUM_PARTS=num_parts,
         NUM_HEADS=num_heads,
         NUM_KV_HEADS=num_kv_heads,
@@ -196,7 +186,7 @@ def rope_and_store(
         BLOCK_HALF=block_half,
         TURNED=layout.turned_half(head_dim),
         IS_INTERLEAVED=layout.is_interleaved,
-        num_warps=num_warps,
+        num_warps=min(8, max(1, block_heads * block_half // 256)),
         **overlap(value.device),
     )
     return query

@@ -36,18 +36,12 @@ from specguide.layers.quantization.method import (
 
 @dataclass(frozen=True, eq=False)
 class Float8Input(InputFormat):
-    """Inputs in float8, rounded with what comes before them.
-
-    upcoming: the weight that they are multiplied with, see `kernels.add_rms_norm`
-    """
+    """Inputs in float8, rounded with what comes before them."""
 
     scaling: Float8Scaling
-    upcoming: Tensor | None = None
 
     def of(self, x: Tensor | Float8Rows) -> Float8Rows:
-        if isinstance(x, Float8Rows):
-            return x
-        return kernels.to_float8(x, self.scaling, self.upcoming)
+        return x if isinstance(x, Float8Rows) else kernels.to_float8(x, self.scaling)
 
     def of_norm(self, x: Tensor, weight: Tensor, eps: float) -> Float8Rows:
         return kernels.rms_norm_float8(x, weight, eps, self.scaling)
@@ -62,12 +56,12 @@ class Float8Input(InputFormat):
     ) -> tuple[Tensor, Float8Rows]:
         parts, scales = product.unscaled, product.scales
         return kernels.add_rms_norm_float8(
-            residual, parts, weight, eps, self.scaling, scales, peers, self.upcoming
+            residual, parts, weight, eps, self.scaling, scales, peers
         )
 
     def of_gated(self, gate_up: Tensor, activation: Activation) -> Float8Rows:
         if activation == "silu":
-            return kernels.silu_mul_float8(gate_up, self.scaling, upcoming=self.upcoming)
+            return kernels.silu_mul_float8(gate_up, self.scaling)
         return self.of(activated(gate_up, activation))
 
 
@@ -105,12 +99,8 @@ class Float8Weights(ProjectionWeights):
     has_whole_rows: bool = True
 
     @property
-    def input_format(self) -> Float8Input:
-        return replace(self.input, upcoming=self.weight)
-
-    @property
-    def upcoming(self) -> Tensor:
-        return self.weight
+    def input_format(self) -> InputFormat:
+        return self.input
 
     def destinations(self) -> dict[str, Destination]:
         """Raises CheckpointError for a part of the columns, whose scales would be its own."""
@@ -143,13 +133,13 @@ class Float8Weights(ProjectionWeights):
 
     def product(self, x: Tensor | Float8Rows) -> Tensor:
         return kernels.linear_float8(
-            self.input_format.of(x), self.weight, self.scale, self.bias, self.dtype
+            self.input.of(x), self.weight, self.scale, self.bias, self.dtype
         )
 
     def product_parts(self, x: Tensor | Float8Rows) -> PartialSums:
         return PartialSums(
             *kernels.linear_float8_parts(
-                self.input_format.of(x), self.weight, self.scale, self.bias, self.dtype
+                self.input.of(x), self.weight, self.scale, self.bias, self.dtype
             )
         )
 
@@ -159,13 +149,7 @@ class Float8Weights(ProjectionWeights):
         if activation != "silu" or not isinstance(wanted, Float8Input):
             return super().product_gated(x, activation, wanted)
         return kernels.gated_linear_float8(
-            self.input_format.of(x),
-            self.weight,
-            self.scale,
-            self.bias,
-            wanted.scaling,
-            self.dtype,
-            wanted.upcoming,
+            self.input.of(x), self.weight, self.scale, self.bias, wanted.scaling, self.dtype
         )
 
     def _weight_destinations(self) -> dict[str, Destination]:

@@ -50,12 +50,8 @@ class BlockWeights(ProjectionWeights):
     scale_name: str
 
     @property
-    def input_format(self) -> Float8Input:
-        return replace(_INPUT, upcoming=self.weight)
-
-    @property
-    def upcoming(self) -> Tensor:
-        return self.weight
+    def input_format(self) -> InputFormat:
+        return _INPUT
 
     def destinations(self) -> dict[str, Destination]:
         destinations = {
@@ -87,14 +83,12 @@ class BlockWeights(ProjectionWeights):
         )
 
     def product(self, x: Tensor | Float8Rows) -> Tensor:
-        return kernels.linear_float8(
-            self.input_format.of(x), self.weight, self.scale, self.bias, self.dtype
-        )
+        return kernels.linear_float8(_INPUT.of(x), self.weight, self.scale, self.bias, self.dtype)
 
     def product_parts(self, x: Tensor | Float8Rows) -> PartialSums:
         return PartialSums(
             *kernels.linear_float8_parts(
-                self.input_format.of(x), self.weight, self.scale, self.bias, self.dtype
+                _INPUT.of(x), self.weight, self.scale, self.bias, self.dtype
             )
         )
 
@@ -104,13 +98,7 @@ class BlockWeights(ProjectionWeights):
         if activation != "silu" or not isinstance(wanted, Float8Input):
             return super().product_gated(x, activation, wanted)
         return kernels.gated_linear_float8(
-            self.input_format.of(x),
-            self.weight,
-            self.scale,
-            self.bias,
-            wanted.scaling,
-            self.dtype,
-            wanted.upcoming,
+            _INPUT.of(x), self.weight, self.scale, self.bias, wanted.scaling, self.dtype
         )
 
 

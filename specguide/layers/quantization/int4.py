@@ -26,8 +26,6 @@ from specguide.layers.quantization.method import (
     MatrixSpec,
     ProjectionInput,
     ProjectionWeights,
-    TensorInput,
-    wants_tensors,
 )
 
 _SMALL_GROUPS = (32, 64)
@@ -51,14 +49,6 @@ class Int4Weights(ProjectionWeights):
     bias: Tensor | None
     order: ColumnOrder | None
     format: Int4
-
-    @property
-    def input_format(self) -> TensorInput:
-        return TensorInput(self.matrix.words)
-
-    @property
-    def upcoming(self) -> Tensor:
-        return self.matrix.words
 
     def destinations(self) -> dict[str, Destination]:
         destinations = self.format.destinations(self)
@@ -93,7 +83,7 @@ class Int4Weights(ProjectionWeights):
     def product_gated(
         self, x: Tensor, activation: Activation, wanted: InputFormat | None
     ) -> ProjectionInput:
-        if activation == "silu" and wants_tensors(wanted):
+        if activation == "silu" and wanted is None:
             return kernels.int4_gated_linear(self._ordered(x), self.matrix, self.bias)
         return super().product_gated(x, activation, wanted)
 

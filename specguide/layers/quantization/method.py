@@ -11,7 +11,7 @@ from typing import Any, Literal, Protocol, Self, TypeAlias
 import torch
 from torch import Tensor
 
-from specguide.kernels import Peers, add_rms_norm, gelu_tanh_mul, rms_norm, silu_mul
+from specguide.kernels import Peers, gelu_tanh_mul, silu_mul
 from specguide.layers.destination import Destination
 from specguide.layers.partial_sums import PartialSums
 
@@ -74,41 +74,6 @@ class InputFormat(ABC):
         """Of `activated(gate_up, activation)`."""
 
 
-@dataclass(frozen=True, eq=False)
-class TensorInput(InputFormat):
-    """Inputs are tensors of the model's dtype.
-
-    upcoming: what they are multiplied with, see `kernels.add_rms_norm`
-    """
-
-    upcoming: Tensor
-
-    def of(self, x: Tensor) -> Tensor:
-        return x
-
-    def of_norm(self, x: Tensor, weight: Tensor, eps: float) -> Tensor:
-        return rms_norm(x, weight, eps)
-
-    def of_added_norm(
-        self,
-        residual: Tensor,
-        product: PartialSums,
-        weight: Tensor,
-        eps: float,
-        peers: Peers | None = None,
-    ) -> tuple[Tensor, Tensor]:
-        scales = product.scales
-        return add_rms_norm(residual, product.unscaled, weight, eps, scales, peers, self.upcoming)
-
-    def of_gated(self, gate_up: Tensor, activation: Activation) -> Tensor:
-        return activated(gate_up, activation)
-
-
-def wants_tensors(wanted: InputFormat | None) -> bool:
-    """Whether inputs are to stay as they are."""
-    return wanted is None or isinstance(wanted, TensorInput)
-
-
 class ProjectionWeights(ABC):
     """The weights of a linear map in the form in which one quantization holds them.
 
@@ -122,12 +87,6 @@ class ProjectionWeights(ABC):
     @property
     def input_format(self) -> InputFormat | None:
         """None: inputs are tensors of the model's dtype."""
-        return None
-
-    @property
-    def upcoming(self) -> Tensor | None:
-        """What a product of few rows reads, for kernels that bring it to the cache before; None:
-        they bring nothing."""
         return None
 
     @abstractmethod

@@ -19,7 +19,6 @@ from specguide.layers.quantization.method import (
     MatrixSpec,
     ProjectionInput,
     ProjectionWeights,
-    wants_tensors,
 )
 
 
@@ -52,7 +51,7 @@ class PlainWeights(ProjectionWeights):
     def product_gated(
         self, x: Tensor, activation: Activation, wanted: InputFormat | None
     ) -> ProjectionInput:
-        if activation == "silu" and wants_tensors(wanted):
+        if activation == "silu" and wanted is None:
             return kernels.gated_linear(x, self.weight, self.bias)
         return super().product_gated(x, activation, wanted)
 

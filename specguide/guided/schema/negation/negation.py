@@ -29,6 +29,10 @@ class Negation(Protocol):
         """What fits a subschema."""
         ...
 
+    def required_beside(self, place: Place) -> frozenset[str]:
+        """Properties that objects have by what always holds along with the subschema there."""
+        ...
+
 
 Rule: TypeAlias = Callable[[Negation, Mapping[str, Json], Place], Iterator[Form]]
 """The ways to fail one keyword of a subschema at a place."""

@@ -44,6 +44,9 @@ def _pairs(
     beside = {
         keyword: value for keyword, value in schema.items() if keyword not in ("oneOf", "anyOf")
     }
+    inherited = negation.required_beside(place)
+    if inherited:
+        beside["required"] = sorted(inherited.union(schema.get("required", ())))
     types = allowed_types(schema)
     for left, right in combinations(branches, 2):
         shared = negation.comparison.shared_types(left, right, types, context=(beside, place))

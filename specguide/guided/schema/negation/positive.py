@@ -66,7 +66,7 @@ class _Negations:
         self.comparison = Comparison(document, Instances(document))
         self.forms: dict[tuple[str, str], tuple[Form, ...]] = {}
         self.failures: dict[str, Form] = {}
-        self._reached: set[str] = set()
+        self._required: dict[str, frozenset[str]] = {}  # what holds beside a subschema, by its path
         self._to_reach: list[Given] = [Given(document.root, document.start)]
         self._to_fail: list[Given] = []
 
@@ -107,15 +107,32 @@ class _Negations:
         self._to_fail.append(Given(schema, found))
         return FailedReference(place.path, found.path)
 
-    def _reach(self, schema: Json, place: Place) -> None:
-        """Makes the forms of a subschema and of those inside."""
-        if isinstance(schema, bool) or place.path in self._reached:
+    def _reach(self, schema: Json, place: Place, required: frozenset[str] = frozenset()) -> None:
+        """Makes the forms of a subschema and of those inside, anew where it is reached in two ways.
+
+        required: properties that objects have by what always holds along with it on this way
+        """
+        if isinstance(schema, bool):
             return
-        self._reached.add(place.path)
+        known = self._required.get(place.path)
+        if known is not None and known <= required:
+            return
+        self._required[place.path] = required if known is None else known & required
         spend(_STEPS_A_SUBSCHEMA)
         with suppress(InvalidGuide):  # a wrong shape, which is refused when it is lowered
             self.document.check(schema, place)
             self._reach_parts(schema, self.document.enter(schema, place))
+
+    def required_beside(self, place: Place) -> frozenset[str]:
+        return self._required.get(place.path, frozenset())
+
+    def _required_by(self, schema: Mapping[str, Json], place: Place) -> frozenset[str]:
+        """Properties that objects have which fit a subschema, and what holds along with it."""
+        names = set(self.required_beside(place))
+        with suppress(InvalidGuide):
+            for one, _ in self.comparison.conjuncts((schema, place)):
+                names.update(one.get("required", ()))
+        return frozenset(names)
 
     def _reach_parts(self, schema: Mapping[str, Json], place: Place) -> None:
         if "$ref" in schema:
@@ -129,10 +146,12 @@ class _Negations:
         for keyword in _RULES:
             if keyword in schema:
                 self.forms[place.path, keyword] = self._forms(keyword, schema, place)
+        required = self._required_by(schema, place) if "allOf" in schema else frozenset[str]()
         for keyword, step, child in subschemas(schema):
             if keyword not in _NOT_LOWERED:
+                beside = required if keyword == "allOf" else frozenset[str]()
                 with at_work(keyword, place.path):
-                    self._reach(child, Place(place.path + step, place.base))
+                    self._reach(child, Place(place.path + step, place.base), beside)
 
     def _follow_reference(self, reference: str, place: Place) -> None:
         with suppress(InvalidGuide):  # it is refused when it is lowered
