@@ -39,19 +39,11 @@ class Automaton {
 
   const Network& network() const { return *network_; }
 
-  // A row that a matcher has filled, and what the longest tokens are otherwise here. It stays, whatever becomes of the
-  // automaton, so that it is copied without a lock.
-  struct KnownRow {
-    std::shared_ptr<const std::vector<int32_t>> row;
-    std::vector<std::pair<int32_t, bool>> longer;
-    void copy_to(int32_t* to) const;
-  };
-
   // Safe to call from several threads, each by one lock. A walk must begin anew when the epoch is another.
   class Walk {
    public:
     explicit Walk(Automaton& automaton)
-        : lock_(taken(automaton.mutex_)), automaton_(automaton), num_bytes_before_(automaton.num_bytes_) {
+        : lock_(automaton.mutex_), automaton_(automaton), num_bytes_before_(automaton.num_bytes_) {
       automaton.last_walk_.store(automaton.pool_->next_walk(), std::memory_order_relaxed);
       if (automaton.num_bytes_ > kMostBytes) automaton.forget();
     }
@@ -78,9 +70,9 @@ class Automaton {
     }
     // Takes those tokens out of a row behind which more than `most` are missing, or that may not follow.
     void keep_endable(State state, const TokenTrie& trie, int64_t most, int32_t* row);
-    // What a matcher has filled in this state or one that goes on alike; nothing where nothing was kept. Only where the
-    // automaton has the texts of its grammar and no others.
-    std::optional<KnownRow> find_row(State state, const TokenTrie& trie);
+    // Copies what a matcher has filled in this state or one that goes on alike; false where nothing was kept. Only where
+    // the automaton has the texts of its grammar and no others.
+    bool copy_row(State state, const TokenTrie& trie, int32_t* row);
     void keep_row(State state, const int32_t* row, size_t num_words);
     // What such a row says of a token of so many bytes; nothing where it does not say.
     std::optional<bool> allows(State state, int32_t token, size_t num_bytes);
@@ -88,10 +80,7 @@ class Automaton {
     int64_t least_behind(State state, const TokenTrie& trie, const int32_t* row);
 
    private:
-    // Spins before it sleeps: a walk takes microseconds, as a rule.
-    static std::unique_lock<std::mutex> taken(std::mutex& mutex);
-
-    const std::unique_lock<std::mutex> lock_;
+    std::lock_guard<std::mutex> lock_;
     Automaton& automaton_;
     const size_t num_bytes_before_;
   };
@@ -169,7 +158,7 @@ class Automaton {
   Likeness likeness_of(const Items& items, int depth, int32_t tag);
   Likeness likeness_of_stack(int32_t stack, int depth);
   Likeness likeness(State state);
-  bool find_longer(State state, const TokenTrie& trie, size_t reach, KnownRow& known);
+  bool set_longer(State state, const TokenTrie& trie, size_t reach, int32_t* row);
   std::optional<bool> takes(State state, std::string_view bytes);
   void keep(const int32_t* row, size_t num_words, size_t reach, SharedRow& shared);
   State lose_track() {
@@ -187,7 +176,7 @@ class Automaton {
   std::unordered_map<Items, int32_t, HashOfItems> stack_index_;  // by their returns
   std::vector<Likeness> stack_likeness_;
   std::vector<SharedRow> shared_rows_;  // by kind
-  std::vector<std::shared_ptr<const std::vector<int32_t>>> rows_;  // no two alike: few rows of many states differ
+  std::vector<std::vector<int32_t>> rows_;  // no two alike: few rows of many states differ
   std::unordered_multimap<size_t, int32_t> row_index_;  // by their hashes
   std::unordered_map<Items, int32_t, HashOfItems> kind_index_;  // by what makes them alike
   size_t num_bytes_ = 0;

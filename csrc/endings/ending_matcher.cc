@@ -77,18 +77,12 @@ void EndingMatcher::rollback(int n) {
 // The end token must be left behind the next one.
 void EndingMatcher::fill(int32_t* row) {
   const bool is_shared = endings_->is_exact && !inner_->is_terminated();
-  const int64_t most = num_left() - 2;
-  bool is_known = false;
-  if (is_shared) {
-    const auto [known, is_endable] = find_row(most);
-    is_known = known.has_value();
-    if (known) known->copy_to(row);
-    if (known && is_endable) return;
-  }
+  const bool is_known = is_shared && copy_row(row);
   if (!is_known) {
     catch_up();
     inner_->fill(row);
   }
+  const int64_t most = num_left() - 2;
   Automaton::Walk walk(endings_->automaton);
   const Automaton::State state = here(walk);
   if (state == Automaton::kDead) return;
@@ -96,14 +90,13 @@ void EndingMatcher::fill(int32_t* row) {
   if (!walk.all_endable(state, most)) keep_endable(walk, state, most, row);
 }
 
-// What another text that goes on alike was allowed, and whether at most so many tokens are missing behind each.
-std::pair<std::optional<Automaton::KnownRow>, bool> EndingMatcher::find_row(int64_t most) {
+// What another text that goes on alike was allowed.
+bool EndingMatcher::copy_row(int32_t* row) {
   Automaton::Walk walk(endings_->automaton);
   const Automaton::State state = here(walk);
-  if (state == Automaton::kDead) return {};
-  std::optional<Automaton::KnownRow> known = walk.find_row(state, *endings_->trie);
-  if (known) endings_->num_shared.fetch_add(1, std::memory_order_relaxed);
-  return {std::move(known), walk.all_endable(state, most)};
+  if (state == Automaton::kDead || !walk.copy_row(state, *endings_->trie, row)) return false;
+  endings_->num_shared.fetch_add(1, std::memory_order_relaxed);
+  return true;
 }
 
 void EndingMatcher::keep_endable(Automaton::Walk& walk, Automaton::State state, int64_t most, int32_t* row) {

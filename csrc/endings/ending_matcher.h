@@ -7,7 +7,6 @@
 #include <memory>
 #include <optional>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "endings/automaton.h"
@@ -56,7 +55,7 @@ class EndingMatcher final : public Matcher {
   const Vocabulary& vocabulary() const { return endings_->trie->vocabulary(); }
   int64_t num_left() const { return max_tokens_ - num_before_ - static_cast<int64_t>(tokens_.size()); }
   Automaton::State here(Automaton::Walk& walk);
-  std::pair<std::optional<Automaton::KnownRow>, bool> find_row(int64_t most);
+  bool copy_row(int32_t* row);
   std::optional<bool> known_to_accept(int32_t token);
   void catch_up();
   void keep_endable(Automaton::Walk& walk, Automaton::State state, int64_t most, int32_t* row);

@@ -10,7 +10,6 @@
 
 #include "endings/automaton.h"
 #include "row.h"
-#include "spin.h"
 
 namespace specguide {
 
@@ -19,7 +18,6 @@ namespace {
 constexpr int32_t kFar = static_cast<int32_t>(TokenTrie::kLong) + 1;
 constexpr int32_t kUnbounded = kFar + 1;
 constexpr int32_t kNumCounts = kUnbounded + 1;
-constexpr int kMostLooks = 100;    // at a lock, some microseconds
 constexpr int kMostNested = 200;  // rules that are looked through; what is behind them is told apart
 
 }  // namespace
@@ -82,14 +80,14 @@ Automaton::Likeness Automaton::likeness(State state) {
 }
 
 // Asks for each token of more than `reach` bytes. False where that is not known.
-bool Automaton::find_longer(State state, const TokenTrie& trie, size_t reach, KnownRow& known) {
+bool Automaton::set_longer(State state, const TokenTrie& trie, size_t reach, int32_t* row) {
   const bool had_lost_track = std::exchange(has_lost_track_, false);
   bool is_known = true;
   for (const int32_t token : trie.long_tokens()) {
     const std::string& bytes = trie.vocabulary().token_bytes[static_cast<size_t>(token)];
     if (bytes.size() <= reach || !is_known) break;
     const std::optional<bool> may_follow = takes(state, bytes);
-    if (may_follow && *may_follow != has_bit(known.row->data(), token)) known.longer.emplace_back(token, *may_follow);
+    if (may_follow) put_bit(row, token, *may_follow);
     is_known = may_follow && !has_lost_track_;
   }
   has_lost_track_ = had_lost_track || has_lost_track_;
@@ -113,44 +111,26 @@ void Automaton::keep(const int32_t* row, size_t num_words, size_t reach, SharedR
   const size_t hash = std::hash<std::string_view>{}({reinterpret_cast<const char*>(row), num_bytes});
   const auto [first, last] = row_index_.equal_range(hash);
   const auto found = std::find_if(first, last, [&](const auto& known) {
-    return std::equal(row, row + num_words, rows_[static_cast<size_t>(known.second)]->begin());
+    return std::equal(row, row + num_words, rows_[static_cast<size_t>(known.second)].begin());
   });
   if (found == last && num_row_bytes_ + num_bytes > kMostRowBytes) return;
   shared = {found == last ? static_cast<int32_t>(rows_.size()) : found->second, reach};
   if (found != last) return;
   row_index_.emplace(hash, shared.row);
-  rows_.push_back(std::make_shared<const std::vector<int32_t>>(row, row + num_words));
+  rows_.emplace_back(row, row + num_words);
   num_row_bytes_ += num_bytes;
   num_bytes_ += num_bytes;
 }
 
-void Automaton::KnownRow::copy_to(int32_t* to) const {
-  std::copy(row->begin(), row->end(), to);
-  for (const auto& [token, may_follow] : longer) put_bit(to, token, may_follow);
-}
-
-std::optional<Automaton::KnownRow> Automaton::Walk::find_row(State state, const TokenTrie& trie) {
+bool Automaton::Walk::copy_row(State state, const TokenTrie& trie, int32_t* row) {
   const Likeness like = automaton_.likeness(state);
   SharedRow& shared = automaton_.shared_rows_[static_cast<size_t>(like.kind)];
-  if (shared.row < 0) return std::nullopt;
-  KnownRow known{automaton_.rows_[static_cast<size_t>(shared.row)], {}};
-  if (!automaton_.find_longer(state, trie, std::min(shared.reach, like.reach), known)) return std::nullopt;
-  if (like.reach > shared.reach) {
-    std::vector<int32_t> row(known.row->size());
-    known.copy_to(row.data());
-    automaton_.keep(row.data(), row.size(), like.reach, shared);
-  }
-  return known;
-}
-
-std::unique_lock<std::mutex> Automaton::Walk::taken(std::mutex& mutex) {
-  std::unique_lock lock(mutex, std::try_to_lock);
-  for (int looks = 0; !lock && looks < kMostLooks; ++looks) {
-    cpu_relax();
-    (void)lock.try_lock();
-  }
-  if (!lock) lock.lock();
-  return lock;
+  if (shared.row < 0) return false;
+  const std::vector<int32_t>& known = automaton_.rows_[static_cast<size_t>(shared.row)];
+  std::copy(known.begin(), known.end(), row);
+  if (!automaton_.set_longer(state, trie, std::min(shared.reach, like.reach), row)) return false;
+  if (like.reach > shared.reach) automaton_.keep(row, known.size(), like.reach, shared);
+  return true;
 }
 
 void Automaton::Walk::keep_row(State state, const int32_t* row, size_t num_words) {
@@ -163,7 +143,7 @@ std::optional<bool> Automaton::Walk::allows(State state, int32_t token, size_t n
   const Likeness like = automaton_.likeness(state);
   const SharedRow& shared = automaton_.shared_rows_[static_cast<size_t>(like.kind)];
   if (shared.row < 0 || num_bytes > std::min(shared.reach, like.reach)) return std::nullopt;
-  return has_bit(automaton_.rows_[static_cast<size_t>(shared.row)]->data(), token);
+  return has_bit(automaton_.rows_[static_cast<size_t>(shared.row)].data(), token);
 }
 
 }  // namespace specguide
