@@ -85,7 +85,7 @@ QUANTIZED: dict[str, dict[str, Any]] = {
 class Shapes:
     """The contents of config.json of a target, of a head for it and of a small model beside it.
 
-    draft_quantization: what an EAGLE-3 head is rounded to as it is read; None: it is not
+    draft_quantization: what an EAGLE-3 head is rounded to as it is read; None: it is as `head` says
     """
 
     target: dict[str, Any]
@@ -94,12 +94,14 @@ class Shapes:
     draft_quantization: str | None = None
 
     def held_in(self, form: str | None) -> Shapes:
-        """With the target's weights in a format of QUANTIZED, and the head's rounded to as many
-        bits; None: as they are."""
+        """With the target's and the head's weights in a format of QUANTIZED; None: as they are. Of
+        fp8 formats an EAGLE-3 head is rounded as it is read."""
         if form is None:
             return self
         held = {"quantization_config": QUANTIZED[form]}
-        return replace(self, target=self.target | held, draft_quantization=form.split()[0])
+        rounded = "fp8" if form.startswith("fp8") else None
+        target, head = self.target | held, self.head | held
+        return replace(self, target=target, head=head, draft_quantization=rounded)
 
 
 SHAPES = Shapes(LLAMA_8B, LLAMA_8B, LLAMA_1B)
@@ -192,7 +194,10 @@ class RandomParts:
 
 
 def _eagle3(config: dict[str, Any], target: Decoder, quantization: str | None) -> Eagle3Head:
-    own = Eagle3Config.from_hf(config | dict(draft_vocab_size=DRAFT_VOCAB_SIZE))
+    fields = config | dict(draft_vocab_size=DRAFT_VOCAB_SIZE)
+    if quantization is not None:
+        fields |= dict(quantization_config=None)
+    own = Eagle3Config.from_hf(fields)
     head = _random(Eagle3Head(held_in(own, quantization), target, Eagle3Parts()))
     head.target_ids = (
         torch.randperm(128_000)[:DRAFT_VOCAB_SIZE].sort().values.to(target.device, torch.int32)

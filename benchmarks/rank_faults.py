@@ -2,34 +2,40 @@
 and over: no call may hang, no output may differ from that of one process, and each failure names
 its rank.
 
-    python -m benchmarks.rank_faults [--iterations 100000] [--pipeline]
+    python -m benchmarks.rank_faults [--iterations 100000] [--pipeline] [--layers 1 --mean-s 20]
 
-Runs the shipped model with its head in float32, on requests of several kinds, guided and free. A
-rank that is slowed is stopped for less than rank_timeout_s and goes on; one that is stalled stays
-stopped. After a failure the ranks are started again. Exits with 1 where anything is wrong.
+Runs the shipped model with its head in float32, on requests of several kinds, guided and free; with
+--layers its first layers alone and drafts of n-grams, which takes less time. A rank that is slowed
+is stopped for less than rank_timeout_s and goes on; one that is stalled stays stopped. After a
+failure the ranks are started again. Exits with 1 where anything is wrong.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import random
 import re
+import shutil
 import signal
+import tempfile
 import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from safetensors.torch import load_file, save_file
 from tqdm import tqdm
 
 from benchmarks.common import emit
 from specguide import LLM, Guide, SamplingParams, SpecConfig
 from specguide.config import EngineConfig
+from specguide.engine.target_folder import SHIPPED_MODEL
 from specguide.request import RequestOutput
 
 _TIMEOUT_S = 3.0
@@ -157,9 +163,27 @@ def _params() -> list[SamplingParams]:
     return [_KINDS[i % len(_KINDS)] for i in range(len(_PROMPTS))]
 
 
-def measure(args: argparse.Namespace) -> Found:
-    """Until there were so many iterations."""
+def save_first_layers(folder: Path, num_layers: int) -> None:
+    """The shipped model without the layers behind."""
+    shutil.copytree(SHIPPED_MODEL / "target", folder, dirs_exist_ok=True)
+    config = json.loads((folder / "config.json").read_text())
+    config["num_hidden_layers"] = num_layers
+    (folder / "config.json").write_text(json.dumps(config))
+    tensors = load_file(folder / "model.safetensors")
+    kept = {
+        name: tensor
+        for name, tensor in tensors.items()
+        if not (found := re.match(r"model\.layers\.(\d+)\.", name)) or int(found[1]) < num_layers
+    }
+    save_file(kept, folder / "model.safetensors", {"format": "pt"})
+
+
+def measure(args: argparse.Namespace, folder: Path) -> Found:
+    """Until there were so many iterations. folder: for a model of fewer layers"""
     one = EngineConfig(spec=SpecConfig(), max_model_len=256, dtype="float32", device="cpu")
+    if args.layers is not None:
+        save_first_layers(folder, args.layers)
+        one = replace(one, model=folder, spec=SpecConfig("ngram"))
     llm = LLM.of(one)
     expected = [list(output.token_ids) for output in llm.generate(_PROMPTS, _params())]
     llm.close()
@@ -181,10 +205,12 @@ def main() -> None:
     parser.add_argument("--iterations", type=int, default=100_000)
     parser.add_argument("--mean-s", type=float, default=4.0, help="between two faults")
     parser.add_argument("--pipeline", action="store_true", help="two stages instead of two ranks")
+    parser.add_argument("--layers", type=int, help="of the shipped model; by default all, and head")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--no-save", action="store_true")
     args = parser.parse_args()
-    found = measure(args)
+    with tempfile.TemporaryDirectory() as folder:
+        found = measure(args, Path(folder))
     result: dict[str, Any] = {**vars(found), "told_s": sorted(found.told_s)}
     for name, value in result.items():
         print(f"{name:16} {value}")

@@ -90,6 +90,29 @@ def iteration_lines(record: Record) -> Iterator[Line]:
             yield Line(
                 what, over(ratios), over(f"{ratio:.2f}" for ratio in ratios.values()), record
             )
+    yield from round_lines(record)
+
+
+def round_lines(record: Record) -> Iterator[Line]:
+    """Guided requests whose grammars are new beside later ones: the last round of requests, and in
+    brackets the first."""
+    rows = [row for row in record.rows if row["mode"] == "guided" and "rounds" in row]
+    if not rows:
+        return
+    shown: dict[str, Callable[[Row], str]] = {
+        "guided ÷ an engine without guides, to three places": lambda row: (
+            f"{row['of_grammarless']:.3f} ({row['first_of_grammarless']:.3f})"
+        ),
+        "late rows for drafts": lambda row: (
+            f"{row['late_share']:.1%} ({row['rounds'][0]['late_share']:.1%})"
+        ),
+        "workers' time an iteration, ms": lambda row: (
+            f"{row['workers_us'] / 1e3:.1f} ({row['rounds'][0]['workers_us'] / 1e3:.1f})"
+        ),
+    }
+    sizes = over(row["batch_size"] for row in rows)
+    for what, of_row in shown.items():
+        yield Line(f"{what}: last round (first)", sizes, over(map(of_row, rows)), record)
 
 
 def window_lines(record: Record) -> Iterator[Line]:

@@ -110,8 +110,7 @@ class Eagle3Head:
         wrong, or does not fit the target, and InvalidParams for another device or dtype than the
         target's, or an unknown quantization.
 
-        quantization: of ONLINE: what the weights of the layers and of the head's own output matrix
-                      are turned into as they are read
+        quantization: of ONLINE_HEADS: what the weights are turned into as they are read
         """
         folder = Path(folder)
         _check_place(target, torch.device(device or target.device), dtype or target.dtype)
@@ -209,7 +208,7 @@ def held_in(config: Eagle3Config, quantization: str | None) -> Eagle3Config:
     """With weights that are quantized as they are read; see `Eagle3Head.load`."""
     if quantization is None:
         return config
-    return replace(config, layer=quantized(config.layer, quantization, output_matrix=True))
+    return replace(config, layer=quantized(config.layer, quantization, is_head=True))
 
 
 def _check_place(target: Decoder, device: torch.device, dtype: torch.dtype) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from specguide.errors import CheckpointError, InvalidParams
 from specguide.gguf_file import find_gguf
 from specguide.json_fields import mapping, naming, read_json, shown, token_ids
-from specguide.layers.quantization import ONLINE, UNQUANTIZED
+from specguide.layers.quantization import ONLINE, ONLINE_HEADS, UNQUANTIZED
 from specguide.models.config import ModelConfig
 from specguide.models.config_fields import check_fields
 from specguide.models.family import Family
@@ -102,11 +102,9 @@ def _with_modelopt(fields: dict[str, Any], folder: Path) -> dict[str, Any]:
         return {**fields, "quantization_config": {**stated, "quant_method": "modelopt"}}
 
 
-def quantized(
-    config: ModelConfig, quantization: str, *, output_matrix: bool = False
-) -> ModelConfig:
-    """With weights that are quantized as they are read, see `read_config`; the output matrix too,
-    if it says so."""
+def quantized(config: ModelConfig, quantization: str, *, is_head: bool = False) -> ModelConfig:
+    """With weights that are quantized as they are read, see `read_config`, or those of a draft
+    head."""
     if quantization not in ONLINE:
         raise InvalidParams(
             f"quantization {quantization!r} is unknown; known: {', '.join(ONLINE)}",
@@ -117,8 +115,7 @@ def quantized(
             "the model is quantized already, as its config.json says: leave quantization out",
             param="quantization",
         )
-    held = ONLINE[quantization]
-    return replace(config, quantization=held.including("lm_head") if output_matrix else held)
+    return replace(config, quantization=(ONLINE_HEADS if is_head else ONLINE)[quantization])
 
 
 def config_of(

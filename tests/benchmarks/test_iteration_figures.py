@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any, cast
+
 from benchmarks.iteration_figures import add_ratios, grammar_work
+from benchmarks.report_iterations import iteration_lines
 from specguide.guided.stream import GrammarCounters
 
 
@@ -17,6 +21,16 @@ def test_ratios_are_of_the_last_round_and_of_the_first(capsys) -> None:
     assert rows[1]["of_grammarless"] == 1.02 and rows[1]["first_of_grammarless"] == 1.1
     assert "of_grammarless" not in rows[0] and "of_grammarless" not in rows[2]
     assert "1.0200, in round 1 1.1000" in capsys.readouterr().out
+
+
+def test_the_report_has_the_first_round_beside_the_last() -> None:
+    first = {"late_share": 0.25, "workers_us": 9000.0}
+    row = {"mode": "guided", "batch_size": 16, "median_ms": 5.1, "of_grammarless": 1.02}
+    row |= {"first_of_grammarless": 1.1, "late_share": 0.01, "workers_us": 2000.0}
+    record = SimpleNamespace(rows=[row | {"rounds": [first, row]}], content={"config": {}})
+    lines = {line.what: line.measured for line in iteration_lines(cast(Any, record))}
+    assert lines["late rows for drafts: last round (first)"] == "1.0% (25.0%)"
+    assert lines["workers' time an iteration, ms: last round (first)"] == "2.0 (9.0)"
 
 
 def test_the_share_of_late_rows_is_of_those_that_drafts_are_chosen_by() -> None:

@@ -189,6 +189,20 @@ def test_a_guide_without_an_end_is_refused(auto):
     auto.compile(Guide(json_schema={**endless, "$defs": {"node": node}}))
 
 
+def test_ends_are_known_where_a_choice_stands_before_what_holds_beside_it(auto):
+    number, text = {"type": "integer"}, {"type": "string"}
+    first = [
+        {"type": "object", "properties": {"a": kind}, "required": ["a"]} for kind in (number, text)
+    ]
+    then = {"type": "object", "properties": {"b": number}, "required": ["b"]}
+    grammar = compiled(auto, Guide(json_schema={"allOf": [{"anyOf": first}, then]}))
+    matcher, begun = grammar.matcher(), b'{"a":"'
+    assert all(map(matcher.accept, begun))
+    assert grammar.endings.num_missing(begun) == len('","b":0}') + 1
+    for most in range(grammar.num_least, grammar.num_least + 20):
+        assert walk(grammar.within(most).matcher(), VOCABULARY, random.Random(most), most)
+
+
 def test_a_text_may_take_all_tokens_but_that_of_its_end(auto):
     grammar = compiled(auto, Guide(regex="[ab]{4}"))
     assert grammar.num_least == 5

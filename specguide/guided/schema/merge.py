@@ -154,7 +154,7 @@ class _Conjunctions:
                 break
             choice = min(choices, key=lambda one: one.is_failure)
             with at_work("anyOf", choice.path):
-                options = self._options(choice, [atom for atom in atoms if atom is not choice])
+                options = self._options(choice, atoms)
                 if len(options) != 1:
                     return self._any(options, choice.path, path)
             (atoms,) = options
@@ -177,8 +177,10 @@ class _Conjunctions:
             ),
         )
 
-    def _options(self, choice: Atom, others: list[Atom]) -> list[list[Atom]]:
-        """The options of one atom, each with all the others; these alone where they say it."""
+    def _options(self, choice: Atom, atoms: list[Atom]) -> list[list[Atom]]:
+        """The options of one of the atoms, each with all the others; these alone where they say it.
+        Where it is loose, an option stands in the choice's place, as libraries have it."""
+        others = [atom for atom in atoms if atom is not choice]
         known, beside = set(map(self._number, others)), self._clashes.beside(others)
         found: list[list[Atom]] = []
         for option in choice.any_of:
@@ -193,7 +195,9 @@ class _Conjunctions:
                 found.append(new)
         if choice.is_failure and len(found) > (self._most_ways or len(found)):
             found = sorted(found, key=self._weight)[: self._most_ways]
-        return [[*others, *new] for new in found]
+        place = next(i for i, atom in enumerate(atoms) if atom is choice)
+        at = place if self.patterns.is_loose else len(others)
+        return [[*others[:at], *new, *others[at:]] for new in found]
 
     def _any(self, options: list[list[Atom]], source: str, path: str) -> Core:
         """A choice of several sets, each once."""

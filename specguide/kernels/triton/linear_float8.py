@@ -21,7 +21,7 @@ from specguide.kernels.triton.linear_float8_kernels import (
     linear_float8_kernel,
 )
 
-_MOST_ROWS = {(9, 0): 32}
+_MOST_ROWS = {(9, 0): 64}
 """By compute capability: up to so many rows Triton's kernel is the faster one. `python -m
 benchmarks.float8_products` says it for the GPU that it runs on."""
 _OTHER_MOST_ROWS = 64
@@ -29,8 +29,8 @@ _MOST_UNSCALED = 1024
 """Up to so many rows the library is faster without scales of rows."""
 _LARGEST_TILE = 128
 _FEW_ROWS = 32
-_PROGRAMS_EACH = 3
-"""Of few rows, so many programs share a multiprocessor."""
+_PROGRAMS_EACH = 2
+"""So many programs share a multiprocessor, but those of the largest tile, which have one each."""
 _PREFETCHED = 256
 """Columns of each row of a weight that are brought to the cache before the kernel may begin."""
 
@@ -235,17 +235,16 @@ def choose_tile(x: Float8Rows, weight: Tensor, scale: Tensor, *, may_split: bool
     can_double = scale.dim() == 1 and is_few and not is_wide and row_len % (2 * BLOCK) == 0
     columns = 2 * BLOCK if can_double else BLOCK
     num_programs = triton.cdiv(num_outputs, outputs) * triton.cdiv(num_rows, rows)
-    most_programs = num_processors * (1 if is_many else _PROGRAMS_EACH if is_few else 2)
+    most_programs = num_processors * (1 if is_many else _PROGRAMS_EACH)
     num_steps = row_len // columns
     num_splits = _num_splits(num_programs, most_programs, num_steps) if may_split else 1
-    is_crowded = num_splits > 1 and num_splits * num_programs > 2 * num_processors
     return Tile(
         rows,
         outputs,
         columns,
         num_splits,
         num_warps=8 if is_many else 4,
-        num_stages=4 if is_many else 6 if not is_few else 3 if is_crowded else 4,
+        num_stages=4 if is_few or is_many else 6,
     )
 
 

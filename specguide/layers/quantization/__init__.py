@@ -10,7 +10,6 @@ from specguide.errors import CheckpointError
 from specguide.json_fields import mapping, shown
 from specguide.layers.quantization import compressed_tensors
 from specguide.layers.quantization.awq import read_awq
-from specguide.layers.quantization.by_name import ByName
 from specguide.layers.quantization.cache_scheme import CacheScheme, read_cache_scheme
 from specguide.layers.quantization.experts import ExpertWeights, create_experts
 from specguide.layers.quantization.float8_formats import ONLINE as ONLINE_FLOAT8
@@ -39,9 +38,12 @@ QUANTIZATIONS: dict[str, Callable[[Mapping[str, Any]], Quantization]] = {
 """By `quant_method`: what makes a quantization of the fields of `quantization_config`; it raises
 CheckpointError for those that it does not implement."""
 
-ONLINE: dict[str, ByName] = {"fp8": ONLINE_FLOAT8, "int4": ONLINE_INT4}
+ONLINE: dict[str, Quantization] = {"fp8": ONLINE_FLOAT8, "int4": ONLINE_INT4}
 """By the name in `EngineConfig.quantization`: what a checkpoint that is not quantized can be turned
 into while it is read."""
+
+ONLINE_HEADS: dict[str, Quantization] = ONLINE | {"fp8": ONLINE_FLOAT8.including("lm_head")}
+"""The same of draft heads: an output matrix of their own becomes fp8 too."""
 
 
 def read_quantization(config: Mapping[str, Any]) -> Quantization:
@@ -60,6 +62,7 @@ def read_quantization(config: Mapping[str, Any]) -> Quantization:
 
 __all__ = [
     "ONLINE",
+    "ONLINE_HEADS",
     "QUANTIZATIONS",
     "UNQUANTIZED",
     "Activation",
