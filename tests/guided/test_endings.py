@@ -203,6 +203,14 @@ def test_ends_are_known_where_a_choice_stands_before_what_holds_beside_it(auto):
         assert walk(grammar.within(most).matcher(), VOCABULARY, random.Random(most), most)
 
 
+def test_ends_are_known_of_names_that_a_choice_only_requires(auto):
+    either = {"anyOf": [{"required": ["b"]}, {"required": ["c"]}]}
+    schema = {"type": "object", "allOf": [either, {"required": ["a"]}]}
+    grammar, begun = compiled(auto, Guide(json_schema=schema)), b'{"b":'
+    assert all(map(grammar.matcher().accept, begun))
+    assert grammar.endings.num_missing(begun) == len('0,"a":0}') + 1
+
+
 def test_a_text_may_take_all_tokens_but_that_of_its_end(auto):
     grammar = compiled(auto, Guide(regex="[ab]{4}"))
     assert grammar.num_least == 5
