@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -81,14 +82,14 @@ def keep_states(
         batch = collate(rows[begin : begin + _ROWS], pack, chosen).to(target.device)
         with fast_passes(target.device):
             parts.append(_states(target, batch, aux_layers))
-    return KeptRows(
-        PackedBatch(*(_joined([p.packed for p in parts], n) for n in PackedBatch.__annotations__)),
-        *(_joined(parts, name) for name in list(KeptRows.__annotations__)[1:]),
-    )
+    packed = PackedBatch(*_joined([part.packed for part in parts], PackedBatch))
+    return KeptRows(packed, *_joined(parts, KeptRows))
 
 
-def _joined(parts: list[Any], name: str) -> Tensor:
-    return torch.cat([getattr(part, name) for part in parts])
+def _joined(parts: list[Any], kind: type) -> list[Tensor]:
+    """Each of the tensors that things of a dataclass have, of all parts."""
+    found = ([getattr(part, field.name) for part in parts] for field in fields(kind))
+    return [torch.cat(some) for some in found if isinstance(some[0], Tensor)]
 
 
 def _states(target: PreTrainedModel, batch: PackedBatch, aux_layers: tuple[int, ...]) -> KeptRows:
@@ -141,16 +142,15 @@ class KeptTrainer(Trainer):
         )
         return linear_loss(
             torch.cat([x.flatten(0, 1) for x in states]),
-            self._output(),
+            self._output,
             torch.cat(wanted),
             torch.cat(shares),
         )
 
+    @cached_property
     def _output(self) -> Tensor:
-        if not hasattr(self, "_held"):
-            dtype = torch.bfloat16 if self.target.device.type == "cuda" else torch.float32
-            self._held = self.head.output.to(dtype)
-        return self._held
+        dtype = torch.bfloat16 if self.target.device.type == "cuda" else torch.float32
+        return self.head.output.to(dtype)
 
 
 def _wanted(batch: KeptRows, step: int, text_weight: float) -> tuple[Tensor, Tensor]:

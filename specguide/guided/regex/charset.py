@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import chain
+
+from specguide.guided.budget import kept
 
 Ranges = tuple[tuple[int, int], ...]
 """Inclusive code point ranges, sorted, apart by at least one."""
@@ -38,7 +39,7 @@ def union(*sets: Iterable[tuple[int, int]]) -> Ranges:
     return tuple(merged)
 
 
-@lru_cache(maxsize=4096)
+@kept
 def intersect(left: Ranges, right: Ranges) -> Ranges:
     """Characters that are in both sets."""
     found: list[tuple[int, int]] = []

@@ -166,13 +166,11 @@ def to_float8_by(x: Tensor, largest: Tensor) -> Float8Rows:
 def to_float8(x: Tensor, scaling: Float8Scaling) -> Float8Rows:
     """See float8.to_float8."""
     x = x if x.stride(1) == 1 else x.contiguous()
-    return _round(x, x.shape[1], scaling, None, is_gated=False)
+    return _round(x, x.shape[1], scaling, is_gated=False)
 
 
 def silu_mul_float8(
-    gate_up: Tensor,
-    scaling: Float8Scaling,
-    scales: ProductScales | None = None,
+    gate_up: Tensor, scaling: Float8Scaling, scales: ProductScales | None = None
 ) -> Float8Rows:
     """See float8.silu_mul_float8."""
     return _round(gate_up, gate_up.shape[1] // 2, scaling, scales, is_gated=True)
@@ -191,7 +189,7 @@ def _round(
     x: Tensor,
     dim: int,
     scaling: Float8Scaling,
-    scales: ProductScales | None,
+    scales: ProductScales | None = None,
     *,
     is_gated: bool,
 ) -> Float8Rows:
@@ -199,7 +197,6 @@ def _round(
     width = min(_CHUNK, triton.next_power_of_2(dim))
     if not scaling.is_grouped:
         width = triton.next_power_of_2(dim)
-    num_warps = min(32, max(1, width // 512))
     _round_kernel[(len(x), triton.cdiv(dim, width))](
         x,
         NO_SCALES if scales is None else ScalesAt(*scales),
@@ -211,7 +208,7 @@ def _round(
         DIM=dim,
         WIDTH=width,
         GROUP=BLOCK if scaling.is_grouped else width,
-        num_warps=num_warps,
+        num_warps=min(32, max(1, width // 512)),
         maxnreg=_REGISTERS_OF_TWO if width == _WIDEST_OF_TWO and scales is None else None,
         **overlap(x.device),
     )
