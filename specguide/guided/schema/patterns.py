@@ -10,6 +10,7 @@ from specguide.guided.budget import at_work, kept, spend
 from specguide.guided.regex.automaton import Automaton, automaton
 from specguide.guided.regex.charset import EVERYTHING, CharSet
 from specguide.guided.regex.nfa import TextMatcher
+from specguide.guided.regex.samples import samples
 from specguide.guided.regex.tree import (
     MAX_CHARS,
     Both,
@@ -74,6 +75,8 @@ def _pattern_matcher(pattern: str) -> TextMatcher:
 def have_common_text(patterns: tuple[str, ...], least: int, most: int | None) -> bool:
     """Whether a string of `least` to `most` characters matches all of a core's patterns. Raises
     UnsupportedRegex where it takes too long to find out."""
+    if _have_sample(patterns, least, most):
+        return True
     found = [pattern_automaton(pattern) for pattern in patterns]
     if not all(one.edges for one in found):
         return False
@@ -91,6 +94,16 @@ def have_common_text(patterns: tuple[str, ...], least: int, most: int | None) ->
             raise UnsupportedRegex("the schema compares too many patterns with each other")
         states = {after for state in states for after in _after(found, state)}
     return False
+
+
+def _have_sample(patterns: tuple[str, ...], least: int, most: int | None) -> bool:
+    """Whether one of a few texts of each pattern is such a string."""
+    return any(
+        least <= len(text) <= (len(text) if most is None else most)
+        and all(pattern_matches(one, text) for one in patterns)
+        for pattern in patterns
+        for text in samples(searched(pattern), least)
+    )
 
 
 def _all_accept(found: list[Automaton], states: tuple[int, ...]) -> bool:
