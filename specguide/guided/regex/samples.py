@@ -45,7 +45,9 @@ class _Writer:
             case Either(items):
                 return self.text(min(items, key=least_length))
             case Repeat(item, least, most):
-                return "".join(self.text(item) for _ in range(least + self._more(item, least, most)))
+                return "".join(
+                    self.text(item) for _ in range(least + self._more(item, least, most))
+                )
         raise TypeError(f"{type(node).__name__} matches no text by itself")
 
     def _more(self, item: Node, least: int, most: int | None) -> int:

@@ -65,7 +65,9 @@ def merge(
     """
     if isinstance(schema.root, bool):
         return schema
-    conjunctions = _Conjunctions(schema.definitions, Patterns(patterns_apart), most_ways, all_orders)
+    conjunctions = _Conjunctions(
+        schema.definitions, Patterns(patterns_apart), most_ways, all_orders
+    )
     root = conjunctions.build(conjunctions.atoms([schema.root]), schema.root.path)
     conjunctions.finish()
     return CoreSchema(root, conjunctions.definitions)
