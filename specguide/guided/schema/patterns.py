@@ -3,12 +3,15 @@ that no two of them overlap."""
 
 from __future__ import annotations
 
+from functools import reduce
 from itertools import count
+from operator import and_
 
 from specguide.errors import UnsupportedGuide
 from specguide.guided.budget import at_work, kept, spend
 from specguide.guided.regex.automaton import Automaton, automaton
 from specguide.guided.regex.charset import EVERYTHING, CharSet
+from specguide.guided.regex.first import First, first_of
 from specguide.guided.regex.nfa import TextMatcher
 from specguide.guided.regex.samples import samples
 from specguide.guided.regex.tree import (
@@ -72,9 +75,17 @@ def _pattern_matcher(pattern: str) -> TextMatcher:
 
 
 @kept
+def _first_of(pattern: str) -> First:
+    return first_of(searched(pattern))
+
+
+@kept
 def have_common_text(patterns: tuple[str, ...], least: int, most: int | None) -> bool:
     """Whether a string of `least` to `most` characters matches all of a core's patterns. Raises
     UnsupportedRegex where it takes too long to find out."""
+    first = reduce(and_, map(_first_of, patterns))
+    if not first.chars and not (first.may_be_empty and least == 0):
+        return False
     if _have_sample(patterns, least, most):
         return True
     found = [pattern_automaton(pattern) for pattern in patterns]
