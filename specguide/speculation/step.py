@@ -343,7 +343,7 @@ class OneModelStep:
         """prompts: computed in the target's same pass; nothing is verified of them"""
         self._recorder.forward("prepare")
         inputs, layout = nodes.inputs, levels.drafted
-        hidden, features = self._passes.target(inputs, prompts, has_aux=layout.num_model > 0)
+        hidden, features, beside = self._passes.target(inputs, prompts, has_aux=layout.num_model > 0)
         self._grammar.announce_wait()
         is_greedy = sampling.kind is SamplingKind.GREEDY and not sampling.processed
         passes = self._passes
@@ -354,7 +354,9 @@ class OneModelStep:
         verified = accepted.verified
         self._recorder.forward("verify")
         if layout.num_drafts:
-            self._drafting.draft(accepted, num_slots, layout)
-        elif self._layout.num_drafts:
-            self._drafting.drop(inputs.slots, verified.num_accepted)
+            self._drafting.draft(accepted._replace(beside=beside), num_slots, layout)
+        else:
+            self._passes.store(beside)
+            if self._layout.num_drafts:
+                self._drafting.drop(inputs.slots, verified.num_accepted)
         return verified._replace(prompt_scores=self._passes.score_prompts(inputs, hidden))

@@ -132,6 +132,19 @@ class ForwardContext:
         return self.attention.plan(self)
 
 
+@dataclass(frozen=True, eq=False)
+class OutputRows:
+    """Tokens of a pass whose hidden states are wanted. Of the others a model's last layer has no
+    more to compute than their keys and values.
+
+    index:   of the W tokens among all T, int64 [W] or a slice
+    context: of these tokens alone, whose keys its sequences end with
+    """
+
+    index: Tensor | slice
+    context: ForwardContext
+
+
 class PassContext(Protocol):
     """What the layers of a model read of a pass: fields of ForwardContext."""
 
