@@ -171,9 +171,7 @@ class Eagle3Head:
         *states, last = self._states(context, cache)
         states = [*states, last._replace(outputs=outputs)]
         next_norms = (*(layer.input_norm for layer in self.others), self.norm)
-        hidden, normed = self.first(
-            (self.embedding, input_ids), features, next_norms[0], states[0]
-        )
+        hidden, normed = self.first((self.embedding, input_ids), features, next_norms[0], states[0])
         for layer, next_norm, state in zip(self.others, next_norms[1:], states[1:], strict=True):
             hidden, normed = layer(hidden, normed, next_norm, state)
         assert isinstance(normed, Tensor)  # the last norm is read by an output matrix

@@ -21,6 +21,7 @@ from specguide.layers.destination import Destination, merged
 from specguide.layers.norm import RmsNorm
 from specguide.layers.placement import Placement
 from specguide.layers.projection import Projection
+from specguide.layers.quantization import ProjectionInput
 from specguide.models.config import ModelConfig
 from specguide.models.decoder import MTP_PREFIX, Decoder
 from specguide.models.registry import FAMILIES, read_config

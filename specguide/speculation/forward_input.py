@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 
 import torch
@@ -117,21 +117,8 @@ def prefill_input(
         num_nodes=1,
         known_next=plan.known_next[:, None],
         scored=scored,
-        outputs=_last_tokens(plan.nodes, context) if scored is None else None,
+        outputs=OutputRows.last_tokens(context, plan.nodes) if scored is None else None,
     )
-
-
-def _last_tokens(nodes: Tensor, context: ForwardContext) -> OutputRows:
-    """The tokens `nodes` int64 [B], each the last of its sequence."""
-    _, starts = _chain_starts(len(nodes), 1, nodes.device)
-    alone = replace(
-        context,
-        position_ids=context.position_ids[nodes],
-        slot_mapping=context.slot_mapping[nodes],
-        query_start_loc=starts,
-        max_query_len=1,
-    )
-    return OutputRows(nodes, alone)
 
 
 def chain_input(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol
 
@@ -143,6 +143,19 @@ class OutputRows:
 
     index: Tensor | slice
     context: ForwardContext
+
+    @classmethod
+    def last_tokens(cls, context: ForwardContext, index: Tensor) -> OutputRows:
+        """The last token of each sequence of a pass; index: int64 [B], of these among all."""
+        starts = torch.arange(len(index) + 1, dtype=torch.int32, device=index.device)
+        alone = replace(
+            context,
+            position_ids=context.position_ids[index],
+            slot_mapping=context.slot_mapping[index],
+            query_start_loc=starts,
+            max_query_len=1,
+        )
+        return cls(index, alone)
 
 
 class PassContext(Protocol):
