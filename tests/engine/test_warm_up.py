@@ -121,11 +121,11 @@ def test_refused_while_requests_are_under_way(folders):
         engine.step()
     while engine.num_unfinished:
         engine.step()
-    assert request.error is None and engine._in_flight, (
+    assert request.error is None and engine._cycle.in_flight, (
         "the last iteration was launched before the host knew"
     )
     llm.warm_up()
-    assert not engine._in_flight
+    assert not engine._cycle.in_flight
     assert llm.generate([[5, 6, 7]], waiting)[0].token_ids == tuple(request.output_ids)
     llm.close()
 
