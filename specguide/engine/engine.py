@@ -82,9 +82,8 @@ class Engine:
         )
         levels = LevelChoice(capabilities.layout) if self.config.is_adaptive else AllDrafts()
         self._totals, self._counts = Totals(), RequestCounts(capabilities.layout.num_drafts)
-        tellers = Logprobs(), DraftCounts(), Iterations()
-        step_times = StepTimes(self._scheduler)
-        observers: tuple[Observer, ...] = (*tellers, levels, self._totals, step_times)
+        tellers: list[Observer] = [Logprobs(), DraftCounts(), Iterations()]
+        observers = [*tellers, levels, self._totals, StepTimes(self._scheduler)]
         on_end = levels.forget, self._counts.add
         max_active = max(1, self.config.max_batch_size // 2)
         self._transfer = load_transfer(self._host())
