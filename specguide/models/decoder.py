@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -124,16 +125,10 @@ class Decoder:
         folder = Path(folder)
         config = read_config(folder, quantization)
         files = weight_files(folder)
-        tied = config.tie_word_embeddings
         check_weights(
             files,
             cls.skeleton(config).destinations(),
-            ignored=lambda name: (
-                name.endswith("rotary_emb.inv_freq")
-                or _is_of_mtp(name, config)
-                or (tied and name == "lm_head.weight")
-                or (config.has_encoders and is_of_encoder(name))
-            ),
+            ignored=partial(_is_left_aside, config),
             rename=text_name,
         )
         decoder = cls(
@@ -145,7 +140,7 @@ class Decoder:
             stage=stage,
         )
         load_weights(files, decoder.destinations(), rename=text_name)
-        if tied:
+        if config.tie_word_embeddings:
             check_tied(files, decoder.embedding, rename=text_name)
         with naming(folder):
             decoder.has_cache_scales()
@@ -278,6 +273,16 @@ class Decoder:
     def _rope_table(self, rope: RopeConfig, head_dim: int) -> Tensor:
         size = TableSize(head_dim, self.max_positions + _DRAFT_POSITIONS, self.max_positions)
         return rope_table(rope, size, device=self.device, dtype=self.dtype)
+
+
+def _is_left_aside(config: ModelConfig, name: str) -> bool:
+    """A tensor that a checkpoint may hold, and the model has no use for."""
+    return (
+        name.endswith("rotary_emb.inv_freq")
+        or _is_of_mtp(name, config)
+        or (config.tie_word_embeddings and name == "lm_head.weight")
+        or (config.has_encoders and is_of_encoder(name))
+    )
 
 
 def _is_of_mtp(name: str, config: ModelConfig) -> bool:
