@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from specguide.cache import KVCache
 from specguide.errors import CheckpointError
-from specguide.kernels.attention import PassContext
+from specguide.kernels.attention import OutputRows, PassContext
 from specguide.layers.destination import Destination
 from specguide.layers.lm_head import Embedding, LmHead
 from specguide.layers.placement import Placement
@@ -148,6 +148,7 @@ class TransformersDecoder(Decoder):
         context: PassContext,
         cache: KVCache,
         aux_layers: tuple[int, ...] = (),
+        outputs: OutputRows | None = None,
     ) -> tuple[Tensor, Tensor]:
         """See Decoder.forward."""
         pages = self._pages
@@ -158,9 +159,10 @@ class TransformersDecoder(Decoder):
         hidden = self._model.base_model(
             input_ids=input_ids[None], position_ids=positions[None], use_cache=False
         )[0][0]
+        wanted = hidden if outputs is None else hidden[outputs.index]
         if not aux_layers:
-            return hidden, hidden[:, :0]
-        return hidden, torch.cat([self._noted(layer) for layer in aux_layers], dim=-1)
+            return wanted, hidden[:, :0]
+        return wanted, torch.cat([self._noted(layer) for layer in aux_layers], dim=-1)
 
     def _noted(self, layer: int) -> Tensor:
         """What a layer left in this pass. Raises CheckpointError where it left nothing."""

@@ -115,11 +115,10 @@ class Iteration:
         prompts: ForwardInput | None = None,
     ) -> VerifyOutput:
         self._recorder.forward("prepare")
-        inputs, layout = nodes.inputs, levels.drafted
-        hidden, features = self._passes.target(inputs, prompts, has_aux=layout.num_model > 0)
+        inputs, layout, passes = nodes.inputs, levels.drafted, self._passes
+        hidden, features, beside = passes.target(inputs, prompts, has_aux=layout.num_model > 0)
         self._grammar.announce_wait()
         is_greedy = sampling.kind is SamplingKind.GREEDY and not sampling.processed
-        passes = self._passes
         logits = (passes.target_share if is_greedy else passes.target_logits)(inputs, hidden)
         self._recorder.forward("target forward")
         self._grammar.wait_rows()
@@ -127,7 +126,9 @@ class Iteration:
         verified = accepted.verified
         self._recorder.forward("verify")
         if layout.num_drafts:
-            self._drafting.draft(accepted, num_slots, layout)
-        elif self._layout.num_drafts:
-            self._drafting.drop(inputs.slots, verified.num_accepted)
-        return verified._replace(prompt_scores=self._passes.score_prompts(inputs, hidden))
+            self._drafting.draft(accepted._replace(beside=beside), num_slots, layout)
+        else:
+            passes.store(beside)
+            if self._layout.num_drafts:
+                self._drafting.drop(inputs.slots, verified.num_accepted)
+        return verified._replace(prompt_scores=passes.score_prompts(inputs, hidden))
