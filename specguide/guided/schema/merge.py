@@ -207,7 +207,8 @@ class _Conjunctions:
             if not beside.clash(new):
                 found.append((new, asked))
         if choice.is_failure and len(found) > (self._most_ways or len(found)):
-            found = sorted(found, key=lambda one: self._weight(one[0]))[: self._most_ways]
+            told = _listed_properties(others)
+            found = sorted(found, key=lambda one: self._weight(one[0], told))[: self._most_ways]
         return [self._each_once([*others[:place], *asked, *others[place:]]) for _, asked in found]
 
     def _each_once(self, atoms: list[Atom]) -> list[Atom]:
@@ -225,11 +226,20 @@ class _Conjunctions:
             cores.setdefault(id(core) if ref is None else ref, core)
         return any_of(source, cores.values())
 
-    def _weight(self, atoms: list[Atom]) -> int:
-        for atom in atoms:
-            if id(atom) not in self._weights:
-                self._weights[id(atom)] = (atom, weight(atom))
-        return sum(self._weights[id(atom)][1] for atom in atoms)
+    def _weight(self, atoms: list[Atom], told: set[str]) -> int:
+        """How much atoms ask. What they ask of properties whose values are listed already counts
+        for little: it chooses among these."""
+        return sum(self._own_weight(atom) - self._told_weight(atom, told) for atom in atoms)
+
+    def _own_weight(self, atom: Node) -> int:
+        if id(atom) not in self._weights:
+            self._weights[id(atom)] = (atom, weight(atom))
+        return self._weights[id(atom)][1]
+
+    def _told_weight(self, atom: Atom, told: set[str]) -> int:
+        asked = atom.kinds.objects.properties
+        found = (asked[name] for name in asked.keys() & told)
+        return sum(self._own_weight(child) for child in found if isinstance(child, Node))
 
     def _merge(self, atoms: list[Atom], path: str) -> Core:
         """One node of kinds alone."""
@@ -259,6 +269,16 @@ class _Conjunctions:
         )
         node = Node(path, kinds, all_of=also)
         return True if node == Node(path) else node
+
+
+def _listed_properties(atoms: Iterable[Atom]) -> set[str]:
+    """Names of the properties whose values are listed."""
+    return {
+        name
+        for atom in atoms
+        for name, child in atom.kinds.objects.properties.items()
+        if isinstance(child, Node) and child.values is not None
+    }
 
 
 def _has_children(atom: Atom) -> bool:
