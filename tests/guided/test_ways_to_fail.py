@@ -149,3 +149,20 @@ def test_patterns_that_share_no_name_stand_side_by_side() -> None:
     }
     grammar = compiler().compile(Guide(json_schema=schema))
     assert takes(grammar, '{"ax": 1, "xb": "s"}') and not takes(grammar, '{"ab": 1}')
+
+
+def test_a_listed_property_that_chooses_is_a_simple_way_to_fail() -> None:
+    branches = [
+        {
+            "properties": {
+                "kind": {"const": kind},
+                "options": {"type": "object", "properties": {kind: {"type": "boolean"}}},
+            }
+        }
+        for kind in ("first", "second", "third")
+    ]
+    schema = {"type": "object", "oneOf": branches}
+    core = plain(prune(merge(lowered(schema), most_ways=1)))
+    for kind in ("first", "second", "third"):
+        assert is_valid(core, {"kind": kind, "options": {kind: True}})
+        assert is_valid(core, {"options": {kind: 1}}) <= is_valid(schema, {"options": {kind: 1}})
