@@ -17,7 +17,7 @@ from specguide.guided.regex.first import first_of
 from specguide.guided.regex.nfa import TextMatcher
 from specguide.guided.regex.parse import parse
 from specguide.guided.regex.samples import samples
-from specguide.guided.regex.tree import Both, Node, UnsupportedRegex
+from specguide.guided.regex.tree import Both, Node, UnsupportedRegex, lengths
 from specguide.guided.regex.writer import is_exact, restrict, whole, write
 from specguide.guided.schema.patterns import have_common_text
 
@@ -153,6 +153,11 @@ def test_samples_match_and_texts_begin_as_is_told(expression, least):
     assert first.may_be_empty == ("" in matched)
     begun = {word[0] for word in matched if word}
     assert begun <= {letter for letter in "abc" if first.begins(letter)}
+    shortest, longest = lengths(node)
+    assert not matched or shortest == min(map(len, matched))
+    assert all(len(word) <= longest for word in matched)
+    if longest <= 5 and matched and "[^a]" not in expression:
+        assert longest == max(map(len, matched))
     for sample in samples(node, least):
         assert TextMatcher(node).matches(sample)
     if matched:

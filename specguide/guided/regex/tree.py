@@ -99,6 +99,29 @@ def least_length(node: Node) -> float:
     raise TypeError(f"{type(node).__name__} matches no text by itself")
 
 
+def lengths(node: Node) -> tuple[float, float]:
+    """Characters of the shortest and of the longest text that a tree without anchors may match, as
+    far as is plain of a Both; infinity for none, or for no longest one."""
+    if isinstance(node, Both):
+        found = list(map(lengths, node.items))
+        return max(least for least, _ in found), min(most for _, most in found)
+    return least_length(node), _greatest_length(node)
+
+
+def _greatest_length(node: Node) -> float:
+    match node:
+        case Chars():
+            return 1
+        case Concat(items):
+            return sum(map(_greatest_length, items))
+        case Either(items):
+            return max(map(_greatest_length, items), default=0)
+        case Repeat(item, _, most):
+            once = _greatest_length(item)
+            return once and (math.inf if most is None else most and most * once)
+    raise TypeError(f"{type(node).__name__} matches no text by itself")
+
+
 def is_endless(node: Node) -> bool:
     """Whether a tree without anchors plainly matches texts of any length."""
     match node:

@@ -18,6 +18,7 @@ from specguide.guided.regex.tree import (
     Either,
     Repeat,
     UnsupportedRegex,
+    lengths,
     literal,
 )
 from specguide.guided.regex.tree import Node as Regex
@@ -135,16 +136,25 @@ def _string(node: Node, is_loose: bool) -> list[str]:
     patterns = [pattern for pattern in (asked.pattern, *also) if pattern is not None]
     least, most = asked.min_length or 0, asked.max_length
     parts = list(map(quoted_pattern, patterns))
-    if least or most is not None:
-        parts.append(f'/"{_CHAR}{{{least},{"" if most is None else most}}}"/')
+    left_least, left_most = _not_implied(patterns, least, most)
+    if left_least or left_most is not None:
+        parts.append(f'/"{_CHAR}{{{left_least},{"" if left_most is None else left_most}}}"/')
     if not parts:
         return [ANY_STRING]
-    if patterns and len(parts) > 1:
+    if patterns and (len(patterns) > 1 or least or most is not None):
         has_text = is_loose or _has_text(patterns, least, most)
     else:
         has_text = most is None or least <= most
     text = parts[0] if len(parts) == 1 else f"({' & '.join(parts)})"
     return [text] if has_text else []
+
+
+def _not_implied(patterns: list[str], least: int, most: int | None) -> tuple[int, int | None]:
+    """The lengths of a string as far as its patterns do not imply them."""
+    known = [lengths(searched(pattern)) for pattern in patterns]
+    if any(shortest >= least for shortest, _ in known):
+        least = 0
+    return least, None if any(longest <= (most or 0) for _, longest in known) else most
 
 
 def _has_text(patterns: list[str], least: int, most: int | None) -> bool:
