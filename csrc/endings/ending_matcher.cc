@@ -46,10 +46,19 @@ bool EndingMatcher::accept(int32_t token) {
 
 std::optional<bool> EndingMatcher::known_to_accept(int32_t token) {
   if (!endings_->is_exact || !vocabulary().is_text(token) || inner_->is_terminated()) return std::nullopt;
+  if (const std::optional<bool> seen = seen_to_accept(token)) return seen;
   Automaton::Walk walk(endings_->automaton);
   const Automaton::State state = here(walk);
   if (state == Automaton::kDead) return std::nullopt;
   return walk.allows(state, token, vocabulary().token_bytes[static_cast<size_t>(token)].size());
+}
+
+// By a row that is kept for where the text stands.
+std::optional<bool> EndingMatcher::seen_to_accept(int32_t token) {
+  const Automaton::Look look(endings_->automaton);
+  const std::optional<Automaton::State> state = here(look);
+  if (!state || *state == Automaton::kDead) return std::nullopt;
+  return look.allows(*state, token);
 }
 
 void EndingMatcher::catch_up() {
@@ -77,6 +86,7 @@ void EndingMatcher::rollback(int n) {
 // The end token must be left behind the next one.
 void EndingMatcher::fill(int32_t* row) {
   const bool is_shared = endings_->is_exact && !inner_->is_terminated();
+  if (is_shared && copy_seen_row(row)) return;
   const bool is_known = is_shared && copy_row(row);
   if (!is_known) {
     catch_up();
@@ -88,6 +98,15 @@ void EndingMatcher::fill(int32_t* row) {
   if (state == Automaton::kDead) return;
   if (is_shared && !is_known) walk.keep_row(state, row, static_cast<size_t>(vocabulary().num_words()));
   if (!walk.all_endable(state, most)) keep_endable(walk, state, most, row);
+}
+
+// What was allowed where the text stands, if it may end in time behind all of that.
+bool EndingMatcher::copy_seen_row(int32_t* row) {
+  const Automaton::Look look(endings_->automaton);
+  const std::optional<Automaton::State> state = here(look);
+  if (!state || *state == Automaton::kDead || !look.copy_row(*state, num_left() - 2, row)) return false;
+  endings_->num_shared.fetch_add(1, std::memory_order_relaxed);
+  return true;
 }
 
 // What another text that goes on alike was allowed.
@@ -123,6 +142,20 @@ Automaton::State EndingMatcher::here(Automaton::Walk& walk) {
     const int32_t token = tokens_[states_.size() - 1];
     const bool is_text = vocabulary().is_text(token);
     states_.push_back(is_text ? walk.step(states_.back(), vocabulary().token_bytes[static_cast<size_t>(token)]) : Automaton::kDead);
+  }
+  return states_.back();
+}
+
+// Nothing where no walk of this text or another one has been.
+std::optional<Automaton::State> EndingMatcher::here(const Automaton::Look& look) {
+  if (epoch_ != look.epoch()) return std::nullopt;
+  while (states_.size() <= tokens_.size()) {
+    const int32_t token = tokens_[states_.size() - 1];
+    const bool is_text = vocabulary().is_text(token);
+    const std::string_view bytes = is_text ? vocabulary().token_bytes[static_cast<size_t>(token)] : std::string_view{};
+    const std::optional<Automaton::State> next = is_text ? look.step(states_.back(), bytes) : Automaton::kDead;
+    if (!next) return std::nullopt;
+    states_.push_back(*next);
   }
   return states_.back();
 }

@@ -55,6 +55,9 @@ class EndingMatcher final : public Matcher {
   const Vocabulary& vocabulary() const { return endings_->trie->vocabulary(); }
   int64_t num_left() const { return max_tokens_ - num_before_ - static_cast<int64_t>(tokens_.size()); }
   Automaton::State here(Automaton::Walk& walk);
+  std::optional<Automaton::State> here(const Automaton::Look& look);
+  bool copy_seen_row(int32_t* row);
+  std::optional<bool> seen_to_accept(int32_t token);
   bool copy_row(int32_t* row);
   std::optional<bool> known_to_accept(int32_t token);
   void catch_up();
