@@ -93,6 +93,9 @@ class Automaton {
     bool copy_row(State state, const TokenTrie& trie, int32_t* row);
     // Keeps what a matcher has filled in this state.
     void keep_row(State state, const int32_t* row, size_t num_words);
+    // Copies the row that was kept last in a state before the same places of rules, whatever is behind these and however
+    // often they were there; false where none was.
+    bool copy_like_row(State state, int32_t* row) const;
     // What such a row says of a token of so many bytes; nothing where it does not say.
     std::optional<bool> allows(State state, int32_t token, size_t num_bytes);
     // The least that are missing behind a token of a row; Network::kNever where none of them may follow.
@@ -180,6 +183,7 @@ class Automaton {
   Likeness likeness(State state);
   bool set_longer(State state, const TokenTrie& trie, size_t reach, int32_t* row);
   std::optional<bool> takes(State state, std::string_view bytes);
+  Items places_of(State state) const;
   int32_t keep(const int32_t* row, size_t num_words);
   static bool is_endable(const Known& known, int64_t most) { return known.ceiling <= most || known.worst <= most; }
   State lose_track() {
@@ -200,6 +204,7 @@ class Automaton {
   std::vector<std::vector<int32_t>> rows_;  // no two alike: few rows of many states differ
   std::unordered_multimap<size_t, int32_t> row_index_;  // by their hashes
   std::unordered_map<Items, int32_t, HashOfItems> kind_index_;  // by what makes them alike
+  std::unordered_map<Items, int32_t, HashOfItems> like_rows_;   // of `rows_`, by places of rules alone
   size_t num_bytes_ = 0;
   size_t num_row_bytes_ = 0;  // of them
   size_t num_counted_ = 0;  // of them, by the pool, which owns this

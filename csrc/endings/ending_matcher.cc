@@ -61,7 +61,38 @@ std::optional<bool> EndingMatcher::seen_to_accept(int32_t token) {
   return look.allows(*state, token);
 }
 
+// By the automaton, where no row says it: it may lead on where a matcher does not.
+Matcher::Answer EndingMatcher::accept_draft(int32_t token) {
+  const bool may_guess = endings_->is_exact && vocabulary().is_text(token) && !inner_->is_terminated();
+  const std::optional<bool> known = may_guess ? known_to_accept(token) : std::nullopt;
+  if (num_guessed_ == 0 && (known || !may_guess)) return accept(token) ? Answer::kYes : Answer::kNo;
+  if (!may_guess || !known.value_or(may_lead_on(token))) return Answer::kNoByGuess;
+  tokens_.push_back(token);
+  ++num_guessed_;
+  return Answer::kYesByGuess;
+}
+
+bool EndingMatcher::may_lead_on(int32_t token) {
+  Automaton::Walk walk(endings_->automaton);
+  const Automaton::State state = here(walk);
+  return walk.step(state, vocabulary().token_bytes[static_cast<size_t>(token)]) != Automaton::kDead;
+}
+
+Matcher::Answer EndingMatcher::fill_draft(int32_t* row) {
+  const bool is_shared = endings_->is_exact && !inner_->is_terminated();
+  if (is_shared && copy_seen_row(row)) return num_guessed_ == 0 ? Answer::kYes : Answer::kYesByGuess;
+  if (is_shared) {
+    Automaton::Walk walk(endings_->automaton);
+    const Automaton::State state = here(walk);
+    if (state != Automaton::kDead && walk.copy_like_row(state, row)) return Answer::kYesByGuess;
+  }
+  if (num_guessed_ > 0) return Answer::kNoByGuess;
+  fill(row);
+  return Answer::kYes;
+}
+
 void EndingMatcher::catch_up() {
+  if (num_guessed_ > 0) throw std::logic_error("tokens that were taken by a guess must be rolled back");
   if (num_given_ == tokens_.size()) return;
   if (!inner_->accept_all(tokens_.data() + num_given_, tokens_.size() - num_given_)) {
     throw std::runtime_error("it refuses a token which it allowed before");
@@ -80,6 +111,7 @@ void EndingMatcher::rollback(int n) {
     num_given_ = num_left;
   }
   tokens_.resize(num_left);
+  num_guessed_ -= std::min(num_guessed_, static_cast<size_t>(n));
   if (states_.size() > tokens_.size() + 1) states_.resize(tokens_.size() + 1);
 }
 

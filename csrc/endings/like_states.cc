@@ -142,6 +142,28 @@ void Automaton::Walk::keep_row(State state, const int32_t* row, size_t num_words
   const Likeness like = automaton_.likeness(state);
   SharedRow& shared = automaton_.shared_rows_[static_cast<size_t>(like.kind)];
   if (shared.row < 0 || like.reach > shared.reach) shared = {place, like.reach};
+  Items places = automaton_.places_of(state);
+  const size_t num_bytes = places.size() * sizeof(Item) + 100;
+  if (automaton_.like_rows_.insert_or_assign(std::move(places), place).second) automaton_.num_bytes_ += num_bytes;
+}
+
+Automaton::Items Automaton::places_of(State state) const {
+  Items places = states_[static_cast<size_t>(state)].scans;
+  for (Item& item : places) {
+    item.stack = 0;
+    if ((*network_)[item.node].kind != Network::Kind::kLiteral) item.done = 0;
+  }
+  std::sort(places.begin(), places.end());
+  places.erase(std::unique(places.begin(), places.end()), places.end());
+  return places;
+}
+
+bool Automaton::Walk::copy_like_row(State state, int32_t* row) const {
+  const auto found = automaton_.like_rows_.find(automaton_.places_of(state));
+  if (found == automaton_.like_rows_.end()) return false;
+  const std::vector<int32_t>& like = automaton_.rows_[static_cast<size_t>(found->second)];
+  std::copy(like.begin(), like.end(), row);
+  return true;
 }
 
 std::optional<bool> Automaton::Walk::allows(State state, int32_t token, size_t num_bytes) {
