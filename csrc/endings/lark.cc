@@ -51,7 +51,7 @@ class Reader : private LarkScanner {
     if (is_inner) expect("}");
     const std::string whole = block_.prefix;
     Expression start = Expression::rule(block_.prefix + "start");
-    put(whole, Expression::of(Kind::kSequence, {std::move(start), space()}));
+    put(whole, Expression::sequence(std::move(start), space()));
     block_ = std::move(outer);
     return whole;
   }
@@ -133,7 +133,7 @@ class Reader : private LarkScanner {
     if (head.name.empty()) fail("expected a rule");
     block_.is_rule = !is_terminal(head.name) && !head.is_lazy;
     Expression body = choice(0);
-    if (head.is_lazy) body = behind_space(Expression::of(Kind::kFirst, {std::move(body)}));
+    if (head.is_lazy) body = behind_space(Expression::of_one(Kind::kFirst, std::move(body)));
     put(block_.prefix + head.name, std::move(body));
   }
 
@@ -169,7 +169,7 @@ class Reader : private LarkScanner {
         continue;
       }
       if (take("~")) {
-        parts.push_back(Expression::of(Kind::kNot, {quantified(term(depth))}));
+        parts.push_back(Expression::of_one(Kind::kNot, quantified(term(depth))));
         continue;
       }
       parts.push_back(quantified(term(depth)));
@@ -220,7 +220,7 @@ class Reader : private LarkScanner {
 
   Expression behind_space(Expression terminal) const {
     if (!block_.is_rule || !block_.has_space) return terminal;
-    return Expression::of(Kind::kSequence, {space(), std::move(terminal)});
+    return Expression::sequence(space(), std::move(terminal));
   }
 
   std::unordered_map<std::string, Expression>* rules_ = nullptr;

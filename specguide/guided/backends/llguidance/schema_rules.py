@@ -116,15 +116,16 @@ class _Rules:
             elif name == "object":
                 terms.append(self._object(core.kinds.objects))
             else:
-                is_last = self._is_last
                 found, others = without_multiples(
-                    core, name, self._named_terminal, is_last=is_last, is_loose=self._is_loose
+                    core,
+                    name,
+                    self._named_terminal,
+                    is_last=self._is_last,
+                    is_loose=self._is_loose,
                 )
                 terminals += others
                 if found is not None:
-                    terminals += scalar_terminals(
-                        found, name, is_last=is_last, is_loose=self._is_loose
-                    )
+                    terminals += scalar_terminals(found, name, is_loose=self._is_loose)
         return terminals, terms
 
     def _composed(self, node: Node) -> tuple[list[str], list[str]]:
