@@ -212,7 +212,9 @@ class ClosedLoop:
         all_s = [at_s for times in self.arrivals_s.values() for at_s in times]
         num_busy = sum(at_s <= self._idle_s for at_s in all_s)
         ttft_ms = [1e3 * (times[0] - self.asked_s[one]) for one, times in self.arrivals_s.items()]
-        gaps_ms = [gap for times in self.arrivals_s.values() for gap in 1e3 * np.diff(np.unique(times))]
+        gaps_ms = [
+            gap for times in self.arrivals_s.values() for gap in 1e3 * np.diff(np.unique(times))
+        ]
         return {
             "tokens_per_s": round(num_busy / self._idle_s),
             "ttft_p50_ms": round(float(np.percentile(ttft_ms, 50))),
