@@ -94,8 +94,7 @@ def compiler(backend: str, vocabulary: Vocabulary, key_order: str) -> SchemaComp
     )
 
 
-def main() -> None:
-    """Run the benchmark."""
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -110,7 +109,12 @@ def main() -> None:
     )
     parser.add_argument("--key-order", choices=KEY_ORDERS, default="schema")
     parser.add_argument("--records", type=Path, default=Path("build/conformance"))
-    args = parser.parse_args()
+    return parser
+
+
+def main() -> None:
+    """Run the benchmark."""
+    args = _parser().parse_args()
     cases = list(load_cases())
     random.Random(0).shuffle(cases)
     cases = cases[: args.limit]

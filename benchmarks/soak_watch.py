@@ -64,7 +64,7 @@ class WatchedEngine(Engine):
         self.wrapped: Request | None = None
         self.num_decodes = 0
         self._wrap, self._last_s = wrap, 0.0
-        self._observers = (*self._observers, self)
+        self._cycle.observers.append(self)
         self._admit_as_it_is = self._admission.admit
         setattr(self._admission, "admit", self._admit)  # noqa: B010
 
@@ -82,7 +82,7 @@ class WatchedEngine(Engine):
         batch = committed.batch
         self.num_decodes += not batch.is_prefill
         now_s = perf_counter()
-        near = [batch, *(other.batch for other in list(self._in_flight)[-1:])]
+        near = [batch, *(other.batch for other in list(self._cycle.in_flight)[-1:])]
         if self._last_s:
             self.iterations.append(
                 Iteration(

@@ -189,8 +189,8 @@ void GrammarExecutor::run(Batch batch) {
   if (batch.operations.empty()) return;
   auto end = Clock::now() + waits_.deadline;
   pool_.push(std::move(batch.operations));
-  if (is_tail(batch) && !waits_.target) {
-    if (!wait_for_tail(*batch.countdown, end)) batch.countdown->give_up();
+  if (batch.is_for_drafts() && !(is_tail(batch) ? waits_.target : waits_.draft)) {
+    if (!wait_for_drafts(batch, end)) batch.countdown->give_up();
     return;
   }
   const auto when_needed = wait_when_needed(batch);
@@ -202,18 +202,19 @@ void GrammarExecutor::run(Batch batch) {
 }
 
 Clock::duration GrammarExecutor::wait_when_needed(const Batch& batch) const {
-  if (batch.is_for_drafts() && !is_tail(batch)) return waits_.draft;
+  if (batch.is_for_drafts() && !is_tail(batch)) return *waits_.draft;
   return waits_.target.value_or(iteration_time_ / std::max<int64_t>(1, current_->size()));
 }
 
-// Without its proposals a request may lose an iteration's gain, so all wait as long as what those that are left would lose
-// is more than what all of them lose by waiting.
-bool GrammarExecutor::wait_for_tail(Countdown& countdown, Clock::time_point end) {
-  const auto time_each = iteration_time_ / std::max<int64_t>(1, current_->size());
+// Without its proposals a request may lose an iteration's gain, and without a row of the drafter's about half of it, so all
+// wait as long as what those that are left would lose is more than what all of them lose by waiting.
+bool GrammarExecutor::wait_for_drafts(const Batch& batch, Clock::time_point end) {
+  const auto time_each = iteration_time_ / (std::max<int64_t>(1, current_->size()) * (is_tail(batch) ? 1 : 2));
+  Countdown& countdown = *batch.countdown;
   std::optional<Clock::time_point> needed_since;
   return wait(countdown, end, [&] {
     const auto now = Clock::now();
-    if (!needed_since && load_word(buffers_->needed) > buffers_->num_draft_tokens + 1) needed_since = now;
+    if (!needed_since && load_word(buffers_->needed) > batch.callback) needed_since = now;
     return needed_since && now - *needed_since >= time_each * countdown.num_left();
   });
 }

@@ -30,7 +30,7 @@ GrammarBuffers checked(GrammarBuffers buffers, int num_threads, const GrammarExe
   require(buffers.vocab_size >= 1, "vocab_size must be at least 1");
   require(num_threads >= 1, "num_threads must be at least 1");
   require(waits.deadline > Clock::duration::zero(), "deadline_us must be at least 1");
-  require(waits.draft >= Clock::duration::zero(), "draft_wait_us must not be negative");
+  require(waits.draft.value_or(waits.deadline) >= Clock::duration::zero(), "draft_wait_us must not be negative");
   require(waits.target.value_or(waits.deadline) >= Clock::duration::zero(), "target_wait_us must not be negative");
   require(buffers.bitmask && buffers.guided && buffers.held && buffers.tokens && buffers.num_accepted && buffers.needed,
           "every buffer needs its address");
@@ -46,8 +46,8 @@ GrammarBuffers checked(GrammarBuffers buffers, int num_threads, const GrammarExe
 
 GrammarExecutor::Waits waits_of(const ExecutorOptions& options) {
   using std::chrono::microseconds;
-  GrammarExecutor::Waits waits{microseconds(options.deadline_us),
-                               microseconds(options.draft_wait_us.value_or(options.deadline_us)), {}};
+  GrammarExecutor::Waits waits{microseconds(options.deadline_us), {}, {}};
+  if (options.draft_wait_us) waits.draft = microseconds(*options.draft_wait_us);
   if (options.target_wait_us) waits.target = microseconds(*options.target_wait_us);
   return waits;
 }

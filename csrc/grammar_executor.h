@@ -44,8 +44,7 @@ struct ExecutorCounters {
   int64_t max_accepts, max_fills, max_rollbacks;
 };
 
-// How callbacks wait, and how many workers walk. Without draft_wait_us it is deadline_us; without target_wait_us an
-// iteration's time shared among its requests.
+// How callbacks wait, and how many workers walk. Without draft_wait_us or target_wait_us as long as `Waits` says.
 struct ExecutorOptions {
   int num_threads = 1;
   int64_t deadline_us = 0;
@@ -56,10 +55,11 @@ class GrammarExecutor : public std::enable_shared_from_this<GrammarExecutor> {
  public:
   // Longest waits for rows. `deadline` counts from a callback's beginning, the others from the moment when `needed` comes
   // up to it, and where they are no shorter than the deadline it is not looked at. Without a wait for target rows it is
-  // an iteration's time shared among its requests: what holding one of them costs.
+  // an iteration's time shared among its requests: what holding one of them costs. Without one for draft rows it is half of
+  // that for each request that is still waited for.
   struct Waits {
-    Clock::duration deadline, draft;
-    std::optional<Clock::duration> target;
+    Clock::duration deadline;
+    std::optional<Clock::duration> draft, target;
   };
   // lookup: finds the looked-up drafts; null where there are none
   GrammarExecutor(GrammarBuffers buffers, const ExecutorOptions& options,
@@ -167,7 +167,7 @@ class GrammarExecutor : public std::enable_shared_from_this<GrammarExecutor> {
   void run(Batch batch);
   Clock::duration wait_when_needed(const Batch& batch) const;
   bool is_tail(const Batch& batch) const { return batch.callback > buffers_->num_draft_tokens; }
-  bool wait_for_tail(Countdown& countdown, Clock::time_point end);
+  bool wait_for_drafts(const Batch& batch, Clock::time_point end);
   bool wait(Countdown& countdown, Clock::time_point end, const std::function<bool()>& stop);
   void set_target_flags(Progress& progress);
 

@@ -10,8 +10,8 @@ from typing import Any, Literal, NoReturn
 
 from specguide.config import CacheConfig, EngineConfig, GuideConfig, SpecConfig
 from specguide.engine import Engine, EngineStats, SharedEngine
-from specguide.engine.prompts import prompt_list
-from specguide.errors import InvalidParams, UserError
+from specguide.engine.prompts import conversation_list, params_list, prompt_list
+from specguide.errors import UserError
 from specguide.params import SamplingParams
 from specguide.request import Request, RequestOutput
 from specguide.request_records import RequestMetrics
@@ -139,7 +139,7 @@ class LLM:
         EngineClosed after `close`.
         """
         listed = prompt_list(prompts)
-        per_prompt = _per_prompt(params, len(listed))
+        per_prompt = params_list(params, len(listed))
         return self._run([self._prompt_ids(prompt) for prompt in listed], per_prompt)
 
     def chat(
@@ -157,8 +157,8 @@ class LLM:
         to read it. Special tokens that the messages spell are text like any other, unless
         `allow_special_tokens` lets them be what they are; `generate` always does.
         """
-        many = _conversations(conversations)
-        per_prompt = _per_prompt(params, len(many))
+        many = conversation_list(conversations)
+        per_prompt = params_list(params, len(many))
         prompts: list[list[int] | UserError] = []
         for messages, param in zip(many, per_prompt, strict=True):
             schema = (
@@ -261,41 +261,6 @@ def _output(samples: Sequence[Request]) -> RequestOutput:
         stop_reason=request.stop_reason,
         others=tuple(_output([other]) for other in others),
     )
-
-
-def _conversations(given: Any) -> list[Any]:
-    if isinstance(given, (str, bytes, Mapping)) or not isinstance(given, Iterable):
-        raise InvalidParams(
-            "chat takes a list of messages, or a list of such lists; found "
-            f'{type(given).__name__}: give [{{"role": "user", "content": …}}]',
-            param="messages",
-        )
-    many = list(given)
-    if not many:
-        raise InvalidParams("chat needs at least one message", param="messages")
-    return [many] if isinstance(many[0], Mapping) else many
-
-
-def _per_prompt(
-    params: SamplingParams | Iterable[SamplingParams] | None, num_prompts: int
-) -> list[SamplingParams]:
-    if params is None or isinstance(params, SamplingParams):
-        return [params or SamplingParams()] * num_prompts
-    is_list = isinstance(params, Iterable) and not isinstance(params, Mapping)
-    per_prompt: list[Any] = list(params) if is_list else [params]
-    for one in per_prompt:
-        if not isinstance(one, SamplingParams):
-            raise InvalidParams(
-                f"params must be SamplingParams, or one for each prompt; found {one!r}",
-                param="params",
-            )
-    if len(per_prompt) != num_prompts:
-        raise InvalidParams(
-            f"{num_prompts} prompts came with {len(per_prompt)} sampling parameters; give one for "
-            "all or one per prompt",
-            param="params",
-        )
-    return per_prompt
 
 
 def _check_names(of_cache: Mapping[str, Any]) -> None:

@@ -148,7 +148,7 @@ class TwoModelStep:
         return self._iterate(inputs, plan.slots, sampling)
 
     def _iterate(self, inputs: ForwardInput, slots: Tensor, sampling: Sampling) -> VerifyOutput:
-        hidden, aux_hidden_states = self._passes.target(inputs)
+        hidden, aux_hidden_states, _ = self._passes.target(inputs)
         verified = self._verify(self._passes.target_logits(inputs, hidden), inputs, sampling)
         self._draft(
             slots, verified, partial(self._first_draft, inputs, aux_hidden_states), self._draft_on
@@ -196,7 +196,7 @@ class TwoModelStep:
         self, tokens: Tensor, start: Tensor, slots: Tensor
     ) -> tuple[ForwardInput, Tensor, Tensor]:
         inputs = chain_input(self._state, tokens, start, slots)
-        hidden, aux_hidden_states = self._passes.target(inputs)
+        hidden, aux_hidden_states, _ = self._passes.target(inputs)
         return inputs, self._passes.target_logits(inputs, hidden), aux_hidden_states
 
     def _refresh(

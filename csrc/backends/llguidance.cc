@@ -2,120 +2,21 @@
 #include "backends/llguidance.h"
 
 #include <algorithm>
-#include <mutex>
 #include <stdexcept>
 #include <vector>
+
+#include "backends/llguidance_pattern.h"
 
 namespace specguide {
 namespace {
 
-using TokenizerPtr = std::shared_ptr<const LLGuidanceTokenizer>;
-
 // The library's own words for a state that allows no token: not a failure but an empty row.
 const std::string kDeadEnd = "NoExtensionBias";
-// What stands in place of details behind its words.
-const std::string kNoDetails = "\n<non-verbose/>";
 const std::string kRaised = " (its limits were raised, and that was not enough: make the grammar simpler)";
-
-// Owns one matcher of the library.
-class Handle {
- public:
-  Handle(TokenizerPtr tokenizer, llg::Matcher* owned) : tokenizer_(std::move(tokenizer)), matcher_(owned) {}
-  ~Handle() { api().free_matcher(matcher_); }
-  Handle(const Handle&) = delete;
-  Handle& operator=(const Handle&) = delete;
-
-  const llg::Api& api() const { return tokenizer_->api(); }
-  const TokenizerPtr& tokenizer() const { return tokenizer_; }
-  llg::Matcher* get() const { return matcher_; }
-
-  std::string error() const {
-    const char* words = api().get_error(matcher_);
-    const std::string found = words == nullptr ? "llguidance reported an error without a message" : words;
-    return found.substr(0, found.find(kNoDetails));
-  }
-
- private:
-  TokenizerPtr tokenizer_;
-  llg::Matcher* matcher_;
-};
-
-// A matcher at the grammar's start. Throws std::invalid_argument with the library's words when it refuses the grammar.
-std::unique_ptr<Handle> new_handle(const TokenizerPtr& tokenizer, const std::string& lark,
-                                   const LLGuidanceLimits& limits) {
-  const llg::Api& api = tokenizer->api();
-  llg::ConstraintInit init;
-  api.constraint_init_set_defaults(&init, tokenizer->get());
-  init.log_stderr_level = 0;
-  init.limits.verbose_errors = false;
-  init.limits.max_items_in_row = limits.max_items_in_row;
-  init.limits.step_max_items = limits.step_max_items;
-  init.limits.initial_lexer_fuel = limits.initial_lexer_fuel;
-  init.limits.step_lexer_fuel = limits.step_lexer_fuel;
-  init.limits.max_lexer_states = limits.max_lexer_states;
-  auto handle = std::make_unique<Handle>(tokenizer, api.new_matcher(&init, "lark", lark.c_str()));
-  if (api.get_error(handle->get()) != nullptr) throw std::invalid_argument(handle->error());
-  return handle;
-}
-
-std::unique_ptr<Handle> clone(const Handle& handle) {
-  return std::make_unique<Handle>(handle.tokenizer(), handle.api().clone_matcher(handle.get()));
-}
-
-// The compiled grammar: a matcher at its start, cloned for each request. A matcher's lexer learns states as it walks,
-// which a clone takes along. So a matcher that a request is done with is reset and kept for the next one, and now and
-// then, ever more rarely, it becomes the one that is cloned.
-class Pattern {
- public:
-  Pattern(std::unique_ptr<Handle> handle, std::string lark, const LLGuidanceLimits& more)
-      : handle_(std::move(handle)), lark_(std::move(lark)), more_(more) {}
-
-  std::unique_ptr<Handle> take() {
-    std::lock_guard<std::mutex> lock(mutex_);
-    if (idle_.empty()) return clone(*handle_);
-    auto handle = std::move(idle_.back());
-    idle_.pop_back();
-    return handle;
-  }
-
-  // A matcher with more room, whose lexer has learnt nothing yet: what others have learnt takes room. The first time it
-  // compiles the grammar anew, and others who need the same wait for that.
-  std::unique_ptr<Handle> take_roomy() {
-    std::lock_guard<std::mutex> lock(roomy_mutex_);
-    if (!roomy_) roomy_ = new_handle(handle_tokenizer(), lark_, more_);
-    return clone(*roomy_);
-  }
-
-  void give_back(std::unique_ptr<Handle> handle) {
-    const auto num_words = static_cast<size_t>(handle->tokenizer()->vocabulary()->num_words());
-    std::vector<uint32_t> row(num_words);  // of the start, lest the mask of the last state is given again
-    if (handle->api().reset(handle->get()) != 0) return;
-    if (handle->api().compute_mask_into(handle->get(), row.data(), 4 * num_words) != 0) return;
-    std::lock_guard<std::mutex> lock(mutex_);
-    ++num_given_back_;
-    if ((num_given_back_ & (num_given_back_ - 1)) == 0) std::swap(handle_, handle);
-    if (idle_.size() < kMaxIdle) idle_.push_back(std::move(handle));
-  }
-
- private:
-  static constexpr size_t kMaxIdle = 16;
-
-  TokenizerPtr handle_tokenizer() {
-    std::lock_guard<std::mutex> lock(mutex_);
-    return handle_->tokenizer();
-  }
-
-  std::mutex mutex_, roomy_mutex_;
-  std::unique_ptr<Handle> handle_, roomy_;
-  std::vector<std::unique_ptr<Handle>> idle_;
-  uint64_t num_given_back_ = 0;
-  const std::string lark_;
-  const LLGuidanceLimits more_;
-};
 
 class LLGuidanceMatcher final : public LibraryMatcher {
  public:
-  LLGuidanceMatcher(std::shared_ptr<const Vocabulary> vocabulary, std::shared_ptr<Pattern> pattern)
+  LLGuidanceMatcher(std::shared_ptr<const Vocabulary> vocabulary, std::shared_ptr<LLGuidancePattern> pattern)
       : LibraryMatcher(std::move(vocabulary)), pattern_(std::move(pattern)), handle_(pattern_->take()) {}
   ~LLGuidanceMatcher() override {
     if (!is_roomy_) pattern_->give_back(std::move(handle_));
@@ -236,8 +137,8 @@ class LLGuidanceMatcher final : public LibraryMatcher {
     return words;
   }
 
-  std::shared_ptr<Pattern> pattern_;
-  std::unique_ptr<Handle> handle_;
+  std::shared_ptr<LLGuidancePattern> pattern_;
+  std::unique_ptr<LLGuidanceHandle> handle_;
   bool is_roomy_ = false;
   std::vector<uint32_t> taken_;
   // A row that was filled: the tokens before it, and how many of them still stand.
@@ -251,7 +152,7 @@ class LLGuidanceMatcher final : public LibraryMatcher {
 
 class LLGuidanceGrammar final : public CompiledGrammar {
  public:
-  LLGuidanceGrammar(std::shared_ptr<const Vocabulary> vocabulary, std::shared_ptr<Pattern> pattern)
+  LLGuidanceGrammar(std::shared_ptr<const Vocabulary> vocabulary, std::shared_ptr<LLGuidancePattern> pattern)
       : vocabulary_(std::move(vocabulary)), pattern_(std::move(pattern)) {}
 
   std::shared_ptr<LibraryMatcher> matcher() override {
@@ -260,7 +161,7 @@ class LLGuidanceGrammar final : public CompiledGrammar {
 
  private:
   std::shared_ptr<const Vocabulary> vocabulary_;
-  std::shared_ptr<Pattern> pattern_;
+  std::shared_ptr<LLGuidancePattern> pattern_;
 };
 
 llg::Tokenizer* new_tokenizer(const llg::Api& api, const Vocabulary& vocabulary) {
@@ -296,15 +197,15 @@ LLGuidanceTokenizer::LLGuidanceTokenizer(std::shared_ptr<const llg::Api> api,
 
 LLGuidanceTokenizer::~LLGuidanceTokenizer() { api_->free_tokenizer(tokenizer_); }
 
-std::shared_ptr<CompiledGrammar> LLGuidanceTokenizer::compile(TokenizerPtr tokenizer, const std::string& lark,
+std::shared_ptr<CompiledGrammar> LLGuidanceTokenizer::compile(LLGuidanceTokenizerPtr tokenizer, const std::string& lark,
                                                               const LLGuidanceLimits& usual,
                                                               const LLGuidanceLimits& more) {
-  auto handle = new_handle(tokenizer, lark, usual);
+  auto handle = LLGuidanceHandle::at_start(tokenizer, lark, usual);
   const auto num_bytes = static_cast<size_t>(tokenizer->vocabulary()->num_words()) * 4;
   if (handle->api().mask_byte_size(handle->get()) != num_bytes) {
     throw std::runtime_error("llguidance fills rows of another width than the vocabulary's");
   }
-  auto pattern = std::make_shared<Pattern>(std::move(handle), lark, more);
+  auto pattern = std::make_shared<LLGuidancePattern>(std::move(handle), lark, more);
   return std::make_shared<LLGuidanceGrammar>(tokenizer->vocabulary(), std::move(pattern));
 }
 

@@ -101,7 +101,7 @@ class Builder {
       case Expression::Kind::kFirst:
         return product(expression, next, rule);
       case Expression::Kind::kFreeText:
-        return add_free_text(*network_, rule, expression.free_text, next,
+        return add_free_text(*network_, rule, *expression.free_text, next,
                              [this](const std::string& name) { return named(name); });
     }
     return next;

@@ -73,7 +73,7 @@ class Reader : private Scanner {
     if (name != "TagDispatch" || !is_here("(")) return Expression::rule(name);
     Expression found;
     found.kind = Expression::Kind::kFreeText;
-    found.free_text = tag_dispatch();
+    found.free_text = std::make_shared<FreeText>(tag_dispatch());
     return found;
   }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -44,7 +45,7 @@ struct Expression {
   std::vector<CodeRange> ranges{};
   std::vector<Expression> parts{};
   int32_t least = 1, most = 1;
-  FreeText free_text{};
+  std::shared_ptr<const FreeText> free_text{};
 
   static Expression literal(std::string text) {
     Expression found;
@@ -65,9 +66,22 @@ struct Expression {
     return found;
   }
   static Expression repeat(Expression item, int32_t least, int32_t most) {
-    Expression found = of(Kind::kRepeat, {std::move(item)});
+    Expression found = of_one(Kind::kRepeat, std::move(item));
     found.least = least;
     found.most = most;
+    return found;
+  }
+  static Expression of_one(Kind kind, Expression part) {
+    Expression found;
+    found.kind = kind;
+    found.parts.push_back(std::move(part));
+    return found;
+  }
+  static Expression sequence(Expression first, Expression then) {
+    Expression found;
+    found.parts.reserve(2);
+    found.parts.push_back(std::move(first));
+    found.parts.push_back(std::move(then));
     return found;
   }
   // A single part stands for itself, where it is a sequence, a choice or both.

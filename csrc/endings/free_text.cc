@@ -77,7 +77,7 @@ int32_t add_free_text(Network& network, int32_t rule, const FreeText& text, int3
   for (size_t i = 0; i < words.states.size(); ++i) {
     Node node;
     node.kind = Kind::kSplit;
-    node.next = {next};
+    node.next.push_back(next);
     nodes.push_back(network.add_node(rule, std::move(node)));
   }
   for (size_t i = 0; i < words.states.size(); ++i) {

@@ -5,10 +5,9 @@
 #include <utility>
 #include <vector>
 
+#include "endings/lark_scanner.h"
 #include "endings/lark_terminals.h"
 #include "endings/regex.h"
-#include "endings/scanner.h"
-#include "endings/utf8_ranges.h"
 
 namespace specguide {
 
@@ -26,9 +25,9 @@ bool is_terminal(const std::string& name) {
 }
 
 // The rules of one block, and of those within it. Names of an inner block have its number before them.
-class Reader : private Scanner {
+class Reader : private LarkScanner {
  public:
-  explicit Reader(std::string_view text) : Scanner(text, "//") {}
+  explicit Reader(std::string_view text) : LarkScanner(text) {}
 
   Grammar all() {
     Grammar found;
@@ -52,7 +51,7 @@ class Reader : private Scanner {
     if (is_inner) expect("}");
     const std::string whole = block_.prefix;
     Expression start = Expression::rule(block_.prefix + "start");
-    put(whole, Expression::of(Kind::kSequence, {std::move(start), space()}));
+    put(whole, Expression::sequence(std::move(start), space()));
     block_ = std::move(outer);
     return whole;
   }
@@ -89,18 +88,6 @@ class Reader : private Scanner {
     }
   }
 
-  // Over a string, a regular expression, or one sign.
-  void skip_part(int& depth) {
-    if (at_ == text_.size()) return;
-    const char sign = byte();
-    if (sign == '"' || sign == '/') {
-      while (at_ < text_.size() && text_[at_] != sign && text_[at_] != '\n') at_ += text_[at_] == '\\' ? 2 : 1;
-      at_ = std::min(at_ + 1, text_.size());
-    }
-    if (sign == '{') ++depth;
-    if (sign == '}') --depth;
-  }
-
   Expression space() const {
     return block_.has_space ? Expression::rule(block_.prefix + kSpace) : Expression{};
   }
@@ -116,11 +103,6 @@ class Reader : private Scanner {
     } else {
       rule();
     }
-  }
-
-  void skip_braces() {
-    expect("{");
-    for (int depth = 1; depth > 0 && at_ < text_.size();) skip_part(depth);
   }
 
   void import() {
@@ -151,58 +133,8 @@ class Reader : private Scanner {
     if (head.name.empty()) fail("expected a rule");
     block_.is_rule = !is_terminal(head.name) && !head.is_lazy;
     Expression body = choice(0);
-    if (head.is_lazy) body = behind_space(Expression::of(Kind::kFirst, {std::move(body)}));
+    if (head.is_lazy) body = behind_space(Expression::of_one(Kind::kFirst, std::move(body)));
     put(block_.prefix + head.name, std::move(body));
-  }
-
-  struct Head {
-    std::string name{};
-    bool is_lazy = false;
-  };
-
-  // Name, attributes and priority before a colon.
-  Head head() {
-    Head found;
-    found.name = rule_name();
-    if (take("[")) {
-      while (!take("]")) {
-        const std::string attribute = name();
-        if (attribute == "lazy") found.is_lazy = true;
-        else if (attribute != "capture") fail("what " + attribute + " does to a rule is not known");
-        if (take("=")) quoted();
-        take(",");
-      }
-    }
-    if (take(".")) number();
-    expect(":");
-    return found;
-  }
-
-  std::string rule_name() {
-    skip_space();
-    const size_t begin = at_;
-    while (at_ < text_.size() && may_name(text_[at_])) ++at_;
-    return std::string(text_.substr(begin, at_ - begin));
-  }
-
-  // Whether a statement begins here. Signs are looked at, and nothing is read.
-  bool begins_statement() {
-    if (is_next("%ignore") || is_next("%llguidance") || is_next("%import")) return true;
-    const size_t begin = at_;
-    while (take("?") || take("!")) {
-    }
-    bool is_head = !rule_name().empty();
-    if (is_head && take("[")) {
-      while (at_ < text_.size() && text_[at_] != ']' && text_[at_] != '\n') ++at_;
-      is_head = take("]");
-    }
-    if (is_head && take(".")) {
-      take("-");
-      while (at_ < text_.size() && std::isdigit(static_cast<unsigned char>(text_[at_]))) ++at_;
-    }
-    is_head = is_head && is_next(":") && !is_here("::");
-    at_ = begin;
-    return is_head;
   }
 
   Expression choice(int depth) {
@@ -237,7 +169,7 @@ class Reader : private Scanner {
         continue;
       }
       if (take("~")) {
-        parts.push_back(Expression::of(Kind::kNot, {quantified(term(depth))}));
+        parts.push_back(Expression::of_one(Kind::kNot, quantified(term(depth))));
         continue;
       }
       parts.push_back(quantified(term(depth)));
@@ -288,48 +220,7 @@ class Reader : private Scanner {
 
   Expression behind_space(Expression terminal) const {
     if (!block_.is_rule || !block_.has_space) return terminal;
-    return Expression::of(Kind::kSequence, {space(), std::move(terminal)});
-  }
-
-  Expression string_term() {
-    const std::string text = quoted();
-    if (take_here("..")) {
-      const std::string last = quoted();
-      if (text.size() != 1 || last.size() != 1) fail("a range that is not of two ASCII characters");
-      return Expression::one_of({{static_cast<uint8_t>(text[0]), static_cast<uint8_t>(last[0])}});
-    }
-    if (!take_here("i")) return Expression::literal(text);
-    std::string pattern;
-    for (const char sign : text) {
-      if (std::isalnum(static_cast<unsigned char>(sign)) == 0 && static_cast<uint8_t>(sign) < 0x80) pattern += '\\';
-      pattern += sign;
-    }
-    return regex_expression(pattern, "i");
-  }
-
-  std::string quoted() {
-    expect("\"");
-    std::string found;
-    while (!take_here("\"")) {
-      uint32_t code = take_here("\\") ? escaped() : character();
-      if (code >= 0xD800 && code < 0xDC00 && take_here("\\u")) {
-        --at_;
-        code = 0x10000 + ((code - 0xD800) << 10) + (escaped() - 0xDC00);
-      }
-      append_utf8(found, code);
-    }
-    return found;
-  }
-
-  Expression regex_term() {
-    const size_t begin = at_;
-    while (at_ < text_.size() && text_[at_] != '/') at_ += text_[at_] == '\\' ? 2 : 1;
-    if (at_ >= text_.size()) fail("a regular expression that does not end");
-    const std::string_view pattern = text_.substr(begin, at_ - begin);
-    ++at_;
-    const size_t flags = at_;
-    while (at_ < text_.size() && std::string_view("imslux").find(text_[at_]) != std::string_view::npos) ++at_;
-    return regex_expression(pattern, text_.substr(flags, at_ - flags));
+    return Expression::sequence(space(), std::move(terminal));
   }
 
   std::unordered_map<std::string, Expression>* rules_ = nullptr;

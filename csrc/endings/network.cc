@@ -38,11 +38,14 @@ int32_t Network::add_node(int32_t rule, Node node) {
 
 int32_t Network::add_bytes(int32_t rule, const ByteSet& bytes, int32_t next) {
   const auto [found, is_new] = set_index_.try_emplace(bytes, static_cast<int32_t>(sets_.size()));
-  if (is_new) sets_.push_back(bytes);
+  if (is_new) {
+    sets_.push_back(bytes);
+    is_spellable_.push_back((bytes & spellable_).any());
+  }
   Node node;
   node.kind = Kind::kBytes;
   node.index = found->second;
-  node.next = {next};
+  node.next = Ways(next);
   return add_node(rule, std::move(node));
 }
 
@@ -60,7 +63,7 @@ int32_t Network::add_literal(int32_t rule, const std::string& text, int32_t next
   Node node;
   node.kind = Kind::kLiteral;
   node.index = found->second;
-  node.next = {next};
+  node.next = Ways(next);
   return add_node(rule, std::move(node));
 }
 
@@ -70,7 +73,7 @@ int32_t Network::add_call(int32_t rule, int32_t callee, int32_t least, int32_t m
   node.index = callee;
   node.least = least;
   node.most = most;
-  node.next = {next};
+  node.next = Ways(next);
   return add_node(rule, std::move(node));
 }
 
@@ -97,11 +100,24 @@ int64_t Network::cost(const Node& node, int32_t done) const {
 
 int64_t Network::cost_of(const Node& node) const {
   if (node.kind == Kind::kFinal) return 0;
-  if (node.kind == Kind::kBytes) return (set(node) & spellable_).any() ? sum(1, (*this)[node.next[0]].cost) : kNever;
+  if (node.kind == Kind::kBytes) {
+    return is_spellable_[static_cast<size_t>(node.index)] ? sum(1, (*this)[node.next[0]].cost) : kNever;
+  }
   if (node.kind != Kind::kSplit) return cost(node, 0);
   int64_t best = kNever;
-  for (const int32_t next : node.next) best = std::min(best, (*this)[next].cost);
+  for (const int32_t next : node.next) best = std::min(best, cost_at(next));
   return best;
+}
+
+// Of what a node leads to; that of a byte, found anew from what is behind it, so that fewer rounds are needed.
+int64_t Network::cost_at(int32_t at) const {
+  const Node& node = (*this)[at];
+  return node.kind == Kind::kBytes ? cost_of(node) : node.cost;
+}
+
+int64_t Network::most_missing_at(int32_t at) const {
+  const Node& node = (*this)[at];
+  return node.kind == Kind::kBytes ? most_missing_of(node) : node.most_missing;
 }
 
 // Rules that call each other, each such group behind those that it calls (Tarjan 1972).
@@ -201,7 +217,8 @@ void Network::find_most_missing(const std::vector<int32_t>& group) {
 
 int64_t Network::most_missing_of(const Node& node) const {
   int64_t most = node.cost < kNever ? node.cost : 0;
-  for (const int32_t next : node.next) most = std::max(most, (*this)[next].most_missing);
+  const bool is_split = node.kind == Kind::kSplit;
+  for (const int32_t next : node.next) most = std::max(most, is_split ? most_missing_at(next) : (*this)[next].most_missing);
   if (node.kind != Kind::kCall) return most;
   const int64_t behind = cost(node, 1);
   return behind < kNever ? std::max(most, rules_[static_cast<size_t>(node.index)].most_missing + behind) : most;

@@ -19,6 +19,27 @@ ByteSet spellable_bytes(const Vocabulary& vocabulary);
 
 class Network {
  public:
+  // Of a node; few have more than one.
+  class Ways {
+   public:
+    Ways() = default;
+    explicit Ways(int32_t only) : only_(only), num_(1) {}
+    void push_back(int32_t node) {
+      if (num_ == 0) only_ = node;
+      if (num_ == 1) more_.push_back(only_);
+      if (num_++ > 0) more_.push_back(node);
+    }
+    size_t size() const { return num_; }
+    const int32_t* begin() const { return num_ > 1 ? more_.data() : &only_; }
+    const int32_t* end() const { return begin() + num_; }
+    int32_t operator[](size_t i) const { return begin()[i]; }
+
+   private:
+    int32_t only_ = -1;
+    uint32_t num_ = 0;
+    std::vector<int32_t> more_;
+  };
+
   enum class Kind : uint8_t { kBytes, kLiteral, kCall, kSplit, kFinal };
 
   // kBytes:   one byte of a set, then next[0]
@@ -29,7 +50,7 @@ class Network {
   struct Node {
     Kind kind = Kind::kFinal;
     int32_t in_rule = 0;
-    std::vector<int32_t> next;
+    Ways next{};
     int32_t index = -1;  // of the set, the text or the rule
     int32_t least = 1, most = 1;
     int64_t cost = kNever;     // tokens of the shortest text from here to the end of the rule
@@ -87,6 +108,8 @@ class Network {
   };
 
   int64_t cost_of(const Node& node) const;
+  int64_t cost_at(int32_t at) const;
+  int64_t most_missing_at(int32_t at) const;
   int64_t most_missing_of(const Node& node) const;
   std::vector<std::vector<int32_t>> callees_first() const;
   void find_costs(const std::vector<int32_t>& group);
@@ -98,6 +121,7 @@ class Network {
   std::vector<Rule> rules_;
   std::vector<Node> nodes_;
   std::vector<ByteSet> sets_;
+  std::vector<bool> is_spellable_;  // by set: whether a byte of it is
   std::vector<Text> texts_;
   std::unordered_map<ByteSet, int32_t> set_index_;
   std::unordered_map<std::string, int32_t> text_index_;

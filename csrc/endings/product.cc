@@ -136,12 +136,12 @@ std::optional<int32_t> add_product(Network& network, int32_t rule, const Product
   const bool is_told = explorer.explore(std::min(num_states_left, kMostProductStates));
   num_states_left -= std::min(num_states_left, explorer.num_states());
   if (!is_told) return std::nullopt;
-  std::vector<int32_t> nodes;
-  for (size_t state = 0; state < explorer.num_states(); ++state) {
+  std::vector<int32_t> nodes(explorer.num_states());
+  for (size_t state = explorer.num_states(); state-- > 0;) {  // costs are found from the end
     Network::Node node;
     node.kind = Network::Kind::kSplit;
     if (explorer.may_end(state)) node.next.push_back(next);
-    nodes.push_back(network.add_node(rule, std::move(node)));
+    nodes[state] = network.add_node(rule, std::move(node));
   }
   for (size_t state = 0; state < explorer.num_states(); ++state) {
     for (const auto& [behind, bytes] : explorer.ways(state)) {

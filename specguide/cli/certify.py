@@ -4,6 +4,7 @@ mask."""
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -53,11 +54,8 @@ def certify(
     config = CertifyConfig(**given[CertifyConfig])
     value = _schema(schema)
     known = _instances(schema, instances)
-    compiler = BackendCompiler(config.backend)
-    try:
+    with closing(BackendCompiler(config.backend)) as compiler:
         grammar = compiler.compile(value)
-    finally:
-        compiler.close()
     try:
         certificate = checked(grammar, value, known, config)
     except RecursionError:

@@ -1,28 +1,28 @@
-"""Owns the loop: schedule, submit, launch, collect, commit, publish."""
+"""Owns the engine: what is asked of it, and the loop: schedule, submit, launch, collect, commit,
+publish."""
 
 from __future__ import annotations
 
 import time
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
 
-from specguide.batch import Batch, StepOutput
 from specguide.cache import CacheSize, PageAllocator
 from specguide.config import EngineConfig
 from specguide.engine.adaptive import AllDrafts, LevelChoice
 from specguide.engine.admission import Admission
+from specguide.engine.cycle import Cycle
 from specguide.engine.draft_counts import DraftCounts
 from specguide.engine.executors import Executor, load_executor
 from specguide.engine.facts import resolved
-from specguide.engine.failures import iteration_errors, told
+from specguide.engine.failures import told
 from specguide.engine.in_use import InUse, one_at_a_time
-from specguide.engine.iterations import InFlight, Iterations, launch
+from specguide.engine.iterations import Iterations
 from specguide.engine.kv_transfer import Host, load_transfer
 from specguide.engine.logprobs import Logprobs
-from specguide.engine.observers import Committed, Observer
+from specguide.engine.observers import Observer
 from specguide.engine.requests import Requests
 from specguide.engine.stats import EngineStats, RequestCounts, Totals
 from specguide.engine.step_times import StepTimes
@@ -31,11 +31,8 @@ from specguide.errors import EngineError, InvalidParams
 from specguide.guided.backends import CompiledGrammar, check_backend
 from specguide.params import SamplingParams
 from specguide.request import Request
-from specguide.request_records import IterationTimes
-from specguide.scheduler import Schedule, Scheduler
+from specguide.scheduler import Scheduler
 from specguide.trace import Span, write_chrome_trace
-
-_POLL_S = 0.001  # between looks at slots that a grammar worker is still inside
 
 
 class Engine:
@@ -83,19 +80,17 @@ class Engine:
             self.tokenizer.eos_token_ids,
             slot_is_idle=self._grammar.is_idle,
         )
-        self._levels = LevelChoice(capabilities.layout) if self.config.is_adaptive else AllDrafts()
+        levels = LevelChoice(capabilities.layout) if self.config.is_adaptive else AllDrafts()
         self._totals, self._counts = Totals(), RequestCounts(capabilities.layout.num_drafts)
-        tellers = Logprobs(), DraftCounts(), Iterations()
-        step_times = StepTimes(self._scheduler)
-        self._observers: tuple[Observer, ...] = (*tellers, self._levels, self._totals, step_times)
-        on_end = self._levels.forget, self._counts.add
+        tellers: list[Observer] = [Logprobs(), DraftCounts(), Iterations()]
+        observers = [*tellers, levels, self._totals, StepTimes(self._scheduler)]
+        on_end = levels.forget, self._counts.add
         max_active = max(1, self.config.max_batch_size // 2)
         self._transfer = load_transfer(self._host())
         self._requests = Requests(
             self._admission, self._scheduler, self._executor, on_end, max_active, self._transfer
         )
-        self._lag = capabilities.lag
-        self._in_flight: deque[InFlight] = deque()
+        self._cycle = Cycle(self._scheduler, self._requests, self._executor, levels, observers)
         self.failure: EngineError | None = None
         self._warm_up_ns = 0  # of the callbacks
 
@@ -173,7 +168,7 @@ class Engine:
     def idle_s(self) -> float:
         """Seconds in which there is nothing to do, if no request is added and no grammar compiled;
         0: `step` has work; infinite: no deadline will come."""
-        return 0.0 if self._in_flight else self._requests.idle_s()
+        return 0.0 if self._cycle.in_flight else self._requests.idle_s()
 
     @one_at_a_time
     def step(self) -> list[Request]:
@@ -183,24 +178,24 @@ class Engine:
         Waits for a grammar where nothing else can run. Raises EngineError where the engine cannot
         go on.
         """
-        if not self._in_flight and self._requests.has_none_to_run:
+        if not self._cycle.in_flight and self._requests.has_none_to_run:
             self._requests.wait()
         self._requests.take_up()
-        start = time.perf_counter()
+        cycle, start = self._cycle, time.perf_counter()
         try:
-            batch, requests, _ = self._schedule()
+            batch, requests, _ = cycle.schedule()
             if batch is not None:
-                self._submit(batch, requests)
-                self._launch(batch, requests)
-            for launched in self._due(batch):
-                output, times = self._collect(launched)
-                self._commit(launched, output, times)
+                cycle.submit(batch, requests)
+                cycle.launch(batch, requests)
+            for launched in cycle.due(batch):
+                output, times = cycle.collect(launched)
+                cycle.commit(launched, output, times)
         except BaseException as cause:
             self._abandon(cause)
             if not isinstance(cause, Exception):  # say Ctrl-C, which is the caller's
                 raise
         self._totals.step_s += time.perf_counter() - start
-        return self._publish()
+        return cycle.publish()
 
     @one_at_a_time
     def warm_up(self) -> None:
@@ -219,8 +214,8 @@ class Engine:
             )
         self._admission.compiler.warm_up()
         try:
-            for launched in self._due(None):
-                self._commit(launched, *launched.collect())
+            for launched in self._cycle.due(None):
+                self._cycle.commit(launched, *launched.collect())
             before_ns = self._grammar.counters().callback_ns
             self._executor.warm_up()
             self._grammar.errors(())
@@ -235,7 +230,7 @@ class Engine:
     def close(self) -> None:
         """End what is in flight as aborted and stop the worker threads."""
         self._requests.close()
-        for launched in self._due(None):
+        for launched in self._cycle.due(None):
             launched.collect()
         self._executor.close()
         self._admission.close()
@@ -302,54 +297,9 @@ class Engine:
         self._requests.add(request)
         return request
 
-    def _schedule(self) -> Schedule:
-        with self._recorder.host("schedule"):
-            schedule = self._scheduler.schedule()
-            self._requests.release(schedule.released)
-        if schedule.batch is not None:
-            return schedule._replace(batch=self._levels.choose(schedule.batch))
-        if not self._in_flight and self._scheduler.num_unfinished:
-            time.sleep(_POLL_S)
-        return schedule
-
-    def _submit(self, batch: Batch, requests: Sequence[Request]) -> None:
-        with self._recorder.host("submit"):
-            self._grammar.submit(self._requests.walks.snapshot(batch, requests))
-
-    def _launch(self, batch: Batch, requests: Sequence[Request]) -> None:
-        self._in_flight.append(launch(batch, requests, self._executor))
-
-    def _due(self, batch: Batch | None) -> Iterator[InFlight]:
-        """Batches whose results must be there before the next one is planned; `batch` was launched
-        last. Logits processors see the output so far."""
-        lag = 0 if batch is None or batch.processed else self._lag
-        while len(self._in_flight) > lag:
-            yield self._in_flight.popleft()
-
-    def _collect(self, launched: InFlight) -> tuple[StepOutput, IterationTimes]:
-        with self._recorder.host("wait"):
-            return launched.collect()
-
-    def _commit(self, launched: InFlight, output: StepOutput, times: IterationTimes) -> None:
-        batch, requests = launched.batch, launched.requests
-        with self._recorder.host("commit"):
-            rows = zip(output.tokens.tolist(), output.num_tokens.tolist(), strict=True)
-            tokens = [row[:num_tokens] for row, num_tokens in rows]
-            latched = self._grammar.errors(batch.slots)
-            errors = iteration_errors(batch, requests, tokens, output.failures, latched)
-            advances, finished, released = self._scheduler.commit(batch, tokens, errors)
-            self._requests.ended += finished
-            self._requests.release(released)
-            committed = Committed(batch, requests, output, times, advances)
-            for observer in self._observers:
-                observer.take(committed)
-
-    def _publish(self) -> list[Request]:
-        return self._requests.take_ended()
-
     def _abandon(self, cause: BaseException) -> None:
         """An iteration failed, and with it all that is in flight."""
-        self._in_flight.clear()
+        self._cycle.in_flight.clear()
         self.failure = EngineError(f"the iteration failed: {told(cause)}")
         self.failure.__cause__ = cause
         self._requests.abort(self.failure)

@@ -1,4 +1,5 @@
-"""Owns what a prompt may be: a text, or token ids of the model."""
+"""Owns what a call may be given: prompts as texts or token ids of the model, conversations, and the
+parameters of each."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ from typing import Any
 
 from specguide.errors import InvalidParams
 from specguide.integers import as_ints, is_int
+from specguide.params import SamplingParams
 from specguide.tokenizer import Tokenizer
 
 
@@ -18,6 +20,45 @@ def prompt_list(prompts: Any) -> list[Any]:
     if not isinstance(prompts, Iterable) or isinstance(prompts, (Mapping, bytes, bytearray)):
         raise _no_prompt(prompts)
     return list(prompts)
+
+
+def conversation_list(given: Any) -> list[Any]:
+    """One conversation, a list of messages, or several, as a list; each may still be wrong. Raises
+    InvalidParams for what is neither, and where there is none."""
+    if isinstance(given, (str, bytes, Mapping)) or not isinstance(given, Iterable):
+        raise InvalidParams(
+            "chat takes a list of messages, or a list of such lists; found "
+            f'{type(given).__name__}: give [{{"role": "user", "content": …}}]',
+            param="messages",
+        )
+    many = list(given)
+    if not many:
+        raise InvalidParams("chat needs at least one message", param="messages")
+    return [many] if isinstance(many[0], Mapping) else many
+
+
+def params_list(
+    params: SamplingParams | Iterable[SamplingParams] | None, num_prompts: int
+) -> list[SamplingParams]:
+    """One for each of so many prompts, of one for all or one per prompt; None: the defaults. Raises
+    InvalidParams where they are not as many, or something else."""
+    if params is None or isinstance(params, SamplingParams):
+        return [params or SamplingParams()] * num_prompts
+    is_list = isinstance(params, Iterable) and not isinstance(params, Mapping)
+    per_prompt: list[Any] = list(params) if is_list else [params]
+    for one in per_prompt:
+        if not isinstance(one, SamplingParams):
+            raise InvalidParams(
+                f"params must be SamplingParams, or one for each prompt; found {one!r}",
+                param="params",
+            )
+    if len(per_prompt) != num_prompts:
+        raise InvalidParams(
+            f"{num_prompts} prompts came with {len(per_prompt)} sampling parameters; give one for "
+            "all or one per prompt",
+            param="params",
+        )
+    return per_prompt
 
 
 def prompt_ids(prompt: str | Sequence[int], tokenizer: Tokenizer, vocab_size: int) -> list[int]:

@@ -84,6 +84,23 @@ def at_most(num_steps: int) -> Iterator[None]:
         budget.left = max(0, budget.left) + reserve
 
 
+@contextmanager
+def beside(num_steps: int) -> Iterator[None]:
+    """A trial with so many steps of its own, which the budget does not miss. Raises
+    UnsupportedGuide where it takes more."""
+    budget = _current.get()
+    left = 0 if budget is None else budget.left
+    if budget is not None:
+        budget.left = num_steps
+    try:
+        yield
+    except _OutOfSteps:
+        raise UnsupportedGuide(f"it takes more than {num_steps} steps") from None
+    finally:
+        if budget is not None:
+            budget.left = left
+
+
 class _OutOfSteps(Exception):
     """A budget is spent. No InvalidGuide, so that nothing takes it for a fact about a part of the
     guide.

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from torch import Tensor
 
 from specguide.kernels import ProductScales, rope_and_store
-from specguide.kernels.attention import PassContext
+from specguide.kernels.attention import OutputRows, PassContext
 from specguide.layers.cache_scales import CacheScales
 from specguide.layers.destination import Destination, merged
 from specguide.layers.norm import NormKind, RmsNorm, WholeNorms
@@ -57,6 +57,7 @@ class AttentionState(NamedTuple):
     rotary:  [T, 2, 1, head_dim], cosine and signed sine at their positions
     key_cache, value_cache: [num_pages, page_size, num_kv_heads, head_dim]
     query_scales: what queries are multiplied by, [T, 1, 1]; None: nothing
+    outputs: the tokens that attend, and whose output there is; None: all
     """
 
     context: PassContext
@@ -64,6 +65,11 @@ class AttentionState(NamedTuple):
     key_cache: Tensor
     value_cache: Tensor
     query_scales: Tensor | None = None
+    outputs: OutputRows | None = None
+
+    def wanted(self, hidden: Tensor) -> Tensor:
+        """The `outputs` of [T, …]."""
+        return hidden if self.outputs is None else hidden[self.outputs.index]
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,11 +139,28 @@ class Attention:
         )
 
     def __call__(self, x: ProjectionInput, state: AttentionState) -> PartialSums:
-        """x [T, input] → [T, hidden]; stores the keys and values of x first."""
+        """x [T, input] → [T, hidden], or the state's `outputs` of it; stores the keys and values of
+        x first."""
+        shape, outputs = self.shape, state.outputs
+        query = state.wanted(self.store(x, state))
+        context = state.context if outputs is None else outputs.context
+        attended = context.plan.run(
+            query,
+            state.key_cache,
+            state.value_cache,
+            scale=shape.head_dim**-0.5 if shape.scale is None else shape.scale,
+            sliding_window=shape.sliding_window,
+            sinks=None if self.sinks is None else self.sinks.scores,
+            scales=self.cache_scales.of(state.key_cache),
+        )
+        return self.out.forward_parts(attended.flatten(1))
+
+    def store(self, x: ProjectionInput, state: AttentionState) -> Tensor:
+        """Stores the keys and values of x [T, input]. Returns the queries [T, num_heads,
+        head_dim]."""
         shape = self.shape
-        context, rotary, key_cache, value_cache, query_scales = state
+        context, rotary, key_cache, value_cache, query_scales, _ = state
         query_key, value, product_scales = self._heads(x)
-        scales = self.cache_scales.of(key_cache)
         query = rope_and_store(
             query_key,
             value,
@@ -145,22 +168,11 @@ class Attention:
             key_cache,
             value_cache,
             context.slot_mapping,
-            scales,
+            self.cache_scales.of(key_cache),
             shape.rope.layout(shape.head_dim),
             product_scales,
         )
-        if query_scales is not None:
-            query = query * query_scales
-        attended = context.plan.run(
-            query,
-            key_cache,
-            value_cache,
-            scale=shape.head_dim**-0.5 if shape.scale is None else shape.scale,
-            sliding_window=shape.sliding_window,
-            sinks=None if self.sinks is None else self.sinks.scores,
-            scales=scales,
-        )
-        return self.out.forward_parts(attended.flatten(1))
+        return query if query_scales is None else query * query_scales
 
     def _heads(self, x: ProjectionInput) -> tuple[Tensor, Tensor, ProductScales | None]:
         """Query and key heads, and value heads, in parts [P, T, heads, head_dim]; and what both are

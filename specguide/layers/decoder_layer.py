@@ -38,7 +38,7 @@ class Layer(Protocol):
         state: AttentionState,
     ) -> tuple[Tensor, ProjectionInput]:
         """hidden [T, hidden_size] and its `input_norm` → the layer's output, and its
-        `next_norm`."""
+        `next_norm`. Where the state names `outputs`, both are of these alone."""
 
     def destinations(self) -> dict[str, Destination]:
         """Where each tensor of a checkpoint goes, by its full name."""
@@ -62,7 +62,7 @@ class DecoderLayer:
     ) -> tuple[Tensor, ProjectionInput]:
         """See Layer."""
         attended = self.attention(normed, state)
-        hidden, normed = self.post_attention_norm.add(hidden, attended)
+        hidden, normed = self.post_attention_norm.add(state.wanted(hidden), attended)
         return next_norm.add(hidden, self.feed_forward(normed))
 
     def destinations(self) -> dict[str, Destination]:
@@ -92,7 +92,7 @@ class SandwichLayer:
         """See Layer."""
         attended = self.attention(normed, state).total(hidden.dtype)
         attended = self.post_attention_norm(attended)
-        hidden, normed = self.pre_mlp_norm.add(hidden, PartialSums.of(attended))
+        hidden, normed = self.pre_mlp_norm.add(state.wanted(hidden), PartialSums.of(attended))
         inner = self.post_mlp_norm(self.mlp(normed).total(hidden.dtype))
         return next_norm.add(hidden, PartialSums.of(inner))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -12,7 +13,7 @@ from specguide.cache import KVCache
 from specguide.errors import CheckpointError, InvalidParams
 from specguide.json_fields import naming
 from specguide.kernels import LogitsShare
-from specguide.kernels.attention import PassContext
+from specguide.kernels.attention import OutputRows, PassContext
 from specguide.layers.attention import AttentionState
 from specguide.layers.cache_scales import have_scales
 from specguide.layers.destination import Destination, merged
@@ -124,16 +125,10 @@ class Decoder:
         folder = Path(folder)
         config = read_config(folder, quantization)
         files = weight_files(folder)
-        tied = config.tie_word_embeddings
         check_weights(
             files,
             cls.skeleton(config).destinations(),
-            ignored=lambda name: (
-                name.endswith("rotary_emb.inv_freq")
-                or _is_of_mtp(name, config)
-                or (tied and name == "lm_head.weight")
-                or (config.has_encoders and is_of_encoder(name))
-            ),
+            ignored=partial(_is_left_aside, config),
             rename=text_name,
         )
         decoder = cls(
@@ -145,7 +140,7 @@ class Decoder:
             stage=stage,
         )
         load_weights(files, decoder.destinations(), rename=text_name)
-        if tied:
+        if config.tie_word_embeddings:
             check_tied(files, decoder.embedding, rename=text_name)
         with naming(folder):
             decoder.has_cache_scales()
@@ -163,6 +158,7 @@ class Decoder:
         context: PassContext,
         cache: KVCache,
         aux_layers: tuple[int, ...] = (),
+        outputs: OutputRows | None = None,
     ) -> tuple[Tensor, Tensor]:
         """One pass over T tokens; stores their keys and values in `cache` (layer i in
         cache.keys[i]).
@@ -172,12 +168,18 @@ class Decoder:
                        before layer i, the output of layer i - 1 (num_layers: of the last, before
                        the final norm). This is what EAGLE-3 and its heads mean by a layer's hidden
                        state.
-        Returns hidden [T, hidden_size] after the final norm, and the aux layers' inputs side by
+        outputs:       the tokens whose hidden states are returned, W of them; None: all, W = T
+        Returns hidden [W, hidden_size] after the final norm, and the aux layers' inputs side by
         side [T, len(aux_layers) · hidden_size].
         """
         hidden = self.embedding.forward(input_ids)
         inputs = {0: hidden}
-        hidden, normed = self.run_layers(hidden, context, cache, self.norm, aux_layers, inputs)
+        early = outputs if self.config.num_layers not in aux_layers else None
+        hidden, normed = self.run_layers(
+            hidden, context, cache, self.norm, aux_layers, inputs, early
+        )
+        if outputs is not None and early is None:
+            normed = normed[outputs.index]
         return normed, self.aux_hidden_states(hidden, aux_layers, inputs)
 
     def run_layers(
@@ -188,12 +190,15 @@ class Decoder:
         last_norm: RmsNorm | NoNorm,
         aux_layers: tuple[int, ...],
         inputs: dict[int, Tensor],
+        outputs: OutputRows | None = None,
     ) -> tuple[Tensor, Tensor]:
         """The residual stream [T, hidden_size] behind the layers that are here, and its
         `last_norm`.
 
-        inputs: takes the inputs of aux layers behind these layers, by number; as `forward` names
-                them
+        inputs:  takes the inputs of aux layers behind these layers, by number; as `forward` names
+                 them
+        outputs: the tokens for which the last layer computes more than keys and values, and whose
+                 stream is returned; None: all
         """
         normed = self.layers[0].input_norm(hidden)
         rotary = {
@@ -208,6 +213,8 @@ class Decoder:
         ):
             rope = layer.attention.shape.rope
             state = AttentionState(context, rotary[rope], keys, values, scales[rope])
+            if layer is self.layers[-1]:
+                state = state._replace(outputs=outputs)
             hidden, normed = layer(hidden, normed, next_norm, state)
             if index in aux_layers:
                 inputs[index] = hidden
@@ -266,6 +273,16 @@ class Decoder:
     def _rope_table(self, rope: RopeConfig, head_dim: int) -> Tensor:
         size = TableSize(head_dim, self.max_positions + _DRAFT_POSITIONS, self.max_positions)
         return rope_table(rope, size, device=self.device, dtype=self.dtype)
+
+
+def _is_left_aside(config: ModelConfig, name: str) -> bool:
+    """A tensor that a checkpoint may hold, and the model has no use for."""
+    return (
+        name.endswith("rotary_emb.inv_freq")
+        or _is_of_mtp(name, config)
+        or (config.tie_word_embeddings and name == "lm_head.weight")
+        or (config.has_encoders and is_of_encoder(name))
+    )
 
 
 def _is_of_mtp(name: str, config: ModelConfig) -> bool:

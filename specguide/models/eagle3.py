@@ -14,7 +14,7 @@ from torch import Tensor
 from specguide.cache import KVCache
 from specguide.errors import CheckpointError, InvalidParams
 from specguide.json_fields import check_folder, naming, read_json
-from specguide.kernels.attention import PassContext
+from specguide.kernels.attention import OutputRows, PassContext
 from specguide.layers.attention import AttentionState
 from specguide.layers.destination import Destination, HasDestinations, merged
 from specguide.layers.lm_head import Embedding, LmHead
@@ -152,29 +152,52 @@ class Eagle3Head:
         return self.fuse(self.mask_hidden[None])
 
     def forward(
-        self, input_ids: Tensor, features: Tensor, context: PassContext, cache: KVCache
+        self,
+        input_ids: Tensor,
+        features: Tensor,
+        context: PassContext,
+        cache: KVCache,
+        outputs: OutputRows | None = None,
     ) -> tuple[Tensor, Tensor]:
         """One pass over T positions; stores their keys and values in `cache`, a layer each.
 
         input_ids: int32 or int64 [T], the token *after* each position
         features:  [T, hidden], of each position, from `fuse` or from this method
         context:   its position_ids are the features' positions
-        Returns the next positions' features [T, hidden], and what `draft_logits` turns into
+        outputs:   the tokens whose next features are returned, W of them; None: all
+        Returns the next positions' features [W, hidden], and what `draft_logits` turns into
         proposals.
         """
-        rotary = self.rope_table.index_select(0, context.position_ids)
-        states = (
-            AttentionState(context, rotary, keys, values)
-            for keys, values in zip(cache.keys, cache.values, strict=True)
-        )
+        *states, last = self._states(context, cache)
+        states = [*states, last._replace(outputs=outputs)]
         next_norms = (*(layer.input_norm for layer in self.others), self.norm)
-        hidden, normed = self.first(
-            (self.embedding, input_ids), features, next_norms[0], next(states)
-        )
-        for layer, next_norm, state in zip(self.others, next_norms[1:], states, strict=True):
+        hidden, normed = self.first((self.embedding, input_ids), features, next_norms[0], states[0])
+        for layer, next_norm, state in zip(self.others, next_norms[1:], states[1:], strict=True):
             hidden, normed = layer(hidden, normed, next_norm, state)
         assert isinstance(normed, Tensor)  # the last norm is read by an output matrix
         return (normed if self._continues_norm else hidden), normed
+
+    def store(
+        self, input_ids: Tensor, features: Tensor, context: PassContext, cache: KVCache
+    ) -> None:
+        """As `forward`, of which nothing but the keys and values is wanted."""
+        tokens, states = (self.embedding, input_ids), self._states(context, cache)
+        if not self.others:
+            return self.first.store(tokens, features, states[0])
+        hidden, normed = self.first(tokens, features, self.others[0].input_norm, states[0])
+        for layer, following, state in zip(
+            self.others[:-1], self.others[1:], states[1:-1], strict=True
+        ):
+            hidden, normed = layer(hidden, normed, following.input_norm, state)
+        self.others[-1].attention.store(normed, states[-1])
+
+    def _states(self, context: PassContext, cache: KVCache) -> list[AttentionState]:
+        """Of each layer."""
+        rotary = self.rope_table.index_select(0, context.position_ids)
+        return [
+            AttentionState(context, rotary, keys, values)
+            for keys, values in zip(cache.keys, cache.values, strict=True)
+        ]
 
     def draft_logits(self, normed: Tensor) -> Tensor:
         """[n, hidden], normed, as `forward` returns it → [n, draft_vocab_size], in the head's

@@ -107,11 +107,26 @@ class FirstLayer:
         next_norm: RmsNorm | NoNorm,
         state: AttentionState,
     ) -> tuple[Tensor, ProjectionInput]:
-        """The layer's output [T, hidden], and its `next_norm`.
+        """The layer's output, and its `next_norm`, of all tokens or of the state's `outputs`.
 
         tokens:   embeddings, and ids [T] to look up there
         features: [T, hidden]
         """
+        inputs = self._inputs(tokens, features)
+        residual = inputs.chunk(2, dim=-1)[1] if self.norm_before_residual else features
+        hidden, normed_hidden = self.post_attention_norm.add(
+            state.wanted(residual), self.attention(inputs, state)
+        )
+        return next_norm.add(hidden, self.feed_forward(normed_hidden))
+
+    def store(
+        self, tokens: tuple[Embedding, Tensor], features: Tensor, state: AttentionState
+    ) -> None:
+        """As a call, of which nothing but the keys and values is wanted."""
+        self.attention.store(self._inputs(tokens, features), state)
+
+    def _inputs(self, tokens: tuple[Embedding, Tensor], features: Tensor) -> Tensor:
+        """Normed tokens beside normed features, [T, 2 · hidden]."""
         embedding, input_ids = tokens
         inputs = torch.empty(
             len(input_ids), 2 * features.shape[-1], dtype=features.dtype, device=features.device
@@ -119,11 +134,7 @@ class FirstLayer:
         embedded, normed = inputs.chunk(2, dim=-1)
         embedding.norm_into(embedded, self.input_norm, input_ids)
         self.hidden_norm.into(normed, features)
-        residual = normed if self.norm_before_residual else features
-        hidden, normed_hidden = self.post_attention_norm.add(
-            residual, self.attention(inputs, state)
-        )
-        return next_norm.add(hidden, self.feed_forward(normed_hidden))
+        return inputs
 
     def destinations(self) -> dict[str, Destination]:
         """Where each tensor of a checkpoint goes, by its published name."""

@@ -75,7 +75,6 @@ def load_decoder(
         )
     _refuse_ranks(ranks, stage)
     config = read_config(folder, quantization, "transformers")
-    files = weight_files(folder)
     if model_impl == "auto":
         warnings.warn(
             f"{config.architecture} has no implementation of its own here: transformers' modules "
@@ -83,6 +82,17 @@ def load_decoder(
             UserWarning,
             stacklevel=2,
         )
+    return _load_transformers(folder, config, device, dtype, max_positions)
+
+
+def _load_transformers(
+    folder: Path,
+    config: ModelConfig,
+    device: torch.device | str,
+    dtype: torch.dtype,
+    max_positions: int | None,
+) -> TransformersDecoder:
+    files = weight_files(folder)
     skeleton = TransformersDecoder(config, device="meta", max_positions=1)
     check_weights(
         files,

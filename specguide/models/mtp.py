@@ -15,12 +15,13 @@ from torch import Tensor
 from specguide.cache import KVCache
 from specguide.errors import CheckpointError
 from specguide.json_fields import check_folder, naming, positive_int, read_json
-from specguide.kernels.attention import PassContext
+from specguide.kernels.attention import OutputRows, PassContext
 from specguide.layers.attention import AttentionState
 from specguide.layers.destination import Destination, merged
 from specguide.layers.norm import RmsNorm
 from specguide.layers.placement import Placement
 from specguide.layers.projection import Projection
+from specguide.layers.quantization import ProjectionInput
 from specguide.models.config import ModelConfig
 from specguide.models.decoder import MTP_PREFIX, Decoder
 from specguide.models.registry import FAMILIES, read_config
@@ -201,16 +202,38 @@ class MtpHead:
         return self.target_norm(aux_hidden_states)
 
     def forward(
-        self, input_ids: Tensor, features: Tensor, context: PassContext, cache: KVCache
+        self,
+        input_ids: Tensor,
+        features: Tensor,
+        context: PassContext,
+        cache: KVCache,
+        outputs: OutputRows | None = None,
     ) -> tuple[Tensor, Tensor]:
         """One pass over T positions; stores their keys and values in layer 0 of `cache`.
 
         input_ids: int32 or int64 [T], the token *after* each position
         features:  [T, hidden], of each position, from `fuse` or from this method
         context:   its position_ids are the features' positions
-        Returns the next positions' features [T, hidden], and what `draft_logits` takes
-        [T, hidden].
+        outputs:   the tokens whose next features are returned, W of them; None: all
+        Returns the next positions' features [W, hidden], and what `draft_logits` takes
+        [W, hidden].
         """
+        hidden, normed, state = self._enter(input_ids, features, context, cache)
+        state = state._replace(outputs=outputs)
+        hidden, normed = self.layer(hidden, normed, self.final_norm, state)
+        return normed if self.layout.continues_normed else hidden, normed
+
+    def store(
+        self, input_ids: Tensor, features: Tensor, context: PassContext, cache: KVCache
+    ) -> None:
+        """As `forward`, of which nothing but the keys and values is wanted."""
+        _, normed, state = self._enter(input_ids, features, context, cache)
+        self.layer.attention.store(normed, state)
+
+    def _enter(
+        self, input_ids: Tensor, features: Tensor, context: PassContext, cache: KVCache
+    ) -> tuple[Tensor, ProjectionInput, AttentionState]:
+        """The residual stream before the layer, its norm, and what attention reads and writes."""
         rotary = self.rope_table.index_select(0, context.position_ids)
         inputs = torch.empty(
             len(input_ids), 2 * features.shape[-1], dtype=features.dtype, device=features.device
@@ -221,8 +244,7 @@ class MtpHead:
         self.embedding.norm_into(embeddings, self.token_norm, input_ids)
         hidden = self.input_proj.forward(inputs)
         state = AttentionState(context, rotary, cache.keys[0], cache.values[0])
-        hidden, normed = self.layer(hidden, self.layer.input_norm(hidden), self.final_norm, state)
-        return normed if self.layout.continues_normed else hidden, normed
+        return hidden, self.layer.input_norm(hidden), state
 
     def draft_logits(self, normed: Tensor) -> Tensor:
         """[n, hidden] as `forward` returns it → [n, vocab_size], in the head's dtype."""

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from specguide.cache import KVCache
-from specguide.kernels.attention import PassContext
+from specguide.kernels.attention import OutputRows, PassContext
 from specguide.kernels.attention.micro_batches import micro_batches
 from specguide.layers.norm import NoNorm
 from specguide.models.decoder import Decoder
@@ -52,6 +52,7 @@ class StagedDecoder(Decoder):
         context: PassContext,
         cache: KVCache,
         aux_layers: tuple[int, ...] = (),
+        outputs: OutputRows | None = None,
     ) -> tuple[Tensor, Tensor]:
         """See Decoder. Raises CollectiveFailed where another stage does not come."""
         results: list[Tensor] = []
@@ -67,7 +68,8 @@ class StagedDecoder(Decoder):
         self.stage.from_last(whole)
         wait_all(sent)
         normed, aux = whole.split([self.config.hidden_size, width - self.config.hidden_size], 1)
-        return normed.contiguous(), aux.contiguous()
+        wanted = normed if outputs is None else normed[outputs.index]
+        return wanted.contiguous(), aux.contiguous()
 
     def _enter(
         self, input_ids: Tensor, aux_layers: tuple[int, ...]

@@ -13,8 +13,7 @@ from torch import Tensor, nn
 
 from specguide.cache import KVCache
 from specguide.errors import CheckpointError
-from specguide.kernels import rope_and_store
-from specguide.kernels.attention import PassContext
+from specguide.kernels.attention import OutputRows, PassContext
 from specguide.layers.destination import Destination
 from specguide.layers.lm_head import Embedding, LmHead
 from specguide.layers.placement import Placement
@@ -28,82 +27,8 @@ from specguide.models.transformers_config import (
     skeleton_of,
     without_parameters,
 )
-from specguide.models.transformers_trial import LayerAttention
+from specguide.models.transformers_modules import GivenBody, Pages, ProjectionModule, materialise
 from specguide.parallel import ONE_RANK, ONE_STAGE
-
-
-class Pages:
-    """What the attention of all layers reads in a pass: set before, the same for all.
-
-    aux: inputs of layers that are wanted, by layer
-    """
-
-    context: PassContext
-    cache: KVCache
-    still: Tensor
-    aux: dict[int, Tensor | None]
-
-    def __init__(self, layers: tuple[LayerAttention, ...]) -> None:
-        self.layers = layers
-        self.aux = {}
-
-    def begin(self, context: PassContext, cache: KVCache, dtype: torch.dtype) -> None:
-        """Before a pass."""
-        self.context = context
-        self.cache = cache
-        # Keys come rotated: the kernel that stores them turns them by nothing.
-        shape = (len(context.position_ids), 2, 1, self.layers[0].head_dim)
-        self.still = torch.zeros(shape, dtype=dtype, device=context.position_ids.device)
-        self.still[:, 0].fill_(1.0)
-
-    def attend(
-        self, module: Any, query: Tensor, key: Tensor, value: Tensor, asked: dict[str, Any]
-    ) -> Tensor:
-        """query [1, heads, T, head_dim] → [1, T, heads, head_dim]; see Recorder."""
-        layer, index = self.layers[module.layer_idx], module.layer_idx
-        key_cache, value_cache = self.cache.keys[index], self.cache.values[index]
-        query_key = torch.cat((query[0], key[0])).transpose(0, 1).contiguous()
-        values = value[0].transpose(0, 1).contiguous()
-        slots = self.context.slot_mapping
-        query = rope_and_store(query_key, values, self.still, key_cache, value_cache, slots)
-        attended = self.context.plan.run(
-            query,
-            key_cache,
-            value_cache,
-            scale=layer.scale,
-            sliding_window=layer.window,
-            sinks=asked.get("s_aux"),
-        )
-        return attended[None]
-
-
-class ProjectionModule(nn.Module):
-    """A Projection in the place of an nn.Linear."""
-
-    def __init__(self, projection: Projection) -> None:
-        super().__init__()
-        self.projection = projection
-
-    def forward(self, x: Tensor) -> Tensor:
-        """[..., in_features] → [..., out_features]."""
-        return self.projection.forward(x.flatten(0, -2)).unflatten(0, x.shape[:-1])
-
-
-class _Given(nn.Module):
-    """Stands for the body of a model whose hidden states are there already."""
-
-    hidden: Tensor
-
-    @property
-    def decoder(self) -> _Given:
-        """Some heads ask a part of the body."""
-        return self
-
-    def forward(self, *args: Any, **others: Any) -> Any:
-        """Of `hidden` [n, hidden_size]."""
-        from transformers.modeling_outputs import BaseModelOutputWithPastAndCrossAttentions
-
-        return BaseModelOutputWithPastAndCrossAttentions(last_hidden_state=self.hidden[None])
 
 
 class TransformersDecoder(Decoder):
@@ -144,7 +69,7 @@ class TransformersDecoder(Decoder):
         for module in self._model.modules():
             module.paged = self._pages
         self._note_layers()
-        self._given = _Given()
+        self._given = GivenBody()
         self._head = copy.copy(self._model)
         self._head._modules = dict(self._model._modules)
         self._head._modules[self._model.base_model_prefix] = self._given
@@ -171,7 +96,7 @@ class TransformersDecoder(Decoder):
             self.config.layers
         ):
             raise CheckpointError("its linear maps are no nn.Linear, so they cannot be quantized")
-        _materialise(model, self.device, self.dtype)
+        materialise(model, self.device, self.dtype)
 
     def _tied(self) -> set[str]:
         """Names of linear maps that are the embeddings' matrix."""
@@ -223,6 +148,7 @@ class TransformersDecoder(Decoder):
         context: PassContext,
         cache: KVCache,
         aux_layers: tuple[int, ...] = (),
+        outputs: OutputRows | None = None,
     ) -> tuple[Tensor, Tensor]:
         """See Decoder.forward."""
         pages = self._pages
@@ -233,9 +159,10 @@ class TransformersDecoder(Decoder):
         hidden = self._model.base_model(
             input_ids=input_ids[None], position_ids=positions[None], use_cache=False
         )[0][0]
+        wanted = hidden if outputs is None else hidden[outputs.index]
         if not aux_layers:
-            return hidden, hidden[:, :0]
-        return hidden, torch.cat([self._noted(layer) for layer in aux_layers], dim=-1)
+            return wanted, hidden[:, :0]
+        return wanted, torch.cat([self._noted(layer) for layer in aux_layers], dim=-1)
 
     def _noted(self, layer: int) -> Tensor:
         """What a layer left in this pass. Raises CheckpointError where it left nothing."""
@@ -293,18 +220,3 @@ class TransformersDecoder(Decoder):
         if outer is None or isinstance(outer, ProjectionModule):
             return set()
         return {name for name, module in self._model.named_modules() if module is outer}
-
-
-def _materialise(model: nn.Module, device: torch.device, dtype: torch.dtype) -> None:
-    """Uninitialised memory for parameters, which may be shared, and buffers as they are."""
-    memory: dict[nn.Parameter, nn.Parameter] = {}
-    for module in model.modules():
-        for name, parameter in module._parameters.items():
-            if parameter is not None and parameter not in memory:
-                empty = torch.empty(parameter.shape, dtype=dtype, device=device)
-                memory[parameter] = nn.Parameter(empty, requires_grad=False)
-            if parameter is not None:
-                module._parameters[name] = memory[parameter]
-        for name, buffer in module._buffers.items():
-            if buffer is not None:
-                module._buffers[name] = buffer.to(device)

@@ -13,9 +13,10 @@ class Blocks(Chains):
 
     def draft(self, accepted: Accepted, num_slots: int, layout: DraftLayout) -> None:
         """As `Chains.draft`: unguided drafts wait for no row until the end."""
-        (verified, inputs, features), grammar = accepted, self._grammar
+        (verified, inputs, features, beside), grammar = accepted, self._grammar
         is_guided = self._sampler.guided_drafts
         grammar.launch(1, num_slots)
+        self._passes.store(beside)
         normed = self._passes.propose(inputs, features, verified, layout.num_model)
         grammar.announce_wait()
         logits = self._passes.draft_logits(normed.flatten(0, 1)).unflatten(0, normed.shape[:2])

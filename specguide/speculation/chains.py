@@ -81,9 +81,10 @@ class Chains:
         Unguided drafts wait for no row: the walk follows them at its own pace, and is waited for at
         the end.
         """
-        (verified, inputs, features), grammar = accepted, self._grammar
+        (verified, inputs, features, beside), grammar = accepted, self._grammar
         slots, num_accepted = inputs.slots, verified.num_accepted
         grammar.launch(1, num_slots)
+        self._passes.store(beside)
         normed, hidden = self._passes.refresh(inputs, features, verified.tokens, num_accepted)
         lengths = self._state.lengths[slots]
         for node in range(1, layout.num_model + 1):

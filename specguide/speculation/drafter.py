@@ -58,6 +58,14 @@ class ShareDrafter(Drafter, Protocol):
         """As `draft_logits`, or those of this rank's tokens, where ranks can choose together."""
 
 
+@runtime_checkable
+class StoringDrafter(Drafter, Protocol):
+    """Stores keys without the rest of a pass."""
+
+    def store(self, inputs: ForwardInput, aux_hidden_states: Tensor) -> None:
+        """As `refresh` over chunks of prompts that each know what follows their last token."""
+
+
 class BlockDrafter(Drafter, Protocol):
     """Proposes all tokens after the golden one in one pass; `refresh` is for prompts alone."""
 

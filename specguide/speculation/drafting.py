@@ -14,7 +14,7 @@ from specguide.sampling import AcceptState
 from specguide.slots import Slots, SlotTable
 from specguide.speculation.forward_input import ForwardInput
 from specguide.speculation.nodes import Nodes
-from specguide.speculation.passes import ForwardPasses
+from specguide.speculation.passes import Beside, ForwardPasses
 from specguide.speculation.results import VerifyOutput
 from specguide.speculation.sampler import Sampler
 from specguide.speculation.selection import Sampling
@@ -26,11 +26,13 @@ class Accepted(NamedTuple):
     verified: along the accepted path, which is a chain
     inputs:    the tokens of that chain
     features: [T, …], what the drafter reads of the target's layers for them
+    beside:   prompts whose keys the drafter is to store, while the grammar has its turn
     """
 
     verified: VerifyOutput
     inputs: ForwardInput
     features: Tensor
+    beside: Beside = None
 
 
 class Drafting(Protocol):

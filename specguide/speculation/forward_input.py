@@ -9,7 +9,13 @@ import torch
 from torch import Tensor
 
 from specguide.cache import place_nodes, slot_mapping
-from specguide.kernels.attention import CAUSAL, AttentionMask, ForwardContext, TreeMask
+from specguide.kernels.attention import (
+    CAUSAL,
+    AttentionMask,
+    ForwardContext,
+    OutputRows,
+    TreeMask,
+)
 from specguide.slots import Slots, SlotTable
 from specguide.speculation.prefill_plan import PrefillPlan, ScoredTokens
 
@@ -27,6 +33,7 @@ class ForwardInput:
     known_next: int64 [B, 1], the token after a node that is known, -1 for none; only where N = 1
     is_chain:   every token is a node
     scored:     those of the T tokens whose next one is scored
+    outputs:    the nodes, where of no other token a hidden state is wanted; None: of all
     """
 
     slots: Slots
@@ -38,10 +45,19 @@ class ForwardInput:
     known_next: Tensor | None = None
     is_chain: bool = False
     scored: ScoredTokens | None = None
+    outputs: OutputRows | None = None
 
     def at_nodes(self, hidden: Tensor) -> Tensor:
-        """Of hidden [T, …] that of the nodes, [B · N, …]."""
-        return hidden if self.is_chain else hidden[self._node_index().flatten()]
+        """Of hidden [T, …], or of the `outputs`, that of the nodes, [B · N, …]."""
+        if self.is_chain or self.outputs is not None:
+            return hidden
+        return hidden[self._node_index().flatten()]
+
+    @property
+    def unknown(self) -> Tensor:
+        """Instead of what the target says, where nothing of it is read: int32 [B, N]."""
+        shape = len(self.first_node), self.num_nodes
+        return self.first_node.new_zeros(shape, dtype=torch.int32)
 
     def tokens_after(self, target_tokens: Tensor) -> Tensor:
         """The token after each node, int [B, N]: where none is known, what the target says, int32
@@ -101,6 +117,7 @@ def prefill_input(
         num_nodes=1,
         known_next=plan.known_next[:, None],
         scored=scored,
+        outputs=OutputRows.last_tokens(context, plan.nodes) if scored is None else None,
     )
 
 

@@ -11,16 +11,20 @@ from torch import Tensor
 from specguide.batch import TokenScores
 from specguide.cache import KVCache, move_keys
 from specguide.kernels import LogitsShare
-from specguide.kernels.attention import JoinedContext
+from specguide.kernels.attention import JoinedContext, OutputRows
 from specguide.models import Decoder
 from specguide.sampling import score_tokens
 from specguide.slots import Slots, SlotTable
-from specguide.speculation.drafter import BlockDrafter, Drafter, ShareDrafter
+from specguide.speculation.drafter import BlockDrafter, Drafter, ShareDrafter, StoringDrafter
 from specguide.speculation.forward_input import ForwardInput, chain_input, tree_input
 from specguide.speculation.results import VerifyOutput
 
 _MOST_SCORED = 1 << 24
 """Logits of prompt tokens that are there at once."""
+
+
+Beside = tuple[ForwardInput, Tensor] | None
+"""Chunks of prompts, and what the drafter reads of the target's layers for them; None: none."""
 
 
 class ForwardPasses:
@@ -44,27 +48,39 @@ class ForwardPasses:
 
     def target(
         self, inputs: ForwardInput, prompts: ForwardInput | None = None, *, has_aux: bool = True
-    ) -> tuple[Tensor, Tensor]:
-        """Hidden states [T, hidden], and those that the drafter reads, [T, …]; without: [T, 0].
+    ) -> tuple[Tensor, Tensor, Beside]:
+        """Hidden states [T, hidden], or of the inputs' `outputs`, and those that the drafter reads,
+        [T, …]; without: [T, 0].
 
-        prompts: chunks of prompts that are computed in the same pass, for target and drafter; each
-                 knows what follows its last token
+        prompts: chunks of prompts that are computed in the same pass; each knows what follows its
+                 last token. What is left to do for them comes third
         """
         layers = self._aux_layers if has_aux else ()
         if prompts is None:
-            return self._target.forward(inputs.input_ids, inputs.context, self._cache, layers)
-        layers = self._aux_layers
+            hidden, features = self._target.forward(
+                inputs.input_ids, inputs.context, self._cache, layers, inputs.outputs
+            )
+            return hidden, features, None
         num_tokens = len(inputs.input_ids)
         hidden, features = self._target.forward(
             torch.cat([inputs.input_ids, prompts.input_ids]),
             JoinedContext(inputs.context, prompts.context),
             self._cache,
-            layers,
+            self._aux_layers,
+            OutputRows(slice(0, num_tokens), inputs.context),
         )
-        if self._drafter is not None:
-            unknown = prompts.first_node.new_zeros(len(prompts.first_node), 1, dtype=torch.int32)
-            self._drafter.refresh(prompts, features[num_tokens:], unknown, unknown[:, 0])
-        return hidden[:num_tokens], features[:num_tokens]
+        return hidden, features[:num_tokens], (prompts, features[num_tokens:])
+
+    def store(self, beside: Beside) -> None:
+        """The drafter's keys of the prompts that the target has computed beside."""
+        drafter = self._drafter
+        if beside is None or drafter is None:
+            return
+        if isinstance(drafter, StoringDrafter):
+            drafter.store(*beside)
+        else:
+            unknown = beside[0].unknown
+            drafter.refresh(*beside, unknown, unknown[:, 0])
 
     def target_logits(self, inputs: ForwardInput, hidden: Tensor) -> Tensor:
         """Logits after every node, [B · N, vocab_size]; `hidden` as `target` returns it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import accumulate, product
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 import torch
@@ -16,6 +16,9 @@ from specguide.piggyback import PiggybackLimits
 GRAPH_NUM_REQUESTS = (1, 2, 4, 8, 16)
 GRAPH_NUM_TOKENS = (16, 32, 64, 128, 256, 384, 512, 1024, 2048)
 """Sizes of the prefills that are captured."""
+
+_FURTHER_ALONE = (640, 768, 896, 1280, 1536)
+"""Tokens of a request alone, whose first token somebody waits for: whole tiles of products."""
 
 PIGGYBACK_LIMITS = PiggybackLimits(16, (128, 256, 384, 512, 640, 768, 1024, 1536, 2048), tile=128)
 """Sizes of what is computed beside captured decode iterations. A library may choose far slower
@@ -109,7 +112,7 @@ def captured_size(
     if requests is None:
         return None
     needed = num_tokens + (requests > num_requests)
-    tokens = next((size for size in GRAPH_NUM_TOKENS if size >= needed), None)
+    tokens = next((size for size in _num_tokens(requests) if size >= needed), None)
     return None if tokens is None else (requests, tokens)
 
 
@@ -118,12 +121,20 @@ def captured_sizes(
 ) -> list[tuple[int, int]]:
     """All that `captured_size` gives for prefills of at most `max_tokens`, largest first."""
     requests = {min(size, max_batch_size) for size in GRAPH_NUM_REQUESTS}
-    tokens = [
-        size
-        for size, smaller in zip(GRAPH_NUM_TOKENS, (0, *GRAPH_NUM_TOKENS), strict=False)
+    sizes = [
+        (num_requests, size)
+        for num_requests in requests
+        for smaller, size in pairwise((0, *_num_tokens(num_requests)))
         if smaller <= max_tokens
     ]
-    return sorted(product(requests, tokens), reverse=True)
+    return sorted(sizes, reverse=True)
+
+
+def _num_tokens(num_requests: int) -> Sequence[int]:
+    """Of the captured prefills of so many requests, ascending."""
+    if num_requests > 1:
+        return GRAPH_NUM_TOKENS
+    return sorted((*GRAPH_NUM_TOKENS, *_FURTHER_ALONE))
 
 
 def largest_plan(max_batch_size: int) -> int:

@@ -32,6 +32,7 @@ class ProposedChains(Chains):
         if layout.num_model:
             return super().draft(accepted, num_slots, layout)
         self._grammar.launch(1, num_slots)
+        self._passes.store(accepted.beside)
         self._grammar.announce_wait()
         self._grammar.wait_rows()
 

@@ -116,9 +116,10 @@ class Trees:
         """Refresh the drafter from the target's hidden states along the path, then grow the tree of
         `layout`."""
         assert isinstance(layout, TreeLayout)
-        (verified, inputs, features), growth = accepted, layout.growth
+        (verified, inputs, features, beside), growth = accepted, layout.growth
         state, grammar, ids = self._state, self._grammar, self._state.ids[inputs.slots]
         grammar.launch(1, num_slots)
+        self._passes.store(beside)
         normed, hidden = self._passes.refresh(
             inputs, features, verified.tokens, verified.num_accepted
         )

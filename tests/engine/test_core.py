@@ -236,7 +236,7 @@ def test_a_failed_engine_is_told_to_all_fronts(config, tmp_path, monkeypatch):
         def fail(*_):
             raise RuntimeError("no more")
 
-        monkeypatch.setattr(core.engine, "_launch", fail)
+        monkeypatch.setattr(core.engine._cycle, "launch", fail)
         ((_, _, last),) = await asyncio.wait_for(waiting, 10)
         assert type(last.error) is EngineError and "no more" in str(last.error)
         await until(lambda: not one.health.is_healthy and not other.health.is_healthy)

@@ -17,7 +17,7 @@ from specguide.engine.executors.local import LocalExecutor
 from specguide.engine.facts import resolved
 from specguide.errors import InvalidParams
 from specguide.kernels.shared_memory import mapped
-from specguide.speculation import step as step_module
+from specguide.speculation import iteration as iteration_module
 
 
 def test_mapped_memory_is_the_same_memory():
@@ -100,10 +100,10 @@ def test_all_that_is_launched_is_launched_on_the_forward_stream(folders, monkeyp
     monkeypatch.setattr(grammar.forward, "current", on_forward_stream)
     for owner, names in (
         (grammar, ("launch", "announce_wait", "wait_rows")),
-        (step._drafting, ("nodes", "verify", "draft")),
+        (step._iteration._drafting, ("nodes", "verify", "draft")),
         (step._state, ("enter", "leave", "grow")),
-        (step_module, ("prefill_input",)),
-        (step._passes, ("target", "target_logits", "refresh", "draft", "draft_logits")),
+        (iteration_module, ("prefill_input",)),
+        (step._iteration._passes, ("target", "target_logits", "refresh", "draft", "draft_logits")),
     ):
         for name in names:
             monkeypatch.setattr(owner, name, guarded(getattr(owner, name)))

@@ -188,7 +188,7 @@ def test_a_smaller_dtype_makes_room_for_more(folders: tuple[Path, Path]) -> None
         cache = CacheConfig(kv_cache_memory_bytes=400 * page_bytes, kv_cache_dtype=dtype)
         llm = LLM(folders[0], spec=spec, cache=cache, device="cpu")
         num_pages[dtype] = llm._engine.cache_size.num_pages
-        passes = llm._engine._executor.step._passes
+        passes = llm._engine._executor.step._iteration._passes
         assert passes._cache.memory.dtype == passes._drafter.cache.memory.dtype
         assert passes._cache.num_bytes + passes._drafter.cache.num_bytes == 400 * page_bytes
         llm.close()

@@ -114,7 +114,7 @@ def test_whenever_a_request_loses_its_pages(folders, model, lag, num_steps):
         engine.step()
     assert 1 <= num_had <= len(prompt_ids) and request.metrics.num_preemptions == 1
     check(model, prompt_ids, 3, request.prompt_logprobs)
-    while engine._in_flight:
+    while engine._cycle.in_flight:
         engine.step()
     llm.close()
 

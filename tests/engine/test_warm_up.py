@@ -91,7 +91,7 @@ def test_iterations_of_fixed_sizes_give_what_exact_ones_give(folders, max_batch_
     prompts, params = cases(7, 11)
     prompts[3] = prompts[3] * 9  # too long for a captured prefill
     exact, fixed = (make(folders, max_batch_size=max_batch_size) for _ in range(2))
-    fixed._engine._executor.step._fixed = EagerIterations()
+    fixed._engine._executor.step._sized.runner = EagerIterations()
     expected, found = exact.generate(prompts, params), fixed.generate(prompts, params)
     assert [out.token_ids for out in found] == [out.token_ids for out in expected]
     fixed._engine.check_integrity()
@@ -121,11 +121,11 @@ def test_refused_while_requests_are_under_way(folders):
         engine.step()
     while engine.num_unfinished:
         engine.step()
-    assert request.error is None and engine._in_flight, (
+    assert request.error is None and engine._cycle.in_flight, (
         "the last iteration was launched before the host knew"
     )
     llm.warm_up()
-    assert not engine._in_flight
+    assert not engine._cycle.in_flight
     assert llm.generate([[5, 6, 7]], waiting)[0].token_ids == tuple(request.output_ids)
     llm.close()
 
@@ -138,28 +138,20 @@ def test_iterations_without_requests_leave_no_trace(folders, name, kind):
     expected = [out.token_ids for out in llm.generate(prompts, params)]
     before, stats = device_tensors(llm), llm.stats()
     step, grammar = llm._engine._executor.step, llm._engine._executor.grammar
-    levels = (
-        (IterationLayouts(grammar.layout, grammar.layout),)
-        if isinstance(step, OneModelStep)
-        else ()
-    )
+    is_one = isinstance(step, OneModelStep)
+    levels = (IterationLayouts(grammar.layout, grammar.layout),) if is_one else ()
+    decode = step._sized.decode_leading if is_one else step._decode_leading
     for num_slots in (4, 1):
-        run_idle(grammar, partial(step._decode_leading, num_slots, kind, *levels))
+        run_idle(grammar, partial(decode, num_slots, kind, *levels))
+    prefill = step._iteration.prefill_exactly if is_one else step._prefill_exactly
     for chunks, kind in prefill_kinds(4, 16, 8):
-        run_idle(
-            grammar,
-            partial(
-                step._prefill_exactly,
-                chunks,
-                range(len(chunks)),
-                all_used(kind, torch.device("cpu")),
-            ),
-        )
-    if isinstance(step, OneModelStep):
-        step._fixed = EagerIterations()
+        sampling = all_used(kind, torch.device("cpu"))
+        run_idle(grammar, partial(prefill, chunks, range(len(chunks)), sampling))
+    if is_one:
+        step._sized.runner = EagerIterations()
         for size in captured_sizes(4):
-            run_idle(grammar, partial(step._prefill_sized, [], [], size))
-        step._fixed = None
+            run_idle(grammar, partial(step._sized.prefill, [], [], size))
+        step._sized.runner = None
     assert grammar.errors(range(4)) == {}
     for name, tensor in device_tensors(llm).items():
         assert torch.equal(tensor, before[name]), name
@@ -185,12 +177,12 @@ def test_a_warm_up_runs_every_kind_that_can_be_captured(folders, adaptive):
     spec = SpecConfig(model=folders[1], num_draft_tokens=3, adaptive=adaptive)
     llm = LLM(folders[0], spec=spec, max_batch_size=3, max_prefill_tokens=40)
     step = llm._engine._executor.step
-    step._fixed = counting = Counting()
+    step._sized.runner = counting = Counting()
     llm.warm_up()
     layouts = step._grammar.layout.levels if adaptive else (step._grammar.layout,)
     levels = [IterationLayouts(*pair) for pair in product(layouts, repeat=2)]
     assert set(counting.kinds) == {
-        ("_decode_leading", *kind, pair) for kind in decode_kinds(3) for pair in levels
+        ("decode_leading", *kind, pair) for kind in decode_kinds(3) for pair in levels
     } | {("_prefill_packed", *size) for size in captured_sizes(3, 40)}
     assert set(counting.kinds.values()) == {2}, "once eagerly, once to be captured"
     llm.close()

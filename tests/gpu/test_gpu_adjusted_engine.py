@@ -51,8 +51,9 @@ def test_log_probabilities_are_those_of_a_cpu(folders):
     for options in (FP32, dict(lag=2, **FP32), dict(device="cpu")):
         llm = make(folders, max_batch_size=8, **options)
         outputs.append(llm.generate(prompts, all_params))
-        assert llm._engine._executor.step._fixed is None or SamplingKind.SCORED in kinds_captured(
-            llm
+        assert (
+            llm._engine._executor.step._sized.runner is None
+            or SamplingKind.SCORED in kinds_captured(llm)
         )
         llm.close()
     num_compared = 0
@@ -119,7 +120,7 @@ def test_after_a_warm_up_every_kind_is_captured(folders):
     llm = make(folders, max_batch_size=3, **FP32)
     llm.warm_up()
     assert kinds_captured(llm) == set(SamplingKind)
-    graphs = dict(llm._engine._executor.step._fixed._captured)
+    graphs = dict(llm._engine._executor.step._sized.runner._captured)
     for params in (
         SamplingParams(max_tokens=9),
         SamplingParams(max_tokens=9, temperature=1.0, seed=1),
@@ -128,5 +129,5 @@ def test_after_a_warm_up_every_kind_is_captured(folders):
     ):
         (out,) = llm.generate("ab", params)
         assert out.error is None
-    assert llm._engine._executor.step._fixed._captured == graphs
+    assert llm._engine._executor.step._sized.runner._captured == graphs
     llm.close()

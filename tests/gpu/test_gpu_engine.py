@@ -37,7 +37,7 @@ def test_speculation_and_capture_change_no_token(folders, params):
     ):
         llm = make(folders, max_batch_size=8, **options)
         outputs.append([out.token_ids for out in llm.generate(prompts, all_params)])
-        fixed = llm._engine._executor.step._fixed
+        fixed = llm._engine._executor.step._sized.runner
         assert fixed is None or any(captured for captured in fixed._captured.values())
         llm._engine.check_integrity()
         llm.close()
@@ -82,8 +82,8 @@ def captured(llm: LLM) -> list[object]:
     """The graphs of all kinds, once they are captured."""
     step = llm._engine._executor.step
     places = (
-        [step._fixed]
-        if hasattr(step, "_fixed")
+        [step._sized.runner]
+        if hasattr(step, "_sized")
         else [step._target_chain, step._refresh_chain, step._draft_next]
     )
     return [

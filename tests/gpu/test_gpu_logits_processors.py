@@ -55,13 +55,13 @@ def test_batches_without_processors_stay_captured(folders):
     free = SamplingParams(max_tokens=20, ignore_eos=True)
     expected = llm.generate(["ab"] * 3, free)
     assert kinds_captured(llm)
-    graphs = dict(llm._engine._executor.step._fixed._captured)
+    graphs = dict(llm._engine._executor.step._sized.runner._captured)
     bad = replace(free, logits_processors=[alternate, fails_after(5, raises)])
     for _ in range(3):
         *outputs, failed = llm.generate(["ab"] * 4, [free, free, free, bad])
         assert [out.token_ids for out in outputs] == [out.token_ids for out in expected]
         assert "nobody home" in str(failed.error) and len(failed.token_ids) == 5
-    captured = llm._engine._executor.step._fixed._captured
+    captured = llm._engine._executor.step._sized.runner._captured
     assert all(captured[key] is graph for key, graph in graphs.items() if graph is not None)
     llm.close()
 

@@ -26,7 +26,7 @@ def traced(request, folders, tmp_path_factory):
     )
     outputs = llm.generate(*cases(5, 6))
     llm.write_trace(path)
-    assert any(llm._engine._executor.step._fixed._captured.values())
+    assert any(llm._engine._executor.step._sized.runner._captured.values())
     llm.close()
     return read_chrome_trace(path), request.param, outputs
 

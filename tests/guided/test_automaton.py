@@ -13,10 +13,13 @@ from hypothesis import strategies as st
 from specguide.guided.regex.automaton import MAX_STATES, automaton
 from specguide.guided.regex.both import everything_but
 from specguide.guided.regex.charset import EVERYTHING
+from specguide.guided.regex.first import first_of
 from specguide.guided.regex.nfa import TextMatcher
 from specguide.guided.regex.parse import parse
+from specguide.guided.regex.samples import samples
 from specguide.guided.regex.tree import Both, Node, UnsupportedRegex
 from specguide.guided.regex.writer import is_exact, restrict, whole, write
+from specguide.guided.schema.patterns import have_common_text
 
 WORDS = ["".join(word) for length in range(6) for word in itertools.product("abc", repeat=length)]
 
@@ -139,3 +142,27 @@ def test_what_no_library_could_follow_is_refused() -> None:
     names = r"^(?!.*://)(?=.{1,255}$)((.{1,63}\.){1,127}(?![0-9]*$)[a-z0-9-]+\.?)$"
     with pytest.raises(UnsupportedRegex):
         restrict(whole(parse(names), search=True), EVERYTHING)
+
+
+@given(expressions(), st.integers(0, 5))
+@settings(max_examples=200, deadline=None)
+def test_samples_match_and_texts_begin_as_is_told(expression, least):
+    node, first = tree(expression), first_of(tree(expression))
+    matched = [word for word in WORDS if automaton(node).matches(word)]
+    assert all(map(first.begins, matched))
+    assert first.may_be_empty == ("" in matched)
+    begun = {word[0] for word in matched if word}
+    assert begun <= {letter for letter in "abc" if first.begins(letter)}
+    for sample in samples(node, least):
+        assert TextMatcher(node).matches(sample)
+    if matched:
+        assert any(True for _ in samples(node, least))
+
+
+@given(expressions(), expressions(), st.integers(0, 3), st.none() | st.integers(3, 5))
+@settings(max_examples=200, deadline=None)
+def test_common_texts_are_those_of_the_automata(left, right, least, most):
+    patterns = f"^(?:{left})$", f"^(?:{right})$"
+    sized = automaton(tree(f"(?:[^a]|a){{{least},{'' if most is None else most}}}"))
+    both = automaton(tree(left)) & automaton(tree(right)) & sized
+    assert have_common_text(patterns, least, most) == (not both.is_empty)

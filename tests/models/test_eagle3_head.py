@@ -20,6 +20,7 @@ from eagle3_heads import (
 from paging import Sequences
 from safetensors.torch import load_file
 from slow_head import SlowHead
+from stored_keys import check_keys
 
 from specguide.draft_tree import DraftTree
 from specguide.errors import CheckpointError
@@ -64,6 +65,7 @@ def slow_head(config: dict[str, Any], weights: Weights, target: Decoder) -> Slow
 def check_drafting(head: Eagle3Head, slow: SlowHead, target: Decoder, num_steps: int = 4) -> None:
     """Refresh from the target in two chunks, then feed the head its own features and greedy
     tokens."""
+    check_keys(head)
     ids = torch.randint(0, VOCAB_SIZE, (LENGTH + 1,), generator=torch.Generator().manual_seed(2))
     sequences = Sequences(1, LENGTH + num_steps)
     target_cache, head_cache = sequences.cache(target.config), sequences.cache(head.config)

@@ -21,7 +21,7 @@ from specguide import kernels
 from specguide.draft_tree import DraftTree
 from specguide.errors import InvalidParams
 from specguide.kernels import pointwise
-from specguide.kernels.attention import AttentionPlan, ForwardContext
+from specguide.kernels.attention import AttentionPlan, ForwardContext, OutputRows
 from specguide.kernels.experts import ExpertMatrices, Routing
 from specguide.models import Decoder
 
@@ -111,6 +111,29 @@ def test_every_node_of_a_tree_equals_its_path(pair: tuple[PreTrainedModel, Decod
             torch.testing.assert_close(
                 logits[seq, node], prefill(decoder, path)[0][-1], atol=2e-4, rtol=1e-4
             )
+
+
+@torch.inference_mode()
+def test_some_outputs_are_those_of_all_and_keys_are_the_same(
+    pair: tuple[PreTrainedModel, Decoder],
+) -> None:
+    _, decoder = pair
+    ids, last = tokens(30), torch.tensor([20, 29])
+    for layers in ((1, 2), (decoder.config.num_layers,)):
+        first, second = Sequences(2, 40), Sequences(2, 40)
+        caches = [each.cache(decoder.config) for each in (first, second)]
+        whole, aux = decoder.forward(ids, first.extend([21, 9]), caches[0], layers)
+        context = second.extend([21, 9])
+        outputs = OutputRows.last_tokens(context, last)
+        some, same_aux = decoder.forward(ids, context, caches[1], layers, outputs)
+        torch.testing.assert_close(some, whole[last], atol=2e-5, rtol=1e-5)
+        assert torch.equal(aux, same_aux)
+        for one, other in zip(
+            (*caches[0].keys, *caches[0].values),
+            (*caches[1].keys, *caches[1].values),
+            strict=True,
+        ):
+            assert torch.equal(one, other)
 
 
 @pytest.mark.parametrize("name", ["llama", "llama-linear", "llama-llama3", "llama-yarn-mscale"])

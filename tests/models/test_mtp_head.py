@@ -19,6 +19,7 @@ from mtp_heads import (
 )
 from paging import Sequences
 from safetensors.torch import load_file
+from stored_keys import check_keys
 from torch import Tensor
 from transformers import Qwen2Config, Qwen2ForCausalLM, Qwen2Model
 
@@ -87,6 +88,7 @@ class SlowHead:
 def check_drafting(head: MtpHead, slow: SlowHead, target: Decoder, num_steps: int = 4) -> None:
     """Refresh from the target in two chunks, then feed the head its own output and greedy
     tokens."""
+    check_keys(head)
     ids = torch.randint(
         0, CONFIG["vocab_size"], (LENGTH + 1,), generator=torch.Generator().manual_seed(2)
     )

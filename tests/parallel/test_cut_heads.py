@@ -11,7 +11,7 @@ from specguide.layers.feed_forward import GatedMlp
 from specguide.layers.placement import Placement
 from specguide.models import Decoder, Eagle3Head
 from specguide.parallel import ONE_RANK, Ranks
-from specguide.speculation.drafters import keys_of_config
+from specguide.speculation.drafters import DraftNeeds
 
 
 def test_a_rank_holds_half_of_a_head(folders: tuple[Path, Path]) -> None:
@@ -25,8 +25,11 @@ def test_a_rank_holds_half_of_a_head(folders: tuple[Path, Path]) -> None:
     ):
         assert two.num_bytes * 2 == one.num_bytes
     assert half.fusion.fc.num_bytes == whole.fusion.fc.num_bytes
-    num_layers, num_heads, head_dim = keys_of_config(whole)
-    assert keys_of_config(half) == (num_layers, num_heads // 2, head_dim)
+    config = whole.config
+    keys = config.num_layers, config.num_kv_heads, config.head_dim
+    assert DraftNeeds.of(whole) == DraftNeeds(keys)
+    cut = config.num_layers, config.num_kv_heads // 2, config.head_dim
+    assert DraftNeeds.of(half) == DraftNeeds(cut, config.hidden_size)
 
 
 def test_what_cannot_be_cut_each_rank_has_as_a_whole() -> None:

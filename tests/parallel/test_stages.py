@@ -84,7 +84,7 @@ def num_bytes(decoder: Decoder) -> int:
 def test_a_stage_holds_its_layers_alone():
     config = EngineConfig(guide=None, pipeline_parallel_size=2, max_model_len=64)
     executor = rank_threads.executor(config)
-    stage = executor._own.step._passes
+    stage = executor._own.step._iteration._passes
     whole, part = load_decoder(SHIPPED_MODEL / "target"), stage._target
     num_layers, held = whole.config.num_layers, len(part.layers)
     assert isinstance(part, StagedDecoder) and held == -(-num_layers // 2)

@@ -288,8 +288,8 @@ def test_only_batches_with_processors_wait_for_results(folders):
         while request.finish_reason is None:
             engine.step()
             if request.finish_reason is None:  # what is surely its last is not followed
-                found.add(len(engine._in_flight))
+                found.add(len(engine._cycle.in_flight))
         assert found == num_in_flight and request.error is None
-        while engine._in_flight:
+        while engine._cycle.in_flight:
             engine.step()
     llm.close()

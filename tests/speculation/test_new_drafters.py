@@ -17,7 +17,7 @@ from specguide import LLM, SamplingParams, SpecConfig, Speculation, draft_method
 from specguide.draft_methods import DraftMethod
 from specguide.errors import InvalidParams
 from specguide.speculation.blocks import Blocks
-from specguide.speculation.drafters import DrafterSpec, base, drafter_named, register
+from specguide.speculation.drafters import DrafterSpec, DraftNeeds, base, drafter_named, register
 from specguide.speculation.forward_input import ForwardInput
 
 K = 4
@@ -72,13 +72,13 @@ DRAFTERS = [
         DraftMethod("successors", "model"),
         load=load,
         propose=lambda table, cache, slots: Successors(table),
-        keys=lambda table: None,
+        needs=lambda table: DraftNeeds(),
     ),
     DrafterSpec(
         DraftMethod("block", "model", in_one_pass=True),
         load=load,
         propose=lambda table, cache, slots: BlockOfSuccessors(table),
-        keys=lambda table: None,
+        needs=lambda table: DraftNeeds(),
         drafting=Blocks,
     ),
 ]

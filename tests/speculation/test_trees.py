@@ -97,7 +97,7 @@ def test_every_node_is_verified_under_what_its_path_allows(folders, models, back
     """Whatever the target says after a node: it is chosen under the row that a fresh matcher fills
     behind its path."""
     llm = make(folders, models, "dynamic", max_batch_size=4, guide=GuideConfig(backend=backend))
-    trees, num_checked = llm._engine._executor.step._drafting, 0
+    trees, num_checked = llm._engine._executor.step._iteration._drafting, 0
     verify, running = trees.verify, {}
 
     def checked(logits, nodes, *others):

@@ -9,7 +9,8 @@ def device_tensors(llm) -> dict[str, torch.Tensor]:
     """Copies of all that outlasts an iteration, but for the accept counts, which each iteration
     writes anew."""
     step = llm._engine._executor.step
-    state, passes, buffers = step._state, step._passes, step._grammar.buffers
+    passes = getattr(step, "_iteration", step)._passes
+    state, buffers = step._state, step._grammar.buffers
     tensors = {
         name: getattr(state, name)
         for name in ("active", "lengths", "max_lens", "end_ids", "block_table")

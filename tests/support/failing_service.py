@@ -1,9 +1,9 @@
 """`specguide serve` whose engine fails in an iteration of a request of 13 prompt tokens; each of
 its processes runs this file anew."""
 
-from specguide.engine.engine import Engine
+from specguide.engine.cycle import Cycle
 
-launch = Engine._launch
+launch = Cycle.launch
 
 
 def fail(self, batch, requests):
@@ -12,7 +12,7 @@ def fail(self, batch, requests):
     launch(self, batch, requests)
 
 
-Engine._launch = fail
+Cycle.launch = fail
 
 if __name__ == "__main__":
     from specguide.cli import main

@@ -69,7 +69,7 @@ def check_replays(call: Callable[[], torch.Tensor]) -> None:
 def check_warm_up(llm: LLM) -> None:
     """Batches of up to 6 requests need no graph that a warm-up has not captured; closes `llm`."""
     llm.warm_up()
-    graphs = llm._engine._executor.step._fixed._captured
+    graphs = llm._engine._executor.step._sized.runner._captured
     captured = set(map(id, graphs.values()))
     for num in (1, 3, 6):
         llm.generate(*cases(num, num))
@@ -81,7 +81,7 @@ def kinds_captured(llm: LLM) -> set[SamplingKind]:
     """The kinds of sampling that the graphs captured so far are of."""
     return {
         part
-        for key, graph in llm._engine._executor.step._fixed._captured.items()
+        for key, graph in llm._engine._executor.step._sized.runner._captured.items()
         if graph
         for part in key
         if isinstance(part, SamplingKind)

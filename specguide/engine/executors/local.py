@@ -14,7 +14,7 @@ from specguide import env, native
 from specguide.batch import Batch
 from specguide.cache import KVCache
 from specguide.engine.executors.base import Capabilities
-from specguide.engine.executors.memory import KeyShape, Memory
+from specguide.engine.executors.memory import Memory
 from specguide.engine.parts import EngineParts
 from specguide.engine.target_folder import SHIPPED_MODEL, target_folder
 from specguide.guided.callbacks import GrammarCallbacks
@@ -34,6 +34,7 @@ from specguide.speculation import PendingOutput, Sampler, Step, StepOptions
 from specguide.speculation.drafters import (
     NO_DRAFTER,
     DrafterSpec,
+    DraftNeeds,
     DraftTarget,
     drafter_named,
 )
@@ -86,8 +87,9 @@ class LocalExecutor:
         """
         parts = parts or EngineParts()
         entry = _entry(config)
-        _share_memory(target, drafter)
-        memory = Memory.allocate(config, target, _keys_of_drafter(entry, drafter))
+        needs = DraftNeeds() if drafter is None else entry.needs(drafter)
+        _share_memory(target, needs)
+        memory = Memory.allocate(config, target, needs.keys)
         state = memory.slots
         recorder = _recorder(config.trace, target.device, config.lag)
         lookup = entry.lookup(config.spec) if config.spec and entry.lookup else None
@@ -160,18 +162,14 @@ def load_models(
     return target, entry.load(config.spec, DraftTarget(target, config.model, SHIPPED_MODEL))
 
 
-def _share_memory(target: Decoder, drafter: Any) -> None:
+def _share_memory(target: Decoder, needs: DraftNeeds) -> None:
     """Ranks that sum in memory that they share allocate it while all of them are known to be there,
     and before the cache takes what is left."""
     peers = target.ranks.collectives.peers
-    for size in {target.config.hidden_size, *_hidden_sizes(drafter)}:
-        peers(1, size, target.dtype)
+    own_dim = target.config.hidden_size
+    for dim in {own_dim, needs.summed_dim or own_dim}:
+        peers(1, dim, target.dtype)
     peers(1, NUM_WORDS, torch.float32)
-
-
-def _hidden_sizes(drafter: Any) -> Sequence[int]:
-    is_cut = drafter is not None and getattr(drafter, "ranks", ONE_RANK).size > 1
-    return (drafter.config.hidden_size,) if is_cut else ()
 
 
 def _run_all(warm_ups: Sequence[WarmUp], what: str) -> None:
@@ -181,11 +179,6 @@ def _run_all(warm_ups: Sequence[WarmUp], what: str) -> None:
 
 def _entry(config: ResolvedConfig) -> DrafterSpec:
     return drafter_named(config.spec.method) if config.spec else NO_DRAFTER
-
-
-def _keys_of_drafter(entry: DrafterSpec, drafter: Any) -> KeyShape | None:
-    """None where it keeps no keys."""
-    return None if drafter is None else entry.keys(drafter)
 
 
 def _step_options(config: ResolvedConfig, entry: DrafterSpec) -> StepOptions:

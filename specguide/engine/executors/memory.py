@@ -13,10 +13,7 @@ from specguide.kernels.float8 import FLOAT8, has_float8
 from specguide.models import Decoder
 from specguide.resolved_config import ResolvedConfig
 from specguide.slots import SlotSizes, SlotTable
-from specguide.speculation.drafters import keys_of_config
-
-KeyShape = tuple[int, int, int]
-"""Number of layers, number of key heads, size of a head."""
+from specguide.speculation.drafters import KeyShape, keys_of
 
 _LOGGER = logging.getLogger(__name__)
 _NUM_LOGIT_COPIES = 4
@@ -69,7 +66,7 @@ class Memory:
 
 def _keys_of_target(target: Decoder) -> KeyShape:
     """Of the layers and heads that this rank has."""
-    num_layers, num_heads, head_dim = keys_of_config(target)
+    num_layers, num_heads, head_dim = keys_of(target)
     return len(target.stage.layers(num_layers)), num_heads, head_dim
 
 

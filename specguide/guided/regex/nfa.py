@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from specguide.guided.budget import spend
+from specguide.guided.regex.first import first_of
 from specguide.guided.regex.tree import Both, Chars, Concat, Either, Node, Repeat, UnsupportedRegex
 
 Edge = tuple[int, int, int]
@@ -118,6 +119,7 @@ class TextMatcher:
         self._node = node
         both = node if isinstance(node, Both) else Both((), (), True)
         self._all, self._none = list(map(TextMatcher, both.items)), list(map(TextMatcher, both.but))
+        self._first = first_of(node)
         self._by_length: dict[int, _LazyAutomaton] = {}
 
     def matches(self, text: str) -> bool:
@@ -126,6 +128,8 @@ class TextMatcher:
             return all(one.matches(text) for one in self._all) and not any(
                 one.matches(text) for one in self._none
             )
+        if not self._first.begins(text):
+            return False
         bits = len(text).bit_length()
         if bits not in self._by_length:
             self._by_length[bits] = _LazyAutomaton(Nfa(self._node, longest=1 << bits))

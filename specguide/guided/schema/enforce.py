@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from specguide.guided.budget import at_work, spend
-from specguide.guided.schema.capabilities import Capabilities, Level
+from specguide.guided.schema.capabilities import Capabilities, Level, Support
 from specguide.guided.schema.keywords import Value, keywords
 from specguide.guided.schema.nodes import Core, CoreSchema, Node
 
@@ -33,8 +33,10 @@ def _unenforced(core: Core, capabilities: Capabilities) -> Iterator[Unenforced]:
     for keyword, value in keywords(core).items():
         spend()
         if keyword != "not":  # numbers that are no integers, for which there are rules of our own
-            with at_work(keyword, core.path):
-                yield from _doubts(core, keyword, capabilities)
+            support = capabilities.keywords[keyword]
+            if support.level is not Level.ENFORCED or support.unless is not None:
+                with at_work(keyword, core.path):
+                    yield from _doubts(core, keyword, support)
         for child in _nodes_in(value):
             yield from _unenforced(child, capabilities)
 
@@ -46,8 +48,7 @@ def _nodes_in(value: Value) -> Iterator[Node]:
             yield child
 
 
-def _doubts(node: Node, keyword: str, capabilities: Capabilities) -> Iterator[Unenforced]:
-    support = capabilities.keywords[keyword]
+def _doubts(node: Node, keyword: str, support: Support) -> Iterator[Unenforced]:
     if support.level in (Level.IGNORED, Level.REFUSED):
         yield Unenforced(keyword, node.path, support.level.value)
     reason = support.unless(node) if support.unless is not None else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
-from specguide.guided.budget import spend
+from specguide.guided.budget import kept_of, spend
 from specguide.guided.schema.json_values import Json
 from specguide.guided.schema.nodes import (
     ANYTHING,
@@ -113,7 +113,11 @@ def _of_objects(asked: Objects) -> dict[str, Value | None]:
 
 def weight(core: Core | CoreSchema) -> int:
     """How much there is to write of a core schema: values, and texts by 16 characters; what is
-    shared counts each time."""
+    shared counts each time. That of a whole schema is found once."""
+    return kept_of(core, lambda: _weight(core)) if isinstance(core, CoreSchema) else _weight(core)
+
+
+def _weight(core: Core | CoreSchema) -> int:
     known: dict[int, int] = {}
 
     def of(part: Value) -> int:

@@ -48,19 +48,26 @@ _NUMERIC = frozenset({"number", "integer"})
 
 
 def merge(
-    schema: CoreSchema, most_ways: int | None = None, *, is_loose: bool = False
+    schema: CoreSchema,
+    most_ways: int | None = None,
+    *,
+    patterns_apart: bool = False,
+    all_orders: bool = False,
 ) -> CoreSchema:
     """The same instances, said without `all_of` and without siblings of `any_of` and `ref`.
 
-    most_ways: of those to fail a subschema so many are kept, the simplest; the instances are fewer
-               then. None: all of them
-    is_loose:  patterns of one string stay side by side, which is quicker
+    most_ways:      of those to fail a subschema so many are kept, the simplest; the instances are
+                    fewer then. None: all of them
+    patterns_apart: patterns of one string stay side by side, which is quicker
+    all_orders:     options stay that another one has among its instances, in other orders of keys
 
     Raises UnsupportedGuide where what holds at once cannot be said or is too much.
     """
     if isinstance(schema.root, bool):
         return schema
-    conjunctions = _Conjunctions(schema.definitions, Patterns(is_loose), most_ways)
+    conjunctions = _Conjunctions(
+        schema.definitions, Patterns(patterns_apart), most_ways, all_orders
+    )
     root = conjunctions.build(conjunctions.atoms([schema.root]), schema.root.path)
     conjunctions.finish()
     return CoreSchema(root, conjunctions.definitions)
@@ -70,16 +77,20 @@ class _Conjunctions:
     """The sets of nodes that hold at once, each a definition that is written by and by."""
 
     def __init__(
-        self, given: Mapping[str, Core], patterns: Patterns, most_ways: int | None
+        self,
+        given: Mapping[str, Core],
+        patterns: Patterns,
+        most_ways: int | None,
+        all_orders: bool,
     ) -> None:
         self.definitions: dict[str, Core] = {}
         self.patterns = patterns
-        self._given, self._most_ways = given, most_ways
+        self._given, self._most_ways, self._all_orders = given, most_ways, all_orders
         self._clashes = Clashes(given)
         self._number = Sameness().number
         self._weights: dict[int, tuple[Atom, int]] = {}
         self._num_atoms = 0
-        self._names: dict[frozenset[int], str] = {}
+        self._names: dict[frozenset[int] | tuple[int, ...], str] = {}  # by the atoms' numbers
         self._atoms: dict[int, list[Atom]] = {}
         self._to_build: list[tuple[str, list[Atom], str]] = []
 
@@ -101,7 +112,8 @@ class _Conjunctions:
             return self.build(atoms, path)
         if not _allowed(atoms):
             return False
-        key = frozenset(map(self._number, atoms))
+        numbers = tuple(map(self._number, atoms))
+        key = numbers if self._all_orders else frozenset(numbers)
         if key not in self._names:
             self._names[key] = name = f"d{len(self._names)}"
             self._to_build.append((name, atoms, path))
@@ -178,26 +190,31 @@ class _Conjunctions:
         )
 
     def _options(self, choice: Atom, atoms: list[Atom]) -> list[list[Atom]]:
-        """The options of one of the atoms, each with all the others; these alone where they say it.
-        Where it is loose, an option stands in the choice's place, as libraries have it."""
+        """The options of one of the atoms, each in its place among all the others, as libraries
+        have it; the others alone where they say one of them."""
         others = [atom for atom in atoms if atom is not choice]
+        place = next(i for i, atom in enumerate(atoms) if atom is choice)
         known, beside = set(map(self._number, others)), self._clashes.beside(others)
-        found: list[list[Atom]] = []
+        found: list[tuple[list[Atom], list[Atom]]] = []  # what an option adds, and all that it asks
         for option in choice.any_of:
             spend(2 + len(others) // 8)
             asked = self.atoms([option])
             if asked is None:
                 continue
             new = [atom for atom in asked if self._number(atom) not in known]
-            if not new:
+            if not new and not self._all_orders:
                 return [others]
             if not beside.clash(new):
-                found.append(new)
+                found.append((new, asked))
         if choice.is_failure and len(found) > (self._most_ways or len(found)):
-            found = sorted(found, key=self._weight)[: self._most_ways]
-        place = next(i for i, atom in enumerate(atoms) if atom is choice)
-        at = place if self.patterns.is_loose else len(others)
-        return [[*others[:at], *new, *others[at:]] for new in found]
+            found = sorted(found, key=lambda one: self._weight(one[0]))[: self._most_ways]
+        return [self._each_once([*others[:place], *asked, *others[place:]]) for _, asked in found]
+
+    def _each_once(self, atoms: list[Atom]) -> list[Atom]:
+        found: dict[int, Atom] = {}
+        for atom in atoms:
+            found.setdefault(self._number(atom), atom)
+        return list(found.values())
 
     def _any(self, options: list[list[Atom]], source: str, path: str) -> Core:
         """A choice of several sets, each once."""

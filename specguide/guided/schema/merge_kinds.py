@@ -220,18 +220,18 @@ def merge_objects(
     overlap."""
     asked = [one.kinds.objects for one in atoms if one.kinds.objects is not NO_OBJECTS]
     required = tuple(dict.fromkeys(name for one in asked for name in one.required))
-    names: dict[str, list[Objects]] = {}
-    for one in asked:
+    names: dict[str, list[int]] = {}  # places among `asked` of those that name it
+    for i, one in enumerate(asked):
         for name in one.properties:
-            names.setdefault(name, []).append(one)
+            names.setdefault(name, []).append(i)
     for name in required:
         names.setdefault(name, [])
-    of_others = [one for one in asked if one.patterns or one.additional is not True]
+    of_others = [i for i, one in enumerate(asked) if one.patterns or one.additional is not True]
     spend(sum(map(len, names.values())) + len(of_others) * (len(names) + len(required)) // 2)
 
     def of_name(name: str) -> Core:
-        speak = names.get(name, []) + [one for one in of_others if name not in one.properties]
-        return conjoin((child for one in speak for child in asked_of(one, name)), path)
+        speak = sorted({*names.get(name, ()), *of_others})
+        return conjoin((child for i in speak for child in asked_of(asked[i], name)), path)
 
     properties = {name: of_name(name) for name in names}
     if any(of_name(name) is False for name in required):

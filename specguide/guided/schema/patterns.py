@@ -3,13 +3,17 @@ that no two of them overlap."""
 
 from __future__ import annotations
 
+from functools import reduce
 from itertools import count
+from operator import and_
 
 from specguide.errors import UnsupportedGuide
 from specguide.guided.budget import at_work, kept, spend
 from specguide.guided.regex.automaton import Automaton, automaton
 from specguide.guided.regex.charset import EVERYTHING, CharSet
+from specguide.guided.regex.first import First, first_of
 from specguide.guided.regex.nfa import TextMatcher
+from specguide.guided.regex.samples import samples
 from specguide.guided.regex.tree import (
     MAX_CHARS,
     Both,
@@ -71,9 +75,19 @@ def _pattern_matcher(pattern: str) -> TextMatcher:
 
 
 @kept
+def _first_of(pattern: str) -> First:
+    return first_of(searched(pattern))
+
+
+@kept
 def have_common_text(patterns: tuple[str, ...], least: int, most: int | None) -> bool:
     """Whether a string of `least` to `most` characters matches all of a core's patterns. Raises
     UnsupportedRegex where it takes too long to find out."""
+    first = reduce(and_, map(_first_of, patterns))
+    if not first.chars and not (first.may_be_empty and least == 0):
+        return False
+    if _have_sample(patterns, least, most):
+        return True
     found = [pattern_automaton(pattern) for pattern in patterns]
     if not all(one.edges for one in found):
         return False
@@ -91,6 +105,16 @@ def have_common_text(patterns: tuple[str, ...], least: int, most: int | None) ->
             raise UnsupportedRegex("the schema compares too many patterns with each other")
         states = {after for state in states for after in _after(found, state)}
     return False
+
+
+def _have_sample(patterns: tuple[str, ...], least: int, most: int | None) -> bool:
+    """Whether one of a few texts of each pattern is such a string."""
+    return any(
+        least <= len(text) <= (len(text) if most is None else most)
+        and all(pattern_matches(one, text) for one in patterns)
+        for pattern in patterns
+        for text in samples(searched(pattern), least)
+    )
 
 
 def _all_accept(found: list[Automaton], states: tuple[int, ...]) -> bool:

@@ -87,7 +87,7 @@ def _marks(tool_format: ToolFormat, special: Container[str]) -> list[str]:
 
 def parts_of(text: str, marks: Iterable[str]) -> list[str]:
     """A text in parts, each of the marks in it a part of its own."""
-    known = list(marks)
+    known = [mark for mark in marks if mark in text]
     parts = [text]
     for mark in known:
         parts = [

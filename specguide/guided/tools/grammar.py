@@ -7,11 +7,12 @@ for whichever backend takes all that it says.
 
 from __future__ import annotations
 
-import json
 import marshal
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
+from json.encoder import encode_basestring_ascii
 from typing import Any
 
 from specguide.config import GuideConfig
@@ -29,6 +30,7 @@ from specguide.guided.written_cache import WrittenCache
 SpecialToken = Callable[[str], int | None]
 """The id of a special token, None for one that is text, or none."""
 
+_BRACKET = re.compile(r"[][(){}]")
 _BRACKETS = {ord(bracket): f"\\u{ord(bracket):04x}" for bracket in "[](){}"}
 LEAST_DEFERRED = 32
 """Tools from which on their arguments are compiled when a call of theirs begins."""
@@ -138,6 +140,7 @@ class _Rules:
         self, tool_format: ToolFormat, special_token: SpecialToken, limits: GuideConfig
     ) -> None:
         self.format = tool_format
+        self._known: dict[str, str] = {}
         ids = {text: special_token(text) for text in tool_format.special_tokens}
         self.ids = {text: token for text, token in ids.items() if token is not None}
         self.key = (repr(tool_format), *self.ids.items())
@@ -155,10 +158,13 @@ class _Rules:
 
     def terms(self, text: str) -> str:
         """A text, in which special tokens stand as such; nothing for none."""
-        return " ".join(
-            f"<[{self.ids[part]}]>" if part in self.ids else _literal(part)
-            for part in self._parts(text)
-        )
+        known = self._known.get(text)  # most of those between arguments come again
+        if known is None:
+            known = self._known[text] = " ".join(
+                f"<[{self.ids[part]}]>" if part in self.ids else _literal(part)
+                for part in self._parts(text)
+            )
+        return known
 
     def _parts(self, text: str) -> list[str]:
         """A text in parts, special tokens each a part of its own."""
@@ -225,7 +231,8 @@ class _Rules:
 
 def _literal(text: str) -> str:
     """A text as a literal, whose brackets are none that a limit of depth counts."""
-    return json.dumps(text).translate(_BRACKETS)
+    literal = encode_basestring_ascii(text)
+    return literal.translate(_BRACKETS) if _BRACKET.search(literal) else literal
 
 
 def _escaped(text: str) -> str:

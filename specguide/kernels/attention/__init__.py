@@ -15,6 +15,7 @@ from specguide.kernels.attention.interface import (
     AttentionMask,
     AttentionPlan,
     ForwardContext,
+    OutputRows,
     PassContext,
     TreeMask,
 )
@@ -46,6 +47,7 @@ __all__ = [
     "AttentionPlan",
     "ForwardContext",
     "JoinedContext",
+    "OutputRows",
     "PassContext",
     "TorchAttention",
     "TreeMask",

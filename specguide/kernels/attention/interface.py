@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol
 
@@ -130,6 +130,32 @@ class ForwardContext:
     def plan(self) -> AttentionPlan:
         """Of this pass's attention, for all layers; made when the first of them asks."""
         return self.attention.plan(self)
+
+
+@dataclass(frozen=True, eq=False)
+class OutputRows:
+    """Tokens of a pass whose hidden states are wanted. Of the others a model's last layer has no
+    more to compute than their keys and values.
+
+    index:   of the W tokens among all T, int64 [W] or a slice
+    context: of these tokens alone, whose keys its sequences end with
+    """
+
+    index: Tensor | slice
+    context: ForwardContext
+
+    @classmethod
+    def last_tokens(cls, context: ForwardContext, index: Tensor) -> OutputRows:
+        """The last token of each sequence of a pass; index: int64 [B], of these among all."""
+        starts = torch.arange(len(index) + 1, dtype=torch.int32, device=index.device)
+        alone = replace(
+            context,
+            position_ids=context.position_ids[index],
+            slot_mapping=context.slot_mapping[index],
+            query_start_loc=starts,
+            max_query_len=1,
+        )
+        return cls(index, alone)
 
 
 class PassContext(Protocol):

@@ -5,9 +5,11 @@ from specguide.speculation.drafters import draft_model, eagle3, grammar, mtp, ng
 from specguide.speculation.drafters.base import (
     NO_DRAFTER,
     DrafterSpec,
+    DraftNeeds,
     DraftTarget,
+    KeyShape,
     drafter_named,
-    keys_of_config,
+    keys_of,
     register,
 )
 
@@ -16,9 +18,11 @@ for _entry in (eagle3, peagle, mtp, draft_model, ngram, suffix, grammar):
 
 __all__ = [
     "NO_DRAFTER",
+    "DraftNeeds",
     "DraftTarget",
     "DrafterSpec",
+    "KeyShape",
     "drafter_named",
-    "keys_of_config",
+    "keys_of",
     "register",
 ]

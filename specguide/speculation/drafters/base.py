@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from specguide import native
 from specguide.cache import KVCache
@@ -13,7 +13,8 @@ from specguide.config import SpecConfig
 from specguide.draft_methods import DraftMethod, add_method
 from specguide.errors import InvalidParams
 from specguide.models import Decoder
-from specguide.parallel import ONE_RANK
+from specguide.models.config import ModelConfig
+from specguide.parallel import Ranks
 from specguide.slots import SlotTable
 from specguide.speculation.drafter import Drafter
 from specguide.speculation.drafting import DraftingFactory
@@ -33,11 +34,44 @@ class DraftTarget:
     shipped: Path
 
 
-def keys_of_config(model: Any) -> tuple[int, int, int]:
-    """Layers, heads of keys that this rank has, and their size, of a model with the usual
-    configuration."""
-    config, ranks = model.config, getattr(model, "ranks", ONE_RANK)
-    return config.num_layers, config.num_kv_heads // ranks.size, config.head_dim
+KeyShape = tuple[int, int, int]
+"""Number of layers, number of key heads that this rank has, size of a head."""
+
+
+class CutModel(Protocol):
+    """A model that ranks may have cut: the target, or a drafter's.
+
+    ranks: among which; ONE_RANK: each has it as a whole
+    """
+
+    @property
+    def config(self) -> ModelConfig: ...
+
+    @property
+    def ranks(self) -> Ranks: ...
+
+
+def keys_of(model: CutModel) -> KeyShape:
+    """Of the keys that it stores for each token."""
+    config = model.config
+    return config.num_layers, config.num_kv_heads // model.ranks.size, config.head_dim
+
+
+@dataclass(frozen=True)
+class DraftNeeds:
+    """What an engine has for a drafter's loaded model.
+
+    keys:       shape of the keys that it stores for each token; None: it stores none
+    summed_dim: features of the rows that its ranks sum; None: each has the whole model
+    """
+
+    keys: KeyShape | None = None
+    summed_dim: int | None = None
+
+    @classmethod
+    def of(cls, model: CutModel) -> DraftNeeds:
+        """Of a model with the usual configuration."""
+        return cls(keys_of(model), model.config.hidden_size if model.ranks.size > 1 else None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,8 +82,7 @@ class DrafterSpec:
     load:     the model of a configuration for a target; None: there is none. Raises CheckpointError
               where the two do not fit, and InvalidParams where a folder must be named and is not
     propose:  runs a loaded model over the slots; the cache is there where `keys` says so
-    keys:     layers, heads of keys and their size, of the keys that a loaded model stores for each
-              token; None: it stores none
+    needs:    what the engine has for a loaded model
     lookup:   finds drafts on the host; None: nothing is looked up
     drafting: how drafts are made and verified; None: as their layout says
     """
@@ -57,7 +90,7 @@ class DrafterSpec:
     method: DraftMethod
     load: Callable[[SpecConfig, DraftTarget], Any] | None = None
     propose: Callable[[Any, KVCache | None, SlotTable], Drafter] | None = None
-    keys: Callable[[Any], tuple[int, int, int] | None] = keys_of_config
+    needs: Callable[[Any], DraftNeeds] = DraftNeeds.of
     lookup: Callable[[SpecConfig], native.LookupSource] | None = None
     drafting: DraftingFactory | None = None
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from specguide.cache import KVCache
 from specguide.kernels import LogitsShare
-from specguide.kernels.attention import PassContext
+from specguide.kernels.attention import OutputRows, PassContext
 from specguide.layers.lm_head import LmHead
 from specguide.slots import SlotTable
 from specguide.speculation.forward_input import ForwardInput
@@ -35,8 +35,17 @@ class DraftHead(Protocol):
     def fuse(self, aux_hidden_states: Tensor) -> Tensor: ...
 
     def forward(
-        self, input_ids: Tensor, features: Tensor, context: PassContext, cache: KVCache
+        self,
+        input_ids: Tensor,
+        features: Tensor,
+        context: PassContext,
+        cache: KVCache,
+        outputs: OutputRows | None = None,
     ) -> tuple[Tensor, Tensor]: ...
+
+    def store(
+        self, input_ids: Tensor, features: Tensor, context: PassContext, cache: KVCache
+    ) -> None: ...
 
     def draft_logits(self, normed: Tensor) -> Tensor: ...
 
@@ -69,9 +78,16 @@ class HeadDrafter:
             self.head.fuse(aux_hidden_states),
             inputs.context,
             self.cache,
+            inputs.outputs,
         )
+        if inputs.outputs is not None:
+            return normed, features
         last = inputs.first_node + num_accepted.clamp(min=0)
         return normed[last], features[last]
+
+    def store(self, inputs: ForwardInput, aux_hidden_states: Tensor) -> None:
+        features = self.head.fuse(aux_hidden_states)
+        self.head.store(inputs.next_ids(inputs.unknown), features, inputs.context, self.cache)
 
     def step(self, inputs: ForwardInput, features: Tensor) -> tuple[Tensor, Tensor]:
         features, normed = self.head.forward(inputs.input_ids, features, inputs.context, self.cache)

@@ -11,6 +11,7 @@ from functools import partial
 from specguide.errors import InvalidGuide, UnsupportedGuide
 from specguide.guide import check_finite
 from specguide.guided.backends.llguidance.capabilities import LLGUIDANCE
+from specguide.guided.backends.llguidance.core_rules import core_rules
 from specguide.guided.backends.llguidance.lark_rules import (
     Marked,
     SchemaRules,
@@ -216,7 +217,7 @@ def _lark_schema(cores: Iterator[CoreSchema], options: Mapping[str, Json]) -> Sc
     for core in cores:
         try:
             if whitespace is not None:
-                return schema_rules(core, whitespace)
+                return core_rules(core, whitespace)
         except NoRules:
             pass
         if not negates_numbers(core):  # the library has its own way

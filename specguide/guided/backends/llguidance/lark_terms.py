@@ -17,8 +17,8 @@ from llguidance.gbnf_to_lark import gbnf_to_lark
 
 from specguide.config import GuideConfig
 from specguide.errors import InvalidGuide
+from specguide.guided.backends.llguidance.core_rules import core_rules
 from specguide.guided.backends.llguidance.lark_rules import SchemaRules
-from specguide.guided.backends.llguidance.schema_rules import schema_rules
 from specguide.guided.backends.llguidance.schema_terminals import NoRules, no_free_rules
 from specguide.guided.budget import spend
 from specguide.guided.grammar_form import grammar_form, without_comments
@@ -40,7 +40,7 @@ def json_rules(schema: CoreSchema | JsonSchema, limits: GuideConfig) -> SchemaRu
     if not isinstance(schema, CoreSchema):
         return schema_term(schema, limits)
     try:
-        return schema_rules(schema, whitespace_regex(limits))
+        return core_rules(schema, whitespace_regex(limits))
     except NoRules as error:
         if schema.tracked is not None:
             raise no_free_rules(error) from None

@@ -44,7 +44,7 @@ def _rules(schema: Mapping[str, Json] | bool, core: CoreSchema | None) -> Schema
     options = schema.get("x-guidance", {}) if isinstance(schema, Mapping) else {}
     for one in core_schemas(schema, LLGUIDANCE) if core is None else [core]:
         try:
-            merged = prune(merge(one, is_loose=True))
+            merged = prune(merge(one, patterns_apart=True, all_orders=True))
             return schema_rules(merged, options.get("whitespace_pattern", ""), is_loose=True)
         except NoRules:
             pass

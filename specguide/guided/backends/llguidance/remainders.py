@@ -40,7 +40,8 @@ def without_multiples(
     terminals of the numbers that are left out then; None where these are all.
 
     terminal:          gives a terminal a name
-    is_last, is_loose: as `scalar_terminals`
+    is_last:  there is no other way to write it
+    is_loose: as `scalar_terminals`
     """
     asked = node.kinds.numbers
     if name not in ("number", "integer"):

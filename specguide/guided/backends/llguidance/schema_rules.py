@@ -14,6 +14,7 @@ from functools import cache
 
 from specguide.guided.backends.llguidance.any_order import any_order
 from specguide.guided.backends.llguidance.lark_rules import SchemaRules, content_name
+from specguide.guided.backends.llguidance.members import counted, in_order, repeated
 from specguide.guided.backends.llguidance.remainders import without_multiples
 from specguide.guided.backends.llguidance.schema_terminals import (
     ANY_STRING,
@@ -40,7 +41,6 @@ from specguide.guided.schema.nodes import (
 )
 
 _ANY = "any"
-_MAX_COUNTED_RULES = 2_000
 _LONG = 30  # characters
 
 
@@ -116,15 +116,16 @@ class _Rules:
             elif name == "object":
                 terms.append(self._object(core.kinds.objects))
             else:
-                is_last = self._is_last
                 found, others = without_multiples(
-                    core, name, self._named_terminal, is_last=is_last, is_loose=self._is_loose
+                    core,
+                    name,
+                    self._named_terminal,
+                    is_last=self._is_last,
+                    is_loose=self._is_loose,
                 )
                 terminals += others
                 if found is not None:
-                    terminals += scalar_terminals(
-                        found, name, is_last=is_last, is_loose=self._is_loose
-                    )
+                    terminals += scalar_terminals(found, name, is_loose=self._is_loose)
         return terminals, terms
 
     def _composed(self, node: Node) -> tuple[list[str], list[str]]:
@@ -171,22 +172,13 @@ class _Rules:
         if most is None or most > len(prefix):
             fewest = max(0, least - len(prefix))
             greatest = None if most is None else most - len(prefix)
-            tail = self._repeated(self._value(asked.rest), fewest, greatest, is_first=not prefix)
+            tail = repeated(self._value(asked.rest), fewest, greatest, is_first=not prefix)
         for i in range(len(prefix) - 1, -1, -1):
             item = self._value(prefix[i])
             tail = " ".join(part for part in (f'"," {item}' if i else item, tail) if part)
             if i >= least:
                 tail = f"({self._rule(tail)})?"
         return self._rule(f'"[" {tail} "]"')
-
-    def _repeated(self, item: str, least: int, most: int | None, *, is_first: bool) -> str:
-        """From `least` to `most` items, each but an array's first behind a comma."""
-        if not is_first:
-            return f'("," {item}){_times(least, most)}' if most != 0 else ""
-        later = self._repeated(
-            item, max(0, least - 1), None if most is None else most - 1, is_first=False
-        )
-        return f"{item} {later}" if least else f"({item} {later})?"
 
     def _object(self, asked: Objects) -> str:
         required = asked.required
@@ -205,12 +197,13 @@ class _Rules:
             return self._in_any_order(members, extra, asked)
         items = [(member, name in required) for name, member in members.items()]
         if (least > 0 or most is not None) and len(required) < len(items):
-            return self._counted_object(items, extra, asked)
+            counts = asked.min_properties or 0, asked.max_properties
+            return self._rule(f'"{{" {counted(self._rule, items, extra, *counts)} "}}"')
         if least > 0 and not extra:
             raise NoRules
         if extra:
-            items.append((self._repeated(extra, max(1, least), most, is_first=True), least > 0))
-        return self._rule(f'"{{" {self._members(items)} "}}"')
+            items.append((repeated(extra, max(1, least), most, is_first=True), least > 0))
+        return self._rule(f'"{{" {in_order(self._rule, items)} "}}"')
 
     def _in_any_order(self, members: Mapping[str, str], extra: str, asked: Objects) -> str:
         """An object whose keys come in any order, for the guard to count."""
@@ -223,47 +216,10 @@ class _Rules:
         if tracked.is_counted:
             counts = asked.min_properties or 0, asked.max_properties
             other = self._rule(" | ".join(others)) if others else ""
-            body = self._repeated(other, *counts, is_first=True) if other else ""
+            body = repeated(other, *counts, is_first=True) if other else ""
         else:
             body = any_order(self._rule, others, [rules[name] for name in tracked.names])
         return self._rule(f'"{{" {body} "}}"')
-
-    def _counted_object(self, items: list[tuple[str, bool]], extra: str, asked: Objects) -> str:
-        """An object whose members are counted, some of which may be left out: a rule for each place
-        and number of members before it."""
-        least, most = asked.min_properties or 0, asked.max_properties
-        greatest = least if most is None else most
-        if len(items) * (greatest + 1) > _MAX_COUNTED_RULES:
-            raise NoRules
-        after = {}  # what may follow so many members; not there: nothing
-        for num in range(greatest + 1):
-            needed, left = max(0, least - num), None if most is None else most - num
-            if extra and left != 0:
-                after[num] = self._repeated(extra, needed, left, is_first=num == 0)
-            elif needed == 0:
-                after[num] = ""
-        for item, is_required in reversed(items):
-            before = {}
-            for num in range(greatest + 1):
-                next_num = min(num + 1, greatest) if most is None else num + 1
-                ways = [] if is_required or num not in after else [after[num]]
-                if next_num in after:
-                    member = f'"," {item}' if num else item
-                    ways.append(f"{member} {after[next_num]}")
-                if ways:
-                    before[num] = self._either(ways)
-            after = before
-        if 0 not in after:
-            raise NoRules
-        return self._rule(f'"{{" {after[0]} "}}"')
-
-    def _either(self, ways: list[str]) -> str:
-        """One of some terms, of which one may be nothing."""
-        said = [way.strip() for way in ways if way.strip()]
-        if not said:
-            return ""
-        rule = self._rule(" | ".join(dict.fromkeys(said)))
-        return rule if len(said) == len(ways) else f"({rule})?"
 
     def _extra(self, names: list[str], patterns: Mapping[str, Core], additional: Core) -> str:
         """A property that is not named."""
@@ -280,39 +236,10 @@ class _Rules:
             terms.append(f'{key} ":" {self._value(additional)}')
         return self._rule(" | ".join(terms)) if terms else ""
 
-    def _members(self, items: list[tuple[str, bool]]) -> str:
-        """The members of an object in their order, each required or not."""
-        num_before = next((i for i, (_, is_required) in enumerate(items) if is_required), None)
-        rest = ""  # the members from a place on, where there was one before
-        follows: list[str] = []  # what may stand there where there was none
-        for i, (item, is_required) in reversed(list(enumerate(items))):
-            follows.append(" ".join(part for part in (item, rest) if part))
-            if i and is_required:
-                rest = self._rule(f'"," {follows[-1]}')
-            elif i:
-                optional = f'("," {item})?'
-                rest = self._rule(" ".join(part for part in (optional, rest) if part))
-        follows.reverse()
-        first = "" if num_before is None else follows[num_before]
-        for one in reversed(follows[:num_before]):
-            first = _or_else(self._rule(one), first)
-            first = first if len(first) < 200 else self._shortened(first)
-        return first
-
-    def _shortened(self, term: str) -> str:
-        return f"({self._rule(term[:-1])})?" if term.endswith("?") else self._rule(term)
-
 
 @cache
 def _rules_of_any() -> dict[str, str]:
     return _Rules(CoreSchema(True, {}), is_loose=False).of_any()
-
-
-def _or_else(item: str, others: str) -> str:
-    """An item or the others, or nothing where these may be nothing."""
-    if not others:
-        return f"({item})?"
-    return f"({item} | {others[:-1]})?" if others.endswith("?") else f"({item} | {others})"
 
 
 _ANY_VALUE = Node("")
@@ -320,7 +247,3 @@ _ANY_VALUE = Node("")
 
 def _definition(name: str) -> str:
     return f"d_{name}"
-
-
-def _times(least: int, most: int | None) -> str:
-    return f"{{{least},{'' if most is None else most}}}" if (least, most) != (0, None) else "*"

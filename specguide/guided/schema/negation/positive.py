@@ -7,6 +7,7 @@ the schema wherever it may be lowered. It refuses nothing: what cannot be negate
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -54,8 +55,16 @@ def without_negations(schema: JsonSchema, reading: Reading = AS_USUAL) -> Positi
     InvalidGuide for an `$id` that is no URI.
     """
     negations = _Negations(Document(schema, reading))
-    negations.follow()
+    if reading.documents or _may_negate(schema):
+        negations.follow()
     return PositiveSchema(negations.document, negations.forms, negations.failures)
+
+
+def _may_negate(schema: JsonSchema) -> bool:
+    """False for a schema in which no keyword is of those that negate something."""
+    text = json.dumps(schema)
+    spend(len(text) // 256)
+    return any(f'"{keyword}"' in text for keyword in _RULES)
 
 
 class _Negations:

@@ -1,0 +1,94 @@
+"""Owns the iterations under way, and what the loop does with each, from its plan to its commit."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+
+from specguide.batch import Batch, StepOutput
+from specguide.engine.adaptive import AllDrafts, LevelChoice
+from specguide.engine.executors import Executor
+from specguide.engine.failures import iteration_errors
+from specguide.engine.iterations import InFlight, launch
+from specguide.engine.observers import Committed, Observer
+from specguide.engine.requests import Requests
+from specguide.request import Request
+from specguide.request_records import IterationTimes
+from specguide.scheduler import Schedule, Scheduler
+
+_POLL_S = 0.001  # between looks at slots that a grammar worker is still inside
+
+
+class Cycle:
+    """The verbs of the loop in `Engine.step`, in its order.
+
+    in_flight: launched and not yet collected, the oldest first
+    observers: are told of each that is committed
+    """
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        requests: Requests,
+        executor: Executor,
+        levels: AllDrafts | LevelChoice,
+        observers: Iterable[Observer],
+    ) -> None:
+        """levels: how much each batch drafts"""
+        self._scheduler, self._requests, self._executor = scheduler, requests, executor
+        self._grammar, self._recorder = executor.grammar, executor.grammar.recorder
+        self._levels, self.observers = levels, list(observers)
+        self._lag = executor.capabilities.lag
+        self.in_flight: deque[InFlight] = deque()
+
+    def schedule(self) -> Schedule:
+        """The next batch; None where no request can run. Its pages and slots are taken."""
+        with self._recorder.host("schedule"):
+            schedule = self._scheduler.schedule()
+            self._requests.release(schedule.released)
+        if schedule.batch is not None:
+            return schedule._replace(batch=self._levels.choose(schedule.batch))
+        if not self.in_flight and self._scheduler.num_unfinished:
+            time.sleep(_POLL_S)
+        return schedule
+
+    def submit(self, batch: Batch, requests: Sequence[Request]) -> None:
+        """Tell the grammar stream of the batch of these requests."""
+        with self._recorder.host("submit"):
+            self._grammar.submit(self._requests.walks.snapshot(batch, requests))
+
+    def launch(self, batch: Batch, requests: Sequence[Request]) -> None:
+        """Have it executed."""
+        self.in_flight.append(launch(batch, requests, self._executor))
+
+    def due(self, batch: Batch | None) -> Iterator[InFlight]:
+        """Batches whose results must be there before the next one is planned; `batch` was launched
+        last. Logits processors see the output so far."""
+        lag = 0 if batch is None or batch.processed else self._lag
+        while len(self.in_flight) > lag:
+            yield self.in_flight.popleft()
+
+    def collect(self, launched: InFlight) -> tuple[StepOutput, IterationTimes]:
+        """Wait for what it gave."""
+        with self._recorder.host("wait"):
+            return launched.collect()
+
+    def commit(self, launched: InFlight, output: StepOutput, times: IterationTimes) -> None:
+        """Its requests have their tokens, and end where they do."""
+        batch, requests = launched.batch, launched.requests
+        with self._recorder.host("commit"):
+            rows = zip(output.tokens.tolist(), output.num_tokens.tolist(), strict=True)
+            tokens = [row[:num_tokens] for row, num_tokens in rows]
+            latched = self._grammar.errors(batch.slots)
+            errors = iteration_errors(batch, requests, tokens, output.failures, latched)
+            advances, finished, released = self._scheduler.commit(batch, tokens, errors)
+            self._requests.ended += finished
+            self._requests.release(released)
+            committed = Committed(batch, requests, output, times, advances)
+            for observer in self.observers:
+                observer.take(committed)
+
+    def publish(self) -> list[Request]:
+        """Those that have ended; nothing is kept of them."""
+        return self._requests.take_ended()

@@ -1,0 +1,63 @@
+"""Owns with which characters the texts of a regular expression begin: mostly that tells at once
+that a text, or another expression, has nothing in common with it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from specguide.guided.budget import spend
+from specguide.guided.regex.charset import Ranges, intersect, union
+from specguide.guided.regex.tree import Both, Chars, Concat, Either, Node, Repeat
+
+
+@dataclass(frozen=True)
+class First:
+    """The characters with which texts of a tree may begin, in every dialect, and whether one of
+    them may be empty."""
+
+    chars: Ranges
+    may_be_empty: bool
+
+    def begins(self, text: str) -> bool:
+        """Whether one of the texts may be this one, as far as its beginning tells."""
+        if not text:
+            return self.may_be_empty
+        code = ord(text[0])
+        return any(low <= code <= high for low, high in self.chars)
+
+    def __and__(self, other: First) -> First:
+        return First(intersect(self.chars, other.chars), self.may_be_empty and other.may_be_empty)
+
+
+_EMPTY = First((), True)
+
+
+def first_of(node: Node) -> First:
+    """Of a tree without anchors; of a Both, what the first of its items says."""
+    spend(2)
+    match node:
+        case Chars(chars):
+            return First(chars.inner, False)
+        case Concat(items):
+            return _of_sequence(items)
+        case Either(items):
+            found = list(map(first_of, items))
+            return First(
+                union(*(one.chars for one in found)), any(one.may_be_empty for one in found)
+            )
+        case Repeat(item, least, most):
+            found_once = _EMPTY if most == 0 else first_of(item)
+            return First(found_once.chars, least == 0 or found_once.may_be_empty)
+        case Both(items):
+            return first_of(items[0])
+    raise TypeError(f"{type(node).__name__} matches no text by itself")
+
+
+def _of_sequence(items: tuple[Node, ...]) -> First:
+    chars: Ranges = ()
+    for item in items:
+        found = first_of(item)
+        chars = union(chars, found.chars)
+        if not found.may_be_empty:
+            return First(chars, False)
+    return First(chars, True)

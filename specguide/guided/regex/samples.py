@@ -1,0 +1,61 @@
+"""Owns short texts that a regular expression matches, which may be found to match others, too: that
+is quicker than to compare automata."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from specguide.guided.budget import spend
+from specguide.guided.regex.tree import Both, Chars, Concat, Either, Node, Repeat, least_length
+
+_LETTERS = ("a", "0", "")
+"""Which character stands for a set that has it; "": the first of the set."""
+_LONGEST = 300
+
+
+def samples(node: Node, least: int) -> Iterator[str]:
+    """A few texts that a tree matches, or, of a Both, each of its items; of at least so many
+    characters where there are such short ones."""
+    if isinstance(node, Both):
+        for item in node.items:
+            yield from samples(item, least)
+        return
+    length = least_length(node)
+    if max(length, least) <= _LONGEST:
+        for letter in _LETTERS:
+            yield _Writer(letter, max(0, least - int(length))).text(node)
+
+
+class _Writer:
+    """Writes a shortest text, and up to `num_more` characters more by repeating."""
+
+    def __init__(self, letter: str, num_more: int) -> None:
+        self._letter, self._num_more = letter, num_more
+
+    def text(self, node: Node) -> str:
+        spend(2)
+        match node:
+            case Chars(chars):
+                code = ord(self._letter) if self._letter else -1
+                has_letter = any(low <= code <= high for low, high in chars.inner)
+                return self._letter if has_letter else chr(chars.inner[0][0])
+            case Concat(items):
+                return "".join(map(self.text, items))
+            case Either(items):
+                return self.text(min(items, key=least_length))
+            case Repeat(item, least, most):
+                return "".join(
+                    self.text(item) for _ in range(least + self._more(item, least, most))
+                )
+        raise TypeError(f"{type(node).__name__} matches no text by itself")
+
+    def _more(self, item: Node, least: int, most: int | None) -> int:
+        """How many times more an item is repeated."""
+        length = least_length(item)
+        if not self._num_more or not 0 < length < math.inf:
+            return 0
+        num = math.ceil(self._num_more / length)
+        num = num if most is None else min(num, most - least)
+        self._num_more -= min(self._num_more, num * int(length))
+        return num

@@ -1,0 +1,104 @@
+"""Owns the modules that stand within a model of transformers in the place of its own, and the pages
+that its attention reads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from specguide.cache import KVCache
+from specguide.kernels import rope_and_store
+from specguide.kernels.attention import PassContext
+from specguide.layers.projection import Projection
+from specguide.models.transformers_trial import LayerAttention
+
+
+class Pages:
+    """What the attention of all layers reads in a pass: set before, the same for all.
+
+    aux: inputs of layers that are wanted, by layer
+    """
+
+    context: PassContext
+    cache: KVCache
+    still: Tensor
+    aux: dict[int, Tensor | None]
+
+    def __init__(self, layers: tuple[LayerAttention, ...]) -> None:
+        self.layers = layers
+        self.aux = {}
+
+    def begin(self, context: PassContext, cache: KVCache, dtype: torch.dtype) -> None:
+        """Before a pass."""
+        self.context = context
+        self.cache = cache
+        # Keys come rotated: the kernel that stores them turns them by nothing.
+        shape = (len(context.position_ids), 2, 1, self.layers[0].head_dim)
+        self.still = torch.zeros(shape, dtype=dtype, device=context.position_ids.device)
+        self.still[:, 0].fill_(1.0)
+
+    def attend(
+        self, module: Any, query: Tensor, key: Tensor, value: Tensor, asked: dict[str, Any]
+    ) -> Tensor:
+        """query [1, heads, T, head_dim] → [1, T, heads, head_dim]; see Recorder."""
+        layer, index = self.layers[module.layer_idx], module.layer_idx
+        key_cache, value_cache = self.cache.keys[index], self.cache.values[index]
+        query_key = torch.cat((query[0], key[0])).transpose(0, 1).contiguous()
+        values = value[0].transpose(0, 1).contiguous()
+        slots = self.context.slot_mapping
+        query = rope_and_store(query_key, values, self.still, key_cache, value_cache, slots)
+        attended = self.context.plan.run(
+            query,
+            key_cache,
+            value_cache,
+            scale=layer.scale,
+            sliding_window=layer.window,
+            sinks=asked.get("s_aux"),
+        )
+        return attended[None]
+
+
+class ProjectionModule(nn.Module):
+    """A Projection in the place of an nn.Linear."""
+
+    def __init__(self, projection: Projection) -> None:
+        super().__init__()
+        self.projection = projection
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[..., in_features] → [..., out_features]."""
+        return self.projection.forward(x.flatten(0, -2)).unflatten(0, x.shape[:-1])
+
+
+class GivenBody(nn.Module):
+    """Stands for the body of a model whose hidden states are there already."""
+
+    hidden: Tensor
+
+    @property
+    def decoder(self) -> GivenBody:
+        """Some heads ask a part of the body."""
+        return self
+
+    def forward(self, *args: Any, **others: Any) -> Any:
+        """Of `hidden` [n, hidden_size]."""
+        from transformers.modeling_outputs import BaseModelOutputWithPastAndCrossAttentions
+
+        return BaseModelOutputWithPastAndCrossAttentions(last_hidden_state=self.hidden[None])
+
+
+def materialise(model: nn.Module, device: torch.device, dtype: torch.dtype) -> None:
+    """Uninitialised memory for parameters, which may be shared, and buffers as they are."""
+    memory: dict[nn.Parameter, nn.Parameter] = {}
+    for module in model.modules():
+        for name, parameter in module._parameters.items():
+            if parameter is not None and parameter not in memory:
+                empty = torch.empty(parameter.shape, dtype=dtype, device=device)
+                memory[parameter] = nn.Parameter(empty, requires_grad=False)
+            if parameter is not None:
+                module._parameters[name] = memory[parameter]
+        for name, buffer in module._buffers.items():
+            if buffer is not None:
+                module._buffers[name] = buffer.to(device)

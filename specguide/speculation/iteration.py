@@ -1,0 +1,134 @@
+"""Owns one iteration of any size: verify the nodes, accept, draft the next, with the grammar beside
+it.
+
+The forward stream's work is the code below, in order; `grammar.launch` forks the grammar stream
+and `grammar.wait_rows` joins it. One walk serves both models: row j of a slot is filled once, when
+node j becomes known, and read twice, by the drafter to choose node j + 1 and by the target to
+verify it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch import Tensor
+
+from specguide.batch import Chunk, Piggyback
+from specguide.draft_layout import NO_DRAFTS, IterationLayouts
+from specguide.guided.stream import GrammarStream
+from specguide.slots import Slots, SlotTable
+from specguide.speculation.drafting import DraftingParts
+from specguide.speculation.forward_input import ForwardInput, prefill_input
+from specguide.speculation.nodes import Nodes
+from specguide.speculation.passes import ForwardPasses
+from specguide.speculation.prefill_plan import PrefillPlan, ScoredTokens
+from specguide.speculation.protocol import StepOptions
+from specguide.speculation.results import VerifyOutput
+from specguide.speculation.sampler import Sampler
+from specguide.speculation.selection import Sampling, SamplingKind
+from specguide.speculation.shapes import shape_of
+
+
+class Iteration:
+    """Target, drafter, grammar and sampling, of a prefill or of slots that decode.
+
+    An iteration may draft less than the whole layout, one of its levels; the next one then verifies
+    as much. A prefill drafts `first_level`, of which no more is verified.
+    """
+
+    def __init__(
+        self,
+        passes: ForwardPasses,
+        sampler: Sampler,
+        state: SlotTable,
+        grammar: GrammarStream,
+        options: StepOptions,
+    ) -> None:
+        self._passes, self._state, self._grammar = passes, state, grammar
+        self._recorder, self._layout = grammar.recorder, grammar.layout
+        first = self._layout.first_level if options.adaptive else self._layout
+        self._prefill_layouts = IterationLayouts(NO_DRAFTS, first)
+        drafting = options.drafting or shape_of(self._layout).drafting
+        self._drafting = drafting(DraftingParts(passes, sampler, state, grammar))
+
+    def clear(self, slots: Tensor) -> None:
+        """Forget the drafts of `slots` int64 [B], whose requests begin."""
+        self._drafting.clear(slots)
+
+    def prefill_exactly(
+        self, chunks: Sequence[Chunk], slots: Sequence[int], sampling: Sampling
+    ) -> VerifyOutput:
+        """Of these chunks alone, nothing filled up."""
+        device, longest = self._state.ids.device, max(len(chunk.token_ids) for chunk in chunks)
+        plan = PrefillPlan.exact(chunks, slots, device)
+        return self.prefill(
+            plan, longest, sampling, max(slots) + 1, ScoredTokens.of(chunks, device)
+        )
+
+    def prefill(
+        self,
+        plan: PrefillPlan,
+        max_query_len: int,
+        sampling: Sampling,
+        num_slots: int,
+        scored: ScoredTokens | None = None,
+    ) -> VerifyOutput:
+        """What a plan says, of slots below num_slots and at most max_query_len tokens each."""
+        self._grammar.launch(0, num_slots)
+        inputs = prefill_input(self._state, plan, max_query_len, scored)
+        verified = self._iterate(
+            self._drafting.golden(inputs), sampling, num_slots, self._prefill_layouts
+        )
+        active = self._state.active
+        active[plan.slots] = active[plan.slots] & (
+            verified.num_accepted >= 0
+        )  # else it starts again
+        return verified
+
+    def prompts_exactly(self, piggyback: Piggyback) -> ForwardInput | None:
+        """What `decode` computes beside, nothing filled up; None: nothing."""
+        if not piggyback.chunks:
+            return None
+        plan = PrefillPlan.exact(piggyback.chunks, piggyback.slots, self._state.ids.device)
+        longest = max(len(chunk.token_ids) for chunk in piggyback.chunks)
+        return prefill_input(self._state, plan, longest)
+
+    def decode(
+        self,
+        slots: Slots,
+        sampling: Sampling,
+        levels: IterationLayouts,
+        prompts: ForwardInput | None = None,
+    ) -> VerifyOutput:
+        """prompts: computed in the target's same pass; nothing is verified of them"""
+        num_slots = slots.stop if isinstance(slots, slice) else len(self._state.lengths)
+        self._grammar.launch(0, num_slots, levels.verified.num_nodes)
+        nodes = self._drafting.nodes(slots, levels.verified)
+        return self._iterate(nodes, sampling, num_slots, levels, prompts)
+
+    def _iterate(
+        self,
+        nodes: Nodes,
+        sampling: Sampling,
+        num_slots: int,
+        levels: IterationLayouts,
+        prompts: ForwardInput | None = None,
+    ) -> VerifyOutput:
+        self._recorder.forward("prepare")
+        inputs, layout, passes = nodes.inputs, levels.drafted, self._passes
+        hidden, features, beside = passes.target(inputs, prompts, has_aux=layout.num_model > 0)
+        self._grammar.announce_wait()
+        is_greedy = sampling.kind is SamplingKind.GREEDY and not sampling.processed
+        logits = (passes.target_share if is_greedy else passes.target_logits)(inputs, hidden)
+        self._recorder.forward("target forward")
+        self._grammar.wait_rows()
+        accepted = self._drafting.verify(logits, nodes, features, sampling)
+        verified = accepted.verified
+        self._recorder.forward("verify")
+        if layout.num_drafts:
+            self._drafting.draft(accepted._replace(beside=beside), num_slots, layout)
+        else:
+            passes.store(beside)
+            if self._layout.num_drafts:
+                self._drafting.drop(inputs.slots, verified.num_accepted)
+        return verified._replace(prompt_scores=passes.score_prompts(inputs, hidden))

@@ -1,0 +1,185 @@
+"""Owns iterations that are filled up to a few sizes, each of which is one CUDA graph."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import product
+
+import torch
+
+from specguide.batch import Batch, Chunk
+from specguide.draft_layout import IterationLayouts
+from specguide.guided.stream import GrammarStream
+from specguide.kernels import on_device
+from specguide.piggyback import NEVER_PIGGYBACK, PiggybackLimits, num_graph_slots
+from specguide.slots import SlotTable
+from specguide.speculation.forward_input import prefill_input
+from specguide.speculation.graphs import CapturedIterations, EagerIterations
+from specguide.speculation.iteration import Iteration
+from specguide.speculation.prefill_plan import (
+    PIGGYBACK_LIMITS,
+    PrefillPlan,
+    captured_size,
+    captured_sizes,
+    largest_plan,
+    pack,
+)
+from specguide.speculation.protocol import StepOptions
+from specguide.speculation.results import VerifyOutput
+from specguide.speculation.selection import Sampling, SamplingKind, all_used, graph_sizes
+from specguide.speculation.warm_up import WarmUp, decode_kinds, runs
+
+_MOST_CHUNKS = 64
+"""Of prompts beside a decode iteration that is not captured."""
+
+
+class SizedIterations:
+    """Iterations of the first slots, and prefills of few tokens, filled up to the next size.
+
+    runner:     runs them; None, as on a CPU: there are none
+    all_levels: of an iteration that verifies and drafts the whole layout
+    piggyback_limits: what is computed beside a decode iteration
+    """
+
+    def __init__(
+        self, iteration: Iteration, state: SlotTable, grammar: GrammarStream, options: StepOptions
+    ) -> None:
+        self._iteration, self._state, self._grammar = iteration, state, grammar
+        self._layout, self._is_adaptive = grammar.layout, options.adaptive
+        self.all_levels = IterationLayouts(self._layout, self._layout)
+        num_slots = len(state.ids)
+        self._max_batch_size = self._spare_slot = num_slots - 1
+        self.runner: EagerIterations | None = None
+        if (stream := grammar.forward.torch) is not None:
+            self.runner = (
+                EagerIterations()
+                if options.enforce_eager
+                else CapturedIterations(stream, grammar.recorder)
+            )
+        self._filled = replace(
+            PIGGYBACK_LIMITS,
+            max_slots=self._max_batch_size,
+            nodes_each=self._layout.num_drafts + 1,
+        )
+        self.piggyback_limits = NEVER_PIGGYBACK
+        if options.mixed and self.runner is None:
+            self.piggyback_limits = PiggybackLimits(_MOST_CHUNKS)
+        elif options.mixed and not options.adaptive:  # whose levels would each need graphs of it
+            self.piggyback_limits = self._filled
+        self._plan = torch.zeros(
+            largest_plan(num_slots), dtype=torch.int64, device=state.ids.device
+        )
+
+    def prefill_size(self, batch: Batch, sampling: Sampling) -> tuple[int, int] | None:
+        """Requests and tokens to which a prefill is filled up; None: it runs exactly."""
+        if (
+            self.runner is None
+            or sampling.kind > SamplingKind.SAMPLED
+            or sampling.processed
+            or any(chunk.scored_ids for chunk in batch.chunks)
+        ):
+            return None
+        num_tokens = sum(len(chunk.token_ids) for chunk in batch.chunks)
+        return captured_size(len(batch.slots), num_tokens, self._max_batch_size)
+
+    def prefill(
+        self, chunks: Sequence[Chunk], slots: Sequence[int], size: tuple[int, int]
+    ) -> VerifyOutput:
+        """Filled up to a size for which there is, or will be, a graph; it does for greedy requests
+        and others."""
+        assert self.runner is not None
+        self._upload(chunks, slots, size)
+        return self.runner.run(self._prefill_packed, *size)
+
+    def decode(self, batch: Batch, sampling: Sampling, levels: IterationLayouts) -> VerifyOutput:
+        """Over the first slots, for whose number there is, or will be, a graph; what is computed
+        beside is filled up to a size."""
+        assert self.runner is not None
+        piggyback, highest_slot = batch.piggyback, max(batch.slots)
+        if not piggyback.chunks:
+            num_slots = num_graph_slots(highest_slot, self._max_batch_size)
+            return self.runner.run(self.decode_leading, num_slots, sampling.kind, levels)
+        kind = (
+            SamplingKind.SAMPLED if sampling.kind <= SamplingKind.SAMPLED else SamplingKind.SCORED
+        )
+        num_slots = self._filled.num_slots(highest_slot)
+        num_tokens = self._filled.beside(highest_slot).size_for(piggyback.num_tokens)
+        return self._decode_mixed(
+            piggyback.chunks, piggyback.slots, num_slots, kind, levels, num_tokens
+        )
+
+    def decode_leading(
+        self, num_slots: int, kind: SamplingKind, levels: IterationLayouts
+    ) -> VerifyOutput:
+        """Slots 0 … num_slots - 1, whichever of them have requests."""
+        sampling = all_used(kind, self._state.ids.device)
+        return self._iteration.decode(slice(0, num_slots), sampling, levels)
+
+    def captures(self, max_prefill_tokens: int) -> Sequence[WarmUp]:
+        """What captures all graphs that requests may need; nothing where none is captured."""
+        if not isinstance(self.runner, CapturedIterations):
+            return ()
+        kinds = [
+            (*kind, levels)
+            for kind in decode_kinds(self._max_batch_size)
+            for levels in self._levels(kind[0])
+        ]
+        prefill_kinds = product(captured_sizes(self._max_batch_size, max_prefill_tokens))
+        mixed_kinds = [
+            (num_slots, SamplingKind.SAMPLED, self.all_levels, num_tokens)
+            for num_slots in graph_sizes(self._max_batch_size)
+            if num_slots == self.piggyback_limits.num_slots(num_slots - 1)
+            for num_tokens in reversed(
+                self.piggyback_limits.beside(num_slots - 1).sizes_within(max_prefill_tokens)
+            )
+        ]
+        return (
+            *runs(self._grammar, partial(self._decode_mixed, [], []), mixed_kinds),
+            *runs(self._grammar, partial(self.runner.run, self.decode_leading), kinds),
+            *runs(self._grammar, partial(self.prefill, [], []), prefill_kinds),
+        )
+
+    def _levels(self, num_slots: int) -> list[IterationLayouts]:
+        """That come up where the slots 0 … num_slots - 1 have requests."""
+        if not self._is_adaptive:
+            return [self.all_levels]
+        return [
+            IterationLayouts(*pair)
+            for pair in product(self._layout.levels_for(num_slots), repeat=2)
+        ]
+
+    def _decode_mixed(
+        self,
+        chunks: Sequence[Chunk],
+        slots: Sequence[int],
+        num_slots: int,
+        kind: SamplingKind,
+        levels: IterationLayouts,
+        num_tokens: int,
+    ) -> VerifyOutput:
+        """The first `num_slots`, and chunks of other slots filled up to `num_tokens`."""
+        assert self.runner is not None
+        self._upload(chunks, slots, (PIGGYBACK_LIMITS.max_chunks, num_tokens))
+        return self.runner.run(self._decode_beside, num_slots, kind, levels, num_tokens)
+
+    def _upload(self, chunks: Sequence[Chunk], slots: Sequence[int], size: tuple[int, int]) -> None:
+        """Write a plan of so many requests and tokens to where captured passes read it."""
+        values = on_device(pack(chunks, slots, size, self._spare_slot), self._plan.device)
+        self._plan[: len(values)].copy_(values)
+
+    def _prefill_packed(self, num_requests: int, num_tokens: int) -> VerifyOutput:
+        """What the first values of the plan say."""
+        plan = PrefillPlan.of(self._plan, num_requests, num_tokens)
+        sampling = all_used(SamplingKind.SAMPLED, self._plan.device)
+        return self._iteration.prefill(plan, num_tokens, sampling, self._max_batch_size)
+
+    def _decode_beside(
+        self, num_slots: int, kind: SamplingKind, levels: IterationLayouts, num_tokens: int
+    ) -> VerifyOutput:
+        """As `decode_leading`, with the chunks of prompts that the plan says."""
+        plan = PrefillPlan.of(self._plan, PIGGYBACK_LIMITS.max_chunks, num_tokens)
+        prompts = prefill_input(self._state, plan, num_tokens)
+        sampling = all_used(kind, self._state.ids.device)
+        return self._iteration.decode(slice(0, num_slots), sampling, levels, prompts)
