@@ -135,7 +135,7 @@ bool GrammarExecutor::push_golden(Batch& batch, Progress& progress) {
     const int32_t* path = buffers_->accepted_path + static_cast<size_t>(walk->slot()) * depth;
     for (int i = 0; i < std::min(num_accepted, depth); ++i) walk->give_accepted(i, path[i]);
   }
-  push(batch, progress, [walk, i = iteration_, num_accepted, token, limits = progress.limits, haste = batch.haste()] {
+  push(batch, progress, [walk, i = iteration_, num_accepted, token, limits = progress.limits, haste = haste_of(batch)] {
     walk->golden(i, num_accepted, token, limits, haste);
   });
   return true;
@@ -156,7 +156,7 @@ bool GrammarExecutor::push_drafts(Batch& batch, Progress& progress, int model_to
   for (int node = stage.begin; node < stage.end; ++node) {
     walk->give_draft(node, buffers_->parent(walk->slot(), node), buffers_->token(walk->slot(), node));
   }
-  push(batch, progress, [walk, i = iteration_, stage, haste = batch.haste()] {
+  push(batch, progress, [walk, i = iteration_, stage, haste = haste_of(batch)] {
     walk->drafts(i, stage.begin, stage.end, haste);
   });
   return true;
@@ -199,6 +199,12 @@ void GrammarExecutor::run(Batch batch) {
     end = std::min(end, Clock::now() + when_needed);
   }
   if (!wait(*batch.countdown, end, nullptr)) batch.countdown->give_up();
+}
+
+// Who waits for draft rows as long as for any has exact ones.
+Walk::Haste GrammarExecutor::haste_of(const Batch& batch) const {
+  const bool is_hasty = batch.is_for_drafts() && waits_.draft.value_or(Clock::duration::zero()) < waits_.deadline;
+  return is_hasty ? Walk::Haste::kForDrafts : Walk::Haste::kNone;
 }
 
 Clock::duration GrammarExecutor::wait_when_needed(const Batch& batch) const {

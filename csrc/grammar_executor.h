@@ -149,7 +149,6 @@ class GrammarExecutor : public std::enable_shared_from_this<GrammarExecutor> {
     std::shared_ptr<Countdown> countdown = std::make_shared<Countdown>();
     int callback;
     bool is_for_drafts() const { return callback > 0; }
-    Walk::Haste haste() const { return is_for_drafts() ? Walk::Haste::kForDrafts : Walk::Haste::kNone; }
   };
 
   void run_callback(int index) noexcept;
@@ -165,6 +164,7 @@ class GrammarExecutor : public std::enable_shared_from_this<GrammarExecutor> {
   template <typename Function>
   void push(Batch& batch, Progress& progress, Function function);
   void run(Batch batch);
+  Walk::Haste haste_of(const Batch& batch) const;
   Clock::duration wait_when_needed(const Batch& batch) const;
   bool is_tail(const Batch& batch) const { return batch.callback > buffers_->num_draft_tokens; }
   bool wait_for_drafts(const Batch& batch, Clock::time_point end);
