@@ -74,7 +74,7 @@ def _part(record: Figures) -> str:
     asked, found = record["config"], record["result"]
     hardware = record["hardware"]
     lines = [
-        f"## {asked['model']}",
+        f"## {asked['model']}{_heads(asked.get('heads') or {})}",
         "",
         f"At most {asked['samples']} tasks of each set, spread over all of it, of at most "
         f"{asked['max_chars'] or 'any number of'} characters; {asked['max_tokens']} tokens an "
@@ -93,6 +93,11 @@ def _part(record: Figures) -> str:
         "",
     ]
     return "\n".join(lines)
+
+
+def _heads(folders: Mapping[str, str]) -> str:
+    """Of a title."""
+    return "".join(f", {method} from {folder}" for method, folder in folders.items())
 
 
 def _whitespace(most: int) -> str:

@@ -254,8 +254,8 @@ def measured(
     """Prints the table row by row."""
     print(
         f"{'batch':>5}  {'mode':<20} {'median':>8} {'p99':>8} {'÷ near':>7} {'floor':>8} "
-        f"{'accept':>7} {'tokens/s':>9} {'callbacks':>10} {'workers':>9} {'held':>5} {'late':>6} "
-        f"{'clock':>9}"
+        f"{'accept':>7} {'tokens/s':>9} {'callbacks':>10} {'workers':>9} {'held':>5} "
+        f"{'late':>6} {'guessed':>7} {'clock':>9}"
     )
     rows = []
     for batch_size in batch_sizes:

@@ -16,6 +16,7 @@ OF_ROUNDS = (
     "held",
     "late_draft_rows",
     "late_share",
+    "guessed_share",
 )
 """What is kept of each round of requests."""
 
@@ -32,11 +33,12 @@ def times_of(times: np.ndarray) -> dict[str, float]:
 
 def grammar_work(before: Any, after: Any, num_timed: int, num_draft_rows: int) -> dict[str, Any]:
     """What the executor's counters grew by; microseconds an iteration, and the share of rows for
-    drafts that were late.
+    drafts that were late, or guessed.
 
     num_draft_rows: of a request in an iteration
     """
     late = after.late_draft_rows - before.late_draft_rows
+    guessed = after.guessed_draft_rows - before.guessed_draft_rows
     num_rows = (after.iterations - before.iterations) * num_draft_rows
     return {
         "callbacks_us": round((after.callback_ns - before.callback_ns) / 1e3 / num_timed, 1),
@@ -45,6 +47,7 @@ def grammar_work(before: Any, after: Any, num_timed: int, num_draft_rows: int) -
         "held": after.held - before.held,
         "late_draft_rows": late,
         "late_share": round(late / max(num_rows, 1), 4),
+        "guessed_share": round(guessed / max(num_rows, 1), 4),
     }
 
 
@@ -75,7 +78,7 @@ def print_row(row: dict[str, Any]) -> None:
 def _work(row: dict[str, Any]) -> str:
     return (
         f"{row['callbacks_us']:>7.0f} µs {row['workers_us']:>6.0f} µs {row['held']:>5} "
-        f"{row['late_share']:>6.1%}"
+        f"{row['late_share']:>6.1%} {row['guessed_share']:>7.1%}"
     )
 
 

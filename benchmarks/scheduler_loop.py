@@ -57,6 +57,20 @@ _PIGGYBACK = replace(PIGGYBACK_LIMITS, max_slots=128)
 
 
 @dataclass(frozen=True)
+class _Cost:
+    """Beside the target's products: of an iteration, of each request in it, of prompts beside, and
+    of each of their tokens."""
+
+    iteration_s: float = 0.52e-3
+    request_s: float = 21.5e-6
+    beside_s: float = 0.3e-3
+    token_s: float = 1.2e-6
+
+
+_WITH_HEAD = _Cost(1.1e-3, 46e-6, 0.45e-3, 2.0e-6)
+
+
+@dataclass(frozen=True)
 class Loop:
     """What is tried: clients, and the scheduler's settings, as in SchedulerLimits.
 
@@ -64,6 +78,7 @@ class Loop:
     lengths:   tokens of a prompt and of an output
     scatter:   by which part these differ, evenly
     num_slots: requests that run at once
+    num_drafts: K, of each request; an iteration accepts `accepted` of them in the mean, by K trials
     """
 
     num_clients: int
@@ -74,30 +89,35 @@ class Loop:
     lengths: tuple[int, int] = (512, 128)
     scatter: float = 0.0
     num_slots: int = 128
+    num_drafts: int = 0
+    accepted: float = 0.0
 
 
 def device_s(batch: Batch, piggyback: PiggybackLimits) -> float:
     """Seconds of an iteration as measured with Llama-3.1-8B in bfloat16 on an H200 (`python -m
     benchmarks.mixed_iterations`): 5.6 and 7.2 ms where 60 and 124 requests decode, 9.0 and 12.5
-    with 192 prompt tokens, 14.3 and 18.2 with 448."""
+    with 192 prompt tokens, 14.3 and 18.2 with 448. With three drafts of an EAGLE-3 head as the
+    service is with them."""
     if batch.is_prefill:
         return batch.num_prompt_tokens / 43_100
     highest_slot, num_tokens = max(batch.slots), batch.num_prompt_tokens
     rows = num_graph_slots(highest_slot, piggyback.max_slots) * piggyback.nodes_each
+    cost = _Cost() if piggyback.nodes_each == 1 else _WITH_HEAD
     beside_s = 0.0
     if num_tokens:
         filled = piggyback.beside(highest_slot).size_for(num_tokens)
         rows = piggyback.num_slots(highest_slot) * piggyback.nodes_each + filled
-        beside_s = 0.3e-3 + 1.2e-6 * filled
+        beside_s = cost.beside_s + cost.token_s * filled
     products_s = float(np.interp(rows, *zip(*_PRODUCTS, strict=True))) * 1e-3
-    return products_s + 0.52e-3 + 21.5e-6 * len(batch.slots) + beside_s
+    return products_s + cost.iteration_s + cost.request_s * len(batch.slots) + beside_s
 
 
 @dataclass
 class ClosedLoop:
     """Runs a loop. The host plans an iteration before it reads the last one's results.
 
-    arrivals_s: of each request's tokens, behind when it was asked
+    arrivals_s: of each request's tokens, behind when it was asked; those of an iteration come
+                together
     """
 
     loop: Loop
@@ -107,15 +127,16 @@ class ClosedLoop:
 
     def __post_init__(self) -> None:
         one, self._random = self.loop, Random(1)
+        self._piggyback = replace(one.piggyback, nodes_each=1 + one.num_drafts)
         most = 2 * sum(one.lengths)
         limits = SchedulerLimits(
             one.num_slots,
             most,
             MAX_PREFILL_TOKENS,
-            0,
-            0,
+            one.num_drafts,
+            one.num_drafts,
             PAGE_SIZE,
-            one.piggyback,
+            self._piggyback,
             one.max_step_s,
             one.min_slowdown,
         )
@@ -133,7 +154,7 @@ class ClosedLoop:
             self._ask()
             batch, requests, _ = self.scheduler.schedule()
             if batch is not None:
-                seconds = device_s(batch, self.loop.piggyback)
+                seconds = device_s(batch, self._piggyback)
                 seconds *= 1 + _SCATTER * abs(self._random.gauss(0, 1))
                 end_s = max(end_s, self.now_s) + seconds
                 under_way.append((batch, requests, seconds))
@@ -163,7 +184,12 @@ class ClosedLoop:
 
     def _commit(self, batch: Batch, requests: Sequence[Request], took_s: float) -> None:
         chunks = batch.chunks or (None,) * len(requests)
-        tokens = [[WORD] if chunk is None or chunk.next_id is None else [] for chunk in chunks]
+        tokens = [
+            [WORD] * self._num_gained(row in batch.first_rows)
+            if chunk is None or chunk.next_id is None
+            else []
+            for row, chunk in enumerate(chunks)
+        ]
         commit = self.scheduler.commit(batch, tokens, {})
         self.scheduler.take_time(batch, commit.advances, took_s)
         for request, advance in zip(requests, commit.advances, strict=True):
@@ -173,13 +199,22 @@ class ClosedLoop:
             if not self._num_left and self._idle_s is None:
                 self._idle_s = self.now_s
 
+    def _num_gained(self, is_first: bool) -> int:
+        """Tokens; no draft is verified in the first iteration of a request."""
+        if is_first or not self.loop.num_drafts:
+            return 1
+        share = self.loop.accepted / self.loop.num_drafts
+        return 1 + sum(self._random.random() < share for _ in range(self.loop.num_drafts))
+
     def _figures(self) -> dict[str, Any]:
         """Rate while all clients are busy; times to the first token and between tokens."""
         assert self._idle_s is not None
         all_s = [at_s for times in self.arrivals_s.values() for at_s in times]
         num_busy = sum(at_s <= self._idle_s for at_s in all_s)
         ttft_ms = [1e3 * (times[0] - self.asked_s[one]) for one, times in self.arrivals_s.items()]
-        gaps_ms = [gap for times in self.arrivals_s.values() for gap in 1e3 * np.diff(times)]
+        gaps_ms = [
+            gap for times in self.arrivals_s.values() for gap in 1e3 * np.diff(np.unique(times))
+        ]
         return {
             "tokens_per_s": round(num_busy / self._idle_s),
             "ttft_p50_ms": round(float(np.percentile(ttft_ms, 50))),

@@ -144,6 +144,7 @@ void bind_counters(py::module_& m) {
       .def_readonly("iterations", &C::iterations)
       .def_readonly("held", &C::held)
       .def_readonly("late_draft_rows", &C::late_draft_rows)
+      .def_readonly("guessed_draft_rows", &C::guessed_draft_rows)
       .def_readonly("callback_ns", &C::callback_ns)
       .def_readonly("busy_ns", &C::busy_ns)
       .def_readonly("max_accepts", &C::max_accepts)

@@ -82,16 +82,26 @@ class PythonMatcher final : public Matcher {
   py::ssize_t num_words_;
 };
 
-void fill(Matcher& matcher, const std::variant<uintptr_t, py::buffer>& row) {
-  if (const auto* address = std::get_if<uintptr_t>(&row)) {
-    WithoutGil released;
-    return matcher.fill(reinterpret_cast<int32_t*>(*address));
-  }
+using RowArgument = std::variant<uintptr_t, py::buffer>;
+
+int32_t* address_of(const RowArgument& row) {
+  if (const auto* address = std::get_if<uintptr_t>(&row)) return reinterpret_cast<int32_t*>(*address);
   const py::buffer_info info = std::get<py::buffer>(row).request(/*writable=*/true);
   const bool fits = info.ndim == 1 && info.itemsize == sizeof(int32_t) && info.strides[0] == sizeof(int32_t);
   if (!fits) throw std::invalid_argument("a row must be a contiguous one-dimensional int32 buffer");
+  return static_cast<int32_t*>(info.ptr);
+}
+
+void fill(Matcher& matcher, const RowArgument& row) {
+  int32_t* address = address_of(row);
   WithoutGil released;
-  matcher.fill(static_cast<int32_t*>(info.ptr));
+  matcher.fill(address);
+}
+
+Matcher::Answer fill_draft(Matcher& matcher, const RowArgument& row) {
+  int32_t* address = address_of(row);
+  WithoutGil released;
+  return matcher.fill_draft(address);
 }
 
 std::vector<int32_t> forced_drafts(Matcher& matcher, const py::buffer& row, size_t limit) {
@@ -115,9 +125,16 @@ bool is_terminated(const Matcher& matcher) {
 }  // namespace
 
 void bind_matcher(py::module_& m) {
+  py::enum_<Matcher::Answer>(m, "Answer")
+      .value("NO", Matcher::Answer::kNo)
+      .value("YES", Matcher::Answer::kYes)
+      .value("NO_BY_GUESS", Matcher::Answer::kNoByGuess)
+      .value("YES_BY_GUESS", Matcher::Answer::kYesByGuess);
   py::class_<Matcher, std::shared_ptr<Matcher>>(m, "Matcher")
       .def("accept", &Matcher::accept, py::arg("token"), unlocked())
       .def("fill", &fill, py::arg("row"))
+      .def("accept_draft", &Matcher::accept_draft, py::arg("token"), unlocked())
+      .def("fill_draft", &fill_draft, py::arg("row"))
       .def("rollback", &Matcher::rollback, py::arg("n"), unlocked())
       .def_property_readonly("is_terminated", &is_terminated)
       .def("forced_tokens", &Matcher::forced_tokens, unlocked())

@@ -45,19 +45,40 @@ void CountedMatcher::enter(int64_t iteration) {
 bool CountedMatcher::accept(int32_t token) {
   if (!matcher_) return true;
   if (token >= vocab_size_) return false;
-  WalkCounters::Counts& counts = counters_->mine();
-  counts.accepts.fetch_add(1, std::memory_order_relaxed);
-  raise_to(counts.max_accepts, ++num_accepts_);
+  count_accept();
   return matcher_->accept(token);
+}
+
+Matcher::Answer CountedMatcher::accept_draft(int32_t token) {
+  if (!matcher_) return Matcher::Answer::kYes;
+  if (token >= vocab_size_) return Matcher::Answer::kNo;
+  count_accept();
+  return matcher_->accept_draft(token);
 }
 
 bool CountedMatcher::fill(int32_t* row) {
   if (!matcher_) return false;
+  count_fill();
+  matcher_->fill(row);
+  return true;
+}
+
+Matcher::Answer CountedMatcher::fill_draft(int32_t* row) {
+  if (!matcher_) return Matcher::Answer::kNo;
+  count_fill();
+  return matcher_->fill_draft(row);
+}
+
+void CountedMatcher::count_accept() {
+  WalkCounters::Counts& counts = counters_->mine();
+  counts.accepts.fetch_add(1, std::memory_order_relaxed);
+  raise_to(counts.max_accepts, ++num_accepts_);
+}
+
+void CountedMatcher::count_fill() {
   WalkCounters::Counts& counts = counters_->mine();
   counts.fills.fetch_add(1, std::memory_order_relaxed);
   raise_to(counts.max_fills, ++num_fills_);
-  matcher_->fill(row);
-  return true;
 }
 
 void CountedMatcher::rollback(int num_tokens) {

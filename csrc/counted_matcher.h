@@ -37,8 +37,11 @@ class CountedMatcher {
   void enter(int64_t iteration);
 
   bool accept(int32_t token);
+  Matcher::Answer accept_draft(int32_t token);
   // False for a free request.
   bool fill(int32_t* row);
+  // kNo for a free request.
+  Matcher::Answer fill_draft(int32_t* row);
   void rollback(int num_tokens);
   bool is_terminated() const { return matcher_ && matcher_->is_terminated(); }
   std::vector<SpeltToken> forced_drafts(const int32_t* row, size_t num_words, size_t limit, const Spelling& spelling);
@@ -46,6 +49,9 @@ class CountedMatcher {
   void release() { matcher_.reset(); }
 
  private:
+  void count_accept();
+  void count_fill();
+
   const int vocab_size_;
   const std::shared_ptr<WalkCounters> counters_;
   std::shared_ptr<Matcher> matcher_;

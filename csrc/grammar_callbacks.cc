@@ -45,8 +45,8 @@ void GrammarExecutor::begin_iteration() {
     progress.limits = entry.limits;
     if (entry.started && !entry.walk->is_free()) {
       push(batch, progress, [walk = entry.walk, i = iteration_] { walk->start(i); });
-    } else if (!is_left && buffers_->has_proposals() && !progress.in_time() && !progress.late) {  // its proposals were late
-      push(batch, progress, [walk = entry.walk, i = iteration_] { walk->catch_up(i); });
+    } else if (!is_left && !progress.late && (progress.in_time() ? entry.walk->has_guesses() : buffers_->has_proposals())) {
+      push(batch, progress, [walk = entry.walk, i = iteration_] { walk->settle(i); });
     }
   }
   run(std::move(batch));
@@ -77,7 +77,9 @@ void GrammarExecutor::publish(Progress& progress, int model_token) {
     if (!walk.is_free()) late_draft_rows_ += end - begin;
   }
   for (int node = begin; node < end; ++node) {
-    buffers_->guided[buffers_->row_index(slot, node)] = in_time && walk.is_filled(node);
+    const bool is_filled = in_time && walk.is_filled(node);
+    buffers_->guided[buffers_->row_index(slot, node)] = is_filled;
+    if (in_time && walk.is_guessed(node)) ++(is_filled ? guessed_draft_rows_ : late_draft_rows_);
   }
   if (!buffers_->has_proposals()) return;
   if (in_time) {
@@ -133,8 +135,8 @@ bool GrammarExecutor::push_golden(Batch& batch, Progress& progress) {
     const int32_t* path = buffers_->accepted_path + static_cast<size_t>(walk->slot()) * depth;
     for (int i = 0; i < std::min(num_accepted, depth); ++i) walk->give_accepted(i, path[i]);
   }
-  push(batch, progress, [walk, i = iteration_, num_accepted, token, limits = progress.limits] {
-    walk->golden(i, num_accepted, token, limits);
+  push(batch, progress, [walk, i = iteration_, num_accepted, token, limits = progress.limits, haste = haste_of(batch)] {
+    walk->golden(i, num_accepted, token, limits, haste);
   });
   return true;
 }
@@ -154,7 +156,9 @@ bool GrammarExecutor::push_drafts(Batch& batch, Progress& progress, int model_to
   for (int node = stage.begin; node < stage.end; ++node) {
     walk->give_draft(node, buffers_->parent(walk->slot(), node), buffers_->token(walk->slot(), node));
   }
-  push(batch, progress, [walk, i = iteration_, stage] { walk->drafts(i, stage.begin, stage.end); });
+  push(batch, progress, [walk, i = iteration_, stage, haste = haste_of(batch)] {
+    walk->drafts(i, stage.begin, stage.end, haste);
+  });
   return true;
 }
 
@@ -195,6 +199,12 @@ void GrammarExecutor::run(Batch batch) {
     end = std::min(end, Clock::now() + when_needed);
   }
   if (!wait(*batch.countdown, end, nullptr)) batch.countdown->give_up();
+}
+
+// Who waits for draft rows as long as for any has exact ones.
+Walk::Haste GrammarExecutor::haste_of(const Batch& batch) const {
+  const bool is_hasty = batch.is_for_drafts() && waits_.draft.value_or(Clock::duration::zero()) < waits_.deadline;
+  return is_hasty ? Walk::Haste::kForDrafts : Walk::Haste::kNone;
 }
 
 Clock::duration GrammarExecutor::wait_when_needed(const Batch& batch) const {

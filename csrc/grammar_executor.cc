@@ -190,6 +190,7 @@ ExecutorCounters GrammarExecutor::counters() const {
   counters.iterations = iterations_;
   counters.held = held_;
   counters.late_draft_rows = late_draft_rows_;
+  counters.guessed_draft_rows = guessed_draft_rows_;
   counters.callback_ns = callback_ns_;
   return counters;
 }

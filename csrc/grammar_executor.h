@@ -35,10 +35,11 @@
 namespace specguide {
 
 // Totals since construction. `iterations` counts guided requests in iterations, `held` those of them that accepted
-// nothing, `late_draft_rows` rows that the drafter had to do without; `max_*` are per iteration and guided request.
+// nothing, `late_draft_rows` rows that the drafter had to do without, `guessed_draft_rows` those of like states that it had
+// in place of exact ones; `max_*` are per iteration and guided request.
 struct ExecutorCounters {
   int64_t accepts, fills, rollbacks;
-  int64_t iterations, held, late_draft_rows;
+  int64_t iterations, held, late_draft_rows, guessed_draft_rows;
   int64_t callback_ns, busy_ns;
   int64_t max_accepts, max_fills, max_rollbacks;
 };
@@ -163,6 +164,7 @@ class GrammarExecutor : public std::enable_shared_from_this<GrammarExecutor> {
   template <typename Function>
   void push(Batch& batch, Progress& progress, Function function);
   void run(Batch batch);
+  Walk::Haste haste_of(const Batch& batch) const;
   Clock::duration wait_when_needed(const Batch& batch) const;
   bool is_tail(const Batch& batch) const { return batch.callback > buffers_->num_draft_tokens; }
   bool wait_for_drafts(const Batch& batch, Clock::time_point end);
@@ -178,7 +180,7 @@ class GrammarExecutor : public std::enable_shared_from_this<GrammarExecutor> {
   const std::shared_ptr<LookupSource> lookup_;
   const std::shared_ptr<Spelling> spelling_;
   const std::shared_ptr<WalkCounters> walk_counters_ = std::make_shared<WalkCounters>();
-  std::atomic<int64_t> iterations_{0}, held_{0}, late_draft_rows_{0}, callback_ns_{0};
+  std::atomic<int64_t> iterations_{0}, held_{0}, late_draft_rows_{0}, guessed_draft_rows_{0}, callback_ns_{0};
   CallbackLog callback_log_;
 
   mutable std::mutex mutex_;  // slots_, snapshots_, error_

@@ -31,6 +31,18 @@ class Matcher {
   // allowed where the grammar may end. Not to be called on a terminated matcher.
   virtual void fill(int32_t* row) = 0;
 
+  // The same of drafts, whose rows are asked for before they are verified: at once, if need be by a guess.
+  //
+  // What is accepted by a guess is rolled back before anything but drafts' tokens and rows is asked for; a token that is
+  // refused by one may be accepted behind other tokens.
+  enum class Answer { kNo, kYes, kNoByGuess, kYesByGuess };
+  virtual Answer accept_draft(int32_t token) { return accept(token) ? Answer::kYes : Answer::kNo; }
+  // kYes: filled. kYesByGuess: with what may follow in a state that is like this one. kNoByGuess: nothing is known at once.
+  virtual Answer fill_draft(int32_t* row) {
+    fill(row);
+    return Answer::kYes;
+  }
+
   // Takes back the last n accepted tokens. Throws when there are fewer.
   virtual void rollback(int n) = 0;
 

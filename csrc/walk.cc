@@ -56,8 +56,9 @@ void Walk::start(int64_t iteration) {
   });
 }
 
-void Walk::golden(int64_t iteration, int num_accepted, int32_t token, DraftLimits limits) {
+void Walk::golden(int64_t iteration, int num_accepted, int32_t token, DraftLimits limits, Haste haste) {
   guarded(iteration, [&] {
+    settle_guesses();
     limits_ = limits;
     const int num_followed = path_.num_followed(accepted_, num_accepted);
     take_verified(num_followed, token);
@@ -75,14 +76,16 @@ void Walk::golden(int64_t iteration, int num_accepted, int32_t token, DraftLimit
     if (!matcher_.accept(token)) return fail_by_refusal(token);
     ++num_tokens_;
     if (matcher_.is_terminated()) return finish();
+    if (may_guess(haste)) return fill_at_once(0);
     fill(0);
     require_way_out();
     if (!is_failed()) propose();
   });
 }
 
-void Walk::drafts(int64_t iteration, int begin, int end) {
+void Walk::drafts(int64_t iteration, int begin, int end, Haste haste) {
   guarded(iteration, [&] {
+    if (!may_guess(haste)) settle_guesses();
     path_.forget_from(begin);
     stage_.clear();
     for (int node = begin; node < end; ++node) {
@@ -92,7 +95,7 @@ void Walk::drafts(int64_t iteration, int begin, int end) {
         return fail("draft " + std::to_string(node) + " is behind draft " + std::to_string(draft.parent) +
                     ", which no earlier stage has, " + after_tokens());
       }
-      if (!path_[draft.parent].can_go_on()) continue;
+      if (!path_[draft.parent].can_go_on() && !path_[draft.parent].is_open) continue;
       path_.add(node, draft.parent, {draft.token, -1});
       stage_.push_back(node);
     }
@@ -100,7 +103,8 @@ void Walk::drafts(int64_t iteration, int begin, int end) {
     for (int node : stage_) {
       // The drafter may have guessed, its row being late; but the target relies on what a row allows.
       const WalkPath::Node& draft = path_[node];
-      if (!take_draft(node) && allowed(draft.parent, draft.token)) return fail_by_refusal(draft.token);
+      const bool is_refused = may_guess(haste) ? !guess_draft(node) : !take_draft(node);
+      if (is_refused && allowed(draft.parent, draft.token)) return fail_by_refusal(draft.token);
     }
     if (path_.here() >= begin) propose();
   });
@@ -113,8 +117,29 @@ bool Walk::take_draft(int node) {
   return true;
 }
 
-void Walk::catch_up(int64_t iteration) {
-  guarded(iteration, [] {});
+// The same as far as the matcher knows at once, if need be by guesses. False where the grammar is known to refuse it.
+bool Walk::guess_draft(int node) {
+  const std::optional<bool> is_followed = path_.follow_at_once(node);
+  if (path_[node].can_go_on()) fill_at_once(node);
+  return is_followed.value_or(true);
+}
+
+void Walk::settle(int64_t iteration) {
+  guarded(iteration, [this] { settle_guesses(); });
+}
+
+void Walk::settle_guesses() {
+  if (!path_.has_guesses()) return;
+  path_.take_guesses();
+  path_.move_to(0);
+  for (int node = 0; node < buffers_->num_nodes(); ++node) {
+    const bool is_guessed = path_[node].is_guessed;
+    if (path_[node].is_open && !path_.follow_again(node)) continue;
+    if (!is_guessed || !path_[node].can_go_on()) continue;
+    path_.move_to(node);
+    fill(node);
+    if (node == 0) require_way_out();
+  }
 }
 
 void Walk::release() {
@@ -132,6 +157,19 @@ std::optional<std::string> Walk::error() const {
 
 void Walk::fill(int node) {
   if (matcher_.fill(buffers_->row(slot_, node))) path_.mark_filled(node);
+}
+
+void Walk::fill_at_once(int node) {
+  switch (matcher_.fill_draft(buffers_->row(slot_, node))) {
+    case Matcher::Answer::kYes:
+      return path_[node].is_open ? path_.mark_guessed(node, true) : path_.mark_filled(node);
+    case Matcher::Answer::kYesByGuess:
+      return path_.mark_guessed(node, true);
+    case Matcher::Answer::kNoByGuess:
+      return path_.mark_guessed(node, false);
+    case Matcher::Answer::kNo:
+      return;
+  }
 }
 
 void Walk::fail(const std::string& message) {
@@ -153,7 +191,7 @@ void Walk::finish() {
 }
 
 bool Walk::allowed(int node, int32_t token) const {
-  if (!is_filled(node) || token >= buffers_->vocab_size) return false;
+  if (!is_filled(node) || path_[node].is_guessed || token >= buffers_->vocab_size) return false;
   return has_bit(buffers_->row(slot_, node), token);
 }
 

@@ -34,19 +34,22 @@ class Walk {
   void give_draft(int node, int parent, int32_t token) { given_[static_cast<size_t>(node)] = {parent, token}; }
   void give_accepted(int index, int node) { accepted_[static_cast<size_t>(index)] = node; }
 
+  // Whether the rows are for the next draft, so that a guess will do: the exact ones come before anything is verified.
+  enum class Haste { kNone, kForDrafts };
+
   // Operations, for workers only. `iteration` says whose budget they count towards.
 
   // Fills row 0 at the matcher's start state.
   void start(int64_t iteration);
   // Goes to the last of the `num_accepted` drafts that the verification accepted, accepts the golden token that it
   // chose (-1: its row allowed none), and fills row 0. The tree is gone then; `limits` hold for the drafts that follow.
-  void golden(int64_t iteration, int num_accepted, int32_t token, DraftLimits limits);
+  void golden(int64_t iteration, int num_accepted, int32_t token, DraftLimits limits, Haste haste);
   // Accepts the drafts `begin` … `end` - 1 (token -1: there is none), each behind its parent, as far as the grammar
   // takes them, and fills their rows. What the walk has of a chain from `begin` on, which came too late to count, it takes
   // back before.
-  void drafts(int64_t iteration, int begin, int end);
-  // Nothing: who waits for it waits for all operations before it.
-  void catch_up(int64_t iteration);
+  void drafts(int64_t iteration, int begin, int end, Haste haste);
+  // Asks for what was guessed. Who waits for it waits for all operations before it.
+  void settle(int64_t iteration);
   // Lets go of matcher and lookup. Only when no operation runs or will run.
   void release();
 
@@ -71,6 +74,10 @@ class Walk {
 
   // True when the row of `node` holds what may follow it. Only while no operation is under way.
   bool is_filled(int node) const { return path_[node].is_filled; }
+  // True when that is what may follow in a state that is like this one, or when nothing was known at once.
+  bool is_guessed(int node) const { return path_[node].is_guessed; }
+  // Whether an operation without haste must come before its rows count. Only while no operation is under way.
+  bool has_guesses() const { return path_.has_guesses(); }
   // What the last operation went on by, behind the token that it was given. Only while no operation is under way.
   const std::vector<Draft>& proposed() const { return proposed_; }
 
@@ -80,11 +87,15 @@ class Walk {
   void take_verified(int num_accepted, int32_t token);
   void learn_spelling(int num_accepted, int32_t token);
   bool take_draft(int node);
+  bool guess_draft(int node);
+  void settle_guesses();
+  bool may_guess(Haste haste) const { return haste == Haste::kForDrafts && !buffers_->has_proposals(); }
   void propose();
   int most_forced() const;
   SpeltToken forced_draft(int limit);
   SpeltToken looked_up_draft();
   void fill(int node);
+  void fill_at_once(int node);
   void fail(const std::string& message);
   void fail_by_refusal(int32_t token);
   void finish();

@@ -6,6 +6,15 @@
 
 namespace specguide {
 
+namespace {
+
+using Answer = Matcher::Answer;
+
+bool is_yes(Answer answer) { return answer == Answer::kYes || answer == Answer::kYesByGuess; }
+bool is_guess(Answer answer) { return answer == Answer::kNoByGuess || answer == Answer::kYesByGuess; }
+
+}  // namespace
+
 WalkPath::WalkPath(CountedMatcher& matcher, int num_nodes) : matcher_(matcher), nodes_(num_nodes) {
   path_.reserve(nodes_.size());
   way_.reserve(nodes_.size());
@@ -23,6 +32,7 @@ void WalkPath::take_root() {
   path_.clear();
   std::fill(nodes_.begin(), nodes_.end(), Node{});
   nodes_[0].is_followed = true;
+  has_guesses_ = false;
 }
 
 void WalkPath::forget_from(int first) {
@@ -71,16 +81,49 @@ bool WalkPath::follow(int id) {
   return true;
 }
 
+std::optional<bool> WalkPath::follow_at_once(int id) {
+  Node& node = nodes_[static_cast<size_t>(id)];
+  const Node& parent = (*this)[node.parent];
+  const bool is_reached = parent.is_followed && !refused_on_way_to(node.parent);
+  const Answer answer = is_reached ? matcher_.accept_draft(node.token) : Answer::kNoByGuess;
+  node.is_followed = is_yes(answer);
+  node.is_ended = node.is_followed && matcher_.is_terminated();
+  if (node.is_followed) path_.push_back(id);
+  node.is_open = parent.is_open || is_guess(answer);
+  has_guesses_ = has_guesses_ || node.is_open;
+  return node.is_open ? std::nullopt : std::optional(node.is_followed);
+}
+
+bool WalkPath::follow_again(int id) {
+  Node& node = nodes_[static_cast<size_t>(id)];
+  node.is_open = node.is_followed = node.is_ended = node.is_filled = false;
+  return (*this)[node.parent].can_go_on() && follow(id);
+}
+
+void WalkPath::mark(int id, bool is_filled, bool is_guessed) {
+  Node& node = nodes_[static_cast<size_t>(id)];
+  node.is_filled = is_filled;
+  node.is_guessed = is_guessed;
+  has_guesses_ = has_guesses_ || is_guessed;
+}
+
 void WalkPath::move_to(int id) {
-  if (id == here()) return;
+  const std::optional<int32_t> refused = refused_on_way_to(id);
+  if (refused) throw std::runtime_error("it refuses token " + std::to_string(*refused) + " again");
+}
+
+// Moves to the node. A token that is refused was taken by a guess, or by mistake.
+std::optional<int32_t> WalkPath::refused_on_way_to(int id) {
+  if (id == here()) return std::nullopt;
   way_.clear();
   for (; !holds(id); id = (*this)[id].parent) way_.push_back(id);
   rollback_to((*this)[id].depth);
   for (auto next = way_.rbegin(); next != way_.rend(); ++next) {
-    const int32_t token = (*this)[*next].token;
-    if (!matcher_.accept(token)) throw std::runtime_error("it refuses token " + std::to_string(token) + " again");
+    const Node& node = (*this)[*next];
+    if (!(node.is_open ? is_yes(matcher_.accept_draft(node.token)) : matcher_.accept(node.token))) return node.token;
     path_.push_back(*next);
   }
+  return std::nullopt;
 }
 
 void WalkPath::rollback_to(int depth) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "counted_matcher.h"
@@ -18,6 +19,8 @@ class WalkPath {
     bool is_followed = false;  // the grammar takes it behind its parent …
     bool is_ended = false;     // … and ends there
     bool is_filled = false;    // its row has been filled
+    bool is_open = false;      // whether the grammar takes it is a guess …
+    bool is_guessed = false;   // … or what its row says
     bool can_go_on() const { return is_followed && !is_ended; }
   };
 
@@ -39,13 +42,26 @@ class WalkPath {
   void sort_depth_first(std::vector<int>& ids) const;
   // Moves behind the draft. False where the grammar refuses it, and the matcher stands at its parent, which can go on.
   bool follow(int id);
-  void mark_filled(int id) { nodes_[static_cast<size_t>(id)].is_filled = true; }
-  // To the root or a draft that is followed. Throws std::runtime_error where the matcher refuses what it had taken.
+  // The same by what the matcher says at once. Nothing where that is a guess: then the draft is open.
+  std::optional<bool> follow_at_once(int id);
+  // Asks again whether an open draft is followed, what is before it being known. Its row is to be filled again.
+  bool follow_again(int id);
+  void mark_filled(int id) { mark(id, true, false); }
+  // Its row has been filled by a guess, or not at all since nothing was known at once.
+  void mark_guessed(int id, bool is_filled) { mark(id, is_filled, true); }
+  // Whether drafts are open, or rows guessed.
+  bool has_guesses() const { return has_guesses_; }
+  // Those of all nodes are going to be asked for again.
+  void take_guesses() { has_guesses_ = false; }
+  // To the root or a draft that is followed and not open. Throws std::runtime_error where the matcher refuses what it had
+  // taken.
   void move_to(int id);
   // How many of the first `num` ids lie on one path from the root that the grammar follows.
   int num_followed(const std::vector<int>& ids, int num) const;
 
  private:
+  void mark(int id, bool is_filled, bool is_guessed);
+  std::optional<int32_t> refused_on_way_to(int id);
   bool holds(int id) const;
   bool comes_before(int a, int b) const;
   void rollback_to(int depth);
@@ -55,6 +71,7 @@ class WalkPath {
   std::vector<int> path_;  // ids of the drafts that the matcher holds, rising
   std::vector<int> way_;
   std::vector<int32_t> tokens_here_;
+  bool has_guesses_ = false;
 };
 
 }  // namespace specguide

@@ -14,7 +14,8 @@ from specguide.native import Matcher
 
 @dataclass
 class WalkCounters:
-    """As `native.ExecutorCounters`. No row is late here; who is held has failed."""
+    """As `native.ExecutorCounters`. No row is late or guessed here; who is held has
+    failed."""
 
     accepts: int = 0
     fills: int = 0
@@ -22,6 +23,7 @@ class WalkCounters:
     iterations: int = 0
     held: int = 0
     late_draft_rows: int = 0
+    guessed_draft_rows: int = 0
     callback_ns: int = 0
     busy_ns: int = 0
     max_accepts: int = 0

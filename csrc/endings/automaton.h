@@ -9,8 +9,8 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
+#include <shared_mutex>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
@@ -39,6 +39,25 @@ class Automaton {
 
   const Network& network() const { return *network_; }
 
+  // Looks at what walks have found, beside other looks. Nothing where none has been yet. As walks, looks are of one epoch.
+  class Look {
+   public:
+    explicit Look(Automaton& automaton);
+    Look(const Look&) = delete;
+    Look& operator=(const Look&) = delete;
+
+    int64_t epoch() const { return automaton_.epoch_; }
+    std::optional<State> step(State state, std::string_view bytes) const;
+    // Copies the row of this state, if behind each of its tokens at most so many are missing; false otherwise.
+    bool copy_row(State state, int64_t most, int32_t* row) const;
+    // Whether such a row has the token.
+    std::optional<bool> allows(State state, int32_t token) const;
+
+   private:
+    const std::shared_lock<std::shared_mutex> lock_;
+    const Automaton& automaton_;
+  };
+
   // Safe to call from several threads, each by one lock. A walk must begin anew when the epoch is another.
   class Walk {
    public:
@@ -65,22 +84,25 @@ class Automaton {
     int64_t least(State state) const { return automaton_.states_[static_cast<size_t>(state)].least; }
     // Whether behind each token that may follow at most so many are missing, as far as is known.
     bool all_endable(State state, int64_t most) const {
-      const Known& known = automaton_.states_[static_cast<size_t>(state)];
-      return known.ceiling <= most || known.worst <= most;
+      return is_endable(automaton_.states_[static_cast<size_t>(state)], most);
     }
     // Takes those tokens out of a row behind which more than `most` are missing, or that may not follow.
     void keep_endable(State state, const TokenTrie& trie, int64_t most, int32_t* row);
     // Copies what a matcher has filled in this state or one that goes on alike; false where nothing was kept. Only where
     // the automaton has the texts of its grammar and no others.
     bool copy_row(State state, const TokenTrie& trie, int32_t* row);
+    // Keeps what a matcher has filled in this state.
     void keep_row(State state, const int32_t* row, size_t num_words);
+    // Copies the row that was kept last in a state before the same places of rules, whatever is behind these and however
+    // often they were there; false where none was.
+    bool copy_like_row(State state, int32_t* row) const;
     // What such a row says of a token of so many bytes; nothing where it does not say.
     std::optional<bool> allows(State state, int32_t token, size_t num_bytes);
     // The least that are missing behind a token of a row; Network::kNever where none of them may follow.
     int64_t least_behind(State state, const TokenTrie& trie, const int32_t* row);
 
    private:
-    std::lock_guard<std::mutex> lock_;
+    const std::unique_lock<std::shared_mutex> lock_;
     Automaton& automaton_;
     const size_t num_bytes_before_;
   };
@@ -129,6 +151,7 @@ class Automaton {
   struct Known {
     Items scans;  // before a byte
     bool may_end = false;
+    int32_t row = -1;  // of `rows_`: its own, -1 where none is kept
     int64_t least = Network::kNever;
     // At most so many tokens are missing behind a token that may follow: by a bound, and once all have been seen.
     int64_t ceiling = 0, worst = Network::kNever;
@@ -160,7 +183,9 @@ class Automaton {
   Likeness likeness(State state);
   bool set_longer(State state, const TokenTrie& trie, size_t reach, int32_t* row);
   std::optional<bool> takes(State state, std::string_view bytes);
-  void keep(const int32_t* row, size_t num_words, size_t reach, SharedRow& shared);
+  Items places_of(State state) const;
+  int32_t keep(const int32_t* row, size_t num_words);
+  static bool is_endable(const Known& known, int64_t most) { return known.ceiling <= most || known.worst <= most; }
   State lose_track() {
     has_lost_track_ = true;
     return kDead;
@@ -169,7 +194,7 @@ class Automaton {
 
   const std::shared_ptr<const Network> network_;
   const std::shared_ptr<AutomatonPool> pool_;
-  std::mutex mutex_;
+  std::shared_mutex mutex_;
   std::vector<Known> states_;
   std::vector<Stack> stacks_;
   std::unordered_map<Items, State, HashOfItems> index_;          // by their kernels
@@ -179,6 +204,7 @@ class Automaton {
   std::vector<std::vector<int32_t>> rows_;  // no two alike: few rows of many states differ
   std::unordered_multimap<size_t, int32_t> row_index_;  // by their hashes
   std::unordered_map<Items, int32_t, HashOfItems> kind_index_;  // by what makes them alike
+  std::unordered_map<Items, int32_t, HashOfItems> like_rows_;   // of `rows_`, by places of rules alone
   size_t num_bytes_ = 0;
   size_t num_row_bytes_ = 0;  // of them
   size_t num_counted_ = 0;  // of them, by the pool, which owns this

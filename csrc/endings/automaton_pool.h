@@ -24,6 +24,7 @@ class AutomatonPool {
 
   void enter(Automaton& automaton);
   void leave(Automaton& automaton);
+  int64_t last_walk() const { return num_walks_.load(std::memory_order_relaxed); }
   int64_t next_walk() { return num_walks_.fetch_add(1, std::memory_order_relaxed); }
   // Counts what an automaton takes; called by its walk.
   void count(Automaton& automaton);

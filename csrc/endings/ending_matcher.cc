@@ -46,13 +46,53 @@ bool EndingMatcher::accept(int32_t token) {
 
 std::optional<bool> EndingMatcher::known_to_accept(int32_t token) {
   if (!endings_->is_exact || !vocabulary().is_text(token) || inner_->is_terminated()) return std::nullopt;
+  if (const std::optional<bool> seen = seen_to_accept(token)) return seen;
   Automaton::Walk walk(endings_->automaton);
   const Automaton::State state = here(walk);
   if (state == Automaton::kDead) return std::nullopt;
   return walk.allows(state, token, vocabulary().token_bytes[static_cast<size_t>(token)].size());
 }
 
+// By a row that is kept for where the text stands.
+std::optional<bool> EndingMatcher::seen_to_accept(int32_t token) {
+  const Automaton::Look look(endings_->automaton);
+  const std::optional<Automaton::State> state = here(look);
+  if (!state || *state == Automaton::kDead) return std::nullopt;
+  return look.allows(*state, token);
+}
+
+// By the automaton, where no row says it: it may lead on where a matcher does not.
+Matcher::Answer EndingMatcher::accept_draft(int32_t token) {
+  const bool may_guess = endings_->is_exact && vocabulary().is_text(token) && !inner_->is_terminated();
+  const std::optional<bool> known = may_guess ? known_to_accept(token) : std::nullopt;
+  if (num_guessed_ == 0 && (known || !may_guess)) return accept(token) ? Answer::kYes : Answer::kNo;
+  if (!may_guess || !known.value_or(may_lead_on(token))) return Answer::kNoByGuess;
+  tokens_.push_back(token);
+  ++num_guessed_;
+  return Answer::kYesByGuess;
+}
+
+bool EndingMatcher::may_lead_on(int32_t token) {
+  Automaton::Walk walk(endings_->automaton);
+  const Automaton::State state = here(walk);
+  return walk.step(state, vocabulary().token_bytes[static_cast<size_t>(token)]) != Automaton::kDead;
+}
+
+Matcher::Answer EndingMatcher::fill_draft(int32_t* row) {
+  const bool is_shared = endings_->is_exact && !inner_->is_terminated();
+  if (is_shared && copy_seen_row(row)) return num_guessed_ == 0 ? Answer::kYes : Answer::kYesByGuess;
+  if (is_shared) {
+    Automaton::Walk walk(endings_->automaton);
+    const Automaton::State state = here(walk);
+    if (state != Automaton::kDead && walk.copy_like_row(state, row)) return Answer::kYesByGuess;
+  }
+  if (num_guessed_ > 0) return Answer::kNoByGuess;
+  fill(row);
+  return Answer::kYes;
+}
+
 void EndingMatcher::catch_up() {
+  if (num_guessed_ > 0) throw std::logic_error("tokens that were taken by a guess must be rolled back");
   if (num_given_ == tokens_.size()) return;
   if (!inner_->accept_all(tokens_.data() + num_given_, tokens_.size() - num_given_)) {
     throw std::runtime_error("it refuses a token which it allowed before");
@@ -71,12 +111,14 @@ void EndingMatcher::rollback(int n) {
     num_given_ = num_left;
   }
   tokens_.resize(num_left);
+  num_guessed_ -= std::min(num_guessed_, static_cast<size_t>(n));
   if (states_.size() > tokens_.size() + 1) states_.resize(tokens_.size() + 1);
 }
 
 // The end token must be left behind the next one.
 void EndingMatcher::fill(int32_t* row) {
   const bool is_shared = endings_->is_exact && !inner_->is_terminated();
+  if (is_shared && copy_seen_row(row)) return;
   const bool is_known = is_shared && copy_row(row);
   if (!is_known) {
     catch_up();
@@ -88,6 +130,15 @@ void EndingMatcher::fill(int32_t* row) {
   if (state == Automaton::kDead) return;
   if (is_shared && !is_known) walk.keep_row(state, row, static_cast<size_t>(vocabulary().num_words()));
   if (!walk.all_endable(state, most)) keep_endable(walk, state, most, row);
+}
+
+// What was allowed where the text stands, if it may end in time behind all of that.
+bool EndingMatcher::copy_seen_row(int32_t* row) {
+  const Automaton::Look look(endings_->automaton);
+  const std::optional<Automaton::State> state = here(look);
+  if (!state || *state == Automaton::kDead || !look.copy_row(*state, num_left() - 2, row)) return false;
+  endings_->num_shared.fetch_add(1, std::memory_order_relaxed);
+  return true;
 }
 
 // What another text that goes on alike was allowed.
@@ -123,6 +174,20 @@ Automaton::State EndingMatcher::here(Automaton::Walk& walk) {
     const int32_t token = tokens_[states_.size() - 1];
     const bool is_text = vocabulary().is_text(token);
     states_.push_back(is_text ? walk.step(states_.back(), vocabulary().token_bytes[static_cast<size_t>(token)]) : Automaton::kDead);
+  }
+  return states_.back();
+}
+
+// Nothing where no walk of this text or another one has been.
+std::optional<Automaton::State> EndingMatcher::here(const Automaton::Look& look) {
+  if (epoch_ != look.epoch()) return std::nullopt;
+  while (states_.size() <= tokens_.size()) {
+    const int32_t token = tokens_[states_.size() - 1];
+    const bool is_text = vocabulary().is_text(token);
+    const std::string_view bytes = is_text ? vocabulary().token_bytes[static_cast<size_t>(token)] : std::string_view{};
+    const std::optional<Automaton::State> next = is_text ? look.step(states_.back(), bytes) : Automaton::kDead;
+    if (!next) return std::nullopt;
+    states_.push_back(*next);
   }
   return states_.back();
 }

@@ -44,6 +44,8 @@ class EndingMatcher final : public Matcher {
 
   bool accept(int32_t token) override;
   void fill(int32_t* row) override;
+  Answer accept_draft(int32_t token) override;
+  Answer fill_draft(int32_t* row) override;
   void rollback(int n) override;
   bool is_terminated() const override { return inner_->is_terminated(); }
   std::vector<int32_t> forced_tokens() override;
@@ -55,6 +57,10 @@ class EndingMatcher final : public Matcher {
   const Vocabulary& vocabulary() const { return endings_->trie->vocabulary(); }
   int64_t num_left() const { return max_tokens_ - num_before_ - static_cast<int64_t>(tokens_.size()); }
   Automaton::State here(Automaton::Walk& walk);
+  std::optional<Automaton::State> here(const Automaton::Look& look);
+  bool copy_seen_row(int32_t* row);
+  std::optional<bool> seen_to_accept(int32_t token);
+  bool may_lead_on(int32_t token);
   bool copy_row(int32_t* row);
   std::optional<bool> known_to_accept(int32_t token);
   void catch_up();
@@ -65,6 +71,7 @@ class EndingMatcher final : public Matcher {
   const int64_t max_tokens_;
   int64_t num_before_ = 0, epoch_ = -1;
   std::vector<int32_t> tokens_;
+  size_t num_guessed_ = 0;  // the last of them: taken by a guess
   size_t num_given_ = 0;  // of them, to the matcher
   std::vector<Automaton::State> states_;  // before each token that the automaton has followed, and behind the last
   std::vector<int32_t> row_;

@@ -105,38 +105,65 @@ std::optional<bool> Automaton::takes(State state, std::string_view bytes) {
   return state != kDead;
 }
 
-// Makes a row that of some states, unless there is no room for another one.
-void Automaton::keep(const int32_t* row, size_t num_words, size_t reach, SharedRow& shared) {
+// The place of a row, -1 where there is no room for another one.
+int32_t Automaton::keep(const int32_t* row, size_t num_words) {
   const size_t num_bytes = num_words * sizeof(int32_t);
   const size_t hash = std::hash<std::string_view>{}({reinterpret_cast<const char*>(row), num_bytes});
   const auto [first, last] = row_index_.equal_range(hash);
   const auto found = std::find_if(first, last, [&](const auto& known) {
     return std::equal(row, row + num_words, rows_[static_cast<size_t>(known.second)].begin());
   });
-  if (found == last && num_row_bytes_ + num_bytes > kMostRowBytes) return;
-  shared = {found == last ? static_cast<int32_t>(rows_.size()) : found->second, reach};
-  if (found != last) return;
-  row_index_.emplace(hash, shared.row);
+  if (found != last) return found->second;
+  if (num_row_bytes_ + num_bytes > kMostRowBytes) return -1;
+  const auto place = static_cast<int32_t>(rows_.size());
+  row_index_.emplace(hash, place);
   rows_.emplace_back(row, row + num_words);
   num_row_bytes_ += num_bytes;
   num_bytes_ += num_bytes;
+  return place;
 }
 
 bool Automaton::Walk::copy_row(State state, const TokenTrie& trie, int32_t* row) {
   const Likeness like = automaton_.likeness(state);
-  SharedRow& shared = automaton_.shared_rows_[static_cast<size_t>(like.kind)];
+  const SharedRow& shared = automaton_.shared_rows_[static_cast<size_t>(like.kind)];
   if (shared.row < 0) return false;
   const std::vector<int32_t>& known = automaton_.rows_[static_cast<size_t>(shared.row)];
   std::copy(known.begin(), known.end(), row);
   if (!automaton_.set_longer(state, trie, std::min(shared.reach, like.reach), row)) return false;
-  if (like.reach > shared.reach) automaton_.keep(row, known.size(), like.reach, shared);
+  keep_row(state, row, known.size());
   return true;
 }
 
+// The row of those that reach farthest is that of their kind.
 void Automaton::Walk::keep_row(State state, const int32_t* row, size_t num_words) {
+  const int32_t place = automaton_.keep(row, num_words);
+  if (place < 0) return;
+  automaton_.states_[static_cast<size_t>(state)].row = place;
   const Likeness like = automaton_.likeness(state);
   SharedRow& shared = automaton_.shared_rows_[static_cast<size_t>(like.kind)];
-  if (shared.row < 0) automaton_.keep(row, num_words, like.reach, shared);
+  if (shared.row < 0 || like.reach > shared.reach) shared = {place, like.reach};
+  Items places = automaton_.places_of(state);
+  const size_t num_bytes = places.size() * sizeof(Item) + 100;
+  if (automaton_.like_rows_.insert_or_assign(std::move(places), place).second) automaton_.num_bytes_ += num_bytes;
+}
+
+Automaton::Items Automaton::places_of(State state) const {
+  Items places = states_[static_cast<size_t>(state)].scans;
+  for (Item& item : places) {
+    item.stack = 0;
+    if ((*network_)[item.node].kind != Network::Kind::kLiteral) item.done = 0;
+  }
+  std::sort(places.begin(), places.end());
+  places.erase(std::unique(places.begin(), places.end()), places.end());
+  return places;
+}
+
+bool Automaton::Walk::copy_like_row(State state, int32_t* row) const {
+  const auto found = automaton_.like_rows_.find(automaton_.places_of(state));
+  if (found == automaton_.like_rows_.end()) return false;
+  const std::vector<int32_t>& like = automaton_.rows_[static_cast<size_t>(found->second)];
+  std::copy(like.begin(), like.end(), row);
+  return true;
 }
 
 std::optional<bool> Automaton::Walk::allows(State state, int32_t token, size_t num_bytes) {

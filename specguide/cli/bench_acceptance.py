@@ -64,19 +64,12 @@ def acceptance(
     """
     with bench_libraries():
         from specguide.bench.acceptance import Conditions, measure
-        from specguide.bench.data_sets import load_tasks
         from specguide.bench.records import Records
     from specguide.llm import LLM
 
     choice, heads = TaskChoice(**given[TaskChoice]), _heads(head or ())
     axes, folder = _axes(AxisLists(**given[AxisLists])), choice.data or env.data_dir()
-    tasks = {
-        name: [
-            replace(task, is_closed=choice.closed_objects)
-            for task in load_tasks(name, folder, choice.samples, choice.max_chars)
-        ]
-        for name in listed(choice.sets)
-    }
+    tasks = _tasks(choice, folder)
     wanted = _wanted(axes, tasks, heads)
     engine = BenchEngine(**given[BenchEngine])
     asked = {**_asked(choice, folder, model, heads), "dtype": engine.dtype}
@@ -86,6 +79,20 @@ def acceptance(
     _tell(found, asked, output)
     if any(record["invalid"] for record in found if record["drafter"] != UNGUIDED):
         raise typer.Exit(1)
+
+
+def _tasks(choice: TaskChoice, folder: Path | None) -> dict[str, list[Task]]:
+    """Of each set."""
+    with bench_libraries():
+        from specguide.bench.data_sets import load_tasks
+
+    return {
+        name: [
+            replace(task, is_closed=choice.closed_objects)
+            for task in load_tasks(name, folder, choice.samples, choice.max_chars)
+        ]
+        for name in listed(choice.sets)
+    }
 
 
 def _axes(lists: AxisLists) -> Axes:

@@ -84,7 +84,7 @@ def sent_rows(
     buffers: GrammarBuffers, shape: ChainWalks, ranks: Ranks, forward: ForwardStream
 ) -> SentRows | None:
     """None where rows are broadcast. All ranks call it."""
-    if forward.torch is None or type(shape) is not ChainWalks:
+    if forward.torch is None or not shape.has_rows_alone:
         return None
     num_nodes, num_slots, num_words = buffers.bitmask.shape
     channel = ranks.collectives.row_channel(2 * num_nodes * num_slots, num_words)

@@ -25,6 +25,7 @@ class GrammarCounters:
     iterations:                guided requests in iterations
     held:                      those of them that accepted nothing, since their rows were late
     late_draft_rows:           rows that a drafter had to do without
+    guessed_draft_rows:        rows of like states that it had in place of exact ones
     callback_ns:               time in callbacks, nanoseconds
     busy_ns:                   time of workers in matchers, nanoseconds
     max_accepts, max_fills, max_rollbacks: per iteration and guided request
@@ -36,6 +37,7 @@ class GrammarCounters:
     iterations: int = 0
     held: int = 0
     late_draft_rows: int = 0
+    guessed_draft_rows: int = 0
     callback_ns: int = 0
     busy_ns: int = 0
     max_accepts: int = 0

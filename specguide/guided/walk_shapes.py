@@ -18,7 +18,11 @@ class ChainWalks:
     """One draft behind the other: each node is a stage, and its row is copied whole.
 
     layout: the drafts that there may be
+    has_rows_alone: a callback fills rows of its own nodes and nothing else, so that each one's may
+                    be sent by themselves
     """
+
+    has_rows_alone = True
 
     def __init__(self, layout: DraftLayout) -> None:
         self.layout = layout
@@ -67,6 +71,8 @@ class ChainWalks:
 class ProposedChainWalks(ChainWalks):
     """Some drafts come from the host, all of them where there is no draft head or model."""
 
+    has_rows_alone = False
+
     def proposals(self, num_slots: int, *, pinned: bool) -> ProposalBuffers | None:
         return ProposalBuffers.allocate(num_slots, self.layout.num_places, pinned=pinned)
 
@@ -77,6 +83,8 @@ class ProposedChainWalks(ChainWalks):
 
 class TreeWalks(ChainWalks):
     """Several nodes are a stage, and of its many rows the guided ones alone are copied."""
+
+    has_rows_alone = False
 
     def request_limits(self, layout: DraftLayout) -> native.DraftLimits:
         """All: the step leaves nodes out."""

@@ -2,7 +2,16 @@
 count from 0."""
 
 from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
 from typing import Any
+
+class Answer(Enum):
+    """Of a matcher on a draft (csrc/matcher.h)."""
+
+    NO = 0
+    YES = 1
+    NO_BY_GUESS = 2
+    YES_BY_GUESS = 3
 
 class Matcher:
     """A request's grammar state (csrc/matcher.h). The GIL is not held inside native ones."""
@@ -11,6 +20,9 @@ class Matcher:
     def fill(
         self, row: Any
     ) -> None: ...  # writable int32 buffer [ceil(vocab / 32)], or its address as an int
+    def accept_draft(self, token: int) -> Answer: ...
+    def fill_draft(self, row: Any) -> Answer: ...
+    # the same at once, if need be by a guess; what was accepted by one is to be rolled back first
     def rollback(self, n: int) -> None: ...
     @property
     def is_terminated(self) -> bool: ...
@@ -140,6 +152,7 @@ class ExecutorCounters:
     iterations: int
     held: int
     late_draft_rows: int
+    guessed_draft_rows: int
     callback_ns: int
     busy_ns: int
     max_accepts: int

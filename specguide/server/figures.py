@@ -110,6 +110,12 @@ FIGURES = (
         lambda stats: stats.grammar["late_draft_rows"],
     ),
     Figure(
+        "guessed_draft_rows",
+        "counter",
+        "Rows of like states that a drafter had in place of exact ones",
+        lambda stats: stats.grammar["guessed_draft_rows"],
+    ),
+    Figure(
         "verifications",
         "counter",
         "Verifications of requests that have ended",

@@ -78,6 +78,8 @@ _OTHER_HEADS = """\
   loads without such layers too.
 - **EAGLE** 1 and 2, **Medusa**, **Hydra**, **DFlash**, MLP speculators: refused.
 - **n-gram**, **suffix**, **grammar** and a **small model** need no head: tested.
+- Shipped: an EAGLE-3 and an MTP head for the model that comes along, and an EAGLE-3 head for
+  SmolLM2-135M-Instruct, `--head specguide/assets/smollm2_eagle3` ([what it gains](acceptance.md)).
 """
 _FORMATS = """\
 ## Weights
