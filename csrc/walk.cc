@@ -133,12 +133,15 @@ void Walk::settle_guesses() {
   path_.take_guesses();
   path_.move_to(0);
   for (int node = 0; node < buffers_->num_nodes(); ++node) {
-    const bool is_guessed = path_[node].is_guessed;
-    if (path_[node].is_open && !path_.follow_again(node)) continue;
-    if (!is_guessed || !path_[node].can_go_on()) continue;
+    const WalkPath::Node& known = path_[node];
+    const bool is_exact = !known.is_open && !known.is_guessed;
+    const bool is_refused = known.is_open ? !path_.follow_again(node) : known.token >= 0 && !known.is_followed;
+    if (is_refused && allowed(known.parent, known.token)) return fail_by_refusal(known.token);
+    if (is_exact || !known.can_go_on()) continue;
     path_.move_to(node);
     fill(node);
     if (node == 0) require_way_out();
+    if (is_failed()) return;
   }
 }
 

@@ -120,6 +120,11 @@ class FakeMatcher : public specguide::Matcher {
 
   static inline std::atomic<int> num_alive{0};
 
+ protected:
+  uint64_t state() const { return states_.back(); }
+  void go_to(uint64_t state) { states_.push_back(state); }
+  const Grammar& grammar() const { return grammar_; }
+
  private:
   void enter() {
     ++num_calls_;
@@ -135,6 +140,53 @@ class FakeMatcher : public specguide::Matcher {
   bool terminated_ = false;
   int num_calls_ = 0;
   int num_accepts_ = 0;
+};
+
+// Guesses now and then, rightly or not, and then until all that it took by a guess is rolled back.
+class GuessingMatcher final : public FakeMatcher {
+ public:
+  using FakeMatcher::FakeMatcher;
+
+  bool accept(int32_t token) override {
+    check();
+    return FakeMatcher::accept(token);
+  }
+  void fill(int32_t* row) override {
+    check();
+    FakeMatcher::fill(row);
+  }
+  Answer accept_draft(int32_t token) override {
+    const uint64_t number = next_number();
+    if (num_guessed_ == 0 && number % 2 == 0) return accept(token) ? Answer::kYes : Answer::kNo;
+    if (token == kEnd || number % 5 == 0) return Answer::kNoByGuess;
+    go_to(grammar().next(state(), token));
+    ++num_guessed_;
+    return Answer::kYesByGuess;
+  }
+  Answer fill_draft(int32_t* row) override {
+    const uint64_t number = next_number();
+    if (number % 5 == 0) return Answer::kNoByGuess;
+    if (num_guessed_ == 0 && number % 2 == 0) {
+      fill(row);
+      return Answer::kYes;
+    }
+    const Row words = grammar().row(number % 3 == 0 ? number : state());
+    std::copy(words.begin(), words.end(), row);
+    return Answer::kYesByGuess;
+  }
+  void rollback(int n) override {
+    FakeMatcher::rollback(n);
+    num_guessed_ = std::max(0, num_guessed_ - n);
+  }
+
+ private:
+  void check() const {
+    if (num_guessed_ > 0) throw std::logic_error("what was taken by a guess was not rolled back");
+  }
+  uint64_t next_number() { return mix(grammar().seed, ++num_asked_); }
+
+  int num_guessed_ = 0;
+  uint64_t num_asked_ = 0;
 };
 
 // Does what a test says.

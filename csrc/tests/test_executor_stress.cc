@@ -13,6 +13,7 @@
 using namespace specguide;
 using namespace std::chrono_literals;
 using fake::FakeMatcher;
+using fake::GuessingMatcher;
 using fake::Grammar;
 
 namespace {
@@ -48,8 +49,12 @@ std::vector<int32_t> decode_plainly(const Grammar& grammar, size_t num_tokens) {
 
 class Simulation {
  public:
-  Simulation(uint64_t seed, DraftShape shape, int num_threads, GrammarExecutor::Waits waits)
-      : random_(seed), shape_(shape), rig_(kSlots, shape, num_threads, waits), slots_(kSlots) {}
+  Simulation(uint64_t seed, DraftShape shape, int num_threads, GrammarExecutor::Waits waits, bool has_guesses)
+      : random_(seed),
+        shape_(shape),
+        rig_(kSlots, shape, num_threads, waits),
+        slots_(kSlots),
+        has_guesses_(has_guesses) {}
 
   void run(int num_iterations) {
     HostStream grammar_stream("grammar");
@@ -115,14 +120,18 @@ class Simulation {
         check_untouched(slot);
         slots_[slot] = new_request();
         const Request& request = *slots_[slot];
-        auto matcher = request.is_free ? nullptr : std::make_shared<FakeMatcher>(request.grammar, request.behaviour);
-        started.emplace_back(slot, std::move(matcher));
+        started.emplace_back(slot, request.is_free ? nullptr : new_matcher(request));
         for (int node = 0; node < rig_.num_nodes; ++node) rig_.token(slot, node) = -1;
         rig_.chain_len[slot] = 0;
       }
       in_iteration_[slot] = slots_[slot];
     }
     rig_.executor->submit(started, continued);
+  }
+
+  std::shared_ptr<FakeMatcher> new_matcher(const Request& request) const {
+    if (has_guesses_) return std::make_shared<GuessingMatcher>(request.grammar, request.behaviour);
+    return std::make_shared<FakeMatcher>(request.grammar, request.behaviour);
   }
 
   // Scribbles over the rows of an idle slot; whoever writes there later is caught when it starts again.
@@ -233,7 +242,8 @@ class Simulation {
   void check_counters() const {
     const ExecutorCounters counters = rig_.executor->counters();
     const int num_nodes = rig_.num_nodes;
-    if (!shape_.has_proposals()) {  // else what came too late may be taken back and walked again
+    CHECK((counters.guessed_draft_rows > 0) == has_guesses_);
+    if (!shape_.has_proposals() && !has_guesses_) {  // else tokens may be taken back and walked again
       CHECK(counters.max_fills <= num_nodes && counters.max_accepts <= num_nodes && counters.max_rollbacks <= 1);
       CHECK(counters.fills <= counters.iterations * num_nodes);
     }
@@ -246,6 +256,7 @@ class Simulation {
   const DraftShape shape_;
   ExecutorRig rig_;
   std::vector<std::shared_ptr<Request>> slots_, in_iteration_;
+  const bool has_guesses_;
   std::vector<bool> scribbled_ = std::vector<bool>(kSlots, false);
 };
 
@@ -254,10 +265,11 @@ int num_iterations() {
   return given ? std::atoi(given) : 1500;
 }
 
-void simulate(uint64_t seed, int num_threads, GrammarExecutor::Waits waits, DraftShape shape = 3) {
+void simulate(uint64_t seed, int num_threads, GrammarExecutor::Waits waits, DraftShape shape = 3,
+              bool has_guesses = false) {
   const int alive = FakeMatcher::num_alive;
   {
-    Simulation simulation(seed, shape, num_threads, waits);
+    Simulation simulation(seed, shape, num_threads, waits, has_guesses);
     simulation.run(num_iterations());
     CHECK(simulation.num_finished > 0 && simulation.num_failed > 0);
     std::printf("        %d finished, %d failed, %d drafts accepted\n", simulation.num_finished,
@@ -275,6 +287,9 @@ TEST(a_deadline_that_everything_misses) { simulate(4, 2, {1us, 1us, 1us}); }
 TEST(drafts_that_wait_for_no_row) { simulate(5, 2, {1s, 0us, 1s}); }
 TEST(a_target_that_waits_for_its_share_of_an_iteration) { simulate(6, 3, {1s, 30us, {}}); }
 TEST(a_target_that_waits_for_no_row) { simulate(7, 2, {1s, 1s, 0us}); }
+
+TEST(guesses) { simulate(15, 3, {1s, 0us, 1s}, 3, true); }
+TEST(guesses_and_a_short_deadline) { simulate(16, 2, {700us, 30us, {}}, 3, true); }
 
 TEST(forced_drafts_alone) { simulate(8, 2, {1s, 1s, 1s}, {0, 4}); }
 TEST(forced_drafts_and_a_drafter) { simulate(9, 2, {1s, 1s, 1s}, {3, 4}); }
