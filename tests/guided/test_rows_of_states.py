@@ -116,6 +116,55 @@ def test_counts_far_from_their_bounds_are_not_told_apart() -> None:
     assert grammar.endings.is_exact and grammar.endings.num_shared > 0.8 * num_rows
 
 
+def draft(sharing, own, rng: random.Random, row: np.ndarray) -> list[str]:
+    """A window of drafts by what the sharing matcher says at once, taken back in both. Returns
+    what it said of its rows; what is no guess must be what the library says."""
+    said, num_taken, num_own, exact = [], 0, 0, np.zeros_like(row)
+    for _ in range(4):
+        said.append(sharing.fill_draft(row).name)
+        if said[-1] == "YES":
+            own.fill(exact)
+            assert (row == exact).all()
+        if said[-1] == "NO_BY_GUESS":
+            break
+        tokens = np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little"))
+        token = int(rng.choice(tokens))
+        taken = sharing.accept_draft(token).name
+        is_own = num_own == num_taken and own.accept(token)
+        assert taken != "NO" or not is_own
+        assert taken != "YES" or is_own
+        num_own += is_own
+        if taken in ("NO", "NO_BY_GUESS"):
+            break
+        num_taken += 1
+        if sharing.is_terminated:
+            break
+    if num_taken:
+        sharing.rollback(num_taken)
+    if num_own:
+        own.rollback(num_own)
+    return said
+
+
+@pytest.mark.parametrize("schema", [PERSON, COUNTED], ids=["person", "counted"])
+def test_rows_of_drafts_are_guessed_and_exact_behind_them(schema) -> None:
+    grammar, rng = served(Libraries(LONG_VOCABULARY, GuideConfig()), schema), random.Random(4)
+    rows, said = np.zeros((2, LONG_VOCABULARY.num_words), np.int32), []
+    for _ in range(30):
+        sharing, own = grammar.matcher(), grammar.inner.matcher()
+        for _ in range(40):
+            said += draft(sharing, own, rng, rows[0])
+            sharing.fill(rows[0])
+            own.fill(rows[1])
+            assert (rows[0] == rows[1]).all()
+            bits = np.unpackbits(rows[1].view(np.uint8), bitorder="little")
+            token = int(rng.choice(np.flatnonzero(bits)))
+            assert sharing.accept(token) and own.accept(token)
+            if own.is_terminated:
+                break
+    assert said.count("YES") > said.count("YES_BY_GUESS") > 0
+
+
 def test_what_is_told_in_part_is_not_shared() -> None:
     """A product of too many states, of which the first factor alone is read."""
     words = native.NativeVocabulary(VOCABULARY.token_bytes, VOCABULARY.eos_token_ids)
