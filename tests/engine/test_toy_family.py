@@ -59,8 +59,9 @@ class ToyLayer:
         state: AttentionState,
     ) -> tuple[Tensor, Tensor]:
         attended = self.attention(normed, state)
-        inner = self.mlp(normed)
-        return next_norm.add(hidden, PartialSums(torch.cat((attended.parts, inner.parts))))
+        inner = self.mlp(state.wanted(normed))
+        both = PartialSums(torch.cat((attended.parts, inner.parts)))
+        return next_norm.add(state.wanted(hidden), both)
 
     def destinations(self) -> dict[str, Destination]:
         return merged(self.input_norm, self.attention, self.mlp)

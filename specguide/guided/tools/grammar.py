@@ -8,7 +8,6 @@ for whichever backend takes all that it says.
 from __future__ import annotations
 
 import marshal
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -30,8 +29,8 @@ from specguide.guided.written_cache import WrittenCache
 SpecialToken = Callable[[str], int | None]
 """The id of a special token, None for one that is text, or none."""
 
-_BRACKET = re.compile(r"[][(){}]")
-_BRACKETS = {ord(bracket): f"\\u{ord(bracket):04x}" for bracket in "[](){}"}
+_BRACKETS = "[](){}"
+_ESCAPED_BRACKETS = {ord(bracket): f"\\u{ord(bracket):04x}" for bracket in _BRACKETS}
 LEAST_DEFERRED = 32
 """Tools from which on their arguments are compiled when a call of theirs begins."""
 _WITHOUT_REFERENCES = 2
@@ -232,7 +231,8 @@ class _Rules:
 def _literal(text: str) -> str:
     """A text as a literal, whose brackets are none that a limit of depth counts."""
     literal = encode_basestring_ascii(text)
-    return literal.translate(_BRACKETS) if _BRACKET.search(literal) else literal
+    has_brackets = any(bracket in literal for bracket in _BRACKETS)
+    return literal.translate(_ESCAPED_BRACKETS) if has_brackets else literal
 
 
 def _escaped(text: str) -> str:
