@@ -184,14 +184,14 @@ def cores(pids):
 
 
 def kill(load, pid, told):
-    """Checks what becomes of the load. told: code of the error of requests that were there"""
+    """Checks what becomes of the load. told: codes of errors of requests that were there"""
     num_told, num_right, family = len(load.told), load.num_right, [pid, *descendants_of(pid)]
     os.kill(pid, signal.SIGKILL)
     until(lambda: load.num_right >= num_right + 12, 60)
     until(lambda: not any(map(is_alive, family)), 20)
     errors = load.told[num_told:]
     assert len(errors) <= load.num_clients  # of each client one, at most, was there
-    assert all(error["code"] == told for error in errors), errors
+    assert all(error["code"] in told for error in errors), errors
     assert not load.wrong
 
 
@@ -203,10 +203,11 @@ def test_a_death_costs_its_own_requests_alone_and_they_are_told(service, client)
     try:
         until(lambda: load.num_right >= 6, 60)
         first, _ = replicas = actors(service)
-        kill(load, cores(descendants_of(first))[0], "engine_failed")
-        until(lambda: not is_alive(first), 20)  # its actor ends too, and another one comes
+        # Its actor ends too, which is what a request is told that came to it in between.
+        kill(load, cores(descendants_of(first))[0], ("engine_failed", "replica_lost"))
+        until(lambda: not is_alive(first), 20)
         until(lambda: len(figures(client, "requests_unfinished")) == 2, 90)
-        kill(load, replicas[1], "replica_lost")
+        kill(load, replicas[1], ("replica_lost",))
     finally:
         load.stop()
 
