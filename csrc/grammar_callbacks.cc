@@ -13,14 +13,10 @@ constexpr int kLooksPerDeadline = 4;
 
 }  // namespace
 
-void GrammarExecutor::run_callback(int index) noexcept {
+void GrammarExecutor::run_noted(int index, void (GrammarExecutor::*part)(int)) noexcept {
   const auto begin = Clock::now();
   try {
-    if (index == 0) {
-      begin_iteration();
-    } else {
-      advance(index - 1);
-    }
+    (this->*part)(index);
   } catch (const std::exception& error) {
     std::lock_guard lock(mutex_);
     if (!error_) error_ = "grammar callback " + std::to_string(index) + " failed: " + error.what();
@@ -30,8 +26,21 @@ void GrammarExecutor::run_callback(int index) noexcept {
   callback_log_.add(iteration_, index, begin, end);
 }
 
+void GrammarExecutor::run_callback(int index) {
+  if (index == 0) return begin_iteration();
+  if (!begun_) begin_advance(index);
+  end_advance(index);
+}
+
+void GrammarExecutor::run_early(int index) {
+  begin_advance(index);
+  wait_until_needed(begun_->batch);
+  for (Progress* progress : begun_->advancing) progress->is_early = progress->in_time();
+}
+
 // Callback 0, beside the target forward: completes the paths, then says which rows and which slots count.
 void GrammarExecutor::begin_iteration() {
+  begun_.reset();
   current_ = std::make_shared<Snapshot>();
   current_ = pop_snapshot();
   ++iteration_;
@@ -49,21 +58,30 @@ void GrammarExecutor::begin_iteration() {
       push(batch, progress, [walk = entry.walk, i = iteration_] { walk->settle(i); });
     }
   }
-  run(std::move(batch));
+  start(batch);
+  finish(batch);
   for (const Entry& entry : *current_) set_target_flags(progress_of(entry));
 }
 
-// The callbacks behind the verification and behind each draft step: take the token, and publish what follows from it.
-void GrammarExecutor::advance(int model_token) {
-  Batch batch(model_token + 1);
+// The callbacks behind the verification and behind each draft step take the model's token with the number before theirs,
+// and publish what follows from it.
+void GrammarExecutor::begin_advance(int index) {
+  auto& [batch, advancing] = begun_.emplace(Advance{Batch(index), {}});
   batch.operations.reserve(current_->size());
-  std::vector<Progress*> advancing;
   for (const Entry& entry : *current_) {
     Progress& progress = progress_of(entry);
-    if (progress.next_token == model_token && push_token(batch, progress, model_token)) advancing.push_back(&progress);
+    progress.is_early = false;
+    const bool is_next = progress.next_token == index - 1;
+    if (is_next && push_token(batch, progress, index - 1)) advancing.push_back(&progress);
   }
-  run(std::move(batch));
-  for (Progress* progress : advancing) publish(*progress, model_token);
+  start(batch);
+}
+
+void GrammarExecutor::end_advance(int index) {
+  auto advance = std::exchange(begun_, std::nullopt);
+  finish(advance->batch);
+  std::fill_n(buffers_->missed, buffers_->max_batch_size, uint8_t{0});
+  for (Progress* progress : advance->advancing) publish(*progress, index - 1);
 }
 
 // The rows of the tokens that were taken, and what the walk has gone on by behind them.
@@ -71,6 +89,7 @@ void GrammarExecutor::publish(Progress& progress, int model_token) {
   const Walk& walk = *progress.walk;
   const int slot = walk.slot();
   const bool in_time = progress.in_time();
+  buffers_->missed[slot] = in_time && !progress.is_early;
   const auto [begin, end] = buffers_->stage(model_token);
   if (!in_time) {
     progress.late_for_drafts = true;
@@ -184,41 +203,43 @@ void GrammarExecutor::push(Batch& batch, Progress& progress, Function function) 
   batch.operations.emplace_back(ThreadPool::LaneRef(progress.walk, &progress.walk->lane()), std::move(operation));
 }
 
-// Waits for the batch until the deadline, or until the forward stream has waited long enough.
-void GrammarExecutor::run(Batch batch) {
-  if (batch.operations.empty()) return;
-  auto end = Clock::now() + waits_.deadline;
-  pool_.push(std::move(batch.operations));
-  if (batch.is_for_drafts() && !(is_tail(batch) ? waits_.target : waits_.draft)) {
-    if (!wait_for_drafts(batch, end)) batch.countdown->give_up();
-    return;
-  }
-  const auto when_needed = wait_when_needed(batch);
-  if (when_needed < waits_.deadline) {
-    wait(*batch.countdown, end, [&] { return load_word(buffers_->needed) > batch.callback; });
-    end = std::min(end, Clock::now() + when_needed);
-  }
-  if (!wait(*batch.countdown, end, nullptr)) batch.countdown->give_up();
+void GrammarExecutor::start(Batch& batch) {
+  batch.end = Clock::now() + waits_.deadline;
+  if (!batch.operations.empty()) pool_.push(std::move(batch.operations));
+}
+
+// Until its operations are done, or the forward stream needs their rows and will wait no longer than `wait_when_needed`.
+void GrammarExecutor::wait_until_needed(Batch& batch) {
+  const auto is_needed = [&] { return load_word(buffers_->needed) > batch.callback; };
+  if (wait(*batch.countdown, batch.end, is_needed)) return;
+  batch.end = std::min(batch.end, Clock::now() + wait_when_needed(batch));
+}
+
+void GrammarExecutor::finish(Batch& batch) {
+  const bool waits_by_gain = is_tail(batch) && !waits_.target;
+  if (!waits_by_gain && wait_when_needed(batch) < waits_.deadline) wait_until_needed(batch);
+  const bool is_done = waits_by_gain ? wait_for_tail(batch) : wait(*batch.countdown, batch.end, nullptr);
+  if (!is_done) batch.countdown->give_up();
 }
 
 // Who waits for draft rows as long as for any has exact ones.
 Walk::Haste GrammarExecutor::haste_of(const Batch& batch) const {
-  const bool is_hasty = batch.is_for_drafts() && waits_.draft.value_or(Clock::duration::zero()) < waits_.deadline;
+  const bool is_hasty = batch.is_for_drafts() && waits_.draft < waits_.deadline;
   return is_hasty ? Walk::Haste::kForDrafts : Walk::Haste::kNone;
 }
 
 Clock::duration GrammarExecutor::wait_when_needed(const Batch& batch) const {
-  if (batch.is_for_drafts() && !is_tail(batch)) return *waits_.draft;
+  if (batch.is_for_drafts() && !is_tail(batch)) return waits_.draft;
   return waits_.target.value_or(iteration_time_ / std::max<int64_t>(1, current_->size()));
 }
 
-// Without its proposals a request may lose an iteration's gain, and without a row of the drafter's about half of it, so all
-// wait as long as what those that are left would lose is more than what all of them lose by waiting.
-bool GrammarExecutor::wait_for_drafts(const Batch& batch, Clock::time_point end) {
-  const auto time_each = iteration_time_ / (std::max<int64_t>(1, current_->size()) * (is_tail(batch) ? 1 : 2));
+// Without its proposals a request may lose an iteration's gain, so all wait as long as what those that are left would lose
+// is more than what all of them lose by waiting.
+bool GrammarExecutor::wait_for_tail(const Batch& batch) {
+  const auto time_each = iteration_time_ / std::max<int64_t>(1, current_->size());
   Countdown& countdown = *batch.countdown;
   std::optional<Clock::time_point> needed_since;
-  return wait(countdown, end, [&] {
+  return wait(countdown, batch.end, [&] {
     const auto now = Clock::now();
     if (!needed_since && load_word(buffers_->needed) > batch.callback) needed_since = now;
     return needed_since && now - *needed_since >= time_each * countdown.num_left();

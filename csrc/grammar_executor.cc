@@ -30,9 +30,10 @@ GrammarBuffers checked(GrammarBuffers buffers, int num_threads, const GrammarExe
   require(buffers.vocab_size >= 1, "vocab_size must be at least 1");
   require(num_threads >= 1, "num_threads must be at least 1");
   require(waits.deadline > Clock::duration::zero(), "deadline_us must be at least 1");
-  require(waits.draft.value_or(waits.deadline) >= Clock::duration::zero(), "draft_wait_us must not be negative");
+  require(waits.draft >= Clock::duration::zero(), "draft_wait_us must not be negative");
   require(waits.target.value_or(waits.deadline) >= Clock::duration::zero(), "target_wait_us must not be negative");
-  require(buffers.bitmask && buffers.guided && buffers.held && buffers.tokens && buffers.num_accepted && buffers.needed,
+  require(buffers.bitmask && buffers.guided && buffers.held && buffers.tokens && buffers.num_accepted && buffers.needed &&
+              buffers.missed,
           "every buffer needs its address");
   require(buffers.num_forced_tokens >= 0, "num_forced_tokens must not be negative");
   require((buffers.num_lookup_tokens > 0) == has_lookup && buffers.num_lookup_tokens >= 0,
@@ -46,8 +47,9 @@ GrammarBuffers checked(GrammarBuffers buffers, int num_threads, const GrammarExe
 
 GrammarExecutor::Waits waits_of(const ExecutorOptions& options) {
   using std::chrono::microseconds;
-  GrammarExecutor::Waits waits{microseconds(options.deadline_us), {}, {}};
-  if (options.draft_wait_us) waits.draft = microseconds(*options.draft_wait_us);
+  GrammarExecutor::Waits waits{microseconds(options.deadline_us),
+                               microseconds(options.draft_wait_us.value_or(options.deadline_us)),
+                               {}};
   if (options.target_wait_us) waits.target = microseconds(*options.target_wait_us);
   return waits;
 }
@@ -167,11 +169,20 @@ void GrammarExecutor::check() const {
 }
 
 std::vector<HostFunctionRef> GrammarExecutor::callbacks() {
+  return functions("grammar callback ", 0, &GrammarExecutor::run_callback);
+}
+
+std::vector<HostFunctionRef> GrammarExecutor::early_callbacks() {
+  return functions("early part of grammar callback ", 1, &GrammarExecutor::run_early);
+}
+
+std::vector<HostFunctionRef> GrammarExecutor::functions(const std::string& name, int first,
+                                                        void (GrammarExecutor::*part)(int)) {
   std::vector<HostFunctionRef> functions;
   const int num_callbacks = 1 + std::max(buffers_->num_draft_tokens, buffers_->has_proposals() ? 1 : 0);
-  for (int i = 0; i < num_callbacks; ++i) {
-    auto call = [self = shared_from_this(), i] { self->run_callback(i); };
-    functions.push_back(std::make_shared<HostFunction>(HostFunction{"grammar callback " + std::to_string(i), call}));
+  for (int i = first; i < num_callbacks; ++i) {
+    auto call = [self = shared_from_this(), i, part] { self->run_noted(i, part); };
+    functions.push_back(std::make_shared<HostFunction>(HostFunction{name + std::to_string(i), call}));
   }
   return functions;
 }

@@ -12,6 +12,10 @@
 // callback waits until its deadline at most, or until the forward stream has stood waiting for its rows long enough, and
 // never throws. Rows are written by workers, flags by callbacks only.
 //
+// Each callback but the first has an early part, which may be launched before it: it begins what the callback does, and
+// ends as soon as the forward stream needs the rows. What is there by then can be copied to the device while the last rows
+// are filled; the callback says in `missed` which ones came later.
+//
 // The word `needed` counts the callbacks of the iteration whose rows the forward stream waits for, or soon will. Whoever
 // launches callback 0 takes it back to 0 before.
 #pragma once
@@ -44,7 +48,8 @@ struct ExecutorCounters {
   int64_t max_accepts, max_fills, max_rollbacks;
 };
 
-// How callbacks wait, and how many workers walk. Without draft_wait_us or target_wait_us as long as `Waits` says.
+// How callbacks wait, and how many workers walk. Without draft_wait_us it is deadline_us, without target_wait_us as long
+// as `Waits` says.
 struct ExecutorOptions {
   int num_threads = 1;
   int64_t deadline_us = 0;
@@ -55,11 +60,10 @@ class GrammarExecutor : public std::enable_shared_from_this<GrammarExecutor> {
  public:
   // Longest waits for rows. `deadline` counts from a callback's beginning, the others from the moment when `needed` comes
   // up to it, and where they are no shorter than the deadline it is not looked at. Without a wait for target rows it is
-  // an iteration's time shared among its requests: what holding one of them costs. Without one for draft rows it is half of
-  // that for each request that is still waited for.
+  // an iteration's time shared among its requests: what holding one of them costs.
   struct Waits {
-    Clock::duration deadline;
-    std::optional<Clock::duration> draft, target;
+    Clock::duration deadline, draft;
+    std::optional<Clock::duration> target;
   };
   // lookup: finds the looked-up drafts; null where there are none
   GrammarExecutor(GrammarBuffers buffers, const ExecutorOptions& options,
@@ -102,6 +106,8 @@ class GrammarExecutor : public std::enable_shared_from_this<GrammarExecutor> {
 
   // The callbacks of an iteration, in order; they share ownership of the executor.
   std::vector<HostFunctionRef> callbacks();
+  // The early parts of all but the first.
+  std::vector<HostFunctionRef> early_callbacks();
 
   ExecutorCounters counters() const;
 
@@ -133,6 +139,7 @@ class GrammarExecutor : public std::enable_shared_from_this<GrammarExecutor> {
     // Its target rows or its draft rows were not waited for, and no callback that fills such rows waits for it until it
     // has caught up.
     bool late = false, late_for_drafts = false;
+    bool is_early = false;  // its draft rows were there by the end of the callback's early part
     bool in_time() const { return walk->num_done() == num_pushed; }
     // True when the last token that there is was left to the next iteration: what is proposed follows the golden one.
     bool has_one_left() const {
@@ -142,18 +149,29 @@ class GrammarExecutor : public std::enable_shared_from_this<GrammarExecutor> {
     bool may_grow() const { return std::max(next_token, chain_len + 1) <= limits.num_draft_tokens; }
   };
 
-  // Operations of one callback, and those of them that it waits for.
+  // Operations of one callback, and those of them that it waits for, until `end`.
   struct Batch {
     explicit Batch(int index) : callback(index) {}
     std::vector<std::pair<ThreadPool::LaneRef, ThreadPool::Operation>> operations;
     std::shared_ptr<Countdown> countdown = std::make_shared<Countdown>();
     int callback;
+    Clock::time_point end{};
     bool is_for_drafts() const { return callback > 0; }
   };
 
-  void run_callback(int index) noexcept;
+  // A callback behind the first, from when its operations run until it says which rows count.
+  struct Advance {
+    Batch batch;
+    std::vector<Progress*> advancing;
+  };
+
+  std::vector<HostFunctionRef> functions(const std::string& name, int first, void (GrammarExecutor::*part)(int));
+  void run_callback(int index);
+  void run_early(int index);
+  void run_noted(int index, void (GrammarExecutor::*part)(int)) noexcept;
   void begin_iteration();
-  void advance(int model_token);
+  void begin_advance(int index);
+  void end_advance(int index);
   std::shared_ptr<const Snapshot> pop_snapshot();
   Progress& progress_of(const Entry& entry);
   bool push_token(Batch& batch, Progress& progress, int model_token);
@@ -163,11 +181,13 @@ class GrammarExecutor : public std::enable_shared_from_this<GrammarExecutor> {
   void publish(Progress& progress, int model_token);
   template <typename Function>
   void push(Batch& batch, Progress& progress, Function function);
-  void run(Batch batch);
+  void start(Batch& batch);
+  void wait_until_needed(Batch& batch);
+  void finish(Batch& batch);
+  bool wait_for_tail(const Batch& batch);
   Walk::Haste haste_of(const Batch& batch) const;
   Clock::duration wait_when_needed(const Batch& batch) const;
   bool is_tail(const Batch& batch) const { return batch.callback > buffers_->num_draft_tokens; }
-  bool wait_for_drafts(const Batch& batch, Clock::time_point end);
   bool wait(Countdown& countdown, Clock::time_point end, const std::function<bool()>& stop);
   void set_target_flags(Progress& progress);
 
@@ -191,6 +211,7 @@ class GrammarExecutor : public std::enable_shared_from_this<GrammarExecutor> {
   // Of the callback thread.
   std::shared_ptr<const Snapshot> current_;
   std::vector<Progress> progress_;  // by slot
+  std::optional<Advance> begun_;    // by an early part
   int64_t iteration_ = 0;
   Clock::time_point iteration_begin_;
   Clock::duration iteration_time_;  // of the last one

@@ -44,7 +44,7 @@ class GuideConfig:
                            requests, which is what holding one costs; on a CPU deadline_us
     draft_wait_us:         how long the drafter's rows are still waited for when its step has come
                            to the last product, which makes its logits, microseconds; without a row
-                           it guesses. Left out: 20 on a GPU, on a CPU deadline_us
+                           it guesses. Left out: 60 on a GPU, on a CPU deadline_us
     max_whitespace:        most whitespace characters between two JSON tokens; 0: none, JSON is
                            compact
     max_indent:            most spaces, or tabs, of indentation behind a newline between two JSON

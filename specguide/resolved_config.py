@@ -20,8 +20,8 @@ _NUM_FORCED_BY_AUTO = 8
 _GPU_MAX_STEP_S = 0.025
 _GPU_MIN_SLOWDOWN = 3.5
 # On a GPU a wait for one slot's row delays the whole batch for the sake of one draft. This long the
-# last product of a draft step hides it, and the copy of the rows, at the shapes of an 8B model.
-_GPU_DRAFT_WAIT_US: int | None = 20
+# last product of a draft step hides it, and the copy of the other rows, at an 8B model's shapes.
+_GPU_DRAFT_WAIT_US = 60
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class CallbackConfig:
     num_threads:    worker threads of the grammar executor
     deadline_us:    longest wait for any row, microseconds
     draft_wait_us:  longest wait for the drafter's rows once its logits are nearly there,
-                    microseconds. None: half of the time below for each request whose row is late
+                    microseconds
     target_wait_us: the same of the target's rows. None: an iteration's time shared among its
                     requests, which the executor measures
     """
@@ -62,7 +62,7 @@ class CallbackConfig:
     polls: bool
     num_threads: int
     deadline_us: int
-    draft_wait_us: int | None
+    draft_wait_us: int
     target_wait_us: int | None
 
 

@@ -4,7 +4,7 @@ callbacks."""
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import fields, replace
 
 from specguide import native
@@ -52,6 +52,9 @@ class GrammarCallbacks(BufferRows):
         self.exposed_s = None if self._is_on_gpu else 0.0
         self._executor = executor(self._host, walked, config)
         self._callbacks = self._executor.callbacks()
+        self._early_callbacks: Sequence[native.HostFunction] = ()
+        if self._is_on_gpu and walked.shape.has_early_rows:
+            self._early_callbacks = self._executor.early_callbacks()
         self._launched = 0
         if recorder.max_spans:
             self._executor.log_callbacks(recorder.max_spans)
@@ -81,12 +84,19 @@ class GrammarCallbacks(BufferRows):
         self._streams.fork(begins_iteration=callback == 0)
         with self._streams.current():
             self.recorder.grammar("wait tokens")
-            self._streams.grammar.launch(self._callbacks[callback])
-            self.recorder.grammar(f"callback {callback}")
+            if callback and self._early_callbacks:
+                self._run(self._early_callbacks[callback - 1], callback)
+                self._shape.copy_early_rows(self._rows, callback, num_slots)
+                self.recorder.grammar("copy rows")
+            self._run(self._callbacks[callback], callback)
             if self._is_on_gpu:
                 self._copy_rows(callback, num_slots, num_nodes)
             self.recorder.grammar("copy rows")
         self._streams.rows_ready()
+
+    def _run(self, function: native.HostFunction, callback: int) -> None:
+        self._streams.grammar.launch(function)
+        self.recorder.grammar(f"callback {callback}")
 
     def announce_wait(self) -> None:
         self._streams.announce(self._launched + 1)
@@ -126,7 +136,8 @@ class GrammarCallbacks(BufferRows):
         if callback == 0:
             self._shape.copy_target_rows(self._rows, num_slots, num_nodes)
         else:
-            self._shape.copy_draft_rows(self._rows, callback, num_slots)
+            has_early = bool(self._early_callbacks)
+            self._shape.copy_draft_rows(self._rows, callback, num_slots, has_early=has_early)
 
     def _native(self, matcher: Matcher | native.Matcher | None) -> native.Matcher | None:
         if matcher is None or isinstance(matcher, native.Matcher):

@@ -62,9 +62,24 @@ class ChainWalks:
         rows.copy_flags()
         rows.device.held.copy_(rows.host.held, non_blocking=True)
 
-    def copy_draft_rows(self, rows: RowsOnGpu, callback: int, num_slots: int) -> None:
-        """To the device, after another callback: those that it has filled."""
+    @property
+    def has_early_rows(self) -> bool:
+        """Draft rows that are there by the end of a callback's early part are copied then."""
+        return True
+
+    def copy_early_rows(self, rows: RowsOnGpu, callback: int, num_slots: int) -> None:
+        """To the device, after the early part of another callback: what it has filled by then."""
         _copy_node(rows, callback - 1, num_slots)
+
+    def copy_draft_rows(
+        self, rows: RowsOnGpu, callback: int, num_slots: int, *, has_early: bool = False
+    ) -> None:
+        """To the device, after another callback: those that it has filled; has_early: since its
+        early part."""
+        if has_early:
+            _copy_missed(rows, callback - 1, num_slots)
+        else:
+            _copy_node(rows, callback - 1, num_slots)
         rows.copy_flags()
 
 
@@ -76,15 +91,25 @@ class ProposedChainWalks(ChainWalks):
     def proposals(self, num_slots: int, *, pinned: bool) -> ProposalBuffers | None:
         return ProposalBuffers.allocate(num_slots, self.layout.num_places, pinned=pinned)
 
-    def copy_draft_rows(self, rows: RowsOnGpu, callback: int, num_slots: int) -> None:
+    @property
+    def has_early_rows(self) -> bool:
+        return self.layout.num_model > 0
+
+    def copy_draft_rows(
+        self, rows: RowsOnGpu, callback: int, num_slots: int, *, has_early: bool = False
+    ) -> None:
         if self.layout.num_model:
-            super().copy_draft_rows(rows, callback, num_slots)
+            super().copy_draft_rows(rows, callback, num_slots, has_early=has_early)
 
 
 class TreeWalks(ChainWalks):
     """Several nodes are a stage, and of its many rows the guided ones alone are copied."""
 
     has_rows_alone = False
+
+    @property
+    def has_early_rows(self) -> bool:
+        return False
 
     def request_limits(self, layout: DraftLayout) -> native.DraftLimits:
         """All: the step leaves nodes out."""
@@ -107,7 +132,9 @@ class TreeWalks(ChainWalks):
         rows.copy_flags()
         rows.device.held.copy_(rows.host.held, non_blocking=True)
 
-    def copy_draft_rows(self, rows: RowsOnGpu, callback: int, num_slots: int) -> None:
+    def copy_draft_rows(
+        self, rows: RowsOnGpu, callback: int, num_slots: int, *, has_early: bool = False
+    ) -> None:
         begin, end = self.layout.stages[callback - 1 : callback + 1]
         _copy_places(rows, slice(begin, end), num_slots)
         rows.copy_flags()
@@ -120,5 +147,13 @@ def _copy_node(rows: RowsOnGpu, node: int, num_slots: int) -> None:
 
 
 def _copy_places(rows: RowsOnGpu, places: slice, num_slots: int) -> None:
-    on_bus = (tensor[places, :num_slots] for tensor in rows.on_bus)
-    copy_guided_rows(rows.device.bitmask[places, :num_slots], *on_bus)
+    bitmask, guided, _missed = rows.on_bus
+    copies = rows.device.bitmask[places, :num_slots]
+    copy_guided_rows(copies, bitmask[places, :num_slots], guided[places, :num_slots])
+
+
+def _copy_missed(rows: RowsOnGpu, node: int, num_slots: int) -> None:
+    bitmask, _guided, missed = rows.on_bus
+    place = slice(node, node + 1)
+    copies = rows.device.bitmask[place, :num_slots]
+    copy_guided_rows(copies, bitmask[place, :num_slots], missed[None, :num_slots])
