@@ -44,7 +44,7 @@ def test_every_iteration_tells_its_whole_course(traced):
     check_iterations(spans, K)
     course = ["wait tokens", "callback 0", "copy rows"]
     for index in range(1, K + 1):  # and its early part before it
-        course += ["wait tokens", *(f"callback {index}", "copy rows") * 2]
+        course += ["wait tokens", *[f"callback {index}"] * 2, "copy rows"]
     for some in by_iteration(spans, "grammar stream").values():
         assert [span.name for span in some] == course
 
