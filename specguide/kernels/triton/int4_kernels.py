@@ -64,26 +64,17 @@ def _of_planes(values, tile, feature, row_len, WIDTH, LAST: tl.constexpr, GROUP)
 
 
 @triton.jit
+def _scales_of_planes(matrix, tile, feature, WIDTH, LAST: tl.constexpr, GROUP):
+    return _of_planes(matrix.scales, tile, feature, matrix.group_len, WIDTH, LAST, GROUP)
+
+
+@triton.jit
 def _zeros_of_planes(matrix, scale, tile, feature, WIDTH, LAST: tl.constexpr, GROUP):
     """Beside the scales of a tile's planes; the scales themselves where there are no zeros."""
     zero = scale
     if matrix.zeros is not None:
         zero = _of_planes(matrix.zeros, tile, feature, matrix.group_len, WIDTH, LAST, GROUP)
     return zero
-
-
-class _Groups(NamedTuple):
-    """Scales and zeros of a tile's planes, for some features."""
-
-    scale: Any
-    zero: Any
-
-
-@triton.jit
-def _load_groups(matrix, tile, feature, WIDTH, LAST: tl.constexpr, GROUP):
-    scale = _of_planes(matrix.scales, tile, feature, matrix.group_len, WIDTH, LAST, GROUP)
-    zero = _zeros_of_planes(matrix, scale, tile, feature, WIDTH, LAST, GROUP)
-    return _Groups(scale, zero)
 
 
 @triton.jit
@@ -99,7 +90,8 @@ def _load_inputs(inputs_at, is_row, column, IN_FEATURES: tl.constexpr, TILE: tl.
 def _add_product(
     total,
     packed,
-    groups,
+    scale,
+    zero,
     inputs,
     like,
     HAS_ZEROS,
@@ -111,17 +103,16 @@ def _add_product(
     """total + scale · (numbers - zero) · inputs of one plane, float32 [features, rows]. FOLDED:
     the numbers are scaled, and rounded, before they are multiplied."""
     if HAS_ZEROS:
-        offset = -MAGIC - groups.zero[PLANE].to(tl.float32)
+        offset = -MAGIC - zero[PLANE].to(tl.float32)
     else:
         offset = tl.full((packed.shape[0],), -MAGIC - 8.0, tl.float32)
     weights = _plane(packed, offset[:, None], like, UNPACK, PLANE)
-    scale = groups.scale[PLANE]
     if FOLDED:
-        weights = weights * scale.to(weights.dtype)[:, None]
+        weights = weights * scale[PLANE].to(weights.dtype)[:, None]
         total = tl.dot(weights, inputs, total, input_precision="ieee")
     else:
         products = tl.dot(weights, inputs, input_precision="ieee")
-        total += products * scale.to(tl.float32)[:, None]
+        total += products * scale[PLANE].to(tl.float32)[:, None]
     return total
 
 
@@ -129,13 +120,16 @@ def _add_product(
 def _prefetch_weights(
     matrix, first_tile, source, WIDTH: tl.constexpr, GROUP: tl.constexpr, LAST: tl.constexpr
 ):
-    """The first words of a program, of each feature `source`, and the scales of its first 32 groups
-    or all, a line at a time."""
+    """The first words of a program, of each feature `source`, and the scales and zeros of its first
+    32 groups or all, a line of scales at a time."""
     first = matrix.words + first_tile * matrix.tile_len.to(tl.int64) + source[:, None] * WIDTH
     prefetch(first + tl.arange(0, 2)[None, :] * (WIDTH // 2))
     group = tl.minimum(first_tile * (4 * WIDTH) // GROUP + tl.arange(0, 32), LAST)[:, None]
     line = tl.min(source) + tl.arange(0, source.shape[0] // 32)[None, :] * 32
-    prefetch(matrix.scales + group * matrix.group_len + tl.minimum(line, tl.max(source)))
+    place = group * matrix.group_len + tl.minimum(line, tl.max(source))
+    prefetch(matrix.scales + place)
+    if matrix.zeros is not None:
+        prefetch(matrix.zeros + place)
 
 
 class InputBlock(NamedTuple):
@@ -167,7 +161,9 @@ def int4_products(
     too. STEP: words of a feature that are read at a time.
 
     What a step reads of words and inputs, the compiler has brought some steps before. Scales are
-    too few for that, so they are asked for here, a step before."""
+    too few for that, so they are asked for here, a step before. Zeros are not: of values that come
+    from the step before, the compiler makes no operand of the tensor cores without a detour of all
+    weights through shared memory."""
     LAST: tl.constexpr = (IN_FEATURES - 1) // GROUP
     HAS_ZEROS: tl.constexpr = matrix.zeros is not None
     inputs_at, is_row, feature, num_outputs = block
@@ -177,36 +173,38 @@ def int4_products(
     up_words = words + num_outputs * WIDTH
     total = tl.zeros((feature.shape[0], is_row.shape[0]), tl.float32)
     total_up = total
-    groups = _load_groups(matrix, first_tile, feature, WIDTH, LAST, GROUP)
-    up_groups = groups
+    scale = _scales_of_planes(matrix, first_tile, feature, WIDTH, LAST, GROUP)
+    up_scale = scale
     if GATED:
-        up_groups = _load_groups(matrix, first_tile, up, WIDTH, LAST, GROUP)
+        up_scale = _scales_of_planes(matrix, first_tile, up, WIDTH, LAST, GROUP)
     STEPS: tl.constexpr = WIDTH // STEP
     for step in range(num_tiles * STEPS):
         tile, first = first_tile + step // STEPS, step * STEP - step // STEPS * WIDTH
         place = tile.to(tl.int64) * matrix.tile_len + first
         packed = tl.load(words + place)
         then = tile if FOLDED else first_tile + (step + 1) // STEPS
-        next_groups = _load_groups(matrix, then, feature, WIDTH, LAST, GROUP)
-        up_packed, next_up_groups = packed, next_groups
+        next_scale = _scales_of_planes(matrix, then, feature, WIDTH, LAST, GROUP)
+        zero = _zeros_of_planes(matrix, scale, tile, feature, WIDTH, LAST, GROUP)
+        up_packed, next_up_scale, up_zero = packed, next_scale, zero
         if GATED:
             up_packed = tl.load(up_words + place)
-            next_up_groups = _load_groups(matrix, then, up, WIDTH, LAST, GROUP)
+            next_up_scale = _scales_of_planes(matrix, then, up, WIDTH, LAST, GROUP)
+            up_zero = _zeros_of_planes(matrix, up_scale, tile, up, WIDTH, LAST, GROUP)
         if FOLDED:
-            groups, up_groups = next_groups, next_up_groups
+            scale, up_scale = next_scale, next_up_scale
         for plane in tl.static_range(4):
             column = tile * (4 * WIDTH) + plane * WIDTH + first + within
             inputs = _load_inputs(inputs_at, is_row, column, IN_FEATURES, 4 * WIDTH)
             total = _add_product(
-                *(total, packed, groups, inputs, inputs_at),
+                *(total, packed, scale, zero, inputs, inputs_at),
                 *(HAS_ZEROS, UNPACK, MAGIC, FOLDED, plane),
             )
             if GATED:
                 total_up = _add_product(
-                    *(total_up, up_packed, up_groups, inputs, inputs_at),
+                    *(total_up, up_packed, up_scale, up_zero, inputs, inputs_at),
                     *(HAS_ZEROS, UNPACK, MAGIC, FOLDED, plane),
                 )
-        groups, up_groups = next_groups, next_up_groups
+        scale, up_scale = next_scale, next_up_scale
     return total, total_up
 
 
