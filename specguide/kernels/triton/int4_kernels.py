@@ -35,16 +35,17 @@ class Int4Pointers(NamedTuple):
 
 
 @triton.jit
-def _plane(words, offset, like, UNPACK: tl.constexpr, PLANE: tl.constexpr):
-    """The numbers of a plane plus `offset`, of the dtype that `like` points to."""
+def _plane(words, factor, offset, like, UNPACK: tl.constexpr, PLANE: tl.constexpr):
+    """The numbers of a plane times `factor` plus `offset`, of the dtype that `like` points to.
+    factor: in units of what UNPACK makes of a number, if not None"""
     if UNPACK is None:
         numbers = ((words >> 4 * PLANE) & 15).to(tl.float32)
-        floats = (numbers + offset).to(like.dtype.element_ty)
+        floats = (numbers * factor + offset).to(like.dtype.element_ty)
     else:
         floats = tl.inline_asm_elementwise(
             UNPACK[PLANE],
-            "=r,r,r",
-            [words, offset.to(like.dtype.element_ty)],
+            "=r,r,r,r",
+            [words, factor.to(like.dtype.element_ty), offset.to(like.dtype.element_ty)],
             dtype=like.dtype.element_ty,
             is_pure=True,
             pack=2,
@@ -94,21 +95,32 @@ def _add_product(
     zero,
     inputs,
     like,
-    HAS_ZEROS,
+    HAS_ZEROS: tl.constexpr,
     UNPACK,
-    MAGIC,
+    FORM: tl.constexpr,
     FOLDED: tl.constexpr,
     PLANE: tl.constexpr,
 ):
-    """total + scale · (numbers - zero) · inputs of one plane, float32 [features, rows]. FOLDED:
-    the numbers are scaled, and rounded, before they are multiplied."""
-    if HAS_ZEROS:
-        offset = -MAGIC - zero[PLANE].to(tl.float32)
+    """total + UNIT · scale · (numbers - zero) · inputs of one plane, float32 [features, rows].
+    FOLDED: the numbers are scaled, and rounded, before they are multiplied; at once with being
+    unpacked where both steps together round no more than that."""
+    UNIT: tl.constexpr = FORM[0]
+    FACTOR: tl.constexpr = FORM[1][PLANE]
+    BASE: tl.constexpr = FORM[2][PLANE]
+    AT_ONCE: tl.constexpr = FOLDED and not HAS_ZEROS and BASE == 0
+    if AT_ONCE:
+        rounded = scale[PLANE].to(like.dtype.element_ty).to(tl.float32)
+        factor, offset = rounded * FACTOR, rounded * (-8.0 * UNIT)
     else:
-        offset = tl.full((packed.shape[0],), -MAGIC - 8.0, tl.float32)
-    weights = _plane(packed, offset[:, None], like, UNPACK, PLANE)
+        factor = tl.full((packed.shape[0],), FACTOR, tl.float32)
+        if HAS_ZEROS:
+            offset = -BASE - zero[PLANE].to(tl.float32) * UNIT
+        else:
+            offset = tl.full((packed.shape[0],), -BASE - 8.0 * UNIT, tl.float32)
+    weights = _plane(packed, factor[:, None], offset[:, None], like, UNPACK, PLANE)
     if FOLDED:
-        weights = weights * scale[PLANE].to(weights.dtype)[:, None]
+        if not AT_ONCE:
+            weights = weights * scale[PLANE].to(weights.dtype)[:, None]
         total = tl.dot(weights, inputs, total, input_precision="ieee")
     else:
         products = tl.dot(weights, inputs, input_precision="ieee")
@@ -153,7 +165,7 @@ def int4_products(
     WIDTH: tl.constexpr,
     GATED: tl.constexpr,
     UNPACK: tl.constexpr,
-    MAGIC: tl.constexpr,
+    FORM: tl.constexpr,
     STEP: tl.constexpr,
     FOLDED: tl.constexpr,
 ):
@@ -197,15 +209,16 @@ def int4_products(
             inputs = _load_inputs(inputs_at, is_row, column, IN_FEATURES, 4 * WIDTH)
             total = _add_product(
                 *(total, packed, scale, zero, inputs, inputs_at),
-                *(HAS_ZEROS, UNPACK, MAGIC, FOLDED, plane),
+                *(HAS_ZEROS, UNPACK, FORM, FOLDED, plane),
             )
             if GATED:
                 total_up = _add_product(
                     *(total_up, up_packed, up_scale, up_zero, inputs, inputs_at),
-                    *(HAS_ZEROS, UNPACK, MAGIC, FOLDED, plane),
+                    *(HAS_ZEROS, UNPACK, FORM, FOLDED, plane),
                 )
         scale, up_scale = next_scale, next_up_scale
-    return total, total_up
+    UNIT: tl.constexpr = FORM[0]
+    return total * (1.0 / UNIT), total_up * (1.0 / UNIT)
 
 
 @triton.jit
@@ -237,7 +250,7 @@ def int4_linear_kernel(
     BLOCK_OUT: tl.constexpr,
     NUM_SPLITS: tl.constexpr,
     UNPACK: tl.constexpr,
-    MAGIC: tl.constexpr,
+    FORM: tl.constexpr,
     STEP: tl.constexpr,
     FOLDED: tl.constexpr,
     PAIRED: tl.constexpr,
@@ -261,7 +274,7 @@ def int4_linear_kernel(
     block = InputBlock(inputs_at, row < num_rows, source, num_outputs)
     total, total_up = int4_products(
         *(block, matrix, split * share, share),
-        *(IN_FEATURES, GROUP, WIDTH, GATED, UNPACK, MAGIC, STEP, FOLDED),
+        *(IN_FEATURES, GROUP, WIDTH, GATED, UNPACK, FORM, STEP, FOLDED),
     )
     total, total_up = with_bias(total, total_up, bias, split, source, num_outputs, GATED)
     if PAIRED:
