@@ -1,12 +1,17 @@
 """What one pass of Llama-3.1-8B takes, kernel by kernel: verifying drafts, or a prompt's chunk.
 
     python -m benchmarks.passes [--formats bf16,fp8,int4] [--passes 1x4,16x4,64x4,128x4,1x2048]
+    [--model llama-8b] [--ranks-of 1]
 
 A pass "16x4" has 16 sequences of 4 tokens each behind `--context` tokens; of more than 64 tokens,
 as in "1x2048", they are the beginning of their sequence. Random weights; the target alone, with the
 logits of at most 4 tokens a sequence, without drafts, grammar and sampling: `benchmarks.iteration`
-has those. Times are of a captured graph, replayed in a row. Prints a table, with `--kernels` the
-time of each kernel too, then one JSON line.
+has those. Times are of a captured graph, replayed in a row; floor: bytes of weights, keys and
+values ÷ the bandwidth of copies. Prints a table, with `--kernels` the time of each kernel and of
+families of them too, then one JSON line.
+
+With `--ranks-of N`, what one of N ranks computes, on one GPU: the kernels that also sum over ranks
+that share memory, which wait for nobody here.
 """
 
 from __future__ import annotations
@@ -20,12 +25,43 @@ import torch
 from torch import Tensor
 
 from benchmarks.common import emit
-from benchmarks.llama_8b import SHAPES, TINY_SHAPES, RandomModels
+from benchmarks.gpu_timing import copy_bandwidth
+from benchmarks.iteration import SHAPES
+from benchmarks.kernel_families import longest, profiled, shares
+from benchmarks.llama_8b import RandomModels
 from specguide.cache import KVCache
+from specguide.kernels import Peers
 from specguide.kernels.attention import ForwardContext, attention_backend
+from specguide.kernels.peers import peers_num_bytes
 from specguide.models import Decoder
+from specguide.parallel import ONE_RANK, NoCollectives, Ranks
 
 PAGE_SIZE, NUM_REPLAYS, NUM_SHOWN, MOST_DECODED = 16, 12, 16, 64
+MOST_SUMMED = 1024
+
+
+class NobodyElse(NoCollectives):
+    """What a rank without others calls, so that it computes its part alone."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._peers: dict[tuple[int, torch.dtype], Peers] = {}
+
+    def peers(self, num_rows: int, dim: int, dtype: torch.dtype) -> Peers | None:
+        if num_rows > MOST_SUMMED:
+            return None
+        if (dim, dtype) not in self._peers:
+            shape = MOST_SUMMED, dim
+            num_bytes = peers_num_bytes(1, shape, dtype)
+            memory = torch.zeros(num_bytes, dtype=torch.uint8, device=self._device)
+            aborted = torch.zeros(1, dtype=torch.int32, device=self._device)
+            self._peers[dim, dtype] = Peers.over(0, [memory], shape, dtype, aborted, 16)
+        return self._peers[dim, dtype]
+
+
+def first_of(num_ranks: int, device: torch.device) -> Ranks:
+    """One of so many, without the others."""
+    return ONE_RANK if num_ranks == 1 else Ranks(0, num_ranks, NobodyElse(device))
 
 
 @dataclass(frozen=True)
@@ -69,7 +105,7 @@ class Pass:
     def call_of(self, decoder: Decoder) -> Callable[[], Tensor]:
         """What gives the logits."""
         config, device = decoder.config, decoder.device
-        shape = PAGE_SIZE, config.num_kv_heads, config.head_dim
+        shape = PAGE_SIZE, config.num_kv_heads // decoder.ranks.size, config.head_dim
         num_pages = self.num_sequences * self.num_pages_each
         cache = KVCache.allocate(config.num_layers, num_pages, *shape, decoder.dtype, device)
         count = self.num_sequences * self.num_tokens
@@ -112,26 +148,31 @@ def median_ms(replay: Callable[[], Any]) -> float | None:
     return round(sorted(times[2:])[(NUM_REPLAYS - 2) // 2], 3)
 
 
-def kernels_of(replay: Callable[[], Any]) -> list[tuple[str, int, float]]:
-    """Name, number and microseconds, the longest first."""
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
-        replay()
-        torch.cuda.synchronize()
-    found = sorted(profile.key_averages(), key=lambda kernel: -kernel.self_device_time_total)
-    return [(it.key, it.count, round(it.self_device_time_total, 1)) for it in found]
+def kernels_of(replay: Callable[[], Any], num_sequences: int) -> dict[str, Any]:
+    """Microseconds of families, and of the kernels that take longest with their number; printed."""
+    kernels = profiled(replay)
+    families = {name: round(us, 1) for name, us in shares(kernels, num_sequences).items()}
+    print(f"   {sum(families.values()):9.1f} µs in {len(kernels)} kernels, of it")
+    for name, us in sorted(families.items(), key=lambda each: -each[1]):
+        print(f"   {us:9.1f} µs {name}")
+    own = longest(kernels, NUM_SHOWN)
+    for name, us, count in own:
+        print(f"   {us:9.1f} µs {count:5d} × {name[:90]}", flush=True)
+    return {"families": families, "kernels": own}
 
 
-def measured(form: str, one: Pass, decoder: Decoder, *, has_kernels: bool) -> dict[str, Any]:
-    """Prints a row."""
-    replay = replayable(one.call_of(decoder))
-    row = {"format": form, "pass": one.name, "ms": median_ms(replay)}
-    print(f"{form:<8} {one.name:<8} {row['ms']!s:>9} ms", flush=True)
+def measured(
+    form: str, one: Pass, models: RandomModels, bandwidth: float, *, has_kernels: bool
+) -> dict[str, Any]:
+    """Prints a row. bandwidth: bytes a second"""
+    replay = replayable(one.call_of(models.target))
+    num_cached = one.num_sequences * (one.num_cached + one.num_tokens)
+    num_bytes = models.num_bytes_read("", 0, 1.0) + models.num_cache_bytes_read("", 0, num_cached)
+    floor_ms = round(1e3 * num_bytes / bandwidth, 3)
+    row = {"format": form, "pass": one.name, "ms": median_ms(replay), "floor_ms": floor_ms}
+    print(f"{form:<8} {one.name:<8} {row['ms']!s:>9} ms, floor {floor_ms}", flush=True)
     if has_kernels and torch.cuda.is_available():
-        row["kernels"] = kernels_of(replay)
-        total = sum(us for _, _, us in row["kernels"])
-        print(f"   {total:9.1f} µs in {sum(count for _, count, _ in row['kernels'])} kernels")
-        for name, count, us in row["kernels"][:NUM_SHOWN]:
-            print(f"   {us:9.1f} µs {count:5d} × {name[:90]}", flush=True)
+        row |= kernels_of(replay, one.num_sequences)
     return row
 
 
@@ -143,20 +184,23 @@ def main() -> None:
     parser.add_argument("--formats", default="bf16,fp8,int4", help="bf16 or of QUANTIZED")
     parser.add_argument("--passes", default="1x4,16x4,64x4,128x4,1x2048")
     parser.add_argument("--context", type=int, default=350)
+    parser.add_argument("--model", choices=SHAPES, default="llama-8b", help="whose shapes")
+    parser.add_argument("--ranks-of", type=int, default=1, help="ranks, of which one is measured")
     parser.add_argument("--kernels", action="store_true", help="print each kernel's time (GPU)")
     parser.add_argument("--tiny", action="store_true", help="a tiny model, to try the benchmark")
     args = parser.parse_args()
     has_gpu = torch.cuda.is_available()
     device = torch.device("cuda" if has_gpu else "cpu")
-    rows = []
+    rows, dtype = [], torch.bfloat16 if has_gpu else torch.float32
+    bandwidth = copy_bandwidth() if has_gpu else float("inf")
     for form in args.formats.split(","):
-        shapes = (TINY_SHAPES if args.tiny else SHAPES).held_in(None if form == "bf16" else form)
-        dtype = torch.bfloat16 if has_gpu else torch.float32
-        decoder = RandomModels.of((), device, dtype, 4096, shapes).target
+        shapes = SHAPES[args.model][args.tiny].held_in(None if form == "bf16" else form)
+        ranks = first_of(args.ranks_of, device)
+        models = RandomModels.of((), device, dtype, 4096, shapes, ranks)
         for text in args.passes.split(","):
             one = Pass.read(text, args.context)
-            rows.append(measured(form, one, decoder, has_kernels=args.kernels))
-        del decoder
+            rows.append(measured(form, one, models, bandwidth, has_kernels=args.kernels))
+        del models
     emit("passes", vars(args), rows, save=False)
 
 

@@ -11,6 +11,9 @@ namespace {
 // How often a waiting callback looks for stuck workers.
 constexpr int kLooksPerDeadline = 4;
 
+// Operations that are pushed together: workers begin with them while the callback goes on to others.
+constexpr size_t kPushedTogether = 16;
+
 }  // namespace
 
 void GrammarExecutor::run_noted(int index, void (GrammarExecutor::*part)(int)) noexcept {
@@ -47,6 +50,7 @@ void GrammarExecutor::begin_iteration() {
   const auto last_begin = std::exchange(iteration_begin_, Clock::now());
   if (iteration_ > 1) iteration_time_ = iteration_begin_ - last_begin;
   Batch batch(0);
+  start(batch);
   for (const Entry& entry : *current_) {
     Progress& progress = progress_of(entry);
     const bool is_left = progress.has_one_left() && push_token(batch, progress, progress.next_token);
@@ -58,7 +62,7 @@ void GrammarExecutor::begin_iteration() {
       push(batch, progress, [walk = entry.walk, i = iteration_] { walk->settle(i); });
     }
   }
-  start(batch);
+  push_rest(batch);
   finish(batch);
   for (const Entry& entry : *current_) set_target_flags(progress_of(entry));
 }
@@ -67,14 +71,14 @@ void GrammarExecutor::begin_iteration() {
 // and publish what follows from it.
 void GrammarExecutor::begin_advance(int index) {
   auto& [batch, advancing] = begun_.emplace(Advance{Batch(index), {}});
-  batch.operations.reserve(current_->size());
+  start(batch);
   for (const Entry& entry : *current_) {
     Progress& progress = progress_of(entry);
     progress.is_early = false;
     const bool is_next = progress.next_token == index - 1;
     if (is_next && push_token(batch, progress, index - 1)) advancing.push_back(&progress);
   }
-  start(batch);
+  push_rest(batch);
 }
 
 void GrammarExecutor::end_advance(int index) {
@@ -201,11 +205,19 @@ void GrammarExecutor::push(Batch& batch, Progress& progress, Function function) 
     operation.countdown = batch.countdown;
   }
   batch.operations.emplace_back(ThreadPool::LaneRef(progress.walk, &progress.walk->lane()), std::move(operation));
+  if (batch.operations.size() == kPushedTogether) push_rest(batch);
 }
 
 void GrammarExecutor::start(Batch& batch) {
   batch.end = Clock::now() + waits_.deadline;
-  if (!batch.operations.empty()) pool_.push(std::move(batch.operations));
+  batch.operations.reserve(kPushedTogether);
+}
+
+void GrammarExecutor::push_rest(Batch& batch) {
+  if (batch.operations.empty()) return;
+  pool_.push(std::exchange(batch.operations, {}), batch.has_begun);
+  batch.operations.reserve(kPushedTogether);
+  batch.has_begun = true;
 }
 
 // Until its operations are done, or the forward stream needs their rows and will wait no longer than `wait_when_needed`.

@@ -149,10 +149,11 @@ class GrammarExecutor : public std::enable_shared_from_this<GrammarExecutor> {
     bool may_grow() const { return std::max(next_token, chain_len + 1) <= limits.num_draft_tokens; }
   };
 
-  // Operations of one callback, and those of them that it waits for, until `end`.
+  // Operations of one callback that are yet to be pushed, and those of all that it waits for, until `end`.
   struct Batch {
     explicit Batch(int index) : callback(index) {}
     std::vector<std::pair<ThreadPool::LaneRef, ThreadPool::Operation>> operations;
+    bool has_begun = false;  // some are pushed
     std::shared_ptr<Countdown> countdown = std::make_shared<Countdown>();
     int callback;
     Clock::time_point end{};
@@ -182,6 +183,7 @@ class GrammarExecutor : public std::enable_shared_from_this<GrammarExecutor> {
   template <typename Function>
   void push(Batch& batch, Progress& progress, Function function);
   void start(Batch& batch);
+  void push_rest(Batch& batch);
   void wait_until_needed(Batch& batch);
   void finish(Batch& batch);
   bool wait_for_tail(const Batch& batch);

@@ -229,19 +229,23 @@ ThreadPool::~ThreadPool() {
   }
 }
 
-void ThreadPool::push(std::vector<std::pair<LaneRef, Operation>> operations) {
+void ThreadPool::push(std::vector<std::pair<LaneRef, Operation>> operations, bool is_behind) {
   std::vector<Operation> dropped;
   State::Lock lock(state_->spin_lock);
-  const bool has_old = !state_->ready.empty();
+  bool has_changed = !is_behind && !state_->ready.empty();
   for (auto& [lane, operation] : operations) {
     if (lane->closed) {
       dropped.push_back(std::move(operation));
       continue;
     }
     lane->pending.push_back(std::move(operation));
-    if (!lane->scheduled) state_->schedule(lane);
+    if (!lane->scheduled) {
+      state_->schedule(lane);
+    } else {
+      has_changed = true;
+    }
   }
-  if (has_old) state_->rank_again();
+  if (has_changed) state_->rank_again();
   const WakeList beds = state_->sleepers_to_wake();
   lock.unlock();
   wake_all(beds);

@@ -42,6 +42,6 @@ def native_grammars_enabled() -> bool:
 
 
 def shares_memory() -> bool:
-    """True when `SPECGUIDE_SHARED_MEMORY=1` asks ranks on GPUs to sum in memory that they share,
-    and not by NCCL."""
-    return os.environ.get("SPECGUIDE_SHARED_MEMORY", "") in ("1", "true")
+    """False when `SPECGUIDE_SHARED_MEMORY=0` asks ranks on GPUs to sum by NCCL, and not in memory
+    that they share."""
+    return os.environ.get("SPECGUIDE_SHARED_MEMORY", "") not in ("0", "false")

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import logging
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol, TypeVar
 
 import torch
@@ -81,6 +81,7 @@ class MemoryPlaces:
         self._device, self._aborts = device, torch.zeros(1, dtype=torch.int32, pin_memory=is_gpu)
         self._aborted = mapped(self._aborts, device) if is_gpu else self._aborts
         self._peers: dict[tuple[int, torch.dtype], Peers | None] = {}
+        self._is_shared = True
 
     def peers(self, num_rows: int, dim: int, dtype: torch.dtype) -> Peers | None:
         if num_rows > self._most_rows:
@@ -111,15 +112,40 @@ class MemoryPlaces:
         return self._aborted, self._most_polls
 
     def _allocated(self, num_bytes: int, over: Callable[[list[Tensor]], T]) -> T | None:
-        """What is made over so much memory of each rank; None where one of them can have none."""
-        made = None
+        """What is made over so much memory of each rank; None where they share none, and then for
+        ever."""
+        memory = self._shared(num_bytes) if self._is_shared else []
+        self._is_shared = bool(memory)
+        if not memory:
+            return None
+        made = over(memory)
+        self._all(True)
+        return made
+
+    def _shared(self, num_bytes: int) -> list[Tensor]:
+        """Of each rank, all zero; empty where one has none, or does not find in it what the others
+        write there."""
+        memory = list[Tensor]()
         try:
-            made = over(self._memory.allocate(num_bytes))
+            memory = self._memory.allocate(num_bytes)
         except RuntimeError as cause:
             _LOGGER.warning("ranks share no memory, which makes their sums slower: %s", cause)
+        for each in memory:
+            each[self._rank] = self._rank + 1
+        if not self._all(bool(memory)):
+            return []
+        own = memory[self._rank]
+        is_written = own[: self._size].tolist() == list(range(1, self._size + 1))
+        if not is_written:
+            _LOGGER.warning("ranks share no memory: a GPU does not see what another one writes")
+        own.zero_()
+        return memory if self._all(is_written) else []
+
+    def _all(self, is_so: bool) -> bool:
+        """Whether it is so on all ranks, once their devices have done what they were told."""
         if self._device.type == "cuda":
             torch.cuda.synchronize(self._device)
-        return made if self._least(int(made is not None)) else None
+        return bool(self._least(int(is_so)))
 
 
 class CudaMemory:
@@ -131,25 +157,35 @@ class CudaMemory:
         self._num_allocated = 0
 
     def allocate(self, num_bytes: int) -> list[Tensor]:
-        own = torch.zeros(num_bytes, dtype=torch.uint8, device=self._device)
-        torch.cuda.synchronize(self._device)
+        own, device, handles = torch.empty(0), 0, list[Any]()
         name, self._num_allocated = str(self._num_allocated), self._num_allocated + 1
         try:
-            _, *handles = own.untyped_storage()._share_cuda_()
+            own = torch.zeros(num_bytes, dtype=torch.uint8, device=self._device)
+            torch.cuda.synchronize(self._device)
+            device, *handles = own.untyped_storage()._share_cuda_()
         except RuntimeError:
-            handles = []  # says so to the others
-        self._store.set(f"{name}/{self._rank}", pickle.dumps(handles))
+            pass  # the others see that there is no handle
+        self._store.set(f"{name}/{self._rank}", pickle.dumps((device, handles)))
         theirs = [self._handles(f"{name}/{rank}") for rank in range(self._size)]
-        if not all(theirs):
+        if not all(handles for _, handles in theirs):
             raise RuntimeError("CUDA gives a rank no handle of its memory")
+        self._check_reach(device for device, _ in theirs)
         return [
             own if rank == self._rank else self._mapped(handles, num_bytes)
-            for rank, handles in enumerate(theirs)
+            for rank, (_, handles) in enumerate(theirs)
         ]
 
-    def _handles(self, name: str) -> list[Any]:
+    def _check_reach(self, devices: Iterable[int]) -> None:
+        """Raises RuntimeError where this GPU cannot use the memory of another one."""
+        own = self._device.index
+        for device in devices:
+            if device != own and not torch.cuda.can_device_access_peer(own, device):
+                raise RuntimeError(f"GPU {own} does not reach the memory of GPU {device}")
+
+    def _handles(self, name: str) -> tuple[int, list[Any]]:
+        """A rank's device and its memory's handles, if it has any."""
         try:
-            given: list[Any] = pickle.loads(self._store.get(name))
+            given: tuple[int, list[Any]] = pickle.loads(self._store.get(name))
         except dist.DistError as cause:
             raise CollectiveFailed(f"another rank shares no memory: {cause}") from cause
         return given

@@ -100,13 +100,19 @@ def test_a_wait_ends_when_it_is_aborted() -> None:
 
 @pytest.mark.skipif(IS_INTERPRETED, reason="needs kernels that run at the same time")
 def test_kernels_of_two_ranks_wait_for_one_another() -> None:
+    """A kernel that waits may keep CUDA from loading another one, and from new memory. So each
+    rank's is loaded first, on its stream: the very kernel, which Triton compiles anew where the
+    number of polls is no multiple of 16. Waits end after seconds."""
     torch.manual_seed(0)
-    for its in two_ranks(torch.bfloat16, DEVICE, most_polls=20):
-        # Loaded first: a kernel that waits could keep the next one from being loaded.
-        sum_over_ranks(torch.zeros(1, 1, SHAPE[1], device=DEVICE).bfloat16(), its)
+    streams = [torch.cuda.Stream() for _ in range(2)]
+    first = two_ranks(torch.bfloat16, DEVICE, most_polls=16)
+    both = two_ranks(torch.bfloat16, DEVICE, most_polls=1 << 22)
+    zeros = torch.zeros(1, *SHAPE, device=DEVICE).bfloat16()
     torch.cuda.synchronize()
-    both = two_ranks(torch.bfloat16, DEVICE)
-    streams = [torch.cuda.Stream() for _ in both]
+    for its, stream in zip(first, streams, strict=True):
+        with torch.cuda.stream(stream):
+            sum_over_ranks(zeros, its)
+        torch.cuda.synchronize()
     for num_rows in [1, 24, 5] * 40:
         parts = torch.randn(2, 1, num_rows, SHAPE[1], device=DEVICE).bfloat16()
         torch.cuda.synchronize()

@@ -63,13 +63,17 @@ def test_whole_experts_give_the_tokens_of_one(
 
 @pytest.fixture
 def memory(shares_memory: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SPECGUIDE_SHARED_MEMORY", str(int(shares_memory)))
+    """As it is by default, or not shared."""
+    if shares_memory:
+        monkeypatch.delenv("SPECGUIDE_SHARED_MEMORY", raising=False)
+    else:
+        monkeypatch.setenv("SPECGUIDE_SHARED_MEMORY", "0")
 
 
 @MEMORIES
 @pytest.mark.usefixtures("memory")
-def test_two_gpus_do_together_what_collectives_say() -> None:
-    collective_contract.check_in_two_processes("cuda")
+def test_two_gpus_do_together_what_collectives_say(shares_memory: bool) -> None:
+    collective_contract.check_in_two_processes("cuda", shares_memory=shares_memory)
 
 
 @MEMORIES

@@ -15,7 +15,7 @@ CPU = torch.device("cpu")
 
 
 def test_two_processes_over_gloo() -> None:
-    collective_contract.check_in_two_processes("cpu")
+    collective_contract.check_in_two_processes("cpu", shares_memory=False)
 
 
 def test_two_threads_that_share_memory(monkeypatch: pytest.MonkeyPatch) -> None:

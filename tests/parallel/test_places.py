@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 import rank_threads
 import thread_memory
+import torch
 from requests_of_every_kind import PATIENT, SPECS, outputs
 
 from specguide import LLM
@@ -30,3 +31,30 @@ def test_two_ranks_give_the_tokens_of_one(name, monkeypatch):
     thread_memory.put_in(monkeypatch)
     assert outputs(rank_threads.llm(replace(config, tensor_parallel_size=2))) == expected
     assert sum(it is not None for it in asked) > 100
+
+
+class _OtherRanksSigns:
+    """Rank 0's memory of two ranks, in which the other one has written `sign`."""
+
+    def __init__(self, sign: int) -> None:
+        self.sign, self.num_allocated = sign, 0
+
+    def allocate(self, num_bytes: int) -> list[torch.Tensor]:
+        self.num_allocated += 1
+        if self.sign < 0:
+            raise RuntimeError("there is none")
+        memory = [torch.zeros(num_bytes, dtype=torch.uint8) for _ in range(2)]
+        memory[0][1] = self.sign
+        return memory
+
+
+@pytest.mark.parametrize("sign", [-1, 0, 2])
+def test_memory_is_shared_where_ranks_see_what_the_others_write(sign):
+    memory = _OtherRanksSigns(sign)
+    own = places.MemoryPlaces(memory, 0, 2, torch.device("cpu"), 1.0, lambda value: value)
+    channel = own.row_channel(4, 3)
+    assert (channel is not None) == (sign == 2)
+    if channel is not None:
+        assert not any(part.any() for part in channel.parts(0))
+    assert (own.peers(4, 8, torch.float32) is not None) == (sign == 2)
+    assert memory.num_allocated == (2 if sign == 2 else 1)

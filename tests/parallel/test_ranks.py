@@ -91,6 +91,20 @@ def test_a_rank_that_is_killed_is_named(target):
     assert not Path(f"/proc/{process_id}").exists()
 
 
+def test_a_rank_that_is_gone_is_named_where_rank_0_fails_for_want_of_it(target, monkeypatch):
+    llm = rank_threads.llm(EngineConfig(target, tensor_parallel_size=2, max_model_len=64))
+    executor = llm._shared._engine._executor
+    (follower,) = executor._followers
+
+    def abort(*batch):
+        monkeypatch.setattr(follower, "end_in_words", lambda: "rank 1 was ended by SIGKILL")
+        raise RuntimeError("the communicator was aborted on rank 0")
+
+    monkeypatch.setattr(executor._own.step, "launch", abort)
+    assert "rank 1 was ended by SIGKILL" in failure(llm)
+    llm.close()
+
+
 def test_rank_0_is_named_where_it_fails_itself(target, monkeypatch):
     config = EngineConfig(target, guide=None, tensor_parallel_size=2)
     executor = rank_threads.executor(config)

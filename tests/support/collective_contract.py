@@ -6,11 +6,11 @@ import multiprocessing
 
 import torch
 
-from specguide.kernels import send_rows, sum_over_ranks, take_rows
+from specguide.kernels import RowChannel, send_rows, sum_over_ranks, take_rows
 from specguide.parallel import Meeting, Ranks, connect
 
 
-def check(ranks: Ranks, device: torch.device) -> None:
+def check(ranks: Ranks, device: torch.device, *, shares_memory: bool = True) -> None:
     """Both ranks call it."""
     collectives, rank = ranks.collectives, ranks.rank
     first = torch.arange(6.0, device=device).view(2, 3)
@@ -27,26 +27,26 @@ def check(ranks: Ranks, device: torch.device) -> None:
         collectives.receive(received, 0)
         assert torch.equal(received, first)
     assert ranks.least(5 - rank, device) == 4
-    for dtype in (torch.float32, torch.bfloat16):
+    assert (collectives.peers(1, 32, torch.float32) is not None) == shares_memory
+    for dtype in (torch.float32, torch.bfloat16) if shares_memory else ():
         _check_sums(ranks, device, dtype)
-    _check_rows(ranks, device)
+    channel = collectives.row_channel(12, 40)
+    assert (channel is not None) == shares_memory
+    if channel is not None:
+        _check_rows(ranks, channel, device)
 
 
 def _check_sums(ranks: Ranks, device: torch.device, dtype: torch.dtype) -> None:
     generator = torch.Generator().manual_seed(ranks.rank)
     for num_rows in [3, 1, 70, 3] * 3:
         peers = ranks.collectives.peers(num_rows, 96, dtype)
-        if peers is None:
-            return
+        assert peers is not None
         own = torch.randn(2, num_rows, 96, generator=generator).to(device)
         every = ranks.collectives.gather(own.sum(0).to(dtype)).float()
         assert torch.equal(sum_over_ranks(own, peers), (every[0] + every[1]).to(dtype))
 
 
-def _check_rows(ranks: Ranks, device: torch.device) -> None:
-    channel = ranks.collectives.row_channel(12, 40)
-    if channel is None:
-        return
+def _check_rows(ranks: Ranks, channel: RowChannel, device: torch.device) -> None:
     for turn in range(5):
         generator = torch.Generator().manual_seed(turn)
         bitmask = torch.randint(-9, 9, (3, 4, 40), generator=generator).int().to(device)
@@ -61,17 +61,18 @@ def _check_rows(ranks: Ranks, device: torch.device) -> None:
         ranks.collectives.sum(torch.ones(1, device=device))  # places are given back by then
 
 
-def _run(meeting: Meeting, device_type: str) -> None:
+def _run(meeting: Meeting, device_type: str, shares_memory: bool) -> None:
     device = torch.device(device_type, 1 if device_type == "cuda" else None)
-    check(connect(meeting, 1, device), device)
+    check(connect(meeting, 1, device), device, shares_memory=shares_memory)
 
 
-def check_in_two_processes(device_type: str) -> None:
+def check_in_two_processes(device_type: str, *, shares_memory: bool) -> None:
     """This one is rank 0."""
     meeting, store = Meeting.open(2, 60.0)
-    other = multiprocessing.get_context("spawn").Process(target=_run, args=(meeting, device_type))
+    args = meeting, device_type, shares_memory
+    other = multiprocessing.get_context("spawn").Process(target=_run, args=args)
     other.start()
     device = torch.device(device_type, 0 if device_type == "cuda" else None)
-    check(connect(meeting, 0, device, store), device)
+    check(connect(meeting, 0, device, store), device, shares_memory=shares_memory)
     other.join(60)
     assert other.exitcode == 0

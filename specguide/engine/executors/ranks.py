@@ -191,8 +191,10 @@ class RanksExecutor:
             words = whose_fault(self._followers, cause, self._timeout_s)
             self._stop(EngineError(words), cause)
         except BaseException as cause:
-            name = type(cause).__name__
-            self._stop(EngineError(f"rank 0 failed: {name}: {cause}"), cause)
+            words = f"rank 0 failed: {type(cause).__name__}: {cause}"
+            if any(follower.end_in_words() for follower in self._followers):  # it waited for one
+                words = whose_fault(self._followers, cause, self._timeout_s)
+            self._stop(EngineError(words), cause)
         raise AssertionError("unreachable")
 
     def _stop(self, failure: EngineError, cause: BaseException | None = None) -> None:

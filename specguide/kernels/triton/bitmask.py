@@ -156,6 +156,6 @@ def copy_guided_rows(copies: Tensor, bitmask: Tensor, guided: Tensor) -> None:
         copies.stride(0),
         copies.stride(1),
         guided.stride(0),
-        BLOCK=1024,
-        num_warps=4,
+        BLOCK=4096,
+        num_warps=8,
     )
