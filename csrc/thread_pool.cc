@@ -45,68 +45,102 @@ void wake_all(const WakeList& beds) {
 struct ThreadPool::Worker {
   std::thread thread;
   std::shared_ptr<Bed> bed = std::make_shared<Bed>();
-  Clock::time_point busy_since{};  // the epoch: idle
-  LaneRef last_lane;               // let go of without the lock: it may own a request's walk
-  bool stuck = false;
+  size_t home = 0;                        // the shard where it looks first
+  std::atomic<Clock::rep> busy_since{0};  // of Clock; 0: idle
+  std::atomic<bool> stuck{false};         // and stood in for
+  LaneRef last_lane;                      // let go of without a lock: it may own a request's walk
 };
 
-// Everything under one lock, held for a few instructions at a time: one acquisition an operation. Threads share
-// ownership of it.
-struct ThreadPool::State {
+// Some of the lanes, and which of them are ready, under a lock of its own that is held for a few instructions at a time.
+struct alignas(128) ThreadPool::Shard {
   using Lock = std::unique_lock<SpinLock>;
   using Ready = std::pair<Clock::duration, LaneRef>;
 
-  const int num_threads;
-  const int max_threads;
-  const Clock::duration patience;
-  alignas(64) std::atomic<bool> has_ready{false};  // for spinning workers: written when it changes only
-  alignas(64) SpinLock spin_lock;
-  std::vector<Ready> ready;  // a heap, the dearest on top
-  std::list<Worker> workers;
-  std::list<Worker> retired;  // threads to join
-  int num_running = 0;        // workers that have not retired
-  int num_stuck = 0;
-  int num_spinning = 0;
-  std::vector<std::shared_ptr<Bed>> asleep;  // the last to fall asleep is woken first: its core is the warmest
-  bool stopping = false;
+  // What there is to run, for workers that look without the lock.
+  enum Urgency { kNothing, kUnwanted, kWanted };
 
-  State(int threads, int max, Clock::duration longest) : num_threads(threads), max_threads(max), patience(longest) {}
+  std::atomic<Urgency> urgency{kNothing};
+  std::atomic<int> num_ready{0};
+  SpinLock spin_lock;
+  std::vector<Ready> ready;  // a heap, the dearest on top
 
   static bool is_cheaper(const Ready& a, const Ready& b) { return a.first < b.first; }
 
   // Last come lanes that nobody waits for: none of their operations, or none so long.
-  Clock::duration rank_of(const Lane& lane) const {
+  static Clock::duration rank_of(const Lane& lane, Clock::duration patience) {
     const Countdown* last = lane.pending.empty() ? nullptr : lane.pending.back().countdown.get();
     return last && last->is_waited_for() && lane.cost <= patience ? lane.cost : Clock::duration(-1);
   }
 
   // What is waited for changes with every push.
-  void rank_again() {
-    for (auto& [rank, lane] : ready) rank = rank_of(*lane);
+  void rank_again(Clock::duration patience) {
+    for (auto& [rank, lane] : ready) rank = rank_of(*lane, patience);
     std::make_heap(ready.begin(), ready.end(), is_cheaper);
+    tell();
   }
 
-  void schedule(LaneRef lane) {
+  void schedule(LaneRef lane, Clock::duration patience) {
     lane->scheduled = true;
-    const Clock::duration rank = rank_of(*lane);
+    const Clock::duration rank = rank_of(*lane, patience);
     ready.emplace_back(rank, std::move(lane));
     std::push_heap(ready.begin(), ready.end(), is_cheaper);
-    if (ready.size() == 1) has_ready.store(true, std::memory_order_relaxed);
+    tell();
   }
 
   LaneRef take() {
     std::pop_heap(ready.begin(), ready.end(), is_cheaper);
     LaneRef lane = std::move(ready.back().second);
     ready.pop_back();
-    if (ready.empty()) has_ready.store(false, std::memory_order_relaxed);
+    tell();
     return lane;
   }
 
-  // A sleeper takes tens of microseconds to wake, so each one woken helps to wake the others.
+  void tell() {
+    const bool is_wanted = !ready.empty() && ready.front().first >= Clock::duration::zero();
+    num_ready.store(static_cast<int>(ready.size()), std::memory_order_relaxed);
+    urgency.store(is_wanted ? kWanted : ready.empty() ? kNothing : kUnwanted, std::memory_order_relaxed);
+  }
+};
+
+// Lanes are spread over shards, so that workers seldom meet at a lock; one whose own shard is empty looks at the others'.
+// Workers themselves are under one lock, which none takes between two operations. Threads share ownership of it all.
+struct ThreadPool::State {
+  using Lock = std::unique_lock<SpinLock>;
+  static constexpr int kMostShards = 8;
+
+  const int num_threads;
+  const int max_threads;
+  const Clock::duration patience;
+  std::vector<Shard> shards;
+  std::atomic<bool> stopping{false};
+  std::atomic<int> num_spinning{0};
+  SpinLock spin_lock;  // of what follows
+  std::list<Worker> workers;
+  std::list<Worker> retired;  // threads to join
+  int num_started = 0;
+  int num_running = 0;  // workers that have not retired
+  int num_stuck = 0;
+  std::vector<std::shared_ptr<Bed>> asleep;  // the last to fall asleep is woken first: its core is the warmest
+
+  State(int threads, int max, Clock::duration longest)
+      : num_threads(threads), max_threads(max), patience(longest), shards(std::min(threads, kMostShards)) {}
+
+  Shard& shard_of(const Lane& lane) {
+    constexpr uint64_t kOdd = 0x9e3779b97f4a7c15;  // spreads addresses, whose low bits are alike
+    return shards[(reinterpret_cast<uintptr_t>(&lane) * kOdd >> 32) % shards.size()];
+  }
+
+  int num_ready() const {
+    int num = 0;
+    for (const Shard& shard : shards) num += shard.num_ready.load(std::memory_order_relaxed);
+    return num;
+  }
+
+  // A sleeper takes tens of microseconds to wake, so each one woken helps to wake the others. Under the lock.
   WakeList sleepers_to_wake() {
     constexpr int kMostAtOnce = 4;
     WakeList beds;
-    int num_wanted = std::min(kMostAtOnce, static_cast<int>(ready.size()) - num_spinning);
+    int num_wanted = std::min(kMostAtOnce, num_ready() - num_spinning.load(std::memory_order_relaxed));
     for (; num_wanted > 0 && !asleep.empty(); --num_wanted) {
       beds.push_back(std::move(asleep.back()));
       asleep.pop_back();
@@ -114,91 +148,112 @@ struct ThreadPool::State {
     return beds;
   }
 
+  void wake_some() {
+    Lock lock(spin_lock);
+    const WakeList beds = sleepers_to_wake();
+    lock.unlock();
+    wake_all(beds);
+  }
+
   bool has_surplus() const { return num_running - num_stuck > num_threads; }
 
   void start_worker(const std::shared_ptr<State>& self) {
     workers.emplace_back();
     const auto worker = std::prev(workers.end());
+    worker->home = static_cast<size_t>(num_started++) % shards.size();
     ++num_running;
     worker->thread = std::thread([self, worker] { self->work_loop(worker); });
   }
 
   void work_loop(std::list<Worker>::iterator worker) {
-    Lock lock(spin_lock);
-    while (!stopping && !has_surplus()) {
-      if (ready.empty()) {
-        wait_for_work(lock, *worker);
-      } else {
-        run_one(lock, *worker);
-      }
+    while (!stopping.load(std::memory_order_relaxed)) {
+      if (worker->stuck.load(std::memory_order_relaxed) && retires(worker)) return;
+      if (!run_any(*worker)) wait_for_work(*worker);
     }
-    if (!stopping) retired.splice(retired.end(), workers, worker);
+    worker->last_lane = nullptr;
+    const Lock lock(spin_lock);
+    --num_running;
+  }
+
+  // Of one that has been stood in for: whether it is one too many now.
+  bool retires(std::list<Worker>::iterator worker) {
+    worker->last_lane = nullptr;
+    Lock lock(spin_lock);
+    worker->stuck.store(false, std::memory_order_relaxed);
+    --num_stuck;
+    if (stopping || !has_surplus()) return false;
+    retired.splice(retired.end(), workers, worker);
     const WakeList beds = sleepers_to_wake();  // what this one was woken for goes to another
     --num_running;
     lock.unlock();
     wake_all(beds);
+    return true;
   }
 
-  void wait_for_work(Lock& lock, Worker& worker) {
-    ++num_spinning;
-    lock.unlock();
+  // Runs the operation that is most urgent; false where there is none.
+  bool run_any(Worker& worker) {
+    for (const auto least : {Shard::kWanted, Shard::kUnwanted}) {
+      for (size_t i = 0; i < shards.size(); ++i) {
+        Shard& shard = shards[(worker.home + i) % shards.size()];
+        if (shard.urgency.load(std::memory_order_relaxed) >= least && run_one(shard, worker)) return true;
+      }
+    }
+    return false;
+  }
+
+  void wait_for_work(Worker& worker) {
     worker.last_lane = nullptr;
-    spin_until([this] { return has_ready.load(std::memory_order_relaxed); }, spin_time());
-    lock.lock();
-    --num_spinning;
-    if (!ready.empty() || stopping) return;
-    asleep.push_back(worker.bed);
-    lock.unlock();
+    const auto is_over = [this] { return num_ready() > 0 || stopping.load(std::memory_order_relaxed); };
+    num_spinning.fetch_add(1, std::memory_order_relaxed);
+    const bool has_come = spin_until(is_over, spin_time());
+    if (has_come) {
+      num_spinning.fetch_sub(1, std::memory_order_relaxed);
+      return;
+    }
+    {
+      const Lock lock(spin_lock);  // who pushes looks for sleepers under it, after it has pushed
+      num_spinning.fetch_sub(1, std::memory_order_relaxed);
+      if (is_over() || worker.stuck.load(std::memory_order_relaxed)) return;
+      asleep.push_back(worker.bed);
+    }
     worker.bed->sleep();
-    lock.lock();
-    const WakeList beds = sleepers_to_wake();
-    if (beds.empty()) return;
-    lock.unlock();
-    wake_all(beds);
-    lock.lock();
+    wake_some();
   }
 
-  void run_one(Lock& lock, Worker& worker) {
-    LaneRef lane = take();
+  bool run_one(Shard& shard, Worker& worker) {
+    Shard::Lock lock(shard.spin_lock);
+    if (shard.ready.empty()) return false;
+    LaneRef lane = shard.take();
     if (lane->pending.empty()) {  // it was closed meanwhile
       lane->scheduled = false;
       lock.unlock();
-      lane = nullptr;
-      lock.lock();
-      return;
+      return true;
     }
     Operation operation = std::move(lane->pending.front());
     lane->pending.pop_front();
     lane->running = true;
-    const auto start = Clock::now();
-    worker.busy_since = start;
     lock.unlock();
     worker.last_lane = nullptr;
+    const auto start = Clock::now();
+    worker.busy_since.store(start.time_since_epoch().count(), std::memory_order_relaxed);
     operation.run();
     operation.run = nullptr;
-    const auto end = Clock::now();
+    const auto took = Clock::now() - start;
+    worker.busy_since.store(0, std::memory_order_relaxed);
     lock.lock();
-    worker.busy_since = {};
-    if (std::exchange(worker.stuck, false)) --num_stuck;
     lane->running = false;  // before the countdown: who waited for it may close the lane at once
-    lane->cost = (lane->cost + (end - start)) / 2;
-    if (operation.countdown) operation.countdown->arrive();
-    finish(lock, lane);
-    worker.last_lane = std::move(lane);
-  }
-
-  void finish(Lock& lock, const LaneRef& lane) {
+    lane->cost = (lane->cost + took) / 2;
     if (lane->pending.empty()) {
       lane->scheduled = false;
     } else {
-      schedule(lane);
+      shard.schedule(lane, patience);
     }
-    if (auto on_closed = std::exchange(lane->on_closed, nullptr)) {
-      lock.unlock();
-      on_closed();
-      on_closed = nullptr;
-      lock.lock();
-    }
+    const auto on_closed = std::exchange(lane->on_closed, nullptr);
+    lock.unlock();
+    if (operation.countdown) operation.countdown->arrive();
+    if (on_closed) on_closed();
+    worker.last_lane = std::move(lane);
+    return true;
   }
 };
 
@@ -231,24 +286,28 @@ ThreadPool::~ThreadPool() {
 
 void ThreadPool::push(std::vector<std::pair<LaneRef, Operation>> operations, bool is_behind) {
   std::vector<Operation> dropped;
-  State::Lock lock(state_->spin_lock);
-  bool has_changed = !is_behind && !state_->ready.empty();
+  if (!is_behind) {
+    for (Shard& shard : state_->shards) {
+      if (shard.num_ready.load(std::memory_order_relaxed) == 0) continue;
+      const Shard::Lock lock(shard.spin_lock);
+      shard.rank_again(state_->patience);
+    }
+  }
   for (auto& [lane, operation] : operations) {
+    Shard& shard = state_->shard_of(*lane);
+    const Shard::Lock lock(shard.spin_lock);
     if (lane->closed) {
       dropped.push_back(std::move(operation));
       continue;
     }
     lane->pending.push_back(std::move(operation));
     if (!lane->scheduled) {
-      state_->schedule(lane);
-    } else {
-      has_changed = true;
+      shard.schedule(lane, state_->patience);
+    } else if (!lane->running) {
+      shard.rank_again(state_->patience);
     }
   }
-  if (has_changed) state_->rank_again();
-  const WakeList beds = state_->sleepers_to_wake();
-  lock.unlock();
-  wake_all(beds);
+  state_->wake_some();
   for (Operation& operation : dropped) {
     if (operation.countdown) operation.countdown->arrive();
   }
@@ -257,7 +316,7 @@ void ThreadPool::push(std::vector<std::pair<LaneRef, Operation>> operations, boo
 void ThreadPool::close(const LaneRef& lane, std::function<void()> on_closed) {
   std::deque<Operation> dropped;
   {
-    const State::Lock lock(state_->spin_lock);
+    const Shard::Lock lock(state_->shard_of(*lane).spin_lock);
     lane->closed = true;
     dropped.swap(lane->pending);
     if (lane->running) {
@@ -275,15 +334,16 @@ void ThreadPool::compensate(Clock::duration stuck_after) {
   std::list<Worker> retired;
   {
     const State::Lock lock(state_->spin_lock);
-    const auto now = Clock::now();
+    const auto now = Clock::now().time_since_epoch();
     for (Worker& worker : state_->workers) {
-      const bool busy = worker.busy_since != Clock::time_point{};
-      if (worker.stuck || !busy || now - worker.busy_since < stuck_after) continue;
-      worker.stuck = true;
+      const Clock::duration since(worker.busy_since.load(std::memory_order_relaxed));
+      const bool is_busy = since != Clock::duration::zero();
+      if (worker.stuck.load(std::memory_order_relaxed) || !is_busy || now - since < stuck_after) continue;
+      worker.stuck.store(true, std::memory_order_relaxed);
       ++state_->num_stuck;
     }
     const auto is_short = [this] { return state_->num_running - state_->num_stuck < state_->num_threads; };
-    while (is_short() && state_->num_running < state_->max_threads && !state_->ready.empty()) {
+    while (is_short() && state_->num_running < state_->max_threads && state_->num_ready() > 0) {
       state_->start_worker(state_);
     }
     retired.swap(state_->retired);

@@ -56,6 +56,7 @@ class ThreadPool {
 
  private:
   struct Worker;
+  struct Shard;
   struct State;
   std::shared_ptr<State> state_;
 };

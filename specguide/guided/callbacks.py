@@ -86,9 +86,10 @@ class GrammarCallbacks(BufferRows):
             self.recorder.grammar("wait tokens")
             if callback and self._early_callbacks:
                 self._run(self._early_callbacks[callback - 1], callback)
-                self._shape.copy_early_rows(self._rows, callback, num_slots)
-                self.recorder.grammar("copy rows")
+                with self._streams.beside():
+                    self._shape.copy_early_rows(self._rows, callback, num_slots)
             self._run(self._callbacks[callback], callback)
+            self._streams.join_beside()
             if self._is_on_gpu:
                 self._copy_rows(callback, num_slots, num_nodes)
             self.recorder.grammar("copy rows")

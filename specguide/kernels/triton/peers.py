@@ -14,7 +14,7 @@ from torch import Tensor
 from specguide.kernels.peers import Peers, rows_each
 from specguide.kernels.triton.device import await_results, overlap
 
-_POLLS_BETWEEN = tl.constexpr(256)
+_POLLS_BETWEEN = tl.constexpr(1 << 14)
 
 
 class PeerArguments(NamedTuple):
@@ -50,7 +50,8 @@ def _buffer_of(rank, peers, BITS: tl.constexpr):
 
 @triton.jit
 def is_aborted(aborted, polls):
-    """Whether nobody waits any more; looked up now and then, since it is in the host's memory."""
+    """Whether nobody waits any more; looked up every few milliseconds, since it is in the host's
+    memory: hundreds of warps that read it at once take a quarter of one."""
     found = polls < 0
     if polls % _POLLS_BETWEEN == _POLLS_BETWEEN - 1:
         found = tl.load(aborted, volatile=True) != 0
