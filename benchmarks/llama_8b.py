@@ -94,14 +94,14 @@ class Shapes:
     draft_quantization: str | None = None
 
     def held_in(self, form: str | None) -> Shapes:
-        """With the target's and the head's weights in a format of QUANTIZED; None: as they are. Of
-        fp8 formats an EAGLE-3 head is rounded as it is read."""
+        """With the target's weights in a format of QUANTIZED; None: as they are. An MTP head has
+        the same format. Published EAGLE-3 heads are bfloat16: one is rounded to fp8 as it is
+        read."""
         if form is None:
             return self
         held = {"quantization_config": QUANTIZED[form]}
-        rounded = "fp8" if form.startswith("fp8") else None
         target, head = self.target | held, self.head | held
-        return replace(self, target=target, head=head, draft_quantization=rounded)
+        return replace(self, target=target, head=head, draft_quantization="fp8")
 
 
 SHAPES = Shapes(LLAMA_8B, LLAMA_8B, LLAMA_1B)

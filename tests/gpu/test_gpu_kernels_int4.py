@@ -87,13 +87,20 @@ def test_products(shape: tuple[int, int, int, int], dtype: torch.dtype, has_zero
     assert_close(int4_gated_linear(*on_gpu), int4.int4_gated_linear(*on_cpu))
 
 
+@pytest.mark.parametrize("has_zeros", [small(False), small(True)])
 @pytest.mark.parametrize("is_folded", [small(False), small(True)])
-def test_tiles_cover_every_shape(is_folded: bool) -> None:
+def test_tiles_cover_every_shape(is_folded: bool, has_zeros: bool) -> None:
     """With more splits than the choice takes, and programs of all sizes."""
-    x, matrix, _ = case((20, 72, 1024, 128), torch.float16, True)
+    dtype = torch.float16 if IS_INTERPRETED else torch.bfloat16
+    x, matrix, _ = case((20, 72, 1024, 128), dtype, has_zeros)
     expected = int4.int4_linear(x, matrix)
     on_gpu = to_device(x), to_device(matrix)
-    for sizes in ((16, 32, 1, 2, 3, 128), (32, 64, 2, 4, 2, 64), (64, 128, 1, 8, 4, 32)):
+    for sizes in (
+        (8, 32, 2, 2, 3, 128),
+        (16, 32, 1, 2, 3, 128),
+        (32, 64, 2, 4, 2, 64),
+        (64, 128, 1, 8, 4, 32),
+    ):
         tile = triton.int4.Int4Tile(*sizes, is_folded)
         found = triton.int4.launch(*on_gpu, None, tile)
         assert_close(found.float().sum(0), expected)
@@ -101,6 +108,18 @@ def test_tiles_cover_every_shape(is_folded: bool) -> None:
             whole = replace(tile, num_splits=1, is_paired=is_paired)
             found = triton.int4.launch(*on_gpu, None, whole, is_gated=True)
             assert_close(found[0], int4.int4_gated_linear(x, matrix))
+
+
+@pytest.mark.small
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_patterns_are_numbers_in_units(dtype: torch.dtype) -> None:
+    """What a GPU makes of a plane: the number's bits in a float, times a factor, less a base."""
+    form = triton.int4.FORMS[dtype]
+    numbers = torch.arange(16, dtype=torch.int16)
+    for plane, (factor, base) in enumerate(zip(form.factors, form.bases, strict=True)):
+        magic = 0 if base == 0 else 0x6400
+        pattern = (numbers << 4 * (plane % 2) | magic).view(dtype).double()
+        assert torch.equal(pattern * factor - base, numbers.double() * form.unit)
 
 
 @pytest.mark.small

@@ -141,7 +141,7 @@ def _launch(
     num_outputs = matrices.out_features // (2 if is_gated else 1)
     tile = choose_tile(matrices, blocks, routing.weights.numel(), is_gated=is_gated)
     is_int4 = isinstance(matrices, Int4Experts)
-    unpack, magic = unpacking(x.dtype, x.device) if is_int4 else (None, 0)
+    unpack, form = unpacking(x.dtype, x.device) if is_int4 else (None, None)
     experts_kernel[(triton.cdiv(num_outputs, tile.block_out), len(blocks.experts))](
         x,
         _pointers(matrices),
@@ -160,7 +160,7 @@ def _launch(
         BLOCK_OUT=tile.block_out,
         IS_INT4=is_int4,
         UNPACK=unpack,
-        MAGIC=magic,
+        FORM=form,
         num_warps=tile.num_warps,
         num_stages=tile.num_stages,
         **overlap(x.device),

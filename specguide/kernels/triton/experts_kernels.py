@@ -179,7 +179,7 @@ def _int4_products(
     NUM_OUTPUTS: tl.constexpr,
     GATED: tl.constexpr,
     UNPACK: tl.constexpr,
-    MAGIC: tl.constexpr,
+    FORM: tl.constexpr,
 ):
     """The same of integers of four bits."""
     zeros = matrices.zeros
@@ -205,7 +205,7 @@ def _int4_products(
         form.WIDTH,
         GATED,
         UNPACK,
-        MAGIC,
+        FORM,
         form.WIDTH,
         False,
     )
@@ -243,7 +243,7 @@ def experts_kernel(
     BLOCK_OUT: tl.constexpr,
     IS_INT4: tl.constexpr,
     UNPACK: tl.constexpr,
-    MAGIC: tl.constexpr,
+    FORM: tl.constexpr,
     OVERLAP: tl.constexpr,
 ):
     """Some features of the pairs of a block. GATED: x has a row for each token, and the second half
@@ -271,7 +271,7 @@ def experts_kernel(
                 NUM_OUTPUTS,
                 GATED,
                 UNPACK,
-                MAGIC,
+                FORM,
             )
         else:
             total, total_up = _products(

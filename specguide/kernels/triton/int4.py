@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -29,33 +30,49 @@ _LARGEST_TILE = 128
 _FEW_ROWS = 16
 """Up to so many rows several programs share a multiprocessor, and gate and up are one program's; a
 program of more rows has a multiprocessor to itself."""
+_FEWEST_ROWS = 8
+"""Up to so many rows a program of gate and up has tiles of 8 rows and half the features."""
 _MOST_SPLITS = 8
 _SHARED_BYTES = 226 << 10
 """Of shared memory on a multiprocessor of a Hopper GPU."""
 _AMPERE = (8, 0)
 
 
-def _unpack_planes(magic: int, one: int, fma: str) -> tuple[str, ...]:
-    """PTX of one plane each: two words → two floats, number + offset.
-
-    A number in the lowest bits of the mantissa of `magic`, a power of two, is magic + number; the
-    offset takes the magic away again.
-    """
+def _unpack_planes(magic: int, fma: str) -> tuple[str, ...]:
+    """PTX of one plane each: two words, factors and offsets → two floats, pattern · factor +
+    offset; see PlaneForm."""
     return tuple(
-        "{ .reg .b32 t, one; "
-        f"mov.b32 one, {one:#x}; "
-        f"shr.u32 t, $1, {4 * plane}; "
-        f"lop3.b32 t, t, 0x000f000f, {magic:#x}, 0xEA; "
-        f"{fma} $0, t, one, $2; }}"
+        "{ .reg .b32 t; "
+        f"shr.u32 t, $1, {4 * plane // 8 * 8}; "
+        f"lop3.b32 t, t, {0x000F000F << 4 * (plane % 2):#x}, {magic:#x}, 0xEA; "
+        f"{fma} $0, t, $2, $3; }}"
         for plane in range(PLANES)
     )
 
 
+class PlaneForm(NamedTuple):
+    """How the numbers of the four planes become floats: pattern · factor = number · unit + base.
+
+    A float's lowest bits have place for a number in bits 0 … 3 or 4 … 7, so that two planes need no
+    shift, and the other two share one. bfloat16: the pattern alone, number · 2⁻¹³³ or number ·
+    2⁻¹²⁹ (a subnormal float, or next to these); unit and factors leave room for any scale of
+    float16 beside them. float16: it lies in the mantissa of 1024.
+    """
+
+    unit: float
+    factors: tuple[float, ...]
+    bases: tuple[float, ...]
+
+
 _UNPACK = {
-    torch.bfloat16: _unpack_planes(0x43004300, 0x3F803F80, "fma.rn.bf16x2"),
-    torch.float16: _unpack_planes(0x64006400, 0x3C003C00, "fma.rn.f16x2"),
+    torch.bfloat16: _unpack_planes(0, "fma.rn.bf16x2"),
+    torch.float16: _unpack_planes(0x64006400, "fma.rn.f16x2"),
 }
-_MAGIC = {torch.bfloat16: 128, torch.float16: 1024}
+FORMS = {
+    torch.bfloat16: PlaneForm(2.0**-22, (2.0**111, 2.0**107) * 2, (0.0, 0.0) * 2),
+    torch.float16: PlaneForm(1.0, (1.0, 1 / 16) * 2, (1024.0, 64.0) * 2),
+}
+_PLAIN_FORM = PlaneForm(1.0, (1.0,) * PLANES, (0.0,) * PLANES)
 
 
 @dataclass(frozen=True)
@@ -154,11 +171,15 @@ def choose_tile(
     a weight is scaled once for all rows of a program.
     """
     is_few = x.shape[0] <= _FEW_ROWS
-    rows = min(_LARGEST_TILE, max(16, triton.next_power_of_2(x.shape[0])))
+    is_fewest = is_gated and x.shape[0] <= _FEWEST_ROWS
+    rows = min(_LARGEST_TILE, max(8 if is_fewest else 16, triton.next_power_of_2(x.shape[0])))
     is_many = rows == _LARGEST_TILE
     is_paired = is_gated and not is_few
     num_outputs = weight.out_features // (2 if is_gated and is_few else 1)
-    block_out = 64 if is_few else 128 if not is_many or num_outputs < 1024 else 256
+    if is_few:
+        block_out = 32 if is_fewest else 64
+    else:
+        block_out = 128 if not is_many or num_outputs < 1024 else 256
     num_programs = triton.cdiv(num_outputs, block_out) * triton.cdiv(x.shape[0], rows)
     most_programs = num_multiprocessors(x.device) * (2 if is_few else 1)
     num_splits = _num_splits(num_programs, weight, most_programs) if may_split else 1
@@ -182,11 +203,10 @@ def _num_splits(num_programs: int, weight: Int4Matrix, most_programs: int) -> in
 
 
 @cache
-def unpacking(dtype: torch.dtype, device: torch.device) -> tuple[tuple[str, ...] | None, int]:
-    """PTX that makes floats of a plane, and what it adds to them; None where the GPU does not know
-    it, and nothing."""
+def unpacking(dtype: torch.dtype, device: torch.device) -> tuple[tuple[str, ...] | None, PlaneForm]:
+    """PTX that makes floats of a plane, None where the GPU does not know it, and what they are."""
     can = device.type == "cuda" and torch.cuda.get_device_capability(device) >= _AMPERE
-    return (_UNPACK[dtype], _MAGIC[dtype]) if can and dtype in _UNPACK else (None, 0)
+    return (_UNPACK[dtype], FORMS[dtype]) if can and dtype in _UNPACK else (None, _PLAIN_FORM)
 
 
 def num_stages_of(step: int, num_features: int, rows: int) -> int:
@@ -214,7 +234,7 @@ def launch(
     output = torch.empty(tile.num_splits, num_rows, num_outputs, dtype=dtype, device=x.device)
     num_features = tile.block_out // (2 if tile.is_paired else 1)
     blocks = triton.cdiv(num_rows, tile.rows), triton.cdiv(num_outputs, num_features)
-    unpack, magic = unpacking(x.dtype, x.device)
+    unpack, form = unpacking(x.dtype, x.device)
     int4_linear_kernel[(*blocks, tile.num_splits)](
         x,
         _pointers(weight),
@@ -231,7 +251,7 @@ def launch(
         BLOCK_OUT=tile.block_out,
         NUM_SPLITS=tile.num_splits,
         UNPACK=unpack,
-        MAGIC=magic,
+        FORM=form,
         STEP=min(tile.step, weight.words.shape[2]),
         FOLDED=tile.is_folded,
         PAIRED=tile.is_paired,

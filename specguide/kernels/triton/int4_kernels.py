@@ -35,16 +35,17 @@ class Int4Pointers(NamedTuple):
 
 
 @triton.jit
-def _plane(words, offset, like, UNPACK: tl.constexpr, PLANE: tl.constexpr):
-    """The numbers of a plane plus `offset`, of the dtype that `like` points to."""
+def _plane(words, factor, offset, like, UNPACK: tl.constexpr, PLANE: tl.constexpr):
+    """The numbers of a plane times `factor` plus `offset`, of the dtype that `like` points to.
+    factor: in units of what UNPACK makes of a number, if not None"""
     if UNPACK is None:
         numbers = ((words >> 4 * PLANE) & 15).to(tl.float32)
-        floats = (numbers + offset).to(like.dtype.element_ty)
+        floats = (numbers * factor + offset).to(like.dtype.element_ty)
     else:
         floats = tl.inline_asm_elementwise(
             UNPACK[PLANE],
-            "=r,r,r",
-            [words, offset.to(like.dtype.element_ty)],
+            "=r,r,r,r",
+            [words, factor.to(like.dtype.element_ty), offset.to(like.dtype.element_ty)],
             dtype=like.dtype.element_ty,
             is_pure=True,
             pack=2,
@@ -64,26 +65,17 @@ def _of_planes(values, tile, feature, row_len, WIDTH, LAST: tl.constexpr, GROUP)
 
 
 @triton.jit
+def _scales_of_planes(matrix, tile, feature, WIDTH, LAST: tl.constexpr, GROUP):
+    return _of_planes(matrix.scales, tile, feature, matrix.group_len, WIDTH, LAST, GROUP)
+
+
+@triton.jit
 def _zeros_of_planes(matrix, scale, tile, feature, WIDTH, LAST: tl.constexpr, GROUP):
     """Beside the scales of a tile's planes; the scales themselves where there are no zeros."""
     zero = scale
     if matrix.zeros is not None:
         zero = _of_planes(matrix.zeros, tile, feature, matrix.group_len, WIDTH, LAST, GROUP)
     return zero
-
-
-class _Groups(NamedTuple):
-    """Scales and zeros of a tile's planes, for some features."""
-
-    scale: Any
-    zero: Any
-
-
-@triton.jit
-def _load_groups(matrix, tile, feature, WIDTH, LAST: tl.constexpr, GROUP):
-    scale = _of_planes(matrix.scales, tile, feature, matrix.group_len, WIDTH, LAST, GROUP)
-    zero = _zeros_of_planes(matrix, scale, tile, feature, WIDTH, LAST, GROUP)
-    return _Groups(scale, zero)
 
 
 @triton.jit
@@ -99,29 +91,40 @@ def _load_inputs(inputs_at, is_row, column, IN_FEATURES: tl.constexpr, TILE: tl.
 def _add_product(
     total,
     packed,
-    groups,
+    scale,
+    zero,
     inputs,
     like,
-    HAS_ZEROS,
+    HAS_ZEROS: tl.constexpr,
     UNPACK,
-    MAGIC,
+    FORM: tl.constexpr,
     FOLDED: tl.constexpr,
     PLANE: tl.constexpr,
 ):
-    """total + scale · (numbers - zero) · inputs of one plane, float32 [features, rows]. FOLDED:
-    the numbers are scaled, and rounded, before they are multiplied."""
-    if HAS_ZEROS:
-        offset = -MAGIC - groups.zero[PLANE].to(tl.float32)
+    """total + UNIT · scale · (numbers - zero) · inputs of one plane, float32 [features, rows].
+    FOLDED: the numbers are scaled, and rounded, before they are multiplied; at once with being
+    unpacked where both steps together round no more than that."""
+    UNIT: tl.constexpr = FORM[0]
+    FACTOR: tl.constexpr = FORM[1][PLANE]
+    BASE: tl.constexpr = FORM[2][PLANE]
+    AT_ONCE: tl.constexpr = FOLDED and not HAS_ZEROS and BASE == 0
+    if AT_ONCE:
+        rounded = scale[PLANE].to(like.dtype.element_ty).to(tl.float32)
+        factor, offset = rounded * FACTOR, rounded * (-8.0 * UNIT)
     else:
-        offset = tl.full((packed.shape[0],), -MAGIC - 8.0, tl.float32)
-    weights = _plane(packed, offset[:, None], like, UNPACK, PLANE)
-    scale = groups.scale[PLANE]
+        factor = tl.full((packed.shape[0],), FACTOR, tl.float32)
+        if HAS_ZEROS:
+            offset = -BASE - zero[PLANE].to(tl.float32) * UNIT
+        else:
+            offset = tl.full((packed.shape[0],), -BASE - 8.0 * UNIT, tl.float32)
+    weights = _plane(packed, factor[:, None], offset[:, None], like, UNPACK, PLANE)
     if FOLDED:
-        weights = weights * scale.to(weights.dtype)[:, None]
+        if not AT_ONCE:
+            weights = weights * scale[PLANE].to(weights.dtype)[:, None]
         total = tl.dot(weights, inputs, total, input_precision="ieee")
     else:
         products = tl.dot(weights, inputs, input_precision="ieee")
-        total += products * scale.to(tl.float32)[:, None]
+        total += products * scale[PLANE].to(tl.float32)[:, None]
     return total
 
 
@@ -129,13 +132,16 @@ def _add_product(
 def _prefetch_weights(
     matrix, first_tile, source, WIDTH: tl.constexpr, GROUP: tl.constexpr, LAST: tl.constexpr
 ):
-    """The first words of a program, of each feature `source`, and the scales of its first 32 groups
-    or all, a line at a time."""
+    """The first words of a program, of each feature `source`, and the scales and zeros of its first
+    32 groups or all, a line of scales at a time."""
     first = matrix.words + first_tile * matrix.tile_len.to(tl.int64) + source[:, None] * WIDTH
     prefetch(first + tl.arange(0, 2)[None, :] * (WIDTH // 2))
     group = tl.minimum(first_tile * (4 * WIDTH) // GROUP + tl.arange(0, 32), LAST)[:, None]
     line = tl.min(source) + tl.arange(0, source.shape[0] // 32)[None, :] * 32
-    prefetch(matrix.scales + group * matrix.group_len + tl.minimum(line, tl.max(source)))
+    place = group * matrix.group_len + tl.minimum(line, tl.max(source))
+    prefetch(matrix.scales + place)
+    if matrix.zeros is not None:
+        prefetch(matrix.zeros + place)
 
 
 class InputBlock(NamedTuple):
@@ -159,7 +165,7 @@ def int4_products(
     WIDTH: tl.constexpr,
     GATED: tl.constexpr,
     UNPACK: tl.constexpr,
-    MAGIC: tl.constexpr,
+    FORM: tl.constexpr,
     STEP: tl.constexpr,
     FOLDED: tl.constexpr,
 ):
@@ -167,7 +173,9 @@ def int4_products(
     too. STEP: words of a feature that are read at a time.
 
     What a step reads of words and inputs, the compiler has brought some steps before. Scales are
-    too few for that, so they are asked for here, a step before."""
+    too few for that, so they are asked for here, a step before. Zeros are not: of values that come
+    from the step before, the compiler makes no operand of the tensor cores without a detour of all
+    weights through shared memory."""
     LAST: tl.constexpr = (IN_FEATURES - 1) // GROUP
     HAS_ZEROS: tl.constexpr = matrix.zeros is not None
     inputs_at, is_row, feature, num_outputs = block
@@ -177,37 +185,40 @@ def int4_products(
     up_words = words + num_outputs * WIDTH
     total = tl.zeros((feature.shape[0], is_row.shape[0]), tl.float32)
     total_up = total
-    groups = _load_groups(matrix, first_tile, feature, WIDTH, LAST, GROUP)
-    up_groups = groups
+    scale = _scales_of_planes(matrix, first_tile, feature, WIDTH, LAST, GROUP)
+    up_scale = scale
     if GATED:
-        up_groups = _load_groups(matrix, first_tile, up, WIDTH, LAST, GROUP)
+        up_scale = _scales_of_planes(matrix, first_tile, up, WIDTH, LAST, GROUP)
     STEPS: tl.constexpr = WIDTH // STEP
     for step in range(num_tiles * STEPS):
         tile, first = first_tile + step // STEPS, step * STEP - step // STEPS * WIDTH
         place = tile.to(tl.int64) * matrix.tile_len + first
         packed = tl.load(words + place)
         then = tile if FOLDED else first_tile + (step + 1) // STEPS
-        next_groups = _load_groups(matrix, then, feature, WIDTH, LAST, GROUP)
-        up_packed, next_up_groups = packed, next_groups
+        next_scale = _scales_of_planes(matrix, then, feature, WIDTH, LAST, GROUP)
+        zero = _zeros_of_planes(matrix, scale, tile, feature, WIDTH, LAST, GROUP)
+        up_packed, next_up_scale, up_zero = packed, next_scale, zero
         if GATED:
             up_packed = tl.load(up_words + place)
-            next_up_groups = _load_groups(matrix, then, up, WIDTH, LAST, GROUP)
+            next_up_scale = _scales_of_planes(matrix, then, up, WIDTH, LAST, GROUP)
+            up_zero = _zeros_of_planes(matrix, up_scale, tile, up, WIDTH, LAST, GROUP)
         if FOLDED:
-            groups, up_groups = next_groups, next_up_groups
+            scale, up_scale = next_scale, next_up_scale
         for plane in tl.static_range(4):
             column = tile * (4 * WIDTH) + plane * WIDTH + first + within
             inputs = _load_inputs(inputs_at, is_row, column, IN_FEATURES, 4 * WIDTH)
             total = _add_product(
-                *(total, packed, groups, inputs, inputs_at),
-                *(HAS_ZEROS, UNPACK, MAGIC, FOLDED, plane),
+                *(total, packed, scale, zero, inputs, inputs_at),
+                *(HAS_ZEROS, UNPACK, FORM, FOLDED, plane),
             )
             if GATED:
                 total_up = _add_product(
-                    *(total_up, up_packed, up_groups, inputs, inputs_at),
-                    *(HAS_ZEROS, UNPACK, MAGIC, FOLDED, plane),
+                    *(total_up, up_packed, up_scale, up_zero, inputs, inputs_at),
+                    *(HAS_ZEROS, UNPACK, FORM, FOLDED, plane),
                 )
-        groups, up_groups = next_groups, next_up_groups
-    return total, total_up
+        scale, up_scale = next_scale, next_up_scale
+    UNIT: tl.constexpr = FORM[0]
+    return total * (1.0 / UNIT), total_up * (1.0 / UNIT)
 
 
 @triton.jit
@@ -239,7 +250,7 @@ def int4_linear_kernel(
     BLOCK_OUT: tl.constexpr,
     NUM_SPLITS: tl.constexpr,
     UNPACK: tl.constexpr,
-    MAGIC: tl.constexpr,
+    FORM: tl.constexpr,
     STEP: tl.constexpr,
     FOLDED: tl.constexpr,
     PAIRED: tl.constexpr,
@@ -263,7 +274,7 @@ def int4_linear_kernel(
     block = InputBlock(inputs_at, row < num_rows, source, num_outputs)
     total, total_up = int4_products(
         *(block, matrix, split * share, share),
-        *(IN_FEATURES, GROUP, WIDTH, GATED, UNPACK, MAGIC, STEP, FOLDED),
+        *(IN_FEATURES, GROUP, WIDTH, GATED, UNPACK, FORM, STEP, FOLDED),
     )
     total, total_up = with_bias(total, total_up, bias, split, source, num_outputs, GATED)
     if PAIRED:
