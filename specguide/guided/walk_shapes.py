@@ -11,7 +11,7 @@ import numpy.typing as npt
 from specguide import native
 from specguide.draft_layout import DraftLayout
 from specguide.guided.buffers import ProposalBuffers, RowsOnGpu, WalkedNodes
-from specguide.kernels import copy_guided_rows
+from specguide.kernels import copy_guided_rows, copy_missed_rows
 
 
 class ChainWalks:
@@ -80,7 +80,8 @@ class ChainWalks:
             _copy_missed(rows, callback - 1, num_slots)
         else:
             _copy_node(rows, callback - 1, num_slots)
-        rows.copy_flags()
+        if not (has_early and self.has_rows_alone):  # its node's flags are there then
+            rows.copy_flags()
 
 
 class ProposedChainWalks(ChainWalks):
@@ -153,7 +154,7 @@ def _copy_places(rows: RowsOnGpu, places: slice, num_slots: int) -> None:
 
 
 def _copy_missed(rows: RowsOnGpu, node: int, num_slots: int) -> None:
-    bitmask, _guided, missed = rows.on_bus
-    place = slice(node, node + 1)
-    copies = rows.device.bitmask[place, :num_slots]
-    copy_guided_rows(copies, bitmask[place, :num_slots], missed[None, :num_slots])
+    bitmask, guided, missed = rows.on_bus
+    slots = slice(0, num_slots)
+    copies, flags = rows.device.bitmask[node, slots], rows.device.guided[node, slots]
+    copy_missed_rows(copies, flags, bitmask[node, slots], guided[node, slots], missed[slots])
