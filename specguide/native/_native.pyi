@@ -503,6 +503,8 @@ class Calls:
               of what is between its tool's name and its arguments, or the special token; and the
               number of the tool
     lead_len: bytes between the two behind that
+    are_json: arguments are one JSON value each, in which no call begins; else one may begin
+              anywhere behind the lead
     has_part: by the number of a tool, whether its arguments have a grammar of their own
     part:     of a tool's number and how many bytes are to come before its arguments: a new native
               matcher of the rest of a message; of -1: of a whole one
@@ -515,6 +517,7 @@ class Calls:
         *,
         starts: Sequence[tuple[bytes, int]],
         lead_len: int,
+        are_json: bool,
         has_part: Sequence[bool],
         vocabulary: NativeVocabulary,
         part: Callable[[int, int], Matcher],

@@ -135,8 +135,8 @@ class Libraries:
         return Enforced(written, backend, grammar)
 
     def _rewrites(self, guide: Guide, backend: str, order: str) -> Iterator[Rewritten]:
-        def may_defer(lead: bytes) -> bool:
-            return self._backend(backend).native and self._calls.may_defer(lead)
+        def may_defer(lead: bytes, after: bytes | None) -> bool:
+            return self._backend(backend).native and self._calls.may_defer(lead, after)
 
         return rewrites(guide, backend, order, self._reading(), may_defer=may_defer)
 
