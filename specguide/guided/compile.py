@@ -11,6 +11,7 @@ import atexit
 import threading
 import weakref
 from collections.abc import Callable, Hashable
+from functools import partial
 from typing import Any
 
 from specguide.config import GuideConfig
@@ -27,8 +28,15 @@ from specguide.guided.backends import (
 from specguide.guided.compiling.grammar_future import GrammarFuture
 from specguide.guided.compiling.job import Job, Runner, settle
 from specguide.guided.compiling.lanes import IsolatedRunner
-from specguide.guided.compiling.libraries import Libraries, Outcome, internal_error
+from specguide.guided.compiling.libraries import (
+    Libraries,
+    Outcome,
+    finish,
+    internal_error,
+    is_told,
+)
 from specguide.guided.compiling.threads import ThreadRunner
+from specguide.guided.compiling.workers import start_thread
 from specguide.guided.grammar_cache import GrammarCache
 from specguide.guided.limits import check_size
 from specguide.guided.user_grammar import UserGrammar
@@ -65,16 +73,16 @@ class GrammarCompiler:
         )
         _compilers.add(self)
 
-    def submit(self, guide: Guide) -> GrammarFuture:
+    def submit(self, guide: Guide, room: int | None = None) -> GrammarFuture:
         """The guide's compiled grammar, soon. Equal guides share one compile, and what it came to
-        is kept.
+        is kept. room: as of GrammarFuture
 
         The future's error is InvalidGuide when the guide is malformed or asks for a backend that
         there is not, UnsupportedGuide when no backend enforces it, GuideLimitExceeded naming the
         field of GuideConfig when it runs into a limit, CompilerBusy when too many others wait or
         take long, EngineError when the compiler is closed.
         """
-        future = GrammarFuture()
+        future = GrammarFuture(room)
         try:
             requested = requested_backend(guide, self.config)
             if guide.matcher is not None:
@@ -86,8 +94,10 @@ class GrammarCompiler:
         order = guide.key_order or self.config.key_order
         key = (guide.kind, requested, order, guide.calls is not None, source)
         known = None if self._is_closed else self.cache.get(key)
-        if known is not None:
+        if known is not None and is_told(known, [future]):
             settle([future], known)
+        elif known is not None:
+            start_thread(partial(self._tell, [future], known), "ends of a grammar")
         else:
             self._put(Job(key, guide, requested, [future]))
         return future
@@ -103,6 +113,12 @@ class GrammarCompiler:
             return bound(guide)
 
         return submit_if_alive
+
+    def _tell(self, futures: list[GrammarFuture], known: Outcome) -> None:
+        """Settle futures, where they need it with the ends of the grammar's texts."""
+        if not is_told(known, futures):
+            finish(known)
+        settle(futures, known)
 
     def _put(self, job: Job) -> None:
         """Starts a job, or lets its futures wait for an equal one that is under way."""
@@ -156,7 +172,7 @@ class GrammarCompiler:
             if self._jobs.get(job.key) is job:
                 del self._jobs[job.key]
             futures = job.take_futures()
-        settle(futures, outcome)
+        self._tell(futures, outcome)
 
 
 def _made(make: Callable[[], Any]) -> GrammarFuture:

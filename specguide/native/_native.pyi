@@ -400,11 +400,27 @@ class Endings:
     form:     "lark" or "ebnf", the language of the text
     is_exact: the text has what its matchers take and nothing else, so that they share rows where
               their texts go on alike
+    may_wait: they are found when they are asked for, where what the grammar says plainly is enough
+              till then
     """
 
     def __init__(
-        self, form: str, text: str, trie: TokenTrie, pool: AutomatonPool, is_exact: bool = False
+        self,
+        form: str,
+        text: str,
+        trie: TokenTrie,
+        pool: AutomatonPool,
+        is_exact: bool = False,
+        may_wait: bool = False,
     ) -> None: ...
+    def build(self) -> None:
+        """Finds the ends, if nobody has. What else is asked here does so, too, if it must."""
+    @property
+    def is_built(self) -> bool:
+        """Whether they have been found."""
+    @property
+    def most_least(self) -> int:
+        """No more tokens are in the shortest text, its end token included; told at once."""
     @property
     def is_exact(self) -> bool:
         """As was said, unless a part was too large to be told in full."""

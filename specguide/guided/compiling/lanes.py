@@ -27,6 +27,7 @@ from specguide.guided.compiling.libraries import (
     Failure,
     Libraries,
     Outcome,
+    finish,
     internal_error,
     outcome,
 )
@@ -117,7 +118,9 @@ class IsolatedRunner:
         )
 
     def _finish(self, job: Job, result: Passed | Failure) -> None:
-        self._done(job, self._compiled(job, result) if isinstance(result, Passed) else result)
+        found = self._compiled(job, result) if isinstance(result, Passed) else result
+        self._done(job, found)
+        finish(found)
 
     def _fail(self, job: Job, cause: BaseException) -> None:
         self._done(job, internal_error(job.guide, cause))

@@ -26,6 +26,7 @@ from specguide.guided.compiling.libraries import (
     Enforced,
     Libraries,
     Outcome,
+    finish,
     outcome,
     too_slow,
 )
@@ -110,6 +111,7 @@ class ThreadRunner:
             else:
                 self._running.remove(run)
         self._done(job, result)
+        finish(result)
         return not is_abandoned
 
     def _outcome(self, run: _Run) -> Outcome:
