@@ -167,12 +167,16 @@ def _split_repeated(node: Repeat) -> list[tuple[bool, Node]]:
 
 
 def _has_anchor(node: Node, at_start: bool) -> bool:
-    if isinstance(node, Anchor):
-        return node.at_start == at_start
-    if isinstance(node, (Concat, Either)):
-        spend(1 + len(node.items) // 2)
-        return any(_has_anchor(item, at_start) for item in node.items)
-    return isinstance(node, Repeat) and _has_anchor(node.item, at_start)
+    left = [node]
+    for one in left:  # which grows
+        if isinstance(one, (Concat, Either)):
+            left += one.items
+        elif isinstance(one, Repeat):
+            left.append(one.item)
+        elif isinstance(one, Anchor) and one.at_start == at_start:
+            return True
+    spend(1 + len(left) // 2)
+    return False
 
 
 def _has_look(node: Node) -> bool:
