@@ -10,6 +10,7 @@ read alike.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 from specguide.guided.budget import kept, spend
 from specguide.guided.regex.both import together
@@ -292,6 +293,7 @@ def _write_bounds(node: Repeat) -> str:
     )
 
 
+@lru_cache(maxsize=1024)
 def _write_class(ranges: Ranges) -> str:
     if len(ranges) == 1 and ranges[0][0] == ranges[0][1]:
         return _write_char(ranges[0][0])
