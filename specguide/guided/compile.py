@@ -8,6 +8,7 @@ as GuideConfig.isolate_compiles says.
 from __future__ import annotations
 
 import atexit
+import logging
 import threading
 import weakref
 from collections.abc import Callable, Hashable
@@ -36,11 +37,15 @@ from specguide.guided.compiling.libraries import (
     is_told,
 )
 from specguide.guided.compiling.threads import ThreadRunner
-from specguide.guided.compiling.workers import start_thread
+from specguide.guided.compiling.workers import Lane, join_threads
 from specguide.guided.grammar_cache import GrammarCache
 from specguide.guided.limits import check_size
 from specguide.guided.user_grammar import UserGrammar
 from specguide.tokenizer.vocabulary import Vocabulary
+
+_log = logging.getLogger(__name__)
+_MOST_FINISHING = 2
+_MOST_UNFINISHED = 64
 
 _compilers: weakref.WeakSet[GrammarCompiler] = weakref.WeakSet()
 
@@ -71,6 +76,14 @@ class GrammarCompiler:
             if config.isolate_compiles
             else ThreadRunner(libraries, config, self._done)
         )
+        # What no caller waits for; what finds no room is found out when it is asked for.
+        self._ends: Lane[Callable[[], None]] = Lane(
+            "ends of grammars",
+            lambda work: work(),
+            _failed,
+            most_threads=_MOST_FINISHING,
+            most_waiting=_MOST_UNFINISHED,
+        )
         _compilers.add(self)
 
     def submit(self, guide: Guide, room: int | None = None) -> GrammarFuture:
@@ -97,7 +110,9 @@ class GrammarCompiler:
         if known is not None and is_told(known, [future]):
             settle([future], known)
         elif known is not None:
-            start_thread(partial(self._tell, [future], known), "ends of a grammar")
+            tell = partial(self._tell, [future], known)
+            if not self._ends.offer(tell):
+                tell()
         else:
             self._put(Job(key, guide, requested, [future]))
         return future
@@ -116,9 +131,11 @@ class GrammarCompiler:
 
     def _tell(self, futures: list[GrammarFuture], known: Outcome) -> None:
         """Settle futures, where they need it with the ends of the grammar's texts."""
-        if not is_told(known, futures):
-            finish(known)
-        settle(futures, known)
+        try:
+            if not is_told(known, futures):
+                finish(known)
+        finally:
+            settle(futures, known)
 
     def _put(self, job: Job) -> None:
         """Starts a job, or lets its futures wait for an equal one that is under way."""
@@ -152,6 +169,7 @@ class GrammarCompiler:
             futures = [future for job in jobs for future in job.take_futures()]
         settle(futures, EngineError("the grammar compiler was closed"))
         self._runner.close()
+        join_threads(self._ends.close())
 
     def _is_wanted(self, job: Job) -> bool:
         """Whether a caller still waits; where none does the job is forgotten."""
@@ -173,6 +191,11 @@ class GrammarCompiler:
                 del self._jobs[job.key]
             futures = job.take_futures()
         self._tell(futures, outcome)
+        self._ends.offer(partial(finish, outcome))
+
+
+def _failed(work: Callable[[], None], error: BaseException) -> None:
+    _log.error("what was left of a compile failed: %s", work, exc_info=error)
 
 
 def _made(make: Callable[[], Any]) -> GrammarFuture:

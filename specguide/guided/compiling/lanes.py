@@ -27,7 +27,6 @@ from specguide.guided.compiling.libraries import (
     Failure,
     Libraries,
     Outcome,
-    finish,
     internal_error,
     outcome,
 )
@@ -118,9 +117,7 @@ class IsolatedRunner:
         )
 
     def _finish(self, job: Job, result: Passed | Failure) -> None:
-        found = self._compiled(job, result) if isinstance(result, Passed) else result
-        self._done(job, found)
-        finish(found)
+        self._done(job, self._compiled(job, result) if isinstance(result, Passed) else result)
 
     def _fail(self, job: Job, cause: BaseException) -> None:
         self._done(job, internal_error(job.guide, cause))

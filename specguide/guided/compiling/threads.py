@@ -26,7 +26,6 @@ from specguide.guided.compiling.libraries import (
     Enforced,
     Libraries,
     Outcome,
-    finish,
     outcome,
     too_slow,
 )
@@ -111,7 +110,6 @@ class ThreadRunner:
             else:
                 self._running.remove(run)
         self._done(job, result)
-        finish(result)
         return not is_abandoned
 
     def _outcome(self, run: _Run) -> Outcome:

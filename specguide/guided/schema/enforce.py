@@ -10,7 +10,6 @@ from specguide.guided.schema.capabilities import Capabilities, Level, Support
 from specguide.guided.schema.keywords import Value, keywords
 from specguide.guided.schema.nodes import Core, CoreSchema, Node
 
-
 _OF_NODES = frozenset(
     (
         *("anyOf", "allOf", "prefixItems", "items"),
