@@ -7,8 +7,8 @@ triggered structural tags. Each guide is made of the request's tools, compiled, 
 filled: with tools that were never seen (cold: each has a property of a new name besides its own);
 once more (warm); and with one of the tools never seen (one new). Then the first row of a cold
 tool's arguments, from its call's beginning on (entered). Milliseconds of processor time of all that
-the row waits for, and on the clock, beside what nobody waits for; and till all is there, such as how
-texts end (whole); each the least of --repeats. Prints a table, then one JSON line.
+the row waits for, and on the clock, beside what nobody waits for; and till all is there, such as
+how texts end (whole); each the least of --repeats. Prints a table, then one JSON line.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 
 import numpy as np
 import pytest
@@ -106,8 +107,11 @@ def test_ends_are_found_behind_the_grammar():
     grammar = compiler.submit(Guide(json_schema=EITHER)).result()
     assert isinstance(grammar, EndingGrammar)
     assert grammar.has_room(20) and not grammar.has_room(2)
-    compiler.close()  # which waits for the thread
+    until = time.monotonic() + 10
+    while not grammar.endings.is_built and time.monotonic() < until:
+        time.sleep(0.01)
     assert grammar.endings.is_built
+    compiler.close()
 
 
 def test_who_has_little_room_is_told_with_the_ends():
