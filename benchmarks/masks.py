@@ -9,7 +9,8 @@ allows the next token, accept it. Schemas that a backend refuses, or whose insta
 take, are counted, not timed. Times are the processor's, so that work beside it counts little; that
 of a compile is all threads', till its caller is told; a whole one has what is found behind that,
 too: how texts end. The schemas with the slowest rows are named. With --forced it looks for so many
-forced drafts at each place too, takes them, fills their rows, and goes back. Prints a table, then one JSON line.
+forced drafts at each place too, takes them, fills their rows, and goes back. Prints a table, then
+one JSON line.
 """
 
 from __future__ import annotations
