@@ -304,15 +304,19 @@ def children(node: Node) -> Iterator[Core]:
 
 def negates_numbers(schema: CoreSchema) -> bool:
     """Whether it asks anywhere that a number is no integer, or no multiple of another."""
-    return any(map(_negates_numbers, (schema.root, *schema.definitions.values())))
-
-
-def _negates_numbers(core: Core) -> bool:
-    if isinstance(core, bool):
-        return False
-    if core.kinds.numbers.negates:
-        return True
-    return any(map(_negates_numbers, (*children(core), *core.all_of)))
+    todo: list[Core] = [schema.root, *schema.definitions.values()]
+    for core in todo:  # which grows
+        if isinstance(core, bool):
+            continue
+        asked = core.kinds.numbers
+        if asked is not NO_NUMBERS and asked.negates:
+            return True
+        if core.kinds.arrays is not NO_ARRAYS or core.kinds.objects is not NO_OBJECTS:
+            todo += children(core)
+        elif core.any_of:
+            todo += core.any_of
+        todo += core.all_of
+    return False
 
 
 def refuse(keyword: str, path: str, why: str) -> UnsupportedGuide:
