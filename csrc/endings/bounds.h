@@ -1,4 +1,4 @@
-// Owns what texts of a grammar need at most to be ended, told from its expressions alone: it takes a sixth of the time in
+// Owns what texts of a grammar need at most to be ended, told from its expressions alone: it takes a fifth of the time in
 // which a network is built, and is enough where there is room for much more.
 #pragma once
 
