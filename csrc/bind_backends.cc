@@ -98,18 +98,18 @@ auto parts_of(py::object make) {
 // Messages with tool calls whose arguments are compiled when they begin.
 void bind_calls(py::module_& m) {
   py::class_<Calls, std::shared_ptr<Calls>>(m, "Calls")
-      .def(py::init([](const std::vector<std::pair<std::string, int>>& starts, size_t lead_len,
+      .def(py::init([](const std::vector<std::pair<std::string, int>>& starts, size_t lead_len, bool are_json,
                        std::vector<bool> has_part, std::shared_ptr<Vocabulary> vocabulary, py::object part) {
              for (const auto& [text, call] : starts) {
                if (call < 0 || static_cast<size_t>(call) >= has_part.size()) {
                  throw std::invalid_argument("the number of a call's tool is out of range");
                }
              }
-             return std::make_shared<Calls>(Calls{CallWalk(starts, lead_len), std::move(has_part),
+             return std::make_shared<Calls>(Calls{CallWalk(starts, lead_len, are_json), std::move(has_part),
                                                   std::move(vocabulary), parts_of(std::move(part))});
            }),
-           py::kw_only(), py::arg("starts"), py::arg("lead_len"), py::arg("has_part"), py::arg("vocabulary"),
-           py::arg("part"));
+           py::kw_only(), py::arg("starts"), py::arg("lead_len"), py::arg("are_json"), py::arg("has_part"),
+           py::arg("vocabulary"), py::arg("part"));
   py::class_<CallMatcher, Matcher, std::shared_ptr<CallMatcher>>(m, "CallMatcher")
       .def(py::init([](std::shared_ptr<Calls> calls) { return std::make_shared<CallMatcher>(std::move(calls)); }),
            py::arg("calls"));

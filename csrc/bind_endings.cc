@@ -7,7 +7,6 @@
 
 #include "bind_python.h"
 #include "bindings.h"
-#include "endings/builder.h"
 #include "endings/ebnf.h"
 #include "endings/ending_matcher.h"
 #include "endings/lark.h"
@@ -29,14 +28,17 @@ void bind_endings(py::module_& m) {
       .def_property_readonly("num_bytes", &AutomatonPool::num_bytes);
   py::class_<Endings, std::shared_ptr<Endings>>(m, "Endings")
       .def(py::init([](const std::string& form, const std::string& text, std::shared_ptr<TokenTrie> trie,
-                       std::shared_ptr<AutomatonPool> pool, bool is_exact) {
+                       std::shared_ptr<AutomatonPool> pool, bool is_exact, bool may_wait) {
              WithoutGil unlocked;
-             const Grammar grammar = form == "lark" ? read_lark(text) : read_ebnf(text);
-             return std::make_shared<Endings>(build_network(grammar, trie->vocabulary(), is_exact), trie, std::move(pool));
+             return std::make_shared<Endings>(form == "lark" ? read_lark(text) : read_ebnf(text), std::move(trie),
+                                              std::move(pool), is_exact, may_wait);
            }),
            py::arg("form"), py::arg("text"), py::arg("trie"), py::arg("pool"),
-           py::arg("is_exact") = false)
-      .def_readonly("is_exact", &Endings::is_exact)
+           py::arg("is_exact") = false, py::arg("may_wait") = false)
+      .def("build", &Endings::build, release())
+      .def_property_readonly("is_built", &Endings::is_built)
+      .def_property_readonly("is_exact", py::cpp_function(&Endings::is_exact, release()))
+      .def_property_readonly("most_least", py::cpp_function(&Endings::most_least, release()))
       .def_property_readonly("num_shared", [](const Endings& self) { return self.num_shared.load(); })
       .def_property_readonly("num_least", py::cpp_function(&Endings::num_least, release()))
       .def("num_missing", [](Endings& self, const py::bytes& text) { return self.num_missing(std::string(text)); },

@@ -13,8 +13,8 @@ bool goes_on_in_scalar(char c) {
 
 }  // namespace
 
-CallWalk::CallWalk(const std::vector<std::pair<std::string, int>>& starts, size_t lead_len)
-    : starts_(starts), lead_len_(lead_len) {}
+CallWalk::CallWalk(const std::vector<std::pair<std::string, int>>& starts, size_t lead_len, bool are_json)
+    : starts_(starts), lead_len_(lead_len), are_json_(are_json) {}
 
 CallState CallWalk::start() const {
   CallState state;
@@ -46,6 +46,11 @@ bool CallWalk::step(CallState& state, char byte) const {
       if (--state.num_left == 0) state.mode = Mode::kValue;
       return false;
     case Mode::kValue:
+      if (!are_json_) {
+        state.mode = Mode::kText;
+        state.node = 0;
+        return step(state, byte);
+      }
       state.depth = byte == '{' || byte == '[' ? 1 : 0;
       state.mode = state.depth > 0 ? Mode::kNested : byte == '"' ? Mode::kString : Mode::kScalar;
       return false;

@@ -29,7 +29,8 @@ struct CallState {
 class CallWalk {
  public:
   // lead_len: bytes of the lead behind the first, or behind a special token with which it begins
-  CallWalk(const std::vector<std::pair<std::string, int>>& starts, size_t lead_len);
+  // are_json: arguments are one JSON value, in which no call begins; else their end is not looked for
+  CallWalk(const std::vector<std::pair<std::string, int>>& starts, size_t lead_len, bool are_json);
 
   CallState start() const;
   // Go on by a text, or a special token. True where a call was found in it.
@@ -42,6 +43,7 @@ class CallWalk {
 
   const KeyStarts starts_;
   const size_t lead_len_;
+  const bool are_json_;
 };
 
 }  // namespace specguide

@@ -18,13 +18,6 @@ bool is_empty(const int32_t* row, int num_words) {
 
 }  // namespace
 
-int64_t Endings::num_missing(std::string_view text) {
-  Automaton::Walk walk(automaton);
-  const Automaton::State state = walk.step(walk.start(), text);
-  const int64_t least = state == Automaton::kDead ? Network::kNever : walk.least(state);
-  return least < Network::kNever ? least + 1 : -1;
-}
-
 EndingMatcher::EndingMatcher(std::shared_ptr<Matcher> inner, std::shared_ptr<Endings> endings, int64_t max_tokens)
     : inner_(std::move(inner)), endings_(std::move(endings)), max_tokens_(max_tokens) {
   if (!inner_ || !endings_) throw std::invalid_argument("an output that must end needs a matcher and the grammar's ends");
@@ -45,9 +38,9 @@ bool EndingMatcher::accept(int32_t token) {
 }
 
 std::optional<bool> EndingMatcher::known_to_accept(int32_t token) {
-  if (!endings_->is_exact || !vocabulary().is_text(token) || inner_->is_terminated()) return std::nullopt;
+  if (!is_exact() || !vocabulary().is_text(token) || inner_->is_terminated()) return std::nullopt;
   if (const std::optional<bool> seen = seen_to_accept(token)) return seen;
-  Automaton::Walk walk(endings_->automaton);
+  Automaton::Walk walk(*automaton_);
   const Automaton::State state = here(walk);
   if (state == Automaton::kDead) return std::nullopt;
   return walk.allows(state, token, vocabulary().token_bytes[static_cast<size_t>(token)].size());
@@ -55,7 +48,7 @@ std::optional<bool> EndingMatcher::known_to_accept(int32_t token) {
 
 // By a row that is kept for where the text stands.
 std::optional<bool> EndingMatcher::seen_to_accept(int32_t token) {
-  const Automaton::Look look(endings_->automaton);
+  const Automaton::Look look(*automaton_);
   const std::optional<Automaton::State> state = here(look);
   if (!state || *state == Automaton::kDead) return std::nullopt;
   return look.allows(*state, token);
@@ -63,7 +56,7 @@ std::optional<bool> EndingMatcher::seen_to_accept(int32_t token) {
 
 // By the automaton, where no row says it: it may lead on where a matcher does not.
 Matcher::Answer EndingMatcher::accept_draft(int32_t token) {
-  const bool may_guess = endings_->is_exact && vocabulary().is_text(token) && !inner_->is_terminated();
+  const bool may_guess = is_exact() && vocabulary().is_text(token) && !inner_->is_terminated();
   const std::optional<bool> known = may_guess ? known_to_accept(token) : std::nullopt;
   if (num_guessed_ == 0 && (known || !may_guess)) return accept(token) ? Answer::kYes : Answer::kNo;
   if (!may_guess || !known.value_or(may_lead_on(token))) return Answer::kNoByGuess;
@@ -73,16 +66,16 @@ Matcher::Answer EndingMatcher::accept_draft(int32_t token) {
 }
 
 bool EndingMatcher::may_lead_on(int32_t token) {
-  Automaton::Walk walk(endings_->automaton);
+  Automaton::Walk walk(*automaton_);
   const Automaton::State state = here(walk);
   return walk.step(state, vocabulary().token_bytes[static_cast<size_t>(token)]) != Automaton::kDead;
 }
 
 Matcher::Answer EndingMatcher::fill_draft(int32_t* row) {
-  const bool is_shared = endings_->is_exact && !inner_->is_terminated();
+  const bool is_shared = is_exact() && !inner_->is_terminated();
   if (is_shared && copy_seen_row(row)) return num_guessed_ == 0 ? Answer::kYes : Answer::kYesByGuess;
   if (is_shared) {
-    Automaton::Walk walk(endings_->automaton);
+    Automaton::Walk walk(*automaton_);
     const Automaton::State state = here(walk);
     if (state != Automaton::kDead && walk.copy_like_row(state, row)) return Answer::kYesByGuess;
   }
@@ -115,9 +108,22 @@ void EndingMatcher::rollback(int n) {
   if (states_.size() > tokens_.size() + 1) states_.resize(tokens_.size() + 1);
 }
 
+bool EndingMatcher::knows_ends() {
+  if (automaton_ == nullptr) automaton_ = endings_->known();
+  return automaton_ != nullptr;
+}
+
 // The end token must be left behind the next one.
 void EndingMatcher::fill(int32_t* row) {
-  const bool is_shared = endings_->is_exact && !inner_->is_terminated();
+  if (!knows_ends()) {
+    const bool can_wait = tokens_.empty() && endings_->all_endable(num_left() - 2);
+    if (can_wait || inner_->is_terminated() || endings_->automaton() == nullptr) {
+      catch_up();
+      return inner_->fill(row);
+    }
+    knows_ends();
+  }
+  const bool is_shared = is_exact() && !inner_->is_terminated();
   if (is_shared && copy_seen_row(row)) return;
   const bool is_known = is_shared && copy_row(row);
   if (!is_known) {
@@ -125,7 +131,7 @@ void EndingMatcher::fill(int32_t* row) {
     inner_->fill(row);
   }
   const int64_t most = num_left() - 2;
-  Automaton::Walk walk(endings_->automaton);
+  Automaton::Walk walk(*automaton_);
   const Automaton::State state = here(walk);
   if (state == Automaton::kDead) return;
   if (is_shared && !is_known) walk.keep_row(state, row, static_cast<size_t>(vocabulary().num_words()));
@@ -134,7 +140,7 @@ void EndingMatcher::fill(int32_t* row) {
 
 // What was allowed where the text stands, if it may end in time behind all of that.
 bool EndingMatcher::copy_seen_row(int32_t* row) {
-  const Automaton::Look look(endings_->automaton);
+  const Automaton::Look look(*automaton_);
   const std::optional<Automaton::State> state = here(look);
   if (!state || *state == Automaton::kDead || !look.copy_row(*state, num_left() - 2, row)) return false;
   endings_->num_shared.fetch_add(1, std::memory_order_relaxed);
@@ -143,7 +149,7 @@ bool EndingMatcher::copy_seen_row(int32_t* row) {
 
 // What another text that goes on alike was allowed.
 bool EndingMatcher::copy_row(int32_t* row) {
-  Automaton::Walk walk(endings_->automaton);
+  Automaton::Walk walk(*automaton_);
   const Automaton::State state = here(walk);
   if (state == Automaton::kDead || !walk.copy_row(state, *endings_->trie, row)) return false;
   endings_->num_shared.fetch_add(1, std::memory_order_relaxed);

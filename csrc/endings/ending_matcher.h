@@ -2,42 +2,24 @@
 // be missing to the grammar's end.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <string_view>
 #include <vector>
 
 #include "endings/automaton.h"
-#include "endings/token_trie.h"
+#include "endings/endings.h"
 #include "matcher.h"
 
 namespace specguide {
-
-// A grammar's ends; shared by its matchers.
-struct Endings {
-  Endings(std::shared_ptr<const Network> network, std::shared_ptr<const TokenTrie> trie_,
-          std::shared_ptr<AutomatonPool> pool)
-      : is_exact(network->is_exact()), automaton(std::move(network), std::move(pool)), trie(std::move(trie_)) {}
-
-  // Tokens of the shortest text and its end token; -1 where none is known.
-  int64_t num_least() { return num_missing(""); }
-  // The same behind the beginning of a text.
-  int64_t num_missing(std::string_view text);
-
-  // What one matcher fills is then what all of them allow in that state.
-  const bool is_exact;
-  Automaton automaton;
-  const std::shared_ptr<const TokenTrie> trie;
-  std::atomic<int64_t> num_shared{0};  // rows that were copied
-};
 
 // What a matcher allows, so that the end token is among the first `max_tokens`. Where the automaton does not know the text
 // any more, or knows of no way that the matcher goes, it allows what the matcher does.
 //
 // Where rows are shared the matcher is given tokens as late as can be: for a row that nobody has filled, or what else it
 // alone knows. Till then a row that it or another one has filled says what is accepted.
+//
+// The first row goes by bounds where these tell enough; behind it, it waits till the ends are found.
 class EndingMatcher final : public Matcher {
  public:
   EndingMatcher(std::shared_ptr<Matcher> inner, std::shared_ptr<Endings> endings, int64_t max_tokens);
@@ -55,6 +37,8 @@ class EndingMatcher final : public Matcher {
 
  private:
   const Vocabulary& vocabulary() const { return endings_->trie->vocabulary(); }
+  bool is_exact() { return knows_ends() && automaton_->network().is_exact(); }
+  bool knows_ends();
   int64_t num_left() const { return max_tokens_ - num_before_ - static_cast<int64_t>(tokens_.size()); }
   Automaton::State here(Automaton::Walk& walk);
   std::optional<Automaton::State> here(const Automaton::Look& look);
@@ -69,6 +53,7 @@ class EndingMatcher final : public Matcher {
   const std::shared_ptr<Matcher> inner_;
   const std::shared_ptr<Endings> endings_;
   const int64_t max_tokens_;
+  Automaton* automaton_ = nullptr;  // null until it is built
   int64_t num_before_ = 0, epoch_ = -1;
   std::vector<int32_t> tokens_;
   size_t num_guessed_ = 0;  // the last of them: taken by a guess

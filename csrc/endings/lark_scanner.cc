@@ -49,11 +49,17 @@ std::string LarkScanner::rule_name() {
 }
 
 bool LarkScanner::begins_statement() {
-  if (is_next("%ignore") || is_next("%llguidance") || is_next("%import")) return true;
+  skip_space();
+  const char sign = at_ < text_.size() ? text_[at_] : '\0';
+  if (sign == '%') return is_here("%ignore") || is_here("%llguidance") || is_here("%import");
+  if (!may_name(sign) && sign != '?' && sign != '!') return false;
   const size_t begin = at_;
   while (take("?") || take("!")) {
   }
-  bool is_head = !rule_name().empty();
+  skip_space();
+  const size_t name = at_;
+  while (at_ < text_.size() && may_name(text_[at_])) ++at_;
+  bool is_head = at_ > name;
   if (is_head && take("[")) {
     while (at_ < text_.size() && text_[at_] != ']' && text_[at_] != '\n') ++at_;
     is_head = take("]");

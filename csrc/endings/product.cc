@@ -107,15 +107,17 @@ class Explorer {
       }
       states_.push_back(after);
     }
+    Ways& ways = ways_[at];  // few: most bytes lead to the same states
+    const Equal equal{*this};
+    const auto known = std::find_if(ways.begin(), ways.end(), [&](const auto& way) { return equal(way.first, next); });
+    if (known != ways.end()) {
+      known->second |= bytes;
+      states_.resize(next * num_factors_);
+      return;
+    }
     const auto [found, is_new] = index_.insert(next);
     if (!is_new) states_.resize(next * num_factors_);
-    Ways& ways = ways_[at];
-    const auto known = std::find_if(ways.begin(), ways.end(), [&](const auto& way) { return way.first == *found; });
-    if (known == ways.end()) {
-      ways.emplace_back(*found, bytes);
-    } else {
-      known->second |= bytes;
-    }
+    ways.emplace_back(*found, bytes);
   }
 
   const Product& product_;

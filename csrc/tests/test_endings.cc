@@ -110,7 +110,7 @@ TEST(states_that_take_too_much_memory_are_forgotten) {
     text += (random >> 31) != 0 ? 'a' : 'b';
     if (i % 1000 == 999) CHECK(endings->num_missing(text.substr(text.size() - 1000)) >= 1);
   }
-  CHECK(Automaton::Walk(endings->automaton).epoch() > 1);
+  CHECK(Automaton::Walk(*endings->automaton()).epoch() > 1);
 }
 
 TEST(many_grammars_take_no_more_than_their_pool) {
@@ -133,7 +133,7 @@ TEST(many_grammars_take_no_more_than_their_pool) {
   all[0]->num_missing("[");
   CHECK(pool->num_bytes() > 0 && pool->num_bytes() <= kMost);
   int64_t num_forgotten = 0;
-  for (const auto& endings : all) num_forgotten += Automaton::Walk(endings->automaton).epoch() - 1;
+  for (const auto& endings : all) num_forgotten += Automaton::Walk(*endings->automaton()).epoch() - 1;
   CHECK(num_forgotten > 0);
   all.clear();
   CHECK(pool->num_bytes() == 0);
@@ -166,7 +166,7 @@ TEST(outputs_end_in_time) {
 
 TEST(rows_are_shared_where_texts_go_on_alike) {
   const auto endings = endings_of(read_ebnf(kJson), nullptr, true);
-  CHECK(endings->is_exact);
+  CHECK(endings->is_exact());
   std::vector<std::thread> threads;
   std::vector<int> num_wrong(4);
   for (size_t i = 0; i < num_wrong.size(); ++i) {

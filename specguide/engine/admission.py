@@ -131,12 +131,21 @@ class Admission:
     def compile(self, request: Request) -> None:
         """Start the compile of a guided request's grammar."""
         assert request.params.guide is not None
-        future = self.compiler.submit(request.params.guide)
+        future = self.compiler.submit(request.params.guide, self._room(request))
         request.metrics.is_compile_cached = future.done()
         if request.params.faithful:
             future = self._finite.submit(future, self._most_scored(request))
         self._compiling[future] = request
         future.add_done_callback(lambda _: self.on_ready())
+
+    def _room(self, request: Request) -> int | None:
+        """Tokens that an answer may have; None where it may be cut off."""
+        params = request.params
+        if self._may_cut_off or params.allow_truncation:
+            return None
+        if params.reasoning is not None:  # which may be as long as the shortest answer lets it
+            return 0
+        return min(params.max_tokens, self._capabilities.max_model_len - len(request.prompt_ids))
 
     def next_id(self) -> int:
         """Of a new request."""

@@ -49,12 +49,16 @@ class CallGrammars:
         self._vocabulary = vocabulary
         self.may_defer = lru_cache(_MOST_LEADS)(self._may_defer)
 
-    def _may_defer(self, lead: bytes) -> bool:
-        """Whether no token reaches from a tool's name over the lead into the arguments."""
-        has_special_token = b"\xff" in lead
-        return has_special_token or not any(
-            lead in token[:-1] for token in self._vocabulary.token_bytes
-        )
+    def _may_defer(self, lead: bytes, after: bytes | None) -> bool:
+        """Whether no token reaches from a tool's name over the lead into the arguments. after: as
+        of CallTexts"""
+        if b"\xff" in lead:  # a special token
+            return True
+        reaching = (token for token in self._vocabulary.token_bytes if lead in token[:-1])
+        if after is None:
+            return next(reaching, None) is None
+        over = [lead + bytes([byte]) for byte in after]
+        return not any(one in token for token in reaching for one in over)
 
     def grammar(
         self,
@@ -70,9 +74,7 @@ class CallGrammars:
         lead = texts.lead_bytes
         first = first_of(lead)
         before = [bytes.fromhex(text) for text in (texts.opening, texts.later) if text is not None]
-        parts = _Parts(
-            inner, written.text, texts.names, lead, known.schemas, guide.source(), submit
-        )
+        parts = _Parts(inner, written.text, texts, known.schemas, guide.source(), submit)
         calls = native.Calls(
             starts=[
                 (text + name.encode() + first, tool)
@@ -80,6 +82,7 @@ class CallGrammars:
                 for text in before
             ],
             lead_len=len(lead) - len(first),
+            are_json=texts.arguments is None,
             has_part=known.has_part,
             vocabulary=self._words,
             part=parts.matcher,
@@ -97,8 +100,7 @@ class _Parts:
 
     inner: CompiledGrammar
     lark: str
-    names: Sequence[str]
-    lead: bytes
+    texts: CallTexts
     schemas: Sequence[tuple[int, int]]
     source: str
     submit: Callable[[Guide], GrammarFuture]
@@ -119,14 +121,22 @@ class _Parts:
             return self.submit(guide).result()
         except SpecguideError as error:
             raise EngineError(
-                f"the arguments of the tool {self.names[tool]!r} cannot be enforced: {error}"
+                f"the arguments of the tool {self.texts.names[tool]!r} cannot be enforced: {error}"
             ) from error
 
     def _grammar(self, tool: int, num_left: int) -> str:
-        begin, end = self.schemas[tool]
-        lead = lark_terms(self.lead[len(self.lead) - num_left :])
-        arguments = f"arguments: {lead} %json {self.source[begin:end]}"
+        whole = self.texts.lead_bytes
+        lead = lark_terms(whole[len(whole) - num_left :])
+        arguments = f"arguments: {lead} {self._arguments(tool)}"
         return f"start: arguments {BEHIND_RULE}\n{arguments}{self._shared}"
+
+    def _arguments(self, tool: int) -> str:
+        """A term, and the rules that it needs beside those that are shared."""
+        if self.texts.arguments is None:
+            begin, end = self.schemas[tool]
+            return f"%json {self.source[begin:end]}"
+        begin, end, first, last = self.texts.arguments[tool]
+        return f"{self.source[begin:end]}{self.source[first:last]}"
 
     @cached_property
     def _shared(self) -> str:

@@ -23,11 +23,14 @@ BEHIND_RULE = "behind"
 class CallTexts:
     """How the calls of a message begin; bytes as in native.Calls, each as hexadecimal digits.
 
-    opening:     before the name in the first call
+    opening:     before the name in the first call; in each, where `arguments` says what they are
     later:       the same in another one, from the end of a call's arguments on; None: there is none
     lead:        between the name and the arguments
     names:       of the tools, each once, in the order of their schemas
     num_schemas: before the tools' own
+    after:       the bytes with which what is behind the lead may begin; None: any byte
+    arguments:   by tool, where the term of its arguments stands in the guide's source, and the
+                 rules that it alone has; None: each tool's arguments are one JSON Schema
     """
 
     opening: str
@@ -35,10 +38,16 @@ class CallTexts:
     lead: str
     names: Sequence[str]
     num_schemas: int
+    after: str | None = None
+    arguments: Sequence[Sequence[int]] | None = None
 
     @property
     def lead_bytes(self) -> bytes:
         return bytes.fromhex(self.lead)
+
+    @property
+    def after_bytes(self) -> bytes | None:
+        return None if self.after is None else bytes.fromhex(self.after)
 
 
 @dataclass(frozen=True)
@@ -46,7 +55,8 @@ class DeferredCalls:
     """What is left out of a message's grammar.
 
     texts:    how calls begin: the fields of CallTexts
-    schemas:  by tool, the place of its schema in the guide's source, and that behind it
+    schemas:  by tool, the place of its schema in the guide's source, and that behind it; none where
+              the texts say where arguments stand
     has_part: by tool, whether its arguments are left out
     """
 

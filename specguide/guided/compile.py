@@ -8,9 +8,11 @@ as GuideConfig.isolate_compiles says.
 from __future__ import annotations
 
 import atexit
+import logging
 import threading
 import weakref
 from collections.abc import Callable, Hashable
+from functools import partial
 from typing import Any
 
 from specguide.config import GuideConfig
@@ -27,12 +29,23 @@ from specguide.guided.backends import (
 from specguide.guided.compiling.grammar_future import GrammarFuture
 from specguide.guided.compiling.job import Job, Runner, settle
 from specguide.guided.compiling.lanes import IsolatedRunner
-from specguide.guided.compiling.libraries import Libraries, Outcome, internal_error
+from specguide.guided.compiling.libraries import (
+    Libraries,
+    Outcome,
+    finish,
+    internal_error,
+    is_told,
+)
 from specguide.guided.compiling.threads import ThreadRunner
+from specguide.guided.compiling.workers import Lane, join_threads
 from specguide.guided.grammar_cache import GrammarCache
 from specguide.guided.limits import check_size
 from specguide.guided.user_grammar import UserGrammar
 from specguide.tokenizer.vocabulary import Vocabulary
+
+_log = logging.getLogger(__name__)
+_MOST_FINISHING = 2
+_MOST_UNFINISHED = 64
 
 _compilers: weakref.WeakSet[GrammarCompiler] = weakref.WeakSet()
 
@@ -63,18 +76,26 @@ class GrammarCompiler:
             if config.isolate_compiles
             else ThreadRunner(libraries, config, self._done)
         )
+        # What no caller waits for; what finds no room is found out when it is asked for.
+        self._ends: Lane[Callable[[], None]] = Lane(
+            "ends of grammars",
+            lambda work: work(),
+            _failed,
+            most_threads=_MOST_FINISHING,
+            most_waiting=_MOST_UNFINISHED,
+        )
         _compilers.add(self)
 
-    def submit(self, guide: Guide) -> GrammarFuture:
+    def submit(self, guide: Guide, room: int | None = None) -> GrammarFuture:
         """The guide's compiled grammar, soon. Equal guides share one compile, and what it came to
-        is kept.
+        is kept. room: as of GrammarFuture
 
         The future's error is InvalidGuide when the guide is malformed or asks for a backend that
         there is not, UnsupportedGuide when no backend enforces it, GuideLimitExceeded naming the
         field of GuideConfig when it runs into a limit, CompilerBusy when too many others wait or
         take long, EngineError when the compiler is closed.
         """
-        future = GrammarFuture()
+        future = GrammarFuture(room)
         try:
             requested = requested_backend(guide, self.config)
             if guide.matcher is not None:
@@ -86,8 +107,12 @@ class GrammarCompiler:
         order = guide.key_order or self.config.key_order
         key = (guide.kind, requested, order, guide.calls is not None, source)
         known = None if self._is_closed else self.cache.get(key)
-        if known is not None:
+        if known is not None and is_told(known, [future]):
             settle([future], known)
+        elif known is not None:
+            tell = partial(self._tell, [future], known)
+            if not self._ends.offer(tell):
+                tell()
         else:
             self._put(Job(key, guide, requested, [future]))
         return future
@@ -103,6 +128,14 @@ class GrammarCompiler:
             return bound(guide)
 
         return submit_if_alive
+
+    def _tell(self, futures: list[GrammarFuture], known: Outcome) -> None:
+        """Settle futures, where they need it with the ends of the grammar's texts."""
+        try:
+            if not is_told(known, futures):
+                finish(known)
+        finally:
+            settle(futures, known)
 
     def _put(self, job: Job) -> None:
         """Starts a job, or lets its futures wait for an equal one that is under way."""
@@ -136,6 +169,7 @@ class GrammarCompiler:
             futures = [future for job in jobs for future in job.take_futures()]
         settle(futures, EngineError("the grammar compiler was closed"))
         self._runner.close()
+        join_threads(self._ends.close())
 
     def _is_wanted(self, job: Job) -> bool:
         """Whether a caller still waits; where none does the job is forgotten."""
@@ -156,7 +190,12 @@ class GrammarCompiler:
             if self._jobs.get(job.key) is job:
                 del self._jobs[job.key]
             futures = job.take_futures()
-        settle(futures, outcome)
+        self._tell(futures, outcome)
+        self._ends.offer(partial(finish, outcome))
+
+
+def _failed(work: Callable[[], None], error: BaseException) -> None:
+    _log.error("what was left of a compile failed: %s", work, exc_info=error)
 
 
 def _made(make: Callable[[], Any]) -> GrammarFuture:

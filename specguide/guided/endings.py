@@ -19,34 +19,50 @@ _BYTES_A_CHARACTER = 40
 _SPARE = 8
 """Tokens kept back where the outline alone does not tell what may follow: an item must not repeat
 another, or a lexer takes the longest terminal."""
+_MOST_LATE = 300_000
+"""Characters of an outline whose ends are found behind the first row: a third of a second."""
 _NO_BOUND = 1 << 62
 _POOL_BYTES = 256 << 20  # states of all grammars; those of one that is used again are found again
 
 
 @dataclass(frozen=True)
 class EndingGrammar:
-    """A grammar of which it is known how its texts end.
+    """A grammar of which it is known how its texts end, or found out when a request must know.
 
-    num_least: tokens of the shortest text, its end token included, as the longest tokens spell its
-               parts
-    num_spare: tokens by which outputs end earlier, since a guard may take a way out
+    may_be_exact: as of native.Endings' is_exact, before it is known
+    num_spare:    tokens by which outputs end earlier, since a guard may take a way out
     """
 
     inner: CompiledGrammar
     endings: native.Endings
     vocab_size: int
     num_bytes: int
-    num_least: int
+    may_be_exact: bool
     num_spare: int
 
     @property
     def backend(self) -> str:
         return self.inner.backend
 
+    @property
+    def num_least(self) -> int:
+        """Tokens of the shortest text, its end token included, as the longest tokens spell its
+        parts. May wait till the ends are found."""
+        return self.endings.num_least
+
+    def has_room(self, max_tokens: int) -> bool:
+        """Whether the shortest text is known to have so many tokens at most, its end token
+        included, without waiting for that."""
+        return self.endings.most_least <= max_tokens
+
+    def finish(self) -> None:
+        """Find what no request has waited for yet."""
+        self.endings.build()
+
     def matcher(self) -> Matcher:
         """One that knows of no end in time."""
         inner = self.inner.matcher()
-        if not self.endings.is_exact or not isinstance(inner, native.Matcher):
+        if not self.may_be_exact or not isinstance(inner, native.Matcher):
             return inner
         return native.EndingMatcher(inner, self.endings, _NO_BOUND)  # it shares rows
 
@@ -56,14 +72,15 @@ class EndingGrammar:
 
         Raises InvalidParams where not even the shortest does.
         """
-        if self.num_least - 1 > max_tokens:
+        if not self.has_room(max_tokens + 1) and self.num_least - 1 > max_tokens:
             raise InvalidParams(
                 f"max_tokens leaves room for {max_tokens} and the shortest output that matches "
                 f"the guide takes {self.num_least - 1} tokens; raise it, or set allow_truncation "
                 "to have the output cut off",
                 param="max_tokens",
             )
-        return _TimedGrammar(self, max(self.num_least, max_tokens - self.num_spare))
+        most = max_tokens - self.num_spare
+        return _TimedGrammar(self, most if self.has_room(most) else max(self.num_least, most))
 
 
 @dataclass(frozen=True)
@@ -108,23 +125,30 @@ class GrammarEndings:
             return grammar
         is_exact = is_certain and outline.is_exact
         try:
-            endings = native.Endings(outline.form, outline.text, self._trie, self._pool, is_exact)
+            endings = native.Endings(
+                outline.form,
+                outline.text,
+                self._trie,
+                self._pool,
+                is_exact,
+                may_wait=len(outline.text) <= _MOST_LATE,
+            )
         except ValueError as error:
             _LOGGER.debug("it is not known how texts of a grammar end: %s", error)
             return grammar
-        if endings.num_least < 0 and endings.is_exact:
+        if endings.most_least < 0 and endings.is_exact:
             raise InvalidGuide(
                 "no output that matches the guide ever ends: something in it must contain itself "
                 "again; let it be left out, or give it another choice"
             )
-        if endings.num_least < 0:
+        if endings.most_least < 0:
             return grammar
         return EndingGrammar(
             grammar,
             endings,
             len(self._vocabulary),
             grammar.num_bytes + _BYTES_A_CHARACTER * len(outline.text),
-            endings.num_least,
+            is_exact,
             0 if is_certain else _SPARE,
         )
 

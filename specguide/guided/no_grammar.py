@@ -78,7 +78,7 @@ class NoGrammar:
 class NoCompiler:
     """A `GrammarCompiler` that refuses every guide."""
 
-    def submit(self, guide: Guide) -> GrammarFuture:
+    def submit(self, guide: Guide, room: int | None = None) -> GrammarFuture:
         """A future that has failed with InvalidParams."""
         future = GrammarFuture()
         future.set_exception(

@@ -57,7 +57,7 @@ def rewrites(
     key_order: str = "schema",
     reading: Reading = AS_USUAL,
     *,
-    may_defer: Callable[[bytes], bool] = lambda _: False,
+    may_defer: Callable[[bytes, bytes | None], bool] = lambda *_: False,
 ) -> Iterator[Rewritten]:
     """The guide as the backend is to be given it, so that it enforces every bit of it; the best
     first.
@@ -67,7 +67,8 @@ def rewrites(
     a backend does.
 
     reading:   of schemas, but for those inside of grammars
-    may_defer: whether arguments may be left out that stand behind such a lead; see CallTexts
+    may_defer: whether arguments may be left out that stand behind such a lead and begin with such
+               bytes; see CallTexts
 
     Raises InvalidGuide when the guide is malformed, UnsupportedGuide when the backend would not
     enforce it.
@@ -113,11 +114,14 @@ def fixed_order(backend: str) -> UnsupportedGuide:
 
 
 def _with_calls(
-    source: str, calls: CallTexts, spec: BackendSpec, may_defer: Callable[[bytes], bool]
+    source: str,
+    calls: CallTexts,
+    spec: BackendSpec,
+    may_defer: Callable[[bytes, bytes | None], bool],
 ) -> Rewritten:
     """The grammar of a message with calls of many tools, whose arguments wait where they may."""
     defer = None if spec.grammars is None else spec.grammars.defer
-    if defer is None or not may_defer(calls.lead_bytes):
+    if defer is None or not may_defer(calls.lead_bytes, calls.after_bytes):
         return Rewritten("grammar", _grammar(source, spec))
     _check_grammar(source)
     text, left_out = defer(source, calls)

@@ -404,11 +404,27 @@ class Endings:
     form:     "lark" or "ebnf", the language of the text
     is_exact: the text has what its matchers take and nothing else, so that they share rows where
               their texts go on alike
+    may_wait: they are found when they are asked for, where what the grammar says plainly is enough
+              till then
     """
 
     def __init__(
-        self, form: str, text: str, trie: TokenTrie, pool: AutomatonPool, is_exact: bool = False
+        self,
+        form: str,
+        text: str,
+        trie: TokenTrie,
+        pool: AutomatonPool,
+        is_exact: bool = False,
+        may_wait: bool = False,
     ) -> None: ...
+    def build(self) -> None:
+        """Finds the ends, if nobody has. What else is asked here does so, too, if it must."""
+    @property
+    def is_built(self) -> bool:
+        """Whether they have been found."""
+    @property
+    def most_least(self) -> int:
+        """No more tokens are in the shortest text, its end token included; told at once."""
     @property
     def is_exact(self) -> bool:
         """As was said, unless a part was too large to be told in full."""
@@ -507,6 +523,8 @@ class Calls:
               of what is between its tool's name and its arguments, or the special token; and the
               number of the tool
     lead_len: bytes between the two behind that
+    are_json: arguments are one JSON value each, in which no call begins; else one may begin
+              anywhere behind the lead
     has_part: by the number of a tool, whether its arguments have a grammar of their own
     part:     of a tool's number and how many bytes are to come before its arguments: a new native
               matcher of the rest of a message; of -1: of a whole one
@@ -519,6 +537,7 @@ class Calls:
         *,
         starts: Sequence[tuple[bytes, int]],
         lead_len: int,
+        are_json: bool,
         has_part: Sequence[bool],
         vocabulary: NativeVocabulary,
         part: Callable[[int, int], Matcher],

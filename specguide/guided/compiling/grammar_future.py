@@ -11,12 +11,15 @@ from specguide.guided.backends import CompiledGrammar
 class GrammarFuture(Future[CompiledGrammar]):
     """A grammar, or why there is none.
 
+    room:   the most tokens that a text may have. Where it is not plain that the shortest text has
+            no more, the grammar is there when that is known. None: that is no matter
     took_s: seconds from when it was asked for to when it was there, by the thread that compiled it;
             what the caller did meanwhile is not in it. 0 until then
     """
 
-    def __init__(self) -> None:
+    def __init__(self, room: int | None = None) -> None:
         super().__init__()
+        self.room = room
         self._asked_s, self.took_s = time.perf_counter(), 0.0
 
     def set_result(self, result: CompiledGrammar) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -24,7 +24,7 @@ from specguide.guided.budget import Budget
 from specguide.guided.call_grammar import CallGrammars
 from specguide.guided.compiling.grammar_future import GrammarFuture
 from specguide.guided.distinct import DistinctItems
-from specguide.guided.endings import GrammarEndings
+from specguide.guided.endings import EndingGrammar, GrammarEndings
 from specguide.guided.key_order import in_any_order
 from specguide.guided.keys import KeyGuard
 from specguide.guided.limits import check_limits
@@ -135,8 +135,8 @@ class Libraries:
         return Enforced(written, backend, grammar)
 
     def _rewrites(self, guide: Guide, backend: str, order: str) -> Iterator[Rewritten]:
-        def may_defer(lead: bytes) -> bool:
-            return self._backend(backend).native and self._calls.may_defer(lead)
+        def may_defer(lead: bytes, after: bytes | None) -> bool:
+            return self._backend(backend).native and self._calls.may_defer(lead, after)
 
         return rewrites(guide, backend, order, self._reading(), may_defer=may_defer)
 
@@ -216,6 +216,20 @@ def outcome(guide: Guide, config: GuideConfig, work: Callable[[], T]) -> T | Fai
         return too_large(guide, config)
     except BaseException as error:  # a library's bug, and a panic of Rust is no Exception
         return internal_error(guide, error)
+
+
+def finish(found: Outcome) -> None:
+    """Do what no caller has waited for; nobody is told how it ends."""
+    if isinstance(found, EndingGrammar):
+        found.finish()
+
+
+def is_told(found: Outcome, futures: Iterable[GrammarFuture]) -> bool:
+    """Whether all is known that callers must know when they are told."""
+    if not isinstance(found, EndingGrammar):
+        return True
+    rooms = (future.room for future in futures)
+    return all(room is None or found.has_room(room - found.num_spare) for room in rooms)
 
 
 def internal_error(guide: Guide, cause: BaseException) -> EngineError:

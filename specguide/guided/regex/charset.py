@@ -30,6 +30,8 @@ JSON_UNESCAPED: Ranges = ((0x20, 0x21), (0x23, 0x5B), (0x5D, 0xD7FF), (0xE000, 0
 
 def union(*sets: Iterable[tuple[int, int]]) -> Ranges:
     """Characters that are in any of the sets."""
+    if len(sets) == 1 and isinstance(sets[0], tuple) and len(sets[0]) == 1:
+        return sets[0]
     merged: list[tuple[int, int]] = []
     for low, high in sorted(chain.from_iterable(sets)):
         if merged and low <= merged[-1][1] + 1:
@@ -84,7 +86,7 @@ class CharSet:
 
 def exactly(*ranges: tuple[int, int]) -> CharSet:
     """The same set in every dialect."""
-    found = union(ranges)
+    found = ranges if len(ranges) == 1 else union(ranges)
     return CharSet(found, found)
 
 

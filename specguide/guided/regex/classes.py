@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from specguide.guided.regex.charset import DIGIT, SPACE, WORD, CharSet, exactly, union
 from specguide.guided.regex.reader import Reader
 
@@ -10,6 +12,7 @@ _CLASSES = {"d": DIGIT, "D": ~DIGIT, "w": WORD, "W": ~WORD, "s": SPACE, "S": ~SP
 _CONTROLS = {"t": 9, "n": 10, "v": 11, "f": 12, "r": 13, "0": 0}
 
 
+@lru_cache(maxsize=4096)
 def one(code: int) -> CharSet:
     """One character."""
     return exactly((code, code))

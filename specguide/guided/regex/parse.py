@@ -40,6 +40,9 @@ _GROUPS = {
 }
 
 
+_BOUNDS: dict[str, tuple[int, int | None]] = {"*": (0, None), "+": (1, None), "?": (0, 1)}
+
+
 def parse(text: str) -> Node:
     """The tree of a regular expression. Raises RegexError, or UnsupportedRegex naming the
     feature."""
@@ -88,10 +91,11 @@ class _Parser(Reader):
         return Repeat(item, *bounds)
 
     def bounds(self) -> tuple[int, int | None] | None:
-        for sign, bounds in (("*", (0, None)), ("+", (1, None)), ("?", (0, 1))):
-            if self.skip(sign):
-                return bounds
-        count = self.count(self.pos)
+        sign = self.peek()
+        if sign in _BOUNDS:
+            self.pos += 1
+            return _BOUNDS[sign]
+        count = self.count(self.pos) if sign == "{" else None
         if count is None:
             return None
         least, comma, most = count.partition(",")
@@ -137,7 +141,7 @@ class _Parser(Reader):
             return Anchor(char == "^")
         if char in "*+?":
             raise self.malformed(f"nothing before {char!r} to repeat")
-        if not (self.count(self.pos - 1) or ",").startswith(","):
+        if char == "{" and not (self.count(self.pos - 1) or ",").startswith(","):
             raise self.malformed("nothing before '{' to repeat")
         return Chars(one(ord(char)))
 

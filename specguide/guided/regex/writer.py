@@ -10,6 +10,7 @@ read alike.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 from specguide.guided.budget import kept, spend
 from specguide.guided.regex.both import together
@@ -167,12 +168,16 @@ def _split_repeated(node: Repeat) -> list[tuple[bool, Node]]:
 
 
 def _has_anchor(node: Node, at_start: bool) -> bool:
-    if isinstance(node, Anchor):
-        return node.at_start == at_start
-    if isinstance(node, (Concat, Either)):
-        spend(1 + len(node.items) // 2)
-        return any(_has_anchor(item, at_start) for item in node.items)
-    return isinstance(node, Repeat) and _has_anchor(node.item, at_start)
+    left = [node]
+    for one in left:  # which grows
+        if isinstance(one, (Concat, Either)):
+            left += one.items
+        elif isinstance(one, Repeat):
+            left.append(one.item)
+        elif isinstance(one, Anchor) and one.at_start == at_start:
+            return True
+    spend(1 + len(left) // 2)
+    return False
 
 
 def _has_look(node: Node) -> bool:
@@ -288,6 +293,7 @@ def _write_bounds(node: Repeat) -> str:
     )
 
 
+@lru_cache(maxsize=1024)
 def _write_class(ranges: Ranges) -> str:
     if len(ranges) == 1 and ranges[0][0] == ranges[0][1]:
         return _write_char(ranges[0][0])

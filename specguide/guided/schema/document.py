@@ -110,6 +110,7 @@ class Document:
         # By the name of a dynamic anchor, the URIs that have it; "" names a recursive one.
         self._dynamic: dict[str, set[str]] = {}
         self._documents = reading.documents or {}
+        self._targets: dict[tuple[str, str], tuple[Json, Place]] = {}  # by base and reference
         self._referred: list[str] = []
         self._index(schema, self.start)
         while self._referred:
@@ -138,6 +139,12 @@ class Document:
         Raises UnsupportedGuide for a remote document and InvalidGuide where there is no such
         subschema.
         """
+        known = self._targets.get((place.base, reference))
+        if known is None:
+            known = self._targets[place.base, reference] = self._resolved(reference, place)
+        return known
+
+    def _resolved(self, reference: str, place: Place) -> tuple[Json, Place]:
         uri, fragment = _joined(place.base, reference)
         if f"{uri}#{fragment}" in self._resources:
             return self._resources[f"{uri}#{fragment}"]

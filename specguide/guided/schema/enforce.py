@@ -10,6 +10,14 @@ from specguide.guided.schema.capabilities import Capabilities, Level, Support
 from specguide.guided.schema.keywords import Value, keywords
 from specguide.guided.schema.nodes import Core, CoreSchema, Node
 
+_OF_NODES = frozenset(
+    (
+        *("anyOf", "allOf", "prefixItems", "items"),
+        *("properties", "patternProperties", "additionalProperties"),
+    )
+)
+"""Keywords of the core in which there are nodes."""
+
 
 @dataclass(frozen=True)
 class Unenforced:
@@ -37,7 +45,7 @@ def _unenforced(core: Core, capabilities: Capabilities) -> Iterator[Unenforced]:
             if support.level is not Level.ENFORCED or support.unless is not None:
                 with at_work(keyword, core.path):
                     yield from _doubts(core, keyword, support)
-        for child in _nodes_in(value):
+        for child in _nodes_in(value) if keyword in _OF_NODES else ():
             yield from _unenforced(child, capabilities)
 
 

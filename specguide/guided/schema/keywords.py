@@ -61,7 +61,7 @@ def _of_kinds(kinds: Kinds) -> dict[str, Value]:
         found |= _of_arrays(kinds.arrays)
     if kinds.objects is not NO_OBJECTS:
         found |= _of_objects(kinds.objects)
-    return {keyword: value for keyword, value in found.items() if value is not None}
+    return _said(found)
 
 
 def _of_numbers(asked: Numbers) -> dict[str, Value | None]:
@@ -118,24 +118,60 @@ def weight(core: Core | CoreSchema) -> int:
 
 
 def _weight(core: Core | CoreSchema) -> int:
-    known: dict[int, int] = {}
+    weights = _Weights()
+    if isinstance(core, CoreSchema):
+        return weights.of(core.root) + (weights.of(core.definitions) if core.definitions else 0)
+    return weights.of(core)
 
-    def of(part: Value) -> int:
+
+class _Weights:
+    """As `weight`. Of a node it is one more than its keywords' values, as `keywords` has them, and
+    their names."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, int] = {}
+
+    def of(self, part: Value) -> int:
         if isinstance(part, str):
             return 1 + len(part) // 16
-        if not isinstance(part, (Node, Mapping, tuple, list)):
+        if not isinstance(part, (Node, dict, tuple, list)):
             return 1
-        if id(part) not in known:
+        known = self._known.get(id(part))
+        if known is None:
             spend()
-            known[id(part)] = 1 + of_parts(part)
-        return known[id(part)]
+            known = 1 + (self._of_node(part) if isinstance(part, Node) else self._inside(part))
+            self._known[id(part)] = known
+        return known
 
-    def of_parts(part: Node | Mapping[str, Value] | Sequence[Value]) -> int:
-        if not isinstance(part, (Node, Mapping)):
-            return sum(map(of, part))
-        named = keywords(part) if isinstance(part, Node) else part
-        return sum(map(of, named.values())) + sum(len(name) // 16 for name in named)
+    def _inside(self, parts: Mapping[str, Value] | Sequence[Value]) -> int:
+        if not isinstance(parts, dict):
+            return sum(map(self.of, parts))
+        return sum(map(self.of, parts.values())) + sum(len(name) // 16 for name in parts)
 
-    if isinstance(core, CoreSchema):
-        return of(core.root) + (of(core.definitions) if core.definitions else 0)
-    return of(core)
+    def _of_node(self, node: Node) -> int:
+        kinds, total = node.kinds, 0
+        if kinds.types is not None:
+            total += 1 if len(kinds.types) == 1 else 1 + len(kinds.types)
+        if kinds.numbers is not NO_NUMBERS:
+            total += self._inside(_said(_of_numbers(kinds.numbers)))
+        if kinds.strings is not NO_STRINGS:
+            total += self._inside(_said(_of_strings(kinds.strings)))
+        if kinds.arrays is not NO_ARRAYS:
+            total += self._inside(_said(_of_arrays(kinds.arrays)))
+        if kinds.objects is not NO_OBJECTS:
+            total += self._of_objects(kinds.objects)
+        for several in (node.values, node.any_of or None, node.all_of or None):
+            total += 0 if several is None else self.of(several)
+        return total if node.ref is None else total + self.of(_DEFINITIONS + node.ref)
+
+    def _of_objects(self, asked: Objects) -> int:
+        total = sum(self.of(one) for one in (asked.properties, asked.required) if one)
+        if asked.patterns:
+            total += self.of(asked.patterns) + len("patternProperties") // 16
+        if asked.additional is not True:
+            total += self.of(asked.additional) + len("additionalProperties") // 16
+        return total + (asked.min_properties is not None) + (asked.max_properties is not None)
+
+
+def _said(found: dict[str, Value | None]) -> dict[str, Value]:
+    return {keyword: value for keyword, value in found.items() if value is not None}

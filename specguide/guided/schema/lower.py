@@ -24,6 +24,7 @@ from specguide.guided.schema.negation.forms import Conditional, FailedReference
 from specguide.guided.schema.negation.positive import PositiveSchema
 from specguide.guided.schema.nodes import Core, CoreSchema, Node, any_of, conjoined, refuse
 from specguide.guided.schema.objects import lower_dependencies, lower_object
+from specguide.guided.schema.plain import plain_node
 from specguide.guided.schema.scalars import (
     listed_values,
     lower_number,
@@ -81,10 +82,13 @@ class _Lowering:
 
     def lower(self, schema: Json, place: Place) -> Core:
         """The core of a subschema: its instances, or some of them."""
-        spend(_STEPS_A_SUBSCHEMA)
-        self.document.check(schema, place)
         if isinstance(schema, bool):
             return schema
+        plain = self._plain(schema, place)
+        if plain is not None:
+            return plain
+        spend(_STEPS_A_SUBSCHEMA)
+        self.document.check(schema, place)
         place = self.document.enter(schema, place)
         if self.document.draft <= 7 and "$ref" in schema:
             schema = {"$ref": schema["$ref"]}
@@ -92,6 +96,12 @@ class _Lowering:
         if listed is not None:
             return listed
         return conjoined(place.path, self._parts(schema, place))
+
+    def _plain(self, schema: Json, place: Place) -> Core | None:
+        def child(inside: Json, path: str) -> Core:
+            return self.lower(inside, Place(path, place.base))
+
+        return plain_node(schema, place.path, self.capabilities.has_open_objects, child)
 
     def instead_of(self, keyword: str, place: Place) -> Iterator[Core]:
         """The core of what stands for a keyword of the subschema at `place`, since it negates

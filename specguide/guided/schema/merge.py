@@ -92,6 +92,7 @@ class _Conjunctions:
         self._num_atoms = 0
         self._names: dict[frozenset[int] | tuple[int, ...], str] = {}  # by the atoms' numbers
         self._atoms: dict[int, list[Atom]] = {}
+        self._leaves: dict[int, Core] = {}  # by the atoms' numbers
         self._to_build: list[tuple[str, list[Atom], str]] = []
 
     def finish(self) -> None:
@@ -109,7 +110,7 @@ class _Conjunctions:
         if not atoms:
             return True
         if not any(map(_has_children, atoms)):
-            return self.build(atoms, path)
+            return self._leaf(atoms[0]) if len(atoms) == 1 else self.build(atoms, path)
         if not _allowed(atoms):
             return False
         numbers = tuple(map(self._number, atoms))
@@ -123,6 +124,16 @@ class _Conjunctions:
                     f"the schema spells out to more than {MAX_SETS} combinations; make it smaller"
                 )
         return Node(path, ref=self._names[key])
+
+    def _leaf(self, atom: Atom) -> Core:
+        """One atom that speaks of no other nodes; many ask the same."""
+        number = self._number(atom)
+        if number not in self._leaves:
+            self._leaves[number] = self.build([atom], atom.path)
+        found = self._leaves[number]
+        if isinstance(found, bool) or found.path == atom.path:
+            return found
+        return Node(atom.path, found.kinds, found.values, all_of=found.all_of)
 
     def atoms(self, cores: Iterable[Core]) -> list[Atom] | None:
         """What holds at once, flat and each once, in the order it was found; None where one of

@@ -209,15 +209,26 @@ def all_of(path: str, parts: Iterable[Core]) -> Core:
 
 def conjoined(path: str, parts: Iterable[Core]) -> Core:
     """What the parts of one subschema ask; those that share no keyword go side by side."""
-    node = Node(path)
+    node: Node | None = None
     for part in parts:
         if part is False:
             return False
         if part is not True:
-            node = _beside(node, part)
+            node = _alone(path, part) if node is None else _beside(node, part)
+    if node is None:
+        return True
     if node.all_of and node == Node(path, all_of=node.all_of) and len(node.all_of) == 1:
         return node.all_of[0]
     return True if node == Node(path) else node
+
+
+def _alone(path: str, part: Node) -> Node:
+    """A node that asks what its first part asks."""
+    if part.path == path and not part.all_of and not part.kinds.numbers.negates:
+        asks = (part.kinds != ANYTHING) + (part.values is not None) + (part.ref is not None)
+        if asks + bool(part.any_of) == 1 and part.values != () and not part.is_failure:
+            return part
+    return _beside(Node(path), part)
 
 
 def _beside(node: Node, part: Node) -> Node:
@@ -267,8 +278,16 @@ def _fields_beside(ours: _Asked, theirs: _Asked, nothing: _Asked) -> _Asked | No
 
 def _only_asked(node: Node) -> str | None:
     """The one field by which a node asks for something; None where there are several."""
-    found = [name for name in ("values", "any_of", "ref", "all_of") if getattr(node, name)]
-    if node.kinds != ANYTHING or not found:
+    found = []
+    if node.values:
+        found.append("values")
+    if node.any_of:
+        found.append("any_of")
+    if node.ref:
+        found.append("ref")
+    if node.all_of:
+        found.append("all_of")
+    if not found or (node.kinds is not ANYTHING and node.kinds != ANYTHING):
         found.append("kinds")
     return found[0] if len(found) == 1 else None
 
@@ -285,15 +304,19 @@ def children(node: Node) -> Iterator[Core]:
 
 def negates_numbers(schema: CoreSchema) -> bool:
     """Whether it asks anywhere that a number is no integer, or no multiple of another."""
-    return any(map(_negates_numbers, (schema.root, *schema.definitions.values())))
-
-
-def _negates_numbers(core: Core) -> bool:
-    if isinstance(core, bool):
-        return False
-    if core.kinds.numbers.negates:
-        return True
-    return any(map(_negates_numbers, (*children(core), *core.all_of)))
+    todo: list[Core] = [schema.root, *schema.definitions.values()]
+    for core in todo:  # which grows
+        if isinstance(core, bool):
+            continue
+        asked = core.kinds.numbers
+        if asked is not NO_NUMBERS and asked.negates:
+            return True
+        if core.kinds.arrays is not NO_ARRAYS or core.kinds.objects is not NO_OBJECTS:
+            todo += children(core)
+        elif core.any_of:
+            todo += core.any_of
+        todo += core.all_of
+    return False
 
 
 def refuse(keyword: str, path: str, why: str) -> UnsupportedGuide:

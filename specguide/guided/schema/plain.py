@@ -1,10 +1,12 @@
 """Owns the short way into the core of schemas that say plainly what there is: types, properties,
-items and enums of scalars, as the arguments of most tools do.
+items and enums of scalars, as the arguments of most tools do, and most subschemas of others.
 
 It leads to what the passes lead to that take all schemas.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from specguide.guided.budget import at_work, spend
 from specguide.guided.schema.document import escaped
@@ -20,13 +22,22 @@ from specguide.guided.schema.nodes import (
     Node,
     Objects,
 )
+from specguide.guided.schema.shapes import SHAPES
+from specguide.guided.schema.topics import TOPIC_OF
 
-_NOTES = frozenset(("title", "description", "default", "examples", "x-guidance"))
 _OF_OBJECTS = frozenset(("properties", "required", "additionalProperties"))
-_LISTED = _NOTES | {"type", "enum"}
-_KNOWN = _NOTES | _OF_OBJECTS | {"type", "items"}
+_SAID = _OF_OBJECTS | {"type", "items"}
+_MORE = frozenset(
+    ("$schema", "$id", "id", "$anchor", "$dynamicAnchor", "$recursiveAnchor", *SHAPES, *TOPIC_OF)
+)
+"""Keywords that are no notes, which ask nothing."""
+_BESIDE_VALUES = _MORE - {"type", "enum"}
+_BESIDE = _MORE - _SAID
 _NAMES = frozenset((*TYPES, "integer"))
 _STEPS_A_SUBSCHEMA = 40
+
+Child = Callable[[Json, str], Core]
+"""The core of a subschema inside, at its JSON pointer."""
 
 
 class _NotPlain(Exception):
@@ -38,35 +49,63 @@ def plain_core(schema: JsonSchema, has_open_objects: bool) -> CoreSchema | None:
 
     has_open_objects: as of the backend's Capabilities
     """
+
+    def core(schema: Json, path: str) -> Core:
+        if isinstance(schema, bool):
+            return schema
+        _ask(isinstance(schema, dict))
+        return _core(schema, path, has_open_objects, core)
+
     try:
-        root = _core(schema, "", has_open_objects)
+        root = core(schema, "")
     except _NotPlain:
         return None
     return None if root is False else CoreSchema(root)
 
 
-def _core(schema: Json, path: str, is_open: bool) -> Core:
-    if isinstance(schema, bool):
-        return schema
+def plain_node(schema: Json, path: str, has_open_objects: bool, child: Child) -> Core | None:
+    """The core of a subschema that says plainly what there is, whatever those inside of it say;
+    None for one that says more, or may be wrong."""
     if not isinstance(schema, dict):
-        raise _NotPlain
+        return None
+    if not (_BESIDE_VALUES if "enum" in schema else _BESIDE).isdisjoint(schema):
+        return None
+    try:
+        return _core(schema, path, has_open_objects, child)
+    except _NotPlain:
+        return None
+
+
+def _core(schema: dict[str, Json], path: str, is_open: bool, child: Child) -> Core:
     spend(_STEPS_A_SUBSCHEMA + len(schema) + len(path) // 64)
     types = _types(schema)
     if "enum" in schema:
         return _listed(schema, types, path)
-    if not schema.keys() <= _KNOWN:
-        raise _NotPlain
+    _ask(_BESIDE.isdisjoint(schema))
+    _check_shape(schema, types)
     arrays, objects = NO_ARRAYS, NO_OBJECTS
     if "items" in schema:
-        _ask(types is None or "array" in types)
         with at_work("items", path):
-            arrays = Arrays(rest=_core(schema["items"], path + "/items", is_open))
-    if not schema.keys().isdisjoint(_OF_OBJECTS):
-        _ask(types is None or "object" in types)
+            arrays = Arrays(rest=child(schema["items"], path + "/items"))
+    if not _OF_OBJECTS.isdisjoint(schema):
         with at_work("properties", path):
-            objects = _objects(schema, path, is_open)
+            objects = _objects(schema, path, is_open, child)
     kinds = Kinds(types, arrays=arrays, objects=objects)
     return True if kinds == ANYTHING else Node(path, kinds)
+
+
+def _check_shape(schema: dict[str, Json], types: tuple[str, ...] | None) -> None:
+    """What is asked of arrays and objects is well shaped, and of no other types."""
+    if "items" in schema:
+        _ask(types is None or "array" in types)
+        _ask(isinstance(schema["items"], (dict, bool)))
+    if not _OF_OBJECTS.isdisjoint(schema):
+        _ask(types is None or "object" in types)
+        named, required = schema.get("properties", {}), schema.get("required", [])
+        _ask(isinstance(named, dict) and isinstance(required, list))
+        _ask(all(isinstance(name, str) for name in required))
+        _ask(all(isinstance(one, (dict, bool)) for one in named.values()))
+        _ask(isinstance(schema.get("additionalProperties", True), (dict, bool)))
 
 
 def _ask(is_plain: bool) -> None:
@@ -87,7 +126,7 @@ def _types(schema: dict[str, Json]) -> tuple[str, ...] | None:
 
 def _listed(schema: dict[str, Json], types: tuple[str, ...] | None, path: str) -> Core:
     """The values that fit the type, of which there is one at least."""
-    _ask(schema.keys() <= _LISTED and isinstance(schema["enum"], list))
+    _ask(_BESIDE_VALUES.isdisjoint(schema) and isinstance(schema["enum"], list))
     values = schema["enum"]
     spend(sum(1 + len(value) // 16 if isinstance(value, str) else 1 for value in values))
     _ask(all(isinstance(one, (str, int)) for one in values))
@@ -97,17 +136,13 @@ def _listed(schema: dict[str, Json], types: tuple[str, ...] | None, path: str) -
     return Node(path, values=fitting)
 
 
-def _objects(schema: dict[str, Json], path: str, is_open: bool) -> Objects:
+def _objects(schema: dict[str, Json], path: str, is_open: bool, child: Child) -> Objects:
     named, required = schema.get("properties", {}), schema.get("required", [])
-    _ask(isinstance(named, dict) and isinstance(required, list))
-    _ask(all(isinstance(name, str) for name in required))
     spend(len(named) + len(required))
     properties = {
-        name: _core(child, f"{path}/properties/{escaped(name)}", is_open)
-        for name, child in named.items()
+        name: child(one, f"{path}/properties/{escaped(name)}") for name, one in named.items()
     }
     additional: Core = is_open or "properties" not in schema
     if "additionalProperties" in schema:
-        inside = path + "/additionalProperties"
-        additional = _core(schema["additionalProperties"], inside, is_open)
+        additional = child(schema["additionalProperties"], path + "/additionalProperties")
     return Objects(properties, additional=additional, required=tuple(dict.fromkeys(required)))

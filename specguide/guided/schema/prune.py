@@ -104,10 +104,14 @@ class _Inhabited:
             return any_of(core.path, map(self.pruned, core.any_of))
         if core.values is not None or core.ref is not None:
             return core
-        return replace(core, kinds=self._pruned_kinds(core.kinds))
+        kinds = self._pruned_kinds(core.kinds)
+        return core if kinds is core.kinds else replace(core, kinds=kinds)
 
     def _pruned_kinds(self, kinds: Kinds) -> Kinds:
         left = tuple(name for name in _types(kinds) if self._has_instance_of(name, kinds))
+        is_leaf = kinds.arrays is NO_ARRAYS and kinds.objects is NO_OBJECTS
+        if is_leaf and len(left) == len(_types(kinds)):
+            return kinds
         return Kinds(
             left if len(left) < len(_types(kinds)) else kinds.types,
             kinds.numbers,

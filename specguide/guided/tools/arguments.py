@@ -87,16 +87,21 @@ class ArgumentRules:
     ) -> None:
         self._form, self._terms, self._limits = form, terms, limits
         self._num_tools = 0
-        self._lines: dict[str, None] = {}
+        self._own: list[str] = []  # lines of the tool at hand
+        self._shared: dict[str, None] = {}
 
     @property
-    def lines(self) -> list[str]:
-        """The rules of all terms so far."""
-        return list(self._lines)
+    def shared(self) -> list[str]:
+        """The rules that terms of several tools need."""
+        return list(self._shared)
 
-    def of(self, parameters: Mapping[str, Any], param: str) -> str:
-        """A tool's arguments as a term; "" for none. Raises UnsupportedGuide for what is not
-        enforced."""
+    def of(self, parameters: Mapping[str, Any], param: str) -> tuple[str, list[str]]:
+        """A tool's arguments as a term, "" for none, and the rules that it alone needs. Raises
+        UnsupportedGuide for what is not enforced."""
+        self._own = []
+        return self._term(parameters, param), self._own
+
+    def _term(self, parameters: Mapping[str, Any], param: str) -> str:
         unknown = sorted(parameters.keys() - _KNOWN)
         if unknown:
             error = UnsupportedGuide(
@@ -125,7 +130,7 @@ class ArgumentRules:
         ]
         if not terms:
             return ""
-        self._lines[f"a_{self._num_tools}: {' '.join(parts)}"] = None
+        self._own.append(f"a_{self._num_tools}: {' '.join(parts)}")
         return f"a_{self._num_tools}"
 
     def _chain(self, terms: Sequence[tuple[str, bool]], separator: str) -> str:
@@ -133,12 +138,10 @@ class ArgumentRules:
         first = later = '""'
         for i, (term, is_required) in reversed(list(enumerate(terms))):
             name = f"a_{self._num_tools}_{i}"
-            self._lines[f"{name}: {term}"] = None
+            self._own.append(f"{name}: {term}")
             ways = [f"{name} {later}"] if is_required else [f"{name} {later}", first]
-            self._lines[f"{name}_first: {' | '.join(ways)}"] = None
-            self._lines[f"{name}_next: {_perhaps(f'{separator} {name}', is_required)} {later}"] = (
-                None
-            )
+            self._own.append(f"{name}_first: {' | '.join(ways)}")
+            self._own.append(f"{name}_next: {_perhaps(f'{separator} {name}', is_required)} {later}")
             first, later = f"{name}_first", f"{name}_next"
         return first
 
@@ -167,12 +170,12 @@ class ArgumentRules:
         first, _, rest = after.partition(" ")
         name = f"TEXT_{least}_{most}"
         if not first.startswith('"'):  # a special token, which is in no text
-            self._lines[f"{name}: /{body}/"] = None
+            self._shared[f"{name}: /{body}/"] = None
             return f"{name} {after}"
         # Up to the first of these marks, of which two may overlap.
-        self._lines[f"{name}_ENDED: /{body}/ {first}"] = None
-        self._lines[f"TEXT_BEYOND: /(?s:.*)/ {first} /(?s:.+)/"] = None
-        self._lines[f"{name}: {name}_ENDED & ~TEXT_BEYOND"] = None
+        self._shared[f"{name}_ENDED: /{body}/ {first}"] = None
+        self._shared[f"TEXT_BEYOND: /(?s:.*)/ {first} /(?s:.+)/"] = None
+        self._shared[f"{name}: {name}_ENDED & ~TEXT_BEYOND"] = None
         return f"{name} {rest}"
 
 

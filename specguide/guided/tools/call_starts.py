@@ -38,11 +38,13 @@ class CallStarts:
         lead = parts_of(one.before_arguments, self.ids)
         if not self.ids or not all(part in self.ids or part.isascii() for part in lead):
             return None
-        if not lead or why_in_order(one, self.ids, must_call, has_answer) is not None:
+        if not lead or not self._are_told(must_call, has_answer):
             return None
         ends = [*self.ids, *(() if lead[0] in self.ids else lead[0][0])]
         if len(set(names)) < len(names) or any(end in name for name in names for end in ends):
             return None
+        if one.arguments is not None:
+            return self._texts_of_listed(names, int(has_answer))
         is_first = must_call or has_answer
         later = None
         if one.separator is not None:
@@ -54,6 +56,44 @@ class CallStarts:
             names=list(names),
             num_schemas=int(has_answer),
         )
+
+    def _are_told(self, must_call: bool, has_answer: bool) -> bool:
+        """Whether no other text is as the beginning of a call."""
+        one = self.tool_format
+        if one.arguments is None:
+            return why_in_order(one, self.ids, must_call, has_answer) is None
+        mark = parts_of(one.before_name, self.ids)[:1]
+        form = one.arguments
+        others = (
+            *(one.before_answer, one.before_lead, one.after_lead, one.before_arguments),
+            *(one.after_arguments, one.separator or "", one.end, *(form.text_marks or ())),
+            *(form.before_name, form.before_value, form.after_value, form.separator),
+        )
+        is_mark = bool(mark) and mark[0] in self.ids and one.before_name.count(mark[0]) == 1
+        return is_mark and not one.begin and not any(mark[0] in text for text in others)
+
+    def _texts_of_listed(self, names: Sequence[str], num_schemas: int) -> CallTexts:
+        """As `texts`, where arguments are written one by one and a call begins with a special token
+        of its own. Such a token is in no argument, so that its end need not be known."""
+        one, form = self.tool_format, self.tool_format.arguments
+        assert form is not None
+        return CallTexts(
+            opening=self._bytes(one.before_name).hex(),
+            later=None,
+            lead=self._bytes(one.before_arguments).hex(),
+            names=list(names),
+            num_schemas=num_schemas,
+            after=self._first_bytes([form.before_name, one.after_arguments]),
+        )
+
+    def _first_bytes(self, texts: Sequence[str]) -> str | None:
+        """Bytes with which texts begin, of those that begin with no special token; None where one
+        is empty."""
+        if not all(texts):
+            return None
+        firsts = [parts_of(text, self.ids)[0] for text in texts]
+        found = {first.encode()[:1] for first in firsts if first not in self.ids}
+        return b"".join(sorted(found)).hex()
 
     def of_answer(self) -> list[str]:
         """Of an answer's JSON."""

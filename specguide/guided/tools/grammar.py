@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import marshal
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
+from itertools import accumulate, pairwise
 from json.encoder import encode_basestring_ascii
-from typing import Any
+from typing import Any, NamedTuple
 
 from specguide.config import GuideConfig
 from specguide.errors import InvalidParams
@@ -119,9 +120,10 @@ def _guide(
         texts = CallStarts(tool_format, rules.ids).texts(names, must_call, answer is not None)
         if texts is not None:
             shared.append(f"{BEHIND_RULE}: {rules.behind_arguments(is_parallel)}")
-    alternatives = " | ".join(rules.tool(tool, limits, starts) for tool in tools)
-    lines = ["start: " + start[0], *start[1:], *shared, f"tool: {alternatives}"]
-    grammar = "\n".join(lines + rules.lines)
+    written = [rules.tool(tool, limits, starts) for tool in tools]
+    grammar, places = _joined(["start: " + start[0], *start[1:], *shared], written, rules.shared)
+    if texts is not None and tool_format.arguments is not None:
+        texts = replace(texts, arguments=places)
     plain = {tool.name: text_arguments(tool_format.arguments, tool.parameters) for tool in tools}
     return Guide(
         grammar=grammar,
@@ -130,6 +132,32 @@ def _guide(
         layout=CallLayout(tool_format, rules.ids, plain, must_call, answer is not None),
         calls=None if texts is None else asdict(texts),
     )
+
+
+class _WrittenTool(NamedTuple):
+    """A tool as Lark: the terms of its name and its arguments, and the rules that it alone has."""
+
+    name: str
+    arguments: str
+    lines: Sequence[str] = ()
+
+
+def _joined(
+    first: Sequence[str], tools: Sequence[_WrittenTool], last: Sequence[str]
+) -> tuple[str, list[tuple[int, int, int, int]]]:
+    """The grammar of lines and tools; and by tool the place of its arguments' term, and that of the
+    rules that it alone has, each with the line's end before it."""
+    text = "\n".join([*first, "tool: "])
+    terms, at = list[tuple[int, int]](), len(text)
+    for tool in tools:
+        begin = at + len(tool.name) + 1
+        terms.append((begin, begin + len(tool.arguments)))
+        at = begin + len(tool.arguments) + len(" | ")
+    text += " | ".join(f"{tool.name} {tool.arguments}" for tool in tools)
+    own = ["".join(f"\n{line}" for line in tool.lines) for tool in tools]
+    ends = list(accumulate(map(len, own), initial=len(text)))
+    places = [(*term, *rules) for term, rules in zip(terms, pairwise(ends), strict=True)]
+    return "\n".join([text + "".join(own), *last]), places
 
 
 class _Rules:
@@ -150,10 +178,10 @@ class _Rules:
         self._arguments = ArgumentRules(form, self.terms, limits) if form is not None else None
 
     @property
-    def lines(self) -> list[str]:
-        """The rules of all tools so far."""
+    def shared(self) -> list[str]:
+        """The rules that several tools need, of all so far."""
         index = ["INDEX: /[0-9]{1,4}/"] if self.format.before_index else []
-        return [*index, *(self._arguments.lines if self._arguments is not None else ())]
+        return [*index, *(self._arguments.shared if self._arguments is not None else ())]
 
     def terms(self, text: str) -> str:
         """A text, in which special tokens stand as such; nothing for none."""
@@ -169,7 +197,7 @@ class _Rules:
         """A text in parts, special tokens each a part of its own."""
         return parts_of(text, self.ids)
 
-    def tool(self, tool: Tool, limits: GuideConfig, starts: CallStarts | None) -> str:
+    def tool(self, tool: Tool, limits: GuideConfig, starts: CallStarts | None) -> _WrittenTool:
         """A tool's name and its arguments."""
         one = self.format
         name = self.terms(tool.name + one.before_arguments)
@@ -178,8 +206,8 @@ class _Rules:
             name = f"{begin} INDEX {self.terms(one.before_arguments)}"
         if self._arguments is None:
             behind = None if starts is None else starts.of_call(tool.name)
-            return f"{name} {schema_term(dict(tool.parameters), limits, behind)}"
-        return f"{name} {self._arguments.of(tool.parameters, tool.param)}"
+            return _WrittenTool(name, schema_term(dict(tool.parameters), limits, behind))
+        return _WrittenTool(name, *self._arguments.of(tool.parameters, tool.param))
 
     def calls(self, is_parallel: bool, *, after: str = "") -> str:
         """All of a message's calls, behind a part of their opening."""

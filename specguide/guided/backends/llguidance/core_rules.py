@@ -8,6 +8,7 @@ from specguide.guided.backends.llguidance.capabilities import LLGUIDANCE
 from specguide.guided.backends.llguidance.lark_rules import SchemaRules
 from specguide.guided.backends.llguidance.schema_rules import schema_rules
 from specguide.guided.backends.llguidance.schema_terminals import NoRules
+from specguide.guided.backends.llguidance.simple_nodes import must_merge
 from specguide.guided.budget import beside
 from specguide.guided.schema.enforce import unenforced
 from specguide.guided.schema.merge import merge
@@ -26,17 +27,18 @@ def core_rules(core: CoreSchema, whitespace: str) -> SchemaRules:
 
     Raises NoRules.
     """
-    try:
+    if core.tracked is not None:
         return schema_rules(core, whitespace)
-    except NoRules as error:
-        if core.tracked is not None:
-            raise
-        reason = error
+    if not must_merge(core):
+        try:
+            return schema_rules(core, whitespace)
+        except NoRules:
+            pass
     try:
         with beside(_MOST_STEPS):
             return _merged_rules(core, whitespace)
     except (UnsupportedGuide, RecursionError, NoRules):
-        raise reason from None
+        return schema_rules(core, whitespace)  # which says why not
 
 
 def _merged_rules(core: CoreSchema, whitespace: str) -> SchemaRules:

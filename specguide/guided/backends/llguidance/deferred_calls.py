@@ -1,9 +1,9 @@
 """Owns which arguments of many tools are left out of a message's grammar, to be compiled when they
-begin: those whose schema says plainly what there is, which the library never refuses."""
+begin: those whose schemas say plainly what there is, which the library never refuses."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 
@@ -16,6 +16,7 @@ from specguide.guided.backends.llguidance.json_in_lark import (
     joined,
     pieces_of,
     whitespace_of,
+    with_rewritten_schemas,
     written_term,
 )
 from specguide.guided.backends.llguidance.lark_rules import SchemaRules
@@ -36,12 +37,13 @@ def with_deferred_calls(source: str, texts: CallTexts) -> tuple[str, DeferredCal
 
     Raises InvalidGuide as `with_rewritten_schemas`.
     """
+    if texts.arguments is not None:
+        return _without_listed(source, texts, texts.arguments)
     schemas: list[str] = []
     is_left_out: list[bool] = []
 
     def term(text: str, schema: Schema, part: int) -> SchemaRules | str:
-        is_small = part >= texts.num_schemas and len(text) <= _MOST_CHARACTERS
-        can_wait = is_small and _can_wait.get(text, None, partial(_waits, schema))
+        can_wait = part >= texts.num_schemas and _may_wait(text, schema)
         schemas.append(text)
         is_left_out.append(can_wait)
         return _LEFT_OUT if can_wait else written_term(text, schema, part)
@@ -56,6 +58,52 @@ def with_deferred_calls(source: str, texts: CallTexts) -> tuple[str, DeferredCal
         places.append((begin, begin + len(schema)))
     known = DeferredCalls(asdict(texts), places[first:], is_left_out[first:])
     return joined(source, pieces), known
+
+
+def _without_listed(
+    source: str, texts: CallTexts, places: Sequence[Sequence[int]]
+) -> tuple[str, DeferredCalls]:
+    """The same where arguments are written one by one: terms and rules of those that can wait are
+    left out."""
+    kept: list[str] = []  # behind which something is left out, each
+    behind: list[str] = []
+    numbers = list(range(texts.num_schemas))  # of the schemas that are kept, as the source has them
+    is_left_out, at, own, num_schemas = list[bool](), 0, places[0][2], texts.num_schemas
+    for begin, end, first, last in places:
+        found = list(_schemas_in(source[first:last] or source[begin:end]))
+        is_left_out.append(all(_may_wait(*one) for one in found))
+        if is_left_out[-1]:
+            kept.append(source[at:begin])
+            behind.append(source[own:first])
+            at, own = end, last
+        else:
+            numbers += range(num_schemas, num_schemas + len(found))
+        num_schemas += len(found)
+    message = "".join((*kept, source[at : places[0][2]], *behind, source[own:]))
+    try:
+        message = with_rewritten_schemas(message)
+    except InvalidGuide as error:
+        error.part = None if error.part is None else numbers[error.part]
+        raise
+    return message, DeferredCalls(asdict(texts), [], is_left_out)
+
+
+def _schemas_in(source: str) -> Iterator[tuple[str, Schema]]:
+    """The schemas of a grammar, each with its text."""
+    found: list[tuple[str, Schema]] = []
+
+    def term(text: str, schema: Schema, _: int) -> str:
+        found.append((text, schema))
+        return ""
+
+    for _ in pieces_of(source, term):
+        yield from found
+        found.clear()
+
+
+def _may_wait(text: str, schema: Schema) -> bool:
+    """Whether a schema of this text can be left out."""
+    return len(text) <= _MOST_CHARACTERS and _can_wait.get(text, None, partial(_waits, schema))
 
 
 def _waits(schema: Schema) -> bool:

@@ -151,6 +151,8 @@ def _string(node: Node, is_loose: bool) -> list[str]:
 
 def _not_implied(patterns: list[str], least: int, most: int | None) -> tuple[int, int | None]:
     """The lengths of a string as far as its patterns do not imply them."""
+    if not least and most is None:
+        return 0, None
     known = [lengths(searched(pattern)) for pattern in patterns]
     if any(shortest >= least for shortest, _ in known):
         least = 0

@@ -6,8 +6,18 @@ from collections.abc import Iterable
 from itertools import combinations, product
 
 from specguide.guided.backends.llguidance.schema_terminals import NoRules
+from specguide.guided.budget import spend
 from specguide.guided.regex.tree import UnsupportedRegex
-from specguide.guided.schema.nodes import Core, Kinds, Node, Objects, Strings
+from specguide.guided.schema.nodes import (
+    ANYTHING,
+    Core,
+    CoreSchema,
+    Kinds,
+    Node,
+    Objects,
+    Strings,
+    children,
+)
 from specguide.guided.schema.patterns import have_common_text, pattern_matches
 
 
@@ -46,3 +56,20 @@ def is_plain(node: Node) -> bool:
 
 def _pattern_alone(node: Node) -> Node:
     return Node(node.path, Kinds(strings=Strings(pattern=node.kinds.strings.pattern)))
+
+
+def must_merge(schema: CoreSchema) -> bool:
+    """Whether some node plainly has no rules of its own, since it asks several things at once."""
+    todo: list[Core] = [schema.root, *schema.definitions.values()]
+    while todo:
+        core = todo.pop()
+        spend()
+        if isinstance(core, bool):
+            continue
+        asked = (core.values is not None) + bool(core.any_of) + (core.ref is not None)
+        if asked and (asked > 1 or core.all_of or core.kinds != ANYTHING):
+            return True
+        if core.all_of and not is_plain(core):
+            return True
+        todo += core.any_of if asked else children(core)
+    return False

@@ -78,6 +78,7 @@ class _Negations:
         self._required: dict[str, frozenset[str]] = {}  # what holds beside a subschema, by its path
         self._to_reach: list[Given] = [Given(document.root, document.start)]
         self._to_fail: list[Given] = []
+        self._leading: dict[int, bool] = {}
 
     def follow(self) -> None:
         """Makes the forms of all that the schema leads to."""
@@ -157,10 +158,20 @@ class _Negations:
                 self.forms[place.path, keyword] = self._forms(keyword, schema, place)
         required = self._required_by(schema, place) if "allOf" in schema else frozenset[str]()
         for keyword, step, child in subschemas(schema):
-            if keyword not in _NOT_LOWERED:
+            if keyword not in _NOT_LOWERED and self._leads_on(child):
                 beside = required if keyword == "allOf" else frozenset[str]()
                 with at_work(keyword, place.path):
                     self._reach(child, Place(place.path + step, place.base), beside)
+
+    def _leads_on(self, schema: Mapping[str, Json]) -> bool:
+        """Whether a subschema has a negation or a reference, or one inside has."""
+        known = self._leading.get(id(schema))
+        if known is None:
+            known = not _LEADING.isdisjoint(schema) or any(
+                self._leads_on(child) for _, _, child in subschemas(schema)
+            )
+            self._leading[id(schema)] = known
+        return known
 
     def _follow_reference(self, reference: str, place: Place) -> None:
         with suppress(InvalidGuide):  # it is refused when it is lowered
@@ -199,4 +210,5 @@ _RULES: dict[str, Rule] = {
     "oneOf": one_branch,
     "maxContains": _max_contains,
 }
+_LEADING = frozenset(("$ref", *DYNAMIC, *_RULES))
 _NOT_LOWERED = frozenset({"not", "$defs", "definitions"})

@@ -1,0 +1,272 @@
+#include "endings/bounds.h"
+
+#include <algorithm>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "endings/network.h"
+
+namespace specguide {
+
+namespace {
+
+using Kind = Expression::Kind;
+
+constexpr int64_t kUnknown = Bounds::kUnknown;
+constexpr int64_t kLongestCharacter = 4;  // bytes
+
+int64_t sum(int64_t a, int64_t b) { return std::min(kUnknown, a + b); }
+int64_t times(int64_t num, int64_t each) {
+  if (num == 0 || each == 0) return 0;
+  return each >= kUnknown || num > kUnknown / each ? kUnknown : num * each;
+}
+
+int64_t num_bytes(uint32_t code) { return code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4; }
+
+bool are_same(const std::vector<CodeRange>& some, const std::vector<CodeRange>& others) {
+  return std::equal(some.begin(), some.end(), others.begin(), others.end(),
+                    [](const CodeRange& a, const CodeRange& b) { return a.low == b.low && a.high == b.high; });
+}
+
+class Finder {
+ public:
+  explicit Finder(const Grammar& grammar) : grammar_(grammar) {}
+
+  Bounds all() {
+    Bounds found;
+    rule(grammar_.root);
+    find_rest_of_least();
+    found.least = rules_.at(grammar_.root).least;
+    for (size_t i = 0; i < order_.size(); ++i) {
+      Rule& one = *order_[i];
+      add_inside(*one.expression, 0, one);
+    }
+    find_missing();
+    found.missing = rules_.at(grammar_.root).missing;
+    return found;
+  }
+
+ private:
+  struct Rule {
+    const Expression* expression = nullptr;
+    int64_t least = kUnknown, longest = kUnknown;  // bytes of its texts
+    int64_t missing = 0;                           // within it, to its end, but for what `calls` add
+    std::vector<std::pair<const Rule*, int64_t>> calls{};  // and bytes behind each
+  };
+
+  // A rule that is asked for within itself is not known yet.
+  const Rule& rule(const std::string& name) {
+    const auto [found, is_new] = rules_.try_emplace(name);
+    Rule& one = found->second;
+    if (!is_new) return one;
+    const auto given = grammar_.rules.find(name);
+    static const Expression nothing = Expression::of(Kind::kChoice, {});
+    one.expression = given == grammar_.rules.end() ? &nothing : &given->second;
+    const int64_t shortest = least(*one.expression);
+    const int64_t most = longest(*one.expression);
+    one.least = shortest;
+    one.longest = most;
+    order_.push_back(&one);
+    return one;
+  }
+
+  // Of rules that others asked for within themselves.
+  void find_rest_of_least() {
+    for (bool has_changed = true; has_changed;) {
+      has_changed = false;
+      for (size_t i = 0; i < order_.size(); ++i) {
+        Rule& one = *order_[i];
+        if (one.least < kUnknown) continue;
+        one.least = least(*one.expression);
+        has_changed |= one.least < kUnknown;
+      }
+    }
+  }
+
+  int64_t least(const Expression& part) {
+    switch (part.kind) {
+      case Kind::kLiteral:
+        return static_cast<int64_t>(part.text.size());
+      case Kind::kClass: {
+        int64_t best = kUnknown;
+        for (const CodeRange& range : part.ranges) best = std::min(best, num_bytes(range.low));
+        return best;
+      }
+      case Kind::kRule:
+        return rule(part.text).least;
+      case Kind::kSequence: {
+        int64_t all = 0;
+        for (const Expression& one : part.parts) all = sum(all, least(one));
+        return all;
+      }
+      case Kind::kChoice: {
+        int64_t best = kUnknown;
+        for (const Expression& one : part.parts) best = std::min(best, least(one));
+        return best;
+      }
+      case Kind::kRepeat: {
+        const int64_t once = least(part.parts[0]);
+        return times(part.least, once);
+      }
+      case Kind::kFirst:
+        return least(part.parts[0]);
+      case Kind::kBoth:
+        return is_text_without(part) ? 0 : sum(least(part.parts[0]), beyond(part));
+      case Kind::kNot:
+      case Kind::kFreeText:
+        return kUnknown;
+    }
+    return kUnknown;
+  }
+
+  int64_t longest(const Expression& part) {
+    switch (part.kind) {
+      case Kind::kLiteral:
+        return static_cast<int64_t>(part.text.size());
+      case Kind::kClass:
+        return kLongestCharacter;
+      case Kind::kRule:
+        return rule(part.text).longest;
+      case Kind::kSequence: {
+        int64_t all = 0;
+        for (const Expression& one : part.parts) all = sum(all, longest(one));
+        return all;
+      }
+      case Kind::kChoice: {
+        int64_t most = 0;
+        for (const Expression& one : part.parts) most = std::max(most, longest(one));
+        return most;
+      }
+      case Kind::kRepeat: {
+        const int64_t once = longest(part.parts[0]);
+        return part.most < 0 && once > 0 ? kUnknown : times(part.most, once);
+      }
+      case Kind::kFirst:
+        return longest(part.parts[0]);
+      case Kind::kBoth: {
+        int64_t most = kUnknown;
+        for (const Expression& one : part.parts) most = std::min(most, longest(one));
+        return most;
+      }
+      case Kind::kNot:
+      case Kind::kFreeText:
+        return kUnknown;
+    }
+    return kUnknown;
+  }
+
+  // What may be missing within a part to the end of its rule, where so much is behind the part.
+  void add_inside(const Expression& part, int64_t behind, Rule& of) {
+    switch (part.kind) {
+      case Kind::kRule:
+        of.calls.emplace_back(&rule(part.text), behind);
+        return;
+      case Kind::kSequence:
+        for (auto one = part.parts.rbegin(); one != part.parts.rend(); ++one) {
+          add_inside(*one, behind, of);
+          behind = sum(behind, least(*one));
+        }
+        return;
+      case Kind::kChoice:
+        for (const Expression& one : part.parts) add_inside(one, behind, of);
+        return;
+      case Kind::kRepeat:
+        if (part.most == 0) return;
+        add_inside(part.parts[0], sum(behind, times(std::max(0, part.least - 1), least(part.parts[0]))), of);
+        return;
+      case Kind::kFirst:  // what ends a text of the part ends it, or the text has ended before
+        add_inside(part.parts[0], behind, of);
+        return;
+      case Kind::kBoth:
+        add_inside_both(part, behind, of);
+        return;
+      case Kind::kLiteral:
+      case Kind::kClass:
+      case Kind::kNot:
+      case Kind::kFreeText:
+        of.missing = std::max(of.missing, sum(longest(part), behind));
+    }
+  }
+
+  void add_inside_both(const Expression& part, int64_t behind, Rule& of) {
+    const int64_t most = is_text_without(part) ? kLongestCharacter : longest(part);
+    const int64_t more = most < kUnknown ? kUnknown : beyond(part);
+    if (more < kUnknown) return add_inside(part.parts[0], sum(behind, more), of);
+    of.missing = std::max(of.missing, sum(most, behind));
+  }
+
+  const Expression& resolved(const Expression& part) const {
+    const Expression* found = &part;
+    for (int i = 0; found->kind == Kind::kRule && i < 8; ++i) {
+      const auto given = grammar_.rules.find(found->text);
+      if (given == grammar_.rules.end()) break;
+      found = &given->second;
+    }
+    return *found;
+  }
+
+  // Of a text that may be of any length, but for some of few bytes: so much more makes it none of these.
+  int64_t beyond(const Expression& both) {
+    const Expression& first = resolved(both.parts[0]);
+    if (first.kind != Kind::kSequence) return kUnknown;
+    int64_t step = kUnknown, most = 0;
+    for (const Expression& one : first.parts) {
+      const bool is_loop = one.kind == Kind::kRepeat && one.most < 0 && step == kUnknown;
+      if (is_loop) step = least(one.parts[0]);
+      if (!is_loop && longest(one) >= kUnknown) return kUnknown;
+    }
+    if (step == 0 || step >= kUnknown) return kUnknown;
+    for (size_t i = 1; i < both.parts.size(); ++i) {
+      if (both.parts[i].kind != Kind::kNot) return kUnknown;
+      most = std::max(most, longest(both.parts[i].parts[0]));
+    }
+    return times(sum(most, 1), step);
+  }
+
+  // Any text of some characters that does not hold another one: it may end wherever it goes on.
+  bool is_text_without(const Expression& both) {
+    if (both.parts.size() != 2 || both.parts[1].kind != Kind::kNot) return false;
+    const Expression& any = resolved(both.parts[0]);
+    const Expression& holding = resolved(both.parts[1].parts[0]);
+    if (!is_any_text(any) || holding.kind != Kind::kSequence || holding.parts.size() < 3) return false;
+    const bool is_held = any_text_is(any, holding.parts.front()) && any_text_is(any, holding.parts.back());
+    int64_t held = 0;
+    for (size_t i = 1; i + 1 < holding.parts.size(); ++i) held = sum(held, least(holding.parts[i]));
+    return is_held && held > 0;
+  }
+
+  static bool is_any_text(const Expression& part) {
+    return part.kind == Kind::kRepeat && part.least == 0 && part.most < 0 && part.parts[0].kind == Kind::kClass;
+  }
+  static bool any_text_is(const Expression& any, const Expression& other) {
+    return is_any_text(other) && are_same(any.parts[0].ranges, other.parts[0].ranges);
+  }
+
+  // Each round lets rules that call each other be entered one deeper at least.
+  void find_missing() {
+    bool has_changed = true;
+    for (int round = 0; round < Network::kMostEntered && has_changed; ++round) {
+      has_changed = false;
+      for (Rule* one : order_) {
+        for (const auto& [callee, behind] : one->calls) {
+          const int64_t most = sum(callee->missing, behind);
+          if (most <= one->missing) continue;
+          one->missing = most;
+          has_changed = true;
+        }
+      }
+    }
+  }
+
+  const Grammar& grammar_;
+  std::unordered_map<std::string, Rule> rules_;  // those that are reached
+  std::vector<Rule*> order_;                     // each behind those that it calls
+};
+
+}  // namespace
+
+Bounds find_bounds(const Grammar& grammar) { return Finder(grammar).all(); }
+
+}  // namespace specguide

@@ -1,0 +1,21 @@
+// Owns what texts of a grammar need at most to be ended, told from its expressions alone: it takes a fifth of the time in
+// which a network is built, and is enough where there is room for much more.
+#pragma once
+
+#include <cstdint>
+
+#include "endings/expression.h"
+
+namespace specguide {
+
+// In bytes, of which each is a token at most where all bytes are tokens.
+struct Bounds {
+  static constexpr int64_t kUnknown = int64_t{1} << 40;
+
+  int64_t least = kUnknown;    // of the shortest text
+  int64_t missing = kUnknown;  // behind the beginnings of texts that one token reaches
+};
+
+Bounds find_bounds(const Grammar& grammar);
+
+}  // namespace specguide
