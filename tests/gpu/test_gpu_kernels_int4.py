@@ -114,7 +114,7 @@ def test_tiles_cover_every_shape(is_folded: bool, has_zeros: bool) -> None:
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_patterns_are_numbers_in_units(dtype: torch.dtype) -> None:
     """What a GPU makes of a plane: the number's bits in a float, times a factor, less a base."""
-    form = triton.int4.FORMS[dtype]
+    form = triton.int4_planes.FORMS[dtype]
     numbers = torch.arange(16, dtype=torch.int16)
     for plane, (factor, base) in enumerate(zip(form.factors, form.bases, strict=True)):
         magic = 0 if base == 0 else 0x6400

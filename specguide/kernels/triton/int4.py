@@ -4,8 +4,6 @@ tiles."""
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
-from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -20,6 +18,7 @@ from specguide.kernels.triton.int4_kernels import (
     dequantize_kernel,
     int4_linear_kernel,
 )
+from specguide.kernels.triton.int4_planes import unpacking
 
 _MOST_ROWS = 256
 """Beyond these the weights become floats in memory first, and a library multiplies them."""
@@ -35,44 +34,6 @@ _FEWEST_ROWS = 8
 _MOST_SPLITS = 8
 _SHARED_BYTES = 226 << 10
 """Of shared memory on a multiprocessor of a Hopper GPU."""
-_AMPERE = (8, 0)
-
-
-def _unpack_planes(magic: int, fma: str) -> tuple[str, ...]:
-    """PTX of one plane each: two words, factors and offsets → two floats, pattern · factor +
-    offset; see PlaneForm."""
-    return tuple(
-        "{ .reg .b32 t; "
-        f"shr.u32 t, $1, {4 * plane // 8 * 8}; "
-        f"lop3.b32 t, t, {0x000F000F << 4 * (plane % 2):#x}, {magic:#x}, 0xEA; "
-        f"{fma} $0, t, $2, $3; }}"
-        for plane in range(PLANES)
-    )
-
-
-class PlaneForm(NamedTuple):
-    """How the numbers of the four planes become floats: pattern · factor = number · unit + base.
-
-    A float's lowest bits have place for a number in bits 0 … 3 or 4 … 7, so that two planes need no
-    shift, and the other two share one. bfloat16: the pattern alone, number · 2⁻¹³³ or number ·
-    2⁻¹²⁹ (a subnormal float, or next to these); unit and factors leave room for any scale of
-    float16 beside them. float16: it lies in the mantissa of 1024.
-    """
-
-    unit: float
-    factors: tuple[float, ...]
-    bases: tuple[float, ...]
-
-
-_UNPACK = {
-    torch.bfloat16: _unpack_planes(0, "fma.rn.bf16x2"),
-    torch.float16: _unpack_planes(0x64006400, "fma.rn.f16x2"),
-}
-FORMS = {
-    torch.bfloat16: PlaneForm(2.0**-22, (2.0**111, 2.0**107) * 2, (0.0, 0.0) * 2),
-    torch.float16: PlaneForm(1.0, (1.0, 1 / 16) * 2, (1024.0, 64.0) * 2),
-}
-_PLAIN_FORM = PlaneForm(1.0, (1.0,) * PLANES, (0.0,) * PLANES)
 
 
 @dataclass(frozen=True)
@@ -200,13 +161,6 @@ def _num_splits(num_programs: int, weight: Int4Matrix, most_programs: int) -> in
     num_tiles = weight.words.shape[0]
     possible = [num for num in range(1, _MOST_SPLITS + 1) if num_tiles % num == 0]
     return max(num for num in possible if num == 1 or num * num_programs <= most_programs)
-
-
-@cache
-def unpacking(dtype: torch.dtype, device: torch.device) -> tuple[tuple[str, ...] | None, PlaneForm]:
-    """PTX that makes floats of a plane, None where the GPU does not know it, and what they are."""
-    can = device.type == "cuda" and torch.cuda.get_device_capability(device) >= _AMPERE
-    return (_UNPACK[dtype], FORMS[dtype]) if can and dtype in _UNPACK else (None, _PLAIN_FORM)
 
 
 def num_stages_of(step: int, num_features: int, rows: int) -> int:
