@@ -11,6 +11,7 @@ import triton
 from torch import Tensor
 
 from specguide.kernels.int4 import PLANES, Int4Matrix
+from specguide.kernels.triton import int4_hopper
 from specguide.kernels.triton.activation import silu_mul
 from specguide.kernels.triton.device import num_multiprocessors, overlap
 from specguide.kernels.triton.int4_kernels import (
@@ -63,22 +64,52 @@ def int4_linear(x: Tensor, weight: Int4Matrix, bias: Tensor | None = None) -> Te
     """See specguide.kernels.int4."""
     if not _is_few(x):
         return _library_product(x, weight, bias)
-    return launch(x, weight, bias, choose_tile(x, weight))[0]
+    return _product(x, weight, bias)[0]
 
 
 def int4_linear_parts(x: Tensor, weight: Int4Matrix, bias: Tensor | None = None) -> Tensor:
     """See specguide.kernels.int4."""
     if not _is_few(x):
         return _library_product(x, weight, bias)[None]
-    return launch(x, weight, bias, choose_tile(x, weight, may_split=True))
+    return _product(x, weight, bias, may_split=True)
 
 
 def int4_gated_linear(x: Tensor, weight: Int4Matrix, bias: Tensor | None = None) -> Tensor:
     """See specguide.kernels.int4."""
     if not _is_few(x):
         return silu_mul(int4_linear(x, weight, bias))
-    tile = choose_tile(x, weight, is_gated=True)
-    return launch(x, weight, bias, tile, is_gated=True)[0]
+    return _product(x, weight, bias, is_gated=True)[0]
+
+
+def _product(
+    x: Tensor,
+    weight: Int4Matrix,
+    bias: Tensor | None,
+    *,
+    is_gated: bool = False,
+    may_split: bool = False,
+) -> Tensor:
+    """[splits, T, outputs]"""
+    num_splits = hopper_splits(x, weight, is_gated=is_gated, may_split=may_split)
+    if num_splits is not None:
+        output = int4_hopper.launch_if_compiled(x, weight, bias, num_splits, is_gated=is_gated)
+        if output is not None:
+            return output
+    tile = choose_tile(x, weight, is_gated=is_gated, may_split=may_split)
+    return launch(x, weight, bias, tile, is_gated=is_gated)
+
+
+def hopper_splits(
+    x: Tensor, weight: Int4Matrix, *, is_gated: bool = False, may_split: bool = False
+) -> int | None:
+    """Splits of the kernel for Hopper; None where it cannot multiply these, or its programs, one on
+    a multiprocessor, would leave more than a third of the GPU idle."""
+    if not int4_hopper.takes(x, weight, is_gated=is_gated):
+        return None
+    num_outputs = weight.out_features // (2 if is_gated else 1)
+    num_programs, places = num_outputs // int4_hopper.BLOCK_OUT, num_multiprocessors(x.device)
+    num_splits = _num_splits(num_programs, weight, places) if may_split else 1
+    return num_splits if 3 * num_splits * num_programs >= 2 * places else None
 
 
 def _library_product(x: Tensor, weight: Int4Matrix, bias: Tensor | None) -> Tensor:
