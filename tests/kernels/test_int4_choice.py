@@ -1,5 +1,4 @@
-"""When products with weights of 4 bits take the kernel for Hopper GPUs, and what they do where it
-cannot run."""
+"""Which kernel and which tiles products with weights of 4 bits take."""
 
 from __future__ import annotations
 
@@ -27,6 +26,16 @@ def on_hopper(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(int4, "num_multiprocessors", lambda device: 132)
 
 
+def inputs(
+    shape: tuple[int, int], group_size: int, rows: int, *, has_zeros: bool
+) -> tuple[Tensor, Int4Matrix]:
+    matrix = Int4Matrix.empty(
+        shape, group_size, torch.float16, torch.device("meta"), has_zeros=has_zeros
+    )
+    x = torch.empty(rows, shape[1], dtype=torch.bfloat16, device="meta")
+    return x, matrix
+
+
 def splits(
     shape: tuple[int, int],
     group_size: int = 128,
@@ -37,10 +46,7 @@ def splits(
     may_split: bool = False,
 ) -> int | None:
     """shape: output and input features"""
-    matrix = Int4Matrix.empty(
-        shape, group_size, torch.float16, torch.device("meta"), has_zeros=has_zeros
-    )
-    x = torch.empty(rows, shape[1], dtype=torch.bfloat16, device="meta")
+    x, matrix = inputs(shape, group_size, rows, has_zeros=has_zeros)
     return int4.hopper_splits(x, matrix, is_gated=is_gated, may_split=may_split)
 
 
@@ -112,3 +118,17 @@ def test_a_compiler_that_refuses_it_is_asked_once(monkeypatch: pytest.MonkeyPatc
         assert torch.equal(int4.int4_linear(x, matrix), x)
     assert torch.equal(int4.int4_linear(x, matrix), x)
     assert len(calls) == 1
+
+
+@pytest.mark.parametrize(
+    ("shape", "sizes"),
+    [
+        ((6144, 4096), (8, 32, 4, 2)),
+        ((4096, 4096), (16, 64, 4, 4)),
+        ((4096, 14336), (16, 64, 4, 4)),
+    ],
+)
+def test_few_rows_have_programs_enough(shape: tuple[int, int], sizes: tuple[int, ...]) -> None:
+    """sizes: rows, features, splits and warps"""
+    tile = int4.choose_tile(*inputs(shape, 128, 4, has_zeros=False), may_split=True)
+    assert (tile.rows, tile.block_out, tile.num_splits, tile.num_warps) == sizes

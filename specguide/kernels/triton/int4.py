@@ -31,7 +31,8 @@ _FEW_ROWS = 16
 """Up to so many rows several programs share a multiprocessor, and gate and up are one program's; a
 program of more rows has a multiprocessor to itself."""
 _FEWEST_ROWS = 8
-"""Up to so many rows a program of gate and up has tiles of 8 rows and half the features."""
+"""Up to so many rows a program of gate and up has tiles of 8 rows and half the features; so has one
+of products of which programs of more features would be too few."""
 _MOST_SPLITS = 8
 _SHARED_BYTES = 226 << 10
 """Of shared memory on a multiprocessor of a Hopper GPU."""
@@ -163,7 +164,10 @@ def choose_tile(
     a weight is scaled once for all rows of a program.
     """
     is_few = x.shape[0] <= _FEW_ROWS
-    is_fewest = is_gated and x.shape[0] <= _FEWEST_ROWS
+    multiprocessors = num_multiprocessors(x.device)
+    is_fewest = x.shape[0] <= _FEWEST_ROWS and (
+        is_gated or (may_split and _leaves_idle(weight, 2 * multiprocessors))
+    )
     rows = min(_LARGEST_TILE, max(8 if is_fewest else 16, triton.next_power_of_2(x.shape[0])))
     is_many = rows == _LARGEST_TILE
     is_paired = is_gated and not is_few
@@ -173,7 +177,7 @@ def choose_tile(
     else:
         block_out = 128 if not is_many or num_outputs < 1024 else 256
     num_programs = triton.cdiv(num_outputs, block_out) * triton.cdiv(x.shape[0], rows)
-    most_programs = num_multiprocessors(x.device) * (2 if is_few else 1)
+    most_programs = multiprocessors * (6 if is_fewest else 2 if is_few else 1)
     num_splits = _num_splits(num_programs, weight, most_programs) if may_split else 1
     return Int4Tile(
         rows,
@@ -185,6 +189,13 @@ def choose_tile(
         is_folded=is_many,
         is_paired=is_paired,
     )
+
+
+def _leaves_idle(weight: Int4Matrix, most_programs: int) -> bool:
+    """Whether programs of 64 features are fewer than three quarters of so many."""
+    num_programs = triton.cdiv(weight.out_features, 64)
+    num_splits = _num_splits(num_programs, weight, most_programs)
+    return 4 * num_splits * num_programs < 3 * most_programs
 
 
 def _num_splits(num_programs: int, weight: Int4Matrix, most_programs: int) -> int:
