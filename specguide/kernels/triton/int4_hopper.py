@@ -18,7 +18,7 @@ from specguide.kernels.int4 import Int4Matrix
 from specguide.kernels.triton.device import overlap
 
 _HOPPER = (9, 0)
-_FEWEST_ROWS, MOST_ROWS = 33, 64
+_FEWEST_ROWS, _MOST_ROWS = 33, 64
 """What its programs have room for, and how few leave it the faster one."""
 BLOCK_OUT = 128
 """Features of a program, of gates and ups each."""
@@ -31,7 +31,7 @@ _ALIGNMENT = 16
 def takes(x: Tensor, weight: Int4Matrix, *, is_gated: bool) -> bool:
     """Whether the kernel can multiply these, and is the faster one for so many rows."""
     return (
-        _FEWEST_ROWS <= x.shape[0] <= MOST_ROWS
+        _FEWEST_ROWS <= x.shape[0] <= _MOST_ROWS
         and x.dtype == torch.bfloat16
         and _has_shape(weight, is_gated=is_gated)
         and _is_aligned(x)
@@ -93,6 +93,8 @@ def launch_if_compiled(
         output = context.run(launch, x, weight, bias, num_splits, is_gated=is_gated)
         _Compiler.accepted.add(is_gated)
         return output
+    except torch.OutOfMemoryError:
+        raise
     except Exception as error:
         _Compiler.has_refused = True
         warnings.warn(
