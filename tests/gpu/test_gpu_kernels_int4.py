@@ -7,18 +7,17 @@ from dataclasses import replace
 import pytest
 import torch
 from gpu_case import IS_INTERPRETED, assert_near, check_replays, to_device
+from int4_case import case
 from small_cases import crossed, small
 from torch import Tensor
 
 from specguide.kernels import (
-    Int4Matrix,
     int4,
     int4_gated_linear,
     int4_linear,
     int4_linear_parts,
     triton,
 )
-from specguide.kernels.int4 import pack_words
 
 pytestmark = pytest.mark.gpu
 
@@ -40,29 +39,6 @@ SHAPES = [
 ]
 """Rows, output features, input features and the group size."""
 SMALL = SHAPES[1:6]
-
-
-def case(
-    shape: tuple[int, int, int, int], dtype: torch.dtype, has_zeros: bool
-) -> tuple[Tensor, Int4Matrix, Tensor]:
-    num_rows, num_outputs, num_inputs, group_size = shape
-    random = torch.Generator().manual_seed(num_outputs)
-    device = torch.device("cpu")
-    scale_dtype = torch.float32 if dtype == torch.float32 else torch.float16
-    matrix = Int4Matrix.empty(
-        (num_outputs, num_inputs), group_size, scale_dtype, device, has_zeros=has_zeros
-    )
-    numbers = torch.randint(16, (num_outputs, num_inputs), generator=random)
-    matrix.words.copy_(pack_words(numbers, group_size))
-    matrix.scales.copy_(0.1 + torch.rand(matrix.scales.shape, generator=random))
-    matrix.scales.mul_(0.3 * num_inputs**-0.5)
-    if matrix.zeros is not None:
-        matrix.zeros.random_(0, 16, generator=random)
-    x, bias = (
-        torch.randn(size, generator=random).to(dtype)
-        for size in ((num_rows, num_inputs), (num_outputs,))
-    )
-    return x, matrix, bias
 
 
 def assert_close(found: Tensor, expected: Tensor) -> None:
@@ -114,7 +90,7 @@ def test_tiles_cover_every_shape(is_folded: bool, has_zeros: bool) -> None:
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_patterns_are_numbers_in_units(dtype: torch.dtype) -> None:
     """What a GPU makes of a plane: the number's bits in a float, times a factor, less a base."""
-    form = triton.int4.FORMS[dtype]
+    form = triton.int4_planes.FORMS[dtype]
     numbers = torch.arange(16, dtype=torch.int16)
     for plane, (factor, base) in enumerate(zip(form.factors, form.bases, strict=True)):
         magic = 0 if base == 0 else 0x6400

@@ -68,7 +68,10 @@ def _launch_as_on_hopper() -> None:
         num_multiprocessors=lambda device: _PROPERTIES["multiprocessor_count"],
     )
     for module in pkgutil.iter_modules(kernels.__path__, f"{kernels.__name__}."):
-        room = importlib.import_module(module.name)
+        try:
+            room = importlib.import_module(module.name)
+        except ImportError:  # Gluon's, which not every Triton has
+            continue
         for name, function in as_there.items():
             if hasattr(room, name):
                 setattr(room, name, function)

@@ -33,7 +33,8 @@ from specguide.kernels.triton.experts_kernels import (
     MatrixPointers,
     experts_kernel,
 )
-from specguide.kernels.triton.int4 import num_stages_of, unpacking
+from specguide.kernels.triton.int4 import num_stages_of
+from specguide.kernels.triton.int4_planes import unpacking
 
 _FEW_ROWS = 32
 _MOST_FLOAT32_PARTS = 64

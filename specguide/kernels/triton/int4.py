@@ -4,8 +4,6 @@ tiles."""
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
-from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -13,6 +11,7 @@ import triton
 from torch import Tensor
 
 from specguide.kernels.int4 import PLANES, Int4Matrix
+from specguide.kernels.triton import int4_hopper
 from specguide.kernels.triton.activation import silu_mul
 from specguide.kernels.triton.device import num_multiprocessors, overlap
 from specguide.kernels.triton.int4_kernels import (
@@ -20,6 +19,7 @@ from specguide.kernels.triton.int4_kernels import (
     dequantize_kernel,
     int4_linear_kernel,
 )
+from specguide.kernels.triton.int4_planes import unpacking
 
 _MOST_ROWS = 256
 """Beyond these the weights become floats in memory first, and a library multiplies them."""
@@ -31,48 +31,11 @@ _FEW_ROWS = 16
 """Up to so many rows several programs share a multiprocessor, and gate and up are one program's; a
 program of more rows has a multiprocessor to itself."""
 _FEWEST_ROWS = 8
-"""Up to so many rows a program of gate and up has tiles of 8 rows and half the features."""
+"""Up to so many rows a program of gate and up has tiles of 8 rows and half the features; so has one
+of products of which programs of more features would be too few."""
 _MOST_SPLITS = 8
 _SHARED_BYTES = 226 << 10
 """Of shared memory on a multiprocessor of a Hopper GPU."""
-_AMPERE = (8, 0)
-
-
-def _unpack_planes(magic: int, fma: str) -> tuple[str, ...]:
-    """PTX of one plane each: two words, factors and offsets → two floats, pattern · factor +
-    offset; see PlaneForm."""
-    return tuple(
-        "{ .reg .b32 t; "
-        f"shr.u32 t, $1, {4 * plane // 8 * 8}; "
-        f"lop3.b32 t, t, {0x000F000F << 4 * (plane % 2):#x}, {magic:#x}, 0xEA; "
-        f"{fma} $0, t, $2, $3; }}"
-        for plane in range(PLANES)
-    )
-
-
-class PlaneForm(NamedTuple):
-    """How the numbers of the four planes become floats: pattern · factor = number · unit + base.
-
-    A float's lowest bits have place for a number in bits 0 … 3 or 4 … 7, so that two planes need no
-    shift, and the other two share one. bfloat16: the pattern alone, number · 2⁻¹³³ or number ·
-    2⁻¹²⁹ (a subnormal float, or next to these); unit and factors leave room for any scale of
-    float16 beside them. float16: it lies in the mantissa of 1024.
-    """
-
-    unit: float
-    factors: tuple[float, ...]
-    bases: tuple[float, ...]
-
-
-_UNPACK = {
-    torch.bfloat16: _unpack_planes(0, "fma.rn.bf16x2"),
-    torch.float16: _unpack_planes(0x64006400, "fma.rn.f16x2"),
-}
-FORMS = {
-    torch.bfloat16: PlaneForm(2.0**-22, (2.0**111, 2.0**107) * 2, (0.0, 0.0) * 2),
-    torch.float16: PlaneForm(1.0, (1.0, 1 / 16) * 2, (1024.0, 64.0) * 2),
-}
-_PLAIN_FORM = PlaneForm(1.0, (1.0,) * PLANES, (0.0,) * PLANES)
 
 
 @dataclass(frozen=True)
@@ -102,22 +65,52 @@ def int4_linear(x: Tensor, weight: Int4Matrix, bias: Tensor | None = None) -> Te
     """See specguide.kernels.int4."""
     if not _is_few(x):
         return _library_product(x, weight, bias)
-    return launch(x, weight, bias, choose_tile(x, weight))[0]
+    return _product(x, weight, bias)[0]
 
 
 def int4_linear_parts(x: Tensor, weight: Int4Matrix, bias: Tensor | None = None) -> Tensor:
     """See specguide.kernels.int4."""
     if not _is_few(x):
         return _library_product(x, weight, bias)[None]
-    return launch(x, weight, bias, choose_tile(x, weight, may_split=True))
+    return _product(x, weight, bias, may_split=True)
 
 
 def int4_gated_linear(x: Tensor, weight: Int4Matrix, bias: Tensor | None = None) -> Tensor:
     """See specguide.kernels.int4."""
     if not _is_few(x):
         return silu_mul(int4_linear(x, weight, bias))
-    tile = choose_tile(x, weight, is_gated=True)
-    return launch(x, weight, bias, tile, is_gated=True)[0]
+    return _product(x, weight, bias, is_gated=True)[0]
+
+
+def _product(
+    x: Tensor,
+    weight: Int4Matrix,
+    bias: Tensor | None,
+    *,
+    is_gated: bool = False,
+    may_split: bool = False,
+) -> Tensor:
+    """[splits, T, outputs]"""
+    num_splits = hopper_splits(x, weight, is_gated=is_gated, may_split=may_split)
+    if num_splits is not None:
+        output = int4_hopper.launch_if_compiled(x, weight, bias, num_splits, is_gated=is_gated)
+        if output is not None:
+            return output
+    tile = choose_tile(x, weight, is_gated=is_gated, may_split=may_split)
+    return launch(x, weight, bias, tile, is_gated=is_gated)
+
+
+def hopper_splits(
+    x: Tensor, weight: Int4Matrix, *, is_gated: bool = False, may_split: bool = False
+) -> int | None:
+    """Splits of the kernel for Hopper; None where it cannot multiply these, or its programs, one on
+    a multiprocessor, would leave more than a third of the GPU idle."""
+    if not int4_hopper.takes(x, weight, is_gated=is_gated):
+        return None
+    num_outputs = weight.out_features // (2 if is_gated else 1)
+    num_programs, places = num_outputs // int4_hopper.BLOCK_OUT, num_multiprocessors(x.device)
+    num_splits = _num_splits(num_programs, weight, places) if may_split else 1
+    return num_splits if 3 * num_splits * num_programs >= 2 * places else None
 
 
 def _library_product(x: Tensor, weight: Int4Matrix, bias: Tensor | None) -> Tensor:
@@ -171,7 +164,10 @@ def choose_tile(
     a weight is scaled once for all rows of a program.
     """
     is_few = x.shape[0] <= _FEW_ROWS
-    is_fewest = is_gated and x.shape[0] <= _FEWEST_ROWS
+    multiprocessors = num_multiprocessors(x.device)
+    is_fewest = x.shape[0] <= _FEWEST_ROWS and (
+        is_gated or (may_split and _leaves_idle(weight, 2 * multiprocessors))
+    )
     rows = min(_LARGEST_TILE, max(8 if is_fewest else 16, triton.next_power_of_2(x.shape[0])))
     is_many = rows == _LARGEST_TILE
     is_paired = is_gated and not is_few
@@ -181,7 +177,7 @@ def choose_tile(
     else:
         block_out = 128 if not is_many or num_outputs < 1024 else 256
     num_programs = triton.cdiv(num_outputs, block_out) * triton.cdiv(x.shape[0], rows)
-    most_programs = num_multiprocessors(x.device) * (2 if is_few else 1)
+    most_programs = multiprocessors * (6 if is_fewest else 2 if is_few else 1)
     num_splits = _num_splits(num_programs, weight, most_programs) if may_split else 1
     return Int4Tile(
         rows,
@@ -195,18 +191,18 @@ def choose_tile(
     )
 
 
+def _leaves_idle(weight: Int4Matrix, most_programs: int) -> bool:
+    """Whether programs of 64 features are fewer than three quarters of so many."""
+    num_programs = triton.cdiv(weight.out_features, 64)
+    num_splits = _num_splits(num_programs, weight, most_programs)
+    return 4 * num_splits * num_programs < 3 * most_programs
+
+
 def _num_splits(num_programs: int, weight: Int4Matrix, most_programs: int) -> int:
     """Over so many programs each sum may be spread before there are too many."""
     num_tiles = weight.words.shape[0]
     possible = [num for num in range(1, _MOST_SPLITS + 1) if num_tiles % num == 0]
     return max(num for num in possible if num == 1 or num * num_programs <= most_programs)
-
-
-@cache
-def unpacking(dtype: torch.dtype, device: torch.device) -> tuple[tuple[str, ...] | None, PlaneForm]:
-    """PTX that makes floats of a plane, None where the GPU does not know it, and what they are."""
-    can = device.type == "cuda" and torch.cuda.get_device_capability(device) >= _AMPERE
-    return (_UNPACK[dtype], FORMS[dtype]) if can and dtype in _UNPACK else (None, _PLAIN_FORM)
 
 
 def num_stages_of(step: int, num_features: int, rows: int) -> int:

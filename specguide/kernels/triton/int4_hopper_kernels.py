@@ -1,0 +1,271 @@
+"""Owns `int4_hopper_kernel`, a product of up to 64 rows with weights of 4 bits on a Hopper GPU, in
+Gluon.
+
+What its program does, the compiler of Triton does not find by itself: one warp has weights and
+inputs copied to shared memory, some steps ahead, and groups of four warps wait for what has come.
+A group makes floats of its weights in registers, where the tensor cores read them (wgmma); they
+read the inputs, which all groups share, from shared memory.
+
+A step is 64 words of each feature, and so the inputs of 64 columns of each of four planes. Weights
+are scaled, and rounded to bfloat16, before they are multiplied.
+"""
+
+# mypy: allow-untyped-defs
+# ruff: noqa: SIM102 — Gluon's `and` asks for all that stands behind it
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.language.nvidia.hopper import (
+    mbarrier,
+    warpgroup_mma,
+    warpgroup_mma_init,
+    warpgroup_mma_wait,
+)
+from triton.language.extra import cuda
+
+from specguide.kernels.triton.int4_hopper_copies import BLOCK, Work, copy, new_buffers
+from specguide.kernels.triton.int4_planes import FORMS, UNPACK
+
+_UNPACK = gl.constexpr(UNPACK[torch.bfloat16])
+_FORM = gl.constexpr(FORMS[torch.bfloat16])
+
+
+class Scales(NamedTuple):
+    """of_groups: pointer, [groups, features]; group_len: from a group's to the next one's"""
+
+    of_groups: Any
+    group_len: Any
+
+
+class Sink(NamedTuple):
+    """Where results go, output [splits, num_rows, num_outputs], and what is added to them."""
+
+    bias: Any
+    output: Any
+    num_rows: Any
+    num_outputs: Any
+    split: Any
+
+
+class Handover(NamedTuple):
+    """Of ups, from the groups that multiply them to those that have the gates: float32 [pairs,
+    features, rows] in shared memory, and a barrier for each pair."""
+
+    sums: Any
+    ready: Any
+
+
+@gluon.jit
+def _scale(scales, start, feature, GROUP: gl.constexpr, LAST: gl.constexpr):
+    group = gl.minimum(start // GROUP, LAST)
+    return gl.load(scales.of_groups + group * scales.group_len + feature)
+
+
+@gluon.jit
+def _scales_of_planes(scales, step, feature, WIDTH, GROUP, LAST):
+    """What some features have for the four planes of a step."""
+    start = step // (WIDTH // BLOCK) * (4 * WIDTH)
+    return (
+        _scale(scales, start, feature, GROUP, LAST),
+        _scale(scales, start + WIDTH, feature, GROUP, LAST),
+        _scale(scales, start + 2 * WIDTH, feature, GROUP, LAST),
+        _scale(scales, start + 3 * WIDTH, feature, GROUP, LAST),
+    )
+
+
+@gluon.jit
+def _weights(words, scale, PLANE: gl.constexpr):
+    """Of a plane, scaled, bfloat16; in units of the form's."""
+    UNIT: gl.constexpr = _FORM[0]
+    FACTOR: gl.constexpr = _FORM[1][PLANE]
+    rounded = scale.to(gl.bfloat16).to(gl.float32)
+    factor = (rounded * FACTOR).to(gl.bfloat16)
+    offset = (rounded * (-8.0 * UNIT)).to(gl.bfloat16)
+    return gl.inline_asm_elementwise(
+        _UNPACK[PLANE],
+        "=r,r,r,r",
+        [words, factor.expand_dims(1), offset.expand_dims(1)],
+        dtype=gl.bfloat16,
+        is_pure=True,
+        pack=2,
+    )
+
+
+@gluon.jit
+def _sums(
+    buffers,
+    scales,
+    work,
+    first_feature,
+    WHICH: gl.constexpr,
+    WIDTH: gl.constexpr,
+    GROUP: gl.constexpr,
+    LAST: gl.constexpr,
+):
+    """What a group of four warps multiplies: float32 [features, rows]. WHICH: of the groups.
+
+    At most one product is under way while the next plane becomes floats. None is when a step ends:
+    if some were, the assembler would let each of them wait for the one before."""
+    STAGES: gl.constexpr = buffers.full.shape[0]
+    GROUPS: gl.constexpr = buffers.words.shape[0] // STAGES
+    mma: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, BLOCK, 16])
+    operand: gl.constexpr = gl.DotOperandLayout(0, mma, 2)
+    feature = first_feature + gl.arange(0, BLOCK, layout=gl.SliceLayout(1, operand))
+    total = gl.zeros((BLOCK, BLOCK), gl.float32, mma)
+    scale = _scales_of_planes(scales, work.first_step, feature, WIDTH, GROUP, LAST)
+    for done in range(work.num_steps):
+        stage = done % STAGES
+        mbarrier.wait(buffers.full.index(stage), (done // STAGES) & 1)
+        sums = warpgroup_mma_init(total)
+        words = buffers.words.index(stage * GROUPS + WHICH).load(operand)
+        for plane in gl.static_range(4):
+            inputs = buffers.inputs.index(stage * 4 + plane).permute((1, 0))
+            weights = _weights(words, scale[plane], plane)
+            sums = warpgroup_mma(weights, inputs, sums, is_async=True)
+            sums = warpgroup_mma_init(warpgroup_mma_wait(1, deps=[sums]))
+        step = work.first_step + gl.minimum(done + 1, work.num_steps - 1)
+        scale = _scales_of_planes(scales, step, feature, WIDTH, GROUP, LAST)
+        total = warpgroup_mma_wait(0, deps=[sums])
+        mbarrier.arrive(buffers.empty.index(stage))
+    UNIT: gl.constexpr = _FORM[0]
+    return total * (1.0 / UNIT)
+
+
+@gluon.jit
+def _with_bias(total, bias, split, feature):
+    if bias is not None:
+        if split == 0:
+            total += gl.load(bias + feature).to(gl.float32).expand_dims(1)
+    return total
+
+
+@gluon.jit
+def _multiply(
+    buffers,
+    scales,
+    work,
+    sink,
+    handover,
+    WHICH: gl.constexpr,
+    WIDTH: gl.constexpr,
+    GROUP: gl.constexpr,
+    LAST: gl.constexpr,
+):
+    """What a group of four warps does. Of four groups two multiply gates and two ups."""
+    PAIR: gl.constexpr = WHICH % 2
+    GATED: gl.constexpr = buffers.words.shape[0] // buffers.full.shape[0] == 4
+    IS_UP: gl.constexpr = GATED and WHICH >= 2
+    place = work.feature + PAIR * BLOCK
+    first_feature = place
+    if IS_UP:
+        first_feature = place + sink.num_outputs
+    total = _sums(buffers, scales, work, first_feature, WHICH, WIDTH, GROUP, LAST)
+    layout: gl.constexpr = total.type.layout
+    within = gl.arange(0, BLOCK, layout=gl.SliceLayout(1, layout))
+    total = _with_bias(total, sink.bias, sink.split, first_feature + within)
+    if IS_UP:
+        handover.sums.index(PAIR).store(total)
+        mbarrier.arrive(handover.ready.index(PAIR))
+    else:
+        if GATED:
+            mbarrier.wait(handover.ready.index(PAIR), 0)
+            total = total / (1.0 + gl.exp(-total)) * handover.sums.index(PAIR).load(layout)
+        row = work.first_row + gl.arange(0, BLOCK, layout=gl.SliceLayout(0, layout))
+        line = (sink.split * sink.num_rows + row).to(gl.int64) * sink.num_outputs
+        target = sink.output + line.expand_dims(0) + (place + within).expand_dims(1)
+        exists = (row < sink.num_rows).expand_dims(0)
+        gl.store(target, total.to(sink.output.dtype.element_ty), mask=exists)
+
+
+@gluon.jit
+def _prefetch_scales(scales, first_group, feature, LAST: gl.constexpr):
+    """Of the first 64 groups of a program, or all, for 128 features: lines of 64, in the cache."""
+    at = gl.arange(0, 128, layout=gl.BlockedLayout([1], [32], [4], [0]))
+    group = gl.minimum(first_group + at % 64, LAST)
+    gl.inline_asm_elementwise(
+        "prefetch.global.L2 [$1]; mov.u32 $0, 0;",
+        "=r,l",
+        [scales.of_groups + group * scales.group_len + feature + at // 64 * 64],
+        dtype=gl.int32,
+        is_pure=False,
+        pack=1,
+    )
+
+
+@gluon.jit
+def _new_handover():
+    """In shared memory."""
+    layout: gl.constexpr = gl.SwizzledSharedLayout(1, 1, 1, order=[1, 0])
+    sums = gl.allocate_shared_memory(gl.float32, [2, BLOCK, BLOCK], layout)
+    ready = gl.allocate_shared_memory(gl.int64, [2, 1], mbarrier.MBarrierLayout())
+    for pair in gl.static_range(2):
+        mbarrier.init(ready.index(pair), count=1)
+    return Handover(sums, ready)
+
+
+@gluon.jit(do_not_specialize=["num_rows"])
+def int4_hopper_kernel(
+    words,
+    x,
+    scales,
+    bias,
+    output,
+    num_rows,
+    num_outputs,
+    tile_rows,
+    group_len,
+    IN_FEATURES: gl.constexpr,
+    GROUP: gl.constexpr,
+    WIDTH: gl.constexpr,
+    NUM_SPLITS: gl.constexpr,
+    GATED: gl.constexpr,
+    STAGES: gl.constexpr,
+    OVERLAP: gl.constexpr,
+):
+    """128 features of 64 rows; GATED: as many ups multiplied with their activated gates. words, x:
+    descriptors of blocks of [64, 64]. tile_rows: from a tile's first line of words to the next's"""
+    if OVERLAP:
+        cuda.gdc_launch_dependents()
+    LAST: gl.constexpr = (IN_FEATURES - 1) // GROUP
+    GROUPS: gl.constexpr = 4 if GATED else 2
+    SHARE: gl.constexpr = (IN_FEATURES + 4 * WIDTH - 1) // (4 * WIDTH) // NUM_SPLITS
+    STEPS: gl.constexpr = SHARE * (WIDTH // BLOCK)
+    split = gl.program_id(2)
+    work = Work(split * STEPS, STEPS, gl.program_id(0) * BLOCK, gl.program_id(1) * (2 * BLOCK))
+    source = Scales(scales, group_len)
+    sink = Sink(bias, output, num_rows, num_outputs, split)
+    buffers = new_buffers(words, x, GROUPS, STAGES)
+    handover = ()
+    if GATED:
+        handover = _new_handover()
+    first_group = split * SHARE * (4 * WIDTH) // GROUP
+    _prefetch_scales(source, first_group, work.feature, LAST)
+    if GATED:
+        _prefetch_scales(source, first_group, work.feature + num_outputs, LAST)
+    if GATED:
+        gl.warp_specialize(
+            [
+                (_multiply, (buffers, source, work, sink, handover, 0, WIDTH, GROUP, LAST)),
+                (_multiply, (buffers, source, work, sink, handover, 1, WIDTH, GROUP, LAST)),
+                (_multiply, (buffers, source, work, sink, handover, 2, WIDTH, GROUP, LAST)),
+                (_multiply, (buffers, source, work, sink, handover, 3, WIDTH, GROUP, LAST)),
+                (copy, (words, x, tile_rows, buffers, work, num_outputs, WIDTH, GATED, OVERLAP)),
+            ],
+            [4, 4, 4, 1],
+            [112, 112, 112, 24],
+        )
+    else:
+        gl.warp_specialize(
+            [
+                (_multiply, (buffers, source, work, sink, handover, 0, WIDTH, GROUP, LAST)),
+                (_multiply, (buffers, source, work, sink, handover, 1, WIDTH, GROUP, LAST)),
+                (copy, (words, x, tile_rows, buffers, work, num_outputs, WIDTH, GATED, OVERLAP)),
+            ],
+            [4, 1],
+            [224, 24],
+        )
