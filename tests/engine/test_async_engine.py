@@ -193,7 +193,7 @@ def test_a_compile_holds_nobody_up_and_can_be_left(folders):
     async def main():
         async with start(folders) as engine:
             compiler, future = engine._engine._admission.compiler, GrammarFuture()
-            submit, compiler.submit = compiler.submit, lambda guide: future
+            submit, compiler.submit = compiler.submit, lambda guide, room: future
             compiling = engine.generate("abc", SamplingParams(guide=Guide(regex="a")))
             late = engine.generate("abc", SamplingParams(guide=Guide(regex="a"), timeout_s=0.3))
             await asyncio.sleep(0.05)

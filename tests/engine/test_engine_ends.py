@@ -25,7 +25,7 @@ def run(engine):
 def compiling(engine):
     """A request whose grammar never comes, and its future."""
     future, submit = GrammarFuture(), engine._admission.compiler.submit
-    engine._admission.compiler.submit = lambda guide: future
+    engine._admission.compiler.submit = lambda guide, room: future
     request = engine.add(
         [5, 6, 7], SamplingParams(max_tokens=40, guide=Guide(regex="a"), timeout_s=0.2)
     )

@@ -253,7 +253,7 @@ def with_grammar(engine: Engine, grammar: Scripted) -> Request:
     """A request with a compiled grammar of one's own."""
     compiler, future = engine._admission.compiler, GrammarFuture()
     future.set_result(grammar)
-    submit, compiler.submit = compiler.submit, lambda guide: future
+    submit, compiler.submit = compiler.submit, lambda guide, room: future
     request = engine.add([5, 6, 7], SamplingParams(max_tokens=20, guide=Guide(regex="a")))
     compiler.submit = submit
     return request

@@ -57,7 +57,7 @@ def with_misfit(llm: LLM, grammar: Scripted, prompts, params):
     engine, future = llm._engine, GrammarFuture()
     submit = engine._admission.compiler.submit
     future.set_result(grammar)
-    engine._admission.compiler.submit = lambda guide: future
+    engine._admission.compiler.submit = lambda guide, room: future
     misfit = engine.add([5, 6, 7], SamplingParams(max_tokens=40, guide=Guide(regex="a")))
     engine._admission.compiler.submit = submit
     outs = llm.generate(prompts, params)

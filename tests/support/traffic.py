@@ -216,8 +216,8 @@ class _SlowCompiler:
         self._pending: list[tuple[int, Future[Any], Future[Any]]] = []
         engine._admission.compiler.submit = self.submit
 
-    def submit(self, guide: Guide) -> Future[Any]:
-        compiled = self._submit(guide)
+    def submit(self, guide: Guide, room: int | None) -> Future[Any]:
+        compiled = self._submit(guide, room)
         wait([compiled])
         if not self.num_turns:
             return compiled
