@@ -15,7 +15,8 @@ namespace specguide {
 // Runs operations of many lanes on a few threads. Operations of a lane run one at a time, in order. Which lane comes
 // next is decided by what its last operations took: the dearest starts first, because it ends last; but lanes
 // that nobody waits for start after all others: those whose last operation has no countdown or one given up, and those
-// that take longer than `patience`.
+// that take longer than `patience`. Lanes are spread over shards, and a worker looks at its own shard's first, so with
+// several threads the order holds roughly.
 class ThreadPool {
  public:
   struct Operation {
