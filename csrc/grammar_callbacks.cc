@@ -211,13 +211,13 @@ void GrammarExecutor::push(Batch& batch, Progress& progress, Function function) 
 void GrammarExecutor::start(Batch& batch) {
   batch.end = Clock::now() + waits_.deadline;
   batch.operations.reserve(kPushedTogether);
+  pool_.rank_again();
 }
 
 void GrammarExecutor::push_rest(Batch& batch) {
   if (batch.operations.empty()) return;
-  pool_.push(std::exchange(batch.operations, {}), batch.has_begun);
+  pool_.push(std::exchange(batch.operations, {}));
   batch.operations.reserve(kPushedTogether);
-  batch.has_begun = true;
 }
 
 // Until its operations are done, or the forward stream needs their rows and will wait no longer than `wait_when_needed`.

@@ -153,7 +153,6 @@ class GrammarExecutor : public std::enable_shared_from_this<GrammarExecutor> {
   struct Batch {
     explicit Batch(int index) : callback(index) {}
     std::vector<std::pair<ThreadPool::LaneRef, ThreadPool::Operation>> operations;
-    bool has_begun = false;  // some are pushed
     std::shared_ptr<Countdown> countdown = std::make_shared<Countdown>();
     int callback;
     Clock::time_point end{};

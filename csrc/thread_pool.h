@@ -42,8 +42,10 @@ class ThreadPool {
   // Drops what is pending and waits some seconds for running operations; a thread that is stuck longer is left behind.
   ~ThreadPool();
 
-  // is_behind: it is more of what was pushed last, so that nobody has begun or ceased to wait since then
-  void push(std::vector<std::pair<LaneRef, Operation>> operations, bool is_behind = false);
+  void push(std::vector<std::pair<LaneRef, Operation>> operations);
+
+  // Puts what is ready in order again: countdowns were given up since it was pushed.
+  void rank_again();
 
   // Drops the lane's pending operations and all that are pushed later; calls `on_closed` as soon as none is running,
   // here or on the worker.

@@ -122,6 +122,7 @@ TEST(lanes_that_nobody_waits_for_come_last) {
   push(pool, lanes[0], given_up.operation([&] { order.push_back(0); }));
   push(pool, lanes[1], given_up.operation([&] { order.push_back(1); }));
   given_up.countdown->give_up();
+  pool.rank_again();
   push(pool, lanes[2], waited_for.operation([&] { order.push_back(2); }));
   push(pool, lanes[1], waited_for.operation([&] { order.push_back(3); }));  // so what is before it is waited for too
   go = true;

@@ -53,7 +53,7 @@ class GrammarCallbacks(BufferRows):
         self._executor = executor(self._host, walked, config)
         self._callbacks = self._executor.callbacks()
         self._early_callbacks: Sequence[native.HostFunction] = ()
-        if self._is_on_gpu and walked.shape.has_early_rows:
+        if self._is_on_gpu and config.polls and walked.shape.has_early_rows:
             self._early_callbacks = self._executor.early_callbacks()
         self._launched = 0
         if recorder.max_spans:
@@ -136,9 +136,10 @@ class GrammarCallbacks(BufferRows):
     def _copy_rows(self, callback: int, num_slots: int, num_nodes: int | None) -> None:
         if callback == 0:
             self._shape.copy_target_rows(self._rows, num_slots, num_nodes)
+        elif self._early_callbacks:
+            self._shape.copy_missed_rows(self._rows, callback, num_slots)
         else:
-            has_early = bool(self._early_callbacks)
-            self._shape.copy_draft_rows(self._rows, callback, num_slots, has_early=has_early)
+            self._shape.copy_draft_rows(self._rows, callback, num_slots)
 
     def _native(self, matcher: Matcher | native.Matcher | None) -> native.Matcher | None:
         if matcher is None or isinstance(matcher, native.Matcher):

@@ -71,17 +71,16 @@ class ChainWalks:
         """To the device, after the early part of another callback: what it has filled by then."""
         _copy_node(rows, callback - 1, num_slots)
 
-    def copy_draft_rows(
-        self, rows: RowsOnGpu, callback: int, num_slots: int, *, has_early: bool = False
-    ) -> None:
-        """To the device, after another callback: those that it has filled; has_early: since its
-        early part."""
-        if has_early:
-            _copy_missed(rows, callback - 1, num_slots)
-        else:
-            _copy_node(rows, callback - 1, num_slots)
-        if not (has_early and self.has_rows_alone):  # its node's flags are there then
+    def copy_missed_rows(self, rows: RowsOnGpu, callback: int, num_slots: int) -> None:
+        """To the device, after a callback whose early rows were copied: those that came later."""
+        _copy_missed(rows, callback - 1, num_slots)
+        if not self.has_rows_alone:
             rows.copy_flags()
+
+    def copy_draft_rows(self, rows: RowsOnGpu, callback: int, num_slots: int) -> None:
+        """To the device, after another callback: those that it has filled."""
+        _copy_node(rows, callback - 1, num_slots)
+        rows.copy_flags()
 
 
 class ProposedChainWalks(ChainWalks):
@@ -96,11 +95,9 @@ class ProposedChainWalks(ChainWalks):
     def has_early_rows(self) -> bool:
         return self.layout.num_model > 0
 
-    def copy_draft_rows(
-        self, rows: RowsOnGpu, callback: int, num_slots: int, *, has_early: bool = False
-    ) -> None:
+    def copy_draft_rows(self, rows: RowsOnGpu, callback: int, num_slots: int) -> None:
         if self.layout.num_model:
-            super().copy_draft_rows(rows, callback, num_slots, has_early=has_early)
+            super().copy_draft_rows(rows, callback, num_slots)
 
 
 class TreeWalks(ChainWalks):
@@ -133,9 +130,7 @@ class TreeWalks(ChainWalks):
         rows.copy_flags()
         rows.device.held.copy_(rows.host.held, non_blocking=True)
 
-    def copy_draft_rows(
-        self, rows: RowsOnGpu, callback: int, num_slots: int, *, has_early: bool = False
-    ) -> None:
+    def copy_draft_rows(self, rows: RowsOnGpu, callback: int, num_slots: int) -> None:
         begin, end = self.layout.stages[callback - 1 : callback + 1]
         _copy_places(rows, slice(begin, end), num_slots)
         rows.copy_flags()
