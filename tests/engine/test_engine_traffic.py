@@ -98,8 +98,9 @@ def check(one: Request, expected: RequestOutput, job: Job, plain: LLM) -> None:
         assert len(one.logprobs) == len(tokens)
         for entry, other in zip(one.logprobs, expected.logprobs, strict=False):
             assert entry.keys() == other.keys()
-            assert all(entry[token].rank == other[token].rank for token in entry)
-            assert all(abs(entry[token].logprob - other[token].logprob) < 1e-4 for token in entry)
+            for token in entry:  # two tokens alike up to rounding may change places
+                assert abs(entry[token].rank - other[token].rank) <= 1
+                assert abs(entry[token].logprob - other[token].logprob) < 1e-4
 
 
 def check_nothing_is_left(engine: Engine) -> None:
