@@ -1,12 +1,14 @@
 #include "endings/bounds.h"
 
 #include <algorithm>
+#include <bitset>
 #include <string>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "endings/network.h"
+#include "endings/product_bounds.h"
 
 namespace specguide {
 
@@ -16,6 +18,8 @@ using Kind = Expression::Kind;
 
 constexpr int64_t kUnknown = Bounds::kUnknown;
 constexpr int64_t kLongestCharacter = 4;  // bytes
+constexpr int kDeepest = 64;              // part of a part
+using Ascii = std::bitset<128>;
 
 int64_t sum(int64_t a, int64_t b) { return std::min(kUnknown, a + b); }
 int64_t times(int64_t num, int64_t each) {
@@ -32,7 +36,7 @@ bool are_same(const std::vector<CodeRange>& some, const std::vector<CodeRange>& 
 
 class Finder {
  public:
-  explicit Finder(const Grammar& grammar) : grammar_(grammar) {}
+  Finder(const Grammar& grammar, ProductBounds& of_products) : grammar_(grammar), of_products_(of_products) {}
 
   Bounds all() {
     Bounds found;
@@ -113,7 +117,7 @@ class Finder {
       case Kind::kFirst:
         return least(part.parts[0]);
       case Kind::kBoth:
-        return is_text_without(part) ? 0 : sum(least(part.parts[0]), beyond(part));
+        return least_of_both(part);
       case Kind::kNot:
       case Kind::kFreeText:
         return kUnknown;
@@ -190,10 +194,17 @@ class Finder {
     }
   }
 
+  int64_t least_of_both(const Expression& part) {
+    if (is_text_without(part)) return 0;
+    const int64_t least_beyond = sum(least(part.parts[0]), beyond(part));
+    return least_beyond < kUnknown ? least_beyond : of_products_.least(part);
+  }
+
   void add_inside_both(const Expression& part, int64_t behind, Rule& of) {
-    const int64_t most = is_text_without(part) ? kLongestCharacter : longest(part);
+    int64_t most = is_text_without(part) ? kLongestCharacter : longest(part);
     const int64_t more = most < kUnknown ? kUnknown : beyond(part);
     if (more < kUnknown) return add_inside(part.parts[0], sum(behind, more), of);
+    if (most >= kUnknown) most = of_products_.missing(part);
     of.missing = std::max(of.missing, sum(most, behind));
   }
 
@@ -207,22 +218,81 @@ class Finder {
     return *found;
   }
 
-  // Of a text that may be of any length, but for some of few bytes: so much more makes it none of these.
+  // Bytes of more characters, of a text that may have any number of them, with which it is none of those that are left out:
+  // it is longer than these, or has a character that these never have.
   int64_t beyond(const Expression& both) {
     const Expression& first = resolved(both.parts[0]);
     if (first.kind != Kind::kSequence) return kUnknown;
-    int64_t step = kUnknown, most = 0;
+    const Expression* loop = nullptr;
     for (const Expression& one : first.parts) {
-      const bool is_loop = one.kind == Kind::kRepeat && one.most < 0 && step == kUnknown;
-      if (is_loop) step = least(one.parts[0]);
+      const bool is_loop = one.kind == Kind::kRepeat && one.most < 0 && loop == nullptr;
+      if (is_loop) loop = &one;
       if (!is_loop && longest(one) >= kUnknown) return kUnknown;
     }
-    if (step == 0 || step >= kUnknown) return kUnknown;
+    if (loop == nullptr) return kUnknown;
+    int64_t step = least(loop->parts[0]), most = 0;
+    Ascii used;
     for (size_t i = 1; i < both.parts.size(); ++i) {
       if (both.parts[i].kind != Kind::kNot) return kUnknown;
-      most = std::max(most, longest(both.parts[i].parts[0]));
+      const Expression& left_out = both.parts[i].parts[0];
+      const int64_t one = longest(left_out);
+      if (one < kUnknown) {
+        most = std::max(most, one);
+      } else {
+        if (!add_used(left_out, used, kDeepest)) return kUnknown;
+        step = 0;
+      }
     }
-    return times(sum(most, 1), step);
+    if (step == 0 && !has_other(loop->parts[0], used, kDeepest)) return kUnknown;
+    return times(sum(most, 1), std::max<int64_t>(1, step));
+  }
+
+  // Adds the characters that texts of a part may have; false where that is not told.
+  bool add_used(const Expression& part, Ascii& used, int depth) const {
+    if (depth == 0) return false;
+    switch (part.kind) {
+      case Kind::kLiteral:
+        for (const char byte : part.text) {
+          if (static_cast<uint8_t>(byte) < used.size()) used.set(static_cast<uint8_t>(byte));
+        }
+        return true;
+      case Kind::kClass:
+        for (const CodeRange& range : part.ranges) {
+          for (uint32_t code = range.low; code <= range.high && code < used.size(); ++code) used.set(code);
+        }
+        return true;
+      case Kind::kRule: {
+        const auto given = grammar_.rules.find(part.text);
+        return given != grammar_.rules.end() && add_used(given->second, used, depth - 1);
+      }
+      case Kind::kSequence:
+      case Kind::kChoice:
+      case Kind::kRepeat:
+      case Kind::kFirst:
+        return std::all_of(part.parts.begin(), part.parts.end(),
+                           [&](const Expression& one) { return add_used(one, used, depth - 1); });
+      case Kind::kBoth:
+        return add_used(part.parts[0], used, depth - 1);
+      case Kind::kNot:
+      case Kind::kFreeText:
+        return false;
+    }
+    return false;
+  }
+
+  // Whether a part may be a single character of ASCII that is not among some.
+  bool has_other(const Expression& part, const Ascii& used, int depth) const {
+    const Expression& one = resolved(part);
+    if (one.kind == Kind::kChoice && depth > 0) {
+      return std::any_of(one.parts.begin(), one.parts.end(),
+                         [&](const Expression& option) { return has_other(option, used, depth - 1); });
+    }
+    if (one.kind != Kind::kClass) return false;
+    Ascii found;
+    for (const CodeRange& range : one.ranges) {
+      for (uint32_t code = range.low; code <= range.high && code < found.size(); ++code) found.set(code);
+    }
+    return (found & ~used).any();
   }
 
   // Any text of some characters that does not hold another one: it may end wherever it goes on.
@@ -261,12 +331,13 @@ class Finder {
   }
 
   const Grammar& grammar_;
+  ProductBounds& of_products_;
   std::unordered_map<std::string, Rule> rules_;  // those that are reached
   std::vector<Rule*> order_;                     // each behind those that it calls
 };
 
 }  // namespace
 
-Bounds find_bounds(const Grammar& grammar) { return Finder(grammar).all(); }
+Bounds find_bounds(const Grammar& grammar, ProductBounds& of_products) { return Finder(grammar, of_products).all(); }
 
 }  // namespace specguide

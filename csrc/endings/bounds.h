@@ -16,6 +16,8 @@ struct Bounds {
   int64_t missing = kUnknown;  // behind the beginnings of texts that one token reaches
 };
 
-Bounds find_bounds(const Grammar& grammar);
+class ProductBounds;
+
+Bounds find_bounds(const Grammar& grammar, ProductBounds& of_products);
 
 }  // namespace specguide

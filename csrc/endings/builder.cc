@@ -38,6 +38,19 @@ class Builder {
     return network_;
   }
 
+  Product product_of(const Expression& expression) {
+    Product found;
+    found.is_first = expression.kind == Expression::Kind::kFirst;
+    std::vector<const Expression*> parts;
+    for (const Expression& part : expression.parts) parts.push_back(&part);
+    if (expression.kind == Expression::Kind::kNot) parts = {&expression};
+    for (const Expression* part : parts) {
+      const bool is_not = part->kind == Expression::Kind::kNot;
+      found.factors.push_back({factor(is_not ? part->parts[0] : *part), is_not});
+    }
+    return found;
+  }
+
  private:
   std::shared_ptr<const Network> settled(int32_t root) {
     while (!waiting_.empty()) {
@@ -108,15 +121,7 @@ class Builder {
   }
 
   int32_t product(const Expression& expression, int32_t next, int32_t rule) {
-    Product found;
-    found.is_first = expression.kind == Expression::Kind::kFirst;
-    std::vector<const Expression*> parts;
-    for (const Expression& part : expression.parts) parts.push_back(&part);
-    if (expression.kind == Expression::Kind::kNot) parts = {&expression};
-    for (const Expression* part : parts) {
-      const bool is_not = part->kind == Expression::Kind::kNot;
-      found.factors.push_back({factor(is_not ? part->parts[0] : *part), is_not});
-    }
+    const Product found = product_of(expression);
     const std::optional<int32_t> added = add_product(*network_, rule, found, next, shared_.num_states_left);
     if (added) return *added;
     // Of what is too large together the first part tells enough: the matcher knows the rest.
@@ -149,5 +154,16 @@ std::shared_ptr<const Network> build_network(const Grammar& grammar, const Vocab
   Shared shared{grammar, vocabulary, is_exact};
   return Builder(shared).whole();
 }
+
+struct Products::Parts {
+  Shared shared;
+};
+
+Products::Products(const Grammar& grammar, const Vocabulary& vocabulary, bool is_exact)
+    : parts_(new Parts{{grammar, vocabulary, is_exact}}) {}
+
+Products::~Products() = default;
+
+Product Products::of(const Expression& expression) { return Builder(parts_->shared).product_of(expression); }
 
 }  // namespace specguide

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "endings/builder.h"
+#include "endings/product_bounds.h"
 
 namespace specguide {
 
@@ -18,7 +19,10 @@ Endings::Endings(std::shared_ptr<const Network> network, std::shared_ptr<const T
 Endings::Endings(Grammar grammar, std::shared_ptr<const TokenTrie> trie_, std::shared_ptr<AutomatonPool> pool,
                  bool is_exact, bool may_wait)
     : trie(std::move(trie_)), asks_exact_(is_exact) {
-  if (may_wait && spellable_bytes(trie->vocabulary()).all()) bounds_ = find_bounds(grammar);
+  if (may_wait && spellable_bytes(trie->vocabulary()).all()) {
+    ProductBounds of_products(grammar, trie->vocabulary(), is_exact);
+    bounds_ = find_bounds(grammar, of_products);
+  }
   if (bounds_.missing < Bounds::kUnknown && bounds_.least < Bounds::kUnknown) {
     pool_ = std::move(pool);
     grammar_ = std::move(grammar);

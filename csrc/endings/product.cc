@@ -4,6 +4,7 @@
 #include <array>
 #include <map>
 #include <memory>
+#include <queue>
 #include <unordered_set>
 #include <utility>
 #include <vector>
@@ -28,20 +29,16 @@ class Explorer {
     find_classes();
   }
 
-  // False where there are too many states.
-  bool explore(size_t most_states) {
-    for (Automaton::Walk* walk : walks_) states_.push_back(walk->start());
-    index_.insert(0);
-    for (size_t at = 0; at < num_states(); ++at) {
-      if (num_states() > most_states) return false;
-      ways_.emplace_back();
-      if (product_.is_first && may_end(at)) continue;
-      for (const ByteSet& bytes : classes_) step(at, bytes);
-    }
-    return std::none_of(walks_.begin(), walks_.end(), [](const auto* walk) { return walk->has_lost_track(); });
+  // False where there are too many states. Takes those that were met off. is_to_end: to the first end only
+  bool explore(size_t& num_states_left, bool is_to_end = false) {
+    const bool is_told = explore_at_most(std::min(num_states_left, kMostProductStates), is_to_end);
+    num_states_left -= std::min(num_states_left, num_states());
+    return is_told;
   }
 
   size_t num_states() const { return states_.size() / num_factors_; }
+  // Bytes to the first one; nothing where there is none.
+  std::optional<int64_t> first_end() const { return first_end_; }
   const Ways& ways(size_t state) const { return ways_[state]; }
   bool may_end(size_t state) const {
     for (size_t i = 0; i < num_factors_; ++i) {
@@ -70,6 +67,26 @@ class Explorer {
       return std::equal(explorer.of(a), explorer.of(a) + explorer.num_factors_, explorer.of(b));
     }
   };
+
+  bool explore_at_most(size_t most_states, bool is_to_end) {
+    for (Automaton::Walk* walk : walks_) states_.push_back(walk->start());
+    index_.insert(0);
+    size_t next_round = 1;  // the first state that is a byte farther
+    int64_t num_bytes = 0;
+    for (size_t at = 0; at < num_states(); ++at) {
+      if (num_states() > most_states) return false;
+      if (at == next_round) {
+        next_round = num_states();
+        ++num_bytes;
+      }
+      if (!first_end_ && may_end(at)) first_end_ = num_bytes;
+      if (first_end_ && is_to_end) break;
+      ways_.emplace_back();
+      if (product_.is_first && may_end(at)) continue;
+      for (const ByteSet& bytes : classes_) step(at, bytes);
+    }
+    return std::none_of(walks_.begin(), walks_.end(), [](const auto* walk) { return walk->has_lost_track(); });
+  }
 
   // Those of the factors.
   const State* of(size_t state) const { return states_.data() + state * num_factors_; }
@@ -127,6 +144,7 @@ class Explorer {
   std::vector<ByteSet> classes_;         // bytes that lead alike
   std::vector<State> states_;            // those of the factors, state by state
   std::vector<Ways> ways_;               // by state
+  std::optional<int64_t> first_end_;
   std::unordered_set<size_t, Hash, Equal> index_{64, Hash{*this}, Equal{*this}};
 };
 
@@ -135,9 +153,7 @@ class Explorer {
 std::optional<int32_t> add_product(Network& network, int32_t rule, const Product& product, int32_t next,
                                    size_t& num_states_left) {
   Explorer explorer(product);
-  const bool is_told = explorer.explore(std::min(num_states_left, kMostProductStates));
-  num_states_left -= std::min(num_states_left, explorer.num_states());
-  if (!is_told) return std::nullopt;
+  if (!explorer.explore(num_states_left)) return std::nullopt;
   std::vector<int32_t> nodes(explorer.num_states());
   for (size_t state = explorer.num_states(); state-- > 0;) {  // costs are found from the end
     Network::Node node;
@@ -151,6 +167,37 @@ std::optional<int32_t> add_product(Network& network, int32_t rule, const Product
     }
   }
   return nodes[0];
+}
+
+int64_t least_of_product(const Product& product, size_t& num_states_left) {
+  Explorer explorer(product);
+  explorer.explore(num_states_left, true);
+  return explorer.first_end().value_or(Bounds::kUnknown);
+}
+
+int64_t missing_of_product(const Product& product, size_t& num_states_left) {
+  Explorer explorer(product);
+  if (!explorer.explore(num_states_left)) return Bounds::kUnknown;
+  std::vector<std::vector<size_t>> before(explorer.num_states());
+  std::queue<std::pair<size_t, int64_t>> reached;  // from the ends, and how far
+  std::vector<bool> is_reached(explorer.num_states());
+  for (size_t state = 0; state < explorer.num_states(); ++state) {
+    for (const auto& [behind, bytes] : explorer.ways(state)) before[behind].push_back(state);
+    if (!explorer.may_end(state)) continue;
+    is_reached[state] = true;
+    reached.emplace(state, 0);
+  }
+  int64_t most = 0;
+  for (; !reached.empty(); reached.pop()) {
+    const auto [state, missing] = reached.front();
+    most = missing;
+    for (const size_t other : before[state]) {
+      if (is_reached[other]) continue;
+      is_reached[other] = true;
+      reached.emplace(other, missing + 1);
+    }
+  }
+  return most;
 }
 
 }  // namespace specguide

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "endings/automaton.h"
+#include "endings/bounds.h"
 #include "endings/network.h"
 
 namespace specguide {
@@ -30,5 +31,10 @@ constexpr size_t kMostProductStates = 4'000, kMostStatesOfProducts = 200'000;
 // num_states_left: as many as there may be; those that were met are taken off
 std::optional<int32_t> add_product(Network& network, int32_t rule, const Product& product, int32_t next,
                                    size_t& num_states_left);
+
+// Bytes of its shortest text, found without going through all states; and what is missing behind a beginning of a text at
+// most. Unknown where too many states are met, and where it has no text.
+int64_t least_of_product(const Product& product, size_t& num_states_left);
+int64_t missing_of_product(const Product& product, size_t& num_states_left);
 
 }  // namespace specguide

@@ -20,12 +20,21 @@ WORDS = native.NativeVocabulary(VOCABULARY.token_bytes, VOCABULARY.eos_token_ids
 TRIE = native.TokenTrie(WORDS)
 LONG = {"type": "array", "items": {"type": "integer"}, "minItems": 40}
 EITHER = {"anyOf": [{"type": "object", "required": ["a"]}, LONG]}
+PRODUCTS = (
+    'start: X ":" | "z"\nX: Y & ~("\\"ab\\"" | /"na_[a-z]+"/)\nY: /"[_a-z!]*"/',
+    'start: X ":"\nX: Y & ~(/"[a-b]+c*"/ | /"[a-c]{2,}d?"/)\nY: /"[a-d]*"/',
+    "start: X\nX: /(ab|c)*d?/ & /[a-d]{2,}[cd]/",
+    "start: X\nX: /[a-z]+@[a-z]+/ & /.{1,6}@.{2,3}/",
+    "start: X\nX: /[a-z]([a-z]|é)*/ & /.{3,3000}/",
+)
 GRAMMARS = (
     'start: "a" other | "b"\nother: other2 "c"\nother2: "d"{3,7}',
     'start: x\nx: "(" x x ")" | /[0-9é]{2,}/',
     'start: X\nX: Y & ~("\\"ab\\"" | "\\"b\\"")\nY: /"[a-c]*"/',
     'start: TEXT | lead "x"\nTEXT: /(?s:.*)/ & ~/(?s:.*)<f>(?s:.*)/\nlead[lazy]: /(?s:.*)<f>/',
     "start: X\nX: /[a-z]{4,9}/ & /(ab)*c?/",
+    'start: "a" X "b" | "c"\nX: /[ab]*/ & ~/[ba]*/',
+    *PRODUCTS,
 )
 
 
@@ -84,6 +93,13 @@ def test_first_rows_of_grammars(libraries, lark):
     found = libraries.compile(Guide(grammar=lark), "llguidance")
     grammar = EndingGrammar(found, ends(lark, may_wait=False), len(VOCABULARY), 0, True, 0)
     check_bounds(grammar, lark)
+
+
+@pytest.mark.parametrize("lark", PRODUCTS)
+def test_the_ends_of_products_can_wait(lark):
+    late, known = ends(lark, may_wait=True), ends(lark, may_wait=False)
+    assert not late.is_built
+    assert late.most_least >= known.num_least
 
 
 def test_first_rows_of_real_schemas(libraries, data_dir):

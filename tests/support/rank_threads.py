@@ -17,6 +17,9 @@ from specguide.engine.executors.rank_process import Failed
 from specguide.engine.facts import resolved
 from specguide.parallel import CollectiveFailed
 
+_PATIENCE_S = 4
+"""With a thread that may hang in a sum that the others never come to; the process ends it."""
+
 
 class ThreadFollower(Follower):
     """A rank in a thread; it ends when its connection does."""
@@ -48,7 +51,7 @@ class ThreadFollower(Follower):
 
     def end(self) -> None:
         self._connection.close()
-        self._thread.join(30)
+        self._thread.join(_PATIENCE_S)
 
     kill = end
 

@@ -102,8 +102,9 @@ def _shared(whitespace: str, options: Sequence[tuple[Marked, SchemaRules]]) -> s
     starts = []
     for marked, schema in options:
         rules |= schema.rules_of_members
-        closing = _one_of("}", marked.after or [""])
-        starts.append(f"{json.dumps(marked.before + '{')} {schema.members} ({closing})")
+        ends = marked.after or [""]
+        closing = _one_of("}", ends) if len(ends) == 1 else f"({_one_of('}', ends)})"
+        starts.append(f"{json.dumps(marked.before + '{')} {schema.members} {closing}")
     return _nested(" | ".join(starts), rules, whitespace)
 
 

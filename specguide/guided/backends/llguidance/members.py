@@ -22,20 +22,26 @@ def repeated(item: str, least: int, most: int | None, *, is_first: bool) -> str:
     return f"{item} {later}" if least else f"({item} {later})?"
 
 
-def in_order(rule: Callable[[str], str], items: Sequence[tuple[str, bool]]) -> str:
-    """The members of an object, of which any may be left out that is not required."""
+def in_order(
+    rule: Callable[[str], str], items: Sequence[tuple[str, bool]], others: str = ""
+) -> str:
+    """The members of an object, of which any may be left out that is not required.
+
+    others: any number of these may follow the items; "" for none
+    """
     num_before = next((i for i, (_, is_required) in enumerate(items) if is_required), None)
-    rest = ""  # the members from a place on, where there was one before
+    last = f'("," {others})*' if others else ""
+    rest = last  # the members from a place on, where there was one before
     follows: list[str] = []  # what may stand there where there was none
     for i, (item, is_required) in reversed(list(enumerate(items))):
-        follows.append(" ".join(part for part in (item, rest) if part))
-        if i and is_required:
-            rest = rule(f'"," {follows[-1]}')
-        elif i:
-            optional = f'("," {item})?'
-            rest = rule(" ".join(part for part in (optional, rest) if part))
+        follows.append(_together(item, rest))
+        if i:
+            rest = _together(f'"," {item}' if is_required else f'("," {item})?', rest)
+            stands_once = num_before == 0 or (num_before is not None and i > num_before + 1)
+            rest = rest if stands_once and len(rest) < _LONG else rule(rest)
     follows.reverse()
-    first = "" if num_before is None else follows[num_before]
+    first = follows[num_before] if num_before is not None else _together(others, last)
+    first = f"({first})?" if first and num_before is None else first
     for one in reversed(follows[:num_before]):
         first = _or_else(rule(one), first)
         first = first if len(first) < _LONG else _shortened(rule, first)
@@ -88,6 +94,11 @@ def _either(rule: Callable[[str], str], ways: Sequence[str]) -> str:
         return ""
     name = rule(" | ".join(dict.fromkeys(said)))
     return name if len(said) == len(ways) else f"({name})?"
+
+
+def _together(*parts: str) -> str:
+    """Terms behind each other, of which some may be nothing."""
+    return " ".join(part for part in parts if part)
 
 
 def _shortened(rule: Callable[[str], str], term: str) -> str:

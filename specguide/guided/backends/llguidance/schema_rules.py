@@ -201,9 +201,10 @@ class _Rules:
             return self._rule(f'"{{" {counted(self._rule, items, extra, *counts)} "}}"')
         if least > 0 and not extra:
             raise NoRules
-        if extra:
+        others = extra if least <= 0 and most is None else ""
+        if extra and not others:
             items.append((repeated(extra, max(1, least), most, is_first=True), least > 0))
-        return self._rule(f'"{{" {in_order(self._rule, items)} "}}"')
+        return self._rule(f'"{{" {in_order(self._rule, items, others)} "}}"')
 
     def _in_any_order(self, members: Mapping[str, str], extra: str, asked: Objects) -> str:
         """An object whose keys come in any order, for the guard to count."""
@@ -234,7 +235,8 @@ class _Rules:
             if taken:
                 key = self._rule(f"{key} & ~({' | '.join(taken)})", terminal=True)
             terms.append(f'{key} ":" {self._value(additional)}')
-        return self._rule(" | ".join(terms)) if terms else ""
+        said = " | ".join(terms)
+        return said if len(terms) < 2 and len(said) < _LONG else self._rule(said)
 
 
 @cache

@@ -1,0 +1,84 @@
+#include "endings/product_bounds.h"
+
+#include <algorithm>
+#include <mutex>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <unordered_map>
+#include <utility>
+
+namespace specguide {
+
+namespace {
+
+constexpr size_t kLongestText = 1 << 14;  // of a product that is kept
+constexpr size_t kMostKept = 1'000;
+
+// What a product says, its rules included; nothing for one that says too much.
+class Text {
+ public:
+  explicit Text(const Grammar& grammar) : grammar_(grammar) {}
+
+  std::optional<std::string> of(const Expression& expression) {
+    text_.clear();
+    if (!write(expression)) return std::nullopt;
+    return text_;
+  }
+
+ private:
+  bool write(const Expression& one) {
+    if (text_.size() > kLongestText || one.kind == Expression::Kind::kFreeText) return false;
+    if (one.kind == Expression::Kind::kRule) {
+      const auto found = grammar_.rules.find(one.text);
+      text_ += '<';  // so that rules within themselves come to an end
+      return found != grammar_.rules.end() && write(found->second);
+    }
+    text_ += std::to_string(static_cast<int>(one.kind)) + ' ' + std::to_string(one.text.size()) + ' ' + one.text;
+    for (const CodeRange& range : one.ranges) text_ += std::to_string(range.low) + '-' + std::to_string(range.high) + ',';
+    if (one.kind == Expression::Kind::kRepeat) text_ += std::to_string(one.least) + ':' + std::to_string(one.most);
+    text_ += '(';
+    const bool is_whole = std::all_of(one.parts.begin(), one.parts.end(), [this](const auto& part) { return write(part); });
+    text_ += ')';
+    return is_whole;
+  }
+
+  const Grammar& grammar_;
+  std::string text_;
+};
+
+// Of the process.
+struct Kept {
+  std::mutex mutex;
+  std::unordered_map<std::string, int64_t> bounds{};  // in bytes
+};
+
+Kept& kept() {
+  static Kept one;
+  return one;
+}
+
+}  // namespace
+
+int64_t ProductBounds::kept_or_found(const Expression& product, Find find, char mark) {
+  std::optional<std::string> text = Text(grammar_).of(product);
+  if (text) {
+    *text += {mark, is_exact_ ? '=' : '~'};
+    const std::lock_guard lock(kept().mutex);
+    const auto found = kept().bounds.find(*text);
+    if (found != kept().bounds.end()) return found->second;
+  }
+  int64_t bound = Bounds::kUnknown;
+  try {
+    bound = find(products_.of(product), num_states_left_);
+  } catch (const std::invalid_argument&) {  // its parts are too large
+  }
+  if (text && bound != Bounds::kUnknown) {
+    const std::lock_guard lock(kept().mutex);
+    if (kept().bounds.size() >= kMostKept) kept().bounds.clear();
+    kept().bounds.emplace(std::move(*text), bound);
+  }
+  return bound;
+}
+
+}  // namespace specguide
