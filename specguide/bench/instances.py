@@ -21,7 +21,7 @@ BYTES = Vocabulary(token_bytes=(*(bytes([byte]) for byte in range(256)), b""), e
 
 DEAD_END = "nothing may follow"
 """How the error of a walk begins that has no way on."""
-_MAX_TEXTS = 100_000
+MAX_TEXTS = 100_000
 _STYLES: tuple[dict[str, Any], ...] = ({"separators": (",", ":")}, {}, {"indent": 1})
 _COMMON = np.frombuffer(b'"abcxyz019-., :{}[]tfn\\/', np.uint8)
 _CLOSING = np.frombuffer(b'"}]', np.uint8)
@@ -92,18 +92,22 @@ def takes_any(grammar: CompiledGrammar, instance: Any, schema: Any) -> bool:
     return any(takes(grammar, text) for text in texts(instance, schema))
 
 
-def takes_in_some_order(grammar: CompiledGrammar, instance: Any, schema: Any) -> bool:
+def takes_in_some_order(
+    grammar: CompiledGrammar, instance: Any, schema: Any, most_texts: int = MAX_TEXTS
+) -> bool:
     """Whether a grammar takes an instance with its keys in the order that it asks for, found by
-    trying."""
-    return in_some_order(grammar, instance, schema) is not None
+    trying. most_texts: keys and values that are tried"""
+    return in_some_order(grammar, instance, schema, most_texts) is not None
 
 
-def in_some_order(grammar: CompiledGrammar, instance: Any, schema: Any) -> str | None:
+def in_some_order(
+    grammar: CompiledGrammar, instance: Any, schema: Any, most_texts: int = MAX_TEXTS
+) -> str | None:
     """A text of an instance with its keys in an order that a grammar takes, found by trying."""
     ranks = {name: rank for rank, name in enumerate(dict.fromkeys(_names(schema)))}
     try:
         for style in ((",", ":"), (", ", ": ")):
-            writer = _Writer(grammar.matcher(), style, ranks)
+            writer = _Writer(grammar.matcher(), style, ranks, most_texts)
             if writer.ends(instance):
                 return writer.taken.decode("utf-8", "surrogatepass")
     except RuntimeError:
@@ -115,15 +119,21 @@ class _Writer:
     """Writes an instance to a matcher; where a key comes too late, its object begins anew with the
     key further ahead.
 
-    After _MAX_TEXTS keys and values it takes no more.
+    After `most_texts` keys and values it takes no more.
     """
 
-    def __init__(self, matcher: Matcher, style: tuple[str, str], ranks: Mapping[str, int]) -> None:
+    def __init__(
+        self,
+        matcher: Matcher,
+        style: tuple[str, str],
+        ranks: Mapping[str, int],
+        most_texts: int,
+    ) -> None:
         self._matcher = matcher
         self._comma, self._colon = style
         self._ranks = ranks
         self.taken = bytearray()
-        self._num_texts = 0
+        self._num_texts, self._most_texts = 0, most_texts
 
     def ends(self, value: Any) -> bool:
         """Whether the matcher takes the value and may end after it."""
@@ -193,7 +203,7 @@ class _Writer:
     def _text(self, text: str, *, keep: bool = True) -> bool:
         start = len(self.taken)
         self._num_texts += 1
-        if self._num_texts > _MAX_TEXTS:
+        if self._num_texts > self._most_texts:
             return False
         for byte in text.encode("utf-8", "surrogatepass"):
             if not self._matcher.accept(byte):
