@@ -13,7 +13,7 @@ demo: $(INSTALLED)
 	$(VENV)/bin/specguide generate --schema examples/person.json < examples/person.txt
 
 test: $(INSTALLED) lint
-	OMP_NUM_THREADS=1 $(PY) -m pytest -n 2
+	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(PY) -m pytest -n 2  # the tests' processes share their bytecode
 
 lint: $(INSTALLED)
 	$(PY) -m ruff check .
@@ -68,6 +68,6 @@ $(PY):
 	$(PYTHON) -m venv $(VENV)
 
 $(INSTALLED): pyproject.toml $(NATIVE) | $(PY)
-	$(PY) -m pip install -q --no-compile scikit-build-core pybind11 cmake ninja setuptools wheel
-	$(PY) -m pip install -q --no-compile --no-build-isolation --editable '.[dev]'
+	$(PY) -m pip install -q scikit-build-core pybind11 cmake ninja setuptools wheel
+	$(PY) -m pip install -q --no-build-isolation --editable '.[dev]'
 	touch $@
