@@ -206,7 +206,7 @@ def test_a_death_costs_its_own_requests_alone_and_they_are_told(service, client)
         # Its actor ends too, which is what a request is told that came to it in between.
         kill(load, cores(descendants_of(first))[0], ("engine_failed", "replica_lost"))
         until(lambda: not is_alive(first), 20)
-        until(lambda: len(figures(client, "requests_unfinished")) == 2, 90)
+        until(lambda: len(figures(client, "requests_unfinished")) == 2, 180)
         kill(load, replicas[1], ("replica_lost",))
     finally:
         load.stop()
