@@ -1,12 +1,12 @@
 #include "endings/bounds.h"
 
 #include <algorithm>
-#include <bitset>
 #include <string>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "endings/characters.h"
 #include "endings/network.h"
 #include "endings/product_bounds.h"
 
@@ -18,8 +18,6 @@ using Kind = Expression::Kind;
 
 constexpr int64_t kUnknown = Bounds::kUnknown;
 constexpr int64_t kLongestCharacter = 4;  // bytes
-constexpr int kDeepest = 64;              // part of a part
-using Ascii = std::bitset<128>;
 
 int64_t sum(int64_t a, int64_t b) { return std::min(kUnknown, a + b); }
 int64_t times(int64_t num, int64_t each) {
@@ -208,20 +206,10 @@ class Finder {
     of.missing = std::max(of.missing, sum(most, behind));
   }
 
-  const Expression& resolved(const Expression& part) const {
-    const Expression* found = &part;
-    for (int i = 0; found->kind == Kind::kRule && i < 8; ++i) {
-      const auto given = grammar_.rules.find(found->text);
-      if (given == grammar_.rules.end()) break;
-      found = &given->second;
-    }
-    return *found;
-  }
-
   // Bytes of more characters, of a text that may have any number of them, with which it is none of those that are left out:
   // it is longer than these, or has a character that these never have.
   int64_t beyond(const Expression& both) {
-    const Expression& first = resolved(both.parts[0]);
+    const Expression& first = resolved(both.parts[0], grammar_);
     if (first.kind != Kind::kSequence) return kUnknown;
     const Expression* loop = nullptr;
     for (const Expression& one : first.parts) {
@@ -239,67 +227,19 @@ class Finder {
       if (one < kUnknown) {
         most = std::max(most, one);
       } else {
-        if (!add_used(left_out, used, kDeepest)) return kUnknown;
+        if (!add_characters(left_out, grammar_, used)) return kUnknown;
         step = 0;
       }
     }
-    if (step == 0 && !has_other(loop->parts[0], used, kDeepest)) return kUnknown;
+    if (step == 0 && !has_other_character(loop->parts[0], grammar_, used)) return kUnknown;
     return times(sum(most, 1), std::max<int64_t>(1, step));
-  }
-
-  // Adds the characters that texts of a part may have; false where that is not told.
-  bool add_used(const Expression& part, Ascii& used, int depth) const {
-    if (depth == 0) return false;
-    switch (part.kind) {
-      case Kind::kLiteral:
-        for (const char byte : part.text) {
-          if (static_cast<uint8_t>(byte) < used.size()) used.set(static_cast<uint8_t>(byte));
-        }
-        return true;
-      case Kind::kClass:
-        for (const CodeRange& range : part.ranges) {
-          for (uint32_t code = range.low; code <= range.high && code < used.size(); ++code) used.set(code);
-        }
-        return true;
-      case Kind::kRule: {
-        const auto given = grammar_.rules.find(part.text);
-        return given != grammar_.rules.end() && add_used(given->second, used, depth - 1);
-      }
-      case Kind::kSequence:
-      case Kind::kChoice:
-      case Kind::kRepeat:
-      case Kind::kFirst:
-        return std::all_of(part.parts.begin(), part.parts.end(),
-                           [&](const Expression& one) { return add_used(one, used, depth - 1); });
-      case Kind::kBoth:
-        return add_used(part.parts[0], used, depth - 1);
-      case Kind::kNot:
-      case Kind::kFreeText:
-        return false;
-    }
-    return false;
-  }
-
-  // Whether a part may be a single character of ASCII that is not among some.
-  bool has_other(const Expression& part, const Ascii& used, int depth) const {
-    const Expression& one = resolved(part);
-    if (one.kind == Kind::kChoice && depth > 0) {
-      return std::any_of(one.parts.begin(), one.parts.end(),
-                         [&](const Expression& option) { return has_other(option, used, depth - 1); });
-    }
-    if (one.kind != Kind::kClass) return false;
-    Ascii found;
-    for (const CodeRange& range : one.ranges) {
-      for (uint32_t code = range.low; code <= range.high && code < found.size(); ++code) found.set(code);
-    }
-    return (found & ~used).any();
   }
 
   // Any text of some characters that does not hold another one: it may end wherever it goes on.
   bool is_text_without(const Expression& both) {
     if (both.parts.size() != 2 || both.parts[1].kind != Kind::kNot) return false;
-    const Expression& any = resolved(both.parts[0]);
-    const Expression& holding = resolved(both.parts[1].parts[0]);
+    const Expression& any = resolved(both.parts[0], grammar_);
+    const Expression& holding = resolved(both.parts[1].parts[0], grammar_);
     if (!is_any_text(any) || holding.kind != Kind::kSequence || holding.parts.size() < 3) return false;
     const bool is_held = any_text_is(any, holding.parts.front()) && any_text_is(any, holding.parts.back());
     int64_t held = 0;
