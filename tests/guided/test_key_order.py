@@ -107,6 +107,21 @@ CASES: list[tuple[Any, list[str], list[str]]] = [
         ['[{"a":1,"b":1},{"b":1}]', "[{}]"],
         ['[{"a":1,"b":1},{"b":1,"a":1}]', '[{"a":1,"a":1}]'],
     ),
+    (
+        {
+            "anyOf": [
+                closed({"k": {"const": "a"}, "a": ONE}, "k", "a"),
+                {
+                    "type": "object",
+                    "additionalProperties": {"const": False},
+                    "minProperties": 1,
+                    "maxProperties": 1,
+                },
+            ]
+        },
+        ['{"k":"a","a":1}', '{"a":1,"k":"a"}', '{"z":false}'],
+        ['{"k":"a"}', "{}", '{"y":false,"z":false}', '{"k":"a","z":false}'],
+    ),
 ]
 SCHEMAS = [case[0] for case in CASES]
 NAMES = [json.dumps(schema)[:60] for schema in SCHEMAS]

@@ -214,7 +214,7 @@ class _Rules:
         rules = {name: self._rule(member) for name, member in members.items()}
         others = [rule for name, rule in rules.items() if name not in tracked.names]
         others += [extra] if extra else []
-        if tracked.is_counted:
+        if tracked.is_counted and not tracked.names:  # with these it has no bounds
             counts = asked.min_properties or 0, asked.max_properties
             other = self._rule(" | ".join(others)) if others else ""
             body = repeated(other, *counts, is_first=True) if other else ""
