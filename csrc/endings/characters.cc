@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <unordered_set>
 
 namespace specguide {
 
@@ -19,9 +20,11 @@ void add_ranges(const Expression& one, Ascii& found) {
   }
 }
 
-bool add(const Expression& part, const Grammar& grammar, Ascii& used, int depth) {
+using Seen = std::unordered_set<const Expression*>;  // each is looked at once, however many lead to it
+
+bool add(const Expression& part, const Grammar& grammar, Ascii& used, Seen& seen, int depth) {
   if (depth == 0) return false;
-  const auto add_part = [&](const Expression& one) { return add(one, grammar, used, depth - 1); };
+  const auto add_part = [&](const Expression& one) { return add(one, grammar, used, seen, depth - 1); };
   switch (part.kind) {
     case Kind::kLiteral:
       for (const char sign : part.text) {
@@ -34,7 +37,8 @@ bool add(const Expression& part, const Grammar& grammar, Ascii& used, int depth)
       return true;
     case Kind::kRule: {
       const auto given = grammar.rules.find(part.text);
-      return given != grammar.rules.end() && add_part(given->second);
+      if (given == grammar.rules.end()) return false;
+      return !seen.insert(&given->second).second || add_part(given->second);
     }
     case Kind::kSequence:
     case Kind::kChoice:
@@ -50,11 +54,12 @@ bool add(const Expression& part, const Grammar& grammar, Ascii& used, int depth)
   return false;
 }
 
-bool has_other(const Expression& part, const Grammar& grammar, const Ascii& used, int depth) {
+bool has_other(const Expression& part, const Grammar& grammar, const Ascii& used, Seen& seen, int depth) {
   const Expression& one = resolved(part, grammar);
-  if (one.kind == Kind::kChoice && depth > 0) {
+  if (!seen.insert(&one).second || depth == 0) return false;
+  if (one.kind == Kind::kChoice) {
     return std::any_of(one.parts.begin(), one.parts.end(),
-                       [&](const Expression& option) { return has_other(option, grammar, used, depth - 1); });
+                       [&](const Expression& option) { return has_other(option, grammar, used, seen, depth - 1); });
   }
   if (one.kind != Kind::kClass) return false;
   Ascii found;
@@ -75,11 +80,13 @@ const Expression& resolved(const Expression& part, const Grammar& grammar) {
 }
 
 bool add_characters(const Expression& part, const Grammar& grammar, Ascii& used) {
-  return add(part, grammar, used, kDeepest);
+  Seen seen;
+  return add(part, grammar, used, seen, kDeepest);
 }
 
 bool has_other_character(const Expression& part, const Grammar& grammar, const Ascii& used) {
-  return has_other(part, grammar, used, kDeepest);
+  Seen seen;
+  return has_other(part, grammar, used, seen, kDeepest);
 }
 
 }  // namespace specguide

@@ -108,6 +108,14 @@ def test_first_rows_of_real_schemas(libraries, data_dir):
     assert sum(check_bounds(*one) for one in found if one is not None) > 10
 
 
+def test_parts_that_many_lead_to_are_looked_at_once():
+    doubled = "\n".join(f"A{i}: A{i + 1} A{i + 1} | A{i + 1}" for i in range(40))
+    lark = f'start: X\nX: /"[a-z!]*"/ & ~(A0 | /b+/)\n{doubled}\nA40: /a*/'
+    start = time.thread_time()
+    ends(lark, may_wait=True)
+    assert time.thread_time() - start < 5
+
+
 def test_a_text_that_cannot_end_in_time_is_waited_for(libraries):
     grammar, lark = written(libraries, Guide(json_schema=EITHER)) or pytest.fail("no ends")
     late = ends(lark, may_wait=True)
