@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 import torch
 from gpu_case import assert_near, check_replays, to_device
@@ -12,21 +10,7 @@ from torch import Tensor
 
 from specguide.kernels import int4, int4_gated_linear, int4_linear, int4_linear_parts, triton
 
-pytestmark = pytest.mark.gpu
-
-
-def can_launch() -> bool:
-    """On a Hopper GPU, and where kernels are compiled for one and none runs."""
-    pytest.importorskip("triton.experimental.gluon.nvidia.hopper")
-    if torch.cuda.is_available():
-        return torch.cuda.get_device_capability() == (9, 0)
-    return os.environ.get("TRITON_INTERPRET") != "1"
-
-
-@pytest.fixture(autouse=True)
-def hopper() -> None:
-    if not can_launch():
-        pytest.skip("needs a Hopper GPU, and Gluon")
+pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("hopper_only")]
 
 
 def assert_close(found: Tensor, expected: Tensor) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextvars import ContextVar
+from functools import partial
 
 import pytest
 import torch
@@ -13,7 +14,7 @@ from torch import Tensor
 pytest.importorskip("triton")
 
 from specguide.kernels import Int4Matrix
-from specguide.kernels.triton import int4, int4_hopper
+from specguide.kernels.triton import hopper, int4, int4_hopper
 
 DEVICE = torch.device("cuda", 0)
 ROWS = 64
@@ -22,7 +23,7 @@ ROWS = 64
 @pytest.fixture(autouse=True)
 def on_hopper(monkeypatch: pytest.MonkeyPatch) -> None:
     """All tensors are taken for some on a Hopper GPU that can run the kernel."""
-    monkeypatch.setattr(int4_hopper, "runs_on", lambda device: True)
+    monkeypatch.setattr(hopper, "runs_on", lambda device, kernels: True)
     monkeypatch.setattr(int4, "num_multiprocessors", lambda device: 132)
 
 
@@ -72,7 +73,7 @@ def test_what_it_cannot_multiply_or_not_faster_it_does_not() -> None:
 
 def test_other_devices_and_tritons_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
-    runs_on = int4_hopper.runs_on.__wrapped__
+    runs_on = partial(hopper.runs_on.__wrapped__, kernels="int4_hopper_kernels")
     assert not runs_on(torch.device("cpu"))
     capability = [(8, 0)]
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability[0])
@@ -94,7 +95,7 @@ def test_only_what_was_compiled_once_is_compiled_on_threads(
         return x[None]
 
     monkeypatch.setattr(int4_hopper, "launch", compile_it)
-    monkeypatch.setattr(int4_hopper._Compiler, "accepted", set())
+    monkeypatch.setattr(int4_hopper, "_attempts", hopper.Attempts("weights of 4 bits"))
     x, matrix, _ = case((ROWS, 24576, 512, 128), torch.bfloat16, has_zeros=False)
     reset = is_on_threads.set(True)
     for operation in (int4.int4_linear, int4.int4_linear, int4.int4_gated_linear):
@@ -111,7 +112,7 @@ def test_a_compiler_that_refuses_it_is_asked_once(monkeypatch: pytest.MonkeyPatc
         raise RuntimeError("no such layout")
 
     monkeypatch.setattr(int4_hopper, "launch", refuse)
-    monkeypatch.setattr(int4_hopper._Compiler, "has_refused", False)
+    monkeypatch.setattr(int4_hopper, "_attempts", hopper.Attempts("weights of 4 bits"))
     monkeypatch.setattr(int4, "launch", lambda x, *args, **options: x[None])
     x, matrix, _ = case((ROWS, 24576, 512, 128), torch.bfloat16, has_zeros=False)
     with pytest.warns(UserWarning, match="no such layout"):

@@ -1,31 +1,23 @@
-"""Owns when the kernel of weights of 4 bits for Hopper GPUs runs, and its launch.
-
-It is written in Gluon, which changes from one Triton to the next. Where it cannot be imported or
-compiled, the kernel that runs anywhere does its work.
-"""
+"""Owns when the kernel of weights of 4 bits for Hopper GPUs runs, and its launch."""
 
 from __future__ import annotations
 
-import warnings
-from contextvars import Context, copy_context
-from functools import cache
-from typing import Any, ClassVar
+from functools import partial
 
 import torch
 from torch import Tensor
 
 from specguide.kernels.int4 import Int4Matrix
+from specguide.kernels.triton import hopper
 from specguide.kernels.triton.device import overlap
 
-_HOPPER = (9, 0)
 _FEWEST_ROWS, _MOST_ROWS = 33, 64
 """What its programs have room for, and how few leave it the faster one."""
 BLOCK_OUT = 128
 """Features of a program, of gates and ups each."""
 _BLOCK = 64
 """Rows, features and words of what is copied to shared memory at a time."""
-_ALIGNMENT = 16
-"""In bytes, of all lines that are copied so."""
+_attempts = hopper.Attempts("weights of 4 bits")
 
 
 def takes(x: Tensor, weight: Int4Matrix, *, is_gated: bool) -> bool:
@@ -34,9 +26,9 @@ def takes(x: Tensor, weight: Int4Matrix, *, is_gated: bool) -> bool:
         _FEWEST_ROWS <= x.shape[0] <= _MOST_ROWS
         and x.dtype == torch.bfloat16
         and _has_shape(weight, is_gated=is_gated)
-        and _is_aligned(x)
-        and _is_aligned(weight.words[0])
-        and runs_on(x.device)
+        and hopper.is_aligned(x)
+        and hopper.is_aligned(weight.words[0])
+        and hopper.runs_on(x.device, "int4_hopper_kernels")
     )
 
 
@@ -49,60 +41,13 @@ def _has_shape(weight: Int4Matrix, *, is_gated: bool) -> bool:
     )
 
 
-def _is_aligned(lines: Tensor) -> bool:
-    num_bytes = lines.stride(0) * lines.element_size()
-    is_aligned = num_bytes % _ALIGNMENT == 0 and lines.data_ptr() % _ALIGNMENT == 0
-    return is_aligned and lines.stride(1) == 1
-
-
-@cache
-def runs_on(device: torch.device) -> bool:
-    """Whether the device and the installed Triton can."""
-    if device.type != "cuda" or torch.cuda.get_device_capability(device) != _HOPPER:
-        return False
-    try:
-        import specguide.kernels.triton.int4_hopper_kernels  # noqa: F401
-    except (ImportError, AttributeError):
-        return False
-    return True
-
-
-class _Compiler:
-    """Remembers what it has said so far.
-
-    has_refused: some kernel
-    accepted:    kernels: the one that is gated, the one that is not
-    """
-
-    has_refused = False
-    accepted: ClassVar[set[bool]] = set()
-
-
 def launch_if_compiled(
     x: Tensor, weight: Int4Matrix, bias: Tensor | None, num_splits: int, *, is_gated: bool
 ) -> Tensor | None:
-    """`launch`; None if the kernel does not compile, which is tried and told once.
-
-    A context of its own has it compiled at once, where others are compiled on threads whose errors
-    nobody here would see.
-    """
-    if _Compiler.has_refused:
-        return None
-    context = copy_context() if is_gated in _Compiler.accepted else Context()
-    try:
-        output = context.run(launch, x, weight, bias, num_splits, is_gated=is_gated)
-        _Compiler.accepted.add(is_gated)
-        return output
-    except torch.OutOfMemoryError:
-        raise
-    except Exception as error:
-        _Compiler.has_refused = True
-        warnings.warn(
-            "the faster kernel of weights of 4 bits does not compile with this version of Triton, "
-            f"another one runs: {error}",
-            stacklevel=2,
-        )
-        return None
+    """`launch`; None if the kernel does not compile."""
+    return _attempts.result(
+        is_gated, partial(launch, x, weight, bias, num_splits, is_gated=is_gated)
+    )
 
 
 def launch(
@@ -122,8 +67,8 @@ def launch(
     lines = (num_tiles - 1) * tile_rows + num_features
     grid = -(-num_rows // _BLOCK), num_outputs // BLOCK_OUT, num_splits
     int4_hopper_kernel[grid](
-        _blocks(weight.words, (lines, width), width),
-        _blocks(x, x.shape, x.stride(0)),
+        hopper.blocks(weight.words, _BLOCK, (lines, width), width),
+        hopper.blocks(x, _BLOCK, x.shape, x.stride(0)),
         weight.scales,
         bias,
         output,
@@ -141,12 +86,3 @@ def launch(
         **overlap(x.device),
     )
     return output
-
-
-def _blocks(values: Tensor, shape: tuple[int, ...], stride: int) -> Any:
-    """What copies blocks of a matrix to shared memory; columns that it lacks are 0 there."""
-    from triton.experimental.gluon import language as gl
-    from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
-
-    layout = gl.NVMMASharedLayout(swizzle_byte_width=128, element_bitwidth=16, rank=2)
-    return TensorDescriptor(values, list(shape), [stride, 1], [_BLOCK, _BLOCK], layout)

@@ -21,6 +21,7 @@ import triton.language as tl
 from torch import Tensor
 from triton.language.extra import cuda
 
+from specguide.kernels.triton import linear_hopper
 from specguide.kernels.triton.activation import silu_mul
 from specguide.kernels.triton.device import num_multiprocessors, overlap, prefetch
 
@@ -131,17 +132,13 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """See pointwise.linear."""
     if not _is_few(x, weight):
         return F.linear(x, weight, bias)
-    return _launch(
-        x, weight, bias, choose_tile(x, weight, is_gated=False, may_split=False), is_gated=False
-    )[0]
+    return _launch(x, weight, bias, is_gated=False, may_split=False)[0]
 
 
 def linear_parts(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """See pointwise.linear_parts."""
     if _is_few(x, weight):
-        return _launch(
-            x, weight, bias, choose_tile(x, weight, is_gated=False, may_split=True), is_gated=False
-        )
+        return _launch(x, weight, bias, is_gated=False, may_split=True)
     tiles = triton.cdiv(x.shape[0], _LIBRARY_TILE) * triton.cdiv(weight.shape[0], _LIBRARY_TILE)
     if bias is not None or x.element_size() != 2 or _num_splits(x, tiles) == 1:
         return F.linear(x, weight, bias)[None]
@@ -153,9 +150,7 @@ def gated_linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tenso
     """See pointwise.gated_linear."""
     if not _is_few(x, weight):
         return silu_mul(F.linear(x, weight, bias))
-    return _launch(
-        x, weight, bias, choose_tile(x, weight, is_gated=True, may_split=False), is_gated=True
-    )[0]
+    return _launch(x, weight, bias, is_gated=True, may_split=False)[0]
 
 
 def _is_few(x: Tensor, weight: Tensor) -> bool:
@@ -193,9 +188,14 @@ def _num_splits(x: Tensor, num_programs: int) -> int:
 
 
 def _launch(
-    x: Tensor, weight: Tensor, bias: Tensor | None, tile: Tile, *, is_gated: bool
+    x: Tensor, weight: Tensor, bias: Tensor | None, *, is_gated: bool, may_split: bool
 ) -> Tensor:
     """[splits, T, outputs]; float32 where there are several splits."""
+    if not is_gated:  # gated, they take as long
+        found = linear_hopper.product(x, weight, bias, x.dtype, may_split=may_split)
+        if found is not None:
+            return found
+    tile = choose_tile(x, weight, is_gated=is_gated, may_split=may_split)
     num_rows, num_outputs = x.shape[0], weight.shape[0] // (2 if is_gated else 1)
     dtype = torch.float32 if tile.num_splits > 1 else x.dtype
     output = torch.empty(tile.num_splits, num_rows, num_outputs, dtype=dtype, device=x.device)

@@ -13,6 +13,7 @@ from torch import Tensor
 from specguide.kernels import float8
 from specguide.kernels.float8 import BLOCK, Float8Rows, Float8Scaling
 from specguide.kernels.pointwise import ProductScales
+from specguide.kernels.triton import linear_hopper
 from specguide.kernels.triton.device import num_multiprocessors, overlap
 from specguide.kernels.triton.float8 import silu_mul_float8, to_float8_by
 from specguide.kernels.triton.linear_float8_kernels import (
@@ -112,6 +113,10 @@ def _gated(
     bias: Tensor | None,
     dtype: torch.dtype,
 ) -> Float8Rows:
+    scales = ProductScales(x.scale, scale)
+    found = linear_hopper.gated_product(x.values, weight, bias, dtype, scales)
+    if found is not None:
+        return to_float8_by(*found)
     tile = choose_tile(x, weight, scale, may_split=False)
     num_rows, num_outputs = len(x.values), weight.shape[0] // 2
     output = torch.empty(num_rows, num_outputs, dtype=dtype, device=x.device)
@@ -165,6 +170,11 @@ def _product(
     """Triton's, [splits, T, outputs], or plain torch's."""
     if not _is_for_triton(weight):
         return float8.linear_float8(x, weight, scale, bias, dtype)[None]
+    if scale.dim() == 1:
+        scales = ProductScales(x.scale, scale)
+        found = linear_hopper.product(x.values, weight, bias, dtype, scales, may_split=may_split)
+        if found is not None:
+            return found
     tile = choose_tile(x, weight, scale, may_split=may_split)
     return launch(x, weight, scale, bias, dtype, tile)
 

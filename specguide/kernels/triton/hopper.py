@@ -1,0 +1,92 @@
+"""Owns what the Gluon kernels for Hopper GPUs share: where they run, what copies blocks for them,
+and what happens where one does not compile.
+
+Gluon changes from one Triton to the next. Where a kernel cannot be imported or compiled, one that
+runs anywhere does its work.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Hashable, Sequence
+from contextvars import Context, copy_context
+from functools import cache
+from importlib import import_module
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+
+_HOPPER = (9, 0)
+_ALIGNMENT = 16
+"""In bytes, of all lines that are copied to shared memory."""
+_LINE_BYTES = 128
+"""Of a line that is copied at a time."""
+T = TypeVar("T")
+
+
+@cache
+def runs_on(device: torch.device, kernels: str) -> bool:
+    """Whether the device and the installed Triton can run what a module beside this one holds."""
+    if device.type != "cuda" or torch.cuda.get_device_capability(device) != _HOPPER:
+        return False
+    try:
+        import_module(f"specguide.kernels.triton.{kernels}")
+    except (ImportError, AttributeError):
+        return False
+    return True
+
+
+def is_aligned(lines: Tensor) -> bool:
+    """Whether blocks of a matrix can be copied."""
+    num_bytes = lines.stride(0) * lines.element_size()
+    is_aligned = num_bytes % _ALIGNMENT == 0 and lines.data_ptr() % _ALIGNMENT == 0
+    return is_aligned and lines.stride(1) == 1
+
+
+def blocks(values: Tensor, num_lines: int, shape: Sequence[int], stride: int) -> Any:
+    """What copies 128 bytes of so many lines to shared memory; what a matrix of that shape lacks is
+    0 there. stride: in elements, from a line to the next"""
+    from triton.experimental.gluon import language as gl
+    from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
+
+    num_bits = 8 * values.element_size()
+    layout = gl.NVMMASharedLayout(_LINE_BYTES, element_bitwidth=num_bits, rank=2)
+    block = [num_lines, _LINE_BYTES // values.element_size()]
+    return TensorDescriptor(values, list(shape), [stride, 1], block, layout)
+
+
+class Attempts:
+    """Launches of a kernel that may not compile, which is tried and told once.
+
+    work: of the kernel, as a warning names it
+    """
+
+    def __init__(self, work: str) -> None:
+        self._work = work
+        self._accepted: set[Hashable] = set()
+        self._is_refused = False
+
+    def result(self, variant: Hashable, launch: Callable[[], T]) -> T | None:
+        """Of the launch; None if the kernel does not compile.
+
+        A context of its own has a variant compiled at once when it is new, where others are
+        compiled on threads whose errors nobody here would see.
+        """
+        if self._is_refused:
+            return None
+        context = copy_context() if variant in self._accepted else Context()
+        try:
+            output = context.run(launch)
+            self._accepted.add(variant)
+            return output
+        except torch.OutOfMemoryError:
+            raise
+        except Exception as error:
+            self._is_refused = True
+            warnings.warn(
+                f"the faster kernel of {self._work} does not compile with this version of Triton, "
+                f"another one runs: {error}",
+                stacklevel=2,
+            )
+            return None

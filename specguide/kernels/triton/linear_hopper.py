@@ -1,0 +1,176 @@
+"""Owns when the Gluon kernel of products of few rows runs on a Hopper GPU, in which tiles, and its
+launch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+import triton
+from torch import Tensor
+
+from specguide.kernels.pointwise import ProductScales
+from specguide.kernels.triton import hopper
+from specguide.kernels.triton.device import num_multiprocessors, overlap
+
+_MOST_ROWS = 64
+_TILE = 64
+"""Features of the weight that are multiplied at a time."""
+_LINE_BYTES = 128
+"""Of each feature and row, that are multiplied at a time."""
+_MOST_SPLITS = 4
+_SHARED_BYTES, _SHARED_BYTES_OF_TWO = 216 << 10, 100 << 10
+"""Of a program's shared memory, where it has a multiprocessor to itself or shares it with one."""
+_FEWEST_STAGES = 4
+_REGISTERS = {8: 80, 16: 80, 32: 96, 64: 128}
+"""Of a thread, by rows: so few that other kernels find some. The warps that multiply take most of
+those of the warps that only copy."""
+_attempts = hopper.Attempts("products of few rows")
+
+
+@dataclass(frozen=True)
+class Tile:
+    """What a program computes.
+
+    rows:       of the product, 8 to 64
+    num_tiles:  of 64 features of the weight, 1 or 2
+    num_splits: programs over which the sum of one feature is spread
+    num_stages: steps that fit in shared memory
+    """
+
+    rows: int
+    num_tiles: int
+    num_splits: int
+    num_stages: int
+
+
+def product(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    dtype: torch.dtype,
+    scales: ProductScales | None = None,
+    *,
+    may_split: bool,
+) -> Tensor | None:
+    """The output of `launch` in the best tile; None where another kernel is to be taken."""
+    if not takes(x, weight):
+        return None
+    tile = choose_tile(x, weight, is_gated=False, may_split=may_split)
+    found = _attempts.result(
+        (x.dtype, tile.rows, False), partial(launch, x, weight, bias, dtype, tile, scales)
+    )
+    return None if found is None else found[0]
+
+
+def gated_product(
+    x: Tensor, weight: Tensor, bias: Tensor | None, dtype: torch.dtype, scales: ProductScales
+) -> tuple[Tensor, Tensor] | None:
+    """silu(gate) · up [T, outputs], and float32 [T, parts], of each row the largest of its parts,
+    without signs; None where another kernel is to be taken."""
+    if not takes(x, weight):
+        return None
+    tile = choose_tile(x, weight, is_gated=True, may_split=False)
+    found = _attempts.result(
+        (x.dtype, tile.rows, True),
+        partial(launch, x, weight, bias, dtype, tile, scales, is_gated=True),
+    )
+    if found is None:
+        return None
+    (output,), largest = found
+    assert largest is not None
+    return output, largest
+
+
+def takes(x: Tensor, weight: Tensor) -> bool:
+    """Whether the kernel can multiply these, and is the faster one for so many rows."""
+    return (
+        len(x) <= _MOST_ROWS
+        and x.dtype == weight.dtype
+        and x.element_size() <= 2
+        and weight.shape[1] * weight.element_size() % _LINE_BYTES == 0
+        and hopper.is_aligned(x)
+        and hopper.is_aligned(weight)
+        and hopper.runs_on(x.device, "linear_hopper_kernels")
+    )
+
+
+def choose_tile(x: Tensor, weight: Tensor, *, is_gated: bool, may_split: bool) -> Tile:
+    """From shapes alone; what was fastest on H100 and H200 GPUs, between other kernels of a layer:
+    a program asks for half of its weights ahead at most.
+
+    is_gated: the weight has gates, then as many ups
+    """
+    rows, num_places = max(8, triton.next_power_of_2(len(x))), num_multiprocessors(x.device)
+    num_tiles = 2 if is_gated else 1
+    num_programs = triton.cdiv(weight.shape[0], num_tiles * _TILE)
+    num_steps = weight.shape[1] * weight.element_size() // _LINE_BYTES
+    num_splits = _num_splits(num_programs, num_places, num_steps) if may_split else 1
+    has_two = num_programs * num_splits > num_places
+    num_bytes = _SHARED_BYTES_OF_TWO if has_two else _SHARED_BYTES
+    most_stages = num_bytes // (_LINE_BYTES * (rows + num_tiles * _TILE))
+    steps_each = num_steps // num_splits
+    num_stages = min(most_stages, steps_each, max(_FEWEST_STAGES, steps_each // 2))
+    return Tile(rows, num_tiles, num_splits, num_stages)
+
+
+def _num_splits(num_programs: int, num_places: int, num_steps: int) -> int:
+    """So many that there are at most one and a half programs for each multiprocessor."""
+    num_splits = 1
+    while (
+        num_splits < _MOST_SPLITS
+        and 4 * num_splits * num_programs <= 3 * num_places
+        and num_steps % (2 * num_splits) == 0
+    ):
+        num_splits *= 2
+    return num_splits
+
+
+def launch(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    dtype: torch.dtype,
+    tile: Tile,
+    scales: ProductScales | None = None,
+    *,
+    is_gated: bool = False,
+) -> tuple[Tensor, Tensor | None]:
+    """[splits, T, outputs], float32 where there are several splits. Where gated outputs have
+    scales, also float32 [T, programs], the largest output of each without its sign.
+
+    x:      [T, in_features], float8 or of two bytes
+    weight: [out_features, in_features]
+    dtype:  of the output
+    scales: of the product
+    """
+    from specguide.kernels.triton.linear_hopper_kernels import linear_hopper_kernel
+
+    num_rows, num_outputs = len(x), weight.shape[0] // (2 if is_gated else 1)
+    kept = torch.float32 if tile.num_splits > 1 else dtype
+    output = torch.empty(tile.num_splits, num_rows, num_outputs, dtype=kept, device=x.device)
+    num_programs = triton.cdiv(weight.shape[0], tile.num_tiles * _TILE)
+    largest = None
+    if is_gated and scales is not None:
+        largest = torch.empty(num_rows, num_programs, device=x.device)
+    linear_hopper_kernel[(num_programs, tile.num_splits)](
+        hopper.blocks(weight, _TILE, weight.shape, weight.stride(0)),
+        hopper.blocks(x, tile.rows, x.shape, x.stride(0)),
+        None if scales is None else scales.rows,
+        None if scales is None else scales.columns,
+        bias,
+        output,
+        largest,
+        num_rows,
+        num_outputs,
+        ROW_LEN=weight.shape[1],
+        NUM_SPLITS=tile.num_splits,
+        GATED=is_gated,
+        TILES=tile.num_tiles,
+        STAGES=tile.num_stages,
+        num_warps=4,
+        maxnreg=_REGISTERS[tile.rows],
+        **overlap(x.device),
+    )
+    return output, largest

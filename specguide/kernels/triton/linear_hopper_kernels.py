@@ -1,0 +1,268 @@
+"""Owns `linear_hopper_kernel`, a product of up to 64 rows with a large weight on a Hopper GPU, in
+Gluon.
+
+One warp has weights and rows copied to shared memory, as far ahead as there is room. Weights do not
+depend on the kernels before, so it asks for them before these have ended: between two products the
+memory is not idle. Four warps multiply what has come (wgmma), 64 features at a time.
+
+Float8 is summed 128 columns at a time in the tensor cores, which keep too few digits for more, and
+these sums are added up in float32.
+"""
+
+# mypy: allow-untyped-defs
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.language.nvidia.hopper import (
+    mbarrier,
+    tma,
+    warpgroup_mma,
+    warpgroup_mma_wait,
+)
+from triton.language.extra import cuda
+
+_load = getattr(tma, "async_load", None) or tma.async_copy_global_to_shared
+"""Its name after Triton 3.6, and until then."""
+TILE = gl.constexpr(64)
+"""Features that are multiplied at a time."""
+_LINE = gl.constexpr(128)
+"""Bytes of a feature or row that are copied at a time."""
+
+
+class Buffers(NamedTuple):
+    """In shared memory, of some steps.
+
+    weights: [steps · tiles, features, columns]
+    inputs:  [steps, rows, columns]
+    full:    barriers: what a step reads is there
+    empty:   barriers: it has been read
+    """
+
+    weights: Any
+    inputs: Any
+    full: Any
+    empty: Any
+
+
+class Work(NamedTuple):
+    """Steps of a program, counted from the first column; its first feature, and from a feature of
+    its first tile to that of its second."""
+
+    first_step: Any
+    num_steps: Any
+    feature: Any
+    to_second: Any
+
+
+class Sink(NamedTuple):
+    """Where results go, and what is done to them on the way.
+
+    row_scales, scales: float32, of rows and features; None: there are none
+    bias:               of features, or None
+    output:             [splits, num_rows, num_outputs]
+    largest:            float32 [num_rows, programs], of gated outputs without signs; or None
+    """
+
+    row_scales: Any
+    scales: Any
+    bias: Any
+    output: Any
+    largest: Any
+    num_rows: Any
+    num_outputs: Any
+    split: Any
+
+
+@gluon.jit
+def _new_buffers(weight, x, TILES: gl.constexpr, STAGES: gl.constexpr):
+    """For STAGES steps; weight and x: what blocks are copied from."""
+    full = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
+    empty = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
+    for stage in gl.static_range(STAGES):
+        mbarrier.init(full.index(stage), count=1)
+        mbarrier.init(empty.index(stage), count=1)
+    ROWS: gl.constexpr = x.block_shape[0]
+    COLUMNS: gl.constexpr = x.block_shape[1]
+    return Buffers(
+        gl.allocate_shared_memory(weight.dtype, [STAGES * TILES, TILE, COLUMNS], weight.layout),
+        gl.allocate_shared_memory(x.dtype, [STAGES, ROWS, COLUMNS], x.layout),
+        full,
+        empty,
+    )
+
+
+@gluon.jit
+def _copy_weights(weight, buffers, work, step, stage, TILES: gl.constexpr):
+    COLUMNS: gl.constexpr = weight.block_shape[1]
+    for tile in gl.static_range(TILES):
+        _load(
+            weight,
+            [work.feature + tile * work.to_second, step * COLUMNS],
+            buffers.full.index(stage),
+            buffers.weights.index(stage * TILES + tile),
+        )
+
+
+@gluon.jit
+def _copy(weight, x, buffers, work, OVERLAP: gl.constexpr):
+    """What one warp does."""
+    STAGES: gl.constexpr = buffers.full.shape[0]
+    TILES: gl.constexpr = buffers.weights.shape[0] // STAGES
+    COLUMNS: gl.constexpr = x.block_shape[1]
+    NUM_BYTES: gl.constexpr = _LINE * (TILES * TILE + x.block_shape[0])
+    for done in range(gl.minimum(work.num_steps, STAGES)):
+        mbarrier.expect(buffers.full.index(done), NUM_BYTES)
+        _copy_weights(weight, buffers, work, work.first_step + done, done, TILES)
+    if OVERLAP:
+        cuda.gdc_wait()
+    for done in range(work.num_steps):
+        stage = done % STAGES
+        step = work.first_step + done
+        if done >= STAGES:
+            mbarrier.wait(buffers.empty.index(stage), (done // STAGES - 1) & 1)
+            mbarrier.expect(buffers.full.index(stage), NUM_BYTES)
+            _copy_weights(weight, buffers, work, step, stage, TILES)
+        inputs = buffers.inputs.index(stage)
+        _load(x, [0, step * COLUMNS], buffers.full.index(stage), inputs)
+
+
+@gluon.jit
+def _started(total, none, weights, inputs):
+    """The product of one step, under way: added to the total, float32 [features, rows], but that of
+    float8; none: zeros."""
+    if inputs.dtype.primitive_bitwidth == 8:
+        started = warpgroup_mma(weights, inputs, none, use_acc=False, is_async=True)
+    else:
+        started = warpgroup_mma(weights, inputs, total, is_async=True)
+    return started
+
+
+@gluon.jit
+def _sums(buffers, num_steps):
+    """Of both tiles, float32 [features, rows]; where there is one, its own and zeros."""
+    STAGES: gl.constexpr = buffers.full.shape[0]
+    TILES: gl.constexpr = buffers.weights.shape[0] // STAGES
+    ROWS: gl.constexpr = buffers.inputs.shape[1]
+    NUM_BITS: gl.constexpr = buffers.inputs.dtype.primitive_bitwidth
+    mma: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, ROWS, 256 // NUM_BITS])
+    none = gl.zeros((TILE, ROWS), gl.float32, mma)
+    first, second = none, none
+    for done in range(num_steps):
+        stage = done % STAGES
+        mbarrier.wait(buffers.full.index(stage), (done // STAGES) & 1)
+        inputs = buffers.inputs.index(stage).permute((1, 0))
+        one = _started(first, none, buffers.weights.index(stage * TILES), inputs)
+        if TILES == 2:
+            other = _started(second, none, buffers.weights.index(stage * TILES + 1), inputs)
+            one, other = warpgroup_mma_wait(0, deps=[one, other])
+            second = second + other if NUM_BITS == 8 else other
+        else:
+            one = warpgroup_mma_wait(0, deps=[one])
+        mbarrier.arrive(buffers.empty.index(stage))
+        first = first + one if NUM_BITS == 8 else one
+    return first, second
+
+
+@gluon.jit
+def _finished(total, sink, row, feature):
+    """A tile's sums with their scales, and with the bias, which the first split takes in; row,
+    feature: of the output and of the weight."""
+    if sink.scales is not None:
+        row_scales = gl.load(sink.row_scales + row, mask=row < sink.num_rows, other=0)
+        total *= gl.load(sink.scales + feature).expand_dims(1) * row_scales.expand_dims(0)
+    if sink.bias is not None:
+        bias = gl.load(sink.bias + feature).to(gl.float32)
+        total += gl.where(sink.split == 0, bias, 0.0).expand_dims(1)
+    return total
+
+
+@gluon.jit
+def _store(total, sink, row, feature):
+    line = (sink.split * sink.num_rows + row).to(gl.int64) * sink.num_outputs
+    target = sink.output + line.expand_dims(0) + feature.expand_dims(1)
+    exists = (row < sink.num_rows).expand_dims(0) & (feature < sink.num_outputs).expand_dims(1)
+    gl.store(target, total.to(sink.output.dtype.element_ty), mask=exists)
+
+
+@gluon.jit
+def _activated(gate, up, sink, row):
+    """silu(gate) · up, both rounded before where they had scales; and what is largest of each row
+    is stored."""
+    dtype: gl.constexpr = sink.output.dtype.element_ty
+    if sink.scales is not None:
+        gate = gate.to(dtype).to(gl.float32)
+        up = up.to(dtype).to(gl.float32)
+    activated = gate / (1.0 + gl.exp(-gate)) * up
+    if sink.largest is not None:
+        most = gl.max(gl.abs(activated.to(dtype).to(gl.float32)), 0)
+        target = sink.largest + row * gl.num_programs(0) + gl.program_id(0)
+        gl.store(target, most, mask=row < sink.num_rows)
+    return activated
+
+
+@gluon.jit
+def _multiply(buffers, work, sink, GATED: gl.constexpr, OVERLAP: gl.constexpr):
+    """What four warps do."""
+    TILES: gl.constexpr = buffers.weights.shape[0] // buffers.full.shape[0]
+    ROWS: gl.constexpr = buffers.inputs.shape[1]
+    first, second = _sums(buffers, work.num_steps)
+    if OVERLAP:
+        cuda.gdc_wait()
+    layout: gl.constexpr = first.type.layout
+    row = gl.arange(0, ROWS, layout=gl.SliceLayout(0, layout))
+    feature = work.feature + gl.arange(0, TILE, layout=gl.SliceLayout(1, layout))
+    last = sink.num_outputs - 1
+    if GATED:
+        gate = _finished(first, sink, row, feature)
+        up = _finished(second, sink, row, feature + work.to_second)
+        _store(_activated(gate, up, sink, row), sink, row, feature)
+    else:
+        _store(_finished(first, sink, row, gl.minimum(feature, last)), sink, row, feature)
+        if TILES == 2:
+            feature += TILE
+            _store(_finished(second, sink, row, gl.minimum(feature, last)), sink, row, feature)
+
+
+@gluon.jit(do_not_specialize=["num_rows"])
+def linear_hopper_kernel(
+    weight,
+    x,
+    row_scales,
+    scales,
+    bias,
+    output,
+    largest,
+    num_rows,
+    num_outputs,
+    ROW_LEN: gl.constexpr,
+    NUM_SPLITS: gl.constexpr,
+    GATED: gl.constexpr,
+    TILES: gl.constexpr,
+    STAGES: gl.constexpr,
+    OVERLAP: gl.constexpr,
+):
+    """64 features of all rows, or 128 of two TILES; GATED: 64 ups, multiplied with their activated
+    gates. weight, x: descriptors of blocks, of 64 features and of all rows. Others: see `Sink`."""
+    if OVERLAP:
+        cuda.gdc_launch_dependents()
+    STEPS: gl.constexpr = ROW_LEN // x.block_shape[1] // NUM_SPLITS
+    split = gl.program_id(1)
+    to_second = TILE
+    if GATED:
+        to_second = num_outputs
+    feature = gl.program_id(0) * (TILE if GATED else TILE * TILES)
+    work = Work(split * STEPS, STEPS, feature, to_second)
+    sink = Sink(row_scales, scales, bias, output, largest, num_rows, num_outputs, split)
+    buffers = _new_buffers(weight, x, TILES, STAGES)
+    gl.warp_specialize(
+        [
+            (_multiply, (buffers, work, sink, GATED, OVERLAP)),
+            (_copy, (weight, x, buffers, work, OVERLAP)),
+        ],
+        [1],
+        [24],
+    )
