@@ -36,7 +36,7 @@ def tile(shape: tuple[int, int], rows: int, dtype: torch.dtype, *, is_gated: boo
 
 def test_tiles_of_a_layer() -> None:
     few, many = 3, 64
-    assert tile(QKV, few, torch.bfloat16) == Tile(8, 1, 2, 11)
+    assert tile(QKV, few, torch.bfloat16) == Tile(8, 1, 2, 8)
     assert tile(OUT, few, torch.float8_e4m3fn) == Tile(8, 1, 2, 8)
     assert tile(DOWN, few, torch.float8_e4m3fn) == Tile(8, 1, 2, 24)
     assert tile(DOWN, many, torch.float8_e4m3fn) == Tile(64, 1, 2, 13)

@@ -34,6 +34,8 @@ _FEWEST_ROWS = 8
 """Up to so many rows a program of gate and up has tiles of 8 rows and half the features; so has one
 of products of which programs of more features would be too few."""
 _MOST_SPLITS = 8
+_FEWEST_TILES = 4
+"""Of a program of the kernel for Hopper."""
 _SHARED_BYTES = 226 << 10
 """Of shared memory on a multiprocessor of a Hopper GPU."""
 
@@ -103,14 +105,15 @@ def _product(
 def hopper_splits(
     x: Tensor, weight: Int4Matrix, *, is_gated: bool = False, may_split: bool = False
 ) -> int | None:
-    """Splits of the kernel for Hopper; None where it cannot multiply these, or its programs, one on
-    a multiprocessor, would leave more than a third of the GPU idle."""
+    """Splits of the kernel for Hopper, each of some tiles; None where it cannot multiply these, or
+    its programs, one on a multiprocessor, would leave more than two thirds of the GPU idle."""
     if not int4_hopper.takes(x, weight, is_gated=is_gated):
         return None
     num_outputs = weight.out_features // (2 if is_gated else 1)
     num_programs, places = num_outputs // int4_hopper.BLOCK_OUT, num_multiprocessors(x.device)
-    num_splits = _num_splits(num_programs, weight, places) if may_split else 1
-    return num_splits if 3 * num_splits * num_programs >= 2 * places else None
+    most = min(_MOST_SPLITS, max(1, weight.words.shape[0] // _FEWEST_TILES))
+    num_splits = _num_splits(num_programs, weight, places, most) if may_split else 1
+    return num_splits if 3 * num_splits * num_programs >= places else None
 
 
 def _library_product(x: Tensor, weight: Int4Matrix, bias: Tensor | None) -> Tensor:
@@ -177,14 +180,14 @@ def choose_tile(
     else:
         block_out = 128 if not is_many or num_outputs < 1024 else 256
     num_programs = triton.cdiv(num_outputs, block_out) * triton.cdiv(x.shape[0], rows)
-    most_programs = multiprocessors * (6 if is_fewest else 2 if is_few else 1)
+    most_programs = multiprocessors * (3 if is_fewest else 2 if is_few else 1)
     num_splits = _num_splits(num_programs, weight, most_programs) if may_split else 1
     return Int4Tile(
         rows,
         block_out,
         num_splits,
         num_warps=block_out // 16,
-        num_stages=4 if is_many else 3,
+        num_stages=4 if is_many or (is_fewest and not is_gated) else 3,
         step=128 if is_few else 32 if is_many else 64,
         is_folded=is_many,
         is_paired=is_paired,
@@ -198,10 +201,12 @@ def _leaves_idle(weight: Int4Matrix, most_programs: int) -> bool:
     return 4 * num_splits * num_programs < 3 * most_programs
 
 
-def _num_splits(num_programs: int, weight: Int4Matrix, most_programs: int) -> int:
-    """Over so many programs each sum may be spread before there are too many."""
+def _num_splits(
+    num_programs: int, weight: Int4Matrix, most_programs: int, most: int = _MOST_SPLITS
+) -> int:
+    """Over so many programs, at most some, each sum may be spread before there are too many."""
     num_tiles = weight.words.shape[0]
-    possible = [num for num in range(1, _MOST_SPLITS + 1) if num_tiles % num == 0]
+    possible = [num for num in range(1, most + 1) if num_tiles % num == 0]
     return max(num for num in possible if num == 1 or num * num_programs <= most_programs)
 
 

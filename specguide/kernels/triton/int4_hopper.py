@@ -17,6 +17,8 @@ BLOCK_OUT = 128
 """Features of a program, of gates and ups each."""
 _BLOCK = 64
 """Rows, features and words of what is copied to shared memory at a time."""
+_STAGES = {True: 2, False: 3}
+"""Steps that fit in a program's shared memory, of gates and ups and of others."""
 _attempts = hopper.Attempts("weights of 4 bits")
 
 
@@ -81,7 +83,7 @@ def launch(
         WIDTH=width,
         NUM_SPLITS=num_splits,
         GATED=is_gated,
-        STAGES=3 if is_gated else 4,
+        STAGES=_STAGES[is_gated],
         num_warps=4,
         **overlap(x.device),
     )

@@ -22,7 +22,7 @@ _LINE_BYTES = 128
 _MOST_SPLITS = 4
 _SHARED_BYTES, _SHARED_BYTES_OF_TWO = 216 << 10, 100 << 10
 """Of a program's shared memory, where it has a multiprocessor to itself or shares it with one."""
-_FEWEST_STAGES = 4
+_FEWEST_STAGES, _MOST_STAGES_OF_TWO = 4, 8
 _REGISTERS = {8: 80, 16: 80, 32: 96, 64: 128}
 """Of a thread, by rows: so few that other kernels find some. The warps that multiply take most of
 those of the warps that only copy."""
@@ -97,8 +97,8 @@ def takes(x: Tensor, weight: Tensor) -> bool:
 
 
 def choose_tile(x: Tensor, weight: Tensor, *, is_gated: bool, may_split: bool) -> Tile:
-    """From shapes alone; what was fastest on H100 and H200 GPUs, between other kernels of a layer:
-    a program asks for half of its weights ahead at most.
+    """From shapes alone; what was fastest on H100 and H200 GPUs, between other kernels of a layer.
+    A program that is alone on its multiprocessor asks for half of its weights ahead at most.
 
     is_gated: the weight has gates, then as many ups
     """
@@ -108,10 +108,12 @@ def choose_tile(x: Tensor, weight: Tensor, *, is_gated: bool, may_split: bool) -
     num_steps = weight.shape[1] * weight.element_size() // _LINE_BYTES
     num_splits = _num_splits(num_programs, num_places, num_steps) if may_split else 1
     has_two = num_programs * num_splits > num_places
-    num_bytes = _SHARED_BYTES_OF_TWO if has_two else _SHARED_BYTES
-    most_stages = num_bytes // (_LINE_BYTES * (rows + num_tiles * _TILE))
-    steps_each = num_steps // num_splits
-    num_stages = min(most_stages, steps_each, max(_FEWEST_STAGES, steps_each // 2))
+    stage_bytes, steps_each = _LINE_BYTES * (rows + num_tiles * _TILE), num_steps // num_splits
+    if has_two:
+        most_stages = min(_MOST_STAGES_OF_TWO, _SHARED_BYTES_OF_TWO // stage_bytes)
+    else:
+        most_stages = min(max(_FEWEST_STAGES, steps_each // 2), _SHARED_BYTES // stage_bytes)
+    num_stages = min(most_stages, steps_each)
     return Tile(rows, num_tiles, num_splits, num_stages)
 
 
