@@ -36,14 +36,14 @@ def tile(shape: tuple[int, int], rows: int, dtype: torch.dtype, *, is_gated: boo
 
 def test_tiles_of_a_layer() -> None:
     few, many = 3, 64
-    assert tile(QKV, few, torch.bfloat16) == Tile(8, 1, 2, 8)
-    assert tile(OUT, few, torch.float8_e4m3fn) == Tile(8, 1, 2, 8)
-    assert tile(DOWN, few, torch.float8_e4m3fn) == Tile(8, 1, 2, 24)
-    assert tile(DOWN, many, torch.float8_e4m3fn) == Tile(64, 1, 2, 13)
-    assert tile(QKV, many, torch.float8_e4m3fn) == Tile(64, 1, 2, 6)
-    assert tile(GATED, few, torch.float8_e4m3fn, is_gated=True) == Tile(8, 2, 1, 5)
-    assert tile(GATED, many, torch.float8_e4m3fn, is_gated=True) == Tile(64, 2, 1, 4)
-    assert tile((64, 256), few, torch.bfloat16) == Tile(8, 1, 4, 1)
+    assert tile(QKV, few, torch.bfloat16) == Tile(8, 2, 8)
+    assert tile(OUT, few, torch.float8_e4m3fn) == Tile(8, 2, 8)
+    assert tile(DOWN, few, torch.float8_e4m3fn) == Tile(8, 2, 24)
+    assert tile(DOWN, many, torch.float8_e4m3fn) == Tile(64, 2, 13)
+    assert tile(QKV, many, torch.float8_e4m3fn) == Tile(64, 2, 6)
+    assert tile(GATED, few, torch.float8_e4m3fn, is_gated=True) == Tile(8, 1, 5)
+    assert tile(GATED, many, torch.float8_e4m3fn, is_gated=True) == Tile(64, 1, 4)
+    assert tile((64, 256), few, torch.bfloat16) == Tile(8, 4, 1)
 
 
 def test_what_it_cannot_multiply_it_does_not_take() -> None:

@@ -170,11 +170,10 @@ def _product(
     """Triton's, [splits, T, outputs], or plain torch's."""
     if not _is_for_triton(weight):
         return float8.linear_float8(x, weight, scale, bias, dtype)[None]
-    if scale.dim() == 1:
-        scales = ProductScales(x.scale, scale)
-        found = linear_hopper.product(x.values, weight, bias, dtype, scales, may_split=may_split)
-        if found is not None:
-            return found
+    scales = ProductScales(x.scale, scale)
+    found = linear_hopper.product(x.values, weight, bias, dtype, scales, may_split=may_split)
+    if found is not None:
+        return found
     tile = choose_tile(x, weight, scale, may_split=may_split)
     return launch(x, weight, scale, bias, dtype, tile)
 

@@ -34,13 +34,11 @@ class Tile:
     """What a program computes.
 
     rows:       of the product, 8 to 64
-    num_tiles:  of 64 features of the weight, 1 or 2
     num_splits: programs over which the sum of one feature is spread
     num_stages: steps that fit in shared memory
     """
 
     rows: int
-    num_tiles: int
     num_splits: int
     num_stages: int
 
@@ -58,8 +56,9 @@ def product(
     if not takes(x, weight):
         return None
     tile = choose_tile(x, weight, is_gated=False, may_split=may_split)
+    has_blocks = scales is not None and scales.columns.dim() == 2
     found = _attempts.result(
-        (x.dtype, tile.rows, False), partial(launch, x, weight, bias, dtype, tile, scales)
+        (x.dtype, tile.rows, has_blocks), partial(launch, x, weight, bias, dtype, tile, scales)
     )
     return None if found is None else found[0]
 
@@ -73,7 +72,7 @@ def gated_product(
         return None
     tile = choose_tile(x, weight, is_gated=True, may_split=False)
     found = _attempts.result(
-        (x.dtype, tile.rows, True),
+        (x.dtype, tile.rows, "gated"),
         partial(launch, x, weight, bias, dtype, tile, scales, is_gated=True),
     )
     if found is None:
@@ -103,18 +102,18 @@ def choose_tile(x: Tensor, weight: Tensor, *, is_gated: bool, may_split: bool) -
     is_gated: the weight has gates, then as many ups
     """
     rows, num_places = max(8, triton.next_power_of_2(len(x))), num_multiprocessors(x.device)
-    num_tiles = 2 if is_gated else 1
-    num_programs = triton.cdiv(weight.shape[0], num_tiles * _TILE)
+    features_each = 2 * _TILE if is_gated else _TILE
+    num_programs = triton.cdiv(weight.shape[0], features_each)
     num_steps = weight.shape[1] * weight.element_size() // _LINE_BYTES
     num_splits = _num_splits(num_programs, num_places, num_steps) if may_split else 1
     has_two = num_programs * num_splits > num_places
-    stage_bytes, steps_each = _LINE_BYTES * (rows + num_tiles * _TILE), num_steps // num_splits
+    stage_bytes, steps_each = _LINE_BYTES * (rows + features_each), num_steps // num_splits
     if has_two:
         most_stages = min(_MOST_STAGES_OF_TWO, _SHARED_BYTES_OF_TWO // stage_bytes)
     else:
         most_stages = min(max(_FEWEST_STAGES, steps_each // 2), _SHARED_BYTES // stage_bytes)
     num_stages = min(most_stages, steps_each)
-    return Tile(rows, num_tiles, num_splits, num_stages)
+    return Tile(rows, num_splits, num_stages)
 
 
 def _num_splits(num_programs: int, num_places: int, num_steps: int) -> int:
@@ -139,23 +138,23 @@ def launch(
     *,
     is_gated: bool = False,
 ) -> tuple[Tensor, Tensor | None]:
-    """[splits, T, outputs], float32 where there are several splits. Where gated outputs have
-    scales, also float32 [T, programs], the largest output of each without its sign.
+    """[splits, T, outputs], float32 where there are several splits. Of gated ones also float32 [T,
+    programs], the largest output of each without its sign.
 
     x:      [T, in_features], float8 or of two bytes
     weight: [out_features, in_features]
     dtype:  of the output
-    scales: of the product
+    scales: of the product, that of float8; or of blocks: float32 [T, in_features / 128] and
+            [⌈out_features / 128⌉, in_features / 128]
+    is_gated: of float8 without blocks
     """
     from specguide.kernels.triton.linear_hopper_kernels import linear_hopper_kernel
 
     num_rows, num_outputs = len(x), weight.shape[0] // (2 if is_gated else 1)
     kept = torch.float32 if tile.num_splits > 1 else dtype
     output = torch.empty(tile.num_splits, num_rows, num_outputs, dtype=kept, device=x.device)
-    num_programs = triton.cdiv(weight.shape[0], tile.num_tiles * _TILE)
-    largest = None
-    if is_gated and scales is not None:
-        largest = torch.empty(num_rows, num_programs, device=x.device)
+    num_programs = triton.cdiv(num_outputs, _TILE)
+    largest = torch.empty(num_rows, num_programs, device=x.device) if is_gated else None
     linear_hopper_kernel[(num_programs, tile.num_splits)](
         hopper.blocks(weight, _TILE, weight.shape, weight.stride(0)),
         hopper.blocks(x, tile.rows, x.shape, x.stride(0)),
@@ -169,7 +168,7 @@ def launch(
         ROW_LEN=weight.shape[1],
         NUM_SPLITS=tile.num_splits,
         GATED=is_gated,
-        TILES=tile.num_tiles,
+        BLOCKS=scales is not None and scales.columns.dim() == 2,
         STAGES=tile.num_stages,
         num_warps=4,
         maxnreg=_REGISTERS[tile.rows],

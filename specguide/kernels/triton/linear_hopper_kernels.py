@@ -3,7 +3,7 @@ Gluon.
 
 One warp has weights and rows copied to shared memory, as far ahead as there is room. Weights do not
 depend on the kernels before, so it asks for them before these have ended: between two products the
-memory is not idle. Four warps multiply what has come (wgmma), 64 features at a time.
+memory is not idle. Four warps multiply what has come (wgmma).
 
 Float8 is summed 128 columns at a time in the tensor cores, which keep too few digits for more, and
 these sums are added up in float32.
@@ -28,9 +28,11 @@ from triton.language.extra import cuda
 _load = getattr(tma, "async_load", None) or tma.async_copy_global_to_shared
 """Its name after Triton 3.6, and until then."""
 TILE = gl.constexpr(64)
-"""Features that are multiplied at a time."""
+"""Features that are multiplied at a time; of gates, and of as many ups."""
 _LINE = gl.constexpr(128)
 """Bytes of a feature or row that are copied at a time."""
+_SCALED_FEATURES, _SCALED_COLUMNS = gl.constexpr(128), gl.constexpr(128)
+"""Of a weight's block that has one scale."""
 
 
 class Buffers(NamedTuple):
@@ -49,19 +51,18 @@ class Buffers(NamedTuple):
 
 
 class Work(NamedTuple):
-    """Steps of a program, counted from the first column; its first feature, and from a feature of
-    its first tile to that of its second."""
+    """Steps of a program, counted from the first column; and its first feature."""
 
     first_step: Any
     num_steps: Any
     feature: Any
-    to_second: Any
 
 
 class Sink(NamedTuple):
     """Where results go, and what is done to them on the way.
 
-    row_scales, scales: float32, of rows and features; None: there are none
+    row_scales, scales: float32, of rows and features, or of their blocks; None: there are none
+    num_blocks:         of a row
     bias:               of features, or None
     output:             [splits, num_rows, num_outputs]
     largest:            float32 [num_rows, programs], of gated outputs without signs; or None
@@ -69,6 +70,7 @@ class Sink(NamedTuple):
 
     row_scales: Any
     scales: Any
+    num_blocks: Any
     bias: Any
     output: Any
     largest: Any
@@ -96,19 +98,19 @@ def _new_buffers(weight, x, TILES: gl.constexpr, STAGES: gl.constexpr):
 
 
 @gluon.jit
-def _copy_weights(weight, buffers, work, step, stage, TILES: gl.constexpr):
+def _copy_weights(weight, buffers, work, num_outputs, step, stage, TILES: gl.constexpr):
     COLUMNS: gl.constexpr = weight.block_shape[1]
     for tile in gl.static_range(TILES):
         _load(
             weight,
-            [work.feature + tile * work.to_second, step * COLUMNS],
+            [work.feature + tile * num_outputs, step * COLUMNS],
             buffers.full.index(stage),
             buffers.weights.index(stage * TILES + tile),
         )
 
 
 @gluon.jit
-def _copy(weight, x, buffers, work, OVERLAP: gl.constexpr):
+def _copy(weight, x, buffers, work, num_outputs, OVERLAP: gl.constexpr):
     """What one warp does."""
     STAGES: gl.constexpr = buffers.full.shape[0]
     TILES: gl.constexpr = buffers.weights.shape[0] // STAGES
@@ -116,7 +118,8 @@ def _copy(weight, x, buffers, work, OVERLAP: gl.constexpr):
     NUM_BYTES: gl.constexpr = _LINE * (TILES * TILE + x.block_shape[0])
     for done in range(gl.minimum(work.num_steps, STAGES)):
         mbarrier.expect(buffers.full.index(done), NUM_BYTES)
-        _copy_weights(weight, buffers, work, work.first_step + done, done, TILES)
+        step = work.first_step + done
+        _copy_weights(weight, buffers, work, num_outputs, step, done, TILES)
     if OVERLAP:
         cuda.gdc_wait()
     for done in range(work.num_steps):
@@ -125,7 +128,7 @@ def _copy(weight, x, buffers, work, OVERLAP: gl.constexpr):
         if done >= STAGES:
             mbarrier.wait(buffers.empty.index(stage), (done // STAGES - 1) & 1)
             mbarrier.expect(buffers.full.index(stage), NUM_BYTES)
-            _copy_weights(weight, buffers, work, step, stage, TILES)
+            _copy_weights(weight, buffers, work, num_outputs, step, stage, TILES)
         inputs = buffers.inputs.index(stage)
         _load(x, [0, step * COLUMNS], buffers.full.index(stage), inputs)
 
@@ -142,7 +145,17 @@ def _started(total, none, weights, inputs):
 
 
 @gluon.jit
-def _sums(buffers, num_steps):
+def _block_scales(work, sink, row, step):
+    """Of a step's sums, by row: those of 128 columns of the weight and of the rows."""
+    place = work.feature // _SCALED_FEATURES * sink.num_blocks + step
+    of_rows = gl.load(
+        sink.row_scales + row * sink.num_blocks + step, mask=row < sink.num_rows, other=0
+    )
+    return of_rows * gl.load(sink.scales + place)
+
+
+@gluon.jit
+def _sums(buffers, work, sink, BLOCKS: gl.constexpr):
     """Of both tiles, float32 [features, rows]; where there is one, its own and zeros."""
     STAGES: gl.constexpr = buffers.full.shape[0]
     TILES: gl.constexpr = buffers.weights.shape[0] // STAGES
@@ -151,7 +164,10 @@ def _sums(buffers, num_steps):
     mma: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, ROWS, 256 // NUM_BITS])
     none = gl.zeros((TILE, ROWS), gl.float32, mma)
     first, second = none, none
-    for done in range(num_steps):
+    row = gl.arange(0, ROWS, layout=gl.SliceLayout(0, mma))
+    if BLOCKS:
+        factors = _block_scales(work, sink, row, work.first_step)
+    for done in range(work.num_steps):
         stage = done % STAGES
         mbarrier.wait(buffers.full.index(stage), (done // STAGES) & 1)
         inputs = buffers.inputs.index(stage).permute((1, 0))
@@ -163,15 +179,19 @@ def _sums(buffers, num_steps):
         else:
             one = warpgroup_mma_wait(0, deps=[one])
         mbarrier.arrive(buffers.empty.index(stage))
+        if BLOCKS:
+            one *= factors.expand_dims(0)
+            then = work.first_step + gl.minimum(done + 1, work.num_steps - 1)
+            factors = _block_scales(work, sink, row, then)
         first = first + one if NUM_BITS == 8 else one
     return first, second
 
 
 @gluon.jit
-def _finished(total, sink, row, feature):
+def _finished(total, sink, row, feature, BLOCKS: gl.constexpr):
     """A tile's sums with their scales, and with the bias, which the first split takes in; row,
     feature: of the output and of the weight."""
-    if sink.scales is not None:
+    if sink.scales is not None and not BLOCKS:
         row_scales = gl.load(sink.row_scales + row, mask=row < sink.num_rows, other=0)
         total *= gl.load(sink.scales + feature).expand_dims(1) * row_scales.expand_dims(0)
     if sink.bias is not None:
@@ -190,41 +210,34 @@ def _store(total, sink, row, feature):
 
 @gluon.jit
 def _activated(gate, up, sink, row):
-    """silu(gate) · up, both rounded before where they had scales; and what is largest of each row
-    is stored."""
+    """silu(gate) · up, both rounded before; and what is largest of each row is stored."""
     dtype: gl.constexpr = sink.output.dtype.element_ty
-    if sink.scales is not None:
-        gate = gate.to(dtype).to(gl.float32)
-        up = up.to(dtype).to(gl.float32)
-    activated = gate / (1.0 + gl.exp(-gate)) * up
-    if sink.largest is not None:
-        most = gl.max(gl.abs(activated.to(dtype).to(gl.float32)), 0)
-        target = sink.largest + row * gl.num_programs(0) + gl.program_id(0)
-        gl.store(target, most, mask=row < sink.num_rows)
+    gate = gate.to(dtype).to(gl.float32)
+    activated = gate / (1.0 + gl.exp(-gate)) * up.to(dtype).to(gl.float32)
+    most = gl.max(gl.abs(activated.to(dtype).to(gl.float32)), 0)
+    target = sink.largest + row * gl.num_programs(0) + gl.program_id(0)
+    gl.store(target, most, mask=row < sink.num_rows)
     return activated
 
 
 @gluon.jit
-def _multiply(buffers, work, sink, GATED: gl.constexpr, OVERLAP: gl.constexpr):
+def _multiply(
+    buffers, work, sink, GATED: gl.constexpr, BLOCKS: gl.constexpr, OVERLAP: gl.constexpr
+):
     """What four warps do."""
-    TILES: gl.constexpr = buffers.weights.shape[0] // buffers.full.shape[0]
     ROWS: gl.constexpr = buffers.inputs.shape[1]
-    first, second = _sums(buffers, work.num_steps)
     if OVERLAP:
         cuda.gdc_wait()
+    first, second = _sums(buffers, work, sink, BLOCKS)
     layout: gl.constexpr = first.type.layout
     row = gl.arange(0, ROWS, layout=gl.SliceLayout(0, layout))
     feature = work.feature + gl.arange(0, TILE, layout=gl.SliceLayout(1, layout))
-    last = sink.num_outputs - 1
+    source = gl.minimum(feature, sink.num_outputs - 1)
+    total = _finished(first, sink, row, source, BLOCKS)
     if GATED:
-        gate = _finished(first, sink, row, feature)
-        up = _finished(second, sink, row, feature + work.to_second)
-        _store(_activated(gate, up, sink, row), sink, row, feature)
-    else:
-        _store(_finished(first, sink, row, gl.minimum(feature, last)), sink, row, feature)
-        if TILES == 2:
-            feature += TILE
-            _store(_finished(second, sink, row, gl.minimum(feature, last)), sink, row, feature)
+        up = _finished(second, sink, row, source + sink.num_outputs, BLOCKS)
+        total = _activated(total, up, sink, row)
+    _store(total, sink, row, feature)
 
 
 @gluon.jit(do_not_specialize=["num_rows"])
@@ -241,27 +254,26 @@ def linear_hopper_kernel(
     ROW_LEN: gl.constexpr,
     NUM_SPLITS: gl.constexpr,
     GATED: gl.constexpr,
-    TILES: gl.constexpr,
+    BLOCKS: gl.constexpr,
     STAGES: gl.constexpr,
     OVERLAP: gl.constexpr,
 ):
-    """64 features of all rows, or 128 of two TILES; GATED: 64 ups, multiplied with their activated
-    gates. weight, x: descriptors of blocks, of 64 features and of all rows. Others: see `Sink`."""
+    """64 features of all rows. GATED: of ups, multiplied with their activated gates. BLOCKS: scales
+    are those of 128 columns. weight, x: descriptors of blocks, of 64 features and of all rows.
+    Others: see `Sink`."""
     if OVERLAP:
         cuda.gdc_launch_dependents()
     STEPS: gl.constexpr = ROW_LEN // x.block_shape[1] // NUM_SPLITS
     split = gl.program_id(1)
-    to_second = TILE
-    if GATED:
-        to_second = num_outputs
-    feature = gl.program_id(0) * (TILE if GATED else TILE * TILES)
-    work = Work(split * STEPS, STEPS, feature, to_second)
-    sink = Sink(row_scales, scales, bias, output, largest, num_rows, num_outputs, split)
-    buffers = _new_buffers(weight, x, TILES, STAGES)
+    work = Work(split * STEPS, STEPS, gl.program_id(0) * TILE)
+    NUM_BLOCKS: gl.constexpr = ROW_LEN // _SCALED_COLUMNS
+    scaling = row_scales, scales, NUM_BLOCKS
+    sink = Sink(*scaling, bias, output, largest, num_rows, num_outputs, split)
+    buffers = _new_buffers(weight, x, 2 if GATED else 1, STAGES)
     gl.warp_specialize(
         [
-            (_multiply, (buffers, work, sink, GATED, OVERLAP)),
-            (_copy, (weight, x, buffers, work, OVERLAP)),
+            (_multiply, (buffers, work, sink, GATED, BLOCKS, OVERLAP)),
+            (_copy, (weight, x, buffers, work, num_outputs, OVERLAP)),
         ],
         [1],
         [24],
