@@ -12,28 +12,13 @@ from typing import Any, NamedTuple
 
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
-from triton.experimental.gluon.language.nvidia.hopper import mbarrier, tma
+from triton.experimental.gluon.language.nvidia.hopper import mbarrier
 from triton.language.extra import cuda
 
-_load = getattr(tma, "async_load", None) or tma.async_copy_global_to_shared
-"""Its name after Triton 3.6, and until then."""
+from specguide.kernels.triton.hopper_buffers import load_block
+
 BLOCK = gl.constexpr(64)
 """Rows of a program, features of a group of warps, and words of a step."""
-
-
-class Buffers(NamedTuple):
-    """In shared memory, of some steps.
-
-    words:  int16 [steps · groups, features, words]
-    inputs: bfloat16 [steps · planes, rows, words]
-    full:   barriers: what a step reads is there
-    empty:  barriers: all groups have read it
-    """
-
-    words: Any
-    inputs: Any
-    full: Any
-    empty: Any
 
 
 class Work(NamedTuple):
@@ -46,22 +31,6 @@ class Work(NamedTuple):
 
 
 @gluon.jit
-def new_buffers(words, x, GROUPS: gl.constexpr, STAGES: gl.constexpr):
-    """For STAGES steps of GROUPS groups of warps; words and x: what blocks are copied from."""
-    full = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
-    empty = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
-    for stage in gl.static_range(STAGES):
-        mbarrier.init(full.index(stage), count=1)
-        mbarrier.init(empty.index(stage), count=GROUPS)
-    return Buffers(
-        gl.allocate_shared_memory(gl.int16, [STAGES * GROUPS, BLOCK, BLOCK], words.layout),
-        gl.allocate_shared_memory(gl.bfloat16, [STAGES * 4, BLOCK, BLOCK], x.layout),
-        full,
-        empty,
-    )
-
-
-@gluon.jit
 def _copy_words(words, tile_rows, buffers, work, num_outputs, step, stage, WIDTH, GROUPS, GATED):
     """Ask for the weights of a step."""
     STEPS: gl.constexpr = WIDTH // BLOCK
@@ -70,11 +39,11 @@ def _copy_words(words, tile_rows, buffers, work, num_outputs, step, stage, WIDTH
         source = row + group * BLOCK
         if GATED:
             source = row + group % 2 * BLOCK + group // 2 * num_outputs
-        _load(
+        load_block(
             words,
             [source, step % STEPS * BLOCK],
             buffers.full.index(stage),
-            buffers.words.index(stage * GROUPS + group),
+            buffers.weights.index(stage * GROUPS + group),
         )
 
 
@@ -93,7 +62,7 @@ def copy(
     """What one warp does. Weights are asked for before the kernels before have ended."""
     STEPS: gl.constexpr = WIDTH // BLOCK
     STAGES: gl.constexpr = buffers.full.shape[0]
-    GROUPS: gl.constexpr = buffers.words.shape[0] // STAGES
+    GROUPS: gl.constexpr = buffers.weights.shape[0] // STAGES
     NUM_BYTES: gl.constexpr = 2 * BLOCK * BLOCK * (GROUPS + 4)
     for done in range(gl.minimum(work.num_steps, STAGES)):
         mbarrier.expect(buffers.full.index(done), NUM_BYTES)
@@ -114,7 +83,7 @@ def copy(
             )
         for plane in gl.static_range(4):
             column = step // STEPS * (4 * WIDTH) + plane * WIDTH + step % STEPS * BLOCK
-            _load(
+            load_block(
                 x,
                 [work.first_row, column],
                 buffers.full.index(stage),

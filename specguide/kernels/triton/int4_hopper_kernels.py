@@ -28,7 +28,8 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 )
 from triton.language.extra import cuda
 
-from specguide.kernels.triton.int4_hopper_copies import BLOCK, Work, copy, new_buffers
+from specguide.kernels.triton.hopper_buffers import new_buffers
+from specguide.kernels.triton.int4_hopper_copies import BLOCK, Work, copy
 from specguide.kernels.triton.int4_planes import FORMS, UNPACK
 
 _UNPACK = gl.constexpr(UNPACK[torch.bfloat16])
@@ -112,7 +113,7 @@ def _sums(
     At most one product is under way while the next plane becomes floats. None is when a step ends:
     if some were, the assembler would let each of them wait for the one before."""
     STAGES: gl.constexpr = buffers.full.shape[0]
-    GROUPS: gl.constexpr = buffers.words.shape[0] // STAGES
+    GROUPS: gl.constexpr = buffers.weights.shape[0] // STAGES
     mma: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, BLOCK, 16])
     operand: gl.constexpr = gl.DotOperandLayout(0, mma, 2)
     feature = first_feature + gl.arange(0, BLOCK, layout=gl.SliceLayout(1, operand))
@@ -122,7 +123,7 @@ def _sums(
         stage = done % STAGES
         mbarrier.wait(buffers.full.index(stage), (done // STAGES) & 1)
         sums = warpgroup_mma_init(total)
-        words = buffers.words.index(stage * GROUPS + WHICH).load(operand)
+        words = buffers.weights.index(stage * GROUPS + WHICH).load(operand)
         for plane in gl.static_range(4):
             inputs = buffers.inputs.index(stage * 4 + plane).permute((1, 0))
             weights = _weights(words, scale[plane], plane)
@@ -158,7 +159,7 @@ def _multiply(
 ):
     """What a group of four warps does. Of four groups two multiply gates and two ups."""
     PAIR: gl.constexpr = WHICH % 2
-    GATED: gl.constexpr = buffers.words.shape[0] // buffers.full.shape[0] == 4
+    GATED: gl.constexpr = buffers.weights.shape[0] // buffers.full.shape[0] == 4
     IS_UP: gl.constexpr = GATED and WHICH >= 2
     place = work.feature + PAIR * BLOCK
     first_feature = place
@@ -239,7 +240,7 @@ def int4_hopper_kernel(
     work = Work(split * STEPS, STEPS, gl.program_id(0) * BLOCK, gl.program_id(1) * (2 * BLOCK))
     source = Scales(scales, group_len)
     sink = Sink(bias, output, num_rows, num_outputs, split)
-    buffers = new_buffers(words, x, GROUPS, STAGES)
+    buffers = new_buffers(words, x, GROUPS, 4, GROUPS, STAGES)
     handover = ()
     if GATED:
         handover = _new_handover()

@@ -85,8 +85,9 @@ def gated_product(
 def takes(x: Tensor, weight: Tensor) -> bool:
     """Whether the kernel can multiply these, and is the faster one for so many rows."""
     return (
-        len(x) <= _MOST_ROWS
+        0 < len(x) <= _MOST_ROWS
         and x.dtype == weight.dtype
+        and x.is_floating_point()
         and x.element_size() <= 2
         and weight.shape[1] * weight.element_size() % _LINE_BYTES == 0
         and hopper.is_aligned(x)

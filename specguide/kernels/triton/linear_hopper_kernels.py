@@ -19,35 +19,19 @@ from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import (
     mbarrier,
-    tma,
     warpgroup_mma,
     warpgroup_mma_wait,
 )
 from triton.language.extra import cuda
 
-_load = getattr(tma, "async_load", None) or tma.async_copy_global_to_shared
-"""Its name after Triton 3.6, and until then."""
+from specguide.kernels.triton.hopper_buffers import load_block, new_buffers
+
 TILE = gl.constexpr(64)
 """Features that are multiplied at a time; of gates, and of as many ups."""
 _LINE = gl.constexpr(128)
 """Bytes of a feature or row that are copied at a time."""
 _SCALED_FEATURES, _SCALED_COLUMNS = gl.constexpr(128), gl.constexpr(128)
 """Of a weight's block that has one scale."""
-
-
-class Buffers(NamedTuple):
-    """In shared memory, of some steps.
-
-    weights: [steps · tiles, features, columns]
-    inputs:  [steps, rows, columns]
-    full:    barriers: what a step reads is there
-    empty:   barriers: it has been read
-    """
-
-    weights: Any
-    inputs: Any
-    full: Any
-    empty: Any
 
 
 class Work(NamedTuple):
@@ -80,28 +64,10 @@ class Sink(NamedTuple):
 
 
 @gluon.jit
-def _new_buffers(weight, x, TILES: gl.constexpr, STAGES: gl.constexpr):
-    """For STAGES steps; weight and x: what blocks are copied from."""
-    full = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
-    empty = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
-    for stage in gl.static_range(STAGES):
-        mbarrier.init(full.index(stage), count=1)
-        mbarrier.init(empty.index(stage), count=1)
-    ROWS: gl.constexpr = x.block_shape[0]
-    COLUMNS: gl.constexpr = x.block_shape[1]
-    return Buffers(
-        gl.allocate_shared_memory(weight.dtype, [STAGES * TILES, TILE, COLUMNS], weight.layout),
-        gl.allocate_shared_memory(x.dtype, [STAGES, ROWS, COLUMNS], x.layout),
-        full,
-        empty,
-    )
-
-
-@gluon.jit
 def _copy_weights(weight, buffers, work, num_outputs, step, stage, TILES: gl.constexpr):
     COLUMNS: gl.constexpr = weight.block_shape[1]
     for tile in gl.static_range(TILES):
-        _load(
+        load_block(
             weight,
             [work.feature + tile * num_outputs, step * COLUMNS],
             buffers.full.index(stage),
@@ -130,7 +96,7 @@ def _copy(weight, x, buffers, work, num_outputs, OVERLAP: gl.constexpr):
             mbarrier.expect(buffers.full.index(stage), NUM_BYTES)
             _copy_weights(weight, buffers, work, num_outputs, step, stage, TILES)
         inputs = buffers.inputs.index(stage)
-        _load(x, [0, step * COLUMNS], buffers.full.index(stage), inputs)
+        load_block(x, [0, step * COLUMNS], buffers.full.index(stage), inputs)
 
 
 @gluon.jit
@@ -269,7 +235,7 @@ def linear_hopper_kernel(
     NUM_BLOCKS: gl.constexpr = ROW_LEN // _SCALED_COLUMNS
     scaling = row_scales, scales, NUM_BLOCKS
     sink = Sink(*scaling, bias, output, largest, num_rows, num_outputs, split)
-    buffers = _new_buffers(weight, x, 2 if GATED else 1, STAGES)
+    buffers = new_buffers(weight, x, 2 if GATED else 1, 1, 1, STAGES)
     gl.warp_specialize(
         [
             (_multiply, (buffers, work, sink, GATED, BLOCKS, OVERLAP)),
