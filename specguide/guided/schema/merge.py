@@ -10,13 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from functools import lru_cache
 
 from specguide.errors import UnsupportedGuide
 from specguide.guided.budget import at_work, spend
 from specguide.guided.schema.clashes import Clashes
 from specguide.guided.schema.evaluate import takes
-from specguide.guided.schema.json_values import TYPES
 from specguide.guided.schema.keywords import weight
 from specguide.guided.schema.merge_kinds import (
     Atom,
@@ -25,6 +23,7 @@ from specguide.guided.schema.merge_kinds import (
     merge_objects,
     merge_strings,
 )
+from specguide.guided.schema.merge_types import EVERY_TYPE, allowed, in_order
 from specguide.guided.schema.nodes import (
     NO_ARRAYS,
     NO_NUMBERS,
@@ -43,7 +42,6 @@ from specguide.guided.schema.sameness import Sameness
 MAX_SETS = 1_200
 MAX_ATOMS = 9_000
 """In all sets together."""
-_EVERY_TYPE = frozenset(TYPES)
 _NUMERIC = frozenset({"number", "integer"})
 
 
@@ -111,7 +109,7 @@ class _Conjunctions:
             return True
         if not any(map(_has_children, atoms)):
             return self._leaf(atoms[0]) if len(atoms) == 1 else self.build(atoms, path)
-        if not _allowed(atoms):
+        if not allowed(atoms):
             return False
         numbers = tuple(map(self._number, atoms))
         key = numbers if self._all_orders else frozenset(numbers)
@@ -254,7 +252,7 @@ class _Conjunctions:
 
     def _merge(self, atoms: list[Atom], path: str) -> Core:
         """One node of kinds alone."""
-        types = _allowed(atoms)
+        types = allowed(atoms)
         path = atoms[0].path if atoms else path
         spend(8 + 2 * len(atoms))
         numbers = merge_numbers(atoms, types, path) if types & _NUMERIC else None
@@ -272,7 +270,7 @@ class _Conjunctions:
             return False
         text, also = strings or (NO_STRINGS, ())
         kinds = Kinds(
-            None if types == _EVERY_TYPE else _in_order(types, atoms),
+            None if types == EVERY_TYPE else in_order(types, atoms),
             numbers or NO_NUMBERS,
             text,
             arrays or NO_ARRAYS,
@@ -303,35 +301,3 @@ def _has_children(atom: Atom) -> bool:
         or objects.patterns
         or objects.additional is not True
     )
-
-
-def _allowed(atoms: Iterable[Atom]) -> frozenset[str]:
-    """The types of which a value may be that fits all the atoms, as far as is plain."""
-    types = _EVERY_TYPE
-    required: set[str] = set()
-    forbidden: set[str] = set()
-    for atom in atoms:
-        asked = atom.kinds.objects
-        spend(2 + (len(asked.required) + len(asked.properties)) // 8)
-        if atom.kinds.types is not None:
-            types = _of_both(types, atom.kinds.types)
-        required.update(asked.required)
-        forbidden.update(name for name, child in asked.properties.items() if child is False)
-    return types - {"object"} if required & forbidden else types
-
-
-@lru_cache(maxsize=4096)
-def _of_both(types: frozenset[str], named: tuple[str, ...]) -> frozenset[str]:
-    """The types that both allow; numbers of the one and integers of the other are integers."""
-    whole = (*named, "number") if "integer" in named else named
-    return frozenset(
-        ("integer" if name == "number" and "number" not in named else name)
-        for name in types
-        if name in whole or (name == "integer" and "number" in named)
-    )
-
-
-def _in_order(types: frozenset[str], atoms: Iterable[Atom]) -> tuple[str, ...]:
-    """The types in the order in which the atoms name them."""
-    order = dict.fromkeys(name for atom in atoms for name in atom.kinds.types or ())
-    return tuple(name for name in dict.fromkeys((*order, *TYPES, "integer")) if name in types)
