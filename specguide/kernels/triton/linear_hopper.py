@@ -58,7 +58,7 @@ def product(
     tile = choose_tile(x, weight, is_gated=False, may_split=may_split)
     has_blocks = scales is not None and scales.columns.dim() == 2
     found = _attempts.result(
-        (x.dtype, tile.rows, has_blocks), partial(launch, x, weight, bias, dtype, tile, scales)
+        (x.dtype, has_blocks), partial(launch, x, weight, bias, dtype, tile, scales)
     )
     return None if found is None else found[0]
 
@@ -72,7 +72,7 @@ def gated_product(
         return None
     tile = choose_tile(x, weight, is_gated=True, may_split=False)
     found = _attempts.result(
-        (x.dtype, tile.rows, "gated"),
+        (x.dtype, "gated"),
         partial(launch, x, weight, bias, dtype, tile, scales, is_gated=True),
     )
     if found is None:
