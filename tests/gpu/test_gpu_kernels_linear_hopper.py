@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from gpu_case import assert_near, check_replays, to_device
+from small_cases import crossed
 from torch import Tensor
 
 from specguide import kernels
@@ -16,6 +17,7 @@ pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("hopper_only")]
 
 SHAPES = [(1, 192, 256), (8, 192, 2048), (13, 128, 1152), (33, 320, 1024), (64, 320, 4096)]
 """Rows, features and columns."""
+SMALL = SHAPES[2]
 
 
 def case(
@@ -38,9 +40,14 @@ def expected(x: Tensor, weight: Tensor, bias: Tensor, scales: ProductScales | No
     return pointwise.scaled(x.float() @ weight.float().T, scales) + bias.float()
 
 
-@pytest.mark.small
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, FLOAT8])
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(
+    ("shape", "dtype"),
+    crossed(
+        SHAPES,
+        [torch.bfloat16, torch.float16, FLOAT8],
+        where=lambda shape, dtype: shape == SMALL,
+    ),
+)
 def test_products(shape: tuple[int, int, int], dtype: torch.dtype) -> None:
     """Of whole tiles of features, and of some whose last are missing."""
     given = case(shape, dtype)
@@ -57,8 +64,7 @@ def test_products(shape: tuple[int, int, int], dtype: torch.dtype) -> None:
     assert_near(parts.float().sum(0), wanted, 2e-2)
 
 
-@pytest.mark.small
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", crossed(SHAPES, where=lambda shape: shape == SMALL))
 def test_products_of_blocks(shape: tuple[int, int, int]) -> None:
     """Each of 128 columns, and 128 features of the weight, has a scale."""
     num_rows, num_outputs, num_inputs = shape
@@ -76,8 +82,7 @@ def test_products_of_blocks(shape: tuple[int, int, int]) -> None:
         assert_near(parts.float().sum(0), wanted, 3e-2)
 
 
-@pytest.mark.small
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", crossed(SHAPES, where=lambda shape: shape == SMALL))
 def test_gated_products(shape: tuple[int, int, int]) -> None:
     given = case((shape[0], 2 * 192, shape[2]), FLOAT8)
     x, weight, bias, scales = map(to_device, given)
