@@ -6,6 +6,7 @@ import pytest
 import torch
 from gpu_case import assert_near, check_replays, to_device
 from int4_case import case
+from small_cases import crossed
 from torch import Tensor
 
 from specguide.kernels import int4, int4_gated_linear, int4_linear, int4_linear_parts, triton
@@ -17,16 +18,18 @@ def assert_close(found: Tensor, expected: Tensor) -> None:
     assert_near(found.to(expected.dtype), expected, 3e-2)
 
 
-@pytest.mark.small
 @pytest.mark.parametrize(
-    ("num_outputs", "num_inputs", "group_size"),
-    [(512, 1024, 128), (256, 1000, 128), (256, 2048, 256), (256, 776, 64)],
+    ("num_rows", "shape"),
+    crossed(
+        [33, 48, 64],
+        [(512, 1024, 128), (256, 1000, 128), (256, 2048, 256), (256, 776, 64)],
+        where=lambda num_rows, shape: num_rows == 48,
+    ),
 )
-@pytest.mark.parametrize("num_rows", [33, 48, 64])
-def test_products(num_rows: int, num_outputs: int, num_inputs: int, group_size: int) -> None:
-    """Of whole groups and tiles, and of some whose last columns are missing."""
-    shape = num_rows, num_outputs, num_inputs, group_size
-    x, matrix, bias = case(shape, torch.bfloat16, has_zeros=False)
+def test_products(num_rows: int, shape: tuple[int, int, int]) -> None:
+    """Of output and input features in groups: of whole groups and tiles, and of some whose last
+    columns are missing."""
+    x, matrix, bias = case((num_rows, *shape), torch.bfloat16, has_zeros=False)
     on_gpu = tuple(map(to_device, (x, matrix, bias)))
     launch = triton.int4_hopper.launch
     whole, gated = (launch(*on_gpu, 1, is_gated=is_gated)[0] for is_gated in (False, True))
