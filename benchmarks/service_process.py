@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-CORE, FRONT, FORKS = "specguide-core", "specguide-front", "specguide-forks"
+CORE, FRONT = "specguide-core", "specguide-front"
 """What `top` calls its processes."""
 _READY_S = 600.0
 _STOP_S = 60.0
@@ -69,7 +69,7 @@ class ServiceProcess:
         """Of its living processes that `top` calls by this name."""
         return [
             pid
-            for pid in descendants_of(self.process.pid)
+            for pid in children_of(self.process.pid)
             if is_alive(pid) and Path(f"/proc/{pid}/comm").read_text().strip() == title
         ]
 
@@ -129,9 +129,9 @@ def is_alive(pid: int) -> bool:
 
 
 def cpu_s(pid: int, title: str) -> float:
-    """Seconds of CPU that its descendants of this name have taken."""
+    """Seconds of CPU that the children of this name have taken."""
     found = 0.0
-    for child in descendants_of(pid):
+    for child in children_of(pid):
         name, fields = Path(f"/proc/{child}/stat").read_text().rsplit(")", 1)
         if name.endswith(f"({title}"):
             found += sum(map(int, fields.split()[11:13])) / _TICKS

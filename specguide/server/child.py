@@ -9,11 +9,7 @@ import signal
 from collections.abc import Mapping
 from contextlib import suppress
 from multiprocessing.connection import Connection
-from multiprocessing.process import BaseProcess
 from typing import Any
-
-from specguide.server import fork_server
-from specguide.server.fork_server import FORKS, LOADED
 
 _SPAWN = multiprocessing.get_context("spawn")  # a fork would have all of the supervisor's sockets
 
@@ -26,42 +22,22 @@ class Child:
     name:     of the process
     environ:  added to its environment before `function` is imported
     function: "module:name"; this process does not import it
-    is_fork:  of the fork server, which may have imported it
     control:  what it says is read here
     sentinel: readable once the process has ended
     is_ready: for whoever hears that it is
     """
 
     def __init__(
-        self,
-        name: str,
-        function: str,
-        plan: Any,
-        environ: Mapping[str, str] = NO_CHANGES,
-        *,
-        is_fork: bool = False,
+        self, name: str, function: str, plan: Any, environ: Mapping[str, str] = NO_CHANGES
     ) -> None:
         self.name, self.is_ready, self._is_silent = name, False, False
         self.control, theirs = _SPAWN.Pipe()
-        args = environ, function, plan, theirs
-        self._process = (is_fork and self._fork(environ, args)) or self._spawn(args)
+        self._process = _SPAWN.Process(
+            target=_enter, args=(environ, function, plan, theirs, os.getpid()), name=name
+        )
+        self._process.start()
         theirs.close()
         self.sentinel = self._process.sentinel
-
-    def _spawn(self, args: tuple[Any, ...]) -> BaseProcess:
-        process = _SPAWN.Process(target=_enter, args=(*args, os.getpid()), name=self.name)
-        process.start()
-        return process
-
-    def _fork(self, environ: Mapping[str, str], args: tuple[Any, ...]) -> BaseProcess | None:
-        """None where the fork server ends meanwhile."""
-        process = FORKS.Process(target=_enter, args=(*args, None), name=self.name)
-        try:
-            fork_server.start(environ)
-            process.start()
-        except (EOFError, OSError):
-            return None
-        return process
 
     @property
     def sources(self) -> tuple[Connection | int, ...]:
@@ -99,11 +75,7 @@ class Child:
         self.control.close()
 
 
-def _enter(
-    environ: Mapping[str, str], function: str, plan: Any, control: Connection, parent: int | None
-) -> None:
-    """parent: None: the fork server"""
+def _enter(environ: Mapping[str, str], function: str, *args: Any) -> None:
     os.environ.update(environ)
     module, _, name = function.partition(":")
-    parent_pid = importlib.import_module(LOADED).PID if parent is None else parent
-    getattr(importlib.import_module(module), name)(plan, control, parent_pid)
+    getattr(importlib.import_module(module), name)(*args)

@@ -24,7 +24,6 @@ from specguide.engine.control import (
     Stop,
 )
 from specguide.errors import EngineError, InvalidParams, SpecguideError
-from specguide.server import fork_server
 from specguide.server.child import Child
 from specguide.server.listening import Reservation
 from specguide.server.plans import COUNTS_FOLDER, FrontPlan, ServicePlan
@@ -75,7 +74,6 @@ class Supervisor:
             self._reserved = Reservation(self._plan.server.host, self._plan.server.port)
             stack.callback(self._reserved.close)
             stack.callback(self._kill_all)
-            fork_server.start(self._front_environ)
             self._start_core()
             while self._core is not None or self._fronts:
                 self._watch()
@@ -151,14 +149,10 @@ class Supervisor:
         while len(self._fronts) < self._plan.server.api_servers and not self._is_stopping:
             self._start_front(facts)
 
-    @property
-    def _front_environ(self) -> dict[str, str]:
-        return {COUNTS_FOLDER: self._folder}
-
     def _start_front(self, facts: CoreFacts) -> None:
         name = f"front-{next(self._names)}"
         plan = FrontPlan(name, self._reserved.addresses, self._plan.server, facts)
-        front = Child(name, _FRONT, plan, self._front_environ, is_fork=True)
+        front = Child(name, _FRONT, plan, {COUNTS_FOLDER: self._folder})
         if self._core is not None and self._core.is_ready:
             front.tell(CoreUp(self._address))
         self._fronts.append(front)

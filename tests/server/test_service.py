@@ -15,7 +15,7 @@ from live_server import Server, until
 from service import FAILING, Service, serving
 
 from benchmarks.kill_load import PROMPTS, Load, asked, complete, is_ready, references, text_of
-from benchmarks.service_process import CORE, FORKS, FRONT, children_of, descendants_of, is_alive
+from benchmarks.service_process import CORE, descendants_of, is_alive
 from specguide import SpecConfig
 from specguide.config import EngineConfig
 from specguide.server.config import ServerConfig
@@ -42,22 +42,6 @@ def test_fronts_that_die_take_their_own_requests_along(service, expected):
     assert not load.wrong and set(load.statuses) <= {200, 0}
     assert load.statuses.count(0) <= 2 * 6, load.statuses
     assert "front" in service.errors and "SIGKILL" in service.errors
-
-
-@pytest.mark.slow
-def test_fronts_are_forked_and_a_fork_server_that_dies_is_followed_by_another(service, expected):
-    (forks,) = service.pids(FORKS)
-    assert set(children_of(forks)) == set(service.pids(FRONT))
-    num_before = service.errors.count("serving on")
-    os.kill(forks, signal.SIGKILL)
-    until(lambda: service.errors.count("serving on") > num_before, 60)
-    (other,) = service.pids(FORKS)
-    assert other != forks and len(children_of(other)) == 2
-    with Load(service, expected) as load:
-        load.go_on(6)
-    assert not load.wrong and set(load.statuses) == {200}
-    figures = [httpx.get(f"{service.url}/metrics").text for _ in range(6)]
-    assert all('http_responses_total{code="200",route="/v1/completions"}' in one for one in figures)
 
 
 @pytest.mark.slow
