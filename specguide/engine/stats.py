@@ -180,7 +180,7 @@ class EngineStats:
     finished, latency, accepted, prompts, acceptance: of requests that have ended, as in
                        RequestCounts
     guides:            of these, by guide, as in GuideCounts
-    transfers:         as in kv_transfer.counts
+    transfers:         as in transfer_counts
     """
 
     iterations: int

@@ -13,7 +13,6 @@ import torch
 import zmq
 
 from specguide.engine.kv_transfer.cache_format import format_of
-from specguide.engine.kv_transfer.counts import no_transfers
 from specguide.engine.kv_transfer.link import Frames, Link
 from specguide.engine.kv_transfer.parts import Host
 from specguide.engine.kv_transfer.wire import (
@@ -25,6 +24,7 @@ from specguide.engine.kv_transfer.wire import (
     Pages,
     Refused,
 )
+from specguide.engine.transfer_counts import no_transfers
 from specguide.request import Request
 
 _SMALL_FRAME = 1 << 16

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from specguide.cache import KVCache, PageAllocator
-from specguide.engine.kv_transfer.counts import no_transfers
+from specguide.engine.transfer_counts import no_transfers
 from specguide.kernels.forward_stream import ForwardStream
 from specguide.request import Request
 from specguide.resolved_config import ResolvedConfig
@@ -50,7 +50,7 @@ _BLOCK_BYTES = 16 << 20
 class Transfer(Protocol):
     """Of the loop's thread alone.
 
-    counts:   as kv_transfer.counts names them
+    counts:   as transfer_counts names them
     has_news: `take_up` has work
     refusal:  why requests are not taken here; None where they are
     """

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import zmq
 
 from specguide.engine.kv_transfer.cache_format import format_of
-from specguide.engine.kv_transfer.counts import no_transfers
 from specguide.engine.kv_transfer.link import Link
 from specguide.engine.kv_transfer.parts import Host
 from specguide.engine.kv_transfer.wire import (
@@ -21,6 +20,7 @@ from specguide.engine.kv_transfer.wire import (
     Refused,
     difference,
 )
+from specguide.engine.transfer_counts import no_transfers
 from specguide.request import Request
 
 _MOST_UNDER_WAY = 1024
