@@ -233,13 +233,21 @@ def slow_tool(number: int) -> bytes:
     )
 
 
+def post_again(url: str, body: bytes) -> httpx.Response:
+    """On a busy machine a thread may need longer than `header_timeout_s` to ask, once."""
+    try:
+        return post(url, body)
+    except httpx.ReadError:
+        return post(url, body)
+
+
 class Attack:
     """Requests that are sent at once. answers: those that have come"""
 
     def __init__(self, url: str, bodies: list[bytes]) -> None:
         self.answers: list[httpx.Response] = []
         self._threads = [
-            threading.Thread(target=lambda body=body: self.answers.append(post(url, body)))
+            threading.Thread(target=lambda body=body: self.answers.append(post_again(url, body)))
             for body in bodies
         ]
         for thread in self._threads:
