@@ -56,9 +56,8 @@ def product(
     if not takes(x, weight):
         return None
     tile = choose_tile(x, weight, is_gated=False, may_split=may_split)
-    has_blocks = scales is not None and scales.columns.dim() == 2
     found = _attempts.result(
-        (x.dtype, has_blocks), partial(launch, x, weight, bias, dtype, tile, scales)
+        (x.dtype, _has_blocks(scales)), partial(launch, x, weight, bias, dtype, tile, scales)
     )
     return None if found is None else found[0]
 
@@ -129,6 +128,10 @@ def _num_splits(num_programs: int, num_places: int, num_steps: int) -> int:
     return num_splits
 
 
+def _has_blocks(scales: ProductScales | None) -> bool:
+    return scales is not None and scales.columns.dim() == 2
+
+
 def launch(
     x: Tensor,
     weight: Tensor,
@@ -159,8 +162,7 @@ def launch(
     linear_hopper_kernel[(num_programs, tile.num_splits)](
         hopper.blocks(weight, _TILE, weight.shape, weight.stride(0)),
         hopper.blocks(x, tile.rows, x.shape, x.stride(0)),
-        None if scales is None else scales.rows,
-        None if scales is None else scales.columns,
+        *(scales or (None, None)),
         bias,
         output,
         largest,
@@ -169,7 +171,7 @@ def launch(
         ROW_LEN=weight.shape[1],
         NUM_SPLITS=tile.num_splits,
         GATED=is_gated,
-        BLOCKS=scales is not None and scales.columns.dim() == 2,
+        BLOCKS=_has_blocks(scales),
         STAGES=tile.num_stages,
         num_warps=4,
         maxnreg=_REGISTERS[tile.rows],
