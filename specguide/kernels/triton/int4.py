@@ -106,14 +106,17 @@ def hopper_splits(
     x: Tensor, weight: Int4Matrix, *, is_gated: bool = False, may_split: bool = False
 ) -> int | None:
     """Splits of the kernel for Hopper, each of some tiles; None where it cannot multiply these, or
-    its programs, one on a multiprocessor, would leave more than two thirds of the GPU idle."""
+    its programs, one on a multiprocessor, would leave more than a third of the GPU idle however
+    many splits there were."""
     if not int4_hopper.takes(x, weight, is_gated=is_gated):
         return None
     num_outputs = weight.out_features // (2 if is_gated else 1)
     num_programs, places = num_outputs // int4_hopper.BLOCK_OUT, num_multiprocessors(x.device)
-    most = min(_MOST_SPLITS, max(1, weight.words.shape[0] // _FEWEST_TILES))
-    num_splits = _num_splits(num_programs, weight, places, most) if may_split else 1
-    return num_splits if 3 * num_splits * num_programs >= places else None
+    num_splits = _num_splits(num_programs, weight, places) if may_split else 1
+    if 3 * num_splits * num_programs < 2 * places:
+        return None
+    most = max(1, weight.words.shape[0] // _FEWEST_TILES)
+    return _num_splits(num_programs, weight, places, min(num_splits, most))
 
 
 def _library_product(x: Tensor, weight: Int4Matrix, bias: Tensor | None) -> Tensor:

@@ -5,7 +5,7 @@ Such a product takes as long as reading the weight does. What a library's kernel
 between two of them: here a program takes its place while the kernels before it still run, and has
 its part of the weight brought to the L2 cache meanwhile. Where the programs are too few to keep the
 device busy, the sum is split over several, and the parts are left to whoever adds them to the
-residual stream.
+residual stream. On Hopper GPUs the kernel of `linear_hopper` does this but for gated products.
 """
 
 # mypy: allow-untyped-defs
@@ -24,6 +24,7 @@ from triton.language.extra import cuda
 from specguide.kernels.triton import linear_hopper
 from specguide.kernels.triton.activation import silu_mul
 from specguide.kernels.triton.device import num_multiprocessors, overlap, prefetch
+from specguide.kernels.triton.splits import num_splits_of
 
 _MOST_ROWS = 64
 _BLOCK_IN = 128
@@ -140,7 +141,7 @@ def linear_parts(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tenso
     if _is_few(x, weight):
         return _launch(x, weight, bias, is_gated=False, may_split=True)
     tiles = triton.cdiv(x.shape[0], _LIBRARY_TILE) * triton.cdiv(weight.shape[0], _LIBRARY_TILE)
-    if bias is not None or x.element_size() != 2 or _num_splits(x, tiles) == 1:
+    if bias is not None or x.element_size() != 2 or _splits(x, tiles) == 1:
         return F.linear(x, weight, bias)[None]
     halves = x.unflatten(1, (2, -1)).transpose(0, 1), weight.unflatten(1, (2, -1)).permute(1, 2, 0)
     return torch.bmm(*halves, out_dtype=torch.float32)
@@ -163,6 +164,13 @@ def _is_few(x: Tensor, weight: Tensor) -> bool:
     )
 
 
+def _splits(x: Tensor, num_programs: int) -> int:
+    """So many that there are no more programs than multiprocessors; one of columns that fill no
+    blocks."""
+    num_steps, num_left = divmod(x.shape[1], _BLOCK_IN)
+    return num_splits_of(num_programs, num_multiprocessors(x.device), 1 if num_left else num_steps)
+
+
 def choose_tile(x: Tensor, weight: Tensor, *, is_gated: bool, may_split: bool) -> Tile:
     """From shapes alone; what was fastest on an H200."""
     num_processors, num_outputs = (
@@ -170,21 +178,8 @@ def choose_tile(x: Tensor, weight: Tensor, *, is_gated: bool, may_split: bool) -
         weight.shape[0] // (2 if is_gated else 1),
     )
     block_out = 128 if not is_gated and num_outputs >= 128 * num_processors else 64
-    num_splits = _num_splits(x, triton.cdiv(num_outputs, block_out)) if may_split else 1
+    num_splits = _splits(x, triton.cdiv(num_outputs, block_out)) if may_split else 1
     return Tile(block_out, num_splits, num_stages=4 if is_gated or block_out == 128 else 6)
-
-
-def _num_splits(x: Tensor, num_programs: int) -> int:
-    """Over so many programs each sum may be spread before there are more of them than
-    multiprocessors."""
-    num_splits = 1
-    while (
-        num_splits < 4
-        and 2 * num_splits * num_programs <= num_multiprocessors(x.device)
-        and x.shape[1] % (2 * num_splits * _BLOCK_IN) == 0
-    ):
-        num_splits *= 2
-    return num_splits
 
 
 def _launch(

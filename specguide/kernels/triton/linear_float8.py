@@ -1,5 +1,6 @@
 """Owns the products of float8 rows with float8 weights on a GPU: torch's where the rows are many
-and the weight has no blocks, else Triton's, and in which tiles."""
+and the weight has no blocks, else that of `linear_hopper` where it can, else Triton's, and in which
+tiles."""
 
 from __future__ import annotations
 
@@ -21,6 +22,7 @@ from specguide.kernels.triton.linear_float8_kernels import (
     gated_linear_float8_kernel,
     linear_float8_kernel,
 )
+from specguide.kernels.triton.splits import num_splits_of
 
 _MOST_ROWS = {(9, 0): 64}
 """By compute capability: up to so many rows Triton's kernel is the faster one. `python -m
@@ -246,7 +248,7 @@ def choose_tile(x: Float8Rows, weight: Tensor, scale: Tensor, *, may_split: bool
     num_programs = triton.cdiv(num_outputs, outputs) * triton.cdiv(num_rows, rows)
     most_programs = num_processors * (1 if is_many else _PROGRAMS_EACH)
     num_steps = row_len // columns
-    num_splits = _num_splits(num_programs, most_programs, num_steps) if may_split else 1
+    num_splits = num_splits_of(num_programs, most_programs, num_steps) if may_split else 1
     return Tile(
         rows,
         outputs,
@@ -255,18 +257,6 @@ def choose_tile(x: Float8Rows, weight: Tensor, scale: Tensor, *, may_split: bool
         num_warps=8 if is_many else 4,
         num_stages=4 if is_few or is_many else 6,
     )
-
-
-def _num_splits(num_programs: int, most_programs: int, num_steps: int) -> int:
-    """Over so many programs each sum may be spread before there are too many."""
-    num_splits = 1
-    while (
-        num_splits < 4
-        and 2 * num_splits * num_programs <= most_programs
-        and num_steps % (2 * num_splits) == 0
-    ):
-        num_splits *= 2
-    return num_splits
 
 
 def launch(

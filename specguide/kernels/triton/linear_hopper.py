@@ -13,13 +13,13 @@ from torch import Tensor
 from specguide.kernels.pointwise import ProductScales
 from specguide.kernels.triton import hopper
 from specguide.kernels.triton.device import num_multiprocessors, overlap
+from specguide.kernels.triton.splits import num_splits_of
 
 _MOST_ROWS = 64
 _TILE = 64
 """Features of the weight that are multiplied at a time."""
 _LINE_BYTES = 128
 """Of each feature and row, that are multiplied at a time."""
-_MOST_SPLITS = 4
 _SHARED_BYTES, _SHARED_BYTES_OF_TWO = 216 << 10, 100 << 10
 """Of a program's shared memory, where it has a multiprocessor to itself or shares it with one."""
 _FEWEST_STAGES, _MOST_STAGES_OF_TWO = 4, 8
@@ -105,7 +105,7 @@ def choose_tile(x: Tensor, weight: Tensor, *, is_gated: bool, may_split: bool) -
     features_each = 2 * _TILE if is_gated else _TILE
     num_programs = triton.cdiv(weight.shape[0], features_each)
     num_steps = weight.shape[1] * weight.element_size() // _LINE_BYTES
-    num_splits = _num_splits(num_programs, num_places, num_steps) if may_split else 1
+    num_splits = num_splits_of(num_programs, 3 * num_places // 2, num_steps) if may_split else 1
     has_two = num_programs * num_splits > num_places
     stage_bytes, steps_each = _LINE_BYTES * (rows + features_each), num_steps // num_splits
     if has_two:
@@ -114,18 +114,6 @@ def choose_tile(x: Tensor, weight: Tensor, *, is_gated: bool, may_split: bool) -
         most_stages = min(max(_FEWEST_STAGES, steps_each // 2), _SHARED_BYTES // stage_bytes)
     num_stages = min(most_stages, steps_each)
     return Tile(rows, num_splits, num_stages)
-
-
-def _num_splits(num_programs: int, num_places: int, num_steps: int) -> int:
-    """So many that there are at most one and a half programs for each multiprocessor."""
-    num_splits = 1
-    while (
-        num_splits < _MOST_SPLITS
-        and 4 * num_splits * num_programs <= 3 * num_places
-        and num_steps % (2 * num_splits) == 0
-    ):
-        num_splits *= 2
-    return num_splits
 
 
 def _has_blocks(scales: ProductScales | None) -> bool:

@@ -1,0 +1,21 @@
+"""Owns over how many programs the sum of one feature is spread."""
+
+from __future__ import annotations
+
+_MOST_SPLITS = 4
+"""Of them, since whoever reads the parts adds them up."""
+
+
+def num_splits_of(num_programs: int, most_programs: int, num_steps: int) -> int:
+    """A power of two that divides the steps of a sum, so that there are not too many programs.
+
+    num_programs: without splits
+    """
+    num_splits = 1
+    while (
+        num_splits < _MOST_SPLITS
+        and 2 * num_splits * num_programs <= most_programs
+        and num_steps % (2 * num_splits) == 0
+    ):
+        num_splits *= 2
+    return num_splits
