@@ -31,9 +31,9 @@ from specguide.speculation.passes import ForwardPasses
 from specguide.speculation.prefill_plan import PrefillPlan, ScoredTokens
 from specguide.speculation.results import PendingOutput, ResultRing, VerifyOutput
 from specguide.speculation.selection import (
-    BatchTensors,
     Sampling,
     SamplingKind,
+    Selection,
     all_used,
 )
 from specguide.speculation.warm_up import WarmUps, decode_kinds, prefills_without_requests, runs
@@ -75,7 +75,7 @@ class TwoModelStep:
         self._results = ResultRing(
             options.lag + 1, self._max_batch_size, self._num_nodes, self._stream
         )
-        self._selection, self._num_slots = BatchTensors(state.lengths.device), 0
+        self._selection, self._num_slots = Selection(state.lengths.device), 0
         self._graph_stream = None if options.enforce_eager else self._stream
         pool = torch.cuda.graph_pool_handle() if self._graph_stream else None
         self._target_chain = PassGraphs(self._target, self._graph_stream, pool)
@@ -88,23 +88,22 @@ class TwoModelStep:
         prefill, K + 1 when decoding, whatever the batch's levels are."""
         with self._grammar.forward.current(), self._recorder.host("launch"):
             self._recorder.begin_iteration("prefill" if batch.is_prefill else "decode")
-            slots, sampling = self._selection.of(batch, processed)
+            sampling = self._selection.of(batch, processed)
             self._num_slots = num_graph_slots(max(batch.slots), self._max_batch_size)
             if batch.is_prefill:
-                return self._results.put(
-                    self._prefill(batch, slots, sampling), range(len(batch.slots))
-                )
-            self._state.grow(batch)
+                return self._results.put(self._prefill(batch, sampling), range(len(batch.slots)))
+            self._state.change(batch)
             if self._stream is None or sampling.processed:
+                slots = self._selection.slots
                 return self._results.put(self._decode(slots, sampling), range(len(batch.slots)))
             return self._results.put(
                 self._decode(self._state.ids[: self._num_slots], sampling), batch.slots
             )
 
-    def leave(self, slot: int) -> None:
+    def leave(self, slots: Sequence[int]) -> None:
         """See `Step`."""
         with self._grammar.forward.current():
-            self._state.leave(slot)
+            self._state.leave(slots)
 
     def forget_graphs(self) -> None:
         """See `Step`."""
@@ -130,8 +129,9 @@ class TwoModelStep:
         self._num_slots = num_slots
         return self._decode(self._state.ids[:num_slots], all_used(kind, self._state.ids.device))
 
-    def _prefill(self, batch: Batch, slots: Tensor, sampling: Sampling) -> VerifyOutput:
-        self._state.enter(batch, slots)
+    def _prefill(self, batch: Batch, sampling: Sampling) -> VerifyOutput:
+        self._state.enter(batch)
+        slots = self._selection.slots
         verified = self._prefill_exactly(batch.chunks, batch.slots, sampling)
         self._state.active[slots] = self._state.active[slots] & (
             verified.num_accepted >= 0

@@ -16,11 +16,12 @@ from specguide.kernels import (
     reference,
     row_channel,
     shares,
+    slot_rows,
     triton,
 )
 from specguide.kernels.bitmask_rows import BitmaskRows
 from specguide.kernels.float8 import Float8Rows, Float8Scaling
-from specguide.kernels.host_values import constant, on_device
+from specguide.kernels.host_values import constant, on_device, write_from_host
 from specguide.kernels.int4 import Int4Matrix
 from specguide.kernels.operation import Operation, operation
 from specguide.kernels.peers import Peers
@@ -66,6 +67,7 @@ silu_mul_float8 = operation(float8.silu_mul_float8, lambda: triton.float8.silu_m
 sum_over_ranks = operation(peers.sum_over_ranks, lambda: triton.peers.sum_over_ranks)
 take_rows = operation(row_channel.take_rows, lambda: triton.row_channel.take_rows)
 to_float8 = operation(float8.to_float8, lambda: triton.float8.to_float8)
+write_slots = operation(slot_rows.write_slots, lambda: triton.slot_rows.write_slots)
 
 __all__ = [
     "BitmaskRows",
@@ -114,4 +116,6 @@ __all__ = [
     "sum_over_ranks",
     "take_rows",
     "to_float8",
+    "write_from_host",
+    "write_slots",
 ]

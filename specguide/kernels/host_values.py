@@ -17,6 +17,12 @@ def on_device(values: Any, device: torch.device | str, dtype: torch.dtype | None
     )
 
 
+def write_from_host(place: Tensor, values: Any) -> None:
+    """As `on_device`, to where a captured pass reads the values."""
+    on_gpu = place.device.type == "cuda"
+    place.copy_(torch.tensor(values, dtype=place.dtype, pin_memory=on_gpu), non_blocking=True)
+
+
 @cache
 def constant(values: tuple[int, ...], device: torch.device) -> Tensor:
     """int64 [n]; made once, since a capture cannot make it."""

@@ -60,7 +60,7 @@ class SamplingTensors:
 
     @classmethod
     def neutral(cls, num_rows: int, device: torch.device | str) -> SamplingTensors:
-        """Greedy rows that leave nothing out, every tensor given: fixed addresses to `write` to."""
+        """Greedy rows that leave nothing out, every tensor given: fixed addresses to write to."""
         return cls(
             seed=torch.zeros(num_rows, dtype=torch.int64, device=device),
             temperature=torch.zeros(num_rows, device=device),
@@ -69,21 +69,11 @@ class SamplingTensors:
             min_p=torch.zeros(num_rows, device=device),
         )
 
-    def write(self, rows: Tensor, values: SamplingTensors) -> None:
-        """Put `values` into the rows `rows`, int64 [values' rows], of these tensors, all of which
-        are given."""
-        for name, none in (
-            ("seed", 0),
-            ("temperature", 0),
-            ("top_k", 0),
-            ("top_p", 1),
-            ("min_p", 0),
-        ):
-            own, value = getattr(self, name), getattr(values, name)
-            if value is None:  # waits for nothing, as to assign a number to own[rows] does on a GPU
-                own.index_fill_(0, rows, none)
-            else:
-                own[rows] = value
+    def given(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Temperature, top_k, top_p and min_p, all of which must be there."""
+        assert self.temperature is not None and self.top_k is not None
+        assert self.top_p is not None and self.min_p is not None
+        return self.temperature, self.top_k, self.top_p, self.min_p
 
     def select(self, rows: Tensor, like: SamplingTensors) -> SamplingTensors:
         """The rows `rows`, int64 [n], of those tensors that `like` has."""

@@ -2,6 +2,6 @@
 
 from specguide.slots.drafts import SlotDrafts
 from specguide.slots.nodes import SlotNodes
-from specguide.slots.table import MAX_END_IDS, Slots, SlotSizes, SlotTable
+from specguide.slots.table import Slots, SlotSizes, SlotTable
 
-__all__ = ["MAX_END_IDS", "SlotDrafts", "SlotNodes", "SlotSizes", "SlotTable", "Slots"]
+__all__ = ["SlotDrafts", "SlotNodes", "SlotSizes", "SlotTable", "Slots"]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
 
 from specguide.batch import SlotEntry
@@ -14,22 +12,15 @@ class SlotDrafts:
     """At fixed addresses; where drafts come from the host, the callbacks know the limits too.
 
     num_model: int32 [num_slots], most drafts of a draft head or model
-    row_slots:    int64 [num_slots], the slot whose rows say what these are chosen among: itself, or
+    row_slots: int64 [num_slots], the slot whose rows say what these are chosen among: itself, or
                the last one, which never has a request and whose rows are free
     """
 
     def __init__(self, num_slots: int, device: torch.device) -> None:
         self.num_model = torch.full((num_slots,), MOST_DRAFTS, dtype=torch.int32, device=device)
         self.row_slots = torch.arange(num_slots, device=device)
-        self._limited: set[int] = set()
 
-    def enter(self, slots: Sequence[int], entries: Sequence[SlotEntry]) -> None:
-        """Take in the limits of requests, where limits of an earlier one may still stand."""
-        for slot, entry in zip(slots, entries, strict=True):
-            is_limited = entry.layout is not None or not entry.guided_drafts
-            if is_limited or slot in self._limited:
-                most = MOST_DRAFTS if entry.layout is None else entry.layout.num_model
-                row_slot = slot if entry.guided_drafts else len(self.row_slots) - 1
-                self.num_model[slot : slot + 1].fill_(most)
-                self.row_slots[slot : slot + 1].fill_(row_slot)
-                (self._limited.add if is_limited else self._limited.discard)(slot)
+    def limits_of(self, slot: int, entry: SlotEntry) -> tuple[int, int]:
+        """The two values of a slot that a request enters."""
+        most = MOST_DRAFTS if entry.layout is None else entry.layout.num_model
+        return most, slot if entry.guided_drafts else len(self.row_slots) - 1

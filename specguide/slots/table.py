@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -11,8 +11,16 @@ from torch import Tensor
 
 from specguide.batch import Batch, Piggyback, SlotEntry
 from specguide.draft_layout import DraftLayout
-from specguide.kernels import SamplingTensors, on_device
+from specguide.kernels import SamplingTensors, write_slots
 from specguide.kernels.attention import attention_backend
+from specguide.kernels.slot_rows import (
+    MAX_END_IDS,
+    NO_END_ID,
+    EntryValues,
+    SlotRow,
+    SlotTensors,
+    slot_rows,
+)
 from specguide.sampling import SlotAdjustments
 from specguide.slots.drafts import SlotDrafts
 from specguide.slots.nodes import SlotNodes
@@ -20,11 +28,6 @@ from specguide.slots.nodes import SlotNodes
 Slots = slice | Tensor
 """Which slots an iteration is about: int64 [B], or the first B of them, whose state is then read in
 place."""
-
-MAX_END_IDS = 16
-"""End tokens of a request that the device looks for; the host looks for all."""
-
-_NO_END_ID = -2
 
 
 @dataclass(frozen=True)
@@ -49,9 +52,8 @@ class SlotSizes:
 class SlotTable:
     """What the device knows of each slot, at fixed addresses.
 
-    What is written goes behind the iterations under way, and the host does not wait for these. So
-    it is written by `fill_`, `index_fill_` or from tensors on the device: to assign a number to
-    `values[slots]` waits for the GPU in torch 2.11.
+    What is written goes behind the iterations under way, in one copy, and the host does not wait
+    for these.
 
     The last slot never has a request: what fills up a batch of fixed size stands there.
 
@@ -80,7 +82,7 @@ class SlotTable:
         self.lengths = torch.zeros(num_slots, dtype=torch.int64, device=device)
         self.max_lens = torch.zeros(num_slots, dtype=torch.int64, device=device)
         self.end_ids = torch.full(
-            (num_slots, MAX_END_IDS), _NO_END_ID, dtype=torch.int32, device=device
+            (num_slots, MAX_END_IDS), NO_END_ID, dtype=torch.int32, device=device
         )
         self.block_table = torch.full(
             (num_slots, sizes.max_pages), -1, dtype=torch.int32, device=device
@@ -102,82 +104,65 @@ class SlotTable:
         """What the slots' requests do to their logits; allocated once it is first asked for."""
         return SlotAdjustments.neutral(len(self.ids), self.sizes.vocab_size, self.ids.device)
 
-    def enter(self, batch: Batch, slots: Tensor) -> None:
-        """Take in requests of a prefill; `slots` int64 [B] are theirs. They are active once their
-        last chunk runs."""
-        self._write_tables(slots, batch.block_tables)
-        # Whatever runs along for a slot that is not active yet must not touch the keys that it has.
-        self.lengths[slots] = on_device([chunk.end for chunk in batch.chunks], slots.device)
-        self.active[slots] = on_device(
-            [chunk.next_id is None for chunk in batch.chunks], slots.device
+    def enter(self, batch: Batch) -> None:
+        """Take in requests of a prefill. They are active once their last chunk runs."""
+        parts = zip(batch.slots, batch.block_tables, batch.chunks, batch.entries, strict=True)
+        rows = []
+        for slot, table, chunk, entry in parts:
+            # Whatever runs along for a slot that is not active yet must not touch its keys.
+            state = chunk.end, chunk.next_id is None
+            rows.append(SlotRow(slot, table, state, entry=self._enter(slot, entry)))
+        self._write(rows)
+
+    def change(self, batch: Batch) -> None:
+        """Take in what a decode iteration changes: block tables that have grown, requests that
+        decode from now on, and tables of those whose chunks run beside, who are not active yet."""
+        tables = zip(batch.slots, batch.block_tables, batch.has_grown, strict=False)
+        grown = [SlotRow(slot, table) for slot, table, has_grown in tables if has_grown]
+        self._write([*grown, *self._started(batch), *_beside(batch.piggyback)])
+
+    def leave(self, slots: Sequence[int]) -> None:
+        """Forget slots: from now on nothing is stored for them and nothing accepted."""
+        self._write([SlotRow(slot, None, (0, False)) for slot in slots])
+
+    def _started(self, batch: Batch) -> Iterator[SlotRow]:
+        for row, entry, last_id, position, _ in batch.starts:
+            slot = batch.slots[row]
+            values = self._enter(slot, entry)
+            yield SlotRow(slot, batch.block_tables[row], (position, True), last_id, values)
+
+    def _write(self, rows: Sequence[SlotRow]) -> None:
+        if rows:
+            write_slots(slot_rows(rows, self.ids.device), self._written)
+
+    @cached_property
+    def _written(self) -> SlotTensors:
+        return SlotTensors(
+            self.lengths,
+            self.active,
+            self.max_lens,
+            self.end_ids,
+            self.block_table,
+            self.nodes.tokens,
+            self.drafts.num_model,
+            self.drafts.row_slots,
+            self.sampling,
         )
-        self.nodes.tokens[:, 1:].index_fill_(0, slots, -1)
-        self._write_entries(batch.slots, slots, batch.entries)
 
-    def start(self, batch: Batch) -> Tensor:
-        """Take in the requests that decode from this iteration on; their slots, int64 [B]."""
-        rows, entries, last_ids, positions, _ = zip(*batch.starts, strict=True)
-        slots_of = [batch.slots[row] for row in rows]
-        slots = on_device(slots_of, self.ids.device)
-        self._write_tables(slots, [batch.block_tables[row] for row in rows])
-        self.lengths[slots] = on_device(positions, slots.device)
-        self.active.index_fill_(0, slots, True)
-        self.nodes.tokens[:, 1:].index_fill_(0, slots, -1)
-        self.nodes.tokens[slots, 0] = on_device(last_ids, slots.device, torch.int32)
-        self._write_entries(slots_of, slots, entries)
-        return slots
-
-    def piggyback(self, piggyback: Piggyback) -> None:
-        """Take in the tables of requests whose chunks run beside; they are not active yet."""
-        if piggyback.chunks:
-            slots = on_device(piggyback.slots, self.ids.device)
-            self._write_tables(slots, piggyback.block_tables)
-            self.lengths[slots] = on_device([chunk.end for chunk in piggyback.chunks], slots.device)
-            self.active.index_fill_(0, slots, False)
-
-    def _write_entries(
-        self, slots_of: Sequence[int], slots: Tensor, entries: Sequence[SlotEntry]
-    ) -> None:
-        """slots_of: the same as `slots`, as the host has them"""
-        self.max_lens[slots] = on_device([entry.max_len for entry in entries], slots.device)
-        ends = [self._end_ids(entry) for entry in entries]
-        self.end_ids[slots] = on_device(ends, slots.device, torch.int32)
-        values = [entry.sampling for entry in entries]
-        seeds = [each.seed for each in values]
-        self.sampling.write(slots, SamplingTensors.from_params(values, seeds, slots.device))
-        self.drafts.enter(slots_of, entries)
-        for slot, entry in zip(slots_of, entries, strict=True):
-            self._adjust(slot, entry)
-
-    def _end_ids(self, entry: SlotEntry) -> list[int]:
-        """Exactly MAX_END_IDS."""
-        known = [token for token in entry.end_ids if token < self.sizes.vocab_size]
-        return [*known, *[_NO_END_ID] * MAX_END_IDS][:MAX_END_IDS]
-
-    def _adjust(self, slot: int, entry: SlotEntry) -> None:
-        """Write the slot's adjustments, which may still be those of an earlier request."""
+    def _enter(self, slot: int, entry: SlotEntry) -> EntryValues:
+        """Write the slot's adjustments, which may still be those of an earlier request; what else
+        is to be written."""
         if entry.adjusted is not None:
             self.adjustments.write(slot, *entry.adjusted)
             self._adjusted.add(slot)
         elif slot in self._adjusted:
             self.adjustments.clear(slot)
             self._adjusted.remove(slot)
+        end_ids = [token for token in entry.end_ids if token < self.sizes.vocab_size]
+        limits = self.drafts.limits_of(slot, entry)
+        return EntryValues(entry.max_len, end_ids[:MAX_END_IDS], entry.sampling, *limits)
 
-    def grow(self, batch: Batch) -> None:
-        """Take in the block tables that have changed."""
-        grown = [index for index, has_grown in enumerate(batch.has_grown) if has_grown]
-        if grown:
-            slots = on_device([batch.slots[index] for index in grown], self.lengths.device)
-            self._write_tables(slots, [batch.block_tables[index] for index in grown])
 
-    def leave(self, slot: int) -> None:
-        """Forget a slot: from now on nothing is stored for it and nothing accepted."""
-        for values, nothing in ((self.active, False), (self.lengths, 0), (self.block_table, -1)):
-            values[slot : slot + 1].fill_(nothing)
-
-    def _write_tables(self, slots: Tensor, tables: Sequence[Sequence[int]]) -> None:
-        """A table only grows until its slot is left, so columns beyond the longest one are -1
-        already."""
-        num_pages = max(map(len, tables))
-        rows = [[*pages, *[-1] * (num_pages - len(pages))] for pages in tables]
-        self.block_table[slots, :num_pages] = on_device(rows, slots.device, torch.int32)
+def _beside(piggyback: Piggyback) -> Iterator[SlotRow]:
+    parts = zip(piggyback.slots, piggyback.block_tables, piggyback.chunks, strict=True)
+    return (SlotRow(slot, table, (chunk.end, False)) for slot, table, chunk in parts)

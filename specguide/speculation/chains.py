@@ -3,6 +3,8 @@ beside."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -33,7 +35,7 @@ class Chains:
         self._tokens, self._accept_state = self._state.nodes.tokens, accept_state(parts)
         self._depths = torch.arange(self._tokens.shape[1], device=self._state.ids.device)
 
-    def clear(self, slots: Tensor) -> None:
+    def clear(self, slots: Sequence[int]) -> None:
         """The slots' state has forgotten them."""
 
     def drop(self, slots: Slots, num_accepted: Tensor) -> None:

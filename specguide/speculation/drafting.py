@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from torch import Tensor
@@ -38,8 +38,8 @@ class Accepted(NamedTuple):
 class Drafting(Protocol):
     """Drafts of one shape, of all slots."""
 
-    def clear(self, slots: Tensor) -> None:
-        """Forget the drafts of `slots` int64 [B], whose requests begin."""
+    def clear(self, slots: Sequence[int]) -> None:
+        """Forget the drafts of slots whose requests begin."""
 
     def drop(self, slots: Slots, num_accepted: Tensor) -> None:
         """An iteration drafts nothing; a slot that was held, `num_accepted` int32 [B] -1, keeps

@@ -11,8 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from torch import Tensor
-
 from specguide.batch import Chunk, Piggyback
 from specguide.draft_layout import NO_DRAFTS, IterationLayouts
 from specguide.guided.stream import GrammarStream
@@ -51,8 +49,8 @@ class Iteration:
         drafting = options.drafting or shape_of(self._layout).drafting
         self._drafting = drafting(DraftingParts(passes, sampler, state, grammar))
 
-    def clear(self, slots: Tensor) -> None:
-        """Forget the drafts of `slots` int64 [B], whose requests begin."""
+    def clear(self, slots: Sequence[int]) -> None:
+        """Forget the drafts of slots whose requests begin."""
         self._drafting.clear(slots)
 
     def prefill_exactly(

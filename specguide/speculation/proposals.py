@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from torch import Tensor
 
 from specguide.draft_layout import DraftLayout
+from specguide.kernels import on_device
 from specguide.sampling import append_drafts
 from specguide.speculation.chains import Chains
 from specguide.speculation.drafting import Accepted, DraftingParts
@@ -25,8 +28,8 @@ class ProposedChains(Chains):
         assert parts.grammar.proposals is not None
         self._proposals = parts.grammar.proposals
 
-    def clear(self, slots: Tensor) -> None:
-        self._proposals.clear(slots)
+    def clear(self, slots: Sequence[int]) -> None:
+        self._proposals.clear(on_device(slots, self._state.ids.device))
 
     def draft(self, accepted: Accepted, num_slots: int, layout: DraftLayout) -> None:
         if layout.num_model:

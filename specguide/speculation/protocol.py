@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -50,8 +50,8 @@ class Step(Protocol):
         result is read.
         """
 
-    def leave(self, slot: int) -> None:
-        """A request has finished: from now on its slot stores and accepts nothing."""
+    def leave(self, slots: Sequence[int]) -> None:
+        """Requests have finished: from now on their slots store and accept nothing."""
 
     def forget_graphs(self) -> None:
         """Let go of what was captured; nothing is launched any more."""

@@ -57,27 +57,33 @@ def all_used(kind: SamplingKind, device: torch.device) -> Sampling:
     return Sampling(kind, SamplingTensors(seed=used.seed) if kind is SamplingKind.GREEDY else used)
 
 
-class BatchTensors:
-    """The slots and sampling parameters of a batch on the device, kept while the batch stays the
-    same; and what has entered each slot."""
+class Selection:
+    """Of the batch that runs: its slots and how its requests' tokens are chosen, kept while the
+    batch stays the same; and what has entered each slot."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
         self._entries: dict[int, SlotEntry] = {}
         self._selected: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
-        self._tensors: tuple[Tensor, Sampling] | None = None
+        self._sampling: Sampling | None = None
+        self._slots: Tensor | None = None
 
-    def of(
-        self, batch: Batch, processed: Mapping[int, RequestProcessors]
-    ) -> tuple[Tensor, Sampling]:
-        """Slots int64 [B], and how the requests' tokens are chosen."""
+    @property
+    def slots(self) -> Tensor:
+        """Int64 [B], of the batch that `of` was asked about last."""
+        if self._slots is None:
+            self._slots = on_device(self._selected[1], self._device)
+        return self._slots
+
+    def of(self, batch: Batch, processed: Mapping[int, RequestProcessors]) -> Sampling:
+        """How the requests' tokens are chosen."""
         self._entries.update(zip(batch.slots, batch.entries, strict=False))
         self._entries.update({batch.slots[start.row]: start.entry for start in batch.starts})
-        if self._tensors is None or (batch.request_ids, batch.slots) != self._selected:
+        if self._sampling is None or (batch.request_ids, batch.slots) != self._selected:
             self._selected = batch.request_ids, batch.slots
-            self._tensors = on_device(batch.slots, self._device), self._sampling_of(batch.slots)
-        slots, sampling = self._tensors
-        return slots, replace(sampling, processed=processed) if processed else sampling
+            self._sampling, self._slots = self._sampling_of(batch.slots), None
+        sampling = self._sampling
+        return replace(sampling, processed=processed) if processed else sampling
 
     def _sampling_of(self, slots: Sequence[int]) -> Sampling:
         entries = [self._entries[slot] for slot in slots]

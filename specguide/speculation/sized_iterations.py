@@ -12,7 +12,7 @@ import torch
 from specguide.batch import Batch, Chunk
 from specguide.draft_layout import IterationLayouts
 from specguide.guided.stream import GrammarStream
-from specguide.kernels import on_device
+from specguide.kernels import write_from_host
 from specguide.piggyback import NEVER_PIGGYBACK, PiggybackLimits, num_graph_slots
 from specguide.slots import SlotTable
 from specguide.speculation.forward_input import prefill_input
@@ -166,8 +166,8 @@ class SizedIterations:
 
     def _upload(self, chunks: Sequence[Chunk], slots: Sequence[int], size: tuple[int, int]) -> None:
         """Write a plan of so many requests and tokens to where captured passes read it."""
-        values = on_device(pack(chunks, slots, size, self._spare_slot), self._plan.device)
-        self._plan[: len(values)].copy_(values)
+        values = pack(chunks, slots, size, self._spare_slot)
+        write_from_host(self._plan[: len(values)], values)
 
     def _prefill_packed(self, num_requests: int, num_tokens: int) -> VerifyOutput:
         """What the first values of the plan say."""

@@ -3,10 +3,9 @@ size."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
-from torch import Tensor
 
 from specguide.batch import Batch
 from specguide.guided.stream import GrammarStream
@@ -18,7 +17,7 @@ from specguide.speculation.passes import ForwardPasses
 from specguide.speculation.protocol import StepOptions
 from specguide.speculation.results import PendingOutput, ResultRing, VerifyOutput
 from specguide.speculation.sampler import Sampler
-from specguide.speculation.selection import BatchTensors, Sampling
+from specguide.speculation.selection import Sampling, Selection
 from specguide.speculation.sized_iterations import SizedIterations
 from specguide.speculation.warm_up import WarmUps, prefills_without_requests
 
@@ -52,7 +51,7 @@ class OneModelStep:
             grammar.layout.num_drafts + 1,
             grammar.forward.torch,
         )
-        self._selection = BatchTensors(state.lengths.device)
+        self._selection = Selection(state.lengths.device)
 
     @property
     def piggyback_limits(self) -> PiggybackLimits:
@@ -69,40 +68,38 @@ class OneModelStep:
         """
         with self._grammar.forward.current(), self._recorder.host("launch"):
             self._recorder.begin_iteration("prefill" if batch.is_prefill else "decode")
-            slots, sampling = self._selection.of(batch, processed)
+            sampling = self._selection.of(batch, processed)
             if batch.is_prefill:
-                return self._results.put(
-                    self._prefill(batch, slots, sampling), range(len(batch.slots))
-                )
-            self._enter(batch)
+                return self._results.put(self._prefill(batch, sampling), range(len(batch.slots)))
+            self._change(batch)
             levels = batch.levels or self._sized.all_levels
             if self._sized.runner is None or sampling.processed:
                 prompts = self._iteration.prompts_exactly(batch.piggyback)
+                slots = self._selection.slots
                 return self._results.put(
                     self._iteration.decode(slots, sampling, levels, prompts),
                     range(len(batch.slots)),
                 )
             return self._results.put(self._sized.decode(batch, sampling, levels), batch.slots)
 
-    def _prefill(self, batch: Batch, slots: Tensor, sampling: Sampling) -> VerifyOutput:
-        self._state.enter(batch, slots)
-        self._iteration.clear(slots)
+    def _prefill(self, batch: Batch, sampling: Sampling) -> VerifyOutput:
+        self._state.enter(batch)
+        self._iteration.clear(batch.slots)
         size = self._sized.prefill_size(batch, sampling)
         if size is None:
             return self._iteration.prefill_exactly(batch.chunks, batch.slots, sampling)
         return self._sized.prefill(batch.chunks, batch.slots, size)
 
-    def _enter(self, batch: Batch) -> None:
+    def _change(self, batch: Batch) -> None:
         """What a decode iteration changes of the slots before it runs."""
-        self._state.grow(batch)
+        self._state.change(batch)
         if batch.starts:
-            self._iteration.clear(self._state.start(batch))
-        self._state.piggyback(batch.piggyback)
+            self._iteration.clear([batch.slots[start.row] for start in batch.starts])
 
-    def leave(self, slot: int) -> None:
-        """A request has finished: from now on its slot stores and accepts nothing."""
+    def leave(self, slots: Sequence[int]) -> None:
+        """Requests have finished: from now on their slots store and accept nothing."""
         with self._grammar.forward.current():
-            self._state.leave(slot)
+            self._state.leave(slots)
 
     def forget_graphs(self) -> None:
         """As Step's."""

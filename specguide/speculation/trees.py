@@ -8,13 +8,14 @@ at the end; those that were not expanded the walk follows beside the target's ne
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from specguide.draft_layout import DraftLayout
-from specguide.kernels import LogitsShare, constant
+from specguide.kernels import LogitsShare, constant, on_device
 from specguide.sampling import (
     Branches,
     Frontier,
@@ -57,8 +58,8 @@ class Trees:
             walk_tokens=self._slot_nodes.tokens, walk_parents=self._slot_nodes.parents
         )
 
-    def clear(self, slots: Tensor) -> None:
-        self._trees.clear(slots)
+    def clear(self, slots: Sequence[int]) -> None:
+        self._trees.clear(on_device(slots, self._state.ids.device))
 
     def drop(self, slots: Slots, num_accepted: Tensor) -> None:
         self._trees.drop(slots, num_accepted < 0)

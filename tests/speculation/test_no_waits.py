@@ -12,11 +12,11 @@ import pytest
 import torch
 from staggered import SPECS, asked, engine_of, run
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
-from specguide.kernels import on_device, sampling_tensors
+from specguide.kernels import on_device, slot_rows, write_slots
 from specguide.slots import table
-from specguide.speculation import OneModelStep
+from specguide.speculation import OneModelStep, proposals, trees
 
 aten = torch.ops.aten
 
@@ -25,19 +25,26 @@ class Watched(TorchDispatchMode):
     """Notes operations that wait on a GPU.
 
     num_fills: those that stand for them
+    num_writes: of slots' rows, which are one kernel on a GPU, and not watched
     uploaded:  values that are on the device before they are assigned
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.waits: list[str] = []
-        self.num_fills = 0
+        self.num_fills = self.num_writes = 0
         self.uploaded: list[Tensor] = []
 
     def on_device(self, *args: Any) -> Tensor:
         """As kernels.on_device."""
         self.uploaded.append(on_device(*args))
         return self.uploaded[-1]
+
+    def write_slots(self, rows: Tensor, slots: Any) -> None:
+        """As kernels.write_slots."""
+        self.num_writes += 1
+        with _disable_current_modes():
+            write_slots(rows, slots)
 
     def _is_number(self, value: Tensor) -> bool:
         places = {each.untyped_storage().data_ptr() for each in self.uploaded}
@@ -62,23 +69,24 @@ def test_slots_are_entered_and_left_without_waiting(
     mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     watched = Watched()
-    enter, leave = OneModelStep._enter, OneModelStep.leave
+    change, leave = OneModelStep._change, OneModelStep.leave
 
-    def entering(step: OneModelStep, batch: Any) -> None:
+    def changing(step: OneModelStep, batch: Any) -> None:
         with watched:
-            enter(step, batch)
+            change(step, batch)
 
-    def leaving(step: OneModelStep, slot: int) -> None:
+    def leaving(step: OneModelStep, slots: Any) -> None:
         with watched:
-            leave(step, slot)
+            leave(step, slots)
 
-    for module in (table, sampling_tensors):
+    for module in (slot_rows, proposals, trees):
         monkeypatch.setattr(module, "on_device", watched.on_device)
-    monkeypatch.setattr(OneModelStep, "_enter", entering)
+    monkeypatch.setattr(table, "write_slots", watched.write_slots)
+    monkeypatch.setattr(OneModelStep, "_change", changing)
     monkeypatch.setattr(OneModelStep, "leave", leaving)
     engine, watch = engine_of(SPECS[mode], max_batch_size=4)
     run(engine, asked(6))
-    assert watch.num_starts and watch.chunks and watched.num_fills
+    assert watch.num_starts and watch.chunks and watched.num_writes
     assert not watched.waits
 
 

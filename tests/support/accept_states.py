@@ -7,8 +7,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from specguide.kernels.slot_rows import MAX_END_IDS
 from specguide.sampling import AcceptState
-from specguide.slots import MAX_END_IDS
 
 Draw = Callable[..., Tensor]
 

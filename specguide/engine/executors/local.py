@@ -124,8 +124,7 @@ class LocalExecutor:
 
     def release(self, slots: Sequence[int]) -> None:
         """As Executor's."""
-        for slot in slots:
-            self.step.leave(slot)
+        self.step.leave(slots)
 
     def close(self) -> None:
         """As Executor's; it has started nothing."""

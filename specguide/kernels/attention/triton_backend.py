@@ -25,6 +25,10 @@ from specguide.kernels.triton.device import Order, num_multiprocessors, overlap
 _MOST_LEADER_ROWS = 64
 """Of a leader's tile: a follower's programs find room beside it."""
 
+_MOST_DECODED = 64
+"""Tokens of a sequence that decodes, at most. The parts of more, as of a prompt, are so large that
+putting them together takes longer than two programs a multiprocessor gain."""
+
 
 class TritonAttention:
     """One kernel for all passes, a second one where keys are split."""
@@ -209,14 +213,19 @@ def choose_launch(
     """
     group = num_heads // num_kv_heads
     is_half = element_size == 2
+    is_prompt = context.max_query_len > _MOST_DECODED
     most_rows = (most_rows or context.mask.most_tile_rows) if is_half else 32
     wanted = max(16, triton.next_power_of_2(context.max_query_len * group))
     block_rows = max(min(wanted, most_rows), triton.next_power_of_2(group))
-    num_programs = _num_tiles(context, block_rows // group)[1] * num_kv_heads
-    max_keys = context.block_table.shape[1] * context.page_size
+    num_programs = _num_programs(context, block_rows, group, num_kv_heads)
     num_processors = num_multiprocessors(device)
+    if is_prompt and 2 * num_programs < num_processors and block_rows >= 2 * max(64, group):
+        block_rows //= 2
+        num_programs = _num_programs(context, block_rows, group, num_kv_heads)
+    max_keys = context.block_table.shape[1] * context.page_size
     is_few = num_programs <= 2 * num_processors
-    num_splits = min(2 * num_processors // num_programs, triton.cdiv(max_keys, 64), 16)
+    wanted_programs = num_processors if is_prompt else 2 * num_processors
+    num_splits = min(wanted_programs // num_programs, triton.cdiv(max_keys, 64), 16)
     return Launch(
         block_rows=block_rows,
         block_keys=context.mask.most_tile_keys if is_half and num_splits <= 8 else 32,
@@ -224,3 +233,8 @@ def choose_launch(
         num_warps=8 if block_rows >= 128 else 4 if block_rows > 16 or is_few or not is_half else 2,
         num_stages=3 if is_half else 2,
     )
+
+
+def _num_programs(context: ForwardContext, block_rows: int, group: int, num_kv_heads: int) -> int:
+    """Where keys are not split."""
+    return _num_tiles(context, block_rows // group)[1] * num_kv_heads

@@ -1,0 +1,191 @@
+"""Owns SlotRows: what the host writes of some slots before an iteration, as one tensor that goes to
+the device in one copy, and the operation that puts it in its places."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum, IntFlag
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from specguide.batch import SamplingValues
+from specguide.kernels.host_values import on_device
+from specguide.kernels.sampling_tensors import SamplingTensors
+
+MAX_END_IDS = 16
+"""End tokens of a request that the device looks for; the host looks for all."""
+
+NO_END_ID = -2
+_MOST = torch.iinfo(torch.int64).max
+
+
+class Written(IntFlag):
+    """What of a slot a row writes, beside the beginning of its block table."""
+
+    STATE = 1
+    GOLDEN = 2
+    ENTRY = 4
+    NO_PAGES = 8
+
+
+class Column(IntEnum):
+    """Of a row's values: numbers of one meaning each, then end tokens, then pages."""
+
+    SLOT = 0
+    WRITTEN = 1
+    LENGTH = 2
+    IS_ACTIVE = 3
+    GOLDEN = 4
+    MAX_LEN = 5
+    SEED = 6
+    TEMPERATURE = 7
+    TOP_K = 8
+    TOP_P = 9
+    MIN_P = 10
+    NUM_MODEL = 11
+    ROW_SLOT = 12
+    END_IDS = 13
+    PAGES = 13 + MAX_END_IDS
+
+
+class SlotTensors(NamedTuple):
+    """What is written to; see SlotTable and SlotDrafts. All are given, of the sampling parameters
+    too."""
+
+    lengths: Tensor
+    active: Tensor
+    max_lens: Tensor
+    end_ids: Tensor
+    block_table: Tensor
+    tokens: Tensor
+    num_model: Tensor
+    row_slots: Tensor
+    sampling: SamplingTensors
+
+
+class EntryValues(NamedTuple):
+    """What is written of a request that enters a slot.
+
+    end_ids:  at most MAX_END_IDS
+    num_model, row_slot: as SlotDrafts has them
+    """
+
+    max_len: int
+    end_ids: Sequence[int]
+    sampling: SamplingValues
+    num_model: int
+    row_slot: int
+
+    def numbers(self) -> list[int]:
+        """In the order of the columns from MAX_LEN on."""
+        values = self.sampling
+        return [
+            self.max_len,
+            values.seed,
+            _bits(values.temperature),
+            min(max(values.top_k, 0), _MOST),
+            _bits(values.top_p),
+            _bits(values.min_p),
+            self.num_model,
+            self.row_slot,
+            *self.end_ids,
+            *[NO_END_ID] * (MAX_END_IDS - len(self.end_ids)),
+        ]
+
+
+_NO_ENTRY = [0] * (Column.PAGES - Column.MAX_LEN)
+
+
+@dataclass(frozen=True)
+class SlotRow:
+    """What is written of one slot; None: that stays as it is.
+
+    pages:     the block table from its beginning, as far as it goes; None: no page is left
+    state:     how many positions have keys, and whether a request decodes there
+    golden_id: the token that is verified first
+    entry:     of a request that enters the slot, whose drafts are forgotten
+    """
+
+    slot: int
+    pages: Sequence[int] | None
+    state: tuple[int, bool] | None = None
+    golden_id: int | None = None
+    entry: EntryValues | None = None
+
+    def numbers(self, num_pages: int) -> list[int]:
+        """Of all columns, with so many pages."""
+        pages = self.pages or ()
+        written = Written(0)
+        if self.pages is None:
+            written |= Written.NO_PAGES
+        if self.state is not None:
+            written |= Written.STATE
+        if self.golden_id is not None:
+            written |= Written.GOLDEN
+        if self.entry is not None:
+            written |= Written.ENTRY
+        length, is_active = self.state or (0, False)
+        entry = self.entry.numbers() if self.entry is not None else _NO_ENTRY
+        return [
+            *(self.slot, int(written), length, int(is_active), self.golden_id or 0),
+            *entry,
+            *pages,
+            *[-1] * (num_pages - len(pages)),
+        ]
+
+
+def slot_rows(rows: Sequence[SlotRow], device: torch.device) -> Tensor:
+    """Int64 [rows, columns] on the device. Shorter tables are filled up with -1, which is what
+    stands there: a table only grows until its slot is left."""
+    num_pages = max(len(row.pages or ()) for row in rows)
+    return on_device([row.numbers(num_pages) for row in rows], device)
+
+
+def write_slots(rows: Tensor, slots: SlotTensors) -> None:
+    """Put rows int64 [R, columns], as `slot_rows` makes them, into the slots' tensors, in place.
+
+    No two rows may be of one slot, unless they agree.
+    """
+    for row in rows.tolist():
+        slot, written = row[Column.SLOT], Written(row[Column.WRITTEN])
+        if Written.STATE in written:
+            slots.lengths[slot] = row[Column.LENGTH]
+            slots.active[slot] = bool(row[Column.IS_ACTIVE])
+        if Written.GOLDEN in written:
+            slots.tokens[slot, 0] = row[Column.GOLDEN]
+        if Written.ENTRY in written:
+            _write_entry(slot, row, slots)
+        if Written.NO_PAGES in written:
+            slots.block_table[slot] = -1
+        else:
+            pages = row[Column.PAGES :]
+            slots.block_table[slot, : len(pages)] = torch.tensor(pages, dtype=torch.int32)
+
+
+def _write_entry(slot: int, row: Sequence[int], slots: SlotTensors) -> None:
+    sampling = slots.sampling
+    slots.tokens[slot, 1:] = -1
+    slots.max_lens[slot] = row[Column.MAX_LEN]
+    slots.end_ids[slot] = torch.tensor(row[Column.END_IDS : Column.PAGES], dtype=torch.int32)
+    slots.num_model[slot] = row[Column.NUM_MODEL]
+    slots.row_slots[slot] = row[Column.ROW_SLOT]
+    sampling.seed[slot] = row[Column.SEED]
+    temperature, top_k, top_p, min_p = sampling.given()
+    temperature[slot] = _number(row[Column.TEMPERATURE])
+    top_k[slot] = row[Column.TOP_K]
+    top_p[slot] = _number(row[Column.TOP_P])
+    min_p[slot] = _number(row[Column.MIN_P])
+
+
+def _bits(value: float) -> int:
+    """Of a float32, as an int32."""
+    return int(struct.unpack("<i", struct.pack("<f", value))[0])
+
+
+def _number(bits: int) -> float:
+    """Of which these are the bits."""
+    return float(struct.unpack("<f", struct.pack("<i", bits))[0])
