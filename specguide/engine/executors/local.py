@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,6 +23,7 @@ from specguide.guided.executor import ExecutorFactory, Walked
 from specguide.guided.no_grammar import NoGrammar
 from specguide.guided.shared_rows import ReceivedRows, SendingCallbacks
 from specguide.guided.stream import GrammarStream
+from specguide.kernels import cublaslt
 from specguide.kernels.compile_ahead import rehearsal
 from specguide.kernels.forward_stream import ForwardStream
 from specguide.kernels.shares import NUM_WORDS
@@ -54,6 +56,7 @@ class LocalExecutor:
 
     max_prefill_tokens: most tokens of prompts in a batch
     caches: of keys and values, the target's and, where it has one, the drafter's
+    times_products: one of several ranks does not, since all must compute alike
     """
 
     step: Step
@@ -61,6 +64,7 @@ class LocalExecutor:
     capabilities: Capabilities
     max_prefill_tokens: int
     caches: tuple[KVCache, ...]
+    times_products: bool = True
     processors: dict[int, RequestProcessors] = field(default_factory=dict)
 
     @classmethod
@@ -115,7 +119,8 @@ class LocalExecutor:
             piggyback=step.piggyback_limits,
         )
         caches = tuple(cache for cache in (memory.cache, memory.draft_cache) if cache is not None)
-        return cls(step, grammar, capabilities, config.max_prefill_tokens, caches)
+        times_products = target.ranks.size == 1
+        return cls(step, grammar, capabilities, config.max_prefill_tokens, caches, times_products)
 
     def execute(self, batch: Batch) -> PendingOutput:
         """As Executor's. On a CPU the batch has then run."""
@@ -133,7 +138,12 @@ class LocalExecutor:
         """Have all graphs captured and all kernels compiled, while no slot has a request."""
         warm_ups = self.step.warm_ups(self.max_prefill_tokens, self.capabilities.max_model_len)
         if warm_ups.rehearsals:
-            with rehearsal(self.grammar.forward.device, env.num_compile_threads()):
+            with ExitStack() as rehearsing:
+                if self.times_products:
+                    rehearsing.enter_context(cublaslt.choosing())
+                rehearsing.enter_context(
+                    rehearsal(self.grammar.forward.device, env.num_compile_threads())
+                )
                 _run_all(warm_ups.rehearsals, "compiling kernels")
         _run_all(warm_ups.captures, "capturing CUDA graphs")
 

@@ -21,6 +21,7 @@ import triton.language as tl
 from torch import Tensor
 from triton.language.extra import cuda
 
+from specguide.kernels import cublaslt
 from specguide.kernels.triton import linear_hopper
 from specguide.kernels.triton.activation import silu_mul
 from specguide.kernels.triton.device import num_multiprocessors, overlap, prefetch
@@ -132,7 +133,7 @@ def _linear_kernel(
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """See pointwise.linear."""
     if not _is_few(x, weight):
-        return F.linear(x, weight, bias)
+        return _by_library(x, weight, bias)
     return _launch(x, weight, bias, is_gated=False, may_split=False)[0]
 
 
@@ -142,7 +143,7 @@ def linear_parts(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tenso
         return _launch(x, weight, bias, is_gated=False, may_split=True)
     tiles = triton.cdiv(x.shape[0], _LIBRARY_TILE) * triton.cdiv(weight.shape[0], _LIBRARY_TILE)
     if bias is not None or x.element_size() != 2 or _splits(x, tiles) == 1:
-        return F.linear(x, weight, bias)[None]
+        return _by_library(x, weight, bias)[None]
     halves = x.unflatten(1, (2, -1)).transpose(0, 1), weight.unflatten(1, (2, -1)).permute(1, 2, 0)
     return torch.bmm(*halves, out_dtype=torch.float32)
 
@@ -150,8 +151,13 @@ def linear_parts(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tenso
 def gated_linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """See pointwise.gated_linear."""
     if not _is_few(x, weight):
-        return silu_mul(F.linear(x, weight, bias))
+        return silu_mul(_by_library(x, weight, bias))
     return _launch(x, weight, bias, is_gated=True, may_split=False)[0]
+
+
+def _by_library(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    found = cublaslt.product(x, weight) if bias is None else None
+    return F.linear(x, weight, bias) if found is None else found
 
 
 def _is_few(x: Tensor, weight: Tensor) -> bool:
