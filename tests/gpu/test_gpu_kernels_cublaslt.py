@@ -28,7 +28,7 @@ def test_every_way_gives_the_product(num_rows: int, dtype: torch.dtype) -> None:
     x, weight = inputs(num_rows, dtype)
     library, stream = cublaslt._library(), torch.cuda.Stream()
     assert library is not None
-    shape = cublaslt._Shape(x.device, stream.cuda_stream, dtype, num_rows, *weight.shape)
+    shape = cublaslt._Shape(x.device, stream.cuda_stream, dtype, dtype, num_rows, *weight.shape)
     expected = F.linear(x, weight)
     ways = library.ways(shape)
     assert len(ways) > 1

@@ -28,7 +28,7 @@ def test_small_weights_and_other_numbers_are_left_to_torch() -> None:
     x = torch.zeros(128, 4096, dtype=torch.bfloat16)
     large = torch.zeros(8192, 4096, dtype=torch.bfloat16)
     assert cublaslt.takes(x, large)
-    assert not cublaslt.takes(x, large[:4096])
+    assert not cublaslt.takes(x, large[:512])
     assert not cublaslt.takes(x.float(), large.float())
     assert not cublaslt.takes(x[:, ::2], large)
-    assert cublaslt.product(x, large[:4096]) is None
+    assert cublaslt.product(x, large[:512]) is None
