@@ -8,6 +8,7 @@ from specguide.kernels import operation, triton
 
 move_keys = operation(tensors.move_keys, lambda: triton.tree.move_keys)
 place_nodes = operation(tensors.place_nodes, lambda: triton.nodes.place_nodes)
+place_prompts = operation(tensors.place_prompts, lambda: triton.prompts.place_prompts)
 
 __all__ = [
     "CacheNeeds",
@@ -18,5 +19,6 @@ __all__ = [
     "move_keys",
     "page_num_bytes",
     "place_nodes",
+    "place_prompts",
     "slot_mapping",
 ]

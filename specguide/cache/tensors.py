@@ -147,6 +147,25 @@ def place_nodes(
     )
 
 
+def place_prompts(
+    bounds: Tensor, ends: Tensor, block_table: Tensor, page_size: int, num_tokens: int
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Where T tokens of B prompts' chunks go; behind the last chunk's may be tokens of nobody.
+
+    bounds:      int64 [B + 1], the tokens of chunk b are bounds[b] … bounds[b + 1] - 1
+    ends:        int64 [B], position after each chunk's last
+    block_table: int32 [B, P], -1 where there is no page
+    Returns position_ids int64 [T], 0 for nobody's, slot_mapping int64 [T], -1 for nobody's and
+    where there is no page; and `bounds` and `ends` as int32.
+    """
+    index = torch.arange(num_tokens, device=ends.device)
+    is_token = index < bounds[-1]
+    sequence_ids = torch.searchsorted(bounds[1:], index, right=True).clamp(max=len(ends) - 1)
+    position_ids = torch.where(is_token, index + (ends - bounds[1:])[sequence_ids], 0)
+    mapping = slot_mapping(block_table, sequence_ids, position_ids, page_size)
+    return position_ids, torch.where(is_token, mapping, -1), bounds.int(), ends.int()
+
+
 def move_keys(memory: Tensor, nodes: Tensor, start: Tensor, block_table: Tensor) -> None:
     """Copy keys and values of all layers of accepted nodes of trees to where a chain of them has
     its own.

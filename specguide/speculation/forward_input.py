@@ -8,7 +8,7 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from specguide.cache import place_nodes, slot_mapping
+from specguide.cache import place_nodes, place_prompts
 from specguide.kernels.attention import (
     CAUSAL,
     AttentionMask,
@@ -90,20 +90,16 @@ def prefill_input(
 
     max_query_len: most tokens of one request, or more
     """
-    index = torch.arange(len(plan.token_ids), device=plan.ends.device)
-    is_token = index < plan.bounds[-1]
-    sequence_ids = torch.searchsorted(plan.bounds[1:], index, right=True).clamp(
-        max=len(plan.ends) - 1
-    )
-    position_ids = torch.where(is_token, index + (plan.ends - plan.bounds[1:])[sequence_ids], 0)
     block_table = table.block_table[plan.slots]
-    mapping = slot_mapping(block_table, sequence_ids, position_ids, table.sizes.page_size)
+    position_ids, mapping, query_start_loc, seq_lens = place_prompts(
+        plan.bounds, plan.ends, block_table, table.sizes.page_size, len(plan.token_ids)
+    )
     context = ForwardContext(
         position_ids=position_ids,
         block_table=block_table,
-        query_start_loc=plan.bounds.int(),
-        seq_lens=plan.ends.int(),
-        slot_mapping=torch.where(is_token, mapping, -1),
+        query_start_loc=query_start_loc,
+        seq_lens=seq_lens,
+        slot_mapping=mapping,
         max_query_len=max_query_len,
         page_size=table.sizes.page_size,
         attention=table.attention,

@@ -9,7 +9,7 @@ from accept_states import accept_state, integers
 from gpu_case import seeds, to_device
 from small_cases import small
 
-from specguide.cache import place_nodes, tensors
+from specguide.cache import place_nodes, place_prompts, tensors
 from specguide.sampling import AcceptState, accept, accept_drafts, append_drafts, store_drafts
 
 pytestmark = pytest.mark.gpu
@@ -40,6 +40,22 @@ def test_chains_are_placed_as_on_a_cpu(num_nodes: int) -> None:
         assert found[-1] is wanted[-1] is None
         for one, other in zip(found[:-1], wanted[:-1], strict=True):
             assert one.dtype == other.dtype and torch.equal(one.cpu(), other)
+
+
+@pytest.mark.parametrize(
+    ("num_chunks", "num_tokens"), [(1, 128), small(3, 300), (16, 512), (40, 600)]
+)
+def test_prompts_are_placed_as_on_a_cpu(num_chunks: int, num_tokens: int) -> None:
+    generator = torch.Generator().manual_seed(num_chunks)
+    table = block_table(generator)[torch.arange(num_chunks) % NUM_SLOTS]
+    most = min(num_tokens // num_chunks, 100)
+    lengths = torch.randint(0, most + 1, (num_chunks,), generator=generator)
+    bounds = torch.cat([torch.zeros(1, dtype=torch.int64), lengths.cumsum(0)])
+    ends = lengths + torch.randint(0, 30, (num_chunks,), generator=generator)
+    wanted = tensors.place_prompts(bounds, ends, table, PAGE_SIZE, num_tokens)
+    found = place_prompts(*map(to_device, (bounds, ends, table)), PAGE_SIZE, num_tokens)
+    for one, other in zip(found, wanted, strict=True):
+        assert one.dtype == other.dtype and torch.equal(one.cpu(), other)
 
 
 @pytest.mark.parametrize("num_nodes", [1, small(K + 1)])
