@@ -29,5 +29,5 @@ def as_int(value: Any) -> Any:
 
 def as_ints(values: Iterable[Any]) -> list[Any]:
     """`as_int` of each, for an array too. Raises TypeError for what has no elements."""
-    plain = values.tolist() if hasattr(values, "tolist") else values
-    return [as_int(value) for value in plain]
+    plain = list(values.tolist() if hasattr(values, "tolist") else values)
+    return plain if set(map(type, plain)) <= {int} else [as_int(value) for value in plain]

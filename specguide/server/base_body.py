@@ -4,14 +4,22 @@ and those that nobody knows."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, ModelWrapValidatorHandler, PrivateAttr, model_validator
+from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 
 from specguide.server.fields import NoEffect, Table
 
 _MOST_UNKNOWN = 64
+
+
+@cache
+def _known(kind: type[BaseModel]) -> Mapping[str, FieldInfo]:
+    """Fields as a client names them."""
+    return {field.alias or name: field for name, field in kind.model_fields.items()}
 
 
 class Body(BaseModel):
@@ -29,7 +37,7 @@ class Body(BaseModel):
     def _knows_its_fields(cls, values: Any, validate: ModelWrapValidatorHandler[Self]) -> Self:
         if not isinstance(values, dict):
             return validate(values)
-        known = {field.alias or name: field for name, field in cls.model_fields.items()}
+        known = _known(cls)
         cls._check_beside(values, known)
         unknown = tuple(
             name
@@ -59,7 +67,7 @@ class Body(BaseModel):
         """Fields that nobody knows, as a client would name them. place: before each name"""
         for name in self._unknown:
             yield place + name
-        for name, field in type(self).model_fields.items():
-            value = getattr(self, name)
+        for name, value in self.__dict__.items():
             if isinstance(value, Body):
-                yield from value.unknown_fields(f"{place}{field.alias or name}.")
+                alias = type(self).model_fields[name].alias
+                yield from value.unknown_fields(f"{place}{alias or name}.")
