@@ -24,7 +24,7 @@ from benchmarks.common import emit
 from benchmarks.float8_products import SHAPES
 from benchmarks.gpu_timing import CACHE_BYTES, DEVICE, measure
 from specguide import kernels
-from specguide.kernels import cublaslt
+from specguide.kernels import products
 
 ROWS = (128, 256, 384, 512, 640, 768, 1024, 2048)
 DTYPE = torch.bfloat16
@@ -44,7 +44,7 @@ def inputs_of(num_rows: int, shape: tuple[int, int]) -> tuple[Tensor, list[Tenso
 def measured(num_rows: int, name: str) -> dict[str, Any]:
     """One row, printed. Exits where the ways do not give the same."""
     x, weights = inputs_of(num_rows, SHAPES[name])
-    with cublaslt.choosing():
+    with products.choosing(DEVICE):
         for weight in weights:
             kernels.linear(x, weight)
     found, expected = kernels.linear(x, weights[0]), F.linear(x, weights[0])

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from specguide.kernels.products import Gather, choosing
 from specguide.speculation.capture import capturing
 from specguide.speculation.results import VerifyOutput
 from specguide.trace import Marks, Recorder
@@ -40,14 +41,18 @@ class _Captured:
 class CapturedIterations(EagerIterations):
     """A graph for each function and sizes.
 
-    The first iteration of its kind runs as it is, which loads and compiles what it uses; the second
-    is captured, and it and all later ones are replays.
+    The first iteration of its kind runs as it is, which loads and compiles what it uses, and behind
+    it the fastest way of its products is found; the second is captured, and it and all later ones
+    are replays.
 
     stream: where everything runs
+    gather: as StepOptions has it
     """
 
-    def __init__(self, stream: torch.cuda.Stream, recorder: Recorder) -> None:
-        self._stream, self._recorder = stream, recorder
+    def __init__(
+        self, stream: torch.cuda.Stream, recorder: Recorder, gather: Gather | None = None
+    ) -> None:
+        self._stream, self._recorder, self._gather = stream, recorder, gather
         self._captured: dict[tuple[Any, ...], _Captured | None] = {}
         self._pool = torch.cuda.graph_pool_handle()
 
@@ -57,7 +62,8 @@ class CapturedIterations(EagerIterations):
         key = (iterate, *sizes, self._recorder.iteration_place)
         if key not in self._captured:
             self._captured[key] = None
-            return super().run(iterate, *sizes)
+            with choosing(self._stream.device, self._gather):
+                return super().run(iterate, *sizes)
         captured = self._captured[key]
         if captured is None:
             captured = self._captured[key] = self._capture(iterate, *sizes)

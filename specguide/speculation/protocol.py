@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from specguide.batch import Batch
+from specguide.kernels.products import Gather
 from specguide.piggyback import PiggybackLimits
 from specguide.sampling import RequestProcessors
 from specguide.speculation.drafting import DraftingFactory
@@ -23,6 +24,7 @@ class StepOptions:
     adaptive:      iterations of all levels come up
     drafting:      how the drafter's drafts are made and verified; None: as their layout says
     mixed:         decode iterations may compute chunks of prompts beside
+    gather:        between ranks that must choose alike how they multiply; None: there is one
     """
 
     lag: int = 0
@@ -30,6 +32,7 @@ class StepOptions:
     adaptive: bool = False
     drafting: DraftingFactory | None = None
     mixed: bool = False
+    gather: Gather | None = None
 
 
 class Step(Protocol):

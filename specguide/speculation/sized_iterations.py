@@ -56,7 +56,7 @@ class SizedIterations:
             self.runner = (
                 EagerIterations()
                 if options.enforce_eager
-                else CapturedIterations(stream, grammar.recorder)
+                else CapturedIterations(stream, grammar.recorder, options.gather)
             )
         self._filled = replace(
             PIGGYBACK_LIMITS,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,7 +22,6 @@ from specguide.guided.executor import ExecutorFactory, Walked
 from specguide.guided.no_grammar import NoGrammar
 from specguide.guided.shared_rows import ReceivedRows, SendingCallbacks
 from specguide.guided.stream import GrammarStream
-from specguide.kernels import cublaslt
 from specguide.kernels.compile_ahead import rehearsal
 from specguide.kernels.forward_stream import ForwardStream
 from specguide.kernels.shares import NUM_WORDS
@@ -56,7 +54,6 @@ class LocalExecutor:
 
     max_prefill_tokens: most tokens of prompts in a batch
     caches: of keys and values, the target's and, where it has one, the drafter's
-    times_products: one of several ranks does not, since all must compute alike
     """
 
     step: Step
@@ -64,7 +61,6 @@ class LocalExecutor:
     capabilities: Capabilities
     max_prefill_tokens: int
     caches: tuple[KVCache, ...]
-    times_products: bool = True
     processors: dict[int, RequestProcessors] = field(default_factory=dict)
 
     @classmethod
@@ -105,7 +101,9 @@ class LocalExecutor:
             proposer = entry.propose(drafter, memory.draft_cache, state)
         passes = ForwardPasses(target, memory.cache, state, proposer)
         sampler = _sampler(config, grammar, state, parts)
-        step = parts.step(passes, sampler, state, grammar, _step_options(config, entry))
+        step = parts.step(
+            passes, sampler, state, grammar, _step_options(config, entry, target.ranks)
+        )
         if target.device.type == "cuda":
             # What was filled on another stream than the step's is there.
             torch.cuda.synchronize(target.device)
@@ -119,8 +117,7 @@ class LocalExecutor:
             piggyback=step.piggyback_limits,
         )
         caches = tuple(cache for cache in (memory.cache, memory.draft_cache) if cache is not None)
-        times_products = target.ranks.size == 1
-        return cls(step, grammar, capabilities, config.max_prefill_tokens, caches, times_products)
+        return cls(step, grammar, capabilities, config.max_prefill_tokens, caches)
 
     def execute(self, batch: Batch) -> PendingOutput:
         """As Executor's. On a CPU the batch has then run."""
@@ -138,12 +135,7 @@ class LocalExecutor:
         """Have all graphs captured and all kernels compiled, while no slot has a request."""
         warm_ups = self.step.warm_ups(self.max_prefill_tokens, self.capabilities.max_model_len)
         if warm_ups.rehearsals:
-            with ExitStack() as rehearsing:
-                if self.times_products:
-                    rehearsing.enter_context(cublaslt.choosing())
-                rehearsing.enter_context(
-                    rehearsal(self.grammar.forward.device, env.num_compile_threads())
-                )
+            with rehearsal(self.grammar.forward.device, env.num_compile_threads()):
                 _run_all(warm_ups.rehearsals, "compiling kernels")
         _run_all(warm_ups.captures, "capturing CUDA graphs")
 
@@ -190,13 +182,14 @@ def _entry(config: ResolvedConfig) -> DrafterSpec:
     return drafter_named(config.spec.method) if config.spec else NO_DRAFTER
 
 
-def _step_options(config: ResolvedConfig, entry: DrafterSpec) -> StepOptions:
+def _step_options(config: ResolvedConfig, entry: DrafterSpec, ranks: Ranks) -> StepOptions:
     return StepOptions(
         config.lag,
         config.enforce_eager,
         config.is_adaptive,
         entry.drafting,
         config.mixed_iterations,
+        ranks.collectives.gather if ranks.size > 1 else None,
     )
 
 

@@ -21,7 +21,7 @@ import triton.language as tl
 from torch import Tensor
 from triton.language.extra import cuda
 
-from specguide.kernels import cublaslt
+from specguide.kernels import products
 from specguide.kernels.triton import linear_hopper
 from specguide.kernels.triton.activation import silu_mul
 from specguide.kernels.triton.device import num_multiprocessors, overlap, prefetch
@@ -144,8 +144,8 @@ def linear_parts(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tenso
     tiles = triton.cdiv(x.shape[0], _LIBRARY_TILE) * triton.cdiv(weight.shape[0], _LIBRARY_TILE)
     if bias is not None or x.element_size() != 2 or _splits(x, tiles) == 1:
         return _by_library(x, weight, bias)[None]
-    halves = x.unflatten(1, (2, -1)).transpose(0, 1), weight.unflatten(1, (2, -1)).permute(1, 2, 0)
-    return torch.bmm(*halves, out_dtype=torch.float32)
+    found = products.product(x, weight, has_halves=True)
+    return products.halves(x, weight) if found is None else found[None]
 
 
 def gated_linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -156,7 +156,7 @@ def gated_linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tenso
 
 
 def _by_library(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    found = cublaslt.product(x, weight) if bias is None else None
+    found = products.product(x, weight) if bias is None else None
     return F.linear(x, weight, bias) if found is None else found
 
 

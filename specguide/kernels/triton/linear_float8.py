@@ -11,7 +11,7 @@ import torch
 import triton
 from torch import Tensor
 
-from specguide.kernels import cublaslt, float8
+from specguide.kernels import float8, products
 from specguide.kernels.float8 import BLOCK, Float8Rows, Float8Scaling
 from specguide.kernels.pointwise import ProductScales
 from specguide.kernels.triton import linear_hopper
@@ -155,7 +155,7 @@ def _parts(
     """Some are left unscaled, where there is no bias, which would have to be unscaled too."""
     if not _is_for_library(x, weight, scale, dtype):
         return _product(x, weight, scale, bias, dtype, may_split=may_split), None
-    found = None if bias is not None else cublaslt.product(x.values, weight, dtype)
+    found = None if bias is not None else products.product(x.values, weight, dtype)
     if found is None and bias is None and len(x.values) <= _MOST_UNSCALED:
         found = unscaled(x, weight, dtype)
     if found is not None:

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from gpu_case import DEVICE, IS_INTERPRETED
 from torch import Tensor
 
-from specguide.kernels import cublaslt, linear
+from specguide.kernels import cublaslt, linear, products
 
 pytestmark = [
     pytest.mark.gpu,
@@ -26,9 +26,9 @@ def inputs(num_rows: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
 @pytest.mark.parametrize("num_rows", [100, 640, 768])
 def test_every_way_gives_the_product(num_rows: int, dtype: torch.dtype) -> None:
     x, weight = inputs(num_rows, dtype)
-    library, stream = cublaslt._library(), torch.cuda.Stream()
+    library, stream = cublaslt.library(), torch.cuda.Stream()
     assert library is not None
-    shape = cublaslt._Shape(x.device, stream.cuda_stream, dtype, dtype, num_rows, *weight.shape)
+    shape = cublaslt.Shape(x.device, stream.cuda_stream, dtype, dtype, num_rows, *weight.shape)
     expected = F.linear(x, weight)
     ways = library.ways(shape)
     assert len(ways) > 1
@@ -38,15 +38,22 @@ def test_every_way_gives_the_product(num_rows: int, dtype: torch.dtype) -> None:
             torch.testing.assert_close(way.product(x, weight), expected, rtol=2e-2, atol=2e-2)
 
 
-def test_what_was_chosen_can_be_captured(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_chosen_is_captured(monkeypatch: pytest.MonkeyPatch) -> None:
     x, weight = inputs(640, torch.bfloat16)
-    monkeypatch.setattr(cublaslt, "best_of", lambda times: len(times) - 1)
-    monkeypatch.setattr(cublaslt, "_ways", {})
+    seen: list[list[float]] = []
+
+    def last(times: list[float]) -> int:
+        seen.append(times)
+        return len(times) - 1
+
+    monkeypatch.setattr(products, "best_of", last)
+    monkeypatch.setattr(products, "_ways", {})
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream), cublaslt.choosing():
+    with torch.cuda.stream(stream), products.choosing(x.device):
         linear(x, weight)
-    (way,) = cublaslt._ways.values()
+    assert len(seen[0]) > 2 and all(0.1 < time < 100 for time in seen[0])
+    (way,) = products._ways.values()
     assert way is not None
     expected = F.linear(x, weight)
     torch.cuda.synchronize()
@@ -56,4 +63,4 @@ def test_what_was_chosen_can_be_captured(monkeypatch: pytest.MonkeyPatch) -> Non
     for _ in range(3):
         graph.replay()
         torch.testing.assert_close(found, expected, rtol=2e-2, atol=2e-2)
-    assert cublaslt.product(x, weight) is None  # on another stream
+    assert products.product(x, weight) is None  # on another stream

@@ -1,0 +1,217 @@
+"""Owns which of cuBLASLt's ways a product takes: the fastest of those that it proposes.
+
+The library orders its algorithms for a shape by a model of the GPU, and torch takes the first. Here
+they are timed, once for each shape, when an iteration first runs; the graph that is captured next
+takes what was found. `python -m benchmarks.library_products` says what it gains.
+"""
+
+from __future__ import annotations
+
+import gc
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from itertools import cycle
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from specguide.kernels.cublaslt import TYPES, Shape, Way, library
+from specguide.kernels.host_values import on_device
+
+_NUM_ROUNDS, _NUM_LAUNCHES = 4, 4
+_NUM_WEIGHTS = 4
+"""Of one shape, in turn: what one leaves in the cache would help it alone."""
+_LEAST_GAIN = 0.02
+"""Of the time of torch's product; less may be chance."""
+_LEAST_BYTES, _LEAST_BYTES_IN_TURN = 8 << 20, 64 << 20
+"""Of a weight, and of those of its shape: fewer would stay in the cache."""
+_MOST_ROWS = 2304
+"""More are rare, and take memory."""
+_MOST_SHAPES, _NUM_NUMBERS = 64, 7
+"""New ones at a time, of which ranks tell one another, and the numbers of each."""
+
+
+class Product(NamedTuple):
+    """What is timed. has_halves: torch's way is to multiply both halves of the columns, each to
+    float32, which are yet to be summed"""
+
+    shape: Shape
+    has_halves: bool = False
+
+    @property
+    def numbers(self) -> list[int]:
+        """What two ranks that multiply alike have in common."""
+        shape = self.shape
+        sizes = shape.num_rows, shape.num_outputs, shape.num_inputs
+        return [TYPES[shape.dtype], TYPES[shape.output_dtype], *sizes, int(self.has_halves)]
+
+
+Gather = Callable[[Tensor], Tensor]
+"""Values of one rank, int64 [n], to those of all, [ranks, n]."""
+
+_ways: dict[Product, Way | None] = {}
+_noticed: dict[Product, list[Tensor]] | None = None
+"""Weights of each that came up; None: nobody asks."""
+
+
+@contextmanager
+def choosing(device: torch.device, gather: Gather | None = None) -> Iterator[None]:
+    """The products that are asked for meanwhile are timed at the end; nothing without a GPU.
+
+    gather: between ranks, which all take what the first of them has found, and so compute alike;
+            None: there is one
+    """
+    global _noticed
+    if device.type != "cuda" or library() is None:
+        yield
+        return
+    _noticed = {}
+    try:
+        yield
+        best = {one: best_of(_times(one, weights)) for one, weights in _noticed.items()}
+    finally:
+        _noticed = None
+    if gather is not None:
+        best = _agreed(best, device, gather)
+    for one, index in best.items():
+        _ways[one] = None if index is None else _proposed(one.shape)[index - 1]
+
+
+def _agreed(
+    best: Mapping[Product, int | None], device: torch.device, gather: Gather
+) -> dict[Product, int | None]:
+    """What the first rank that has multiplied so says of each."""
+    rows = [[*one.numbers, index or 0] for one, index in best.items()][:_MOST_SHAPES]
+    rows += [[0] * _NUM_NUMBERS] * (_MOST_SHAPES - len(rows))
+    said: dict[tuple[int, ...], int] = {}
+    for of_rank in gather(on_device(rows, device).flatten()).view(-1, _NUM_NUMBERS).tolist():
+        said.setdefault(tuple(of_rank[:-1]), of_rank[-1])
+    return {one: said.get(tuple(one.numbers)) or None for one in best}
+
+
+def product(
+    x: Tensor, weight: Tensor, dtype: torch.dtype | None = None, *, has_halves: bool = False
+) -> Tensor | None:
+    """x · weightᵀ: x [T, in_features], weight [out_features, in_features], of bfloat16, float16 or
+    float8 → [T, out_features]. None where no way is known that is faster than torch's.
+
+    dtype: of the output; None: that of x. Float8 is summed fast
+    has_halves: as Product has it
+    """
+    if not takes(x, weight):
+        return None
+    stream = torch.cuda.current_stream(x.device).cuda_stream
+    shape = Shape(x.device, stream, x.dtype, dtype or x.dtype, len(x), *weight.shape)
+    one = Product(shape, has_halves)
+    if _noticed is not None and one not in _ways:
+        _notice(weight, _noticed.setdefault(one, []))
+    way = _ways.get(one)
+    return None if way is None else way.product(x, weight)
+
+
+def halves(x: Tensor, weight: Tensor) -> Tensor:
+    """x · weightᵀ in two parts that are yet to be summed, of the first and of the last columns,
+    whose number is even: float32 [2, T, out_features]."""
+    inputs = x.unflatten(1, (2, -1)).transpose(0, 1)
+    return torch.bmm(inputs, weight.unflatten(1, (2, -1)).permute(1, 2, 0), out_dtype=torch.float32)
+
+
+def _notice(weight: Tensor, weights: list[Tensor]) -> None:
+    is_new = all(weight.data_ptr() != one.data_ptr() for one in weights)
+    if is_new and len(weights) < _NUM_WEIGHTS:
+        weights.append(weight)
+
+
+def _proposed(shape: Shape) -> list[Way]:
+    found = library()
+    return [] if found is None else found.ways(shape)
+
+
+def takes(x: Tensor, weight: Tensor) -> bool:
+    """Whether this is a product that may be timed."""
+    return (
+        x.dtype in TYPES
+        and weight.dtype == x.dtype
+        and len(x) <= _MOST_ROWS
+        and weight.nbytes >= _LEAST_BYTES
+        and x.is_contiguous()
+        and weight.is_contiguous()
+    )
+
+
+def best_of(times: Sequence[float]) -> int | None:
+    """Which of some ways is the fastest, the first being torch's; None: that one, or none is
+    clearly faster."""
+    best = min(range(len(times)), key=lambda index: times[index], default=0)
+    is_gain = bool(times) and times[best] < (1 - _LEAST_GAIN) * times[0]
+    return best if is_gain else None
+
+
+def _times(one: Product, weights: Sequence[Tensor]) -> list[float]:
+    """Of torch's product and of each way, milliseconds of some launches; infinite for one that does
+    not run, and empty where too little would be read, the stream cannot be captured or there is no
+    memory."""
+    shape, num_bytes = one.shape, sum(weight.nbytes for weight in weights)
+    if num_bytes < _LEAST_BYTES_IN_TURN or not shape.stream:
+        return []
+    try:
+        with torch.cuda.stream(torch.cuda.ExternalStream(shape.stream, shape.device)):
+            graphs = [launch and _captured(launch, weights) for launch in _launches(one, weights)]
+            rounds = [
+                [math.inf if graph is None else _milliseconds(graph) for graph in graphs]
+                for _ in range(_NUM_ROUNDS)
+            ]
+    except torch.OutOfMemoryError:
+        return []
+    return [min(times) for times in zip(*rounds, strict=True)]
+
+
+def _launches(one: Product, weights: Sequence[Tensor]) -> list[Callable[[Tensor], object] | None]:
+    """torch's, then each way's; None for one that does not run."""
+    shape = one.shape
+    x = torch.randn(shape.num_rows, shape.num_inputs, device=shape.device).to(shape.dtype)
+    output = shape.output()
+    found: list[Callable[[Tensor], object] | None] = [_torch_launch(one, x, output)]
+    for way in _proposed(shape):
+        does_run = way.runs(x, output, weights[0])
+        found.append(partial(way.launch, x, output) if does_run else None)
+    return found
+
+
+def _torch_launch(one: Product, x: Tensor, output: Tensor) -> Callable[[Tensor], object]:
+    if one.has_halves:
+        return partial(halves, x)
+    if x.dtype != torch.float8_e4m3fn:
+        return lambda weight: torch.mm(x, weight.t(), out=output)
+    scale = torch.ones((), device=x.device)
+    scaled = partial(torch._scaled_mm, out_dtype=output.dtype, use_fast_accum=True, out=output)
+    return lambda weight: scaled(x, weight.t(), scale, scale)
+
+
+def _captured(
+    launch: Callable[[Tensor], object], weights: Sequence[Tensor]
+) -> torch.cuda.CUDAGraph:
+    """A graph of some launches, so that the host's time does not count."""
+    graph, was_enabled = torch.cuda.CUDAGraph(), gc.isenabled()
+    gc.disable()  # it might free what a thread that captures must not
+    try:
+        graph.capture_begin(capture_error_mode="thread_local")
+        for _, weight in zip(range(_NUM_LAUNCHES), cycle(weights), strict=False):
+            launch(weight)
+        graph.capture_end()
+    finally:
+        if was_enabled:
+            gc.enable()
+    return graph
+
+
+def _milliseconds(graph: torch.cuda.CUDAGraph) -> float:
+    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    begin.record()
+    graph.replay()
+    end.record()
+    end.synchronize()
+    return begin.elapsed_time(end)
