@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 import math
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -53,27 +54,34 @@ Gather = Callable[[Tensor], Tensor]
 """Values of one rank, int64 [n], to those of all, [ranks, n]."""
 
 _ways: dict[Product, Way | None] = {}
-_noticed: dict[Product, list[Tensor]] | None = None
-"""Weights of each that came up; None: nobody asks."""
+
+
+class _Noticed(threading.local):
+    """Weights of each product that came up on this thread; None: nobody asks."""
+
+    weights: dict[Product, list[Tensor]] | None = None
+
+
+_noticed = _Noticed()
 
 
 @contextmanager
 def choosing(device: torch.device, gather: Gather | None = None) -> Iterator[None]:
-    """The products that are asked for meanwhile are timed at the end; nothing without a GPU.
+    """The products that this thread asks for meanwhile are timed at the end; nothing without a GPU.
 
     gather: between ranks, which all take what the first of them has found, and so compute alike;
             None: there is one
     """
-    global _noticed
     if device.type != "cuda" or library() is None:
         yield
         return
-    _noticed = {}
+    noticed: dict[Product, list[Tensor]] = {}
+    _noticed.weights = noticed
     try:
         yield
-        best = {one: best_of(_times(one, weights)) for one, weights in _noticed.items()}
+        best = {one: best_of(_times(one, weights)) for one, weights in noticed.items()}
     finally:
-        _noticed = None
+        _noticed.weights = None
     if gather is not None:
         best = _agreed(best, device, gather)
     for one, index in best.items():
@@ -106,8 +114,8 @@ def product(
     stream = torch.cuda.current_stream(x.device).cuda_stream
     shape = Shape(x.device, stream, x.dtype, dtype or x.dtype, len(x), *weight.shape)
     one = Product(shape, has_halves)
-    if _noticed is not None and one not in _ways:
-        _notice(weight, _noticed.setdefault(one, []))
+    if _noticed.weights is not None and one not in _ways:
+        _notice(weight, _noticed.weights.setdefault(one, []))
     way = _ways.get(one)
     return None if way is None else way.product(x, weight)
 
