@@ -123,8 +123,12 @@ class OneModelStep:
             max_model_len,
         )
         captures = self._sized.captures(max_prefill_tokens)
-        rehearsals = (*prefills, *captures, self._forget_rehearsals)
+        rehearsals = (*prefills, *captures, self._rehearse_writes, self._forget_rehearsals)
         return WarmUps(rehearsals, captures)  # the first of a kind runs as it is
+
+    def _rehearse_writes(self) -> None:
+        """What puts requests into their slots, of one that never has any."""
+        self.leave([self._max_batch_size])
 
     @torch.inference_mode()
     def _forget_rehearsals(self) -> None:
