@@ -101,7 +101,7 @@ def test_all_that_is_launched_is_launched_on_the_forward_stream(folders, monkeyp
     for owner, names in (
         (grammar, ("launch", "announce_wait", "wait_rows")),
         (step._iteration._drafting, ("nodes", "verify", "draft")),
-        (step._state, ("enter", "leave", "grow")),
+        (step._state, ("enter", "leave", "change")),
         (iteration_module, ("prefill_input",)),
         (step._iteration._passes, ("target", "target_logits", "refresh", "draft", "draft_logits")),
     ):
@@ -112,7 +112,7 @@ def test_all_that_is_launched_is_launched_on_the_forward_stream(folders, monkeyp
         assert {out.error for out in thread.submit(llm.generate, prompts, params).result()} == {
             None
         }
-    assert {"launch", "enter", "leave", "grow", "nodes", "target"} <= set(
+    assert {"launch", "enter", "leave", "change", "nodes", "target"} <= set(
         num_calls
     ) and not is_inside
     llm.close()
