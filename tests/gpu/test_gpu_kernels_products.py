@@ -6,6 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from gpu_case import DEVICE, IS_INTERPRETED
+from small_cases import small
 from torch import Tensor
 
 from specguide.kernels import cublaslt, linear, products
@@ -22,8 +23,10 @@ def inputs(num_rows: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     return torch.randn(num_rows, 4096, device=DEVICE, dtype=dtype), weight
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-@pytest.mark.parametrize("num_rows", [100, 640, 768])
+@pytest.mark.parametrize(
+    ("num_rows", "dtype"),
+    [small(100, torch.float16), (640, torch.float16), (640, torch.bfloat16), (768, torch.bfloat16)],
+)
 def test_every_way_gives_the_product(num_rows: int, dtype: torch.dtype) -> None:
     x, weight = inputs(num_rows, dtype)
     library, stream = cublaslt.library(), torch.cuda.Stream()
