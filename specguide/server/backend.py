@@ -25,7 +25,7 @@ from specguide.server.ignored import UnknownFields
 T = TypeVar("T")
 B = TypeVar("B", bound=Body)
 _LOOK_S = 0.2
-_MANY_BYTES = 1 << 16
+_FEW_BYTES, _MANY_BYTES = 1 << 13, 1 << 16
 _MOST_TEMPLATES = 2
 
 
@@ -105,6 +105,11 @@ class Backend:
         """None where the model does not reason. Raises InvalidParams for an unknown name."""
         return choose_reasoning_format(self.config.reasoning_format, self.tokenizer.chat_template)
 
+    @staticmethod
+    def are_few(num_bytes: int) -> bool:
+        """To parse so many takes less time than to have a thread do it."""
+        return num_bytes <= _FEW_BYTES
+
     async def aside(self, num_bytes: int, work: Callable[..., T], *args: Any) -> T:
         """In a thread, large bodies one after another: they hold the interpreter, and would hold up
         all small ones.
@@ -118,9 +123,12 @@ class Backend:
             raise ApiError(400, "the body is nested too deeply") from None
 
     async def understood(self, num_bytes: int, understand: Callable[[Backend, B], T], body: B) -> T:
-        """What a request's body means, found out aside. Raises what `understand` does, ApiError as
-        `aside`, and InvalidParams for unknown fields where they are refused."""
+        """What a request's body means, found out aside unless that is quick. Raises what
+        `understand` does, ApiError as `aside`, and InvalidParams for unknown fields where they are
+        refused."""
         self._unknown_fields.check(body)
+        if body.is_quick and self.are_few(num_bytes):
+            return understand(self, body)
         async with self._template_lane if getattr(body, "chat_template", None) else nullcontext():
             return await self.aside(num_bytes, understand, self, body)
 

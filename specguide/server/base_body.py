@@ -32,6 +32,11 @@ class Body(BaseModel):
     beside: ClassVar[Table] = {}
     _unknown: tuple[str, ...] = PrivateAttr(())
 
+    @property
+    def is_quick(self) -> bool:
+        """What it means is found out in no time, if it is not long."""
+        return False
+
     @model_validator(mode="wrap")
     @classmethod
     def _knows_its_fields(cls, values: Any, validate: ModelWrapValidatorHandler[Self]) -> Self:

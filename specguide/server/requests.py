@@ -110,6 +110,15 @@ class ResponsesRequest(TurnFields):
         return super().effort() if self.reasoning is None else self.reasoning.effort
 
 
+_QUICK_FIELDS = frozenset(
+    {
+        *("model", "prompt", "stream", "stream_options", "max_tokens", "n", "seed", "ignore_eos"),
+        *("temperature", "top_p", "top_k", "min_p", "presence_penalty", "frequency_penalty"),
+    }
+)
+"""Of completions: numbers and switches."""
+
+
 class CompletionRequest(SamplingFields):
     """/v1/completions. return_spans: as of chat"""
 
@@ -125,6 +134,12 @@ class CompletionRequest(SamplingFields):
     return_spans: bool = False
     add_special_tokens: bool = True
     response_format: ResponseFormat | None = None
+
+    @property
+    def is_quick(self) -> bool:
+        """A prompt of token ids, and nothing that is read as a grammar or a text."""
+        is_ids = isinstance(self.prompt, list) and isinstance(next(iter(self.prompt), 0), int)
+        return is_ids and self.model_fields_set <= _QUICK_FIELDS
 
 
 class TokenizeRequest(TemplateFields):
