@@ -76,12 +76,13 @@ def prompt_ids(prompt: str | Sequence[int], tokenizer: Tokenizer, vocab_size: in
         raise _no_prompt(prompt) from None
     if not ids:
         raise InvalidParams("the prompt is empty; give at least one token", param="prompt")
-    if all(map(is_int, ids)) and min(ids) >= 0 and max(ids) < vocab_size:
-        return ids
-    bad = next(token for token in ids if not is_int(token) or not 0 <= token < vocab_size)
-    raise InvalidParams(
-        f"prompt token {bad!r} is not an id of this model's {vocab_size} tokens", param="prompt"
-    )
+    bad = [token for token in ids if not is_int(token) or not 0 <= token < vocab_size]
+    if bad:
+        raise InvalidParams(
+            f"prompt token {bad[0]!r} is not an id of this model's {vocab_size} tokens",
+            param="prompt",
+        )
+    return ids
 
 
 def _no_prompt(found: Any) -> InvalidParams:

@@ -17,6 +17,8 @@ from torch import Tensor
 
 TYPES = {torch.float8_e4m3fn: 28, torch.bfloat16: 14, torch.float16: 2}
 """Of numbers that are multiplied, as the library counts them."""
+ALIGNMENT_BYTES = 256
+"""Of tensors, unless a preference says less."""
 _NUM_WAYS = 8
 _WORKSPACE_BYTES = 1 << 20
 """For counters. What takes more splits sums, which is left to torch."""
@@ -125,7 +127,8 @@ class _Library:
         return self._places[device, stream]
 
     def ways(self, shape: Shape) -> list[Way]:
-        """What the library proposes."""
+        """What the library proposes for tensors that begin at multiples of ALIGNMENT_BYTES; nothing
+        where it cannot multiply so."""
         description, layouts = self._description(shape), self._layouts(shape)
         preference, most = c_void_p(), c_size_t(_WORKSPACE_BYTES)
         self._call("cublasLtMatmulPreferenceCreate", byref(preference))
@@ -134,11 +137,12 @@ class _Library:
             *(preference, _MOST_WORKSPACE, byref(most), c_size_t(8)),
         )
         proposals, num = (_Proposal * _NUM_WAYS)(), c_int()
-        self._call(
-            "cublasLtMatmulAlgoGetHeuristic",
+        is_refused = self._functions.cublasLtMatmulAlgoGetHeuristic(
             *(self.place(shape.device, shape.stream)[0], description),
             *(*layouts, layouts[2], preference, _NUM_WAYS, proposals, byref(num)),
         )
+        if is_refused:
+            return []
         return [
             Way(self, shape, description, layouts, proposal.algorithm)
             for proposal in proposals[: num.value]

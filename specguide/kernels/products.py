@@ -19,7 +19,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from specguide.kernels.cublaslt import TYPES, Shape, Way, library
+from specguide.kernels.cublaslt import ALIGNMENT_BYTES, TYPES, Shape, Way, library
 from specguide.kernels.host_values import on_device
 
 _NUM_ROUNDS, _NUM_LAUNCHES = 4, 4
@@ -109,7 +109,7 @@ def product(
     dtype: of the output; None: that of x. Float8 is summed fast
     has_halves: as Product has it
     """
-    if not takes(x, weight):
+    if not takes(x, weight) or (x.data_ptr() | weight.data_ptr()) % ALIGNMENT_BYTES:
         return None
     stream = torch.cuda.current_stream(x.device).cuda_stream
     shape = Shape(x.device, stream, x.dtype, dtype or x.dtype, len(x), *weight.shape)

@@ -3,8 +3,8 @@ the device in one copy, and the operation that puts it in its places."""
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Sequence
+from ctypes import c_float, c_int32
 from dataclasses import dataclass
 from enum import IntEnum, IntFlag
 from typing import NamedTuple
@@ -182,10 +182,10 @@ def _write_entry(slot: int, row: Sequence[int], slots: SlotTensors) -> None:
 
 
 def _bits(value: float) -> int:
-    """Of a float32, as an int32."""
-    return int(struct.unpack("<i", struct.pack("<f", value))[0])
+    """Of a float32, infinite where the value is too large for one, as an int32."""
+    return c_int32.from_buffer(c_float(value)).value
 
 
 def _number(bits: int) -> float:
     """Of which these are the bits."""
-    return float(struct.unpack("<f", struct.pack("<i", bits))[0])
+    return c_float.from_buffer(c_int32(bits)).value

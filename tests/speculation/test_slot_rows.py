@@ -61,3 +61,13 @@ def test_an_iteration_that_decodes_changes_several_slots() -> None:
     assert slots.drafts.num_model.tolist() == [MOST_DRAFTS] * 5
     slots.change(Batch((0,), (0,), ((1, 2),), has_grown=(False,)))  # nothing
     assert slots.block_table[0, :2].tolist() == [1, 2]
+
+
+def test_a_number_that_no_float32_holds_is_infinite() -> None:
+    slots = table()
+    sampling = SAMPLED._replace(temperature=1e300, top_k=2**70)
+    slots.enter(
+        Batch((0,), (1,), ((5,),), chunks=(Chunk((1,), 0),), entries=(entry(sampling=sampling),))
+    )
+    temperature, top_k, _, _ = (each[1].item() for each in slots.sampling.given())
+    assert (temperature, top_k) == (float("inf"), 2**63 - 1)
