@@ -65,7 +65,6 @@ class NativeCallbacks:
                 tokens=np.zeros((1, 2), np.int32),
                 num_accepted=np.zeros(1, np.int32),
                 needed=np.zeros(1, np.int32),
-                missed=np.zeros(1, np.uint8),
             ),
             native.ExecutorOptions(num_threads=1, deadline_us=1000),
         )

@@ -131,7 +131,7 @@ class NativeExecutor:
         self._held = np.zeros(size, np.uint8)
         self._tokens = np.full((size, NUM_NODES), -1, np.int32)
         self._num_accepted = np.zeros(size, np.int32)
-        self._needed, self._missed = np.zeros(1, np.int32), np.zeros(size, np.uint8)
+        self._needed = np.zeros(1, np.int32)
         self._executor = native.GrammarExecutor(
             native.GrammarBuffers(
                 limits=native.DraftLimits(num_draft_tokens=NUM_DRAFTS),
@@ -142,7 +142,6 @@ class NativeExecutor:
                 tokens=self._tokens,
                 num_accepted=self._num_accepted,
                 needed=self._needed,
-                missed=self._missed,
             ),
             native.ExecutorOptions(num_threads=num_threads, deadline_us=DEADLINE_US),
         )

@@ -85,7 +85,6 @@ GrammarBuffers make_buffers(const DraftLimits& limits, int vocab_size, std::vect
   buffers.guided = arrays.take<uint8_t>("guided", {num_nodes, num_slots});
   buffers.held = arrays.take<uint8_t>("held", {num_slots});
   buffers.needed = arrays.take<int32_t>("needed", {1});
-  buffers.missed = arrays.take<uint8_t>("missed", {num_slots});
   buffers.tokens = arrays.take<int32_t>("tokens", {num_slots, num_nodes});
   buffers.num_accepted = arrays.take<int32_t>("num_accepted", {num_slots});
   if (buffers.is_tree()) {
@@ -215,7 +214,6 @@ void bind_executor(py::module_& m) {
       .def("error", &GrammarExecutor::error, py::arg("slot"))
       .def("check", &GrammarExecutor::check)
       .def("callbacks", [](GrammarExecutor& executor) { return bound(executor.callbacks()); })
-      .def("early_callbacks", [](GrammarExecutor& executor) { return bound(executor.early_callbacks()); })
       .def("counters", &GrammarExecutor::counters)
       .def("log_callbacks", [](GrammarExecutor& executor, size_t n) { executor.callback_log().start(n); },
            py::arg("capacity"))

@@ -55,7 +55,6 @@ struct GrammarBuffers {
   int32_t* tokens;              // [max_batch_size, N]
   const int32_t* num_accepted;  // [max_batch_size]
   int32_t* needed;              // the last callback whose rows the forward stream stands waiting for
-  uint8_t* missed;              // [max_batch_size], 1: rows of this callback's came after its early part
   std::shared_ptr<void> owner;
   int num_forced_tokens = 0;        // also the most of them that follow one another
   int num_lookup_tokens = 0;

@@ -16,10 +16,10 @@ constexpr size_t kPushedTogether = 16;
 
 }  // namespace
 
-void GrammarExecutor::run_noted(int index, void (GrammarExecutor::*part)(int)) noexcept {
+void GrammarExecutor::run_callback(int index) noexcept {
   const auto begin = Clock::now();
   try {
-    (this->*part)(index);
+    index == 0 ? begin_iteration() : advance(index);
   } catch (const std::exception& error) {
     std::lock_guard lock(mutex_);
     if (!error_) error_ = "grammar callback " + std::to_string(index) + " failed: " + error.what();
@@ -29,21 +29,8 @@ void GrammarExecutor::run_noted(int index, void (GrammarExecutor::*part)(int)) n
   callback_log_.add(iteration_, index, begin, end);
 }
 
-void GrammarExecutor::run_callback(int index) {
-  if (index == 0) return begin_iteration();
-  if (!begun_) begin_advance(index);
-  end_advance(index);
-}
-
-void GrammarExecutor::run_early(int index) {
-  begin_advance(index);
-  wait_until_needed(begun_->batch);
-  for (Progress* progress : begun_->advancing) progress->is_early = progress->in_time();
-}
-
 // Callback 0, beside the target forward: completes the paths, then says which rows and which slots count.
 void GrammarExecutor::begin_iteration() {
-  begun_.reset();
   current_ = std::make_shared<Snapshot>();
   current_ = pop_snapshot();
   ++iteration_;
@@ -69,23 +56,18 @@ void GrammarExecutor::begin_iteration() {
 
 // The callbacks behind the verification and behind each draft step take the model's token with the number before theirs,
 // and publish what follows from it.
-void GrammarExecutor::begin_advance(int index) {
-  auto& [batch, advancing] = begun_.emplace(Advance{Batch(index), {}});
+void GrammarExecutor::advance(int index) {
+  Batch batch(index);
+  std::vector<Progress*> advancing;
   start(batch);
   for (const Entry& entry : *current_) {
     Progress& progress = progress_of(entry);
-    progress.is_early = false;
     const bool is_next = progress.next_token == index - 1;
     if (is_next && push_token(batch, progress, index - 1)) advancing.push_back(&progress);
   }
   push_rest(batch);
-}
-
-void GrammarExecutor::end_advance(int index) {
-  auto advance = std::exchange(begun_, std::nullopt);
-  finish(advance->batch);
-  std::fill_n(buffers_->missed, buffers_->max_batch_size, uint8_t{0});
-  for (Progress* progress : advance->advancing) publish(*progress, index - 1);
+  finish(batch);
+  for (Progress* progress : advancing) publish(*progress, index - 1);
 }
 
 // The rows of the tokens that were taken, and what the walk has gone on by behind them.
@@ -93,7 +75,6 @@ void GrammarExecutor::publish(Progress& progress, int model_token) {
   const Walk& walk = *progress.walk;
   const int slot = walk.slot();
   const bool in_time = progress.in_time();
-  buffers_->missed[slot] = in_time && !progress.is_early;
   const auto [begin, end] = buffers_->stage(model_token);
   if (!in_time) {
     progress.late_for_drafts = true;

@@ -32,8 +32,7 @@ GrammarBuffers checked(GrammarBuffers buffers, int num_threads, const GrammarExe
   require(waits.deadline > Clock::duration::zero(), "deadline_us must be at least 1");
   require(waits.draft >= Clock::duration::zero(), "draft_wait_us must not be negative");
   require(waits.target.value_or(waits.deadline) >= Clock::duration::zero(), "target_wait_us must not be negative");
-  require(buffers.bitmask && buffers.guided && buffers.held && buffers.tokens && buffers.num_accepted && buffers.needed &&
-              buffers.missed,
+  require(buffers.bitmask && buffers.guided && buffers.held && buffers.tokens && buffers.num_accepted && buffers.needed,
           "every buffer needs its address");
   require(buffers.num_forced_tokens >= 0, "num_forced_tokens must not be negative");
   require((buffers.num_lookup_tokens > 0) == has_lookup && buffers.num_lookup_tokens >= 0,
@@ -169,20 +168,11 @@ void GrammarExecutor::check() const {
 }
 
 std::vector<HostFunctionRef> GrammarExecutor::callbacks() {
-  return functions("grammar callback ", 0, &GrammarExecutor::run_callback);
-}
-
-std::vector<HostFunctionRef> GrammarExecutor::early_callbacks() {
-  return functions("early part of grammar callback ", 1, &GrammarExecutor::run_early);
-}
-
-std::vector<HostFunctionRef> GrammarExecutor::functions(const std::string& name, int first,
-                                                        void (GrammarExecutor::*part)(int)) {
   std::vector<HostFunctionRef> functions;
   const int num_callbacks = 1 + std::max(buffers_->num_draft_tokens, buffers_->has_proposals() ? 1 : 0);
-  for (int i = first; i < num_callbacks; ++i) {
-    auto call = [self = shared_from_this(), i, part] { self->run_noted(i, part); };
-    functions.push_back(std::make_shared<HostFunction>(HostFunction{name + std::to_string(i), call}));
+  for (int i = 0; i < num_callbacks; ++i) {
+    auto call = [self = shared_from_this(), i] { self->run_callback(i); };
+    functions.push_back(std::make_shared<HostFunction>(HostFunction{"grammar callback " + std::to_string(i), call}));
   }
   return functions;
 }

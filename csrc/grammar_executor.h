@@ -12,10 +12,6 @@
 // callback waits until its deadline at most, or until the forward stream has stood waiting for its rows long enough, and
 // never throws. Rows are written by workers, flags by callbacks only.
 //
-// Each callback but the first has an early part, which may be launched before it: it begins what the callback does, and
-// ends as soon as the forward stream needs the rows. What is there by then can be copied to the device while the last rows
-// are filled; the callback says in `missed` which ones came later.
-//
 // The word `needed` counts the callbacks of the iteration whose rows the forward stream waits for, or soon will. Whoever
 // launches callback 0 takes it back to 0 before.
 #pragma once
@@ -106,8 +102,6 @@ class GrammarExecutor : public std::enable_shared_from_this<GrammarExecutor> {
 
   // The callbacks of an iteration, in order; they share ownership of the executor.
   std::vector<HostFunctionRef> callbacks();
-  // The early parts of all but the first.
-  std::vector<HostFunctionRef> early_callbacks();
 
   ExecutorCounters counters() const;
 
@@ -139,7 +133,6 @@ class GrammarExecutor : public std::enable_shared_from_this<GrammarExecutor> {
     // Its target rows or its draft rows were not waited for, and no callback that fills such rows waits for it until it
     // has caught up.
     bool late = false, late_for_drafts = false;
-    bool is_early = false;  // its draft rows were there by the end of the callback's early part
     bool in_time() const { return walk->num_done() == num_pushed; }
     // True when the last token that there is was left to the next iteration: what is proposed follows the golden one.
     bool has_one_left() const {
@@ -159,19 +152,9 @@ class GrammarExecutor : public std::enable_shared_from_this<GrammarExecutor> {
     bool is_for_drafts() const { return callback > 0; }
   };
 
-  // A callback behind the first, from when its operations run until it says which rows count.
-  struct Advance {
-    Batch batch;
-    std::vector<Progress*> advancing;
-  };
-
-  std::vector<HostFunctionRef> functions(const std::string& name, int first, void (GrammarExecutor::*part)(int));
-  void run_callback(int index);
-  void run_early(int index);
-  void run_noted(int index, void (GrammarExecutor::*part)(int)) noexcept;
+  void run_callback(int index) noexcept;
   void begin_iteration();
-  void begin_advance(int index);
-  void end_advance(int index);
+  void advance(int index);
   std::shared_ptr<const Snapshot> pop_snapshot();
   Progress& progress_of(const Entry& entry);
   bool push_token(Batch& batch, Progress& progress, int model_token);
@@ -212,7 +195,6 @@ class GrammarExecutor : public std::enable_shared_from_this<GrammarExecutor> {
   // Of the callback thread.
   std::shared_ptr<const Snapshot> current_;
   std::vector<Progress> progress_;  // by slot
-  std::optional<Advance> begun_;    // by an early part
   int64_t iteration_ = 0;
   Clock::time_point iteration_begin_;
   Clock::duration iteration_time_;  // of the last one

@@ -126,10 +126,6 @@ class PythonGrammarExecutor:
             for index in range(self._num_nodes)
         ]
 
-    def early_callbacks(self) -> Sequence[native.HostFunction]:
-        """None."""
-        return ()
-
     def counters(self) -> WalkCounters:
         """Totals since construction."""
         return replace(self._counters)

@@ -38,14 +38,12 @@ struct ExecutorRig {
         held(max_batch_size, 9),
         tokens(max_batch_size * num_nodes, -1),
         num_accepted(max_batch_size, 0),
-        missed(max_batch_size, 9),
         chain_len(max_batch_size, 0),
         origins(max_batch_size * num_nodes, 9),
         parents(max_batch_size * num_nodes, -9),
         accepted_path(max_batch_size * shape.num_drafts, -9) {
     specguide::GrammarBuffers buffers{max_batch_size, shape.num_drafts, fake::kVocab,        rows.data(), guided.data(),
-                                    held.data(),    tokens.data(),    num_accepted.data(), &needed,
-                                    missed.data(),  nullptr};
+                                    held.data(),    tokens.data(),    num_accepted.data(), &needed,     nullptr};
     buffers.num_forced_tokens = shape.num_forced;
     buffers.num_lookup_tokens = shape.num_lookup;
     buffers.chain_len = chain_len.data();
@@ -55,11 +53,9 @@ struct ExecutorRig {
     buffers.accepted_path = accepted_path.data();
     executor = std::make_shared<specguide::GrammarExecutor>(buffers, num_threads, waits, shape.lookup);
     callbacks = executor->callbacks();
-    early_callbacks = executor->early_callbacks();
   }
 
   void call(int index) const { callbacks[index]->call(); }
-  void call_early(int index) const { early_callbacks[index - 1]->call(); }
 
   // One whole iteration in which no token changes, and whose rows nobody stands waiting for.
   void call_all() const {
@@ -92,11 +88,10 @@ struct ExecutorRig {
   std::vector<int32_t> rows;
   std::vector<uint8_t> guided, held;
   std::vector<int32_t> tokens, num_accepted;
-  std::vector<uint8_t> missed;
   std::vector<int32_t> chain_len;
   std::vector<uint8_t> origins;
   std::vector<int32_t> parents, accepted_path;
   int32_t needed = 0;
   std::shared_ptr<specguide::GrammarExecutor> executor;
-  std::vector<specguide::HostFunctionRef> callbacks, early_callbacks;
+  std::vector<specguide::HostFunctionRef> callbacks;
 };

@@ -92,40 +92,6 @@ TEST(a_draft_row_may_come_while_nobody_needs_it_yet_or_while_the_drafter_waits) 
   }
 }
 
-TEST(an_early_part_ends_when_its_rows_are_needed_and_the_callback_says_which_it_missed) {
-  GatedRig rig(2, 2, 2, {60s, 30s, 60s}, 2);
-  rig.take_up();
-  rig.token(1, 0) = 1;
-  store_word(&rig.needed, 2);
-  rig.call_early(1);
-  rig.gate->open();
-  rig.call(1);
-  CHECK(rig.has_row(0) && rig.missed[0] == 1);
-  CHECK(rig.executor->counters().late_draft_rows == 0);
-  rig.token(0, 1) = rig.path.tokens[1];
-  rig.token(1, 1) = -1;
-  rig.call_early(2);  // until all is there
-  rig.call(2);
-  CHECK(rig.has_row(1) && rig.missed[0] == 0 && rig.missed[1] == 0);
-}
-
-TEST(what_an_early_part_has_waited_for_in_vain_the_callback_waits_for_no_longer_than_the_drafter) {
-  GatedRig rig(1, 2, 1, {60s, 5ms, 60s}, 2);
-  rig.take_up();
-  store_word(&rig.needed, 2);
-  rig.call_early(1);
-  std::this_thread::sleep_for(10ms);
-  const auto begin = Clock::now();
-  rig.call(1);
-  CHECK(Clock::now() - begin < 5s);
-  CHECK(!rig.is_guided(0, 0) && rig.missed[0] == 0 && rig.executor->counters().late_draft_rows == 1);
-  rig.gate->open();
-  store_word(&rig.needed, 0);
-  do rig.begin();
-  while (rig.held[0] == 1);
-  CHECK(rig.has_row(0));
-}
-
 TEST(a_drafter_that_waits_for_nothing_takes_what_is_there) {
   GatedRig rig(1, 2, 1, {60s, 0us, 60s}, 3);
   rig.take_up();

@@ -65,7 +65,6 @@ class Simulation {
       grammar_stream.wait(tokens_ready);
       if (index == 0) grammar_stream.write_value(unowned(&rig_.needed), 0);
       grammar_stream.record(needed_reset);
-      if (index > 0 && roll(2)) grammar_stream.launch(rig_.early_callbacks[index - 1]);
       grammar_stream.launch(rig_.callbacks[index]);
       grammar_stream.record(rows_ready);
       if (index == 0) leave_some();  // while the callback runs

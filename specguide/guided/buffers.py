@@ -87,8 +87,6 @@ class GrammarBuffers:
                   for the slot
     needed:       int32 [1], how many callbacks' rows the forward stream waits for or soon will;
                   counts on the host
-    missed:       uint8 [max_batch_size], 1: the last callback's row came after its early part;
-                  counts on the host
     proposals:    where some drafts come from the host
 
     The callbacks write all but `needed`. On a GPU the step has a copy of the first three.
@@ -98,7 +96,6 @@ class GrammarBuffers:
     guided: Tensor
     held: Tensor
     needed: Tensor
-    missed: Tensor
     proposals: ProposalBuffers | None = None
 
     @classmethod
@@ -120,7 +117,6 @@ class GrammarBuffers:
             guided=zeros(num_nodes, max_batch_size, dtype=torch.uint8),
             held=zeros(max_batch_size, dtype=torch.uint8),
             needed=zeros(1, dtype=torch.int32),
-            missed=zeros(max_batch_size, dtype=torch.uint8),
         )
 
     def on_device(self, device: torch.device) -> GrammarBuffers:
@@ -177,21 +173,18 @@ class BufferRows:
 class RowsOnGpu:
     """The callbacks' pinned buffers, and the GPU's copies that the step reads.
 
-    on_bus: the pinned `bitmask`, `guided` and `missed` themselves, as the device reads them over
-            the bus
+    on_bus: the pinned `bitmask` and `guided` themselves, as the device reads them over the bus
     """
 
     host: GrammarBuffers
     device: GrammarBuffers
-    on_bus: tuple[Tensor, Tensor, Tensor]
+    on_bus: tuple[Tensor, Tensor]
 
     @classmethod
     def allocate(cls, host: GrammarBuffers, device: torch.device) -> RowsOnGpu:
         """All copies zero."""
-        bitmask, guided, missed = (
-            mapped(tensor, device) for tensor in (host.bitmask, host.guided, host.missed)
-        )
-        return cls(host, host.on_device(device), (bitmask, guided, missed))
+        on_bus = mapped(host.bitmask, device), mapped(host.guided, device)
+        return cls(host, host.on_device(device), on_bus)
 
     def copy_flags(self) -> None:
         """Which rows count, to the device."""

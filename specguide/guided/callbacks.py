@@ -4,7 +4,7 @@ callbacks."""
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import fields, replace
 
 from specguide import native
@@ -52,9 +52,6 @@ class GrammarCallbacks(BufferRows):
         self.exposed_s = None if self._is_on_gpu else 0.0
         self._executor = executor(self._host, walked, config)
         self._callbacks = self._executor.callbacks()
-        self._early_callbacks: Sequence[native.HostFunction] = ()
-        if self._is_on_gpu and config.polls and walked.shape.has_early_rows:
-            self._early_callbacks = self._executor.early_callbacks()
         self._launched = 0
         if recorder.max_spans:
             self._executor.log_callbacks(recorder.max_spans)
@@ -84,20 +81,12 @@ class GrammarCallbacks(BufferRows):
         self._streams.fork(begins_iteration=callback == 0)
         with self._streams.current():
             self.recorder.grammar("wait tokens")
-            if callback and self._early_callbacks:
-                self._run(self._early_callbacks[callback - 1], callback)
-                with self._streams.beside():
-                    self._shape.copy_early_rows(self._rows, callback, num_slots)
-            self._run(self._callbacks[callback], callback)
-            self._streams.join_beside()
+            self._streams.grammar.launch(self._callbacks[callback])
+            self.recorder.grammar(f"callback {callback}")
             if self._is_on_gpu:
                 self._copy_rows(callback, num_slots, num_nodes)
             self.recorder.grammar("copy rows")
         self._streams.rows_ready()
-
-    def _run(self, function: native.HostFunction, callback: int) -> None:
-        self._streams.grammar.launch(function)
-        self.recorder.grammar(f"callback {callback}")
 
     def announce_wait(self) -> None:
         self._streams.announce(self._launched + 1)
@@ -136,8 +125,6 @@ class GrammarCallbacks(BufferRows):
     def _copy_rows(self, callback: int, num_slots: int, num_nodes: int | None) -> None:
         if callback == 0:
             self._shape.copy_target_rows(self._rows, num_slots, num_nodes)
-        elif self._early_callbacks:
-            self._shape.copy_missed_rows(self._rows, callback, num_slots)
         else:
             self._shape.copy_draft_rows(self._rows, callback, num_slots)
 

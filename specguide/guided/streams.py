@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 
 import torch
 
@@ -16,8 +15,7 @@ _MOST_POLLED = 256  # callbacks, and launches of them that are under way outside
 class GrammarStreams:
     """The grammar stream forks from the forward stream and joins it.
 
-    A third stream announces waits, so that the forward stream's kernels go on one after another,
-    and a fourth copies rows while callbacks run.
+    A third stream announces waits, so that the forward stream's kernels go on one after another.
     """
 
     def __init__(self, forward: ForwardStream, needed: torch.Tensor, *, polls: bool) -> None:
@@ -37,7 +35,6 @@ class GrammarStreams:
         else:
             self._grammar_torch = torch.cuda.Stream(forward.device)
             self._announcer_torch = torch.cuda.Stream(forward.device)
-            self._beside_torch = torch.cuda.Stream(forward.device)
             self._forward = native.CudaStream(forward.torch.cuda_stream, "forward")
             self.grammar = native.CudaStream(self._grammar_torch.cuda_stream, "grammar")
             self._announcer = native.CudaStream(self._announcer_torch.cuda_stream, "announcer")
@@ -51,7 +48,7 @@ class GrammarStreams:
         self._needed_reset = self.grammar.make_event("needed reset")
         self._wait_announced = self._forward.make_event("wait announced")
         self._wait_known = self._announcer.make_event("wait known")
-        self._is_announced = self._is_beside = False
+        self._is_announced = False
 
     def fork(self, *, begins_iteration: bool) -> None:
         """The grammar stream goes on from where the forward stream is."""
@@ -65,22 +62,6 @@ class GrammarStreams:
         """Makes the grammar stream torch's current one."""
         stream = self._grammar_torch
         return nullcontext() if stream is None else torch.cuda.stream(stream)
-
-    @contextmanager
-    def beside(self) -> Iterator[None]:
-        """On a GPU alone: what is launched here runs behind what the grammar stream has by now,
-        and beside what it is given until `join_beside`."""
-        assert self._grammar_torch is not None
-        self._beside_torch.wait_stream(self._grammar_torch)
-        self._is_beside = True
-        with torch.cuda.stream(self._beside_torch):
-            yield
-
-    def join_beside(self) -> None:
-        """The grammar stream waits for what runs beside it, if anything does."""
-        if self._is_beside and self._grammar_torch is not None:
-            self._grammar_torch.wait_stream(self._beside_torch)
-        self._is_beside = False
 
     def rows_ready(self) -> None:
         """The grammar stream has come to what the forward stream will wait for."""

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from specguide import native
 from specguide.draft_layout import DraftLayout
 from specguide.guided.buffers import ProposalBuffers, RowsOnGpu, WalkedNodes
-from specguide.kernels import copy_guided_rows, copy_missed_rows
+from specguide.kernels import copy_guided_rows
 
 
 class ChainWalks:
@@ -62,23 +62,8 @@ class ChainWalks:
         rows.copy_flags()
         rows.device.held.copy_(rows.host.held, non_blocking=True)
 
-    @property
-    def has_early_rows(self) -> bool:
-        """Draft rows that are there by the end of a callback's early part are copied then."""
-        return True
-
-    def copy_early_rows(self, rows: RowsOnGpu, callback: int, num_slots: int) -> None:
-        """To the device, after the early part of another callback: what it has filled by then."""
-        _copy_node(rows, callback - 1, num_slots)
-
-    def copy_missed_rows(self, rows: RowsOnGpu, callback: int, num_slots: int) -> None:
-        """To the device, after a callback whose early rows were copied: those that came later."""
-        _copy_missed(rows, callback - 1, num_slots)
-        if not self.has_rows_alone:
-            rows.copy_flags()
-
     def copy_draft_rows(self, rows: RowsOnGpu, callback: int, num_slots: int) -> None:
-        """To the device, after another callback: those that it has filled."""
+        """To the device, after another callback: its own."""
         _copy_node(rows, callback - 1, num_slots)
         rows.copy_flags()
 
@@ -91,10 +76,6 @@ class ProposedChainWalks(ChainWalks):
     def proposals(self, num_slots: int, *, pinned: bool) -> ProposalBuffers | None:
         return ProposalBuffers.allocate(num_slots, self.layout.num_places, pinned=pinned)
 
-    @property
-    def has_early_rows(self) -> bool:
-        return self.layout.num_model > 0
-
     def copy_draft_rows(self, rows: RowsOnGpu, callback: int, num_slots: int) -> None:
         if self.layout.num_model:
             super().copy_draft_rows(rows, callback, num_slots)
@@ -104,10 +85,6 @@ class TreeWalks(ChainWalks):
     """Several nodes are a stage, and of its many rows the guided ones alone are copied."""
 
     has_rows_alone = False
-
-    @property
-    def has_early_rows(self) -> bool:
-        return False
 
     def request_limits(self, layout: DraftLayout) -> native.DraftLimits:
         """All: the step leaves nodes out."""
@@ -143,13 +120,6 @@ def _copy_node(rows: RowsOnGpu, node: int, num_slots: int) -> None:
 
 
 def _copy_places(rows: RowsOnGpu, places: slice, num_slots: int) -> None:
-    bitmask, guided, _missed = rows.on_bus
+    bitmask, guided = rows.on_bus
     copies = rows.device.bitmask[places, :num_slots]
     copy_guided_rows(copies, bitmask[places, :num_slots], guided[places, :num_slots])
-
-
-def _copy_missed(rows: RowsOnGpu, node: int, num_slots: int) -> None:
-    bitmask, guided, missed = rows.on_bus
-    slots = slice(0, num_slots)
-    copies, flags = rows.device.bitmask[node, slots], rows.device.guided[node, slots]
-    copy_missed_rows(copies, flags, bitmask[node, slots], guided[node, slots], missed[slots])

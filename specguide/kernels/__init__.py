@@ -34,7 +34,6 @@ add_rms_norm = operation(pointwise.add_rms_norm, lambda: triton.norm.add_rms_nor
 add_rms_norm_float8 = operation(float8.add_rms_norm_float8, lambda: triton.norm.add_rms_norm_float8)
 apply_bitmask = operation(reference.apply_bitmask, lambda: triton.bitmask.apply_bitmask)
 copy_guided_rows = operation(reference.copy_guided_rows, lambda: triton.bitmask.copy_guided_rows)
-copy_missed_rows = operation(reference.copy_missed_rows, lambda: triton.bitmask.copy_missed_rows)
 expert_parts = operation(experts.expert_parts, lambda: triton.experts.expert_parts)
 gated_experts = operation(experts.gated_experts, lambda: triton.experts.gated_experts)
 gated_linear = operation(pointwise.gated_linear, lambda: triton.linear.gated_linear)
@@ -85,7 +84,6 @@ __all__ = [
     "apply_bitmask",
     "constant",
     "copy_guided_rows",
-    "copy_missed_rows",
     "expert_parts",
     "gated_experts",
     "gated_linear",

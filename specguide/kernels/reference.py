@@ -29,15 +29,6 @@ def copy_guided_rows(copies: Tensor, bitmask: Tensor, guided: Tensor) -> None:
     copies.copy_(torch.where(guided[:, :, None] != 0, bitmask, copies))
 
 
-def copy_missed_rows(
-    copies: Tensor, guided_copies: Tensor, bitmask: Tensor, guided: Tensor, missed: Tensor
-) -> None:
-    """Copy which rows of a node count, uint8 [S], and of its bitmask, int32 [S, words], those rows
-    that were missed, uint8 [S]."""
-    guided_copies.copy_(guided)
-    copies.copy_(torch.where(missed[:, None] != 0, bitmask, copies))
-
-
 def masked_argmax(
     logits: Tensor,
     rows: BitmaskRows | None,

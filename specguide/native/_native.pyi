@@ -232,7 +232,6 @@ class GrammarBuffers:
     held          uint8 [S]            1: this iteration accepts nothing for the slot
     needed        int32 [1]            read: callbacks of the iteration whose rows the step stands
                                        waiting for, or soon will; to be 0 before callback 0
-    missed        uint8 [S]            1: the callback's rows came after its early part
     tokens        int32 [S, N]         golden token, then the drafts (-1: no draft); the callbacks
                                        write those that are theirs
     num_accepted  int32 [S]            read: drafts accepted at the last verification; -1: held
@@ -299,7 +298,6 @@ class GrammarExecutor:
     ): ...  # EngineError if the executor itself failed (say, a callback 0 without a snapshot)
     def callbacks(self) -> list[HostFunction]: ...
     # K + 1, K + 2 where W > K, to be launched in order, once each per iteration
-    def early_callbacks(self) -> list[HostFunction]: ...
     # of all but the first, each of which may be launched before its callback: it ends as soon as
     # the step waits for rows, or soon will, so that those that are there can be copied meanwhile
     def counters(self) -> ExecutorCounters: ...

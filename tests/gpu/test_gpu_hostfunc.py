@@ -240,7 +240,6 @@ def make_executor(
             tokens=tokens.numpy(),
             num_accepted=num_accepted[0].numpy(),
             needed=needed[0].numpy(),
-            missed=np.zeros(1, np.uint8),
         ),
         native.ExecutorOptions(num_threads=2, deadline_us=5_000_000, draft_wait_us=draft_wait_us),
     )

@@ -16,7 +16,6 @@ from specguide.kernels import (
     SamplingTensors,
     apply_bitmask,
     copy_guided_rows,
-    copy_missed_rows,
     masked_argmax,
     masked_sample,
     masked_top_k,
@@ -190,24 +189,6 @@ def test_rows_that_count_are_copied_and_no_others(num_words: int) -> None:
     reference.copy_guided_rows(expected[2:6, :5], bitmask[2:6, :5], guided[2:6, :5])
     copy_guided_rows(found[2:6, :5], to_device(bitmask)[2:6, :5], to_device(guided)[2:6, :5])
     assert torch.equal(found.cpu(), expected) and not torch.equal(expected, copies)
-
-
-@pytest.mark.parametrize("num_words", [1, small(33), 4008, 9000])
-def test_rows_that_were_missed_are_copied_and_the_flags_of_all(num_words: int) -> None:
-    random = torch.Generator().manual_seed(num_words)
-    copies, bitmask = (
-        torch.randint(-(2**31), 2**31, (9, num_words), generator=random).int() for _ in range(2)
-    )
-    flags, guided, missed = (
-        torch.randint(0, 2, (9,), generator=random, dtype=torch.uint8) for _ in range(3)
-    )
-    expected, expected_flags = copies.clone(), flags.clone()
-    found, found_flags = to_device(copies), to_device(flags)
-    sources = [tensor[:5] for tensor in (bitmask, guided, missed)]
-    reference.copy_missed_rows(expected[:5], expected_flags[:5], *sources)
-    copy_missed_rows(found[:5], found_flags[:5], *(to_device(source) for source in sources))
-    assert torch.equal(found.cpu(), expected) and not torch.equal(expected, copies)
-    assert torch.equal(found_flags.cpu(), expected_flags)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -37,7 +37,6 @@ class Rig:
         self.tokens = torch.full((max_batch_size, nodes), -1, dtype=torch.int32)
         self.num_accepted = torch.zeros(max_batch_size, dtype=torch.int32)
         self.needed = torch.zeros(1, dtype=torch.int32)
-        self.missed = torch.zeros(len(self.held), dtype=torch.uint8)
         self.bitmask = self.rows.numpy()
         self.executor = native.GrammarExecutor(
             native.GrammarBuffers(
@@ -49,7 +48,6 @@ class Rig:
                 tokens=self.tokens.numpy(),
                 num_accepted=self.num_accepted.numpy(),
                 needed=self.needed.numpy(),
-                missed=self.missed.numpy(),
             ),
             native.ExecutorOptions(
                 num_threads=num_threads, deadline_us=deadline_us, draft_wait_us=draft_wait_us
@@ -294,7 +292,6 @@ def valid_arrays() -> dict[str, np.ndarray]:
         "guided": np.zeros((2, 1), np.uint8),
         "held": np.zeros(1, np.uint8),
         "needed": np.zeros(1, np.int32),
-        "missed": np.zeros(1, np.uint8),
         "tokens": np.zeros((1, 2), np.int32),
         "num_accepted": np.zeros(1, np.int32),
     }

@@ -79,14 +79,12 @@ class Rig:
         self.num_accepted = torch.zeros(1, dtype=torch.int32)
         self.accepted_path = torch.full((1, depth), -1, dtype=torch.int32)
         self.needed = torch.zeros(1, dtype=torch.int32)
-        self.missed = torch.zeros(len(self.held), dtype=torch.uint8)
         names = (
             "guided",
             "held",
             "tokens",
             "num_accepted",
             "needed",
-            "missed",
             "parents",
             "accepted_path",
         )
@@ -234,7 +232,6 @@ def test_what_the_executor_refuses(
         "guided": np.zeros((num_nodes, 1), np.uint8),
         "held": np.zeros(1, np.uint8),
         "needed": np.zeros(1, np.int32),
-        "missed": np.zeros(1, np.uint8),
         "tokens": np.zeros((1, num_nodes), np.int32),
         "num_accepted": np.zeros(1, np.int32),
         "parents": np.zeros((1, num_nodes), np.int32),

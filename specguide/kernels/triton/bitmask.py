@@ -159,36 +159,3 @@ def copy_guided_rows(copies: Tensor, bitmask: Tensor, guided: Tensor) -> None:
         BLOCK=4096,
         num_warps=8,
     )
-
-
-@triton.jit
-def _copy_missed_kernel(
-    copies, guided_copies, bitmask, guided, missed, num_words, row_stride, BLOCK: tl.constexpr
-):
-    """One slot's flag, and its row if it was missed."""
-    slot = tl.program_id(0).to(tl.int64)
-    tl.store(guided_copies + slot, tl.load(guided + slot))
-    if tl.load(missed + slot) != 0:
-        first = slot * row_stride
-        for start in range(0, num_words, BLOCK):
-            word = start + tl.arange(0, BLOCK)
-            words = tl.load(bitmask + first + word, mask=word < num_words, other=0)
-            tl.store(copies + first + word, words, mask=word < num_words)
-
-
-def copy_missed_rows(
-    copies: Tensor, guided_copies: Tensor, bitmask: Tensor, guided: Tensor, missed: Tensor
-) -> None:
-    """See reference.copy_missed_rows. Strides of both bitmasks are the same."""
-    num_slots, num_words = copies.shape
-    _copy_missed_kernel[(num_slots,)](
-        copies,
-        guided_copies,
-        bitmask,
-        guided,
-        missed,
-        num_words,
-        copies.stride(0),
-        BLOCK=4096,
-        num_warps=8,
-    )
