@@ -37,9 +37,11 @@ class ForcedAcceptance:
         generator = torch.Generator().manual_seed(seed)
         trials = torch.rand(_PERIOD, len(text), num_draft_tokens, generator=generator)
         num_guessed = (trials * num_draft_tokens < acceptance_length - 1).sum(-1)
-        self._text, self._num_guessed = text, num_guessed.to(text.device)
+        places = torch.arange(1, num_draft_tokens + 1)
+        self._patterns = (num_guessed[..., None] >= places).to(text.device)
         self._iteration = torch.zeros(1, dtype=torch.int64, device=text.device)
-        self._places = torch.arange(1, num_draft_tokens + 2, device=text.device)[None]
+        self._text, self._text_behind = text, text[:, 1:]
+        self._places = places.to(text.device)
         self._drafts, self._is_guessed = text[:0], text[:0] == 0
 
     def sampler(
@@ -52,15 +54,14 @@ class ForcedAcceptance:
     def target(self, tokens: Tensor, slots: Tensor, start: Tensor, depths: Tensor) -> None:
         """Write the text over what the target says, `tokens` int32 [B, N] after nodes that are
         `depths` int64 [N] or [B, N] behind `start` int64 [B]."""
-        tokens.copy_(self._text[slots[:, None], start[:, None] + 1 + depths])
+        tokens.copy_(self._text_behind[slots[:, None], start[:, None] + depths])
 
     def prepare_drafts(self, slots: Tensor, start: Tensor) -> None:
         """Another iteration: look up what its drafts will be, behind the golden tokens at `start`
         int64 [B]."""
         self._iteration.add_(1).remainder_(_PERIOD)
-        places = self._places[:, :-1]
-        self._drafts = self._text[slots[:, None], start[:, None] + places]
-        self._is_guessed = self._num_guessed[self._iteration, slots][:, None] >= places
+        self._drafts = self._text[slots[:, None], start[:, None] + self._places]
+        self._is_guessed = self._patterns[self._iteration, slots]
 
     def draft(self, drafts: Tensor, num_before: int | Tensor) -> Tensor:
         """The draft of each slot behind so many others, or behind int32 [B] of each, int32 [B]: the

@@ -60,6 +60,7 @@ rms_norm = operation(pointwise.rms_norm, lambda: triton.norm.rms_norm)
 rms_norm_float8 = operation(float8.rms_norm_float8, lambda: triton.norm.rms_norm_float8)
 rope_and_store = operation(pointwise.rope_and_store, lambda: triton.rope.rope_and_store)
 route = operation(experts.route, lambda: triton.routing.route)
+rows_behind = operation(pointwise.rows_behind, lambda: triton.pick.rows_behind)
 send_rows = operation(row_channel.send_rows, lambda: triton.row_channel.send_rows)
 silu_mul = operation(pointwise.silu_mul, lambda: triton.activation.silu_mul)
 silu_mul_float8 = operation(float8.silu_mul_float8, lambda: triton.float8.silu_mul_float8)
@@ -107,6 +108,7 @@ __all__ = [
     "rms_norm_float8",
     "rope_and_store",
     "route",
+    "rows_behind",
     "scaled",
     "send_rows",
     "silu_mul",

@@ -132,6 +132,20 @@ def gelu_tanh_mul(gate_up: Tensor) -> Tensor:
     return F.gelu(gate, approximate="tanh").mul_(up)
 
 
+def rows_behind(
+    normed: Tensor, features: Tensor, first: Tensor, num_behind: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Of each of B stretches of rows, that which stands `num_behind` int32 [B] behind the first;
+    below 0 it is the first.
+
+    normed, features: [T, H]
+    first:            int64 [B]
+    Returns the rows of both, [B, H] each.
+    """
+    rows = first + num_behind.clamp(min=0)
+    return normed[rows], features[rows]
+
+
 def rope_and_store(
     query_key: Tensor,
     value: Tensor,

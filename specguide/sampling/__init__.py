@@ -2,7 +2,7 @@
 from it."""
 
 from specguide.kernels import SamplingTensors, operation, triton
-from specguide.sampling import accept, growth
+from specguide.sampling import accept, growth, synthetic
 from specguide.sampling.accept import AcceptState, Branches
 from specguide.sampling.adjust import SlotAdjustments, adjust_logits, chain_paths
 from specguide.sampling.adjustment import adjustment_of
@@ -14,9 +14,13 @@ from specguide.sampling.processors import (
     process_logits,
 )
 from specguide.sampling.scores import score_tokens
+from specguide.sampling.synthetic import DraftedSlots, Pattern
 from specguide.sampling.trees import SlotTrees
 from specguide.sampling.verify import verify_chain, verify_tree
 
+accept_by_pattern = operation(
+    synthetic.accept_by_pattern, lambda: triton.synthetic.accept_by_pattern
+)
 accept_drafts = operation(accept.accept_drafts, lambda: triton.nodes.accept_drafts)
 append_drafts = operation(accept.append_drafts, lambda: triton.drafts.append_drafts)
 finish_trees = operation(growth.finish_trees, lambda: triton.tree_choice.finish_trees)
@@ -26,13 +30,16 @@ store_drafts = operation(accept.store_drafts, lambda: triton.drafts.store_drafts
 __all__ = [
     "AcceptState",
     "Branches",
+    "DraftedSlots",
     "Failures",
     "Frontier",
     "GrowingTrees",
+    "Pattern",
     "RequestProcessors",
     "SamplingTensors",
     "SlotAdjustments",
     "SlotTrees",
+    "accept_by_pattern",
     "accept_drafts",
     "adjust_logits",
     "adjustment_of",

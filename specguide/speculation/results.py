@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from specguide.batch import StepOutput, TokenScores
+from specguide.kernels.shared_memory import mapped
 from specguide.sampling import Failures
 
 
@@ -67,8 +68,26 @@ class PendingOutput:
         )
 
 
+class _Place:
+    """Memory of one iteration's results, int32 [num_values] and uint8 [num_origins], and the event
+    behind them. The device writes the former over the bus: copies are slower to begin."""
+
+    def __init__(self, num_values: int, num_origins: int, device: torch.device) -> None:
+        self._values = _pinned(torch.int32, num_values)
+        self._on_bus = mapped(self._values, device)
+        self.origins = _pinned(torch.uint8, num_origins)
+        self.done = torch.cuda.Event()
+
+    def write(self, *tensors: Tensor) -> Sequence[Tensor]:
+        """In one kernel, tensors int32 [B, …]; as the host will find them."""
+        widths = [tensor.shape[1] for tensor in tensors]
+        shape = len(tensors[0]), sum(widths)
+        torch.cat(tensors, dim=1, out=self._on_bus[: shape[0] * shape[1]].view(shape))
+        return self._values[: shape[0] * shape[1]].view(shape).split(widths, dim=1)
+
+
 class ResultRing:
-    """Copies results to the host in the order of `stream`; without one they are on the host
+    """Brings results to the host in the order of `stream`; without one they are on the host
     already.
 
     depth: iterations that may be under way at once
@@ -78,34 +97,35 @@ class ResultRing:
         self, depth: int, max_batch_size: int, num_nodes: int, stream: torch.cuda.Stream | None
     ) -> None:
         self._stream, self._next, self._max_tokens = stream, 0, max_batch_size * num_nodes
-        sizes = self._max_tokens, max_batch_size, self._max_tokens - max_batch_size
-        self._places = [
-            (
-                [_pinned(torch.int32, size) for size in sizes],
-                _pinned(torch.uint8, sizes[-1]),
-                torch.cuda.Event(),
-            )
-            for _ in range(depth if stream else 0)
-        ]
+        num_drafts = self._max_tokens - max_batch_size
+        num_values = self._max_tokens + max_batch_size + num_drafts
+        self._places = (
+            []
+            if stream is None
+            else [_Place(num_values, num_drafts, stream.device) for _ in range(depth)]
+        )
         self._score_places: list[list[Tensor]] = [[] for _ in self._places]
 
     def put(self, verified: VerifyOutput, rows: Sequence[int]) -> PendingOutput:
         """The batch's are `rows` of what was verified, in order."""
         if self._stream is None:
             return PendingOutput(verified, rows, None)
-        (host_tokens, host_num_accepted, host_drafts), host_origins, done = self._places[self._next]
+        place = self._places[self._next]
+        tokens, num_accepted, drafts = place.write(
+            verified.tokens, verified.num_accepted[:, None], verified.drafts
+        )
         on_host = VerifyOutput(
-            tokens=_copy(verified.tokens, host_tokens),
-            num_accepted=_copy(verified.num_accepted, host_num_accepted),
-            drafts=_copy(verified.drafts, host_drafts),
+            tokens=tokens,
+            num_accepted=num_accepted[:, 0],
+            drafts=drafts,
             scores=None if verified.scores is None else self._copy_scores(verified.scores),
             failures=verified.failures,
             prompt_scores=verified.prompt_scores and _to_pinned(verified.prompt_scores),
-            origins=None if verified.origins is None else _copy(verified.origins, host_origins),
+            origins=None if verified.origins is None else _copy(verified.origins, place.origins),
         )
         self._next = (self._next + 1) % len(self._places)
-        done.record(self._stream)
-        return PendingOutput(on_host, rows, done)
+        place.done.record(self._stream)
+        return PendingOutput(on_host, rows, place.done)
 
     def _copy_scores(self, scores: TokenScores) -> TokenScores:
         """The first to come allocate the memory of their place."""

@@ -10,7 +10,18 @@ from gpu_case import seeds, to_device
 from small_cases import small
 
 from specguide.cache import place_nodes, place_prompts, tensors
-from specguide.sampling import AcceptState, accept, accept_drafts, append_drafts, store_drafts
+from specguide.kernels import BitmaskRows, pointwise, rows_behind
+from specguide.sampling import (
+    AcceptState,
+    DraftedSlots,
+    Pattern,
+    accept,
+    accept_by_pattern,
+    accept_drafts,
+    append_drafts,
+    store_drafts,
+    synthetic,
+)
 
 pytestmark = pytest.mark.gpu
 
@@ -108,3 +119,46 @@ def test_drafts_are_appended_as_on_a_cpu() -> None:
         append_drafts(*map(to_device, (drafts, chain_len, num_accepted, slots)), live)
         accept.append_drafts(drafts, chain_len, num_accepted, slots, tokens)
         assert torch.equal(live.cpu(), tokens)
+
+
+@pytest.mark.small
+@pytest.mark.parametrize("is_guided", [False, True])
+def test_as_many_are_accepted_by_a_pattern_as_on_a_cpu(is_guided: bool) -> None:
+    draw = integers(torch.Generator().manual_seed(2))
+    num_requests, vocab_size, period = 9, 70, 5
+    slots = torch.randperm(NUM_SLOTS)[:num_requests]
+    rows = None
+    if is_guided:
+        bitmask = draw(-(2**31), 2**31, 50, 3).int()
+        rows = BitmaskRows(bitmask, draw(0, 2, 50).to(torch.uint8), draw(0, 50, num_requests * 4))
+    pattern = Pattern(draw(0, K + 1, period, NUM_SLOTS).int(), torch.tensor([period - 3]))
+    live_pattern = Pattern(*map(to_device, pattern))
+    for _ in range(period):
+        state = DraftedSlots(
+            tokens=draw(-1, vocab_size, NUM_SLOTS, 5).int(),
+            late=(draw(0, 5, NUM_SLOTS) == 0).to(torch.uint8),
+            active=draw(0, 5, NUM_SLOTS) > 0,
+        )
+        said = draw(0, vocab_size, num_requests, K + 1).int()
+        live_state, live_said = DraftedSlots(*map(to_device, state)), to_device(said)
+        live_rows = None if rows is None else BitmaskRows(*map(to_device, rows))
+        accept_by_pattern(live_said, to_device(slots), live_state, live_pattern, live_rows)
+        synthetic.accept_by_pattern(said, slots, state, pattern, rows)
+        assert torch.equal(live_said.cpu(), said)
+        assert torch.equal(live_state.tokens.cpu(), state.tokens)
+        assert torch.equal(live_pattern.iteration.cpu(), pattern.iteration)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+@pytest.mark.parametrize(("num_stretches", "size"), [small(3, 40), (130, 4096)])
+def test_rows_behind_the_first_are_those_of_a_cpu(num_stretches, size, dtype) -> None:
+    generator = torch.Generator().manual_seed(size)
+    normed, features = (
+        torch.randn(num_stretches * 4, size, generator=generator).to(dtype) for _ in range(2)
+    )
+    first = torch.arange(num_stretches) * 4
+    behind = torch.randint(-1, 4, (num_stretches,), generator=generator).int()
+    wanted = pointwise.rows_behind(normed, features, first, behind)
+    found = rows_behind(*map(to_device, (normed, features, first, behind)))
+    for one, other in zip(found, wanted, strict=True):
+        assert torch.equal(one.cpu(), other)

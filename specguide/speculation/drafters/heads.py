@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from torch import Tensor
 
 from specguide.cache import KVCache
-from specguide.kernels import LogitsShare
+from specguide.kernels import LogitsShare, rows_behind
 from specguide.kernels.attention import OutputRows, PassContext
 from specguide.layers.lm_head import LmHead
 from specguide.slots import SlotTable
@@ -82,8 +82,7 @@ class HeadDrafter:
         )
         if inputs.outputs is not None:
             return normed, features
-        last = inputs.first_node + num_accepted.clamp(min=0)
-        return normed[last], features[last]
+        return rows_behind(normed, features, inputs.first_node, num_accepted)
 
     def store(self, inputs: ForwardInput, aux_hidden_states: Tensor) -> None:
         features = self.head.fuse(aux_hidden_states)
