@@ -16,7 +16,8 @@ namespace specguide {
 // text:               as it was written, but for whitespace between values
 // raw_start, raw_end: where it stands in the text; the end of strings, arrays and objects is their last byte
 // is_settled:         whether `dead` is known, or does not matter
-// dead:               how an item must not begin any more, since each that begins so is there
+// dead:               how an item must not begin any more, since each that begins so is there; as DistinctWalk::noted
+//                     has beginnings
 struct DistinctItem {
   std::shared_ptr<DistinctItem> before;
   std::string text, canonical;

@@ -6,7 +6,9 @@
 #include <string>
 #include <utility>
 
+#include "backends/distinct_beginnings.h"
 #include "backends/forced_tokens.h"
+#include "backends/key_matcher.h"
 #include "row.h"
 
 namespace specguide {
@@ -17,6 +19,9 @@ namespace {
 
 constexpr std::string_view kEnding = "\",]} \t\n\r";
 constexpr std::string_view kSpaces = " \t\n\r";
+// Bytes for the other orders of one item. Objects of a dozen members that can only be what they are take more; some
+// orders of them are not looked at then.
+constexpr size_t kMostTried = 1 << 13;
 
 // Whether it may go on behind an array's item, by more than the first byte of another one.
 bool holds_item(std::string_view bytes) {
@@ -30,13 +35,6 @@ bool holds_item(std::string_view bytes) {
 bool holds_value(std::string_view bytes) {
   const size_t start = bytes.find_first_not_of(kSpaces);
   return start != std::string_view::npos && bytes.find_first_of(kEnding, start + 1) != std::string_view::npos;
-}
-
-// How a grammar may have an item written, but for more zeros: numbers have some spellings.
-std::vector<std::string> spellings(const DistinctItem& item, const std::string& written) {
-  if (item.canonical == "0") return {"0", "-0", "0.0", "-0.0"};
-  const bool is_whole = written.find_first_not_of("-0123456789") == std::string::npos;
-  return is_whole ? std::vector<std::string>{written, written + ".0"} : std::vector<std::string>{written};
 }
 
 bool is_zero(std::string_view number) { return number.find_first_not_of("-0.") == std::string_view::npos; }
@@ -76,7 +74,9 @@ DistinctTokens::DistinctTokens(std::shared_ptr<const Vocabulary> words) : vocabu
 
 DistinctMatcher::DistinctMatcher(std::shared_ptr<Matcher> inner, std::shared_ptr<const DistinctTokens> tokens,
                                  std::shared_ptr<const DistinctPlaces> places)
-    : inner_(std::move(inner)), tokens_(std::move(tokens)), walk_(std::move(places)) {
+    : inner_(std::move(inner)),
+      tokens_(std::move(tokens)),
+      walk_(std::move(places), dynamic_cast<const KeyMatcher*>(inner_.get()) != nullptr) {
   if (!inner_ || !tokens_) throw std::invalid_argument("distinct items need a matcher and tokens");
 }
 
@@ -146,11 +146,16 @@ void DistinctMatcher::mask(const DistinctState& state, int32_t* row) {
   }
 }
 
-DistinctMatcher::Suspects DistinctMatcher::suspects(const DistinctState& state) const {
+DistinctMatcher::Suspects DistinctMatcher::suspects(const DistinctState& state) {
   Suspects found{&tokens_->ending, going_wrong(state)};
   if (found.first.any()) found.words = nullptr;
   const DistinctFrame* nearest = nearest_distinct(state);
   if (nearest == nullptr) return {&tokens_->holding, Bytes().set()};
+  if (walk_.any_order() && state.top->is_within) {
+    // The end of a member changes how the beginning reads, and so its first byte tells nothing.
+    found.first.set();
+    return found;
+  }
   if (nearest != state.top.get()) {
     if (found.words != nullptr) found.words = &tokens_->closing;
     return found;
@@ -175,13 +180,13 @@ DistinctMatcher::Bytes DistinctMatcher::repeating(const DistinctState& state) co
 }
 
 // The bytes by which an item that is open may go on so as it must not begin.
-DistinctMatcher::Bytes DistinctMatcher::going_wrong(const DistinctState& state) const {
+DistinctMatcher::Bytes DistinctMatcher::going_wrong(const DistinctState& state) {
   Bytes found;
   for (const DistinctFrame* frame = state.top.get(); frame != nullptr; frame = frame->parent.get()) {
     const bool is_top = frame == state.top.get();
     if (!frame->is_tight() || (is_top && state.mode == Mode::kAfter)) continue;
     const bool is_open = !is_top || state.mode != Mode::kValue;
-    const std::string_view start = is_open ? walk_.begun(state, *frame) : std::string_view();
+    const std::string_view start = is_open ? walk_.beginning(state, *frame) : std::string_view();
     for (const DistinctItem* item = frame->items.get(); item != nullptr; item = item->before.get()) {
       for (const std::string& dead : item->dead) {
         if (dead.size() > start.size() && begins_with(dead, start)) found.set(static_cast<uint8_t>(dead[start.size()]));
@@ -226,61 +231,66 @@ void DistinctMatcher::settle(const std::shared_ptr<DistinctItem>& item) {
   });
   const auto first = behind - 1;  // the token in which it begins
   const DistinctState start = first->before;
-  std::string bytes;
-  for (auto taken = first; taken != taken_.end(); ++taken) bytes += bytes_of(taken->token);
-  bytes.resize(item->raw_end - start.raw_size);
+  std::string before = bytes_of(first->token).substr(0, item->raw_start - start.raw_size);
   const std::string written = walk_.text_behind(start);
   inner_->rollback(static_cast<int>(taken_.end() - first));
-  const size_t num_before = item->raw_start - start.raw_size;
-  for (const std::string& spelling : spellings(*item, bytes.substr(num_before))) {
-    find_dead(item, start, bytes.substr(0, num_before) + spelling);
+  walk_.go_on_unsettled(true);  // items within the item are not settled on the way
+  Trial leading{nullptr, "", {start}, before.size()};
+  if (reach(leading, before) == Reached::kYes) {
+    DistinctState& begun = leading.passed.back();
+    auto frame = std::make_shared<DistinctFrame>(*begun.top);
+    frame->items = item;
+    begun.top = std::move(frame);
+    Trial trial{item, "", {begun}, kMostTried + 2 * item->text.size()};
+    const auto is_dead_now = [&](const std::string& bytes, bool has_ended) { return is_dead(trial, bytes, has_ended); };
+    DistinctBeginnings(is_dead_now, walk_.any_order()).find(item->text);
+    inner_->rollback(static_cast<int>(trial.bytes.size()));
   }
+  inner_->rollback(static_cast<int>(leading.bytes.size()));
+  walk_.go_on_unsettled(false);
   walk_.put_back(start, written);
   for (auto taken = first; taken != taken_.end(); ++taken) {
     if (!inner_->accept(taken->token)) throw std::runtime_error("a matcher refuses what it took before");
   }
 }
 
-void DistinctMatcher::find_dead(const std::shared_ptr<DistinctItem>& item, const DistinctState& start,
-                                std::string_view bytes) {
-  int num_taken = 0;
-  walk_.go_on_unsettled(true);  // items within the item are not settled on the way
-  find_dead(item, start, bytes, num_taken);
-  walk_.go_on_unsettled(false);
-  inner_->rollback(num_taken);
+// Takes the bytes of a beginning. kNo: the matcher underneath does not, or a byte is no token, or too many were tried.
+DistinctMatcher::Reached DistinctMatcher::reach(Trial& trial, const std::string& bytes) {
+  const auto differs = std::mismatch(bytes.begin(), bytes.end(), trial.bytes.begin(), trial.bytes.end()).first;
+  const auto num_same = static_cast<size_t>(differs - bytes.begin());
+  inner_->rollback(static_cast<int>(trial.bytes.size() - num_same));
+  trial.bytes.resize(num_same);
+  trial.passed.resize(num_same + 1);
+  for (size_t i = num_same; i < bytes.size(); ++i) {
+    const int32_t token = tokens_->of_byte[static_cast<uint8_t>(bytes[i])];
+    if (token < 0 || trial.num_left == 0 || !inner_->accept(token)) return Reached::kNo;
+    --trial.num_left;
+    DistinctState state = trial.passed.back();
+    if (!walk_.take(state, std::string_view(bytes).substr(i, 1))) {
+      inner_->rollback(1);
+      return Reached::kRuledOut;
+    }
+    trial.bytes += bytes[i];
+    trial.passed.push_back(std::move(state));
+  }
+  return Reached::kYes;
 }
 
-// Back from the whole item to the first place where another one can go on; nowhere if a byte of it is no token.
-void DistinctMatcher::find_dead(const std::shared_ptr<DistinctItem>& item, DistinctState state, std::string_view bytes,
-                                int& num_taken) {
-  std::vector<DistinctState> passed;
-  for (size_t i = 0; i <= bytes.size(); ++i) {
-    if (state.raw_size == item->raw_start) {
-      auto frame = std::make_shared<DistinctFrame>(*state.top);
-      frame->items = item;
-      state.top = std::move(frame);
-    }
-    if (state.raw_size >= item->raw_start) passed.push_back(state);
-    if (i == bytes.size()) break;
-    const int32_t token = tokens_->of_byte[static_cast<uint8_t>(bytes[i])];
-    if (token < 0 || !inner_->accept(token)) return;
-    ++num_taken;
-    if (!walk_.take(state, bytes.substr(i, 1))) return;
-  }
-  while (!passed.empty() && !is_live(passed.back())) {
-    const DistinctState& here = passed.back();
-    const DistinctFrame* frame = here.top.get();
-    while (frame->items != item) frame = frame->parent.get();
-    item->dead.emplace_back(here.raw_size == item->raw_start ? "" : walk_.begun(here, *frame));
-    passed.pop_back();
-    if (passed.empty()) return;
-    inner_->rollback(1);
-    --num_taken;
-  }
+// Whether an item that begins so can only repeat one; that is noted with the item then.
+bool DistinctMatcher::is_dead(Trial& trial, const std::string& bytes, bool has_ended) {
+  const Reached reached = reach(trial, bytes);
+  if (reached != Reached::kYes) return reached == Reached::kRuledOut;
+  if (is_live(trial.passed.back(), has_ended)) return false;
+  DistinctState state = trial.passed.back();
+  if (has_ended && !walk_.take(state, " ")) return true;
+  const DistinctFrame* frame = state.top.get();
+  while (frame->items != trial.item) frame = frame->parent.get();
+  trial.item->dead.emplace_back(bytes.empty() ? "" : walk_.noted(state, *frame));
+  return true;
 }
 
 // Whether another item may go on from a state of the matcher underneath. Whitespace brings none on.
-bool DistinctMatcher::is_live(const DistinctState& state) {
+bool DistinctMatcher::is_live(const DistinctState& state, bool has_ended) {
   scratch_.resize(static_cast<size_t>(vocabulary().num_words()));
   inner_->fill(scratch_.data());
   mask(state, scratch_.data());
@@ -288,7 +298,8 @@ bool DistinctMatcher::is_live(const DistinctState& state) {
     for (auto bits = static_cast<uint32_t>(scratch_[static_cast<size_t>(word)]); bits != 0; bits &= bits - 1) {
       const std::string& bytes = bytes_of(word * 32 + __builtin_ctz(bits));
       const bool is_space = !bytes.empty() && kSpaces.find(bytes[0]) != std::string_view::npos;
-      if (state.is_in_string() || !is_space) return true;
+      const bool goes_on = has_ended && !bytes.empty() && kEnding.find(bytes[0]) == std::string_view::npos;
+      if (state.is_in_string() || (!is_space && !goes_on)) return true;
     }
   }
   return false;

@@ -5,6 +5,7 @@
 #include <bitset>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "backends/distinct_walk.h"
@@ -60,19 +61,26 @@ class DistinctMatcher final : public Matcher {
     Bytes first;
   };
   void mask(const DistinctState& state, int32_t* row);
-  Suspects suspects(const DistinctState& state) const;
+  Suspects suspects(const DistinctState& state);
   Bytes repeating(const DistinctState& state) const;
-  Bytes going_wrong(const DistinctState& state) const;
+  Bytes going_wrong(const DistinctState& state);
 
   // Finds out what each item that has come makes impossible.
   void settle();
   void settle_scalar();
   void settle(const std::shared_ptr<DistinctItem>& item);
-  void find_dead(const std::shared_ptr<DistinctItem>& item, const DistinctState& start, std::string_view bytes);
-  // num_taken: bytes that `inner_` has taken since `start`
-  void find_dead(const std::shared_ptr<DistinctItem>& item, DistinctState state, std::string_view bytes,
-                 int& num_taken);
-  bool is_live(const DistinctState& state);
+  // How an item is begun on trial in the place of one that has come: the bytes that `inner_` has taken of it, and the
+  // state before each and behind the last.
+  struct Trial {
+    std::shared_ptr<DistinctItem> item;
+    std::string bytes;
+    std::vector<DistinctState> passed;
+    size_t num_left;  // bytes that may yet be taken
+  };
+  enum class Reached { kYes, kNo, kRuledOut };
+  Reached reach(Trial& trial, const std::string& bytes);
+  bool is_dead(Trial& trial, const std::string& bytes, bool has_ended);
+  bool is_live(const DistinctState& state, bool has_ended);
 
   const std::shared_ptr<Matcher> inner_;
   const std::shared_ptr<const DistinctTokens> tokens_;

@@ -1,6 +1,7 @@
 // Owns the way through a JSON text; see distinct_walk.h.
 #include "backends/distinct_walk.h"
 
+#include <algorithm>
 #include <stdexcept>
 #include <utility>
 
@@ -137,6 +138,9 @@ void DistinctWalk::open(DistinctState& state, bool is_object) {
   frame->parent = state.top;
   frame->is_object = is_object;
   frame->place = place;
+  frame->is_within = outer != nullptr && (outer->is_within || outer->is_tight());
+  frame->opened = state.size;
+  frame->behind = state.size + 1;
   state.top = std::move(frame);
 }
 
@@ -154,7 +158,10 @@ bool DistinctWalk::end_string(DistinctState& state) {
 
 bool DistinctWalk::end_value(DistinctState& state) {
   state.mode = Mode::kAfter;
-  if (state.top == nullptr || state.top->is_object || state.top->place == nullptr) return true;
+  if (state.top == nullptr) return true;
+  const bool counts = !state.top->is_object && state.top->place != nullptr;
+  const bool has_parts = any_order_ && state.top->is_within;
+  if (!counts && !has_parts) return true;
   auto frame = std::make_shared<DistinctFrame>(*state.top);
   if (frame->is_distinct()) {
     std::shared_ptr<DistinctItem> item = ended(state);
@@ -162,9 +169,19 @@ bool DistinctWalk::end_value(DistinctState& state) {
     frame->items = is_expected(*item) ? expected_ : std::move(item);
     unsettled_ = frame->items->is_settled ? nullptr : frame->items.get();
   }
-  ++frame->num_items;
+  if (counts) ++frame->num_items;
+  if (has_parts) end_part(state, *frame);
   state.top = std::move(frame);
   return true;
+}
+
+void DistinctWalk::end_part(const DistinctState& state, DistinctFrame& frame) const {
+  std::string part = text_.substr(frame.behind, state.size - frame.behind);
+  if (part[0] == ',') part.erase(0, 1);
+  part = canonical_json(frame.is_object ? "{" + part + "}" : part);
+  if (frame.is_object) part = part.substr(1, part.size() - 2);
+  frame.parts = std::make_shared<DistinctPart>(frame.parts, std::move(part));
+  frame.behind = state.size;
 }
 
 std::shared_ptr<DistinctItem> DistinctWalk::ended(const DistinctState& state) const {
@@ -193,16 +210,53 @@ bool DistinctWalk::may_go_on(const DistinctState& state) const {
 }
 
 // Whether an item that is open begins as it must not.
-bool DistinctWalk::is_dead(const DistinctState& state) const {
+bool DistinctWalk::is_dead(const DistinctState& state) {
   const bool is_open = state.mode == Mode::kScalar || state.is_in_string();
   for (const DistinctFrame* frame = state.top.get(); frame != nullptr; frame = frame->parent.get()) {
-    if (!frame->is_tight() || (frame == state.top.get() && !is_open)) continue;
-    const std::string_view start = begun(state, *frame);
-    if (index_.rules_out(frame->items.get(), start)) return true;
-    const bool is_after_unsettled = unsettled_ != nullptr && frame->items.get() == unsettled_;
-    if (is_after_unsettled && !is_opener(start) && begins_with(unsettled_->text, start)) return true;
+    if (!frame->is_tight() || frame->items == nullptr || (frame == state.top.get() && !is_open)) continue;
+    if (index_.rules_out(frame->items.get(), noted(state, *frame))) return true;
+    if (goes_on_unsettled(state, *frame)) return true;
   }
   return false;
+}
+
+// Whether the bytes taken ended an item of a frame and began another one that may repeat it.
+bool DistinctWalk::goes_on_unsettled(const DistinctState& state, const DistinctFrame& frame) const {
+  if (unsettled_ == nullptr || frame.items.get() != unsettled_) return false;
+  std::string_view start = begun(state, frame);
+  if (is_opener(start)) return false;
+  const size_t object = start.find('{');
+  if (any_order_ && object != std::string_view::npos) start = start.substr(0, object + 1);
+  return begins_with(unsettled_->text, start);
+}
+
+std::string_view DistinctWalk::beginning(const DistinctState& state, const DistinctFrame& frame) {
+  if (!any_order_ || state.top.get() == &frame) return begun(state, frame);
+  std::vector<const DistinctFrame*> open;
+  for (const DistinctFrame* one = state.top.get(); one != &frame; one = one->parent.get()) open.push_back(one);
+  beginning_.clear();
+  std::vector<std::string_view> parts;
+  for (size_t i = open.size(); i > 0; --i) {
+    const DistinctFrame& one = *open[i - 1];
+    parts.clear();
+    for (const DistinctPart* part = one.parts.get(); part != nullptr; part = part->before.get()) {
+      parts.push_back(part->canonical);
+    }
+    one.is_object ? std::sort(parts.begin(), parts.end()) : std::reverse(parts.begin(), parts.end());
+    beginning_ += one.is_object ? '{' : '[';
+    for (const std::string_view part : parts) (beginning_ += part) += '\0';
+    const size_t end = i == 1 ? state.size : open[i - 2]->opened;
+    beginning_.append(text_, one.behind, end - one.behind);
+  }
+  return beginning_;
+}
+
+std::string_view DistinctWalk::noted(const DistinctState& state, const DistinctFrame& frame) {
+  const std::string_view found = beginning(state, frame);
+  const bool ends_number = state.mode == Mode::kAfter && text_[state.size - 1] >= '0' && text_[state.size - 1] <= '9';
+  if (any_order_ || !ends_number) return found;
+  beginning_ = found;
+  return beginning_ += ' ';
 }
 
 void DistinctWalk::append(DistinctState& state, char byte) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "backends/distinct_index.h"
@@ -47,11 +48,30 @@ class DistinctPlaces {
   std::vector<DistinctPlace> places_;
 };
 
+// A member of an object, or an item of an array, that has ended, as canonical JSON, and those before it.
+struct DistinctPart {
+  std::shared_ptr<DistinctPart> before;
+  std::string canonical;
+
+  DistinctPart(std::shared_ptr<DistinctPart> those_before, std::string text)
+      : before(std::move(those_before)), canonical(std::move(text)) {}
+  // One by one: there may be too many for the stack.
+  ~DistinctPart() {
+    while (before != nullptr && before.use_count() == 1) {
+      before = std::shared_ptr<DistinctPart>(std::move(before->before));
+    }
+  }
+};
+
 // An array or object that is open.
 //
 // place:     what is known of it; null: nothing
 // inner:     what is known of an object's value that follows
 // start:     where the item that was begun last begins, in the text without whitespace
+// is_within: whether it is part of an item of a tight array; only then are `parts` known, with keys in any order
+// opened:    where it begins, in the text without whitespace
+// parts:     what of it has ended
+// behind:    where the last of `parts` ends, in that text
 struct DistinctFrame {
   std::shared_ptr<const DistinctFrame> parent;
   bool is_object;
@@ -59,6 +79,9 @@ struct DistinctFrame {
   const DistinctPlace* inner = nullptr;
   size_t num_items = 0, start = 0, raw_start = 0;
   std::shared_ptr<DistinctItem> items{};
+  bool is_within = false;
+  size_t opened = 0, behind = 0;
+  std::shared_ptr<DistinctPart> parts{};
 
   bool is_distinct() const { return place != nullptr && !is_object && place->is_distinct; }
   // Whether the items from here on are all of one kind.
@@ -83,7 +106,11 @@ struct DistinctState {
 // Takes bytes of texts that a grammar of JSON allows, and refuses items that are there already.
 class DistinctWalk {
  public:
-  explicit DistinctWalk(std::shared_ptr<const DistinctPlaces> places) : places_(std::move(places)) {}
+  // any_order: whether the grammar allows the members of objects in each order
+  DistinctWalk(std::shared_ptr<const DistinctPlaces> places, bool any_order)
+      : places_(std::move(places)), any_order_(any_order) {}
+
+  bool any_order() const { return any_order_; }
 
   // Goes on from `state` by `bytes`. False: an item would come twice, or begin as it must not; `state` is spoilt then.
   bool take(DistinctState& state, std::string_view bytes);
@@ -92,6 +119,11 @@ class DistinctWalk {
   std::string_view begun(const DistinctState& state, const DistinctFrame& frame) const {
     return std::string_view(text_).substr(frame.start, state.size - frame.start);
   }
+  // The same, whatever the order in which the members of its objects came: those that have ended stand sorted before
+  // the one that is open. Good until this or `noted` is asked for again.
+  std::string_view beginning(const DistinctState& state, const DistinctFrame& frame);
+  // The same, but a number that has ended is told from one that may go on. So `DistinctItem::dead` has it.
+  std::string_view noted(const DistinctState& state, const DistinctFrame& frame);
 
   // An item that a scalar may end as, settled.
   void expect(std::shared_ptr<DistinctItem> item) { expected_ = std::move(item); }
@@ -114,13 +146,17 @@ class DistinctWalk {
   void open(DistinctState& state, bool is_object);
   bool end_value(DistinctState& state);
   bool end_string(DistinctState& state);
+  void end_part(const DistinctState& state, DistinctFrame& frame) const;
   bool is_power_of_zero(const DistinctState& state) const;
   bool may_go_on(const DistinctState& state) const;
-  bool is_dead(const DistinctState& state) const;
+  bool is_dead(const DistinctState& state);
+  bool goes_on_unsettled(const DistinctState& state, const DistinctFrame& frame) const;
   void append(DistinctState& state, char byte);
 
   const std::shared_ptr<const DistinctPlaces> places_;
+  const bool any_order_;
   std::string text_;  // of the state that took a byte last, without whitespace between values
+  std::string beginning_;  // asked for last
   std::shared_ptr<DistinctItem> expected_;
   bool may_go_on_unsettled_ = false;
   DistinctIndex index_;

@@ -1,0 +1,146 @@
+// Owns the way back through the beginnings of an item; see distinct_beginnings.h.
+#include "backends/distinct_beginnings.h"
+
+#include <map>
+#include <set>
+
+#include "json_canonical.h"
+
+namespace specguide {
+
+namespace {
+
+// Where the members of an object, or the items of an array, begin and end.
+std::vector<std::pair<size_t, size_t>> split(std::string_view text) {
+  std::vector<std::pair<size_t, size_t>> found;
+  bool is_in_string = false;
+  int depth = 0;
+  size_t start = 1;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (is_in_string) {
+      if (c == '\\') ++i;
+      is_in_string = c != '"';
+      continue;
+    }
+    is_in_string = c == '"';
+    if (c == '[' || c == '{') ++depth;
+    const bool closes = c == ']' || c == '}';
+    if (closes) --depth;
+    const bool ends = depth == 1 ? c == ',' : depth == 0 && closes;
+    if (!ends) continue;
+    if (i > start) found.emplace_back(start, i);
+    start = i + 1;
+  }
+  return found;
+}
+
+// Where the value of a member begins.
+size_t value_start(std::string_view member) {
+  size_t i = 1;
+  while (member[i] != '"') i += member[i] == '\\' ? 2 : 1;
+  return i + 2;
+}
+
+bool is_number(std::string_view value) { return value[0] == '-' || (value[0] >= '0' && value[0] <= '9'); }
+
+// How a grammar may have a number written, but for more zeros.
+std::vector<std::string> spellings(std::string_view number) {
+  if (canonical_json(number) == "0") return {"0", "-0", "0.0", "-0.0"};
+  const std::string written(number);
+  const bool is_whole = written.find_first_not_of("-0123456789") == std::string::npos;
+  return is_whole ? std::vector<std::string>{written, written + ".0"} : std::vector<std::string>{written};
+}
+
+}  // namespace
+
+void DistinctBeginnings::find(std::string_view text) const {
+  if (passes_value("", text)) is_dead_("", false);
+}
+
+bool DistinctBeginnings::passes_value(const std::string& before, std::string_view text) const {
+  if (text[0] == '{') return passes_object(before, text);
+  if (text[0] == '[') return passes_array(before, text);
+  return is_number(text) ? passes_number(before, text) : passes_bytes(before, text);
+}
+
+bool DistinctBeginnings::passes_bytes(const std::string& before, std::string_view text) const {
+  for (size_t size = text.size(); size > 0; --size) {
+    if (!is_dead_(before + std::string(text.substr(0, size)), false)) return false;
+  }
+  return true;
+}
+
+// What the ways to write it have in common is passed by the last of them.
+bool DistinctBeginnings::passes_number(const std::string& before, std::string_view text) const {
+  bool passes = false;
+  for (const std::string& spelling : spellings(text)) {
+    if (is_dead_(before + spelling, true)) passes |= passes_bytes(before, spelling);
+  }
+  return passes;
+}
+
+bool DistinctBeginnings::passes_array(const std::string& before, std::string_view text) const {
+  const auto items = split(text);
+  for (auto item = items.rbegin(); item != items.rend(); ++item) {
+    const auto [start, end] = *item;
+    if (!is_dead_(before + std::string(text.substr(0, end)), true)) return false;
+    const std::string upto = before + std::string(text.substr(0, start));
+    if (!passes_value(upto, text.substr(start, end - start))) return false;
+    if (start > 1 && !is_dead_(upto, false)) return false;
+  }
+  return is_dead_(before + "[", false);
+}
+
+// Sets of members are looked at from all of them down. What has to come behind a set is known then for each order.
+bool DistinctBeginnings::passes_object(const std::string& before, std::string_view text) const {
+  using Members = std::vector<bool>;
+  const auto members = split(text);
+  const auto written = [&](const Members& chosen) {
+    std::string found = before + "{";
+    for (size_t i = 0; i < members.size(); ++i) {
+      const auto [start, end] = members[i];
+      if (!chosen[i]) continue;
+      if (found.size() > before.size() + 1) found += ',';
+      found += text.substr(start, end - start);
+    }
+    return found;
+  };
+  const Members none(members.size(), false);
+  const Members all(members.size(), true);
+  if (!is_dead_(written(all), true)) return false;
+  std::set<Members> dead{all};
+  while (!dead.empty() && *dead.begin() != none) {
+    std::map<Members, std::vector<size_t>> last;  // by the members before: which may come last
+    for (const Members& chosen : dead) {
+      for (size_t i = members.size(); i > 0; --i) {
+        if (!chosen[i - 1]) continue;
+        Members fewer = chosen;
+        fewer[i - 1] = false;
+        last[fewer].push_back(i - 1);
+        if (!any_order_) break;
+      }
+    }
+    dead.clear();
+    for (auto set = last.rbegin(); set != last.rend(); ++set) {  // the order of the text first
+      const auto& [chosen, missing] = *set;
+      const std::string start = written(chosen);
+      const std::string upto = chosen == none ? start : start + ",";
+      bool passes = false;  // what they have in common is passed by the last of them
+      for (const size_t i : missing) {
+        const auto [from, end] = members[i];
+        passes |= passes_member(upto, text.substr(from, end - from));
+      }
+      if (passes && is_dead_(upto, false) && (chosen == none || is_dead_(start, true))) dead.insert(chosen);
+    }
+  }
+  return !dead.empty();
+}
+
+bool DistinctBeginnings::passes_member(const std::string& before, std::string_view text) const {
+  const size_t value = value_start(text);
+  const std::string key(text.substr(0, value));
+  return passes_value(before + key, text.substr(value)) && passes_bytes(before, key);
+}
+
+}  // namespace specguide
