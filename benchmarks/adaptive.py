@@ -66,9 +66,8 @@ class StretchedAcceptance(ForcedAcceptance):
 
     def prepare_drafts(self, slots: Tensor, start: Tensor) -> None:
         super().prepare_drafts(slots, start)
-        stretches = torch.div(
-            start[:, None] + self._places[:, :-1], self._stretch, rounding_mode="floor"
-        )
+        places = start[:, None] + self._places
+        stretches = torch.div(places, self._stretch, rounding_mode="floor")
         self._is_guessed = self._is_guessed & (stretches % 2 == 1)
 
 

@@ -15,14 +15,16 @@ namespace specguide {
 //
 // text:               as it was written, but for whitespace between values
 // raw_start, raw_end: where it stands in the text; the end of strings, arrays and objects is their last byte
+// end:                where it ends, in the text without whitespace
+// is_even:            whether those behind it are of its kind; else it was told by its place
 // is_settled:         whether `dead` is known, or does not matter
 // dead:               how an item must not begin any more, since each that begins so is there; as DistinctWalk::noted
-//                     has beginnings
+//                     has beginnings. The last item that is told by its place has this of all that are told so.
 struct DistinctItem {
   std::shared_ptr<DistinctItem> before;
   std::string text, canonical;
-  size_t raw_start = 0, raw_end = 0;
-  bool is_settled = false;
+  size_t raw_start = 0, raw_end = 0, end = 0;
+  bool is_even = true, is_settled = false;
   std::vector<std::string> dead;
 
   // One by one: there may be too many for the stack.

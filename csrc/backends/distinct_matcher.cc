@@ -1,12 +1,10 @@
 // Owns the guard of arrays whose items must differ; see distinct_matcher.h.
 #include "backends/distinct_matcher.h"
 
-#include <algorithm>
 #include <stdexcept>
 #include <string>
 #include <utility>
 
-#include "backends/distinct_beginnings.h"
 #include "backends/forced_tokens.h"
 #include "backends/key_matcher.h"
 #include "row.h"
@@ -17,11 +15,8 @@ using Mode = DistinctState::Mode;
 
 namespace {
 
-constexpr std::string_view kEnding = "\",]} \t\n\r";
-constexpr std::string_view kSpaces = " \t\n\r";
-// Bytes for the other orders of one item. Objects of a dozen members that can only be what they are take more; some
-// orders of them are not looked at then.
-constexpr size_t kMostTried = 1 << 13;
+constexpr std::string_view kEnding = DistinctTokens::kEnding;
+constexpr std::string_view kSpaces = DistinctTokens::kSpaces;
 
 // Whether it may go on behind an array's item, by more than the first byte of another one.
 bool holds_item(std::string_view bytes) {
@@ -81,21 +76,24 @@ DistinctMatcher::DistinctMatcher(std::shared_ptr<Matcher> inner, std::shared_ptr
 }
 
 bool DistinctMatcher::accept(int32_t token) {
-  const bool is_text = !inner_->is_terminated() && vocabulary().is_text(token);
-  DistinctState after = state_;
-  if (is_text) {
+  if (!inner_->is_terminated() && vocabulary().is_text(token)) {
     settle();
-    if (!inner_->accept(token)) return false;
-    after = state_;
-    if (!walk_.take(after, bytes_of(token))) {
-      inner_->rollback(1);
-      return false;
-    }
-  } else if (!inner_->accept(token)) {
-    return false;
+    return take(token) == Taking::kYes;
+  }
+  if (!inner_->accept(token)) return false;
+  taken_.push_back({token, state_});
+  return true;
+}
+
+DistinctMatcher::Taking DistinctMatcher::take(int32_t token) {
+  if (!inner_->accept(token)) return Taking::kNo;
+  DistinctState after = state_;
+  if (!walk_.take(after, bytes_of(token))) {
+    inner_->rollback(1);
+    return Taking::kRuledOut;
   }
   taken_.push_back({token, std::exchange(state_, std::move(after))});
-  return true;
+  return Taking::kYes;
 }
 
 void DistinctMatcher::fill(int32_t* row) {
@@ -197,112 +195,6 @@ DistinctMatcher::Bytes DistinctMatcher::going_wrong(const DistinctState& state) 
     for (const char space : kSpaces) found.set(static_cast<uint8_t>(space));
   }
   return found;
-}
-
-void DistinctMatcher::settle() {
-  if (walk_.expected_end() != state_.raw_size) walk_.expect(nullptr);
-  for (const DistinctFrame* frame = state_.top.get(); frame != nullptr; frame = frame->parent.get()) {
-    if (!frame->is_tight()) continue;
-    std::vector<std::shared_ptr<DistinctItem>> unsettled;
-    for (auto item = frame->items; item && !item->is_settled; item = item->before) unsettled.push_back(item);
-    for (auto item = unsettled.rbegin(); item != unsettled.rend(); ++item) settle(*item);
-  }
-  for (const DistinctFrame* frame = state_.top.get(); frame != nullptr; frame = frame->parent.get()) {
-    if (frame->is_distinct()) walk_.index().put(frame->items);
-  }
-  if (state_.mode == Mode::kScalar && state_.top != nullptr && state_.top->is_tight()) settle_scalar();
-}
-
-// A comma both ends a scalar and asks for another item.
-void DistinctMatcher::settle_scalar() {
-  const int32_t comma = tokens_->of_byte[','];
-  if (state_.top->place->room != DistinctPlace::Room::kFew || comma < 0 || !inner_->accept(comma)) return;
-  inner_->rollback(1);
-  std::shared_ptr<DistinctItem> item = walk_.ended(state_);
-  if (item->is_settled || walk_.is_expected(*item)) return;
-  settle(item);
-  walk_.expect(std::move(item));
-}
-
-void DistinctMatcher::settle(const std::shared_ptr<DistinctItem>& item) {
-  item->is_settled = true;
-  const auto behind = std::upper_bound(taken_.begin(), taken_.end(), item->raw_start, [](size_t raw, const Taken& one) {
-    return raw < one.before.raw_size;
-  });
-  const auto first = behind - 1;  // the token in which it begins
-  const DistinctState start = first->before;
-  std::string before = bytes_of(first->token).substr(0, item->raw_start - start.raw_size);
-  const std::string written = walk_.text_behind(start);
-  inner_->rollback(static_cast<int>(taken_.end() - first));
-  walk_.go_on_unsettled(true);  // items within the item are not settled on the way
-  Trial leading{nullptr, "", {start}, before.size()};
-  if (reach(leading, before) == Reached::kYes) {
-    DistinctState& begun = leading.passed.back();
-    auto frame = std::make_shared<DistinctFrame>(*begun.top);
-    frame->items = item;
-    begun.top = std::move(frame);
-    Trial trial{item, "", {begun}, kMostTried + 2 * item->text.size()};
-    const auto is_dead_now = [&](const std::string& bytes, bool has_ended) { return is_dead(trial, bytes, has_ended); };
-    DistinctBeginnings(is_dead_now, walk_.any_order()).find(item->text);
-    inner_->rollback(static_cast<int>(trial.bytes.size()));
-  }
-  inner_->rollback(static_cast<int>(leading.bytes.size()));
-  walk_.go_on_unsettled(false);
-  walk_.put_back(start, written);
-  for (auto taken = first; taken != taken_.end(); ++taken) {
-    if (!inner_->accept(taken->token)) throw std::runtime_error("a matcher refuses what it took before");
-  }
-}
-
-// Takes the bytes of a beginning. kNo: the matcher underneath does not, or a byte is no token, or too many were tried.
-DistinctMatcher::Reached DistinctMatcher::reach(Trial& trial, const std::string& bytes) {
-  const auto differs = std::mismatch(bytes.begin(), bytes.end(), trial.bytes.begin(), trial.bytes.end()).first;
-  const auto num_same = static_cast<size_t>(differs - bytes.begin());
-  inner_->rollback(static_cast<int>(trial.bytes.size() - num_same));
-  trial.bytes.resize(num_same);
-  trial.passed.resize(num_same + 1);
-  for (size_t i = num_same; i < bytes.size(); ++i) {
-    const int32_t token = tokens_->of_byte[static_cast<uint8_t>(bytes[i])];
-    if (token < 0 || trial.num_left == 0 || !inner_->accept(token)) return Reached::kNo;
-    --trial.num_left;
-    DistinctState state = trial.passed.back();
-    if (!walk_.take(state, std::string_view(bytes).substr(i, 1))) {
-      inner_->rollback(1);
-      return Reached::kRuledOut;
-    }
-    trial.bytes += bytes[i];
-    trial.passed.push_back(std::move(state));
-  }
-  return Reached::kYes;
-}
-
-// Whether an item that begins so can only repeat one; that is noted with the item then.
-bool DistinctMatcher::is_dead(Trial& trial, const std::string& bytes, bool has_ended) {
-  const Reached reached = reach(trial, bytes);
-  if (reached != Reached::kYes) return reached == Reached::kRuledOut;
-  if (is_live(trial.passed.back(), has_ended)) return false;
-  DistinctState state = trial.passed.back();
-  if (has_ended && !walk_.take(state, " ")) return true;
-  const DistinctFrame* frame = state.top.get();
-  while (frame->items != trial.item) frame = frame->parent.get();
-  trial.item->dead.emplace_back(bytes.empty() ? "" : walk_.noted(state, *frame));
-  return true;
-}
-
-// Whether another item may go on from a state of the matcher underneath. Whitespace brings none on.
-bool DistinctMatcher::is_live(const DistinctState& state, bool has_ended) {
-  scratch_.resize(static_cast<size_t>(vocabulary().num_words()));
-  inner_->fill(scratch_.data());
-  mask(state, scratch_.data());
-  for (int word = 0; word < vocabulary().num_words(); ++word) {
-    for (auto bits = static_cast<uint32_t>(scratch_[static_cast<size_t>(word)]); bits != 0; bits &= bits - 1) {
-      const std::string& bytes = bytes_of(word * 32 + __builtin_ctz(bits));
-      const bool is_space = !bytes.empty() && kSpaces.find(bytes[0]) != std::string_view::npos;
-      const bool goes_on = has_ended && !bytes.empty() && kEnding.find(bytes[0]) == std::string_view::npos;
-      if (state.is_in_string() || (!is_space && !goes_on)) return true;
-    }
-  }
-  return false;
 }
 
 }  // namespace specguide

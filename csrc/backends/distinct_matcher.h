@@ -5,7 +5,10 @@
 #include <bitset>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "backends/distinct_walk.h"
@@ -16,6 +19,9 @@ namespace specguide {
 
 // Which tokens of a vocabulary may end items. Shared and immutable; rows of words as those of matchers.
 struct DistinctTokens {
+  static constexpr std::string_view kSpaces = " \t\n\r";
+  static constexpr std::string_view kEnding = "\",]} \t\n\r";  // bytes behind which a value may have ended
+
   explicit DistinctTokens(std::shared_ptr<const Vocabulary> vocabulary);
 
   std::shared_ptr<const Vocabulary> vocabulary;
@@ -65,28 +71,41 @@ class DistinctMatcher final : public Matcher {
   Bytes repeating(const DistinctState& state) const;
   Bytes going_wrong(const DistinctState& state);
 
+  // Takes a token of text. kNo: the matcher underneath does not; kRuledOut: an item would come twice, or begin as it
+  // must not.
+  enum class Taking { kYes, kNo, kRuledOut };
+  Taking take(int32_t token);
+
   // Finds out what each item that has come makes impossible.
   void settle();
+  void settle_items(const DistinctFrame& frame);
+  void settle_told(const std::shared_ptr<DistinctItem>& item, const DistinctFrame& frame);
   void settle_scalar();
-  void settle(const std::shared_ptr<DistinctItem>& item);
-  // How an item is begun on trial in the place of one that has come: the bytes that `inner_` has taken of it, and the
-  // state before each and behind the last.
+  // place: where an item begins in the text; there it is tried which beginnings can only repeat one
+  void settle(const std::shared_ptr<DistinctItem>& item, size_t place);
+  void try_beginnings(const std::shared_ptr<DistinctItem>& item, size_t place);
+  // What an item is found out by. Items within those on trial are settled on the way.
+  struct Search {
+    size_t start;     // where the item begins, in the text without whitespace
+    size_t num_left;  // bytes that may yet be taken
+    std::unordered_map<std::string, std::vector<std::string>> dead;  // of items within, by the text up to their ends
+  };
+  // How an item is begun on trial: behind `item`, which is the last that has come, and what has been taken of it.
   struct Trial {
     std::shared_ptr<DistinctItem> item;
     std::string bytes;
-    std::vector<DistinctState> passed;
-    size_t num_left;  // bytes that may yet be taken
   };
-  enum class Reached { kYes, kNo, kRuledOut };
-  Reached reach(Trial& trial, const std::string& bytes);
+  bool lead(const std::string& bytes);
+  Taking reach(Trial& trial, const std::string& bytes);
   bool is_dead(Trial& trial, const std::string& bytes, bool has_ended);
-  bool is_live(const DistinctState& state, bool has_ended);
+  bool is_live(bool has_ended);
 
   const std::shared_ptr<Matcher> inner_;
   const std::shared_ptr<const DistinctTokens> tokens_;
   DistinctWalk walk_;
   DistinctState state_;
   std::vector<Taken> taken_;
+  std::optional<Search> search_;
   Row row_, scratch_;
 };
 

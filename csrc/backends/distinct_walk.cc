@@ -191,7 +191,9 @@ std::shared_ptr<DistinctItem> DistinctWalk::ended(const DistinctState& state) co
   item->canonical = canonical_json(item->text);
   item->raw_start = state.top->raw_start;
   item->raw_end = state.raw_size;
-  item->is_settled = !state.top->is_tight() || !state.top->is_even();
+  item->end = state.size;
+  item->is_even = state.top->is_even();
+  item->is_settled = !state.top->is_tight() || state.top->num_items + 1 < state.top->place->prefix.size();
   return item;
 }
 
@@ -203,7 +205,7 @@ bool DistinctWalk::is_expected(const DistinctItem& item) const {
 // Whether behind a comma there may be another item.
 bool DistinctWalk::may_go_on(const DistinctState& state) const {
   const DistinctFrame* frame = state.top.get();
-  if (frame == nullptr || !frame->is_tight()) return true;
+  if (frame == nullptr || !frame->is_to_settle()) return true;
   const bool is_unsettled = unsettled_ != nullptr && unsettled_ == frame->items.get();
   if (is_unsettled && !may_go_on_unsettled_ && frame->place->room == Room::kFew) return false;
   return !index_.rules_out(frame->items.get(), "");

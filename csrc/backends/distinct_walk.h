@@ -72,6 +72,7 @@ struct DistinctPart {
 // opened:    where it begins, in the text without whitespace
 // parts:     what of it has ended
 // behind:    where the last of `parts` ends, in that text
+// is_tried:  whether its item is begun on trial; what comes behind that item does not matter then
 struct DistinctFrame {
   std::shared_ptr<const DistinctFrame> parent;
   bool is_object;
@@ -82,12 +83,14 @@ struct DistinctFrame {
   bool is_within = false;
   size_t opened = 0, behind = 0;
   std::shared_ptr<DistinctPart> parts{};
+  bool is_tried = false;
 
   bool is_distinct() const { return place != nullptr && !is_object && place->is_distinct; }
   // Whether the items from here on are all of one kind.
   bool is_even() const { return num_items >= place->prefix.size(); }
   // Whether items may be used up, or what was begun may be; then items are settled.
   bool is_tight() const { return is_distinct() && place->room != DistinctPlace::Room::kFree; }
+  bool is_to_settle() const { return is_tight() && !is_tried; }
 };
 
 // Where a text has come to. size, raw_size: of the text without whitespace between values, and with it
@@ -132,12 +135,11 @@ class DistinctWalk {
   DistinctIndex& index() { return index_; }
   // Whether an array may go on behind an item of which nothing is known yet, also where few may be left.
   void go_on_unsettled(bool may) { may_go_on_unsettled_ = may; }
+  // A part of the text without whitespace.
+  std::string text_between(size_t start, size_t end) const { return text_.substr(start, end - start); }
   // What `take` wrote over since a state, to be put back: states behind that one are of use again then.
   std::string text_behind(const DistinctState& state) const { return text_.substr(state.size); }
   void put_back(const DistinctState& state, const std::string& text) { text_.resize(state.size), text_ += text; }
-  // The item that ends in `state`, as it would be put behind those before it.
-  std::shared_ptr<DistinctItem> ended(const DistinctState& state) const;
-  bool is_expected(const DistinctItem& item) const;
 
  private:
   bool step(DistinctState& state, char byte);
@@ -146,6 +148,9 @@ class DistinctWalk {
   void open(DistinctState& state, bool is_object);
   bool end_value(DistinctState& state);
   bool end_string(DistinctState& state);
+  // The item that ends in `state`, as it would be put behind those before it.
+  std::shared_ptr<DistinctItem> ended(const DistinctState& state) const;
+  bool is_expected(const DistinctItem& item) const;
   void end_part(const DistinctState& state, DistinctFrame& frame) const;
   bool is_power_of_zero(const DistinctState& state) const;
   bool may_go_on(const DistinctState& state) const;

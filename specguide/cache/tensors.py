@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -30,9 +32,13 @@ class KVCache:
         dtype: torch.dtype,
         device: torch.device | str,
     ) -> KVCache:
-        """Zeroed memory for `num_layers` layers."""
+        """Zeroed memory for `num_layers` layers. On a CPU the system gives each page of it with the
+        first token there, so that an engine starts at once."""
         shape = (2, num_layers, num_pages, page_size, num_kv_heads, head_dim)
-        return cls(torch.zeros(shape, dtype=dtype, device=device))
+        if torch.device(device).type != "cpu":
+            return cls(torch.zeros(shape, dtype=dtype, device=device))
+        memory = np.zeros(math.prod(shape) * dtype.itemsize, np.uint8)
+        return cls(torch.from_numpy(memory).view(dtype).view(shape))
 
     @cached_property
     def keys(self) -> tuple[Tensor, ...]:

@@ -60,6 +60,7 @@ TREE = {
     },
 }
 PAIR = {"type": "array", "prefixItems": [{"type": "boolean"}] * 2, "uniqueItems": True}
+TOLD = {**PAIR, "items": {"enum": [True, 12, False, None, 1]}}
 CASES = [
     (arrays({"type": "string"}), ['["a","b","aa"]', "[]"], ['["a","a"]', '["a","\\u0061"]']),
     (arrays({"type": "integer"}), ["[1,2,11]", "[0,10]"], ["[1,1]", "[0, -0]", "[1,2,1]"]),
@@ -77,6 +78,12 @@ CASES = [
         ["[[true,true]]", "[[true],[true]]", "[[],[]]"],
     ),
     (PAIR, ['[true,false,"a"]', "[true]", "[]"], ["[true,true]", "[true,false,true]"]),
+    (TOLD, ["[true,false,null,1,12]", "[false]"], ["[true,false,true]", "[true,false,1,1]"]),
+    (
+        arrays(arrays({"enum": [1, 2, 12]}, minItems=2)),
+        ["[[1,2],[1,12],[2,12,1]]"],
+        ["[[1]]", "[[1,2],[1,2]]", "[[1,1]]"],
+    ),
     (TREE, ['{"kids":[{"v":1},{"v":2},{"kids":[]}]}'], ['{"kids":[{"v":1},{"v":1}]}']),
 ]
 SCHEMAS = [case[0] for case in CASES]

@@ -1,5 +1,5 @@
-"""Distinct items whose keys come in any order: what begins as it could only repeat an item is
-refused in each order, and nothing else is."""
+"""Distinct items, byte by byte: what begins as it could only repeat an item is refused, in each
+order of keys, and nothing else is."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
+import jsonschema
 import numpy as np
 import pytest
 
@@ -42,6 +43,11 @@ def objects(properties: dict[str, list[Any]], *required: str) -> list[Any]:
         {name: value for name, value in zip(properties, chosen, strict=True) if value is not None}
         for chosen in itertools.product(*ways)
     ]
+
+
+def lists(values: list[Any], most: int) -> list[Any]:
+    """All lists of different values, of up to a number of them."""
+    return [list(c) for num in range(most + 1) for c in itertools.permutations(values, num)]
 
 
 ONE = {"const": 1}
@@ -82,21 +88,59 @@ CASES: dict[str, tuple[Any, list[Any], int]] = {
     ),
     "distinct items within": (
         closed({"l": arrays(PAIR, maxItems=2)}, "l"),
-        [{"l": list(c)} for n in range(3) for c in itertools.permutations(PAIRS, n)],
+        [{"l": one} for one in lists(PAIRS, 2)],
         1,
+    ),
+    "distinct items within, which another member follows": (
+        closed({"l": arrays({"enum": ["x", "xy"]}), "p": {"enum": [1, 12]}}, "l"),
+        objects({"l": lists(["x", "xy"], 2), "p": [1, 12]}, "l"),
+        2,
+    ),
+    "distinct arrays": (arrays({"type": "boolean"}), lists([True, False], 2), 6),
+    "distinct arrays of a length": (
+        arrays({"enum": [1, 12, 2]}, minItems=2, maxItems=2),
+        [one for one in lists([1, 12, 2], 2) if len(one) == 2],
+        3,
+    ),
+    "distinct arrays of distinct arrays": (
+        arrays(arrays({"const": "x"})),
+        lists([[], ["x"]], 2),
+        3,
+    ),
+}
+# Schemas of arrays whose first items are told by their place, and the values of all items.
+BOOLEAN = {"type": "boolean"}
+TOLD: dict[str, tuple[Any, list[Any]]] = {
+    "others may be the same": (
+        {"prefixItems": [BOOLEAN] * 2, "items": {"enum": [True, None, False, 1]}},
+        [True, False, None, 1],
+    ),
+    "one that begins the others": (
+        {"prefixItems": [{"enum": ["x", "xy"]}], "items": {"enum": ["xy", "x", "xyz"]}},
+        ["x", "xy", "xyz"],
+    ),
+    "all others are there": (
+        {"prefixItems": [{"enum": [1, 2]}] * 2, "items": {"enum": [1, 2, 12]}, "minItems": 2},
+        [1, 2, 12],
+    ),
+    "arrays and objects": (
+        {
+            "prefixItems": [{"enum": [[1, 2], {"a": 1}]}],
+            "items": {"enum": [[1, 12], [1, 2], {"a": 1}, {"a": 12}]},
+        },
+        [[1, 2], [1, 12], {"a": 1}, {"a": 12}],
     ),
 }
 
 
 @cache
-def grammar_of(items: str, most: int) -> Any:
-    schema = arrays(json.loads(items), maxItems=most)
+def grammar_of(schema: str) -> Any:
     compiler = GrammarCompiler(VOCABULARY, GuideConfig(key_order="any"))
-    return compiler.compile(Guide(json_schema=schema))
+    return compiler.compile(Guide(json_schema=json.loads(schema)))
 
 
 def matcher_of(items: Any, most: int = 4) -> native.Matcher:
-    return grammar_of(json.dumps(items), most).matcher()
+    return grammar_of(json.dumps(arrays(items, maxItems=most))).matcher()
 
 
 def allowed(matcher: native.Matcher) -> list[int]:
@@ -149,10 +193,42 @@ def test_every_state_leads_to_an_end_and_all_that_is_distinct_is_taken(name):
     items, values, most = CASES[name]
     later: set[bytes] = set()
     found = set(ends(matcher_of(items, most), b"", later))
-    chosen = (c for num in range(most + 1) for c in itertools.permutations(values, num))
-    assert found == {text for items in chosen for text in spellings(list(items))}
-    begun = {text[:size].encode() for text in found for size in range(len(text) + 1)}
-    assert later <= begun
+    assert found == {text for chosen in lists(values, most) for text in spellings(chosen)}
+    assert later <= beginnings(found)
+
+
+@pytest.mark.parametrize("name", TOLD)
+def test_items_told_by_their_place_lead_to_an_end(name):
+    asked, values = TOLD[name]
+    schema = {"type": "array", "uniqueItems": True, **asked}
+    validator = jsonschema.Draft202012Validator(schema)
+    later: set[bytes] = set()
+    found = set(ends(grammar_of(json.dumps(schema)).matcher(), b"", later))
+    chosen = lists(values, len(values))
+    assert found == {text for one in chosen if validator.is_valid(one) for text in spellings(one)}
+    assert later <= beginnings(found)
+
+
+def beginnings(texts: set[str]) -> set[bytes]:
+    return {text[:size].encode() for text in texts for size in range(len(text) + 1)}
+
+
+def test_rollbacks_over_items_told_by_their_place():
+    """Rows are the same behind a rollback, with whitespace too."""
+    asked, _ = TOLD["others may be the same"]
+    matcher = grammar_of(json.dumps({"type": "array", "uniqueItems": True, **asked})).matcher()
+    rows = [allowed(matcher)]
+    for byte in b"[true , false , null, 1":
+        assert matcher.accept(byte)
+        rows.append(allowed(matcher))
+    assert ord(",") not in rows[-1]
+    for row in reversed(rows[:-1]):
+        matcher.rollback(1)
+        assert allowed(matcher) == row
+    take(matcher, "[false,true,")
+    assert not any(matcher.accept(byte) for byte in b"tf")
+    matcher.rollback(len("false,true,"))
+    take(matcher, "true]")
 
 
 def test_another_order_of_an_item_that_is_there_is_refused_where_it_can_only_repeat_it():
