@@ -139,6 +139,10 @@ void DistinctWalk::open(DistinctState& state, bool is_object) {
   frame->is_object = is_object;
   frame->place = place;
   frame->is_within = outer != nullptr && (outer->is_within || outer->is_tight());
+  if (outer != nullptr) {
+    const bool is_on_trial = outer->is_tried || outer->depth > 0;
+    frame->depth = outer->depth + (is_on_trial && outer->is_tight() ? 1 : 0);
+  }
   frame->opened = state.size;
   frame->behind = state.size + 1;
   state.top = std::move(frame);

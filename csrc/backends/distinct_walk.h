@@ -73,6 +73,7 @@ struct DistinctPart {
 // parts:     what of it has ended
 // behind:    where the last of `parts` ends, in that text
 // is_tried:  whether its item is begun on trial; what comes behind that item does not matter then
+// depth:     how many tight arrays it is within, from that on whose item is begun on trial; 0 where none is
 struct DistinctFrame {
   std::shared_ptr<const DistinctFrame> parent;
   bool is_object;
@@ -84,13 +85,17 @@ struct DistinctFrame {
   size_t opened = 0, behind = 0;
   std::shared_ptr<DistinctPart> parts{};
   bool is_tried = false;
+  size_t depth = 0;
+
+  // Within an item on trial, items of deeper arrays are not settled: each depth takes as long as the item itself.
+  static constexpr size_t kMostDepth = 2;
 
   bool is_distinct() const { return place != nullptr && !is_object && place->is_distinct; }
   // Whether the items from here on are all of one kind.
   bool is_even() const { return num_items >= place->prefix.size(); }
   // Whether items may be used up, or what was begun may be; then items are settled.
   bool is_tight() const { return is_distinct() && place->room != DistinctPlace::Room::kFree; }
-  bool is_to_settle() const { return is_tight() && !is_tried; }
+  bool is_to_settle() const { return is_tight() && !is_tried && depth <= kMostDepth; }
 };
 
 // Where a text has come to. size, raw_size: of the text without whitespace between values, and with it

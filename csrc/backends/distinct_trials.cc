@@ -1,0 +1,197 @@
+// Owns how the guard of distinct items finds out which beginnings can only repeat an item: it tries them on the matcher
+// underneath, and takes them back. See distinct_matcher.h.
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "backends/distinct_beginnings.h"
+#include "backends/distinct_matcher.h"
+#include "row.h"
+
+namespace specguide {
+
+using Mode = DistinctState::Mode;
+
+namespace {
+
+// Bytes for the other orders of one item. Objects of a dozen members that can only be what they are take more; some
+// orders of them are not looked at then. The bytes of the item itself are taken a few times for the items within it.
+constexpr size_t kMostTried = 1 << 13;
+constexpr size_t kTimesTaken = 8;
+
+// An array whose item is to be begun on trial, behind `last`. The items of the arrays around it do not matter.
+std::shared_ptr<const DistinctFrame> on_trial(const DistinctFrame& array, const std::shared_ptr<DistinctItem>& last) {
+  auto tried = std::make_shared<DistinctFrame>(array);
+  tried->items = last;
+  tried->is_tried = true;
+  for (DistinctFrame* inner = tried.get(); inner->parent != nullptr;) {
+    auto around = std::make_shared<DistinctFrame>(*inner->parent);
+    around->items = nullptr;
+    inner->parent = around;
+    inner = around.get();
+  }
+  return tried;
+}
+
+}  // namespace
+
+void DistinctMatcher::settle() {
+  if (walk_.expected_end() != state_.raw_size) walk_.expect(nullptr);
+  for (const DistinctFrame* frame = state_.top.get(); frame != nullptr; frame = frame->parent.get()) {
+    if (frame->is_to_settle()) settle_items(*frame);
+  }
+  for (const DistinctFrame* frame = state_.top.get(); frame != nullptr && !search_; frame = frame->parent.get()) {
+    if (frame->is_distinct()) walk_.index().put(frame->items);
+  }
+  if (state_.mode == Mode::kScalar && state_.top != nullptr && state_.top->is_to_settle()) settle_scalar();
+}
+
+void DistinctMatcher::settle_items(const DistinctFrame& frame) {
+  std::vector<std::shared_ptr<DistinctItem>> unsettled;
+  for (auto item = frame.items; item && !item->is_settled; item = item->before) unsettled.push_back(item);
+  for (size_t i = unsettled.size(); i > 0; --i) {
+    const auto& item = unsettled[i - 1];
+    if (item->is_even) {
+      settle(item, item->raw_start);
+    } else if (i > 1) {
+      settle(item, unsettled[i - 2]->raw_start);
+    } else {
+      settle_told(item, frame);
+    }
+  }
+}
+
+// Items that are told by their place are settled with the last of them, where the item behind it begins.
+void DistinctMatcher::settle_told(const std::shared_ptr<DistinctItem>& item, const DistinctFrame& frame) {
+  const bool is_top = &frame == state_.top.get();
+  if (!is_top || (state_.mode != Mode::kAfter && state_.mode != Mode::kValue)) return settle(item, frame.raw_start);
+  if (state_.mode == Mode::kValue) return settle(item, state_.raw_size);
+  item->is_settled = true;  // where nothing may follow it
+  if (!lead(",")) return;
+  settle(item, state_.raw_size);
+  rollback(1);
+}
+
+// A comma both ends a scalar and asks for another item.
+void DistinctMatcher::settle_scalar() {
+  if (state_.top->place->room != DistinctPlace::Room::kFew || !lead(",")) return;
+  settle_items(*state_.top);
+  std::shared_ptr<DistinctItem> item = state_.top->items;
+  rollback(1);
+  walk_.expect(std::move(item));
+}
+
+void DistinctMatcher::settle(const std::shared_ptr<DistinctItem>& item, size_t place) {
+  item->is_settled = true;
+  if (!search_) {
+    search_ = Search{item->end - item->text.size(), kMostTried + kTimesTaken * item->text.size(), {}};
+    try_beginnings(item, place);
+    search_.reset();
+    return;
+  }
+  const std::string text = walk_.text_between(search_->start, item->end);
+  const auto known = search_->dead.find(text);
+  if (known != search_->dead.end()) {
+    item->dead = known->second;
+    return;
+  }
+  try_beginnings(item, place);
+  search_->dead.emplace(text, item->dead);
+}
+
+void DistinctMatcher::try_beginnings(const std::shared_ptr<DistinctItem>& item, size_t place) {
+  const DistinctState here = state_;
+  const auto behind = std::upper_bound(taken_.begin(), taken_.end(), place, [](size_t raw, const Taken& one) {
+    return raw < one.before.raw_size;
+  });
+  const auto first = behind - 1;  // the token in which the place is
+  const std::string before = bytes_of(first->token).substr(0, place - first->before.raw_size);
+  const std::string written = walk_.text_behind(first->before);
+  std::vector<Taken> again(first, taken_.end());
+  rollback(static_cast<int>(again.size()));
+  const size_t num_taken = taken_.size();
+  if (lead(before)) {
+    state_.top = on_trial(*state_.top, item);
+    Trial trial{item, ""};
+    const auto is_dead_now = [&](const std::string& bytes, bool has_ended) { return is_dead(trial, bytes, has_ended); };
+    const DistinctBeginnings beginnings(is_dead_now, walk_.any_order());
+    beginnings.find(item->text);
+    const DistinctItem* told = item->is_even ? nullptr : item->before.get();
+    for (; told != nullptr; told = told->before.get()) beginnings.find(told->text);
+  }
+  rollback(static_cast<int>(taken_.size() - num_taken));
+  walk_.put_back(state_, written);
+  walk_.expect(nullptr);
+  for (Taken& one : again) {
+    if (!inner_->accept(one.token)) throw std::runtime_error("a matcher refuses what it took before");
+    taken_.push_back(std::move(one));
+  }
+  state_ = here;
+}
+
+// Takes bytes up to the place of an item, where it does not matter that items before it are not settled.
+bool DistinctMatcher::lead(const std::string& bytes) {
+  const size_t num_taken = taken_.size();
+  walk_.go_on_unsettled(true);
+  const bool leads = std::all_of(bytes.begin(), bytes.end(), [&](char byte) {
+    const int32_t token = tokens_->of_byte[static_cast<uint8_t>(byte)];
+    return token >= 0 && take(token) == Taking::kYes;
+  });
+  walk_.go_on_unsettled(false);
+  if (!leads) rollback(static_cast<int>(taken_.size() - num_taken));
+  return leads;
+}
+
+// Takes the bytes of a beginning. kNo: a byte is no token, too many were tried, or what `take` says.
+DistinctMatcher::Taking DistinctMatcher::reach(Trial& trial, const std::string& bytes) {
+  const auto differs = std::mismatch(bytes.begin(), bytes.end(), trial.bytes.begin(), trial.bytes.end()).first;
+  const auto num_same = static_cast<size_t>(differs - bytes.begin());
+  rollback(static_cast<int>(trial.bytes.size() - num_same));
+  trial.bytes.resize(num_same);
+  for (size_t i = num_same; i < bytes.size(); ++i) {
+    const int32_t token = tokens_->of_byte[static_cast<uint8_t>(bytes[i])];
+    if (token < 0 || search_->num_left == 0) return Taking::kNo;
+    --search_->num_left;
+    settle();
+    const Taking taking = take(token);
+    if (taking != Taking::kYes) return taking;
+    trial.bytes += bytes[i];
+  }
+  return Taking::kYes;
+}
+
+// Whether an item that begins so can only repeat one; that is noted with the last item then.
+bool DistinctMatcher::is_dead(Trial& trial, const std::string& bytes, bool has_ended) {
+  const Taking taking = reach(trial, bytes);
+  if (taking != Taking::kYes) return taking == Taking::kRuledOut;
+  settle();
+  if (is_live(has_ended)) return false;
+  DistinctState state = state_;
+  if (has_ended && !walk_.take(state, " ")) return true;
+  const DistinctFrame* frame = state.top.get();
+  while (frame->items != trial.item) frame = frame->parent.get();
+  trial.item->dead.emplace_back(bytes.empty() ? "" : walk_.noted(state, *frame));
+  return true;
+}
+
+// Whether another item may go on from where the matcher has come to. Whitespace brings none on, and where none is begun
+// the end of an empty array does not either.
+bool DistinctMatcher::is_live(bool has_ended) {
+  const bool is_begun = state_.mode != Mode::kValue || !state_.top->is_tried;
+  scratch_.resize(static_cast<size_t>(vocabulary().num_words()));
+  inner_->fill(scratch_.data());
+  mask(state_, scratch_.data());
+  for (int word = 0; word < vocabulary().num_words(); ++word) {
+    for (auto bits = static_cast<uint32_t>(scratch_[static_cast<size_t>(word)]); bits != 0; bits &= bits - 1) {
+      const std::string& bytes = bytes_of(word * 32 + __builtin_ctz(bits));
+      if (!is_begun && !bytes.empty() && bytes[0] == ']') continue;
+      const bool is_space = !bytes.empty() && DistinctTokens::kSpaces.find(bytes[0]) != std::string_view::npos;
+      const bool goes_on = has_ended && !bytes.empty() && DistinctTokens::kEnding.find(bytes[0]) == std::string_view::npos;
+      if (state_.is_in_string() || (!is_space && !goes_on)) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace specguide
