@@ -12,6 +12,7 @@ from typing import Any
 import jsonschema
 import numpy as np
 import pytest
+from closed_objects import closed
 
 from specguide import native
 from specguide.config import GuideConfig
@@ -23,11 +24,6 @@ MERGED = ('":', '":1', ',"', '},{"', ',"b":1', '1,"a', "1}", "1 ", '"}', '","', 
 TOKENS = [*(bytes([byte]) for byte in range(256)), *(text.encode() for text in MERGED), b""]
 END = len(TOKENS) - 1
 VOCABULARY = Vocabulary(tuple(TOKENS), (END,))
-
-
-def closed(properties: dict[str, Any], *required: str, **more: Any) -> dict[str, Any]:
-    asked = {"properties": properties, "required": [*required], "additionalProperties": False}
-    return {"type": "object", **asked, **more}
 
 
 def arrays(items: Any, **more: Any) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from typing import Any
 import jsonschema
 import numpy as np
 import pytest
+from closed_objects import closed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -32,11 +33,6 @@ MERGED = (
 TOKENS = [*(bytes([byte]) for byte in range(256)), *(text.encode() for text in MERGED), b""]
 END = len(TOKENS) - 1
 VOCABULARY = Vocabulary(tuple(TOKENS), (END,))
-
-
-def closed(properties: dict[str, Any], *required: str, **more: Any) -> dict[str, Any]:
-    asked = {"properties": properties, "required": [*required], "additionalProperties": False}
-    return {"type": "object", **asked, **more}
 
 
 ONE, WORD = {"const": 1}, {"type": "string", "maxLength": 2}
