@@ -40,8 +40,7 @@ class ForcedAcceptance:
         places = torch.arange(1, num_draft_tokens + 1)
         self._patterns = (num_guessed[..., None] >= places).to(text.device)
         self._iteration = torch.zeros(1, dtype=torch.int64, device=text.device)
-        self._text, self._text_behind = text, text[:, 1:]
-        self._places = places.to(text.device)
+        self._text, self._places = text, places.to(text.device)
         self._drafts, self._is_guessed = text[:0], text[:0] == 0
 
     def sampler(
@@ -54,7 +53,7 @@ class ForcedAcceptance:
     def target(self, tokens: Tensor, slots: Tensor, start: Tensor, depths: Tensor) -> None:
         """Write the text over what the target says, `tokens` int32 [B, N] after nodes that are
         `depths` int64 [N] or [B, N] behind `start` int64 [B]."""
-        tokens.copy_(self._text_behind[slots[:, None], start[:, None] + depths])
+        tokens.copy_(self._text[:, 1:][slots[:, None], start[:, None] + depths])
 
     def prepare_drafts(self, slots: Tensor, start: Tensor) -> None:
         """Another iteration: look up what its drafts will be, behind the golden tokens at `start`

@@ -298,8 +298,6 @@ class GrammarExecutor:
     ): ...  # EngineError if the executor itself failed (say, a callback 0 without a snapshot)
     def callbacks(self) -> list[HostFunction]: ...
     # K + 1, K + 2 where W > K, to be launched in order, once each per iteration
-    # of all but the first, each of which may be launched before its callback: it ends as soon as
-    # the step waits for rows, or soon will, so that those that are there can be copied meanwhile
     def counters(self) -> ExecutorCounters: ...
     def log_callbacks(
         self, capacity: int

@@ -23,7 +23,7 @@ class Pattern(NamedTuple):
 
 
 class DraftedSlots(NamedTuple):
-    """Of S slots, whose requests they are not yet told of.
+    """What synthetic acceptance reads of S slots, and the drafts that it takes out.
 
     tokens: int32 [S, N or more], golden token and drafts, -1 for none
     late:   uint8 [S], 1: this iteration accepts nothing for the slot
