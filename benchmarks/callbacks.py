@@ -60,7 +60,7 @@ class NativeCallbacks:
                 limits=native.DraftLimits(num_draft_tokens=1),
                 vocab_size=32,
                 bitmask=np.zeros((2, 1, 1), np.int32),
-                guided=np.zeros((2, 1), np.uint8),
+                fill_ids=np.zeros((2, 1), np.int64),
                 held=np.zeros(1, np.uint8),
                 tokens=np.zeros((1, 2), np.int32),
                 num_accepted=np.zeros(1, np.int32),

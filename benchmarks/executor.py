@@ -127,7 +127,7 @@ class NativeExecutor:
     def __init__(self, matchers: list[Matcher], num_threads: int) -> None:
         size = len(matchers)
         self.rows = np.zeros((NUM_NODES, size, (VOCAB_SIZE + 31) // 32), np.int32)
-        self.guided = np.zeros((NUM_NODES, size), np.uint8)
+        self.fill_ids = np.zeros((NUM_NODES, size), np.int64)
         self._held = np.zeros(size, np.uint8)
         self._tokens = np.full((size, NUM_NODES), -1, np.int32)
         self._num_accepted = np.zeros(size, np.int32)
@@ -137,7 +137,7 @@ class NativeExecutor:
                 limits=native.DraftLimits(num_draft_tokens=NUM_DRAFTS),
                 vocab_size=VOCAB_SIZE,
                 bitmask=self.rows,
-                guided=self.guided,
+                fill_ids=self.fill_ids,
                 held=self._held,
                 tokens=self._tokens,
                 num_accepted=self._num_accepted,
@@ -180,7 +180,7 @@ def assert_same_rows(native_side: NativeExecutor, python_side: PythonLoop, scrip
         python_side.run(tokens, num_accepted)
         native_side.check()
         filled = tokens.T >= 0
-        if not (native_side.guided[filled] == 1).all() or native_side.guided[~filled].any():
+        if not native_side.fill_ids[filled].all() or native_side.fill_ids[~filled].any():
             raise SystemExit("the executor says of other rows than the script's that they count")
         if not np.array_equal(native_side.rows[filled], python_side.rows[filled]):
             raise SystemExit("rows of the executor and of the Python loop differ")

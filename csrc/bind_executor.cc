@@ -63,7 +63,7 @@ class Arrays {
 
   template <typename T>
   static std::string described(const std::vector<py::ssize_t>& shape) {
-    std::string text = sizeof(T) == 4 ? "int32 [" : "uint8 [";
+    std::string text = sizeof(T) == 1 ? "uint8 [" : "int" + std::to_string(8 * sizeof(T)) + " [";
     for (const py::ssize_t size : shape) text += std::to_string(size) + ", ";
     return text.substr(0, text.size() - 2) + "]";
   }
@@ -82,7 +82,7 @@ GrammarBuffers make_buffers(const DraftLimits& limits, int vocab_size, std::vect
   buffers.stage_begins = std::move(stage_begins);
   const py::ssize_t num_nodes = buffers.num_nodes(), num_words = static_cast<py::ssize_t>(buffers.num_words());
   buffers.bitmask = arrays.take<int32_t>("bitmask", {num_nodes, num_slots, num_words});
-  buffers.guided = arrays.take<uint8_t>("guided", {num_nodes, num_slots});
+  buffers.fill_ids = arrays.take<int64_t>("fill_ids", {num_nodes, num_slots});
   buffers.held = arrays.take<uint8_t>("held", {num_slots});
   buffers.needed = arrays.take<int32_t>("needed", {1});
   buffers.tokens = arrays.take<int32_t>("tokens", {num_slots, num_nodes});

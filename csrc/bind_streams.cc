@@ -100,8 +100,14 @@ void bind_polling_stream(py::module_& m) {
     PollingWords polled{reinterpret_cast<int32_t*>(words), capacity, share(std::move(owner))};
     return destroyed_without_gil(new PollingStream(std::move(stream), std::move(polled)));
   };
+  py::class_<PollingStream::Words>(m, "HeldWords")
+      .def_readonly("due", &PollingStream::Words::due)
+      .def_readonly("done", &PollingStream::Words::done);
   py::class_<PollingStream, Stream, std::shared_ptr<PollingStream>>(m, "PollingStream")
       .def(py::init(make), py::arg("stream"), py::arg("words"), py::arg("capacity"), py::arg("owner"))
+      .def(
+          "hold", [](PollingStream& stream, const BoundHostFunction& function) { return stream.hold(function.ref); },
+          py::arg("function"), unlocked())
       .def("end_thread", &PollingStream::end_thread, py::arg("times") = 1, py::arg("after_running") = false);
 }
 

@@ -50,7 +50,7 @@ struct GrammarBuffers {
   int num_draft_tokens;
   int vocab_size;
   int32_t* bitmask;             // [N, max_batch_size, words]
-  uint8_t* guided;              // [N, max_batch_size]
+  int64_t* fill_ids;            // [N, max_batch_size]; 0: the row does not count; else which fill wrote it, each has its own
   uint8_t* held;                // [max_batch_size]
   int32_t* tokens;              // [max_batch_size, N]
   const int32_t* num_accepted;  // [max_batch_size]

@@ -81,9 +81,9 @@ void GrammarExecutor::publish(Progress& progress, int model_token) {
     if (!walk.is_free()) late_draft_rows_ += end - begin;
   }
   for (int node = begin; node < end; ++node) {
-    const bool is_filled = in_time && walk.is_filled(node);
-    buffers_->guided[buffers_->row_index(slot, node)] = is_filled;
-    if (in_time && walk.is_guessed(node)) ++(is_filled ? guessed_draft_rows_ : late_draft_rows_);
+    const int64_t fill_id = in_time ? walk.fill_id(node) : 0;
+    buffers_->fill_ids[buffers_->row_index(slot, node)] = fill_id;
+    if (in_time && walk.is_guessed(node)) ++(fill_id != 0 ? guessed_draft_rows_ : late_draft_rows_);
   }
   if (!buffers_->has_proposals()) return;
   if (in_time) {
@@ -257,7 +257,7 @@ void GrammarExecutor::set_target_flags(Progress& progress) {
   const bool failed = walk.is_failed();
   const bool is_ready = counts && in_time && !failed;
   for (int node = 0; node < buffers_->num_nodes(); ++node) {
-    buffers_->guided[buffers_->row_index(walk.slot(), node)] = is_ready && walk.is_filled(node);
+    buffers_->fill_ids[buffers_->row_index(walk.slot(), node)] = is_ready ? walk.fill_id(node) : 0;
   }
   buffers_->held[walk.slot()] = counts && !is_ready;
   if (is_ready || (walk.is_free() && buffers_->has_proposals())) progress.next_token = 0;

@@ -186,12 +186,24 @@ bool Poller::run_due() {
   bool found = false;
   const int n = num_slots_;
   for (int i = 0; i < n; ++i) {
-    if (load_word(due(i)) == 0 || !slots_[i].change(State::kReady, State::kTaken)) continue;
-    found = true;
-    store_word(due(i), 0);
-    run(i);
+    if (load_word(due(i)) == 0) continue;
+    for (int before = 0; before <= i; ++before) found = run_if_due(before) || found;  // what was due before is seen now
   }
   return found;
+}
+
+bool Poller::run_if_due(int i) {
+  Slot& slot = slots_[i];
+  if (load_word(due(i)) == 0 || !slot.change(State::kReady, State::kTaken)) return false;
+  const int32_t value = load_word(due(i));
+  if (value == 0) {  // another thread has run it since
+    slot.change(State::kTaken, State::kReady);
+    return false;
+  }
+  slot.value = value;
+  store_word(due(i), 0);
+  run(i);
+  return true;
 }
 
 // Whoever changes the state first runs the function, and lets the stream go on.
@@ -213,10 +225,10 @@ void Poller::finish(int i) {
   ++num_run_;
   if (slot.is_captured) {
     slot.state = State::kReady;  // before the stream goes on, since it may come again
-    store_word(done(i), 1);
+    store_word(done(i), slot.value);
   } else {
     Reclaimer::instance().give(std::move(slot.function));
-    store_word(done(i), 1);
+    store_word(done(i), slot.value);
     slot.state = State::kSpent;
   }
 }
@@ -254,7 +266,8 @@ void Poller::take_over(int num_takeovers) {
                                                   " times in a row");
   for (int i = 0; i < num_slots_; ++i) {
     finish(i);
-    if (slots_[i].change(State::kTaken, State::kReady)) store_word(due(i), 1);
+    const int32_t value = slots_[i].value;
+    if (slots_[i].change(State::kTaken, State::kReady)) store_word(due(i), value);
   }
   try {
     start_polling();
@@ -274,9 +287,10 @@ void Poller::fail(const std::string& reason) {
 void Poller::let_go() {
   for (int i = 0; i < num_slots_; ++i) {
     Slot& slot = slots_[i];
-    if (load_word(due(i)) == 0 && !slot.is_in_progress()) continue;
+    const int32_t value = load_word(due(i));
+    if (value == 0 && !slot.is_in_progress()) continue;
     store_word(due(i), 0);
-    store_word(done(i), 1);
+    store_word(done(i), value != 0 ? value : slot.value.load());
     if (!slot.is_captured) slot.change(State::kReady, State::kSpent);
   }
 }

@@ -1,7 +1,8 @@
 // Owns callbacks without host functions: a thread that polls words which streams write, and the one that watches it.
 //
 // A launch is three operations of the stream on two words: due := 1; wait until done ≥ 1; done := 0. The polling thread
-// finds `due`, takes it back, runs the function and writes `done`. Values in captured graphs are constants, so the words
+// finds `due`, takes it back, runs the function and writes its value to `done`. Whoever holds the words of a function may
+// call it by other values, so that it need not set them back; functions of smaller words come first where both are due. Values in captured graphs are constants, so the words
 // are set and reset. A captured launch keeps its words for the replays of its graph, and all captured launches of one
 // function have the same ones, so graphs that share a function must not be replayed at once.
 //
@@ -67,6 +68,7 @@ class Poller : public std::enable_shared_from_this<Poller> {
   struct Slot {
     std::atomic<State> state{State::kFree};
     HostFunctionRef function;
+    std::atomic<int32_t> value{0};  // of `due`, when it was last taken
     bool is_captured = false;
     int num_leases = 0;  // captured launches
 
@@ -81,6 +83,7 @@ class Poller : public std::enable_shared_from_this<Poller> {
   // The polling thread.
   void poll(int generation);
   bool run_due();
+  bool run_if_due(int i);
   void run(int i);
   void finish(int i);
 

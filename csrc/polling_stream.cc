@@ -34,6 +34,13 @@ void PollingStream::launch(HostFunctionRef function) {
   write_value(done, 0);
 }
 
+PollingStream::Words PollingStream::hold(const HostFunctionRef& function) {
+  const int slot = poller_->reserve(function, /*is_captured=*/true);
+  auto lease = std::make_shared<Lease>(poller_, slot);
+  const auto place = [this](const int32_t* word) { return static_cast<int>(word - poller_->due(0)); };
+  return {place(poller_->due(slot)), place(poller_->done(slot)), std::move(lease)};
+}
+
 void PollingStream::synchronize(Timeout timeout) {
   stream_->synchronize(timeout);
   poller_->check();

@@ -28,6 +28,14 @@ class PollingStream final : public Stream {
   // Also throws EngineError, each time, when the poller has failed for good.
   void check() override;
 
+  // The words of a function, kept for whoever calls it by them without a launch: it writes another value than 0 to word
+  // `due`, and the function is through when word `done` has that value. They are numbered in the order of these calls.
+  struct Words {
+    int due, done;  // places among the words of the stream
+    std::shared_ptr<const void> lease;
+  };
+  Words hold(const HostFunctionRef& function);
+
   // For tests: the polling thread ends the next `times` that it comes across a function, before or after running it.
   void end_thread(int times, bool after_running);
 

@@ -159,17 +159,18 @@ std::optional<std::string> Walk::error() const {
 }
 
 void Walk::fill(int node) {
-  if (matcher_.fill(buffers_->row(slot_, node))) path_.mark_filled(node);
+  if (matcher_.fill(buffers_->row(slot_, node))) path_.mark_filled(node, counters_->new_fill_id());
 }
 
 void Walk::fill_at_once(int node) {
   switch (matcher_.fill_draft(buffers_->row(slot_, node))) {
     case Matcher::Answer::kYes:
-      return path_[node].is_open ? path_.mark_guessed(node, true) : path_.mark_filled(node);
+      return path_[node].is_open ? path_.mark_guessed(node, counters_->new_fill_id())
+                                 : path_.mark_filled(node, counters_->new_fill_id());
     case Matcher::Answer::kYesByGuess:
-      return path_.mark_guessed(node, true);
+      return path_.mark_guessed(node, counters_->new_fill_id());
     case Matcher::Answer::kNoByGuess:
-      return path_.mark_guessed(node, false);
+      return path_.mark_guessed(node, 0);
     case Matcher::Answer::kNo:
       return;
   }

@@ -73,7 +73,9 @@ class Walk {
   ThreadPool::Lane& lane() { return lane_; }
 
   // True when the row of `node` holds what may follow it. Only while no operation is under way.
-  bool is_filled(int node) const { return path_[node].is_filled; }
+  bool is_filled(int node) const { return path_[node].fill_id != 0; }
+  // Of whoever filled it, another one each time; 0 where it is not.
+  int64_t fill_id(int node) const { return path_[node].fill_id; }
   // True when that is what may follow in a state that is like this one, or when nothing was known at once.
   bool is_guessed(int node) const { return path_[node].is_guessed; }
   // Whether an operation without haste must come before its rows count. Only while no operation is under way.

@@ -96,13 +96,14 @@ std::optional<bool> WalkPath::follow_at_once(int id) {
 
 bool WalkPath::follow_again(int id) {
   Node& node = nodes_[static_cast<size_t>(id)];
-  node.is_open = node.is_followed = node.is_ended = node.is_filled = false;
+  node.is_open = node.is_followed = node.is_ended = false;
+  node.fill_id = 0;
   return (*this)[node.parent].can_go_on() && follow(id);
 }
 
-void WalkPath::mark(int id, bool is_filled, bool is_guessed) {
+void WalkPath::mark(int id, int64_t fill_id, bool is_guessed) {
   Node& node = nodes_[static_cast<size_t>(id)];
-  node.is_filled = is_filled;
+  node.fill_id = fill_id;
   node.is_guessed = is_guessed;
   has_guesses_ = has_guesses_ || is_guessed;
 }

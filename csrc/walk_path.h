@@ -18,7 +18,7 @@ class WalkPath {
     int depth = 0;
     bool is_followed = false;  // the grammar takes it behind its parent …
     bool is_ended = false;     // … and ends there
-    bool is_filled = false;    // its row has been filled
+    int64_t fill_id = 0;       // of what filled its row; 0: nothing has
     bool is_open = false;      // whether the grammar takes it is a guess …
     bool is_guessed = false;   // … or what its row says
     bool can_go_on() const { return is_followed && !is_ended; }
@@ -46,9 +46,9 @@ class WalkPath {
   std::optional<bool> follow_at_once(int id);
   // Asks again whether an open draft is followed, what is before it being known. Its row is to be filled again.
   bool follow_again(int id);
-  void mark_filled(int id) { mark(id, true, false); }
-  // Its row has been filled by a guess, or not at all since nothing was known at once.
-  void mark_guessed(int id, bool is_filled) { mark(id, is_filled, true); }
+  void mark_filled(int id, int64_t fill_id) { mark(id, fill_id, false); }
+  // Its row has been filled by a guess, or not at all (0) since nothing was known at once.
+  void mark_guessed(int id, int64_t fill_id) { mark(id, fill_id, true); }
   // Whether drafts are open, or rows guessed.
   bool has_guesses() const { return has_guesses_; }
   // Those of all nodes are going to be asked for again.
@@ -60,7 +60,7 @@ class WalkPath {
   int num_followed(const std::vector<int>& ids, int num) const;
 
  private:
-  void mark(int id, bool is_filled, bool is_guessed);
+  void mark(int id, int64_t fill_id, bool is_guessed);
   std::optional<int32_t> refused_on_way_to(int id);
   bool holds(int id) const;
   bool comes_before(int a, int b) const;

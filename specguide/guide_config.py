@@ -38,13 +38,13 @@ class GuideConfig:
                            take long go on beside
     num_threads:           worker threads of the grammar executor; left out: from the machine
     deadline_us:           longest wait of a callback for any row, microseconds
-    target_wait_us:        how long the target's rows are still waited for when it has come to its
-                           last product, which makes its logits, microseconds; a slot later than
-                           that is held. Left out: on a GPU an iteration's time shared among its
-                           requests, which is what holding one costs; on a CPU deadline_us
+    target_wait_us:        how long the target's rows are still waited for when it has come to
+                           them, with its last product or behind it, microseconds; a slot later
+                           than that is held. Left out: on a GPU an iteration's time shared among
+                           its requests, which is what holding one costs; on a CPU deadline_us
     draft_wait_us:         how long the drafter's rows are still waited for when its step has come
-                           to the last product, which makes its logits, microseconds; without a row
-                           it guesses. Left out: 60 on a GPU, on a CPU deadline_us
+                           to them, microseconds; without a row it guesses. Left out: 20 on a GPU,
+                           on a CPU deadline_us
     max_whitespace:        most whitespace characters between two JSON tokens; 0: none, JSON is
                            compact
     max_indent:            most spaces, or tabs, of indentation behind a newline between two JSON

@@ -19,9 +19,8 @@ _NUM_FORCED_BY_AUTO = 8
 # tokens still come thirty times a second; where decoding takes longer, prompts keep up with it.
 _GPU_MAX_STEP_S = 0.025
 _GPU_MIN_SLOWDOWN = 3.5
-# On a GPU a wait for one slot's row delays the whole batch for the sake of one draft. This long the
-# last product of a draft step hides it, and the copy of the other rows, at an 8B model's shapes.
-_GPU_DRAFT_WAIT_US = 60
+# On a GPU a wait for one slot's row delays the whole batch for the sake of one draft.
+_GPU_DRAFT_WAIT_US = 20
 
 
 @dataclass(frozen=True)
@@ -53,7 +52,7 @@ class CallbackConfig:
     polls:          by a thread that polls for them, not as host functions
     num_threads:    worker threads of the grammar executor
     deadline_us:    longest wait for any row, microseconds
-    draft_wait_us:  longest wait for the drafter's rows once its logits are nearly there,
+    draft_wait_us:  longest wait for the drafter's rows once its step has come to them,
                     microseconds
     target_wait_us: the same of the target's rows. None: an iteration's time shared among its
                     requests, which the executor measures

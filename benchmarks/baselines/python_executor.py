@@ -38,11 +38,11 @@ class PythonGrammarExecutor:
     def __init__(self, buffers: GrammarBuffers, nodes: WalkedNodes, vocab_size: int) -> None:
         self._vocab_size = vocab_size
         max_batch_size, self._num_nodes = nodes.tokens.shape
-        self._bitmask, self._guided, self._held, self._tokens, self._num_accepted = (
+        self._bitmask, self._fill_ids, self._held, self._tokens, self._num_accepted = (
             tensor.numpy()
             for tensor in (
                 buffers.bitmask,
-                buffers.guided,
+                buffers.fill_ids,
                 buffers.held,
                 nodes.tokens,
                 nodes.num_accepted,
@@ -179,7 +179,7 @@ class PythonGrammarExecutor:
         fill its row."""
         for walk, _ in self._current:
             if walk.next_node == node and self._take_node(walk, node):
-                self._guided[node, walk.slot] = walk.is_filled(node)
+                self._fill_ids[node, walk.slot] = walk.fill_id(node)
 
     def _take_node(self, walk: PythonWalk, node: int) -> bool:
         """False where there is nothing to do: the request is over, or the step held its slot."""
@@ -200,7 +200,7 @@ class PythonGrammarExecutor:
         counts = not (walk.is_free or walk.is_detached or walk.is_ended)
         is_ready = counts and walk.error is None
         for node in range(self._num_nodes):
-            self._guided[node, walk.slot] = is_ready and walk.is_filled(node)
+            self._fill_ids[node, walk.slot] = walk.fill_id(node) if is_ready else 0
         self._held[walk.slot] = counts and not is_ready
         if is_ready:
             walk.next_node = 0

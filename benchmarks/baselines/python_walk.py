@@ -61,7 +61,7 @@ class PythonWalk:
             counters,
         )
         self._lock = threading.Lock()
-        self._filled = [False] * len(rows)
+        self._fill_ids = [0] * len(rows)
         self._depth = 0  # drafts of this path that the matcher holds
         self._is_stopped = False  # the grammar does not follow the drafts beyond _depth
         self._is_draft_ended = False  # the draft at _depth was the end token
@@ -73,9 +73,9 @@ class PythonWalk:
         """Nothing more will be done for the request."""
         return self.error is not None or self.is_ended or self.is_detached
 
-    def is_filled(self, node: int) -> bool:
-        """The row of `node` holds what may follow the current path."""
-        return self._filled[node]
+    def fill_id(self, node: int) -> int:
+        """Of what filled the row of `node`, another one each time; 0: nothing has."""
+        return self._fill_ids[node]
 
     def start(self, iteration: int) -> None:
         """Fill row 0 at the matcher's start state."""
@@ -122,7 +122,7 @@ class PythonWalk:
             self._fail(f"the grammar allows no token {self._after_tokens()}")
 
     def _golden(self, matcher: Matcher, num_accepted: int, token: int) -> None:
-        self._filled = [False] * len(self._rows)
+        self._fill_ids = [0] * len(self._rows)
         if self._is_draft_ended and num_accepted >= self._depth:
             return self._end()  # what was verified beyond the end token does not count
         if num_accepted > self._depth:
@@ -167,7 +167,7 @@ class PythonWalk:
         self._counters.fills += 1
         self._counters.max_fills = max(self._counters.max_fills, self._num_fills)
         matcher.fill(self._rows[node])
-        self._filled[node] = True
+        self._fill_ids[node] = self._counters.fills
 
     def _rollback(self, matcher: Matcher, num_tokens: int) -> None:
         self._num_rollbacks += 1
@@ -186,11 +186,11 @@ class PythonWalk:
         )
 
     def _fail(self, message: str) -> None:
-        self._filled = [False] * len(self._rows)
+        self._fill_ids = [0] * len(self._rows)
         self.error = message
 
     def _end(self) -> None:
-        self._filled = [False] * len(self._rows)
+        self._fill_ids = [0] * len(self._rows)
         self.is_ended = True
 
     def _after_tokens(self) -> str:

@@ -37,11 +37,12 @@ class BurningMatcher : public Matcher {
 double median_callback_us(int batch_size, int num_threads, std::chrono::microseconds pause) {
   constexpr int kNodes = kDrafts + 1;
   std::vector<int32_t> rows(static_cast<size_t>(batch_size) * kNodes * ((kVocab + 31) / 32));
-  std::vector<uint8_t> guided(batch_size * kNodes), held(batch_size);
+  std::vector<int64_t> fill_ids(batch_size * kNodes);
+  std::vector<uint8_t> held(batch_size);
   std::vector<int32_t> tokens(batch_size * kNodes, 1), num_accepted(batch_size);
   int32_t needed = 0;
   auto executor = std::make_shared<GrammarExecutor>(
-      GrammarBuffers{batch_size, kDrafts, kVocab, rows.data(), guided.data(), held.data(), tokens.data(),
+      GrammarBuffers{batch_size, kDrafts, kVocab, rows.data(), fill_ids.data(), held.data(), tokens.data(),
                    num_accepted.data(), &needed, nullptr},
       num_threads, GrammarExecutor::Waits{1s, 1s, 1s});
   const auto callbacks = executor->callbacks();

@@ -34,7 +34,7 @@ struct ExecutorRig {
   ExecutorRig(int max_batch_size, DraftShape shape, int num_threads, specguide::GrammarExecutor::Waits waits)
       : num_nodes(shape.num_nodes()),
         rows(max_batch_size * num_nodes * fake::kWords, -1),
-        guided(max_batch_size * num_nodes, 9),
+        fill_ids(max_batch_size * num_nodes, kUntouched),
         held(max_batch_size, 9),
         tokens(max_batch_size * num_nodes, -1),
         num_accepted(max_batch_size, 0),
@@ -42,7 +42,7 @@ struct ExecutorRig {
         origins(max_batch_size * num_nodes, 9),
         parents(max_batch_size * num_nodes, -9),
         accepted_path(max_batch_size * shape.num_drafts, -9) {
-    specguide::GrammarBuffers buffers{max_batch_size, shape.num_drafts, fake::kVocab,        rows.data(), guided.data(),
+    specguide::GrammarBuffers buffers{max_batch_size, shape.num_drafts, fake::kVocab,        rows.data(), fill_ids.data(),
                                     held.data(),    tokens.data(),    num_accepted.data(), &needed,     nullptr};
     buffers.num_forced_tokens = shape.num_forced;
     buffers.num_lookup_tokens = shape.num_lookup;
@@ -71,7 +71,7 @@ struct ExecutorRig {
     token(slot, 0) = golden;
   }
   int row_index(int slot, int node) const { return node * static_cast<int>(held.size()) + slot; }
-  bool is_guided(int slot, int node) const { return guided[row_index(slot, node)] == 1; }
+  bool is_guided(int slot, int node) const { return fill_ids[row_index(slot, node)] > 0; }
   fake::Row row(int slot, int node) const {
     const auto first = rows.begin() + row_index(slot, node) * fake::kWords;
     return fake::Row(first, first + fake::kWords);
@@ -86,7 +86,9 @@ struct ExecutorRig {
 
   const int num_nodes;
   std::vector<int32_t> rows;
-  std::vector<uint8_t> guided, held;
+  static constexpr int64_t kUntouched = -9;
+  std::vector<int64_t> fill_ids;
+  std::vector<uint8_t> held;
   std::vector<int32_t> tokens, num_accepted;
   std::vector<int32_t> chain_len;
   std::vector<uint8_t> origins;

@@ -26,7 +26,7 @@ TEST(one_walk_fills_each_row_once) {
   rig.call(0);
   CHECK(rig.row(1, 0) == grammar.row(path.states[0]));
   CHECK(rig.is_guided(1, 0) && !rig.is_guided(1, 1) && !rig.is_guided(1, 3) && rig.held[1] == 0);
-  CHECK(rig.held[0] == 9 && rig.guided[0] == 9);  // not in the snapshot: untouched
+  CHECK(rig.held[0] == 9 && rig.fill_ids[0] == rig.kUntouched);  // not in the snapshot: untouched
   for (int node = 0; node < 3; ++node) {
     rig.token(1, node) = path.tokens[node];
     rig.call(node + 1);

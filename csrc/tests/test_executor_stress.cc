@@ -1,6 +1,7 @@
 // The executor under a simulated device for thousands of iterations: matchers that sleep, throw, refuse and run into
 // dead ends, texts that end, slots that change hands while callbacks run. Every row that counts is recomputed, every
 // text is compared with plain decoding, and the matcher calls are counted.
+#include <map>
 #include <random>
 #include <string>
 
@@ -162,9 +163,19 @@ class Simulation {
 
   bool is_here(int slot) const { return in_iteration_[slot] && in_iteration_[slot] == slots_[slot]; }
 
+  // Keeps a copy as the step does: of a row with another number than before. One with the same number is the same.
+  void take(int slot, int node) {
+    auto& [fill_id, copy] = taken_[rig_.row_index(slot, node)];
+    const int64_t found = rig_.fill_ids[rig_.row_index(slot, node)];
+    if (found != fill_id) copy = rig_.row(slot, node);
+    CHECK(copy == rig_.row(slot, node));
+    fill_id = found;
+  }
+
   // The row of a node as the kernels see it: null when it is free.
   const int32_t* seen_row(int slot, int node) {
     if (!rig_.is_guided(slot, node)) return nullptr;
+    take(slot, node);
     return rig_.rows.data() + rig_.row_index(slot, node) * fake::kWords;
   }
 
@@ -172,7 +183,9 @@ class Simulation {
     if (!is_here(slot)) return;
     const bool counts = !request.is_free && !request.has_ended();
     CHECK(rig_.is_guided(slot, node) == counts);
-    if (counts) CHECK(rig_.row(slot, node) == request.grammar.row(state));
+    if (!counts) return;
+    take(slot, node);
+    CHECK(rig_.row(slot, node) == request.grammar.row(state));
   }
 
   void verify() {
@@ -256,6 +269,7 @@ class Simulation {
   const DraftShape shape_;
   ExecutorRig rig_;
   std::vector<std::shared_ptr<Request>> slots_, in_iteration_;
+  std::map<int, std::pair<int64_t, fake::Row>> taken_;  // by row: its number, and the copy
   const bool has_guesses_;
   std::vector<bool> scribbled_ = std::vector<bool>(kSlots, false);
 };

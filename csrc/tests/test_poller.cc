@@ -6,6 +6,7 @@
 
 #include "check.h"
 #include "host_stream.h"
+#include "spin.h"
 
 using namespace specguide;
 using namespace std::chrono_literals;
@@ -217,4 +218,40 @@ TEST(all_threads_can_be_ended) {
   rig.stream->launch(function("f", [&] { rig.seen.push_back(1); }));
   Poller::stop_all();
   CHECK(rig.seen == std::vector<int>{1});
+}
+
+TEST(who_holds_words_calls_by_numbers_and_what_is_due_at_once_runs_in_order) {
+  Rig rig(3);
+  std::vector<PollingStream::Words> held;
+  for (const int number : {0, 1, 2}) {
+    held.push_back(rig.stream->hold(function("f", [&rig, number] { rig.seen.push_back(number); })));
+    CHECK(held.back().due == number && held.back().done == 3 + number);
+  }
+  CHECK_CONTAINS(message_of<EngineError>([&] { rig.stream->hold(function("g", [] {})); }), "no words are left");
+  const auto word = [&](int place) { return rig.words->data() + place; };
+  std::vector<int> expected;
+  for (int32_t call = 1; call < 200; call += 2) {
+    for (const auto& words : held) store_word(word(words.due), call);
+    for (const auto& words : held) CHECK(spin_until([&] { return load_word(word(words.done)) == call; }, 20s));
+    expected.insert(expected.end(), {0, 1, 2});
+  }
+  CHECK(rig.seen == expected);
+}
+
+TEST(a_number_is_answered_when_threads_end_and_when_none_lasts) {
+  Rig rig(1);
+  std::atomic<int> num_run{0};
+  const auto held = rig.stream->hold(function("f", [&] { ++num_run; }));
+  const auto is_answered = [&](int32_t call) {
+    store_word(rig.words->data() + held.due, call);
+    return spin_until([&] { return load_word(rig.words->data() + held.done) == call; }, 20s);
+  };
+  for (const bool after_running : {false, true}) {
+    rig.stream->end_thread(2, after_running);
+    CHECK(is_answered(after_running ? 5 : 3));
+  }
+  CHECK(num_run == 2);
+  rig.stream->end_thread(1000, false);
+  CHECK(is_answered(7) && is_answered(9) && num_run == 2);
+  CHECK_CONTAINS(message_of<EngineError>([&] { rig.stream->check(); }), "the polling thread ended");
 }

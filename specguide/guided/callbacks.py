@@ -6,28 +6,56 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from dataclasses import fields, replace
+from functools import partial
+
+import torch
+from torch import Tensor
 
 from specguide import native
 from specguide.batch import GuideSnapshot
 from specguide.errors import MatcherError
-from specguide.guided.buffers import BufferRows, GrammarBuffers, RowsOnGpu
+from specguide.guided.buffers import (
+    GrammarBuffers,
+    RowsOnGpu,
+    StepRows,
+    Zeros,
+    pinned_zeros,
+    plain_zeros,
+)
 from specguide.guided.executor import ExecutorFactory, Walked, native_executor
 from specguide.guided.matcher import Matcher
 from specguide.guided.stream import GrammarCounters
-from specguide.guided.streams import GrammarStreams
+from specguide.guided.streams import CallbackStreams, CallWords, ForkedCallbacks, PolledCallbacks
+from specguide.guided.walk_shapes import ChainWalks
+from specguide.kernels import Wait
 from specguide.kernels.forward_stream import ForwardStream
+from specguide.kernels.shared_memory import mapped
 from specguide.resolved_config import CallbackConfig
 from specguide.trace import Recorder
 
 _ABANDON_TIMEOUT_S = 10.0
 
 
-class GrammarCallbacks(BufferRows):
+class HostMemory:
+    """Where callbacks, and the GPUs that read what they write, have memory in common.
+
+    zeros:   gives some
+    aborted: int32 [1] of it, as this GPU reads it; not 0: nobody waits for callbacks any more
+    """
+
+    def __init__(self, zeros: Zeros, aborted: Tensor) -> None:
+        self.zeros, self.aborted = zeros, aborted
+
+    @classmethod
+    def of_process(cls, device: torch.device) -> HostMemory:
+        """Of this process and its GPU alone."""
+        return cls(pinned_zeros, mapped(pinned_zeros((1,), torch.int32), device))
+
+
+class GrammarCallbacks(StepRows):
     """A `GrammarStream` that runs the walk of every slot as host callbacks.
 
-    buffers: what the step reads, on its device
-
-    On a GPU the callbacks fill pinned rows, and `launch` copies them on the grammar stream.
+    On a GPU they fill rows in the host's memory, of which the step has copies.
     """
 
     def __init__(
@@ -37,21 +65,31 @@ class GrammarCallbacks(BufferRows):
         forward: ForwardStream,
         recorder: Recorder,
         executor: ExecutorFactory = native_executor,
+        memory: HostMemory | None = None,
     ) -> None:
-        """executor: makes what runs the walks"""
+        """
+        executor: makes what runs the walks
+        memory:   shared with other processes, for a GPU; None: it is this one's alone
+        """
         self.layout, self.forward, self.recorder = walked.layout, forward, recorder
         self._shape = walked.shape
         self._vocab_size = walked.vocab_size
-        self._is_on_gpu = forward.torch is not None
-        self._host = buffers = buffers_of(walked, pinned=self._is_on_gpu)
-        if self._is_on_gpu:
-            self._rows = RowsOnGpu.allocate(self._host, forward.device)
-            buffers = self._rows.device
-        super().__init__(buffers)
-        self._streams = GrammarStreams(forward, self._host.needed, polls=config.polls)
-        self.exposed_s = None if self._is_on_gpu else 0.0
-        self._executor = executor(self._host, walked, config)
-        self._callbacks = self._executor.callbacks()
+        is_on_gpu = forward.torch is not None
+        if is_on_gpu and memory is None:
+            memory = HostMemory.of_process(forward.device)
+        host = buffers_of(walked, memory.zeros if memory else plain_zeros, pinned=is_on_gpu)
+        self._rows = RowsOnGpu(host, forward.device) if is_on_gpu else None
+        rows = StepRows.of(self._rows) if self._rows else StepRows.in_place(host)
+        super().__init__(rows.bitmask, rows.guided, rows.held, rows.proposals)
+        self.exposed_s = None if is_on_gpu else 0.0
+        self._executor = executor(host, walked, config)
+        callbacks = self._executor.callbacks()
+        self._streams: CallbackStreams
+        if memory is not None and config.polls:
+            words = call_words(walked, memory.zeros)
+            self._streams = PolledCallbacks(forward, host.needed, callbacks, words, memory.aborted)
+        else:
+            self._streams = ForkedCallbacks(forward, host.needed, callbacks, polls=config.polls)
         self._launched = 0
         if recorder.max_spans:
             self._executor.log_callbacks(recorder.max_spans)
@@ -78,15 +116,7 @@ class GrammarCallbacks(BufferRows):
 
     def launch(self, callback: int, num_slots: int, num_nodes: int | None = None) -> None:
         self._launched = callback
-        self._streams.fork(begins_iteration=callback == 0)
-        with self._streams.current():
-            self.recorder.grammar("wait tokens")
-            self._streams.grammar.launch(self._callbacks[callback])
-            self.recorder.grammar(f"callback {callback}")
-            if self._is_on_gpu:
-                self._copy_rows(callback, num_slots, num_nodes)
-            self.recorder.grammar("copy rows")
-        self._streams.rows_ready()
+        self._streams.run(callback, partial(self._take, callback, num_slots, num_nodes))
 
     def announce_wait(self) -> None:
         self._streams.announce(self._launched + 1)
@@ -99,13 +129,13 @@ class GrammarCallbacks(BufferRows):
         self.recorder.forward("wait rows")
 
     def errors(self, slots: Iterable[int]) -> dict[int, MatcherError]:
-        self._streams.grammar.check()
+        self._streams.check()
         self._executor.check()
         found = ((slot, self._executor.error(slot)) for slot in slots)
         return {slot: MatcherError(message) for slot, message in found if message is not None}
 
     def abandon(self) -> None:
-        self._streams.grammar.synchronize(_ABANDON_TIMEOUT_S)
+        self._streams.synchronize(_ABANDON_TIMEOUT_S)
         self._executor.discard_snapshots()
 
     def detach(self, slot: int) -> None:
@@ -122,11 +152,12 @@ class GrammarCallbacks(BufferRows):
     def take_callback_times(self) -> list[tuple[int, int, int, int]]:
         return self._executor.take_callback_spans()
 
-    def _copy_rows(self, callback: int, num_slots: int, num_nodes: int | None) -> None:
-        if callback == 0:
-            self._shape.copy_target_rows(self._rows, num_slots, num_nodes)
-        else:
-            self._shape.copy_draft_rows(self._rows, callback, num_slots)
+    def _take(
+        self, callback: int, num_slots: int, num_nodes: int | None, wait: Wait | None
+    ) -> None:
+        """On a GPU, the rows that a callback has filled."""
+        if self._rows is not None:
+            take_callback_rows(self._rows, self._shape, callback, num_slots, num_nodes, wait)
 
     def _native(self, matcher: Matcher | native.Matcher | None) -> native.Matcher | None:
         if matcher is None or isinstance(matcher, native.Matcher):
@@ -134,11 +165,30 @@ class GrammarCallbacks(BufferRows):
         return native.PythonMatcher(matcher, self._vocab_size)
 
 
-def buffers_of(walked: Walked, *, pinned: bool) -> GrammarBuffers:
-    """What callbacks write for these walks, on the host."""
+def take_callback_rows(
+    rows: RowsOnGpu,
+    shape: ChainWalks,
+    callback: int,
+    num_slots: int,
+    num_nodes: int | None,
+    wait: Wait | None,
+) -> None:
+    """See GrammarStream.launch, and RowsOnGpu.take."""
+    is_first = callback == 0
+    nodes = shape.target_rows(num_nodes) if is_first else shape.draft_rows(callback)
+    rows.take(nodes, num_slots, wait, has_held=is_first)
+
+
+def call_words(walked: Walked, zeros: Zeros) -> CallWords:
+    """Enough for the callbacks of these walks: one before the first stage, and one behind each."""
+    return CallWords(len(walked.layout.stages), zeros)
+
+
+def buffers_of(walked: Walked, zeros: Zeros, *, pinned: bool) -> GrammarBuffers:
+    """What callbacks write for these walks, on the host. pinned: of the proposals"""
     num_slots, num_nodes = walked.nodes.tokens.shape
     num_words = (walked.vocab_size + 31) // 32
     return replace(
-        GrammarBuffers.allocate(num_slots, num_nodes, num_words, pinned=pinned),
+        GrammarBuffers.allocate(num_slots, num_nodes, num_words, zeros),
         proposals=walked.shape.proposals(num_slots, pinned=pinned),
     )

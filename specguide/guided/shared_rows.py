@@ -1,25 +1,33 @@
-"""Owns the grammar of an engine of several ranks: rank 0 walks, and its rows go to the others.
+"""Owns the grammar of an engine of several ranks: rank 0 walks, and the others have its rows.
 
-Where ranks share memory, rank 0's grammar stream writes the rows of a chain into the others' as it
-has copied them, while all of them compute; each of the others waits for them where rank 0 does.
-Else, and for trees and proposals, all rows are broadcast there.
+Where they share the host's memory, each of their GPUs waits for rank 0's callbacks by itself, and
+takes the rows from there. Else rank 0 broadcasts them. Proposals it broadcasts in any case, since
+each rank writes tokens beside them.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
+from functools import partial
 
 import torch
 from torch import Tensor
 
 from specguide.batch import GuideSnapshot
 from specguide.errors import MatcherError
-from specguide.guided.buffers import BufferRows, GrammarBuffers
-from specguide.guided.callbacks import GrammarCallbacks, buffers_of
-from specguide.guided.executor import ExecutorFactory, Walked, native_executor
+from specguide.guided.buffers import RowsOnGpu, StepRows, plain_zeros
+from specguide.guided.callbacks import (
+    GrammarCallbacks,
+    HostMemory,
+    buffers_of,
+    call_words,
+    take_callback_rows,
+)
+from specguide.guided.executor import ExecutorFactory, Walked
 from specguide.guided.stream import GrammarCounters
-from specguide.guided.walk_shapes import ChainWalks
-from specguide.kernels import RowChannel, send_rows, take_rows
+from specguide.guided.streams import CalledCallbacks
+from specguide.kernels import Wait
 from specguide.kernels.forward_stream import ForwardStream
 from specguide.parallel import Ranks
 from specguide.resolved_config import CallbackConfig
@@ -35,7 +43,7 @@ class SharedBuffers:
     def __init__(self, tensors: Sequence[Tensor], ranks: Ranks, device: torch.device) -> None:
         """tensors: of the same shapes on all ranks"""
         self._tensors, self._ranks = tensors, ranks
-        sizes = [-(-tensor.nbytes // _ALIGNMENT) * _ALIGNMENT for tensor in tensors]
+        sizes = [_aligned(tensor.nbytes) for tensor in tensors]
         self._message = torch.zeros(sum(sizes), dtype=torch.uint8, device=device)
         self._parts = [
             part[: tensor.nbytes].view(tensor.dtype).view(tensor.shape)
@@ -44,6 +52,8 @@ class SharedBuffers:
 
     def share(self) -> None:
         """Make the tensors of all ranks those of rank 0; all of them call it."""
+        if not self._tensors:
+            return
         if self._ranks.rank == 0:
             for part, tensor in zip(self._parts, self._tensors, strict=True):
                 part.copy_(tensor)
@@ -53,56 +63,55 @@ class SharedBuffers:
                 tensor.copy_(part)
 
 
-class SentRows:
-    """Rows on their way from rank 0 to the others, each callback's by themselves."""
-
-    def __init__(self, buffers: GrammarBuffers, channel: RowChannel) -> None:
-        self._buffers, self._channel = buffers, channel
-
-    def send(self, callback: int, num_slots: int, num_nodes: int | None) -> None:
-        """On rank 0, those that a callback has filled; see GrammarStream.launch."""
-        send_rows(*self._rows(callback, num_slots, num_nodes))
-
-    def take(self, callback: int, num_slots: int, num_nodes: int | None) -> None:
-        """On another rank, wait for them."""
-        take_rows(*self._rows(callback, num_slots, num_nodes))
-
-    def _rows(
-        self, callback: int, num_slots: int, num_nodes: int | None
-    ) -> tuple[Tensor, Tensor, Tensor, RowChannel, int]:
-        bitmask, guided, held = self._buffers.bitmask, self._buffers.guided, self._buffers.held
-        most_nodes, most_slots = guided.shape
-        nodes, place = slice(0, num_nodes), 0
-        if callback:
-            nodes = slice(callback - 1, callback)
-            place = (most_nodes + callback - 1) * most_slots
-        slots = slice(0, num_slots)
-        return bitmask[nodes, slots], guided[nodes, slots], held[slots], self._channel, place
-
-
-def sent_rows(
-    buffers: GrammarBuffers, shape: ChainWalks, ranks: Ranks, forward: ForwardStream
-) -> SentRows | None:
-    """None where rows are broadcast. All ranks call it."""
-    if forward.torch is None or not shape.has_rows_alone:
+def shared_memory(walked: Walked, forward: ForwardStream, ranks: Ranks) -> HostMemory | None:
+    """Of the ranks' GPUs and rank 0's callbacks; None: they have none in common. All ranks call
+    it."""
+    if forward.torch is None:
         return None
-    num_nodes, num_slots, num_words = buffers.bitmask.shape
-    channel = ranks.collectives.row_channel(2 * num_nodes * num_slots, num_words)
-    return None if channel is None else SentRows(buffers, channel)
+    sizes: list[int] = []
+
+    def measured(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+        found = torch.zeros(shape, dtype=dtype, device="meta")
+        sizes.append(_aligned(found.nbytes))
+        return found
+
+    buffers_of(walked, measured, pinned=False)
+    call_words(walked, measured)
+    shared = ranks.collectives.host_memory(sum(sizes))
+    return None if shared is None else _parts_of(*shared)
 
 
-def shared_buffers(
-    buffers: GrammarBuffers, tokens: Tensor, ranks: Ranks, device: torch.device
+def _parts_of(memory: Tensor, aborted: Tensor) -> HostMemory:
+    """One behind the other, of uint8 [bytes]; so each rank has to ask for the same ones."""
+    num_used = 0
+
+    def zeros(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+        nonlocal num_used
+        num_bytes = math.prod(shape) * dtype.itemsize
+        part = memory[num_used : num_used + num_bytes]
+        num_used += _aligned(num_bytes)
+        return part.view(dtype).view(shape)
+
+    return HostMemory(zeros, aborted)
+
+
+def _aligned(num_bytes: int) -> int:
+    return -(-num_bytes // _ALIGNMENT) * _ALIGNMENT
+
+
+def broadcast_buffers(
+    rows: StepRows, tokens: Tensor, ranks: Ranks, memory: HostMemory | None
 ) -> SharedBuffers:
-    """tokens: of the slots' nodes, into which callbacks write their own proposals"""
-    tensors = [buffers.bitmask, buffers.guided, buffers.held]
-    if buffers.proposals is not None:
-        tensors += [*vars(buffers.proposals).values(), tokens]
-    return SharedBuffers(tensors, ranks, device)
+    """tokens: of the slots' nodes, into which callbacks write their own proposals; memory: that the
+    ranks have in common"""
+    tensors = [] if memory else [rows.bitmask, rows.guided, rows.held]
+    if rows.proposals is not None:
+        tensors += [*vars(rows.proposals).values(), tokens]
+    return SharedBuffers(tensors, ranks, tokens.device)
 
 
-class SendingCallbacks(GrammarCallbacks):
-    """Rank 0's grammar stream: each time that the forward stream has the rows, it sends them."""
+class SharingCallbacks(GrammarCallbacks):
+    """Rank 0's grammar stream."""
 
     def __init__(
         self,
@@ -110,38 +119,29 @@ class SendingCallbacks(GrammarCallbacks):
         config: CallbackConfig,
         forward: ForwardStream,
         recorder: Recorder,
-        executor: ExecutorFactory = native_executor,
+        executor: ExecutorFactory,
+        ranks: Ranks,
+        tokens: Tensor,
     ) -> None:
-        super().__init__(walked, config, forward, recorder, executor)
-        self._sent: SentRows | None = None
-        self._shared: SharedBuffers | None = None
-
-    def share_with(self, ranks: Ranks, tokens: Tensor) -> SendingCallbacks:
-        """From now on. tokens: of the slots' nodes, on the step's device"""
-        self._sent = sent_rows(self.buffers, self._shape, ranks, self.forward)
-        if self._sent is None:
-            self._shared = shared_buffers(self.buffers, tokens, ranks, self.forward.device)
-        return self
+        """tokens: of the slots' nodes, on the step's device"""
+        memory = shared_memory(walked, forward, ranks) if config.polls else None
+        super().__init__(walked, config, forward, recorder, executor, memory)
+        self._shared = broadcast_buffers(self, tokens, ranks, memory)
 
     def wait_rows(self) -> None:
         super().wait_rows()
-        if self._shared is not None:
-            self._shared.share()
-
-    def _copy_rows(self, callback: int, num_slots: int, num_nodes: int | None) -> None:
-        super()._copy_rows(callback, num_slots, num_nodes)
-        if self._sent is not None:
-            self._sent.send(callback, num_slots, num_nodes)
+        self._shared.share()
 
 
-class ReceivedRows(BufferRows):
-    """The grammar stream of the other ranks: no callbacks, and rows that come from rank 0."""
+class ReceivedRows(StepRows):
+    """The grammar stream of the other ranks: no callbacks, and rank 0's rows."""
 
     exposed_s: float | None = None
 
     def __init__(
         self,
         walked: Walked,
+        config: CallbackConfig,
         forward: ForwardStream,
         recorder: Recorder,
         ranks: Ranks,
@@ -149,36 +149,41 @@ class ReceivedRows(BufferRows):
     ) -> None:
         """tokens: of the slots' nodes, on the step's device"""
         self.layout, self.forward, self.recorder = walked.layout, forward, recorder
-        is_on_gpu = forward.torch is not None
-        host = buffers_of(walked, pinned=is_on_gpu)
-        super().__init__(host.on_device(forward.device) if is_on_gpu else host)
-        self._sent = sent_rows(self.buffers, walked.shape, ranks, forward)
-        self._launched: list[tuple[int, int, int | None]] = []
-        if self._sent is None:
-            self._shared = shared_buffers(self.buffers, tokens, ranks, forward.device)
+        self._shape, is_on_gpu = walked.shape, forward.torch is not None
+        memory = shared_memory(walked, forward, ranks) if config.polls else None
+        host = buffers_of(walked, memory.zeros if memory else plain_zeros, pinned=is_on_gpu)
+        self._rows = RowsOnGpu(host, forward.device) if is_on_gpu else None
+        rows = StepRows.of(self._rows) if self._rows else StepRows.in_place(host)
+        super().__init__(rows.bitmask, rows.guided, rows.held, rows.proposals)
+        self._called: CalledCallbacks | None = None
+        if memory is not None:
+            words = call_words(walked, memory.zeros)
+            calls = words.calls(forward.device, memory.aborted, calls=False)
+            announced = torch.zeros(1, dtype=torch.int32, device=forward.device)  # by rank 0 alone
+            self._called = CalledCallbacks(calls, announced)
+        self._shared = broadcast_buffers(self, tokens, ranks, memory)
 
     def submit(self, snapshot: GuideSnapshot) -> None:
         pass
 
     def launch(self, callback: int, num_slots: int, num_nodes: int | None = None) -> None:
-        self._launched.append((callback, num_slots, num_nodes))
+        if self._called is not None:
+            self._called.run(callback, partial(self._take, callback, num_slots, num_nodes))
 
     def announce_wait(self) -> None:
         pass
 
     def wait_rows(self) -> None:
-        launched, self._launched = self._launched, []
-        if self._sent is None:
-            self._shared.share()
-            return
-        for which in launched:
-            self._sent.take(*which)
+        if self._called is not None:
+            self._called.join()
+        self._shared.share()
 
     def errors(self, slots: Iterable[int]) -> dict[int, MatcherError]:
         return {}
 
     def abandon(self) -> None:
-        pass
+        if self._called is not None:
+            self._called.forget()
 
     def detach(self, slot: int) -> None:
         pass
@@ -191,3 +196,9 @@ class ReceivedRows(BufferRows):
 
     def take_callback_times(self) -> list[tuple[int, int, int, int]]:
         return []
+
+    def _take(
+        self, callback: int, num_slots: int, num_nodes: int | None, wait: Wait | None
+    ) -> None:
+        assert self._rows is not None
+        take_callback_rows(self._rows, self._shape, callback, num_slots, num_nodes, wait)

@@ -1,84 +1,186 @@
-"""Owns the streams of an iteration as the grammar sees them, and the events between them."""
+"""Owns how an iteration has grammar callbacks run beside its forward passes, and waits for them.
+
+A callback that is polled for on a GPU is called by a word, and awaited by one: the forward stream
+is alone, and none of its kernels stands behind a fork or a join. Else the grammar has a stream of
+its own.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from typing import Protocol
 
 import torch
+from torch import Tensor
 
 from specguide import native
+from specguide.guided.buffers import Zeros
+from specguide.kernels import HostCall, Wait, call_host
 from specguide.kernels.forward_stream import ForwardStream
+from specguide.kernels.shared_memory import mapped
+
+TakeRows = Callable[[Wait | None], None]
+"""Launches what takes a callback's rows, once the wait for it is over."""
 
 _MOST_POLLED = 256  # callbacks, and launches of them that are under way outside of graphs
 
 
-class GrammarStreams:
-    """The grammar stream forks from the forward stream and joins it.
+class CallbackStreams(Protocol):
+    """Runs callbacks in the order of an iteration. All but the last two can be captured."""
 
-    A third stream announces waits, so that the forward stream's kernels go on one after another.
-    """
+    def run(self, callback: int, take: TakeRows) -> None:
+        """Callback 0 … K, once the forward stream has come this far, and then `take`."""
 
-    def __init__(self, forward: ForwardStream, needed: torch.Tensor, *, polls: bool) -> None:
+    def announce(self, num_callbacks: int) -> None:
+        """The forward stream will soon wait for the rows of so many callbacks of the iteration."""
+
+    def join(self) -> None:
+        """The forward stream waits for all that was run."""
+
+    def check(self) -> None:
+        """Raises EngineError when a callback did not run, or failed."""
+
+    def synchronize(self, timeout: float) -> None:
+        """Wait for what is under way, and forget what was not joined. Raises EngineError where it
+        does not come to its end within `timeout` seconds."""
+
+
+class ForkedCallbacks:
+    """A grammar stream that forks from the forward stream and joins it."""
+
+    def __init__(
+        self,
+        forward: ForwardStream,
+        needed: Tensor,
+        callbacks: Sequence[native.HostFunction],
+        *,
+        polls: bool,
+    ) -> None:
         """
         needed: int32 [1] on the host, how many callbacks' rows the forward stream waits for or soon
-                will; written in the order of the streams
+                will
         polls:  callbacks run on a thread that polls for them
         """
-        self._needed = needed
+        self._needed, self._callbacks = needed, callbacks
         self._grammar_torch: torch.cuda.Stream | None = None
         self._forward: native.Stream
         self.grammar: native.Stream
-        self._announcer: native.Stream
         if forward.torch is None:
-            self._forward = self._announcer = native.CallerStream("forward")
+            self._forward = native.CallerStream("forward")
             self.grammar = native.HostStream("grammar")
         else:
             self._grammar_torch = torch.cuda.Stream(forward.device)
-            self._announcer_torch = torch.cuda.Stream(forward.device)
             self._forward = native.CudaStream(forward.torch.cuda_stream, "forward")
             self.grammar = native.CudaStream(self._grammar_torch.cuda_stream, "grammar")
-            self._announcer = native.CudaStream(self._announcer_torch.cuda_stream, "announcer")
         if polls:
-            words = torch.zeros(
-                2 * _MOST_POLLED, dtype=torch.int32, pin_memory=forward.torch is not None
-            )
+            words = torch.zeros(2 * _MOST_POLLED, dtype=torch.int32)
             self.grammar = native.PollingStream(self.grammar, words.data_ptr(), _MOST_POLLED, words)
         self._tokens_ready = self._forward.make_event("tokens ready")
         self._rows_ready = self.grammar.make_event("rows ready")
-        self._needed_reset = self.grammar.make_event("needed reset")
-        self._wait_announced = self._forward.make_event("wait announced")
-        self._wait_known = self._announcer.make_event("wait known")
-        self._is_announced = False
 
-    def fork(self, *, begins_iteration: bool) -> None:
-        """The grammar stream goes on from where the forward stream is."""
+    def run(self, callback: int, take: TakeRows) -> None:
+        if callback == 0:
+            self.announce(0)
         self._forward.record(self._tokens_ready)
         self.grammar.wait(self._tokens_ready)
-        if begins_iteration:
-            self.grammar.write_value(self._needed.data_ptr(), 0)
-            self.grammar.record(self._needed_reset)
+        self.grammar.launch(self._callbacks[callback])
+        with self._current():
+            take(None)
+        self.grammar.record(self._rows_ready)
 
-    def current(self) -> AbstractContextManager[object]:
+    def announce(self, num_callbacks: int) -> None:
+        self._forward.write_value(self._needed.data_ptr(), num_callbacks)
+
+    def join(self) -> None:
+        self._forward.wait(self._rows_ready)
+
+    def check(self) -> None:
+        self.grammar.check()
+
+    def synchronize(self, timeout: float) -> None:
+        self.grammar.synchronize(timeout)
+
+    def _current(self) -> AbstractContextManager[object]:
         """Makes the grammar stream torch's current one."""
         stream = self._grammar_torch
         return nullcontext() if stream is None else torch.cuda.stream(stream)
 
-    def rows_ready(self) -> None:
-        """The grammar stream has come to what the forward stream will wait for."""
-        self.grammar.record(self._rows_ready)
+
+class CallWords:
+    """What callbacks are called and answered by: two words each, of the host's memory."""
+
+    def __init__(self, most_callbacks: int, zeros: Zeros) -> None:
+        self.most_callbacks = most_callbacks
+        self.words = zeros((2 * most_callbacks,), torch.int32)
+
+    def calls(self, device: torch.device, aborted: Tensor, *, calls: bool = True) -> list[HostCall]:
+        """The calls of a device.
+
+        aborted: int32 [1] of the host's memory, as the device reads it
+        calls:   by itself; False: it waits for the answers to another one's
+        """
+        words = mapped(self.words, device)
+        due, done = (half.split(1) for half in words.chunk(2))
+        own = torch.zeros(2 * self.most_callbacks, dtype=torch.int32, device=device)
+        called, over = (half.split(1) for half in own.chunk(2))
+        places = zip(due, done, called, over, strict=True)
+        return [
+            HostCall(due if calls else None, done, called, over, aborted)
+            for due, done, called, over in places
+        ]
+
+
+class CalledCallbacks:
+    """The forward stream of a GPU calls by words, and waits for answers where it needs them: what
+    waits also announces that."""
+
+    def __init__(self, calls: Sequence[HostCall], needed: Tensor) -> None:
+        """needed: int32 [1] of the host's memory, as the device writes it; see ForkedCallbacks"""
+        self._calls, self._needed = calls, needed
+        self._under_way: list[tuple[int, TakeRows]] = []
+
+    def run(self, callback: int, take: TakeRows) -> None:
+        call_host(self._calls[callback], self._needed if callback == 0 else None)
+        self._under_way.append((callback, take))
 
     def announce(self, num_callbacks: int) -> None:
-        """The forward stream will soon wait for the rows of so many callbacks of the iteration."""
-        self._forward.record(self._wait_announced)
-        self._announcer.wait(self._wait_announced)
-        self._announcer.wait(self._needed_reset)
-        self._announcer.write_value(self._needed.data_ptr(), num_callbacks)
-        self._announcer.record(self._wait_known)
-        self._is_announced = True
+        pass
 
     def join(self) -> None:
-        """The forward stream waits for the rows, and for the announcer."""
-        if self._is_announced:
-            self._forward.wait(self._wait_known)
-            self._is_announced = False
-        self._forward.wait(self._rows_ready)
+        under_way, self._under_way = self._under_way, []
+        for callback, take in under_way:
+            take(Wait(self._calls[callback], self._needed, callback + 1))
+
+    def forget(self) -> None:
+        """What was not joined."""
+        self._under_way = []
+
+
+class PolledCallbacks(CalledCallbacks):
+    """The same where callbacks run in this process, on a thread that polls for calls."""
+
+    def __init__(
+        self,
+        forward: ForwardStream,
+        needed: Tensor,
+        callbacks: Sequence[native.HostFunction],
+        words: CallWords,
+        aborted: Tensor,
+    ) -> None:
+        """forward: of a GPU. The others are as in ForkedCallbacks and CallWords."""
+        assert forward.torch is not None
+        stream = native.CudaStream(forward.torch.cuda_stream, "forward")
+        address, num = words.words.data_ptr(), words.most_callbacks
+        self.polling = native.PollingStream(stream, address, num, words.words)
+        self._held = [self.polling.hold(callback) for callback in callbacks]
+        places = [(it.due, it.done) for it in self._held]
+        assert places == [(i, num + i) for i in range(len(callbacks))]  # as `calls` has them
+        super().__init__(words.calls(forward.device, aborted), mapped(needed, forward.device))
+
+    def check(self) -> None:
+        self.polling.check()
+
+    def synchronize(self, timeout: float) -> None:
+        self.forget()
+        self.polling.synchronize(timeout)

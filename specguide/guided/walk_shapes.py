@@ -10,19 +10,14 @@ import numpy.typing as npt
 
 from specguide import native
 from specguide.draft_layout import DraftLayout
-from specguide.guided.buffers import ProposalBuffers, RowsOnGpu, WalkedNodes
-from specguide.kernels import copy_guided_rows
+from specguide.guided.buffers import ProposalBuffers, WalkedNodes
 
 
 class ChainWalks:
-    """One draft behind the other: each node is a stage, and its row is copied whole.
+    """One draft behind the other: each node is a stage.
 
     layout: the drafts that there may be
-    has_rows_alone: a callback fills rows of its own nodes and nothing else, so that each one's may
-                    be sent by themselves
     """
-
-    has_rows_alone = True
 
     def __init__(self, layout: DraftLayout) -> None:
         self.layout = layout
@@ -52,39 +47,28 @@ class ChainWalks:
         """What is walked over, by the names of `native.GrammarBuffers`."""
         return {"tokens": nodes.tokens.numpy(), "num_accepted": nodes.num_accepted.numpy()}
 
-    def copy_target_rows(
-        self, rows: RowsOnGpu, num_slots: int, num_nodes: int | None = None
-    ) -> None:
-        """To the device, after callback 0: all that are verified, since late ones have come by
-        then; num_nodes: of the iteration, None: all."""
-        for node in range(num_nodes or len(rows.host.bitmask)):
-            _copy_node(rows, node, num_slots)
-        rows.copy_flags()
-        rows.device.held.copy_(rows.host.held, non_blocking=True)
+    def target_rows(self, num_nodes: int | None) -> slice:
+        """Nodes whose rows the step wants after callback 0: all that are verified, since late ones
+        have come by then. num_nodes: of the iteration, None: all"""
+        return slice(0, num_nodes)
 
-    def copy_draft_rows(self, rows: RowsOnGpu, callback: int, num_slots: int) -> None:
-        """To the device, after another callback: its own."""
-        _copy_node(rows, callback - 1, num_slots)
-        rows.copy_flags()
+    def draft_rows(self, callback: int) -> slice:
+        """Nodes whose rows it wants after another callback: that callback's own."""
+        return slice(callback - 1, callback)
 
 
 class ProposedChainWalks(ChainWalks):
     """Some drafts come from the host, all of them where there is no draft head or model."""
 
-    has_rows_alone = False
-
     def proposals(self, num_slots: int, *, pinned: bool) -> ProposalBuffers | None:
         return ProposalBuffers.allocate(num_slots, self.layout.num_places, pinned=pinned)
 
-    def copy_draft_rows(self, rows: RowsOnGpu, callback: int, num_slots: int) -> None:
-        if self.layout.num_model:
-            super().copy_draft_rows(rows, callback, num_slots)
+    def draft_rows(self, callback: int) -> slice:
+        return super().draft_rows(callback) if self.layout.num_model else slice(0, 0)
 
 
 class TreeWalks(ChainWalks):
-    """Several nodes are a stage, and of its many rows the guided ones alone are copied."""
-
-    has_rows_alone = False
+    """Several nodes are a stage."""
 
     def request_limits(self, layout: DraftLayout) -> native.DraftLimits:
         """All: the step leaves nodes out."""
@@ -100,26 +84,8 @@ class TreeWalks(ChainWalks):
             "accepted_path": nodes.accepted_path.numpy(),
         }
 
-    def copy_target_rows(
-        self, rows: RowsOnGpu, num_slots: int, num_nodes: int | None = None
-    ) -> None:
-        _copy_places(rows, slice(0, self.layout.num_places), num_slots)
-        rows.copy_flags()
-        rows.device.held.copy_(rows.host.held, non_blocking=True)
+    def target_rows(self, num_nodes: int | None) -> slice:
+        return slice(0, self.layout.num_places)
 
-    def copy_draft_rows(self, rows: RowsOnGpu, callback: int, num_slots: int) -> None:
-        begin, end = self.layout.stages[callback - 1 : callback + 1]
-        _copy_places(rows, slice(begin, end), num_slots)
-        rows.copy_flags()
-
-
-def _copy_node(rows: RowsOnGpu, node: int, num_slots: int) -> None:
-    rows.device.bitmask[node, :num_slots].copy_(
-        rows.host.bitmask[node, :num_slots], non_blocking=True
-    )
-
-
-def _copy_places(rows: RowsOnGpu, places: slice, num_slots: int) -> None:
-    bitmask, guided = rows.on_bus
-    copies = rows.device.bitmask[places, :num_slots]
-    copy_guided_rows(copies, bitmask[places, :num_slots], guided[places, :num_slots])
+    def draft_rows(self, callback: int) -> slice:
+        return slice(*self.layout.stages[callback - 1 : callback + 1])

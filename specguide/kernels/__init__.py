@@ -10,30 +10,30 @@ from __future__ import annotations
 from specguide.kernels import (
     experts,
     float8,
+    host_calls,
     int4,
     peers,
     pointwise,
     reference,
-    row_channel,
     shares,
     slot_rows,
     triton,
 )
 from specguide.kernels.bitmask_rows import BitmaskRows
 from specguide.kernels.float8 import Float8Rows, Float8Scaling
+from specguide.kernels.host_calls import FilledRows, HostCall, TakenRows, Wait
 from specguide.kernels.host_values import constant, on_device, write_from_host
 from specguide.kernels.int4 import Int4Matrix
 from specguide.kernels.operation import Operation, operation
 from specguide.kernels.peers import Peers
 from specguide.kernels.pointwise import ProductScales, gelu_tanh_mul, scaled
-from specguide.kernels.row_channel import RowChannel
 from specguide.kernels.sampling_tensors import SamplingTensors
 from specguide.kernels.shares import LogitsShare
 
 add_rms_norm = operation(pointwise.add_rms_norm, lambda: triton.norm.add_rms_norm)
 add_rms_norm_float8 = operation(float8.add_rms_norm_float8, lambda: triton.norm.add_rms_norm_float8)
 apply_bitmask = operation(reference.apply_bitmask, lambda: triton.bitmask.apply_bitmask)
-copy_guided_rows = operation(reference.copy_guided_rows, lambda: triton.bitmask.copy_guided_rows)
+call_host = operation(host_calls.call_host, lambda: triton.host_calls.call_host)
 expert_parts = operation(experts.expert_parts, lambda: triton.experts.expert_parts)
 gated_experts = operation(experts.gated_experts, lambda: triton.experts.gated_experts)
 gated_linear = operation(pointwise.gated_linear, lambda: triton.linear.gated_linear)
@@ -61,30 +61,32 @@ rms_norm_float8 = operation(float8.rms_norm_float8, lambda: triton.norm.rms_norm
 rope_and_store = operation(pointwise.rope_and_store, lambda: triton.rope.rope_and_store)
 route = operation(experts.route, lambda: triton.routing.route)
 rows_behind = operation(pointwise.rows_behind, lambda: triton.pick.rows_behind)
-send_rows = operation(row_channel.send_rows, lambda: triton.row_channel.send_rows)
 silu_mul = operation(pointwise.silu_mul, lambda: triton.activation.silu_mul)
 silu_mul_float8 = operation(float8.silu_mul_float8, lambda: triton.float8.silu_mul_float8)
 sum_over_ranks = operation(peers.sum_over_ranks, lambda: triton.peers.sum_over_ranks)
-take_rows = operation(row_channel.take_rows, lambda: triton.row_channel.take_rows)
+take_rows = operation(host_calls.take_rows, lambda: triton.host_calls.take_rows)
 to_float8 = operation(float8.to_float8, lambda: triton.float8.to_float8)
 write_slots = operation(slot_rows.write_slots, lambda: triton.slot_rows.write_slots)
 
 __all__ = [
     "BitmaskRows",
+    "FilledRows",
     "Float8Rows",
     "Float8Scaling",
+    "HostCall",
     "Int4Matrix",
     "LogitsShare",
     "Operation",
     "Peers",
     "ProductScales",
-    "RowChannel",
     "SamplingTensors",
+    "TakenRows",
+    "Wait",
     "add_rms_norm",
     "add_rms_norm_float8",
     "apply_bitmask",
+    "call_host",
     "constant",
-    "copy_guided_rows",
     "expert_parts",
     "gated_experts",
     "gated_linear",
@@ -110,7 +112,6 @@ __all__ = [
     "route",
     "rows_behind",
     "scaled",
-    "send_rows",
     "silu_mul",
     "silu_mul_float8",
     "sum_over_ranks",

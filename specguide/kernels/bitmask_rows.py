@@ -12,7 +12,8 @@ class BitmaskRows(NamedTuple):
 
     bitmask: int32 [R, ≥ ceil(V / 32)], bit i % 32 of word i // 32 is 1 where token i is allowed;
              bits past V are void
-    guided:  uint8 or bool [R]; where it is 0 the row is free and its words do not count
+    guided:  integers or bool [R], of one byte on a GPU; where it is 0 the row is free and its words
+             do not count
     ids:     int64 [n], the row of the bitmask
     """
 

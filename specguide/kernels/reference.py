@@ -24,11 +24,6 @@ def apply_bitmask(logits: Tensor, rows: BitmaskRows) -> None:
     logits.masked_fill_(forbidden, float("-inf"))
 
 
-def copy_guided_rows(copies: Tensor, bitmask: Tensor, guided: Tensor) -> None:
-    """Copy those rows of a bitmask, int32 [R, S, words], that count; guided: uint8 [R, S]."""
-    copies.copy_(torch.where(guided[:, :, None] != 0, bitmask, copies))
-
-
 def masked_argmax(
     logits: Tensor,
     rows: BitmaskRows | None,

@@ -1,8 +1,10 @@
-"""Owns memory that the host and a GPU both read and write."""
+"""Owns memory that the host and a GPU both read and write, of one process or of several."""
 
 from __future__ import annotations
 
 import ctypes
+import mmap
+import os
 from typing import Any
 
 import torch
@@ -41,3 +43,52 @@ def _hand_over(capsule: Any, device: tuple[int, int]) -> None:
     """Say that an unread capsule's memory is of this device: DLPack's type and number."""
     head = _TensorHead.from_address(_pointer_of(capsule, b"dltensor"))
     head.device_type, head.device_id = map(int, device)
+
+
+class _Pinned(mmap.mmap):
+    """Memory that processes share, pinned for this one's GPU until nothing refers to it."""
+
+    address = 0
+    descriptor = -1
+
+    def __del__(self) -> None:
+        if self.address:
+            cudart: Any = torch.cuda.cudart()
+            cudart.cudaHostUnregister(self.address)
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+
+
+def pinned_for_others(num_bytes: int) -> tuple[Tensor, str]:
+    """uint8 [num_bytes], all zero, and the file by which `of_another_process` finds it as long as
+    it is there. Raises RuntimeError where there can be none."""
+    try:
+        descriptor = os.memfd_create("specguide", os.MFD_CLOEXEC)
+        os.ftruncate(descriptor, num_bytes)
+    except OSError as cause:
+        raise RuntimeError(f"the system gives no memory that processes share: {cause}") from cause
+    return _pinned(descriptor, num_bytes), f"/proc/{os.getpid()}/fd/{descriptor}"
+
+
+def of_another_process(file: str, num_bytes: int) -> Tensor:
+    """The same memory, in this process. Raises RuntimeError where the system does not let it."""
+    try:
+        descriptor = os.open(file, os.O_RDWR | os.O_CLOEXEC)
+    except OSError as cause:
+        raise RuntimeError(f"another rank's memory cannot be opened: {cause}") from cause
+    return _pinned(descriptor, num_bytes)
+
+
+def _pinned(descriptor: int, num_bytes: int) -> Tensor:
+    """The descriptor is closed with it."""
+    memory = _Pinned(descriptor, num_bytes)
+    memory.descriptor = descriptor
+    tensor = torch.frombuffer(memory, dtype=torch.uint8)
+    if torch.cuda.is_available():
+        portable_and_mapped = 3  # CUDA's flags: for all contexts, and to be read by kernels
+        cudart: Any = torch.cuda.cudart()
+        result = int(cudart.cudaHostRegister(tensor.data_ptr(), num_bytes, portable_and_mapped))
+        if result != 0:
+            raise RuntimeError(f"CUDA does not pin memory that processes share, error {result}")
+        memory.address = tensor.data_ptr()
+    return tensor

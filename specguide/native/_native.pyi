@@ -127,9 +127,21 @@ class PollingStream(Stream):
     """
 
     def __init__(self, stream: Stream, words: int, capacity: int, owner: Any) -> None: ...
+    def hold(self, function: HostFunction) -> HeldWords: ...
     def end_thread(self, times: int = 1, after_running: bool = False) -> None: ...
     # for tests: the thread ends the next `times` that it comes across a function, before or after
     # running it
+
+class HeldWords:
+    """The words of a function of a polling stream, as places among the stream's, kept as long as
+    this lives: whoever writes another number than 0 to `due` has the function run, and once it is
+    through, `done` has that number. Of functions that are due at once the one held first is first.
+    """
+
+    @property
+    def due(self) -> int: ...
+    @property
+    def done(self) -> int: ...
 
 class HostGraph:
     """Captured operations of one or more host streams; keeps their payloads alive."""

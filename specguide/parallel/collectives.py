@@ -13,7 +13,7 @@ import torch.distributed as dist
 from torch import Tensor
 from torch._C._distributed_c10d import AllgatherOptions
 
-from specguide.kernels import Peers, RowChannel
+from specguide.kernels import Peers
 from specguide.parallel.failure import CollectiveFailed
 from specguide.parallel.places import NoPlaces, Places
 
@@ -41,8 +41,10 @@ class Collectives(Protocol):
         Not to be asked for other sizes while a CUDA graph is captured than before.
         """
 
-    def row_channel(self, num_places: int, num_words: int) -> RowChannel | None:
-        """A new one, through which rank 0 sends rows to the others; None: call `broadcast`."""
+    def host_memory(self, num_bytes: int) -> tuple[Tensor, Tensor] | None:
+        """uint8 [num_bytes] on the host, all zero, that is the same for all ranks and their
+        devices; and int32 [1] of the host's memory, as this device reads it, which is not 0 once
+        they were aborted. None: they have none in common."""
 
     def gather(self, tensor: Tensor) -> Tensor:
         """[...] of each rank → [ranks, ...], in the order of ranks."""
@@ -70,7 +72,7 @@ class NoCollectives:
     def peers(self, num_rows: int, dim: int, dtype: torch.dtype) -> Peers | None:
         return None
 
-    def row_channel(self, num_places: int, num_words: int) -> RowChannel | None:
+    def host_memory(self, num_bytes: int) -> tuple[Tensor, Tensor] | None:
         return None
 
     def gather(self, tensor: Tensor) -> Tensor:
@@ -121,8 +123,8 @@ class GroupCollectives:
     def peers(self, num_rows: int, dim: int, dtype: torch.dtype) -> Peers | None:
         return self._places.peers(num_rows, dim, dtype)
 
-    def row_channel(self, num_places: int, num_words: int) -> RowChannel | None:
-        return self._places.row_channel(num_places, num_words)
+    def host_memory(self, num_bytes: int) -> tuple[Tensor, Tensor] | None:
+        return self._places.host_memory(num_bytes)
 
     def gather(self, tensor: Tensor) -> Tensor:
         size, options = self._group.size(), AllgatherOptions()

@@ -6,16 +6,15 @@ from __future__ import annotations
 import logging
 import pickle
 from collections.abc import Callable, Iterable
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, cast
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from specguide.kernels import Peers, RowChannel
+from specguide.kernels import Peers
 from specguide.kernels.peers import peers_num_bytes
-from specguide.kernels.row_channel import row_channel_num_bytes
-from specguide.kernels.shared_memory import mapped
+from specguide.kernels.shared_memory import mapped, of_another_process, pinned_for_others
 from specguide.parallel.failure import CollectiveFailed
 
 _MOST_ROWS = 1024
@@ -33,6 +32,10 @@ class Memory(Protocol):
         """uint8 [num_bytes] of each rank, as this process sees it, all zero. Raises RuntimeError
         where there can be none, and CollectiveFailed where another rank does not come."""
 
+    def allocate_on_host(self, num_bytes: int) -> Tensor:
+        """uint8 [num_bytes], all zero, that all ranks and their devices have. Raises as
+        `allocate`."""
+
 
 class Places(Protocol):
     """What a rank and its peers write into."""
@@ -40,8 +43,8 @@ class Places(Protocol):
     def peers(self, num_rows: int, dim: int, dtype: torch.dtype) -> Peers | None:
         """As Collectives.peers."""
 
-    def row_channel(self, num_places: int, num_words: int) -> RowChannel | None:
-        """As Collectives.row_channel."""
+    def host_memory(self, num_bytes: int) -> tuple[Tensor, Tensor] | None:
+        """As Collectives.host_memory."""
 
     def abort(self) -> None:
         """As Collectives.abort."""
@@ -53,7 +56,7 @@ class NoPlaces:
     def peers(self, num_rows: int, dim: int, dtype: torch.dtype) -> Peers | None:
         return None
 
-    def row_channel(self, num_places: int, num_words: int) -> RowChannel | None:
+    def host_memory(self, num_bytes: int) -> tuple[Tensor, Tensor] | None:
         return None
 
     def abort(self) -> None:
@@ -94,11 +97,14 @@ class MemoryPlaces:
             )
         return self._peers[dim, dtype]
 
-    def row_channel(self, num_places: int, num_words: int) -> RowChannel | None:
-        return self._allocated(
-            row_channel_num_bytes(num_places, num_words),
-            lambda memory: RowChannel.over(self._rank, memory, num_words, *self._limits),
-        )
+    def host_memory(self, num_bytes: int) -> tuple[Tensor, Tensor] | None:
+        memory = None
+        try:
+            memory = self._memory.allocate_on_host(num_bytes)
+        except RuntimeError as cause:
+            _LOGGER.warning("ranks share no memory of the host: %s", cause)
+        is_shared = self._all(memory is not None)
+        return (memory, self._aborted) if memory is not None and is_shared else None
 
     def abort(self) -> None:
         self._aborts[0] = 1  # on the host: a call of CUDA's might wait for what is to be ended
@@ -175,6 +181,19 @@ class CudaMemory:
             for rank, (_, handles) in enumerate(theirs)
         ]
 
+    def allocate_on_host(self, num_bytes: int) -> Tensor:
+        """Made by rank 0."""
+        name, self._num_allocated = str(self._num_allocated), self._num_allocated + 1
+        if self._rank:
+            return of_another_process(self._given(name).decode(), num_bytes)
+        try:
+            memory, file = pinned_for_others(num_bytes)
+        except RuntimeError:
+            self._store.set(name, "")  # which is no file
+            raise
+        self._store.set(name, file)
+        return memory
+
     def _check_reach(self, devices: Iterable[int]) -> None:
         """Raises RuntimeError where this GPU cannot use the memory of another one."""
         own = self._device.index
@@ -184,11 +203,15 @@ class CudaMemory:
 
     def _handles(self, name: str) -> tuple[int, list[Any]]:
         """A rank's device and its memory's handles, if it has any."""
+        given: tuple[int, list[Any]] = pickle.loads(self._given(name))
+        return given
+
+    def _given(self, name: str) -> bytes:
+        """What a rank has put into the store."""
         try:
-            given: tuple[int, list[Any]] = pickle.loads(self._store.get(name))
+            return cast(bytes, self._store.get(name))
         except dist.DistError as cause:
             raise CollectiveFailed(f"another rank shares no memory: {cause}") from cause
-        return given
 
     def _mapped(self, handles: list[Any], num_bytes: int) -> Tensor:
         """Memory of another GPU, at an address that kernels of this one use."""

@@ -13,12 +13,12 @@ from typing import Any
 import torch
 
 from specguide.trace.recorder import HostRecorder, Marks
-from specguide.trace.spans import FORWARD, GRAMMAR, Span
+from specguide.trace.spans import FORWARD, Span
 
 
 @dataclass(eq=False)
 class _Iteration:
-    """One that may still run. marks: (track, name, event)"""
+    """One that may still run. marks: (name, event)"""
 
     start: torch.cuda.Event
     args: dict[str, int | str]
@@ -63,10 +63,9 @@ class CudaRecorder(HostRecorder):
             self._read(oldest)
 
     def forward(self, name: str) -> None:
-        self._mark(FORWARD, name)
-
-    def grammar(self, name: str) -> None:
-        self._mark(GRAMMAR, name)
+        event = torch.cuda.Event(enable_timing=True, external=True)
+        event.record()
+        self._marks.append((name, event))
 
     @contextmanager
     def capture(self) -> Iterator[Marks]:
@@ -86,24 +85,14 @@ class CudaRecorder(HostRecorder):
             self._read(self._under_way.popleft())
         return super().spans()
 
-    def _mark(self, track: str, name: str) -> None:
-        event = torch.cuda.Event(enable_timing=True, external=True)
-        event.record()
-        self._marks.append((track, name, event))
-
-    def _add_grammar(
-        self, name: str, index: int, begin_ns: int, end_ns: int, args: dict[str, int]
-    ) -> None:
-        """The stream's own marks say it."""
-
     def _read(self, iteration: _Iteration) -> None:
         self._start_ns += _nanoseconds(self._start, iteration.start)
         self._start = iteration.start
-        begin_ns = dict.fromkeys((FORWARD, GRAMMAR), self._start_ns)
-        for track, name, event in iteration.marks:
+        begin_ns = self._start_ns
+        for name, event in iteration.marks:
             end_ns = self._start_ns + _nanoseconds(iteration.start, event)
-            self._add(track, name, begin_ns[track], end_ns, iteration.args)
-            begin_ns[track] = end_ns
+            self._add(FORWARD, name, begin_ns, end_ns, iteration.args)
+            begin_ns = end_ns
 
 
 def _nanoseconds(begin: torch.cuda.Event, end: torch.cuda.Event) -> int:

@@ -40,9 +40,6 @@ class Recorder:
     def forward(self, name: str) -> None:
         """Mark the forward stream, which is the current one."""
 
-    def grammar(self, name: str) -> None:
-        """Mark the grammar stream, which is the current one."""
-
     def host(self, name: str) -> AbstractContextManager[object]:
         """Time what the calling thread does inside."""
         return _NOTHING
@@ -67,7 +64,7 @@ class HostRecorder(Recorder):
     """Reads the host's clock at each mark, which is right where the calling thread is the forward
     stream.
 
-    The grammar stream then does nothing but callbacks, so their times give its track.
+    The grammar stream does nothing but callbacks, so their times give its track.
     """
 
     max_spans = 1 << 16

@@ -132,11 +132,7 @@ def test_rows_flags_and_rollback() -> None:
         continued=(0, 1), tokens=(2, -1, -1), num_accepted=1
     )  # draft 1 accepted, draft 2 rejected, golden 2
     assert matcher.tokens == [-1, 0, 1, 2] and rig.allowed(0) == [3] and rig.allowed(2) == [3]
-    assert rig.buffers.guided[:, 0].tolist() == [1, 0, 1] and rig.buffers.guided[:, 1].tolist() == [
-        0,
-        0,
-        0,
-    ]
+    assert (rig.buffers.fill_ids != 0).int().T.tolist() == [[1, 0, 1], [0, 0, 0]]
     counters = rig.executor.counters()
     assert (counters.fills, counters.accepts, counters.rollbacks, counters.iterations) == (
         5,
@@ -164,7 +160,7 @@ def test_an_end_token_among_the_drafts(num_accepted: int, golden: int, tokens: l
     rig.run(continued=(0,), tokens=(golden,), num_accepted=num_accepted)
     assert rig.executor.error(0) is None and matcher.tokens == tokens
     rig.run(continued=(0,))
-    assert rig.buffers.guided[0, 0] == (num_accepted == 0) and rig.buffers.held[0] == 0
+    assert bool(rig.buffers.fill_ids[0, 0]) == (num_accepted == 0) and rig.buffers.held[0] == 0
 
 
 def test_detaching_waits_for_the_matcher_and_frees_the_slot() -> None:

@@ -140,7 +140,7 @@ def test_a_captured_write_of_a_word_happens_in_its_turn_at_each_replay() -> None
 
 
 def test_a_captured_draft_callback_waits_only_as_long_as_its_row_is_needed() -> None:
-    executor, (_, guided, _, tokens, _, needed), _ = make_executor(draft_wait_us=0)
+    executor, (_, fill_ids, _, tokens, _, needed), _ = make_executor(draft_wait_us=0)
     callbacks, go = executor.callbacks(), threading.Event()
     side = torch.cuda.Stream()
 
@@ -168,7 +168,7 @@ def test_a_captured_draft_callback_waits_only_as_long_as_its_row_is_needed() -> 
     torch.cuda.synchronize()
     assert time.perf_counter() - start < 4
     assert (
-        int(guided[0, 0]) == 0
+        int(fill_ids[0, 0]) == 0
         and executor.counters().late_draft_rows == 1
         and int(needed[0, 0]) == 2
     )
@@ -215,27 +215,27 @@ class ChainMatcher:
 def make_executor(
     draft_wait_us: int | None = None,
 ) -> tuple[native.GrammarExecutor, tuple[torch.Tensor, ...], np.ndarray]:
-    """One slot, one draft token, 32 token ids; bitmask, guided, held, tokens, num_accepted, needed,
-    and the array of the first."""
+    """One slot, one draft token, 32 token ids; bitmask, fill_ids, held, tokens, num_accepted,
+    needed, and the array of the first."""
     buffers = tuple(
         torch.zeros(1, size, dtype=dtype, pin_memory=True)
         for size, dtype in (
             (2, torch.int32),
-            (2, torch.uint8),
+            (2, torch.int64),
             (1, torch.uint8),
             (2, torch.int32),
             (1, torch.int32),
             (1, torch.int32),
         )
     )
-    bitmask, guided, held, tokens, num_accepted, needed = buffers
+    bitmask, fill_ids, held, tokens, num_accepted, needed = buffers
     array = bitmask.view(2, 1, 1).numpy()
     executor = native.GrammarExecutor(
         native.GrammarBuffers(
             limits=native.DraftLimits(num_draft_tokens=1),
             vocab_size=32,
             bitmask=array,
-            guided=guided.view(2, 1).numpy(),
+            fill_ids=fill_ids.view(2, 1).numpy(),
             held=held[0].numpy(),
             tokens=tokens.numpy(),
             num_accepted=num_accepted[0].numpy(),

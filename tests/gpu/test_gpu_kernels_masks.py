@@ -15,7 +15,6 @@ from specguide.kernels import (
     BitmaskRows,
     SamplingTensors,
     apply_bitmask,
-    copy_guided_rows,
     masked_argmax,
     masked_sample,
     masked_top_k,
@@ -176,19 +175,6 @@ def test_columns_of_row_ids_and_bits_past_the_vocabulary() -> None:
     )
     assert strided.row_ids.stride(0) == 3
     check_argmax(strided)
-
-
-@pytest.mark.parametrize("num_words", [1, small(33), 4008])
-def test_rows_that_count_are_copied_and_no_others(num_words: int) -> None:
-    random = torch.Generator().manual_seed(num_words)
-    copies, bitmask = (
-        torch.randint(-(2**31), 2**31, (7, 9, num_words), generator=random).int() for _ in range(2)
-    )
-    guided = torch.randint(0, 2, (7, 9), generator=random, dtype=torch.uint8)
-    expected, found = copies.clone(), to_device(copies)
-    reference.copy_guided_rows(expected[2:6, :5], bitmask[2:6, :5], guided[2:6, :5])
-    copy_guided_rows(found[2:6, :5], to_device(bitmask)[2:6, :5], to_device(guided)[2:6, :5])
-    assert torch.equal(found.cpu(), expected) and not torch.equal(expected, copies)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

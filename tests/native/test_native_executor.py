@@ -32,7 +32,7 @@ class Rig:
     ) -> None:
         nodes = num_draft_tokens + 1
         self.rows = torch.zeros(nodes, max_batch_size, WORDS, dtype=torch.int32)
-        self.guided = torch.full((nodes, max_batch_size), 9, dtype=torch.uint8)
+        self.fill_ids = torch.full((nodes, max_batch_size), 9, dtype=torch.int64)
         self.held = torch.full((max_batch_size,), 9, dtype=torch.uint8)
         self.tokens = torch.full((max_batch_size, nodes), -1, dtype=torch.int32)
         self.num_accepted = torch.zeros(max_batch_size, dtype=torch.int32)
@@ -43,7 +43,7 @@ class Rig:
                 limits=native.DraftLimits(num_draft_tokens=num_draft_tokens),
                 vocab_size=VOCAB,
                 bitmask=self.bitmask,
-                guided=self.guided.numpy(),
+                fill_ids=self.fill_ids.numpy(),
                 held=self.held.numpy(),
                 tokens=self.tokens.numpy(),
                 num_accepted=self.num_accepted.numpy(),
@@ -56,6 +56,11 @@ class Rig:
         self.callbacks = self.executor.callbacks()
         self.forward, self.grammar = native.CallerStream("forward"), native.HostStream("grammar")
         self.tokens_ready, self.rows_ready = native.HostEvent("tokens"), native.HostEvent("rows")
+
+    @property
+    def guided(self) -> torch.Tensor:
+        """1 where a row counts."""
+        return (self.fill_ids != 0).int()
 
     def submit(
         self, started: dict[int, Any] | None = None, continued: tuple[int, ...] = ()
@@ -289,7 +294,7 @@ def valid_arrays() -> dict[str, np.ndarray]:
     """Of one slot, one draft and 32 tokens."""
     return {
         "bitmask": np.zeros((2, 1, 1), np.int32),
-        "guided": np.zeros((2, 1), np.uint8),
+        "fill_ids": np.zeros((2, 1), np.int64),
         "held": np.zeros(1, np.uint8),
         "needed": np.zeros(1, np.int32),
         "tokens": np.zeros((1, 2), np.int32),
@@ -336,7 +341,7 @@ def test_arrays_are_checked_by_name(name: str) -> None:
 
     arrays = valid_arrays()
     assert f"{name} must be a contiguous array" in refused(
-        arrays | {name: arrays[name].astype(np.int64)}
+        arrays | {name: arrays[name].astype(np.float64)}
     )
     if name != "held":  # which says how many slots there are
         assert f"{name} must be" in refused(

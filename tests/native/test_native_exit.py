@@ -56,7 +56,7 @@ def zeros(*shape, dtype=torch.int32):
 executor = native.GrammarExecutor(
     native.GrammarBuffers(
         limits=native.DraftLimits(num_draft_tokens=1), vocab_size=32, bitmask=zeros(2, 2, 1),
-        guided=zeros(2, 2, dtype=torch.uint8), held=zeros(2, dtype=torch.uint8),
+        fill_ids=zeros(2, 2, dtype=torch.int64), held=zeros(2, dtype=torch.uint8),
         tokens=zeros(2, 2), num_accepted=zeros(2), needed=zeros(1)),
     native.ExecutorOptions(num_threads=1, deadline_us=1000))
 executor.submit([(slot, native.PythonMatcher(Sleeper(), 32)) for slot in range(2)], [])

@@ -72,7 +72,7 @@ class Rig:
     def __init__(self, stages: tuple[int, ...] = STAGES) -> None:
         self.stages, num_nodes, depth = stages, stages[-1], len(stages) - 2
         self.rows = torch.zeros(num_nodes, 1, VOCABULARY.num_words, dtype=torch.int32)
-        self.guided = torch.full((num_nodes, 1), 9, dtype=torch.uint8)
+        self.fill_ids = torch.full((num_nodes, 1), 9, dtype=torch.int64)
         self.held = torch.full((1,), 9, dtype=torch.uint8)
         self.tokens = torch.full((1, num_nodes), -1, dtype=torch.int32)
         self.parents = torch.full((1, num_nodes), -1, dtype=torch.int32)
@@ -80,7 +80,7 @@ class Rig:
         self.accepted_path = torch.full((1, depth), -1, dtype=torch.int32)
         self.needed = torch.zeros(1, dtype=torch.int32)
         names = (
-            "guided",
+            "fill_ids",
             "held",
             "tokens",
             "num_accepted",
@@ -118,7 +118,7 @@ class Rig:
     def check(self, tree: Tree, nodes: range) -> None:
         for node in nodes:
             row = tree.row(node) if node == 0 or node in tree.tokens else None
-            assert bool(self.guided[node, 0]) == (row is not None), tree.text_to(node)
+            assert bool(self.fill_ids[node, 0]) == (row is not None), tree.text_to(node)
             assert row is None or np.array_equal(self.rows[node, 0].numpy(), row), tree.text_to(
                 node
             )
@@ -161,7 +161,7 @@ def write_text(rig: Rig, grammar: CompiledGrammar, rng: random.Random) -> list[i
         tree = Tree(grammar, tree.text_to(last) + ([golden] if row is not None else []))
         rig.verify(path, golden)
         if tree.text[-1] in (EOS, OTHER_EOS):
-            assert not rig.guided[0, 0] and rig.executor.error(0) is None
+            assert not rig.fill_ids[0, 0] and rig.executor.error(0) is None
             return tree.text
         rig.check(tree, range(1))
         for stage in range(1, len(rig.stages) - 1):
@@ -229,7 +229,7 @@ def test_what_the_executor_refuses(
     num_nodes = stages[-1]
     arrays = {
         "bitmask": np.zeros((num_nodes, 1, 1), np.int32),
-        "guided": np.zeros((num_nodes, 1), np.uint8),
+        "fill_ids": np.zeros((num_nodes, 1), np.int64),
         "held": np.zeros(1, np.uint8),
         "needed": np.zeros(1, np.int32),
         "tokens": np.zeros((1, num_nodes), np.int32),

@@ -47,14 +47,15 @@ class _OtherRanksSigns:
         memory[0][1] = self.sign
         return memory
 
+    def allocate_on_host(self, num_bytes: int) -> torch.Tensor:
+        return self.allocate(num_bytes)[0]
+
 
 @pytest.mark.parametrize("sign", [-1, 0, 2])
 def test_memory_is_shared_where_ranks_see_what_the_others_write(sign):
     memory = _OtherRanksSigns(sign)
     own = places.MemoryPlaces(memory, 0, 2, torch.device("cpu"), 1.0, lambda value: value)
-    channel = own.row_channel(4, 3)
-    assert (channel is not None) == (sign == 2)
-    if channel is not None:
-        assert not any(part.any() for part in channel.parts(0))
-    assert (own.peers(4, 8, torch.float32) is not None) == (sign == 2)
+    for dtype in (torch.float32, torch.bfloat16):
+        assert (own.peers(4, 8, dtype) is not None) == (sign == 2)
     assert memory.num_allocated == (2 if sign == 2 else 1)
+    assert (own.host_memory(64) is not None) == (sign >= 0)

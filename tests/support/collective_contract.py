@@ -6,7 +6,8 @@ import multiprocessing
 
 import torch
 
-from specguide.kernels import RowChannel, send_rows, sum_over_ranks, take_rows
+from specguide.kernels import sum_over_ranks
+from specguide.kernels.shared_memory import mapped
 from specguide.parallel import Meeting, Ranks, connect
 
 
@@ -30,10 +31,10 @@ def check(ranks: Ranks, device: torch.device, *, shares_memory: bool = True) -> 
     assert (collectives.peers(1, 32, torch.float32) is not None) == shares_memory
     for dtype in (torch.float32, torch.bfloat16) if shares_memory else ():
         _check_sums(ranks, device, dtype)
-    channel = collectives.row_channel(12, 40)
-    assert (channel is not None) == shares_memory
-    if channel is not None:
-        _check_rows(ranks, channel, device)
+    memory = collectives.host_memory(64)
+    assert (memory is not None) == shares_memory
+    if memory is not None:
+        _check_host_memory(ranks, memory[0], device)
 
 
 def _check_sums(ranks: Ranks, device: torch.device, dtype: torch.dtype) -> None:
@@ -46,19 +47,17 @@ def _check_sums(ranks: Ranks, device: torch.device, dtype: torch.dtype) -> None:
         assert torch.equal(sum_over_ranks(own, peers), (every[0] + every[1]).to(dtype))
 
 
-def _check_rows(ranks: Ranks, channel: RowChannel, device: torch.device) -> None:
-    for turn in range(5):
-        generator = torch.Generator().manual_seed(turn)
-        bitmask = torch.randint(-9, 9, (3, 4, 40), generator=generator).int().to(device)
-        guided, held = torch.ones(3, 4), torch.tensor([1, 0, turn % 2, 0])
-        sent = bitmask, guided.byte().to(device), held.byte().to(device)
-        if ranks.rank == 0:
-            send_rows(*sent, channel, 0)
-        else:
-            taken = [torch.zeros_like(it) for it in sent]
-            take_rows(*taken, channel, 0)
-            assert all(torch.equal(*pair) for pair in zip(taken, sent, strict=True))
-        ranks.collectives.sum(torch.ones(1, device=device))  # places are given back by then
+def _check_host_memory(ranks: Ranks, memory: torch.Tensor, device: torch.device) -> None:
+    """Each rank finds what the other one, or its device, has written."""
+    on_device = memory if device.type == "cpu" else mapped(memory, device)
+    assert not memory.any()
+    ranks.collectives.sum(torch.ones(1, device=device))
+    memory[ranks.rank] = 5 + ranks.rank
+    on_device[8 + ranks.rank] = 7 + ranks.rank
+    assert ranks.least(1, device) == 1
+    for found in (memory, on_device):
+        assert found[:2].tolist() == [5, 6] and found[8:10].tolist() == [7, 8]
+    ranks.collectives.sum(torch.ones(1, device=device))
 
 
 def _run(meeting: Meeting, device_type: str, shares_memory: bool) -> None:

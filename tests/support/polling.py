@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from specguide import GuideConfig, native
+from specguide.guided.streams import PolledCallbacks
 
 POLLING = GuideConfig(callbacks="polling", deadline_us=60_000_000)
 
 
 def polling_stream(llm) -> native.PollingStream:
-    return llm._engine._executor.grammar._streams.grammar
+    streams = llm._engine._executor.grammar._streams
+    return streams.polling if isinstance(streams, PolledCallbacks) else streams.grammar

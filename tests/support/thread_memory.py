@@ -26,6 +26,7 @@ class ThreadMemory:
         return OneRanksMemory(self, rank)
 
     def allocate(self, rank: int, index: int, num_bytes: int) -> list[Tensor]:
+        """Each rank's."""
         self._given[index, rank] = torch.zeros(num_bytes, dtype=torch.uint8)
         self._barrier.wait(60)
         return [self._given[index, other] for other in range(self.size)]
@@ -40,6 +41,9 @@ class OneRanksMemory:
     def allocate(self, num_bytes: int) -> list[Tensor]:
         self.num_allocated += 1
         return self.memory.allocate(self.rank, self.num_allocated, num_bytes)
+
+    def allocate_on_host(self, num_bytes: int) -> Tensor:
+        return self.allocate(num_bytes)[0]
 
 
 def put_in(patch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ from specguide.engine.target_folder import SHIPPED_MODEL, target_folder
 from specguide.guided.callbacks import GrammarCallbacks
 from specguide.guided.executor import ExecutorFactory, Walked
 from specguide.guided.no_grammar import NoGrammar
-from specguide.guided.shared_rows import ReceivedRows, SendingCallbacks
+from specguide.guided.shared_rows import ReceivedRows, SharingCallbacks
 from specguide.guided.stream import GrammarStream
 from specguide.kernels.compile_ahead import rehearsal
 from specguide.kernels.forward_stream import ForwardStream
@@ -229,9 +229,8 @@ def _grammar_stream(
         return GrammarCallbacks(walked, config.callbacks, forward, recorder, executor)
     tokens = state.nodes.tokens
     if ranks.rank:
-        return ReceivedRows(walked, forward, recorder, ranks, tokens)
-    sending = SendingCallbacks(walked, config.callbacks, forward, recorder, executor)
-    return sending.share_with(ranks, tokens)
+        return ReceivedRows(walked, config.callbacks, forward, recorder, ranks, tokens)
+    return SharingCallbacks(walked, config.callbacks, forward, recorder, executor, ranks, tokens)
 
 
 def _recorder(trace: bool, device: torch.device, lag: int) -> Recorder:

@@ -129,33 +129,3 @@ def choose_launch(num_rows: int, element_size: int) -> Launch:
     if num_rows < 32:
         return Launch(tile=1024, num_tiles=1, num_warps=2, merges=False)
     return Launch(tile=1024, num_tiles=4, num_warps=4, merges=True)
-
-
-@triton.jit
-def _copy_kernel(
-    copies, bitmask, guided, num_words, row_stride, slot_stride, guided_stride, BLOCK: tl.constexpr
-):
-    """One row, if it counts."""
-    row, slot = tl.program_id(0).to(tl.int64), tl.program_id(1)
-    if tl.load(guided + row * guided_stride + slot) != 0:
-        first = row * row_stride + slot * slot_stride
-        for start in range(0, num_words, BLOCK):
-            word = start + tl.arange(0, BLOCK)
-            words = tl.load(bitmask + first + word, mask=word < num_words, other=0)
-            tl.store(copies + first + word, words, mask=word < num_words)
-
-
-def copy_guided_rows(copies: Tensor, bitmask: Tensor, guided: Tensor) -> None:
-    """See reference.copy_guided_rows. Strides of both bitmasks are the same."""
-    num_rows, num_slots, num_words = copies.shape
-    _copy_kernel[(num_rows, num_slots)](
-        copies,
-        bitmask,
-        guided,
-        num_words,
-        copies.stride(0),
-        copies.stride(1),
-        guided.stride(0),
-        BLOCK=4096,
-        num_warps=8,
-    )

@@ -1,0 +1,108 @@
+"""Owns how the passes of a forward stream call the host between them, and take the rows that it has
+filled from its memory.
+
+A call is a number in a word of the host's memory, and its answer is the same number in another: no
+stream is forked for it, none is joined, and each kernel of the forward stream may still be launched
+while the one before it ends. Who is called is the host's matter; see `native.PollingStream.hold`.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class HostCall:
+    """The words of one function of the host, int32 [1] each.
+
+    due, done: of the host's memory, as the device reads and writes it: the number of the last call,
+               and of the last one that is over; due None: another device calls, as often
+    called, over: of the device's memory: what it has called, and knows to be over
+    aborted: of the host's memory, not 0: nobody waits any more
+    """
+
+    due: Tensor | None
+    done: Tensor
+    called: Tensor
+    over: Tensor
+    aborted: Tensor
+
+    @property
+    def device(self) -> torch.device:
+        return self.called.device
+
+
+class FilledRows(NamedTuple):
+    """Rows in the host's memory, as a device reads them: N nodes of S slots each.
+
+    bitmask:  int32 [N, S, words]
+    fill_ids: int64 [N, S], 0: the row does not count; else the number of the fill that wrote it
+    held:     uint8 [S]; None: it is not taken
+    """
+
+    bitmask: Tensor
+    fill_ids: Tensor
+    held: Tensor | None
+
+
+class TakenRows(NamedTuple):
+    """Copies of them in the device's memory, as in FilledRows.
+
+    guided:  uint8 [N, S], 1: the row counts
+    new_ids: int64 [N, S], what `fill_ids` become
+    """
+
+    bitmask: Tensor
+    fill_ids: Tensor
+    guided: Tensor
+    new_ids: Tensor
+    held: Tensor
+
+    @property
+    def device(self) -> torch.device:
+        return self.bitmask.device
+
+
+class Wait(NamedTuple):
+    """For the answer to the last call.
+
+    announced: int32 [1] of the host's memory, where `number` says that this waits
+    """
+
+    call: HostCall
+    announced: Tensor
+    number: int
+
+
+def call_host(call: HostCall, announced: Tensor | None = None) -> None:
+    """Have the host's function run, which sees all that was written before. announced: becomes 0
+    before that"""
+    if announced is not None:
+        announced.zero_()
+    call.called.add_(2)  # odd from the first call on, so that no number is 0
+    call.called.bitwise_or_(1)
+    if call.due is not None:
+        call.due.copy_(call.called)
+
+
+def take_rows(taken: TakenRows, filled: FilledRows, wait: Wait | None) -> None:
+    """Make the copies of rows what the host has, once the wait is over; None: there is none. A row
+    that does not count, or was filled by the same fill, stays as it is."""
+    if wait is not None:
+        call, announced, number = wait
+        announced.fill_(number)
+        while call.done.item() != call.called.item() and not call.aborted.item():
+            time.sleep(0)
+        call.over.copy_(call.called)
+    taken.new_ids.copy_(filled.fill_ids)
+    is_new = (taken.new_ids != 0) & (taken.new_ids != taken.fill_ids)
+    taken.bitmask.copy_(torch.where(is_new[:, :, None], filled.bitmask, taken.bitmask))
+    taken.fill_ids.copy_(torch.where(is_new, taken.new_ids, taken.fill_ids))
+    taken.guided.copy_(taken.new_ids != 0)
+    if filled.held is not None:
+        taken.held.copy_(filled.held)

@@ -1,0 +1,202 @@
+"""Owns the Triton kernels that call the host and take rows from its memory.
+
+What follows a call begins when that is made: so no kernel that waits for its answer can be launched
+before, and take an answer to the call before it for its own.
+
+Reads of one place in the host's memory come one after another, a microsecond each. So one warp
+waits there and reads which rows were filled. Few rows it copies by itself; the programs that copy
+more look at the device's memory, and may begin while the kernel before the wait, say the product of
+an output matrix, still runs.
+"""
+
+# mypy: allow-untyped-defs
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+from triton.language.extra import cuda
+
+from specguide.kernels.host_calls import FilledRows, HostCall, TakenRows, Wait
+from specguide.kernels.triton.device import overlap
+
+_BLOCK = 4096
+_IDS = 256
+_MOST_BY_ONE = 8
+"""Rows that one warp looks after: most of them were taken before."""
+_POLLS_BETWEEN = tl.constexpr(1 << 10)
+
+
+@triton.jit
+def _call_kernel(due, called, announced, OVERLAP: tl.constexpr):
+    if OVERLAP:
+        cuda.gdc_wait()
+    if announced is not None:
+        tl.store(announced, 0)
+    # Released by the atomic: what kernels before have written is there for the host, too.
+    before = tl.atomic_add(called, 2, sem="acq_rel", scope="sys")
+    number = (before + 2) | 1
+    tl.store(called, number)
+    if due is not None:
+        tl.store(due, number)
+
+
+@triton.jit
+def _take_row(rows, node, slot, num_words, BLOCK: tl.constexpr):
+    """By its id in `new_ids`."""
+    place = node.to(tl.int64) * rows.id_stride + slot
+    new_id = tl.load(rows.new_ids + place, volatile=True)
+    if (new_id != 0) & (new_id != tl.load(rows.taken_fill_ids + place)):
+        first = node.to(tl.int64) * rows.node_stride + slot * rows.slot_stride
+        for start in range(0, num_words, BLOCK):
+            word = start + tl.arange(0, BLOCK)
+            exists = word < num_words
+            words = tl.load(rows.bitmask + first + word, mask=exists, volatile=True)
+            tl.store(rows.taken_bitmask + first + word, words, mask=exists)
+        tl.debug_barrier()
+        tl.store(rows.taken_fill_ids + place, new_id)
+    tl.store(rows.guided + place, (new_id != 0).to(tl.uint8))
+
+
+@triton.jit(do_not_specialize=["number", "num_slots", "num_rows", "num_words"])
+def _wait_kernel(
+    wait,
+    number,
+    rows,
+    num_slots,
+    num_rows,
+    num_words,
+    IDS: tl.constexpr,
+    BLOCK: tl.constexpr,
+    COPIES: tl.constexpr,
+    OVERLAP: tl.constexpr,
+):
+    """wait: None where nothing is waited for but the kernels before; COPIES: the rows, too"""
+    if OVERLAP:
+        cuda.gdc_launch_dependents()
+        if wait is None:
+            cuda.gdc_wait()
+    awaited = None
+    if wait is not None:
+        tl.store(wait.announced, number)
+        awaited = tl.load(wait.called, volatile=True)
+        found, polls = tl.load(wait.done, volatile=True), tl.full((), 0, tl.int32)
+        while found != awaited:
+            found = tl.load(wait.done, volatile=True)
+            polls += 1
+            if polls % _POLLS_BETWEEN == 0:
+                found = tl.where(tl.load(wait.aborted, volatile=True) != 0, awaited, found)
+    for start in range(0, num_rows, IDS):
+        row = start + tl.arange(0, IDS)
+        place = (row // num_slots) * rows.id_stride + row % num_slots
+        ids = tl.load(rows.fill_ids + place, mask=row < num_rows, volatile=True)
+        tl.store(rows.new_ids + place, ids, mask=row < num_rows)
+    if rows.held is not None:
+        for start in range(0, num_slots, IDS):
+            slot = start + tl.arange(0, IDS)
+            held = tl.load(rows.held + slot, mask=slot < num_slots, volatile=True)
+            tl.store(rows.taken_held + slot, held, mask=slot < num_slots)
+    tl.debug_barrier()
+    if COPIES:
+        for one in range(num_rows):
+            _take_row(rows, one // num_slots, one % num_slots, num_words, BLOCK)
+    if wait is not None:
+        tl.atomic_xchg(wait.over, awaited, sem="release", scope="gpu")
+        if OVERLAP:
+            cuda.gdc_wait()
+
+
+class _Wait(NamedTuple):
+    """Words of a call, and where a wait is announced."""
+
+    done: Any
+    called: Any
+    over: Any
+    aborted: Any
+    announced: Any
+
+
+class _Rows(NamedTuple):
+    """FilledRows and TakenRows as the kernels take them, and distances between rows."""
+
+    bitmask: Any
+    fill_ids: Any
+    held: Any
+    taken_bitmask: Any
+    taken_fill_ids: Any
+    guided: Any
+    new_ids: Any
+    taken_held: Any
+    node_stride: Any
+    slot_stride: Any
+    id_stride: Any
+
+
+@triton.jit(do_not_specialize=["num_words"])
+def _take_kernel(wait, rows, num_words, BLOCK: tl.constexpr, OVERLAP: tl.constexpr):
+    """One row, once `_wait_kernel` has read whether it is new."""
+    if OVERLAP:
+        cuda.gdc_launch_dependents()
+        if wait is None:
+            cuda.gdc_wait()
+    if wait is not None:
+        awaited = tl.load(wait.called, volatile=True)
+        found = tl.load(wait.over, volatile=True)
+        while found != awaited:
+            found = tl.load(wait.over, volatile=True)
+        tl.debug_barrier()
+        tl.atomic_add(wait.over, 0, sem="acquire", scope="gpu")
+    _take_row(rows, tl.program_id(1), tl.program_id(0), num_words, BLOCK)
+    if OVERLAP and wait is not None:
+        cuda.gdc_wait()
+
+
+def call_host(call: HostCall, announced: Tensor | None = None) -> None:
+    """See host_calls.call_host."""
+    _call_kernel[(1,)](call.due, call.called, announced, num_warps=1, **overlap(call.device))
+
+
+def take_rows(taken: TakenRows, filled: FilledRows, wait: Wait | None) -> None:
+    """See host_calls.take_rows. All bitmasks have the same strides, and so have what is [N, S]."""
+    num_nodes, num_slots, num_words = taken.bitmask.shape
+    words, number = None, 0
+    if wait is not None:
+        call, announced, number = wait
+        words = _Wait(call.done, call.called, call.over, call.aborted, announced)
+    rows = _Rows(
+        filled.bitmask,
+        filled.fill_ids,
+        None if filled.held is None else filled.held.view(torch.uint8),
+        taken.bitmask,
+        taken.fill_ids,
+        taken.guided.view(torch.uint8),
+        taken.new_ids,
+        taken.held.view(torch.uint8),
+        taken.bitmask.stride(0),
+        taken.bitmask.stride(1),
+        taken.guided.stride(0),
+    )
+    overlapping = overlap(taken.device)
+    num_rows = num_nodes * num_slots
+    copies = num_rows <= _MOST_BY_ONE
+    _wait_kernel[(1,)](
+        words,
+        number,
+        rows,
+        num_slots,
+        num_rows,
+        num_words,
+        IDS=_IDS,
+        BLOCK=_BLOCK,
+        COPIES=copies,
+        num_warps=1,
+        **overlapping,
+    )
+    if not copies:
+        _take_kernel[(num_slots, num_nodes)](
+            words, rows, num_words, BLOCK=_BLOCK, num_warps=8, **overlapping
+        )

@@ -1,0 +1,195 @@
+"""Calls of the host by words, and rows taken from its memory: as their twins, and in captured
+graphs."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from gpu_case import DEVICE, to_device
+from host_functions import captured
+from small_cases import small
+
+from specguide import native
+from specguide.guided.streams import CallWords
+from specguide.kernels import (
+    FilledRows,
+    HostCall,
+    TakenRows,
+    Wait,
+    call_host,
+    host_calls,
+    take_rows,
+)
+from specguide.kernels.shared_memory import mapped
+
+pytestmark = pytest.mark.gpu
+
+
+def host_zeros(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+    return torch.zeros(shape, dtype=dtype, pin_memory=DEVICE.type == "cuda")
+
+
+def as_device(tensor: torch.Tensor) -> torch.Tensor:
+    return mapped(tensor, DEVICE) if DEVICE.type == "cuda" else tensor
+
+
+def wait_for(call: HostCall, announced: torch.Tensor, number: int) -> None:
+    """And take no rows."""
+    ids = torch.zeros(0, 1, dtype=torch.int64, device=DEVICE)
+    rows, flags = ids[:, :, None].int(), ids.byte()
+    taken = TakenRows(rows, ids, flags, ids, torch.zeros(1, dtype=torch.uint8, device=DEVICE))
+    take_rows(taken, FilledRows(rows, ids, None), Wait(call, announced, number))
+
+
+class Rig:
+    """Functions of the host, each called by words that a polling thread looks at."""
+
+    def __init__(self, *functions: object) -> None:
+        words = CallWords(len(functions), host_zeros)
+        self.needed = host_zeros((1,), torch.int32)
+        self.stream = native.PollingStream(
+            native.HostStream("inner"), words.words.data_ptr(), len(functions), words.words
+        )
+        self.held = [
+            self.stream.hold(native.python_host_function(function, (), {}, "function"))
+            for function in functions
+        ]
+        aborted = as_device(host_zeros((1,), torch.int32))
+        self.calls = words.calls(DEVICE, aborted)
+
+    def call(self, index: int) -> None:
+        call_host(self.calls[index], as_device(self.needed) if index == 0 else None)
+
+    def wait(self, index: int) -> None:
+        wait_for(self.calls[index], as_device(self.needed), index + 1)
+
+
+@pytest.mark.small
+def test_the_host_sees_what_was_written_and_its_answer_is_awaited() -> None:
+    number, answer = host_zeros((1,), torch.int32), host_zeros((1,), torch.int32)
+    seen: list[tuple[int, int]] = []
+
+    def function() -> None:
+        seen.append((int(number), int(rig.needed)))
+        answer[0] = 10 * int(number)
+
+    rig, found = Rig(function), []
+    for i in range(1, 4):
+        as_device(number).fill_(i)
+        rig.call(0)
+        rig.wait(0)
+        found.append(as_device(answer).clone())
+    assert [int(it) for it in found] == [10, 20, 30]
+    assert [it[0] for it in seen] == [1, 2, 3] and int(rig.needed) == 1
+    rig.stream.check()
+
+
+@pytest.mark.small
+def test_functions_that_are_called_at_once_run_in_order() -> None:
+    seen: list[int] = []
+    rig = Rig(*(lambda index=index: seen.append(index) for index in range(3)))
+    for _ in range(4):
+        for index in range(3):
+            rig.call(index)
+        for index in range(3):
+            rig.wait(index)
+        call = rig.calls[2]
+        assert call.over.item() == call.called.item()
+    assert seen == [0, 1, 2] * 4
+
+
+def test_a_graph_calls_at_each_replay() -> None:
+    number = host_zeros((1,), torch.int32)
+    seen: list[int] = []
+    rig = Rig(lambda: seen.append(int(number)), lambda: seen.append(-int(number)))
+    counter = torch.zeros(1, dtype=torch.int32, device=DEVICE)
+
+    def work() -> None:
+        for index in range(2):
+            counter.add_(1)
+            as_device(number).copy_(counter)
+            rig.call(index)
+            rig.wait(index)
+
+    work()
+    counter.zero_()
+    torch.cuda.synchronize()
+    seen.clear()
+    graph = captured(work)
+    for _ in range(50):
+        graph.replay()
+    torch.cuda.synchronize()
+    assert seen == [number if number % 2 else -number for number in range(1, 101)]
+
+
+def test_a_device_waits_for_the_answer_to_another_ones_call() -> None:
+    rig = Rig(lambda: None)
+    own = rig.calls[0]
+    zeros = torch.zeros(1, dtype=torch.int32, device=DEVICE)
+    other = HostCall(None, own.done, zeros, zeros.clone(), own.aborted)
+    for _ in range(3):
+        for call in (own, other):
+            call_host(call)
+        for call in (other, own):
+            wait_for(call, zeros.clone(), 1)
+        torch.cuda.synchronize()
+        assert other.over.item() == own.over.item() == own.done.item()
+
+
+def test_nobody_waits_for_who_was_aborted() -> None:
+    rig = Rig(lambda: None)
+    own = rig.calls[0]
+    zeros = torch.zeros(1, dtype=torch.int32, device=DEVICE)
+    call_host(HostCall(None, own.done, own.called, own.over, own.aborted))
+    torch.cuda.synchronize()
+    own.aborted.fill_(1)
+    wait_for(own, zeros, 1)
+    torch.cuda.synchronize()
+    assert own.over.item() == own.called.item() != own.done.item()
+
+
+@pytest.mark.parametrize("num_words", [1, small(33), 4008, 9001])
+@pytest.mark.parametrize("is_awaited", [False, True])
+def test_rows_that_were_filled_anew_are_taken_and_no_others(
+    num_words: int, is_awaited: bool
+) -> None:
+    random = torch.Generator().manual_seed(num_words)
+
+    def integers(least: int, most: int, *shape: int) -> torch.Tensor:
+        return torch.randint(least, most, shape, generator=random)
+
+    filled = FilledRows(
+        integers(-(2**31), 2**31, 7, 9, num_words).int(),
+        integers(0, 3, 7, 9) << 33,
+        integers(0, 2, 9).byte(),
+    )
+    taken = TakenRows(
+        integers(-(2**31), 2**31, 7, 9, num_words).int(),
+        integers(0, 3, 7, 9) << 33,
+        integers(0, 2, 7, 9).byte(),
+        integers(0, 2, 7, 9),
+        integers(0, 2, 9).byte(),
+    )
+    wait = None
+    if is_awaited:
+        word = torch.full((1,), 7, dtype=torch.int32)
+        wait = to_device(Wait(HostCall(word, word, word, word, word * 0), word, 7))
+    expected, found = TakenRows(*(it.clone() for it in taken)), to_device(taken)
+    for has_held in (False, True):
+        part = slice(2, 6), slice(0, 5)
+        for rows, source, on, function in (
+            (expected, filled, None, host_calls.take_rows),
+            (found, to_device(filled), wait, take_rows),
+        ):
+            function(
+                TakenRows(*(it[part] for it in rows[:4]), rows.held[:5]),
+                FilledRows(
+                    source.bitmask[part],
+                    source.fill_ids[part],
+                    source.held[:5] if has_held else None,
+                ),
+                on,
+            )
+        for name, mine in zip(TakenRows._fields, found, strict=True):
+            assert torch.equal(mine.cpu(), getattr(expected, name)), name
+    assert not torch.equal(expected.bitmask, taken.bitmask)
