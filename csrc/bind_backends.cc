@@ -165,10 +165,11 @@ void bind_backends(py::module_& m) {
            py::arg("places"));
   py::class_<DistinctMatcher, Matcher, std::shared_ptr<DistinctMatcher>>(m, "DistinctMatcher")
       .def(py::init([](std::shared_ptr<Matcher> inner, std::shared_ptr<DistinctTokens> tokens,
-                       std::shared_ptr<DistinctPlaces> places) {
-             return std::make_shared<DistinctMatcher>(std::move(inner), std::move(tokens), std::move(places));
+                       std::shared_ptr<DistinctPlaces> places, bool in_any_order) {
+             return std::make_shared<DistinctMatcher>(std::move(inner), std::move(tokens), std::move(places),
+                                                      in_any_order);
            }),
-           py::arg("inner"), py::arg("tokens"), py::arg("places"));
+           py::arg("inner"), py::arg("tokens"), py::arg("places"), py::arg("in_any_order") = false);
   bind_keys(m);
   bind_calls(m);
   py::class_<XGrammarLibrary, std::shared_ptr<XGrammarLibrary>>(m, "XGrammarLibrary")

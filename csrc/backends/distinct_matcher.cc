@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "backends/forced_tokens.h"
-#include "backends/key_matcher.h"
 #include "row.h"
 
 namespace specguide {
@@ -68,10 +67,8 @@ DistinctTokens::DistinctTokens(std::shared_ptr<const Vocabulary> words) : vocabu
 }
 
 DistinctMatcher::DistinctMatcher(std::shared_ptr<Matcher> inner, std::shared_ptr<const DistinctTokens> tokens,
-                                 std::shared_ptr<const DistinctPlaces> places)
-    : inner_(std::move(inner)),
-      tokens_(std::move(tokens)),
-      walk_(std::move(places), dynamic_cast<const KeyMatcher*>(inner_.get()) != nullptr) {
+                                 std::shared_ptr<const DistinctPlaces> places, bool in_any_order)
+    : inner_(std::move(inner)), tokens_(std::move(tokens)), walk_(std::move(places), in_any_order) {
   if (!inner_ || !tokens_) throw std::invalid_argument("distinct items need a matcher and tokens");
 }
 

@@ -38,7 +38,7 @@ struct DistinctTokens {
 class DistinctMatcher final : public Matcher {
  public:
   DistinctMatcher(std::shared_ptr<Matcher> inner, std::shared_ptr<const DistinctTokens> tokens,
-                  std::shared_ptr<const DistinctPlaces> places);
+                  std::shared_ptr<const DistinctPlaces> places, bool in_any_order);
 
   bool accept(int32_t token) override;
   void fill(int32_t* row) override;

@@ -14,11 +14,15 @@ from specguide.tokenizer.vocabulary import Vocabulary
 
 @dataclass(frozen=True)
 class DistinctGrammar:
-    """A grammar of JSON texts whose matchers allow no item twice where items must differ."""
+    """A grammar of JSON texts whose matchers allow no item twice where items must differ.
+
+    in_any_order: it allows an object's keys in any order
+    """
 
     inner: CompiledGrammar
     tokens: native.DistinctTokens
     places: native.DistinctPlaces
+    in_any_order: bool
     vocab_size: int
     num_bytes: int
 
@@ -31,7 +35,7 @@ class DistinctGrammar:
         inner = self.inner.matcher()
         if not isinstance(inner, native.Matcher):
             inner = native.PythonMatcher(inner, self.vocab_size)
-        return native.DistinctMatcher(inner, self.tokens, self.places)
+        return native.DistinctMatcher(inner, self.tokens, self.places, self.in_any_order)
 
 
 class DistinctItems:
@@ -40,7 +44,9 @@ class DistinctItems:
     def __init__(self, vocabulary: Vocabulary) -> None:
         self._vocabulary = vocabulary
 
-    def guard(self, grammar: CompiledGrammar, places: Sequence[dict[str, Any]]) -> DistinctGrammar:
+    def guard(
+        self, grammar: CompiledGrammar, places: Sequence[dict[str, Any]], *, in_any_order: bool
+    ) -> DistinctGrammar:
         """places: as `schema.distinct.distinct_places` finds them, one at least"""
         made = [
             native.DistinctPlace(**{**place, "room": getattr(native.DistinctRoom, place["room"])})
@@ -50,6 +56,7 @@ class DistinctItems:
             grammar,
             self._tokens,
             native.DistinctPlaces(made),
+            in_any_order,
             len(self._vocabulary),
             grammar.num_bytes,
         )

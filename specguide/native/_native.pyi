@@ -452,9 +452,15 @@ class EndingMatcher(Matcher):
 
 class DistinctMatcher(Matcher):
     """What `inner`, a matcher of JSON texts, allows, without items that repeat one of their array
-    where they must differ."""
+    where they must differ. in_any_order: `inner` allows an object's keys in any order"""
 
-    def __init__(self, inner: Matcher, tokens: DistinctTokens, places: DistinctPlaces) -> None: ...
+    def __init__(
+        self,
+        inner: Matcher,
+        tokens: DistinctTokens,
+        places: DistinctPlaces,
+        in_any_order: bool = False,
+    ) -> None: ...
 
 class KeyTokens:
     """Which tokens of a vocabulary may hold or end keys; made once for each vocabulary."""

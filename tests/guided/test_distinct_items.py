@@ -96,7 +96,8 @@ def grammar_of(kind: str, index: int) -> DistinctGrammar:
     backend, config = create_backend(name, VOCABULARY, native=how == "native"), GuideConfig()
     rewritten = next(rewrites(Guide(json_schema=SCHEMAS[index]), name))
     compiled = backend.compile(backend.write(rewritten, config), config)
-    return DistinctItems(VOCABULARY).guard(compiled, distinct_places(rewritten.value))
+    places = distinct_places(rewritten.value)
+    return DistinctItems(VOCABULARY).guard(compiled, places, in_any_order=False)
 
 
 def takes(grammar: DistinctGrammar, text: str) -> bool:

@@ -165,7 +165,8 @@ class Libraries:
         if isinstance(guide, Written) and guide.keys is not None:
             grammar = self._key_guard.guard(grammar, guide.keys)
         if isinstance(guide, Written) and guide.distinct:
-            grammar = self._distinct_items.guard(grammar, guide.distinct)
+            in_any_order = guide.keys is not None
+            grammar = self._distinct_items.guard(grammar, guide.distinct, in_any_order=in_any_order)
         check_start(grammar, self.vocabulary)
         return grammar
 
