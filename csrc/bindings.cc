@@ -26,6 +26,7 @@ PYBIND11_MODULE(_native, m) {
   specguide::register_python_exit();
   specguide::bind_matcher(m);
   specguide::bind_streams(m);
+  specguide::bind_cpu(m);
   specguide::bind_cuda(m);
   specguide::bind_executor(m);
   bind_backends(m);

@@ -14,6 +14,7 @@ struct BoundHostFunction {
 
 void bind_matcher(pybind11::module_& m);
 void bind_streams(pybind11::module_& m);
+void bind_cpu(pybind11::module_& m);
 void bind_cuda(pybind11::module_& m);  // after the streams
 void bind_executor(pybind11::module_& m);
 void bind_endings(pybind11::module_& m);  // after the backends

@@ -1,13 +1,15 @@
 """The narrow interface to everything that runs on the device.
 
 Each operation is a pair: its plain-torch twin, which says what it does and runs on a CPU, and a
-Triton implementation for a GPU. On a GPU all of them can be captured in a CUDA graph: lengths and
-masks are read on the device, and a launch depends on nothing but shapes.
+Triton implementation for a GPU. A few have a native one, too, for few tokens on a CPU (`cpu`). On a
+GPU all of them can be captured in a CUDA graph: lengths and masks are read on the device, and a
+launch depends on nothing but shapes.
 """
 
 from __future__ import annotations
 
 from specguide.kernels import (
+    cpu,
     experts,
     float8,
     host_calls,
@@ -30,7 +32,9 @@ from specguide.kernels.pointwise import ProductScales, gelu_tanh_mul, scaled
 from specguide.kernels.sampling_tensors import SamplingTensors
 from specguide.kernels.shares import LogitsShare
 
-add_rms_norm = operation(pointwise.add_rms_norm, lambda: triton.norm.add_rms_norm)
+add_rms_norm = operation(
+    pointwise.add_rms_norm, lambda: triton.norm.add_rms_norm, lambda: cpu.add_rms_norm
+)
 add_rms_norm_float8 = operation(float8.add_rms_norm_float8, lambda: triton.norm.add_rms_norm_float8)
 apply_bitmask = operation(reference.apply_bitmask, lambda: triton.bitmask.apply_bitmask)
 call_host = operation(host_calls.call_host, lambda: triton.host_calls.call_host)
@@ -49,16 +53,20 @@ linear_float8_parts = operation(
     float8.linear_float8_parts, lambda: triton.linear_float8.linear_float8_parts
 )
 linear_parts = operation(pointwise.linear_parts, lambda: triton.linear.linear_parts)
-masked_argmax = operation(reference.masked_argmax, lambda: triton.argmax.masked_argmax)
+masked_argmax = operation(
+    reference.masked_argmax, lambda: triton.argmax.masked_argmax, lambda: cpu.masked_argmax
+)
 masked_argmax_of_shares = operation(
     shares.masked_argmax_of_shares, lambda: triton.shares.masked_argmax_of_shares
 )
 masked_sample = operation(reference.masked_sample, lambda: triton.sample.masked_sample)
 masked_top_k = operation(reference.masked_top_k, lambda: triton.top_k.masked_top_k)
-norm_into = operation(pointwise.norm_into, lambda: triton.norm.norm_into)
-rms_norm = operation(pointwise.rms_norm, lambda: triton.norm.rms_norm)
+norm_into = operation(pointwise.norm_into, lambda: triton.norm.norm_into, lambda: cpu.norm_into)
+rms_norm = operation(pointwise.rms_norm, lambda: triton.norm.rms_norm, lambda: cpu.rms_norm)
 rms_norm_float8 = operation(float8.rms_norm_float8, lambda: triton.norm.rms_norm_float8)
-rope_and_store = operation(pointwise.rope_and_store, lambda: triton.rope.rope_and_store)
+rope_and_store = operation(
+    pointwise.rope_and_store, lambda: triton.rope.rope_and_store, lambda: cpu.rope_and_store
+)
 route = operation(experts.route, lambda: triton.routing.route)
 rows_behind = operation(pointwise.rows_behind, lambda: triton.pick.rows_behind)
 silu_mul = operation(pointwise.silu_mul, lambda: triton.activation.silu_mul)

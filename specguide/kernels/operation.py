@@ -28,19 +28,27 @@ class Implementations(dict[torch.device, Callable[..., Any]], Generic[_T, _P, _R
 
     twin:   plain torch, readable: what the operation means, and what runs where there is no GPU
     triton: gives the Triton implementation, and imports it; its parameters are those of the twin
+    native: gives one for a CPU, likewise; None: the twin runs there
     """
 
     def __init__(
         self,
         twin: Callable[Concatenate[_T, _P], _R],
         triton: Callable[[], Callable[Concatenate[_T, _P], _R]],
+        native: Callable[[], Callable[Concatenate[_T, _P], _R]] | None = None,
     ) -> None:
         super().__init__()
         self.twin = twin
         self.triton = triton
+        self.native = native
 
     def __missing__(self, device: torch.device) -> Callable[Concatenate[_T, _P], _R]:
-        self[device] = self.triton() if device.type == "cuda" else self.twin
+        if device.type == "cuda":
+            self[device] = self.triton()
+        elif device.type == "cpu" and self.native is not None:
+            self[device] = self.native()
+        else:
+            self[device] = self.twin
         return self[device]
 
 
@@ -58,15 +66,16 @@ class Operation(Protocol[_T_contra, _P, _R_co]):
 def operation(
     twin: Callable[Concatenate[_T, _P], _R],
     triton: Callable[[], Callable[Concatenate[_T, _P], _R]],
+    native: Callable[[], Callable[Concatenate[_T, _P], _R]] | None = None,
 ) -> Operation[_T, _P, _R]:
-    """A pair of implementations as one function; a type checker compares their parameters.
+    """The implementations as one function; a type checker compares their parameters.
 
     The device is looked up in a dictionary at each call, so that callers carry nothing, and a twin
     and its Triton implementation can be compared in one process. The dictionary is keyed by
     `torch.device`, and the function is a closure: reading `device.type`, or calling an object with
     `__call__`, takes longer than all that is done here.
     """
-    implementations = Implementations(twin, triton)
+    implementations = Implementations(twin, triton, native)
 
     @wraps(twin)
     def run(*args: Any, **kwargs: Any) -> _R:

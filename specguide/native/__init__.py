@@ -46,6 +46,7 @@ def _load_extension() -> None:
 _load_extension()
 
 from specguide.native._native import (  # noqa: E402
+    AttentionPass,
     AutomatonPool,
     CallerStream,
     CallMatcher,
@@ -94,12 +95,16 @@ from specguide.native._native import (  # noqa: E402
     TokenTrie,
     UnnamedKeys,
     XGrammarLibrary,
+    choose_tokens,
     cuda_unavailable_reason,
     drain_releases,
+    norm_rows,
     python_host_function,
+    rotate_and_store_rows,
 )
 
 __all__ = [
+    "AttentionPass",
     "AutomatonPool",
     "CallMatcher",
     "CallerStream",
@@ -148,7 +153,10 @@ __all__ = [
     "TokenTrie",
     "UnnamedKeys",
     "XGrammarLibrary",
+    "choose_tokens",
     "cuda_unavailable_reason",
     "drain_releases",
+    "norm_rows",
     "python_host_function",
+    "rotate_and_store_rows",
 ]

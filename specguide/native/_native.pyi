@@ -613,3 +613,96 @@ class LLGuidanceTokenizer:
 
 def cuda_unavailable_reason() -> str | None: ...  # None: the CUDA entry points were found
 def drain_releases() -> None: ...  # waits until payloads that streams have let go of are released
+
+class AttentionPass:
+    """Where the tokens of a pass stand (csrc/cpu/attention.h). Each tensor is its address, which
+    must stay good: position_ids int64 [T], block_table int32 [num_seqs, max_pages] with rows
+    `table_stride` apart, query_start_loc int32 [num_seqs + 1], seq_lens int32 [num_seqs], and of a
+    tree ancestors uint8 [num_seqs, Q, num_nodes] and node_positions int64 [num_seqs, num_nodes]; 0,
+    0 and 0 without one."""
+
+    def __init__(
+        self,
+        *,
+        position_ids: int,
+        block_table: int,
+        query_start_loc: int,
+        seq_lens: int,
+        ancestors: int,
+        node_positions: int,
+        num_seqs: int,
+        max_pages: int,
+        table_stride: int,
+        page_size: int,
+        num_nodes: int,
+    ) -> None: ...
+    @property
+    def num_pairs(self) -> int: ...  # of a token and a key of its sequence
+    def run(
+        self,
+        *,
+        query: int,
+        key_cache: int,
+        value_cache: int,
+        sinks: int,
+        output: int,
+        num_heads: int,
+        num_kv_heads: int,
+        head_dim: int,
+        window: int,
+        scale: float,
+    ) -> None: ...
+    # of addresses of float32 tensors as AttentionPlan.run has them, sinks 0 for none; window 0 for
+    # none
+
+def norm_rows(
+    *,
+    input: int,
+    residual: int,
+    weight: int,
+    total: int,
+    output: int,
+    rows: int,
+    size: int,
+    weight_rows: int,
+    output_stride: int,
+    eps: float,
+) -> None: ...
+
+# add_rms_norm, or rms_norm where residual and total are 0, of addresses of float32 rows
+# (csrc/cpu/rows.h)
+
+def rotate_and_store_rows(
+    *,
+    query_key: int,
+    value: int,
+    rotary: int,
+    slot_mapping: int,
+    key_cache: int,
+    value_cache: int,
+    query: int,
+    rows: int,
+    num_heads: int,
+    num_kv_heads: int,
+    head_dim: int,
+    query_key_stride: int,
+    value_stride: int,
+) -> None: ...
+
+# rope_and_store of addresses of float32 rows, slot_mapping int64; strides count numbers
+
+def choose_tokens(
+    *,
+    logits: int,
+    bitmask: int,
+    guided: int,
+    row_ids: int,
+    target_ids: int,
+    tokens: int,
+    rows: int,
+    size: int,
+    words: int,
+) -> None: ...
+
+# masked_argmax of addresses: logits float32, target_ids int32 or 0, tokens int32 [rows] are
+# written; bitmask, guided and row_ids as in BitmaskRows, or 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import pytest
@@ -15,12 +15,29 @@ from torch import Tensor
 
 from specguide.cache import slot_mapping
 from specguide.draft_tree import DraftTree
-from specguide.kernels.attention import ForwardContext, JoinedContext
+from specguide.kernels.attention import (
+    AttentionBackend,
+    CpuAttention,
+    ForwardContext,
+    JoinedContext,
+    TorchAttention,
+    cpu_backend,
+)
 from specguide.kernels.kv_scales import UNSCALED, KVScales, cached
 from specguide.kernels.pointwise import store_kv
 
 HEAD_DIM, NUM_KV_HEADS = 8, 2
 TREE = DraftTree((-1, 0, 0, 1, 1, 2, 4))
+
+BACKENDS: list[AttentionBackend] = [TorchAttention(), CpuAttention()]
+
+
+@pytest.fixture(autouse=True)
+def without_gradients() -> Iterator[None]:
+    """As an engine runs: the native attention keeps none."""
+    with torch.inference_mode():
+        yield
+
 
 # Says whether token i of a pass sees key j of its sequence; both count from the pass's first token,
 # j may be < 0.
@@ -66,8 +83,13 @@ def make_case(
     return Case(query, keys, values, *caches, context)
 
 
-def attention(case: Case, window: int | None = None, sinks: Tensor | None = None) -> Tensor:
-    return case.context.plan.run(
+def attention(
+    case: Case,
+    backend: AttentionBackend,
+    window: int | None = None,
+    sinks: Tensor | None = None,
+) -> Tensor:
+    return backend.plan(case.context).run(
         case.query, case.key_cache, case.value_cache, scale=0.3, sliding_window=window, sinks=sinks
     )
 
@@ -114,11 +136,11 @@ def sees_chain(window: int | None) -> Sees:
 
 
 def check(case: Case, sees: Sees, window: int | None = None, sinks: Tensor | None = None) -> None:
-    output = attention(case, window, sinks)
-    assert output.shape == case.query.shape and output.dtype == case.query.dtype
-    torch.testing.assert_close(
-        output.double(), dense_attention(case, sees, 0.3, sinks), rtol=1e-5, atol=1e-5
-    )
+    expected = dense_attention(case, sees, 0.3, sinks)
+    for backend in BACKENDS:
+        output = attention(case, backend, window, sinks)
+        assert output.shape == case.query.shape and output.dtype == case.query.dtype
+        torch.testing.assert_close(output.double(), expected, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("window", [None, 1, 3, 6])
@@ -210,7 +232,8 @@ def test_any_tree(parents: tuple[int, ...], earlier_lens: list[int], window: int
     check(case, sees_tree(tree, window), window)
 
 
-def test_sequence_alone_equals_sequence_in_a_batch() -> None:
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_sequence_alone_equals_sequence_in_a_batch(backend: AttentionBackend) -> None:
     batch, alone = (make_case(earlier, [4] * len(earlier), seed=7) for earlier in ([6, 11], [6]))
     batch.query[:4] = alone.query
     first = int(batch.context.block_table[0, 0]), int(alone.context.block_table[0, 0])
@@ -221,29 +244,31 @@ def test_sequence_alone_equals_sequence_in_a_batch() -> None:
             alone.value_cache[source],
         )
     assert first[0] >= 0 and first[1] >= 0
-    outputs = [attention(case) for case in (batch, alone)]
+    outputs = [attention(case, backend) for case in (batch, alone)]
     torch.testing.assert_close(outputs[0][:4], outputs[1])
 
 
-def test_neighbour_that_is_nan_is_not_noticed() -> None:
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_neighbour_that_is_nan_is_not_noticed(backend: AttentionBackend) -> None:
     """A request whose keys are NaN spoils its own tokens alone, also where a table still names its
     pages."""
     case = make_case([5, 5], [2, 2])
     own = case.context.block_table[1, :2]
     case.key_cache[own.long()] = case.value_cache[own.long()] = math.nan
     case.context.block_table[0, 2:4] = own
-    output = attention(case)
+    output = attention(case, backend)
     assert output[:2].isfinite().all() and output[2:].isnan().all()
     expected = dense_attention(case, sees_chain(None), 0.3)[:2]
     torch.testing.assert_close(output[:2].double(), expected, rtol=1e-5, atol=1e-6)
 
 
-def test_padding_sequence_without_keys_gives_zeros() -> None:
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_padding_sequence_without_keys_gives_zeros(backend: AttentionBackend) -> None:
     case = make_case([5, 0], [1, 1])
     case.context.seq_lens[1] = 0
     case.context.block_table[1] = -1
     case.key_cache.nan_to_num_(), case.value_cache.nan_to_num_()
-    output = attention(case)
+    output = attention(case, backend)
     assert output[1].count_nonzero() == 0 and output[0].count_nonzero() > 0
 
 
@@ -312,6 +337,15 @@ def part(context: ForwardContext, seqs: slice) -> ForwardContext:
         query_start_loc=bounds - bounds[0],
         seq_lens=context.seq_lens[seqs],
     )
+
+
+def test_much_is_done_by_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    few, many = make_case([5, 0], [3, 3]), make_case([0, 3], [200, 200], page_size=16)
+    outputs = [attention(case, TorchAttention()) for case in (few, many)]
+    monkeypatch.setattr(cpu_backend, "_TORCH", None)
+    torch.testing.assert_close(attention(few, CpuAttention()), outputs[0])
+    with pytest.raises(AttributeError, match="plan"):
+        attention(many, CpuAttention())
 
 
 @pytest.mark.parametrize("scale", [1.0, 0.25])

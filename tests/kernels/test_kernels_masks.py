@@ -4,6 +4,7 @@ tokens."""
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
@@ -19,6 +20,7 @@ from specguide.kernels import (
     masked_argmax,
     masked_sample,
     masked_top_k,
+    reference,
 )
 from specguide.params import SamplingParams
 
@@ -111,17 +113,21 @@ def test_apply_bitmask(case: Case) -> None:
     )
 
 
-@given(cases(pruned=False))
-def test_argmax_over_the_whole_vocabulary(case: Case) -> None:
-    tokens = masked_argmax(*case.arguments())
+@pytest.mark.parametrize("argmax", [masked_argmax, reference.masked_argmax])
+@given(case=cases(pruned=False))
+def test_argmax_over_the_whole_vocabulary(argmax: Callable[..., Tensor], case: Case) -> None:
+    tokens = argmax(*case.arguments())
     assert tokens.dtype == torch.int32
     assert tokens.tolist() == [case.best(row) for row in range(len(case.logits))]
 
 
+@pytest.mark.parametrize("argmax", [masked_argmax, reference.masked_argmax])
 @pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
 @given(case=cases(pruned=True))
-def test_argmax_over_a_draft_vocabulary(dtype: torch.dtype, case: Case) -> None:
-    tokens = masked_argmax(*case.arguments(), torch.tensor(case.target_ids, dtype=dtype))
+def test_argmax_over_a_draft_vocabulary(
+    dtype: torch.dtype, argmax: Callable[..., Tensor], case: Case
+) -> None:
+    tokens = argmax(*case.arguments(), torch.tensor(case.target_ids, dtype=dtype))
     assert tokens.dtype == torch.int32
     assert tokens.tolist() == [case.best(row) for row in range(len(case.logits))]
 

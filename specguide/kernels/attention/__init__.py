@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import torch
 
+from specguide.kernels.attention.cpu_backend import CpuAttention
 from specguide.kernels.attention.interface import (
     CAUSAL,
     AttentionBackend,
@@ -30,7 +31,7 @@ def _triton() -> AttentionBackend:
     return TritonAttention()
 
 
-BACKENDS: dict[str, Callable[[], AttentionBackend]] = {"cpu": TorchAttention, "cuda": _triton}
+BACKENDS: dict[str, Callable[[], AttentionBackend]] = {"cpu": CpuAttention, "cuda": _triton}
 """What makes the backend of each type of device."""
 
 
@@ -45,6 +46,7 @@ __all__ = [
     "AttentionBackend",
     "AttentionMask",
     "AttentionPlan",
+    "CpuAttention",
     "ForwardContext",
     "JoinedContext",
     "OutputRows",

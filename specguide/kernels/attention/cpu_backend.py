@@ -1,0 +1,129 @@
+"""Owns attention over the paged cache on a CPU: native where there is little to
+do, else torch's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from specguide.kernels.attention.interface import AttentionPlan, ForwardContext
+from specguide.kernels.attention.torch_backend import TorchAttention
+from specguide.kernels.kv_scales import UNSCALED, KVScales
+from specguide.native import AttentionPass
+
+_MOST_WORK = 1 << 19
+_WORK_OF_A_PAIR = 24
+"""A query head and a key cost as much as so many numbers of them, beside their own. Of more in all,
+torch's threads and wide vectors make up for its calls."""
+
+_TORCH = TorchAttention()
+
+
+class CpuAttention:
+    """The keys and values of float32 are read where they lie."""
+
+    def plan(self, context: ForwardContext) -> AttentionPlan:
+        return _CpuPlan(context)
+
+    def pair(
+        self, leader: ForwardContext, follower: ForwardContext
+    ) -> tuple[AttentionPlan, AttentionPlan]:
+        return self.plan(leader), self.plan(follower)
+
+
+@dataclass(frozen=True, eq=False)
+class _CpuPlan:
+    """Each way is made ready when a layer first goes it."""
+
+    context: ForwardContext
+
+    @cached_property
+    def _of_torch(self) -> AttentionPlan:
+        return _TORCH.plan(self.context)
+
+    @cached_property
+    def _held(self) -> tuple[Tensor | None, ...]:
+        """What the native pass reads: it has their addresses alone."""
+        context = self.context
+        ancestors, node_positions, _ = context.mask.kernel_mask()
+        return (
+            context.position_ids.contiguous(),
+            context.query_start_loc.contiguous(),
+            context.seq_lens.contiguous(),
+            ancestors,
+            node_positions,
+        )
+
+    @cached_property
+    def _native(self) -> AttentionPass:
+        context, table = self.context, self.context.block_table
+        addresses = [0 if tensor is None else tensor.data_ptr() for tensor in self._held]
+        position_ids, query_start_loc, seq_lens, ancestors, node_positions = addresses
+        return AttentionPass(
+            position_ids=position_ids,
+            block_table=table.data_ptr(),
+            query_start_loc=query_start_loc,
+            seq_lens=seq_lens,
+            ancestors=ancestors,
+            node_positions=node_positions,
+            num_seqs=len(context.seq_lens),
+            max_pages=table.shape[1],
+            table_stride=table.stride(0),
+            page_size=context.page_size,
+            num_nodes=context.mask.kernel_mask()[2],
+        )
+
+    @cached_property
+    def _num_pairs(self) -> int:
+        return self._native.num_pairs
+
+    def _is_native(self, query: Tensor, key_cache: Tensor, scales: KVScales) -> bool:
+        if query.dtype is not torch.float32 or key_cache.dtype is not torch.float32:
+            return False
+        if torch.is_grad_enabled() or scales != UNSCALED:
+            return False
+        num_heads, head_dim = query.shape[1:]
+        return self._num_pairs * num_heads * (head_dim + _WORK_OF_A_PAIR) <= _MOST_WORK
+
+    def run(
+        self,
+        query: Tensor,
+        key_cache: Tensor,
+        value_cache: Tensor,
+        *,
+        scale: float,
+        sliding_window: int | None = None,
+        sinks: Tensor | None = None,
+        scales: KVScales = UNSCALED,
+        output: Tensor | None = None,
+    ) -> Tensor:
+        if not self._is_native(query, key_cache, scales):
+            return self._of_torch.run(
+                query,
+                key_cache,
+                value_cache,
+                scale=scale,
+                sliding_window=sliding_window,
+                sinks=sinks,
+                scales=scales,
+                output=output,
+            )
+        query = query.contiguous()
+        if output is None:
+            output = torch.empty_like(query)
+        self._native.run(
+            query=query.data_ptr(),
+            key_cache=key_cache.data_ptr(),
+            value_cache=value_cache.data_ptr(),
+            sinks=0 if sinks is None else sinks.data_ptr(),
+            output=output.data_ptr(),
+            num_heads=query.shape[1],
+            num_kv_heads=key_cache.shape[2],
+            head_dim=query.shape[2],
+            window=sliding_window or 0,
+            scale=scale,
+        )
+        return output
