@@ -59,7 +59,9 @@ masked_argmax = operation(
 masked_argmax_of_shares = operation(
     shares.masked_argmax_of_shares, lambda: triton.shares.masked_argmax_of_shares
 )
-masked_sample = operation(reference.masked_sample, lambda: triton.sample.masked_sample)
+masked_sample = operation(
+    reference.masked_sample, lambda: triton.sample.masked_sample, lambda: cpu.masked_sample
+)
 masked_top_k = operation(reference.masked_top_k, lambda: triton.top_k.masked_top_k)
 norm_into = operation(pointwise.norm_into, lambda: triton.norm.norm_into, lambda: cpu.norm_into)
 rms_norm = operation(pointwise.rms_norm, lambda: triton.norm.rms_norm, lambda: cpu.rms_norm)

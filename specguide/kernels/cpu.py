@@ -15,6 +15,7 @@ from specguide.kernels.kv_scales import UNSCALED, KVScales
 from specguide.kernels.peers import Peers
 from specguide.kernels.pointwise import ProductScales
 from specguide.kernels.rotary_layout import HALVES, RotaryLayout
+from specguide.kernels.sampling_tensors import SamplingTensors
 from specguide.native import choose_tokens, norm_rows, rotate_and_store_rows
 
 _MOST_NUMBERS = 1 << 18
@@ -160,6 +161,7 @@ def _is_plain(
         _is_ours(rotary)
         and query_key.dtype is value.dtype is torch.float32
         and query_key.stride()[1:] == value.stride()[1:] == (head_dim, 1)
+        and slot_mapping.dtype is torch.int64
         and slot_mapping.is_contiguous()
         and query_key.numel() <= _MOST_NUMBERS
     )
@@ -189,3 +191,12 @@ def masked_argmax(
         words=0 if bitmask is None else bitmask.shape[1],
     )
     return tokens
+
+
+def masked_sample(
+    logits: Tensor, rows: BitmaskRows | None, params: SamplingTensors, positions: Tensor
+) -> Tensor:
+    """See `reference.masked_sample`; native where all rows are greedy."""
+    if params.temperature is None:
+        return masked_argmax(logits, rows)
+    return reference.masked_sample(logits, rows, params, positions)

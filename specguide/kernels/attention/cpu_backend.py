@@ -50,21 +50,23 @@ class _CpuPlan:
         context = self.context
         ancestors, node_positions, _ = context.mask.kernel_mask()
         return (
-            context.position_ids.contiguous(),
-            context.query_start_loc.contiguous(),
-            context.seq_lens.contiguous(),
+            context.position_ids.to(torch.int64).contiguous(),
+            context.block_table.to(torch.int32),
+            context.query_start_loc.to(torch.int32).contiguous(),
+            context.seq_lens.to(torch.int32).contiguous(),
             ancestors,
             node_positions,
         )
 
     @cached_property
     def _native(self) -> AttentionPass:
-        context, table = self.context, self.context.block_table
+        context, table = self.context, self._held[1]
+        assert table is not None and (table.shape[1] < 2 or table.stride(1) == 1)
         addresses = [0 if tensor is None else tensor.data_ptr() for tensor in self._held]
-        position_ids, query_start_loc, seq_lens, ancestors, node_positions = addresses
+        position_ids, block_table, query_start_loc, seq_lens, ancestors, node_positions = addresses
         return AttentionPass(
             position_ids=position_ids,
-            block_table=table.data_ptr(),
+            block_table=block_table,
             query_start_loc=query_start_loc,
             seq_lens=seq_lens,
             ancestors=ancestors,
