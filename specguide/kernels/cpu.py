@@ -178,6 +178,8 @@ def masked_argmax(
     if target_ids is not None:
         target_ids = target_ids.to(torch.int32).contiguous()
     bitmask, guided, ids = (None, None, None) if rows is None else rows
+    if guided is not None and guided.element_size() > 1:
+        guided = guided != 0
     tokens = torch.empty(len(logits), dtype=torch.int32)
     choose_tokens(
         logits=logits.data_ptr(),

@@ -55,7 +55,9 @@ class Case:
             torch.tensor(self.logits).view(-1, width),
             BitmaskRows(
                 pack(self.allowed, self.vocab_size),
-                torch.tensor(self.guided, dtype=torch.uint8),
+                torch.tensor(
+                    self.guided, dtype=torch.int64 if max(self.guided) > 1 else torch.uint8
+                ),
                 torch.tensor(self.row_ids, dtype=torch.int64),
             ),
         )
@@ -93,7 +95,7 @@ def cases(draw: st.DrawFn, pruned: bool) -> Case:
             draw(st.one_of(few, few.map(lambda s: set(range(vocab_size)) - s)))
             for _ in range(num_rows)
         ],
-        guided=[draw(st.integers(0, 1)) for _ in range(num_rows)],
+        guided=[draw(st.sampled_from((0, 1, 1 << 40))) for _ in range(num_rows)],
         row_ids=[draw(st.integers(0, num_rows - 1)) for _ in range(num_logits)],
         target_ids=target_ids,
         vocab_size=vocab_size,
