@@ -17,6 +17,7 @@ from itertools import pairwise
 from operator import and_, itemgetter, sub
 
 from specguide.guided.budget import spend
+from specguide.guided.quick import hashed_once
 from specguide.guided.regex.elimination import tree_of
 from specguide.guided.regex.nfa import Edge, Nfa
 from specguide.guided.regex.tree import Both, Node, UnsupportedRegex
@@ -26,6 +27,7 @@ _NOWHERE = -1
 _first = itemgetter(0)
 
 
+@hashed_once
 @dataclass(frozen=True)
 class Automaton:
     """A deterministic automaton, trimmed and minimal. `edges`: per state, sorted and apart; no
@@ -130,6 +132,11 @@ def _check_states(num_states: int) -> None:
 def _cut(edges: Iterable[Edge]) -> Iterator[tuple[int, int, frozenset[int]]]:
     """Edges that may overlap, as sorted ranges that do not, each with all the states it leads
     to."""
+    edges = list(edges)
+    if len(edges) < 2:
+        spend(2 * len(edges))
+        yield from ((low, high, frozenset((to,))) for low, high, to in edges)
+        return
     opens: dict[int, list[int]] = defaultdict(list)
     closes: dict[int, list[int]] = defaultdict(list)
     for low, high, to in edges:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from specguide.guided.budget import kept
+from specguide.guided.quick import quick
 
 Ranges = tuple[tuple[int, int], ...]
 """Inclusive code point ranges, sorted, apart by at least one."""
@@ -70,6 +71,7 @@ def complement(ranges: Ranges) -> Ranges:
     return intersect(tuple(result), EVERYTHING)
 
 
+@quick
 @dataclass(frozen=True)
 class CharSet:
     """A character class: `inner` is in it in every dialect, `outer` in some; inner ⊆ outer."""

@@ -6,10 +6,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from specguide.guided.budget import spend
+from specguide.guided.quick import quick
 from specguide.guided.regex.charset import Ranges, intersect, union
 from specguide.guided.regex.tree import Both, Chars, Concat, Either, Node, Repeat
 
 
+@quick
 @dataclass(frozen=True)
 class First:
     """The characters with which texts of a tree may begin, in every dialect, and whether one of

@@ -40,19 +40,28 @@ class Nfa:
     ) -> None:
         self.moves: list[list[Edge]] = []
         self.skips: list[list[int]] = []
+        self._closures: dict[int, frozenset[int]] = {}
         self._outer, self._most_states, self._longest = outer, most_states, longest
         self.last = self._add(node, self._state())
 
     def closure(self, states: Iterable[int]) -> frozenset[int]:
         """The states and where they lead without a character."""
-        found, todo = set(states), list(states)
-        while todo:
-            for state in self.skips[todo.pop()]:
-                if state not in found:
-                    found.add(state)
-                    todo.append(state)
+        found = frozenset().union(*map(self._closure_of, states))
         spend(1 + len(found) // 4)
-        return frozenset(found)
+        return found
+
+    def _closure_of(self, state: int) -> frozenset[int]:
+        """That of one state; it has all its moves when this is asked."""
+        known = self._closures.get(state)
+        if known is None:
+            found, todo = {state}, [state]
+            while todo:
+                for one in self.skips[todo.pop()]:
+                    if one not in found:
+                        found.add(one)
+                        todo.append(one)
+            known = self._closures[state] = frozenset(found)
+        return known
 
     def _state(self) -> int:
         spend(2)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from decimal import Context, Decimal
 from functools import lru_cache
 
+from specguide.guided.quick import quick
 from specguide.guided.regex.charset import exactly
 from specguide.guided.regex.decimals import (
     MAX_DIGITS,
@@ -33,6 +34,7 @@ _LONG = 200
 _EXACT = Context(prec=10_000, Emin=-100_000, Emax=100_000)
 
 
+@quick
 @dataclass(frozen=True)
 class Interval:
     """Numbers between two bounds, None for none.

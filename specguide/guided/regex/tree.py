@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from specguide.guided.quick import hashed_once, quick
 from specguide.guided.regex.charset import CharSet, exactly
 
 MAX_CHARS = 1 << 16
@@ -21,6 +22,8 @@ class UnsupportedRegex(RegexError):
     """A regular expression uses a feature that no backend enforces."""
 
 
+@hashed_once
+@quick
 @dataclass(frozen=True)
 class Chars:
     """One character of a set."""
@@ -28,6 +31,8 @@ class Chars:
     chars: CharSet
 
 
+@hashed_once
+@quick
 @dataclass(frozen=True)
 class Concat:
     """Its items one after the other; none of them: the empty string."""
@@ -35,6 +40,8 @@ class Concat:
     items: tuple[Node, ...]
 
 
+@hashed_once
+@quick
 @dataclass(frozen=True)
 class Either:
     """Any one of its items; none of them: nothing at all matches."""
@@ -42,6 +49,8 @@ class Either:
     items: tuple[Node, ...]
 
 
+@hashed_once
+@quick
 @dataclass(frozen=True)
 class Repeat:
     """`least` to `most` times its item; most None: no limit."""
@@ -51,6 +60,8 @@ class Repeat:
     most: int | None
 
 
+@hashed_once
+@quick
 @dataclass(frozen=True)
 class Anchor:
     """The start (`at_start`) or the end of the text."""
@@ -58,6 +69,8 @@ class Anchor:
     at_start: bool
 
 
+@hashed_once
+@quick
 @dataclass(frozen=True)
 class Look:
     """A lookahead: what follows begins with `node`, or (`negative`) does not."""
@@ -66,6 +79,8 @@ class Look:
     negative: bool
 
 
+@hashed_once
+@quick
 @dataclass(frozen=True)
 class Both:
     """What all of `items` match, whole texts, and none of `but`. It stands for a tree that would be

@@ -31,6 +31,11 @@ class Support:
     level: Level
     unless: Condition | None = None
 
+    @property
+    def is_certain(self) -> bool:
+        """Whether no form of the keyword is left out that the core has."""
+        return self.unless is None and self.level in (Level.ENFORCED, Level.PARTIAL)
+
 
 @dataclass(frozen=True)
 class Capabilities:

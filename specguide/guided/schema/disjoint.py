@@ -14,6 +14,7 @@ from specguide.guided.schema.json_values import (
     TYPES,
     Json,
     Key,
+    is_object,
     json_type,
     keys_by_type,
     named_types,
@@ -117,7 +118,7 @@ class Comparison:
     def _conjuncts(self, located: Located, depth: int) -> Iterator[Located]:
         """The subschema and everything that holds along with it by `$ref` and `allOf`."""
         schema, place = located
-        if not isinstance(schema, Mapping) or depth > _MAX_DEPTH:
+        if not is_object(schema) or depth > _MAX_DEPTH:
             return
         spend(3)
         self._document.check(schema, place)
@@ -177,12 +178,7 @@ class Comparison:
 def _list_others(left: Json, right: Json) -> bool:
     """Whether two subschemas list values, and none that both do; quick, as there may be many such
     pairs in a oneOf."""
-    if (
-        not isinstance(left, Mapping)
-        or not isinstance(right, Mapping)
-        or "$ref" in left
-        or "$ref" in right
-    ):
+    if not is_object(left) or not is_object(right) or "$ref" in left or "$ref" in right:
         return False
     values, others = _values(left), _values(right)
     return (

@@ -13,7 +13,8 @@ from urllib.parse import unquote, urldefrag, urljoin
 
 from specguide.errors import InvalidGuide, UnsupportedGuide
 from specguide.guided.budget import spend
-from specguide.guided.schema.json_values import Json, JsonSchema
+from specguide.guided.quick import quick
+from specguide.guided.schema.json_values import Json, JsonSchema, is_object
 from specguide.guided.schema.shapes import check_shapes
 
 LATEST = 2020
@@ -28,6 +29,7 @@ _DRAFTS = {
 _DYNAMIC_SINCE = {"$dynamicRef": 2020, "$recursiveRef": 2019}
 """The draft that has a keyword."""
 _REFERENCES = frozenset({"$ref", *_DYNAMIC_SINCE})
+_ANCHORS = frozenset({"$anchor", "$dynamicAnchor", "$recursiveAnchor"})
 
 IN_ONE = frozenset(
     {
@@ -48,6 +50,7 @@ IN_LIST = frozenset({"allOf", "anyOf", "oneOf", "prefixItems", "items"})
 IN_MAP = frozenset(
     {"properties", "patternProperties", "dependentSchemas", "dependencies", "$defs", "definitions"}
 )
+_HOLDING = IN_ONE | IN_LIST | IN_MAP
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,7 @@ class Reading:
 AS_USUAL = Reading()
 
 
+@quick
 @dataclass(frozen=True)
 class Place:
     """Where a subschema stands: its JSON pointer and the URI that references in it are relative
@@ -124,10 +128,7 @@ class Document:
 
     def enter(self, schema: Json, place: Place) -> Place:
         """The place of a subschema, with its own base URI where it sets one."""
-        uri = self._identifier(schema)
-        if uri is None or uri.startswith("#"):
-            return place
-        return Place(place.path, _joined(place.base, uri)[0])
+        return _entered(place, self._identifier(schema))
 
     def asserted_format(self, schema: Mapping[str, Json]) -> str | None:
         """The format that strings must be of."""
@@ -204,27 +205,38 @@ class Document:
             found = self.enter(schema, found) / key
             if isinstance(schema, list) and key.isdigit() and int(key) < len(schema):
                 schema = schema[int(key)]
-            elif isinstance(schema, Mapping) and key in schema:
+            elif is_object(schema) and key in schema:
                 schema = schema[key]
             else:
                 return None
         return schema, found
 
     def _identifier(self, schema: Json) -> str | None:
-        if not isinstance(schema, Mapping) or (self.draft <= 7 and "$ref" in schema):
+        if not is_object(schema) or (self.draft <= 7 and "$ref" in schema):
             return None
         uri = schema.get("id" if self.draft == 4 else "$id")
         return uri if isinstance(uri, str) else None
 
     def _index(self, schema: Json, place: Place) -> None:
-        if not isinstance(schema, Mapping):
+        if not is_object(schema):
             return
         spend(4 + len(place.path) // 64)
-        found = (schema, place)
-        place = self.enter(schema, place)
         uri = self._identifier(schema)
+        inside = _entered(place, uri)
         if uri is not None:
-            self._resources.setdefault(place.base + (uri if uri.startswith("#") else ""), found)
+            known = inside.base + (uri if uri.startswith("#") else "")
+            self._resources.setdefault(known, (schema, place))
+        if not _ANCHORS.isdisjoint(schema):
+            self._index_anchors(schema, inside, (schema, place))
+        for keyword in _REFERENCES & schema.keys() if self._documents else ():
+            if isinstance(schema[keyword], str):
+                self._referred.append(_joined(inside.base, schema[keyword])[0])
+        for _, step, child in subschemas(schema):
+            self._index(child, Place(inside.path + step, inside.base))
+
+    def _index_anchors(
+        self, schema: Mapping[str, Json], place: Place, found: tuple[Json, Place]
+    ) -> None:
         for keyword in ("$anchor", "$dynamicAnchor"):
             if isinstance(schema.get(keyword), str):
                 self._resources.setdefault(f"{place.base}#{schema[keyword]}", found)
@@ -232,11 +244,13 @@ class Document:
             self._dynamic.setdefault(schema["$dynamicAnchor"], set()).add(place.base)
         if schema.get("$recursiveAnchor") is True:
             self._dynamic.setdefault("", set()).add(place.base)
-        for keyword in _REFERENCES & schema.keys() if self._documents else ():
-            if isinstance(schema[keyword], str):
-                self._referred.append(_joined(place.base, schema[keyword])[0])
-        for _, step, child in subschemas(schema):
-            self._index(child, Place(place.path + step, place.base))
+
+
+def _entered(place: Place, uri: str | None) -> Place:
+    """The place of a subschema that sets a URI, or none."""
+    if uri is None or uri.startswith("#"):
+        return place
+    return Place(place.path, _joined(place.base, uri)[0])
 
 
 def _joined(base: str, reference: str) -> tuple[str, str]:
@@ -261,13 +275,15 @@ def subschemas(schema: Mapping[str, Json]) -> Iterator[tuple[str, str, Mapping[s
     """The subschemas right inside a schema, but for true and false: (keyword, JSON pointer from the
     schema, subschema)."""
     for keyword, value in schema.items():
-        if keyword in IN_ONE and isinstance(value, Mapping):
+        if keyword not in _HOLDING:
+            continue
+        if keyword in IN_ONE and is_object(value):
             yield keyword, f"/{keyword}", value
         elif keyword in IN_LIST and isinstance(value, list):
             for i, child in enumerate(value):
-                if isinstance(child, Mapping):
+                if is_object(child):
                     yield keyword, f"/{keyword}/{i}", child
-        elif keyword in IN_MAP and isinstance(value, Mapping):
+        elif keyword in IN_MAP and is_object(value):
             for name, child in value.items():
-                if isinstance(child, Mapping):
+                if is_object(child):
                     yield keyword, f"/{keyword}/{escaped(name)}", child

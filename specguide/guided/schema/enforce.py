@@ -31,29 +31,39 @@ class Unenforced:
 
 def unenforced(schema: CoreSchema, capabilities: Capabilities) -> Iterator[Unenforced]:
     """What a backend of these capabilities would not enforce of a core schema."""
-    for core in (schema.root, *schema.definitions.values()):
-        yield from _unenforced(core, capabilities)
+    known = capabilities.keywords.items()
+    doubtful = {keyword: support for keyword, support in known if not support.is_certain}
+    doubtful.pop("not", None)  # numbers that are no integers, for which there are rules of our own
+    todo: list[Core | tuple[Node, str]] = [schema.root, *schema.definitions.values()]
+    todo.reverse()
+    while todo:
+        one = todo.pop()
+        if isinstance(one, tuple):
+            node, keyword = one
+            with at_work(keyword, node.path):
+                yield from _doubts(node, keyword, doubtful[keyword])
+        elif not isinstance(one, bool):
+            todo += _parts(one, doubtful)[::-1]
 
 
-def _unenforced(core: Core, capabilities: Capabilities) -> Iterator[Unenforced]:
-    if isinstance(core, bool):
-        return
-    for keyword, value in keywords(core).items():
-        spend()
-        if keyword != "not":  # numbers that are no integers, for which there are rules of our own
-            support = capabilities.keywords[keyword]
-            if support.level is not Level.ENFORCED or support.unless is not None:
-                with at_work(keyword, core.path):
-                    yield from _doubts(core, keyword, support)
-        for child in _nodes_in(value) if keyword in _OF_NODES else ():
-            yield from _unenforced(child, capabilities)
+def _parts(node: Node, doubtful: Mapping[str, Support]) -> list[Core | tuple[Node, str]]:
+    """The nodes in a node and its keywords of which it is not certain that they are enforced, by
+    keyword."""
+    found = keywords(node)
+    spend(len(found))
+    parts: list[Core | tuple[Node, str]] = []
+    for keyword, value in found.items():
+        if keyword in doubtful:
+            parts.append((node, keyword))
+        if keyword in _OF_NODES:
+            parts += _nodes_in(value)
+    return parts
 
 
-def _nodes_in(value: Value) -> Iterator[Node]:
-    inside = value.values() if isinstance(value, Mapping) else value
-    for child in inside if isinstance(inside, Iterable) else (inside,):
-        if isinstance(child, Node):
-            yield child
+def _nodes_in(value: Value) -> Iterable[Core]:
+    if isinstance(value, (Node, bool)):
+        return (value,)
+    return value if isinstance(value, tuple) else value.values()
 
 
 def _doubts(node: Node, keyword: str, support: Support) -> Iterator[Unenforced]:

@@ -50,18 +50,18 @@ def keywords(node: Node) -> dict[str, Value]:
 
 
 def _of_kinds(kinds: Kinds) -> dict[str, Value]:
-    found: dict[str, Value | None] = {}
+    found: dict[str, Value] = {}
     if kinds.types is not None:
         found["type"] = kinds.types[0] if len(kinds.types) == 1 else kinds.types
     if kinds.numbers is not NO_NUMBERS:
-        found |= _of_numbers(kinds.numbers)
+        found |= _said(_of_numbers(kinds.numbers))
     if kinds.strings is not NO_STRINGS:
-        found |= _of_strings(kinds.strings)
+        found |= _said(_of_strings(kinds.strings))
     if kinds.arrays is not NO_ARRAYS:
-        found |= _of_arrays(kinds.arrays)
+        found |= _said(_of_arrays(kinds.arrays))
     if kinds.objects is not NO_OBJECTS:
-        found |= _of_objects(kinds.objects)
-    return _said(found)
+        found |= _said(_of_objects(kinds.objects))
+    return found
 
 
 def _of_numbers(asked: Numbers) -> dict[str, Value | None]:

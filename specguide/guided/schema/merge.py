@@ -34,7 +34,9 @@ from specguide.guided.schema.nodes import (
     Kinds,
     Node,
     any_of,
+    num_asks,
     one_of_values,
+    says_something,
 )
 from specguide.guided.schema.patterns import Patterns
 from specguide.guided.schema.sameness import Sameness
@@ -157,12 +159,15 @@ class _Conjunctions:
     def _own_atoms(self, node: Node) -> list[Atom]:
         """What a node asks itself: of kinds and values, and as a choice."""
         if node.ref is None and not (node.any_of or node.all_of):
-            return [] if node == Node(node.path) else [node]
+            return [node] if num_asks(node) else []
         if id(node) not in self._atoms:
-            plain = replace(node, any_of=(), ref=None, all_of=())
-            choice = Node(node.path, any_of=node.any_of, is_failure=node.is_failure)
-            found = [atom for atom in (plain, choice) if atom != Node(node.path)]
-            self._atoms[id(node)] = [node] if found == [node] else found
+            found = []
+            if node.values is not None or says_something(node.kinds):
+                found.append(replace(node, any_of=(), ref=None, all_of=()))
+            if node.any_of:
+                choice = Node(node.path, any_of=node.any_of, is_failure=node.is_failure)
+                found.append(node if num_asks(node) == 1 else choice)
+            self._atoms[id(node)] = found
         return self._atoms[id(node)]
 
     def build(self, atoms: list[Atom] | None, path: str) -> Core:
@@ -277,7 +282,7 @@ class _Conjunctions:
             objects or NO_OBJECTS,
         )
         node = Node(path, kinds, all_of=also)
-        return True if node == Node(path) else node
+        return node if num_asks(node) else True
 
 
 def _listed_properties(atoms: Iterable[Atom]) -> set[str]:

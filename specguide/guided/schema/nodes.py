@@ -12,9 +12,11 @@ from dataclasses import dataclass, field, fields, replace
 from typing import TypeAlias, TypeVar
 
 from specguide.errors import UnsupportedGuide
+from specguide.guided.quick import quick
 from specguide.guided.schema.json_values import Json, Number
 
 
+@quick
 @dataclass(frozen=True)
 class Numbers:
     """What is asked of numbers. is_fraction: integers are none of them; not_multiples: multiples of
@@ -40,6 +42,7 @@ class Numbers:
         return any(bound is not None for bound in bounds)
 
 
+@quick
 @dataclass(frozen=True)
 class Strings:
     """What is asked of strings; `pattern` is in the core's dialect."""
@@ -49,6 +52,7 @@ class Strings:
     pattern: str | None = None
 
 
+@quick
 @dataclass(frozen=True)
 class Arrays:
     """What is asked of arrays: of the first items by their place, and of the rest.
@@ -63,6 +67,7 @@ class Arrays:
     is_distinct: bool = False
 
 
+@quick
 @dataclass(frozen=True)
 class Objects:
     """What is asked of objects: of properties by name, by pattern, and of those named nowhere."""
@@ -81,6 +86,7 @@ NO_ARRAYS = Arrays()
 NO_OBJECTS = Objects()
 
 
+@quick
 @dataclass(frozen=True)
 class Kinds:
     """What is asked of a value by its type. types: those that it may be of; None: any"""
@@ -95,6 +101,7 @@ class Kinds:
 ANYTHING = Kinds()
 
 
+@quick
 @dataclass(frozen=True)
 class Node:
     """A subschema of the core: what holds of a value at once.
@@ -120,6 +127,7 @@ Core: TypeAlias = Node | bool
 """A node; True stands for any value, False for none."""
 
 
+@quick
 @dataclass(frozen=True)
 class Tracked:
     """What the grammar of an object whose keys come in any order must see to itself.
@@ -132,6 +140,7 @@ class Tracked:
     is_counted: bool = False
 
 
+@quick
 @dataclass(frozen=True)
 class CoreSchema:
     """A whole schema of the core: where it begins, and the definitions that nodes refer to.
@@ -174,6 +183,22 @@ ANY_OBJECT = CoreSchema(typed("", "object"))
 """Any JSON object."""
 
 
+def num_asks(node: Node) -> int:
+    """By how many of its fields a node asks for something; 0 where it stands for any value."""
+    return (
+        says_something(node.kinds)
+        + (node.values is not None)
+        + bool(node.any_of)
+        + (node.ref is not None)
+        + bool(node.all_of)
+    )
+
+
+def says_something(kinds: Kinds) -> bool:
+    """Whether it asks for something."""
+    return kinds is not ANYTHING and (kinds.types is not None or kinds != ANYTHING)
+
+
 def one_of_values(path: str, values: Iterable[Json]) -> Core:
     """One of the values; False where there is none."""
     listed = tuple(values)
@@ -184,7 +209,7 @@ def listed(core: Core) -> tuple[Json, ...]:
     """The values that are all there is to a core schema; none where there is more to it."""
     if isinstance(core, bool) or core.values is None:
         return ()
-    return core.values if core == Node(core.path, values=core.values) else ()
+    return core.values if num_asks(core) == 1 else ()
 
 
 def any_of(path: str, options: Iterable[Core]) -> Core:
@@ -217,17 +242,17 @@ def conjoined(path: str, parts: Iterable[Core]) -> Core:
             node = _alone(path, part) if node is None else _beside(node, part)
     if node is None:
         return True
-    if node.all_of and node == Node(path, all_of=node.all_of) and len(node.all_of) == 1:
+    asks = num_asks(node)
+    if asks == 1 and len(node.all_of) == 1:
         return node.all_of[0]
-    return True if node == Node(path) else node
+    return node if asks else True
 
 
 def _alone(path: str, part: Node) -> Node:
     """A node that asks what its first part asks."""
-    if part.path == path and not part.all_of and not part.kinds.numbers.negates:
-        asks = (part.kinds != ANYTHING) + (part.values is not None) + (part.ref is not None)
-        if asks + bool(part.any_of) == 1 and part.values != () and not part.is_failure:
-            return part
+    is_simple = not part.all_of and part.values != () and not part.kinds.numbers.negates
+    if part.path == path and is_simple and num_asks(part) == 1 and not part.is_failure:
+        return part
     return _beside(Node(path), part)
 
 
@@ -287,7 +312,7 @@ def _only_asked(node: Node) -> str | None:
         found.append("ref")
     if node.all_of:
         found.append("all_of")
-    if not found or (node.kinds is not ANYTHING and node.kinds != ANYTHING):
+    if not found or says_something(node.kinds):
         found.append("kinds")
     return found[0] if len(found) == 1 else None
 

@@ -5,11 +5,11 @@ Source: the meta-schemas of drafts 4, 6, 7, 2019-09 and 2020-12, taken together.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from specguide.errors import InvalidGuide
 from specguide.guided.budget import spend
-from specguide.guided.schema.json_values import TYPES, Json, is_number
+from specguide.guided.schema.json_values import TYPES, Json, is_number, is_object
 
 Shape = Callable[[Json], bool]
 
@@ -22,7 +22,7 @@ def check_shapes(schema: Json, path: str) -> None:
     the wrong kind."""
     if isinstance(schema, bool):
         return
-    if not isinstance(schema, Mapping):
+    if not is_object(schema):
         raise InvalidGuide(
             f"what is at {path or 'the root'} must be a JSON Schema, that is, an object or a "
             "boolean, "
@@ -30,7 +30,7 @@ def check_shapes(schema: Json, path: str) -> None:
             param="json_schema",
         )
     for keyword, value in schema.items():
-        spend(1 + (len(value) // 8 if isinstance(value, (list, Mapping)) else 0))
+        spend(1 + (len(value) // 8 if isinstance(value, (list, dict)) else 0))
         shape = SHAPES.get(keyword)
         if shape is not None and not shape[0](value):
             raise InvalidGuide(
@@ -49,11 +49,11 @@ def _is_count(value: Json) -> bool:
 
 
 def _is_schema(value: Json) -> bool:
-    return isinstance(value, (bool, Mapping))
+    return isinstance(value, bool) or is_object(value)
 
 
 def _is_map(value: Json) -> bool:
-    return isinstance(value, Mapping)
+    return is_object(value)
 
 
 def _is_schemas(value: Json) -> bool:

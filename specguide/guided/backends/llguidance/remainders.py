@@ -106,15 +106,16 @@ def _with_remainders(numerals: Automaton, modulus: int) -> tuple[list[_State], _
     numbers, edges = {states[0]: 0}, []
     for state, rest in states:
         after = []
+        tens = 10 * rest - _ZERO
         for low, high, to in numerals.edges[state]:
+            spend(2 * (high - low + 1))
             for code in range(low, high + 1):
-                spend(2)
-                digit = code - _ZERO
-                into = (to, (10 * rest + digit) % modulus if digit >= 0 else rest)
-                if into not in numbers:
-                    numbers[into] = len(states)
+                into = (to, (tens + code) % modulus if code >= _ZERO else rest)
+                number = numbers.get(into)
+                if number is None:
+                    number = numbers[into] = len(states)
                     states.append(into)
-                after.append((code, code, numbers[into]))
+                after.append((code, code, number))
         edges.append(after)
         if len(states) > _MAX_STATES:
             return None

@@ -38,6 +38,7 @@ from specguide.guided.schema.nodes import (
     Objects,
     Tracked,
     negates_numbers,
+    num_asks,
 )
 
 _ANY = "any"
@@ -130,15 +131,16 @@ class _Rules:
 
     def _composed(self, node: Node) -> tuple[list[str], list[str]]:
         """The options of a reference, listed values or a choice; raises NoRules for more."""
-        if node.ref is not None and node == Node(node.path, ref=node.ref):
+        is_alone = num_asks(node) == 1
+        if node.ref is not None and is_alone:
             has_value = self._definitions[node.ref] is not False
             return [], [_definition(node.ref)] if has_value else []
-        if node.values is not None and node == Node(node.path, values=node.values):
+        if node.values is not None and is_alone:
             scalars = [value for value in node.values if not isinstance(value, (list, dict))]
             containers = [value for value in node.values if isinstance(value, (list, dict))]
             rules = [self._rule(" ".join(lexemes(value))) for value in containers]
             return list(map(value_literal, scalars)), rules
-        if node != Node(node.path, any_of=node.any_of):
+        if not is_alone:
             raise NoRules
         found = [self._options(option) for option in node.any_of]
         return [one for terminals, _ in found for one in terminals], [

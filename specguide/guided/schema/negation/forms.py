@@ -12,11 +12,13 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from specguide.errors import InvalidGuide, UnsupportedGuide
+from specguide.guided.quick import quick
 from specguide.guided.schema.document import Place
 from specguide.guided.schema.json_values import Json
 from specguide.guided.schema.nodes import Node
 
 
+@quick
 @dataclass(frozen=True)
 class Given:
     """The instances of a subschema as it was given."""
@@ -25,6 +27,7 @@ class Given:
     place: Place
 
 
+@quick
 @dataclass(frozen=True)
 class Refused:
     """What cannot be said at all, and why."""
@@ -32,6 +35,7 @@ class Refused:
     error: InvalidGuide
 
 
+@quick
 @dataclass(frozen=True)
 class Way:
     """The ways to fail one keyword. The first that is refused ends them."""
@@ -40,6 +44,7 @@ class Way:
     forms: tuple[Form, ...]
 
 
+@quick
 @dataclass(frozen=True)
 class Failure:
     """What fails a subschema, which is a conjunction of keywords: what fails one of them at least.
@@ -56,6 +61,7 @@ class Failure:
     unspoken: tuple[UnsupportedGuide, ...]
 
 
+@quick
 @dataclass(frozen=True)
 class FailedReference:
     """What fails a subschema that is referred to. path: of the reference; target: of the
@@ -65,6 +71,7 @@ class FailedReference:
     target: str
 
 
+@quick
 @dataclass(frozen=True)
 class Every:
     """Instances of all the parts."""
@@ -73,6 +80,7 @@ class Every:
     parts: tuple[Form, ...]
 
 
+@quick
 @dataclass(frozen=True)
 class Choice:
     """Instances of any of the parts."""
@@ -81,6 +89,7 @@ class Choice:
     parts: tuple[Form, ...]
 
 
+@quick
 @dataclass(frozen=True)
 class OtherWords:
     """Any string but some. keyword: that lists them"""
@@ -90,6 +99,7 @@ class OtherWords:
     words: frozenset[str]
 
 
+@quick
 @dataclass(frozen=True)
 class OtherStrings:
     """Any string that a pattern does not match."""
@@ -98,6 +108,7 @@ class OtherStrings:
     pattern: str
 
 
+@quick
 @dataclass(frozen=True)
 class WithProperty:
     """Objects that have a property of this form."""
@@ -107,6 +118,7 @@ class WithProperty:
     form: Form
 
 
+@quick
 @dataclass(frozen=True)
 class OnlyMatching:
     """Objects of properties of this form alone, one at least, whose names a pattern matches."""
@@ -116,6 +128,7 @@ class OnlyMatching:
     form: Form
 
 
+@quick
 @dataclass(frozen=True)
 class OnlyUnnamed:
     """Objects of properties of this form alone, one at least, which have none of the names, and
@@ -127,6 +140,7 @@ class OnlyUnnamed:
     form: Form
 
 
+@quick
 @dataclass(frozen=True)
 class OnlyNames:
     """Objects of properties alone, one at least, whose names are of this form."""
@@ -135,6 +149,7 @@ class OnlyNames:
     form: Form
 
 
+@quick
 @dataclass(frozen=True)
 class WithItem:
     """Arrays whose item at `index` is of this form."""
@@ -144,6 +159,7 @@ class WithItem:
     form: Form
 
 
+@quick
 @dataclass(frozen=True)
 class OnlyItems:
     """Arrays whose items are all of this form."""
@@ -152,6 +168,7 @@ class OnlyItems:
     form: Form
 
 
+@quick
 @dataclass(frozen=True)
 class Branch:
     """The instances of one branch of a `oneOf` that fail its rivals: those with which it may share
@@ -161,6 +178,7 @@ class Branch:
     failed_rivals: tuple[Form, ...]
 
 
+@quick
 @dataclass(frozen=True)
 class Conditional:
     """What meets a condition and `then`, or fails it and meets `otherwise`. Where its failure is
