@@ -10,6 +10,7 @@ from typing import Any
 
 import jsonschema
 import pytest
+from lowered_schemas import is_valid
 
 from specguide.bench.conformance import BackendCompiler
 from specguide.bench.instances import takes_any
@@ -18,6 +19,8 @@ from specguide.guided.backends import backend_spec
 from specguide.guided.budget import Budget
 from specguide.guided.schema.cores import core_schemas
 from specguide.guided.schema.distinct import distinct_places
+from specguide.guided.schema.evaluate import takes
+from specguide.guided.schema.nodes import Node
 
 ABLE = backend_spec("llguidance").enforced().with_guard()
 INTEGER, TEXT = {"type": "integer"}, {"type": "string"}
@@ -132,3 +135,19 @@ def test_names_of_several_conditions_meet_all(compiler, names, valid, invalid):
     grammar = compiler.compile(schema)
     assert [name for name in valid if not takes_any(grammar, {name: 1}, schema)] == []
     assert [name for name in invalid if takes_any(grammar, {name: 1}, schema)] == []
+
+
+@pytest.mark.parametrize("any_name", [".*", "", "^x*"])
+@pytest.mark.parametrize("of_others", [True, False, TEXT])
+def test_a_pattern_of_any_name_speaks_of_all_properties(any_name: str, of_others: Any) -> None:
+    schema = {
+        "properties": {"a": {"minimum": 3}, "b": INTEGER},
+        "patternProperties": {"^c": {"maximum": 5}, any_name: INTEGER},
+        "additionalProperties": of_others,
+    }
+    core = next(core_schemas(schema, ABLE))
+    assert isinstance(core.root, Node)
+    assert len(core.root.kinds.objects.patterns) == 1
+    for name, value in product("abcd", (1, 4, 7, "x")):
+        instance = {name: value}
+        assert takes(core.root, instance, core.definitions) == is_valid(schema, instance)

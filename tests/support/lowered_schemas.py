@@ -103,7 +103,7 @@ def schemas() -> st.SearchStrategy[Any]:
                 "else": inner,
                 "contains": inner,
                 "patternProperties": st.dictionaries(
-                    st.sampled_from(["^a", "b"]), inner, max_size=1
+                    st.sampled_from(["^a", "b", ".*", "^b*"]), inner, max_size=1
                 ),
                 "propertyNames": st.sampled_from(
                     [{"pattern": "^a"}, {"maxLength": 1}, {"enum": ["a", "b"]}]

@@ -31,7 +31,7 @@ from specguide.guided.regex.tree import (
     least_length,
 )
 
-_ANYTHING = Repeat(Chars(CharSet(EVERYTHING, EVERYTHING)), 0, None)
+ANY_TEXT = Repeat(Chars(CharSet(EVERYTHING, EVERYTHING)), 0, None)
 _SOME_DIALECT = Repeat(Chars(CharSet((), EVERYTHING)), 1, None)
 """Any text in some dialect, none in all: says of an alternative that dialects read it
 differently."""
@@ -65,8 +65,8 @@ def _whole_branches(node: Node, search: bool) -> Iterator[Node]:
         return
     for started, after_start in _split(node, at_start=True):
         for ended, middle in _split(after_start, at_start=False):
-            before = EMPTY if started or not search else _ANYTHING
-            after = EMPTY if ended or not search else _ANYTHING
+            before = EMPTY if started or not search else ANY_TEXT
+            after = EMPTY if ended or not search else ANY_TEXT
             yield _join(before, _without_looks(middle, after))
 
 
@@ -98,7 +98,7 @@ def _looked_at_each(chars: Repeat, looks: list[Node]) -> Node:
             ahead = whole(Concat((Anchor(True), look.node)), search=True)
         if isinstance(ahead, Both) or least_length(ahead) == 0:
             raise UnsupportedRegex("a lookahead inside a repetition cannot be enforced")
-        somewhere.append(Look(Concat((_ANYTHING, ahead, Anchor(False))), negative=True))
+        somewhere.append(Look(Concat((ANY_TEXT, ahead, Anchor(False))), negative=True))
     return _looked_at(chars, somewhere)
 
 
@@ -196,15 +196,15 @@ def _join(*nodes: Node) -> Node:
     for i, item in enumerate(items):
         if (
             isinstance(item, Repeat)
-            and item != _ANYTHING
-            and _ANYTHING in items[max(0, i - 1) : i + 2]
+            and item != ANY_TEXT
+            and ANY_TEXT in items[max(0, i - 1) : i + 2]
         ):
             items[i] = Repeat(item.item, item.least, item.least) if item.least != 1 else item.item
     kept = [
         item
         for i, item in enumerate(items)
         if not (isinstance(item, Repeat) and item.most == 0)
-        and not (item == _ANYTHING and i > 0 and items[i - 1] == _ANYTHING)
+        and not (item == ANY_TEXT and i > 0 and items[i - 1] == ANY_TEXT)
     ]
     return kept[0] if len(kept) == 1 else Concat(tuple(kept))
 

@@ -10,7 +10,7 @@ from math import comb
 from specguide.guided.budget import spend
 from specguide.guided.regex.charset import EVERYTHING
 from specguide.guided.regex.tree import Node as Regex
-from specguide.guided.regex.writer import is_exact
+from specguide.guided.regex.writer import ANY_TEXT, is_exact
 from specguide.guided.schema.document import Place
 from specguide.guided.schema.json_values import Json
 from specguide.guided.schema.keywords import weight
@@ -40,6 +40,10 @@ def lower_object(lowering: Lowering, schema: Mapping[str, Json], place: Place) -
         yield Node(place.path, all_of=(names_alone(lowering, schema, place),))
     elif "propertyNames" in schema:
         patterns, additional = lower_names(lowering, schema, place, properties, additional)
+    if lowering.capabilities.has_open_objects:
+        properties, patterns, additional = _without_any_name(
+            properties, patterns, additional, place.path
+        )
     if additional is not False:
         additional = _told_apart(place, properties, patterns, additional)
     asked = Objects(
@@ -76,6 +80,21 @@ def _patterns(
             if properties[name] == lowered:
                 properties[name] = True
     return patterns
+
+
+def _without_any_name(
+    properties: dict[str, Core], patterns: Patterns, additional: Core, path: str
+) -> tuple[dict[str, Core], Patterns, Core]:
+    """The same without patterns that any name matches: what they ask holds of all properties, and
+    none is left that only `additional` would speak of."""
+    of_all = [child for node, child in patterns if node == ANY_TEXT]
+    if not of_all:
+        return properties, patterns, additional
+    named = {name: all_of(path, [child, *of_all]) for name, child in properties.items()}
+    others = [
+        (node, all_of(path, [child, *of_all])) for node, child in patterns if node != ANY_TEXT
+    ]
+    return named, others, all_of(path, of_all)
 
 
 def _ways(lowering: Lowering, schema: Mapping[str, Json], place: Place) -> list[Way]:
