@@ -7,6 +7,7 @@ its own.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
@@ -15,6 +16,7 @@ import torch
 from torch import Tensor
 
 from specguide import native
+from specguide.errors import EngineError
 from specguide.guided.buffers import Zeros
 from specguide.kernels import HostCall, Wait, call_host
 from specguide.kernels.forward_stream import ForwardStream
@@ -23,6 +25,7 @@ from specguide.kernels.shared_memory import mapped
 TakeRows = Callable[[Wait | None], None]
 """Launches what takes a callback's rows, once the wait for it is over."""
 
+_NAP_S = 0.001
 _MOST_POLLED = 256  # callbacks, and launches of them that are under way outside of graphs
 
 
@@ -114,6 +117,11 @@ class CallWords:
         self.most_callbacks = most_callbacks
         self.words = zeros((2 * most_callbacks,), torch.int32)
 
+    @property
+    def answers(self) -> Tensor:
+        """The numbers of the calls that are over, int32 [most_callbacks]."""
+        return self.words[self.most_callbacks :]
+
     def calls(self, device: torch.device, aborted: Tensor, *, calls: bool = True) -> list[HostCall]:
         """The calls of a device.
 
@@ -176,6 +184,7 @@ class PolledCallbacks(CalledCallbacks):
         self._held = [self.polling.hold(callback) for callback in callbacks]
         places = [(it.due, it.done) for it in self._held]
         assert places == [(i, num + i) for i in range(len(callbacks))]  # as `calls` has them
+        self._words = words
         super().__init__(words.calls(forward.device, aborted), mapped(needed, forward.device))
 
     def check(self) -> None:
@@ -184,3 +193,9 @@ class PolledCallbacks(CalledCallbacks):
     def synchronize(self, timeout: float) -> None:
         self.forget()
         self.polling.synchronize(timeout)
+        called = torch.cat([call.called for call in self._calls]).cpu()
+        end = time.monotonic() + timeout
+        while not torch.equal(self._words.answers, called):
+            if time.monotonic() > end:
+                raise EngineError(f"a grammar callback did not end within {timeout:g} s")
+            time.sleep(_NAP_S)

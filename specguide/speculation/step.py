@@ -133,6 +133,7 @@ class OneModelStep:
     @torch.inference_mode()
     def _forget_rehearsals(self) -> None:
         """What was accepted then, by kernels that may not have run, has been counted for slots
-        without requests."""
+        without requests; and calls of the grammar's, which are kernels, may not have been made."""
+        self._grammar.abandon()
         with self._grammar.forward.current():
             self._state.adjustments.clear(slice(None))

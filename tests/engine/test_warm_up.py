@@ -18,7 +18,7 @@ from random_requests import cases
 from tiny_engine import make
 
 from specguide import LLM, SpecConfig
-from specguide.batch import Chunk
+from specguide.batch import Chunk, GuideSnapshot
 from specguide.draft_layout import IterationLayouts
 from specguide.errors import EngineError
 from specguide.params import SamplingParams
@@ -198,3 +198,17 @@ def test_fixed_sizes_use_every_parameter_of_sampling():
             if kind is SamplingKind.GREEDY
             else [field.name for field in fields(sampling.used)]
         )
+
+
+def test_iterations_that_a_rehearsal_never_ran_are_forgotten(folders):
+    """Where kernels are compiled and not launched, no callback takes its snapshot."""
+    prompts, params = cases(3, 6)
+    llm = make(folders, max_batch_size=4)
+    expected = [out.token_ids for out in llm.generate(prompts, params)]
+    executor = llm._engine._executor
+    for _ in range(3):
+        executor.grammar.submit(GuideSnapshot(started=(), continued=()))
+    executor.step._forget_rehearsals()
+    assert [out.token_ids for out in llm.generate(prompts, params)] == expected
+    llm._engine.check_integrity()
+    llm.close()

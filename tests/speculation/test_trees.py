@@ -102,10 +102,10 @@ def test_every_node_is_verified_under_what_its_path_allows(folders, models, back
 
     def checked(logits, nodes, *others):
         nonlocal num_checked
-        inputs, buffers = nodes.inputs, llm._engine._executor.grammar.buffers
+        inputs, rows = nodes.inputs, llm._engine._executor.grammar
         for row, slot in enumerate(inputs.slots.tolist()):
             request = running.get(slot)
-            if buffers.held[slot] or request is None or request.params.guide is None:
+            if rows.held[slot] or request is None or request.params.guide is None:
                 continue
             for node in range(inputs.num_nodes if isinstance(nodes, TreeNodes) else 0):
                 path = [int(token) for token in nodes.trees.paths(4)[row, node] if token >= 0]
@@ -113,16 +113,16 @@ def test_every_node_is_verified_under_what_its_path_allows(folders, models, back
                 place = int(nodes.trees.places[row, node])
                 matcher = llm._engine.grammar_of(request.params).matcher()
                 if is_there and all(map(matcher.accept, [*request.output_ids, *path])):
-                    expected = np.zeros(buffers.bitmask.shape[2], dtype=np.int32)
+                    expected = np.zeros(rows.bitmask.shape[2], dtype=np.int32)
                     if not matcher.is_terminated:
                         matcher.fill(expected)
-                        assert buffers.guided[place, slot]
-                        assert buffers.bitmask[place, slot].tolist() == expected.tolist()
+                        assert rows.guided[place, slot]
+                        assert rows.bitmask[place, slot].tolist() == expected.tolist()
                         num_checked += 1
                 elif is_there:  # its parent's row forbids it, so it cannot be chosen
                     parent = int(nodes.trees.places[row, nodes.trees.parents[row, node]])
                     token = int(nodes.trees.tokens[row, node])
-                    assert not int(buffers.bitmask[parent, slot, token // 32]) >> token % 32 & 1
+                    assert not int(rows.bitmask[parent, slot, token // 32]) >> token % 32 & 1
         return verify(logits, nodes, *others)
 
     trees.verify = checked

@@ -10,14 +10,14 @@ def device_tensors(llm) -> dict[str, torch.Tensor]:
     writes anew."""
     step = llm._engine._executor.step
     passes = getattr(step, "_iteration", step)._passes
-    state, buffers = step._state, step._grammar.buffers
+    state, rows = step._state, step._grammar
     tensors = {
         name: getattr(state, name)
         for name in ("active", "lengths", "max_lens", "end_ids", "block_table")
     }
     tensors |= {f"sampling.{name}": value for name, value in vars(state.sampling).items()}
     tensors |= {f"adjustments.{name}": value for name, value in vars(state.adjustments).items()}
-    tensors |= {name: getattr(buffers, name) for name in ("bitmask", "guided", "held")}
+    tensors |= {name: getattr(rows, name) for name in ("bitmask", "guided", "held")}
     tensors["tokens"] = state.nodes.tokens
     for name, cache in (("target", passes._cache), ("drafter", passes._drafter.cache)):
         tensors |= {f"{name} key {i}": keys for i, keys in enumerate(cache.keys)}
