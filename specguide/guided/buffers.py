@@ -157,8 +157,8 @@ class StepRows:
         return cls(buffers.bitmask, buffers.fill_ids, buffers.held, buffers.proposals)
 
     @classmethod
-    def of(cls, rows: RowsOnGpu) -> StepRows:
-        """The GPU's copies."""
+    def of(cls, rows: RowCopies) -> StepRows:
+        """The step's copies."""
         taken = rows.taken
         return cls(taken.bitmask, taken.guided, taken.held, rows.proposals)
 
@@ -176,8 +176,8 @@ class StepRows:
         return BitmaskRows(*self._all_rows, row_ids)
 
 
-class RowsOnGpu:
-    """A GPU's copies of what callbacks write.
+class RowCopies:
+    """Copies of what callbacks write, on the step's device.
 
     taken:     the copies
     proposals: the host's own, over the bus

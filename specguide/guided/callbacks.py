@@ -16,7 +16,7 @@ from specguide.batch import GuideSnapshot
 from specguide.errors import MatcherError
 from specguide.guided.buffers import (
     GrammarBuffers,
-    RowsOnGpu,
+    RowCopies,
     StepRows,
     Zeros,
     pinned_zeros,
@@ -55,7 +55,7 @@ class HostMemory:
 class GrammarCallbacks(StepRows):
     """A `GrammarStream` that runs the walk of every slot as host callbacks.
 
-    On a GPU they fill rows in the host's memory, of which the step has copies.
+    On a GPU the step has copies of the rows that they fill in the host's memory.
     """
 
     def __init__(
@@ -69,7 +69,8 @@ class GrammarCallbacks(StepRows):
     ) -> None:
         """
         executor: makes what runs the walks
-        memory:   shared with other processes, for a GPU; None: it is this one's alone
+        memory:   where the step takes copies of rows from; None: for a GPU it is this process's
+                  alone, on a CPU the step reads the rows where they are
         """
         self.layout, self.forward, self.recorder = walked.layout, forward, recorder
         self._shape = walked.shape
@@ -78,7 +79,7 @@ class GrammarCallbacks(StepRows):
         if is_on_gpu and memory is None:
             memory = HostMemory.of_process(forward.device)
         host = buffers_of(walked, memory.zeros if memory else plain_zeros, pinned=is_on_gpu)
-        self._rows = RowsOnGpu(host, forward.device) if is_on_gpu else None
+        self._rows = None if memory is None else RowCopies(host, forward.device)
         rows = StepRows.of(self._rows) if self._rows else StepRows.in_place(host)
         super().__init__(rows.bitmask, rows.guided, rows.held, rows.proposals)
         self.exposed_s = None if is_on_gpu else 0.0
@@ -155,7 +156,7 @@ class GrammarCallbacks(StepRows):
     def _take(
         self, callback: int, num_slots: int, num_nodes: int | None, wait: Wait | None
     ) -> None:
-        """On a GPU, the rows that a callback has filled."""
+        """The rows that a callback has filled, where the step has copies."""
         if self._rows is not None:
             take_callback_rows(self._rows, self._shape, callback, num_slots, num_nodes, wait)
 
@@ -166,14 +167,14 @@ class GrammarCallbacks(StepRows):
 
 
 def take_callback_rows(
-    rows: RowsOnGpu,
+    rows: RowCopies,
     shape: ChainWalks,
     callback: int,
     num_slots: int,
     num_nodes: int | None,
     wait: Wait | None,
 ) -> None:
-    """See GrammarStream.launch, and RowsOnGpu.take."""
+    """See GrammarStream.launch, and RowCopies.take."""
     is_first = callback == 0
     nodes = shape.target_rows(num_nodes) if is_first else shape.draft_rows(callback)
     rows.take(nodes, num_slots, wait, has_held=is_first)

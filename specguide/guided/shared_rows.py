@@ -16,7 +16,7 @@ from torch import Tensor
 
 from specguide.batch import GuideSnapshot
 from specguide.errors import MatcherError
-from specguide.guided.buffers import RowsOnGpu, StepRows, plain_zeros
+from specguide.guided.buffers import RowCopies, StepRows, plain_zeros
 from specguide.guided.callbacks import (
     GrammarCallbacks,
     HostMemory,
@@ -152,7 +152,7 @@ class ReceivedRows(StepRows):
         self._shape, is_on_gpu = walked.shape, forward.torch is not None
         memory = shared_memory(walked, forward, ranks) if config.polls else None
         host = buffers_of(walked, memory.zeros if memory else plain_zeros, pinned=is_on_gpu)
-        self._rows = RowsOnGpu(host, forward.device) if is_on_gpu else None
+        self._rows = RowCopies(host, forward.device) if is_on_gpu else None
         rows = StepRows.of(self._rows) if self._rows else StepRows.in_place(host)
         super().__init__(rows.bitmask, rows.guided, rows.held, rows.proposals)
         self._called: CalledCallbacks | None = None

@@ -176,9 +176,10 @@ class PolledCallbacks(CalledCallbacks):
         words: CallWords,
         aborted: Tensor,
     ) -> None:
-        """forward: of a GPU. The others are as in ForkedCallbacks and CallWords."""
-        assert forward.torch is not None
-        stream = native.CudaStream(forward.torch.cuda_stream, "forward")
+        """As in ForkedCallbacks and CallWords."""
+        stream: native.Stream = native.CallerStream("forward")
+        if forward.torch is not None:
+            stream = native.CudaStream(forward.torch.cuda_stream, "forward")
         address, num = words.words.data_ptr(), words.most_callbacks
         self.polling = native.PollingStream(stream, address, num, words.words)
         self._held = [self.polling.hold(callback) for callback in callbacks]
