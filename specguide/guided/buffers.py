@@ -10,7 +10,6 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from specguide.kernels import BitmaskRows, FilledRows, TakenRows, Wait, take_rows
 from specguide.kernels.shared_memory import mapped
 
 
@@ -132,81 +131,3 @@ def plain_zeros(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
 def pinned_zeros(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
     """Memory that GPUs read and write over the bus."""
     return torch.zeros(shape, dtype=dtype, pin_memory=True)
-
-
-class StepRows:
-    """The rows of a `GrammarStream`, as the step reads them on its device: see GrammarBuffers.
-
-    guided: integers [N, max_batch_size], not 0: the row counts
-    """
-
-    def __init__(
-        self, bitmask: Tensor, guided: Tensor, held: Tensor, proposals: ProposalBuffers | None
-    ) -> None:
-        self.bitmask, self.guided, self.held, self.proposals = bitmask, guided, held, proposals
-        self._all_rows = bitmask.flatten(0, 1), guided.flatten()
-        num_nodes, num_slots = guided.shape
-        row_ids = torch.arange(num_nodes * num_slots, device=guided.device)
-        self._row_ids = row_ids.view(
-            num_nodes, num_slots
-        ).T.contiguous()  # of each slot's nodes, in all rows
-
-    @classmethod
-    def in_place(cls, buffers: GrammarBuffers) -> StepRows:
-        """The host's own, for a step that runs there."""
-        return cls(buffers.bitmask, buffers.fill_ids, buffers.held, buffers.proposals)
-
-    @classmethod
-    def of(cls, rows: RowCopies) -> StepRows:
-        """The step's copies."""
-        taken = rows.taken
-        return cls(taken.bitmask, taken.guided, taken.held, rows.proposals)
-
-    def chain_rows(self, slots: slice | Tensor, num_nodes: int) -> BitmaskRows:
-        return self.rows(self._row_ids[slots, :num_nodes].flatten())
-
-    def place_rows(self, slots: slice | Tensor, places: Tensor) -> BitmaskRows:
-        num_slots = len(self._row_ids)
-        return self.rows((places * num_slots + self._row_ids[slots, :1]).flatten())
-
-    def node_rows(self, node: int, slots: Tensor) -> BitmaskRows:
-        return BitmaskRows(self.bitmask[node], self.guided[node], slots)
-
-    def rows(self, row_ids: Tensor) -> BitmaskRows:
-        return BitmaskRows(*self._all_rows, row_ids)
-
-
-class RowCopies:
-    """Copies of what callbacks write, on the step's device.
-
-    taken:     the copies
-    proposals: the host's own, over the bus
-    """
-
-    def __init__(self, host: GrammarBuffers, device: torch.device) -> None:
-        """host: in memory that the device reads"""
-        bitmask, fill_ids = mapped(host.bitmask, device), mapped(host.fill_ids, device)
-        self._filled = FilledRows(bitmask, fill_ids, None)
-        self._held = mapped(host.held, device)
-        self.taken = TakenRows(
-            torch.zeros_like(host.bitmask, device=device),
-            torch.zeros_like(host.fill_ids, device=device),
-            torch.zeros_like(host.fill_ids, dtype=torch.uint8, device=device),
-            torch.zeros_like(host.fill_ids, device=device),
-            torch.zeros_like(host.held, device=device),
-        )
-        self.proposals = host.proposals and host.proposals.on_device(device)
-
-    def take(self, nodes: slice, num_slots: int, wait: Wait | None, *, has_held: bool) -> None:
-        """Some nodes' rows of the first slots, and which of these are held; see `take_rows`."""
-        part = nodes, slice(0, num_slots)
-        filled, taken = self._filled, self.taken
-        copies = TakenRows(
-            taken.bitmask[part],
-            taken.fill_ids[part],
-            taken.guided[part],
-            taken.new_ids[part],
-            taken.held[:num_slots],
-        )
-        held = self._held[:num_slots] if has_held else None
-        take_rows(copies, FilledRows(filled.bitmask[part], filled.fill_ids[part], held), wait)

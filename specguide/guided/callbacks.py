@@ -14,20 +14,12 @@ from torch import Tensor
 from specguide import native
 from specguide.batch import GuideSnapshot
 from specguide.errors import MatcherError
-from specguide.guided.buffers import (
-    GrammarBuffers,
-    RowCopies,
-    StepRows,
-    Zeros,
-    pinned_zeros,
-    plain_zeros,
-)
+from specguide.guided.buffers import GrammarBuffers, Zeros, pinned_zeros, plain_zeros
 from specguide.guided.executor import ExecutorFactory, Walked, native_executor
 from specguide.guided.matcher import Matcher
+from specguide.guided.step_rows import RowCopies, StepRows
 from specguide.guided.stream import GrammarCounters
 from specguide.guided.streams import CallbackStreams, CallWords, ForkedCallbacks, PolledCallbacks
-from specguide.guided.walk_shapes import ChainWalks
-from specguide.kernels import Wait
 from specguide.kernels.forward_stream import ForwardStream
 from specguide.kernels.shared_memory import mapped
 from specguide.resolved_config import CallbackConfig
@@ -73,15 +65,13 @@ class GrammarCallbacks(StepRows):
                   alone, on a CPU the step reads the rows where they are
         """
         self.layout, self.forward, self.recorder = walked.layout, forward, recorder
-        self._shape = walked.shape
         self._vocab_size = walked.vocab_size
         is_on_gpu = forward.torch is not None
         if is_on_gpu and memory is None:
             memory = HostMemory.of_process(forward.device)
         host = buffers_of(walked, memory.zeros if memory else plain_zeros, pinned=is_on_gpu)
-        self._rows = None if memory is None else RowCopies(host, forward.device)
-        rows = StepRows.of(self._rows) if self._rows else StepRows.in_place(host)
-        super().__init__(rows.bitmask, rows.guided, rows.held, rows.proposals)
+        copies = None if memory is None else RowCopies(host, forward.device)
+        super().__init__(walked.shape, host, copies)
         self.exposed_s = None if is_on_gpu else 0.0
         self._executor = executor(host, walked, config)
         callbacks = self._executor.callbacks()
@@ -117,7 +107,7 @@ class GrammarCallbacks(StepRows):
 
     def launch(self, callback: int, num_slots: int, num_nodes: int | None = None) -> None:
         self._launched = callback
-        self._streams.run(callback, partial(self._take, callback, num_slots, num_nodes))
+        self._streams.run(callback, partial(self.take, callback, num_slots, num_nodes))
 
     def announce_wait(self) -> None:
         self._streams.announce(self._launched + 1)
@@ -153,31 +143,10 @@ class GrammarCallbacks(StepRows):
     def take_callback_times(self) -> list[tuple[int, int, int, int]]:
         return self._executor.take_callback_spans()
 
-    def _take(
-        self, callback: int, num_slots: int, num_nodes: int | None, wait: Wait | None
-    ) -> None:
-        """The rows that a callback has filled, where the step has copies."""
-        if self._rows is not None:
-            take_callback_rows(self._rows, self._shape, callback, num_slots, num_nodes, wait)
-
     def _native(self, matcher: Matcher | native.Matcher | None) -> native.Matcher | None:
         if matcher is None or isinstance(matcher, native.Matcher):
             return matcher
         return native.PythonMatcher(matcher, self._vocab_size)
-
-
-def take_callback_rows(
-    rows: RowCopies,
-    shape: ChainWalks,
-    callback: int,
-    num_slots: int,
-    num_nodes: int | None,
-    wait: Wait | None,
-) -> None:
-    """See GrammarStream.launch, and RowCopies.take."""
-    is_first = callback == 0
-    nodes = shape.target_rows(num_nodes) if is_first else shape.draft_rows(callback)
-    rows.take(nodes, num_slots, wait, has_held=is_first)
 
 
 def call_words(walked: Walked, zeros: Zeros) -> CallWords:

@@ -16,18 +16,12 @@ from torch import Tensor
 
 from specguide.batch import GuideSnapshot
 from specguide.errors import MatcherError
-from specguide.guided.buffers import RowCopies, StepRows, plain_zeros
-from specguide.guided.callbacks import (
-    GrammarCallbacks,
-    HostMemory,
-    buffers_of,
-    call_words,
-    take_callback_rows,
-)
+from specguide.guided.buffers import plain_zeros
+from specguide.guided.callbacks import GrammarCallbacks, HostMemory, buffers_of, call_words
 from specguide.guided.executor import ExecutorFactory, Walked
+from specguide.guided.step_rows import RowCopies, StepRows
 from specguide.guided.stream import GrammarCounters
 from specguide.guided.streams import CalledCallbacks
-from specguide.kernels import Wait
 from specguide.kernels.forward_stream import ForwardStream
 from specguide.parallel import Ranks
 from specguide.resolved_config import CallbackConfig
@@ -149,12 +143,10 @@ class ReceivedRows(StepRows):
     ) -> None:
         """tokens: of the slots' nodes, on the step's device"""
         self.layout, self.forward, self.recorder = walked.layout, forward, recorder
-        self._shape, is_on_gpu = walked.shape, forward.torch is not None
+        is_on_gpu = forward.torch is not None
         memory = shared_memory(walked, forward, ranks) if config.polls else None
         host = buffers_of(walked, memory.zeros if memory else plain_zeros, pinned=is_on_gpu)
-        self._rows = RowCopies(host, forward.device) if is_on_gpu else None
-        rows = StepRows.of(self._rows) if self._rows else StepRows.in_place(host)
-        super().__init__(rows.bitmask, rows.guided, rows.held, rows.proposals)
+        super().__init__(walked.shape, host, RowCopies(host, forward.device) if is_on_gpu else None)
         self._called: CalledCallbacks | None = None
         if memory is not None:
             words = call_words(walked, memory.zeros)
@@ -168,7 +160,7 @@ class ReceivedRows(StepRows):
 
     def launch(self, callback: int, num_slots: int, num_nodes: int | None = None) -> None:
         if self._called is not None:
-            self._called.run(callback, partial(self._take, callback, num_slots, num_nodes))
+            self._called.run(callback, partial(self.take, callback, num_slots, num_nodes))
 
     def announce_wait(self) -> None:
         pass
@@ -196,9 +188,3 @@ class ReceivedRows(StepRows):
 
     def take_callback_times(self) -> list[tuple[int, int, int, int]]:
         return []
-
-    def _take(
-        self, callback: int, num_slots: int, num_nodes: int | None, wait: Wait | None
-    ) -> None:
-        assert self._rows is not None
-        take_callback_rows(self._rows, self._shape, callback, num_slots, num_nodes, wait)

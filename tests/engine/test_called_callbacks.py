@@ -18,7 +18,7 @@ from specguide.batch import GuideSnapshot
 from specguide.config import EngineConfig
 from specguide.engine import Engine
 from specguide.engine.executors import local
-from specguide.guided import buffers, streams
+from specguide.guided import step_rows, streams
 from specguide.guided.buffers import plain_zeros
 from specguide.guided.callbacks import GrammarCallbacks, HostMemory
 from specguide.speculation.warm_up import run_idle
@@ -71,7 +71,7 @@ def test_an_iteration_that_was_broken_off_leaves_no_trace(folders, num_abandoned
     executor = llm._engine._executor
     with monkeypatch.context() as patch:
         patch.setattr(streams, "call_host", lambda *_: None)
-        patch.setattr(buffers, "take_rows", lambda *_: None)
+        patch.setattr(step_rows, "take_rows", lambda *_: None)
         run_idle(executor.grammar, partial(executor.grammar.launch, 0, 4), num_abandoned)
         executor.grammar.wait_rows()
     executor.step._forget_rehearsals()
