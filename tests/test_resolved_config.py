@@ -90,7 +90,7 @@ def test_callbacks_wait_longer_on_a_cpu():
     there = resolve(EngineConfig(guide=GuideConfig(deadline_us=900)), GPU).callbacks
     threads = env.num_grammar_threads()
     assert here == CallbackConfig(False, threads, 900, draft_wait_us=900, target_wait_us=900)
-    assert there == CallbackConfig(True, threads, 900, draft_wait_us=60, target_wait_us=None)
+    assert there == CallbackConfig(True, threads, 900, draft_wait_us=20, target_wait_us=None)
 
 
 @pytest.mark.parametrize("facts", [CPU, GPU], ids=["cpu", "gpu"])
