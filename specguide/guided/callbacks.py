@@ -31,12 +31,13 @@ _ABANDON_TIMEOUT_S = 10.0
 class HostMemory:
     """Where callbacks, and the GPUs that read what they write, have memory in common.
 
-    zeros:   gives some
-    aborted: int32 [1] of it, as this GPU reads it; not 0: nobody waits for callbacks any more
+    zeros:     gives some
+    aborted:   int32 [1] of it, as this GPU reads it; not 0: nobody waits for callbacks any more
+    num_ranks: whose GPUs read it
     """
 
-    def __init__(self, zeros: Zeros, aborted: Tensor) -> None:
-        self.zeros, self.aborted = zeros, aborted
+    def __init__(self, zeros: Zeros, aborted: Tensor, num_ranks: int = 1) -> None:
+        self.zeros, self.aborted, self.num_ranks = zeros, aborted, num_ranks
 
     @classmethod
     def of_process(cls, device: torch.device) -> HostMemory:
@@ -77,7 +78,7 @@ class GrammarCallbacks(StepRows):
         callbacks = self._executor.callbacks()
         self._streams: CallbackStreams
         if memory is not None and config.polls:
-            words = call_words(walked, memory.zeros)
+            words = call_words(walked, memory.zeros, memory.num_ranks)
             self._streams = PolledCallbacks(forward, host.needed, callbacks, words, memory.aborted)
         else:
             self._streams = ForkedCallbacks(forward, host.needed, callbacks, polls=config.polls)
@@ -149,9 +150,9 @@ class GrammarCallbacks(StepRows):
         return native.PythonMatcher(matcher, self._vocab_size)
 
 
-def call_words(walked: Walked, zeros: Zeros) -> CallWords:
+def call_words(walked: Walked, zeros: Zeros, num_ranks: int) -> CallWords:
     """Enough for the callbacks of these walks: one before the first stage, and one behind each."""
-    return CallWords(len(walked.layout.stages), zeros)
+    return CallWords(len(walked.layout.stages), zeros, num_ranks)
 
 
 def buffers_of(walked: Walked, zeros: Zeros, *, pinned: bool) -> GrammarBuffers:

@@ -70,12 +70,12 @@ def shared_memory(walked: Walked, forward: ForwardStream, ranks: Ranks) -> HostM
         return found
 
     buffers_of(walked, measured, pinned=False)
-    call_words(walked, measured)
+    call_words(walked, measured, ranks.size)
     shared = ranks.collectives.host_memory(sum(sizes))
-    return None if shared is None else _parts_of(*shared)
+    return None if shared is None else _parts_of(*shared, ranks.size)
 
 
-def _parts_of(memory: Tensor, aborted: Tensor) -> HostMemory:
+def _parts_of(memory: Tensor, aborted: Tensor, num_ranks: int) -> HostMemory:
     """One behind the other, of uint8 [bytes]; so each rank has to ask for the same ones."""
     num_used = 0
 
@@ -86,7 +86,7 @@ def _parts_of(memory: Tensor, aborted: Tensor) -> HostMemory:
         num_used += _aligned(num_bytes)
         return part.view(dtype).view(shape)
 
-    return HostMemory(zeros, aborted)
+    return HostMemory(zeros, aborted, num_ranks)
 
 
 def _aligned(num_bytes: int) -> int:
@@ -149,8 +149,8 @@ class ReceivedRows(StepRows):
         super().__init__(walked.shape, host, RowCopies(host, forward.device) if is_on_gpu else None)
         self._called: CalledCallbacks | None = None
         if memory is not None:
-            words = call_words(walked, memory.zeros)
-            calls = words.calls(forward.device, memory.aborted, calls=False)
+            words = call_words(walked, memory.zeros, ranks.size)
+            calls = words.calls(forward.device, memory.aborted, ranks.rank)
             announced = torch.zeros(1, dtype=torch.int32, device=forward.device)  # by rank 0 alone
             self._called = CalledCallbacks(calls, announced)
         self._shared = broadcast_buffers(self, tokens, ranks, memory)

@@ -111,31 +111,27 @@ class ForkedCallbacks:
 
 
 class CallWords:
-    """What callbacks are called and answered by: two words each, of the host's memory."""
+    """What callbacks are called and answered by, in the host's memory: two words each, and one for
+    each other rank, by which that tells rank 0 that it has come as far."""
 
-    def __init__(self, most_callbacks: int, zeros: Zeros) -> None:
+    def __init__(self, most_callbacks: int, zeros: Zeros, num_ranks: int = 1) -> None:
         self.most_callbacks = most_callbacks
-        self.words = zeros((2 * most_callbacks,), torch.int32)
+        self.words = zeros((1 + num_ranks, most_callbacks), torch.int32)
 
     @property
     def answers(self) -> Tensor:
         """The numbers of the calls that are over, int32 [most_callbacks]."""
-        return self.words[self.most_callbacks :]
+        return self.words[1]
 
-    def calls(self, device: torch.device, aborted: Tensor, *, calls: bool = True) -> list[HostCall]:
-        """The calls of a device.
-
-        aborted: int32 [1] of the host's memory, as the device reads it
-        calls:   by itself; False: it waits for the answers to another one's
-        """
-        words = mapped(self.words, device)
-        due, done = (half.split(1) for half in words.chunk(2))
-        own = torch.zeros(2 * self.most_callbacks, dtype=torch.int32, device=device)
-        called, over = (half.split(1) for half in own.chunk(2))
-        places = zip(due, done, called, over, strict=True)
+    def calls(self, device: torch.device, aborted: Tensor, rank: int = 0) -> list[HostCall]:
+        """Those of a rank's device. aborted: int32 [1] of the host's memory, as that reads it"""
+        words, most = mapped(self.words, device), self.most_callbacks
+        due, others = (words[1 + rank], words[:0]) if rank else (words[0], words[2:])
+        own = torch.zeros(2 * most, dtype=torch.int32, device=device)
+        ones = (it.split(1) for it in (due, words[1], *own.chunk(2)))
         return [
-            HostCall(due if calls else None, done, called, over, aborted)
-            for due, done, called, over in places
+            HostCall(ours, done, called, over, aborted, others[:, i])
+            for i, (ours, done, called, over) in enumerate(zip(*ones, strict=True))
         ]
 
 

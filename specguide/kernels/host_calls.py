@@ -20,17 +20,23 @@ from torch import Tensor
 class HostCall:
     """The words of one function of the host, int32 [1] each.
 
+    Where several devices have the same rows, the function is called once all of them call it, since
+    it may write what they read before: one calls the host, the others tell that one.
+
     due, done: of the host's memory, as the device reads and writes it: the number of the last call,
-               and of the last one that is over; due None: another device calls, as often
+               and of the last one that is over
     called, over: of the device's memory: what it has called, and knows to be over
     aborted: of the host's memory, not 0: nobody waits any more
+    others:  int32 [n] of the host's memory, what the other devices have as `due`; a device that
+             tells another one, or is alone, has none
     """
 
-    due: Tensor | None
+    due: Tensor
     done: Tensor
     called: Tensor
     over: Tensor
     aborted: Tensor
+    others: Tensor
 
     @property
     def device(self) -> torch.device:
@@ -80,14 +86,15 @@ class Wait(NamedTuple):
 
 
 def call_host(call: HostCall, announced: Tensor | None = None) -> None:
-    """Have the host's function run, which sees all that was written before. announced: becomes 0
-    before that"""
+    """Have the host's function run, which sees all that was written before, once the other devices
+    call it, too. announced: becomes 0 before that"""
     if announced is not None:
         announced.zero_()
     call.called.add_(2)  # odd from the first call on, so that no number is 0
     call.called.bitwise_or_(1)
-    if call.due is not None:
-        call.due.copy_(call.called)
+    while (call.others != call.called).any() and not call.aborted.item():
+        time.sleep(0)
+    call.due.copy_(call.called)
 
 
 def take_rows(taken: TakenRows, filled: FilledRows, wait: Wait | None) -> None:

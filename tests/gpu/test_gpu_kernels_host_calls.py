@@ -122,30 +122,38 @@ def test_a_graph_calls_at_each_replay() -> None:
     assert seen == [number if number % 2 else -number for number in range(1, 101)]
 
 
-def test_a_device_waits_for_the_answer_to_another_ones_call() -> None:
-    rig = Rig(lambda: None)
-    own = rig.calls[0]
-    zeros = torch.zeros(1, dtype=torch.int32, device=DEVICE)
-    other = HostCall(None, own.done, zeros, zeros.clone(), own.aborted)
-    for _ in range(3):
-        for call in (own, other):
+@pytest.mark.small
+def test_the_host_is_called_once_all_devices_call() -> None:
+    seen: list[int] = []
+    words = CallWords(1, host_zeros, num_ranks=3)
+    stream = native.PollingStream(
+        native.HostStream("inner"), words.words.data_ptr(), 1, words.words
+    )
+    held = stream.hold(native.python_host_function(lambda: seen.append(1), (), {}, "function"))
+    aborted = as_device(host_zeros((1,), torch.int32))
+    own, *others = (words.calls(DEVICE, aborted, rank)[0] for rank in range(3))
+    announced = torch.zeros(1, dtype=torch.int32, device=DEVICE)
+    assert (held.due, held.done) == (0, 1) and len(own.others) == 2 and len(others[0].others) == 0
+    for num in range(1, 4):
+        for call in (*others, own):
+            assert len(seen) == num - 1
             call_host(call)
-        for call in (other, own):
-            wait_for(call, zeros.clone(), 1)
-        torch.cuda.synchronize()
-        assert other.over.item() == own.over.item() == own.done.item()
+        for call in (others[1], own, others[0]):
+            wait_for(call, announced, 1)
+            assert call.over.item() == own.done.item() and len(seen) == num
 
 
 def test_nobody_waits_for_who_was_aborted() -> None:
-    rig = Rig(lambda: None)
-    own = rig.calls[0]
-    zeros = torch.zeros(1, dtype=torch.int32, device=DEVICE)
-    call_host(HostCall(None, own.done, own.called, own.over, own.aborted))
-    torch.cuda.synchronize()
-    own.aborted.fill_(1)
-    wait_for(own, zeros, 1)
-    torch.cuda.synchronize()
-    assert own.over.item() == own.called.item() != own.done.item()
+    words = CallWords(1, host_zeros, num_ranks=2)
+    aborted = as_device(host_zeros((1,), torch.int32))
+    own, other = (words.calls(DEVICE, aborted, rank)[0] for rank in range(2))
+    aborted.fill_(1)
+    for call in (own, other):
+        call_host(call)
+        wait_for(call, torch.zeros(1, dtype=torch.int32, device=DEVICE), 1)
+        if DEVICE.type == "cuda":
+            torch.cuda.synchronize()
+        assert call.over.item() == call.called.item() != call.done.item()
 
 
 @pytest.mark.parametrize("num_words", [1, small(33), 4008, 9001])
@@ -173,7 +181,7 @@ def test_rows_that_were_filled_anew_are_taken_and_no_others(
     wait = None
     if is_awaited:
         word = torch.full((1,), 7, dtype=torch.int32)
-        wait = to_device(Wait(HostCall(word, word, word, word, word * 0), word, 7))
+        wait = to_device(Wait(HostCall(word, word, word, word, word * 0, word[:0]), word, 7))
     expected, found = TakenRows(*(it.clone() for it in taken)), to_device(taken)
     for has_held in (False, True):
         part = slice(2, 6), slice(0, 5)

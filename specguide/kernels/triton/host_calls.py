@@ -32,7 +32,27 @@ _POLLS_BETWEEN = tl.constexpr(1 << 10)
 
 
 @triton.jit
-def _call_kernel(due, called, announced, OVERLAP: tl.constexpr):
+def _await_number(word, number, aborted):
+    """In the host's memory."""
+    found, polls = tl.load(word, volatile=True), tl.full((), 0, tl.int32)
+    while found != number:
+        found = tl.load(word, volatile=True)
+        polls += 1
+        if polls % _POLLS_BETWEEN == 0:
+            found = tl.where(tl.load(aborted, volatile=True) != 0, number, found)
+
+
+@triton.jit
+def _call_kernel(
+    due,
+    called,
+    announced,
+    others,
+    others_stride,
+    aborted,
+    NUM_OTHERS: tl.constexpr,
+    OVERLAP: tl.constexpr,
+):
     if OVERLAP:
         cuda.gdc_wait()
     if announced is not None:
@@ -41,8 +61,9 @@ def _call_kernel(due, called, announced, OVERLAP: tl.constexpr):
     before = tl.atomic_add(called, 2, sem="acq_rel", scope="sys")
     number = (before + 2) | 1
     tl.store(called, number)
-    if due is not None:
-        tl.store(due, number)
+    for other in tl.static_range(NUM_OTHERS):
+        _await_number(others + other * others_stride, number, aborted)
+    tl.store(due, number)
 
 
 @triton.jit
@@ -84,12 +105,7 @@ def _wait_kernel(
     if wait is not None:
         tl.store(wait.announced, number)
         awaited = tl.load(wait.called, volatile=True)
-        found, polls = tl.load(wait.done, volatile=True), tl.full((), 0, tl.int32)
-        while found != awaited:
-            found = tl.load(wait.done, volatile=True)
-            polls += 1
-            if polls % _POLLS_BETWEEN == 0:
-                found = tl.where(tl.load(wait.aborted, volatile=True) != 0, awaited, found)
+        _await_number(wait.done, awaited, wait.aborted)
     for start in range(0, num_rows, IDS):
         row = start + tl.arange(0, IDS)
         place = (row // num_slots) * rows.id_stride + row % num_slots
@@ -157,7 +173,17 @@ def _take_kernel(wait, rows, num_words, BLOCK: tl.constexpr, OVERLAP: tl.constex
 
 def call_host(call: HostCall, announced: Tensor | None = None) -> None:
     """See host_calls.call_host."""
-    _call_kernel[(1,)](call.due, call.called, announced, num_warps=1, **overlap(call.device))
+    _call_kernel[(1,)](
+        call.due,
+        call.called,
+        announced,
+        call.others,
+        call.others.stride(0),
+        call.aborted,
+        NUM_OTHERS=len(call.others),
+        num_warps=1,
+        **overlap(call.device),
+    )
 
 
 def take_rows(taken: TakenRows, filled: FilledRows, wait: Wait | None) -> None:
