@@ -60,8 +60,11 @@ class SharedBuffers:
 def shared_memory(walked: Walked, forward: ForwardStream, ranks: Ranks) -> HostMemory | None:
     """Of the ranks' GPUs and rank 0's callbacks; None: they have none in common. All ranks call
     it."""
-    if forward.torch is None:
-        return None
+    return None if forward.torch is None else memory_of_ranks(walked, ranks)
+
+
+def memory_of_ranks(walked: Walked, ranks: Ranks) -> HostMemory | None:
+    """As `shared_memory`, for a CPU, too."""
     sizes: list[int] = []
 
     def measured(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
@@ -146,7 +149,10 @@ class ReceivedRows(StepRows):
         is_on_gpu = forward.torch is not None
         memory = shared_memory(walked, forward, ranks) if config.polls else None
         host = buffers_of(walked, memory.zeros if memory else plain_zeros, pinned=is_on_gpu)
-        super().__init__(walked.shape, host, RowCopies(host, forward.device) if is_on_gpu else None)
+        has_copies = is_on_gpu or memory is not None
+        super().__init__(
+            walked.shape, host, RowCopies(host, forward.device) if has_copies else None
+        )
         self._called: CalledCallbacks | None = None
         if memory is not None:
             words = call_words(walked, memory.zeros, ranks.size)

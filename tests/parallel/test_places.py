@@ -13,7 +13,11 @@ from requests_of_every_kind import PATIENT, SPECS, outputs
 from specguide import LLM
 from specguide.config import EngineConfig
 from specguide.engine import Engine
-from specguide.parallel import places
+from specguide.guided import shared_rows
+from specguide.guided.callbacks import HostMemory
+from specguide.guided.executor import Walked
+from specguide.kernels.forward_stream import ForwardStream
+from specguide.parallel import Ranks, places
 
 
 @pytest.mark.parametrize("name", SPECS)
@@ -31,6 +35,23 @@ def test_two_ranks_give_the_tokens_of_one(name, monkeypatch):
     thread_memory.put_in(monkeypatch)
     assert outputs(rank_threads.llm(replace(config, tensor_parallel_size=2))) == expected
     assert sum(it is not None for it in asked) > 100
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_ranks_that_wait_for_callbacks_by_themselves_give_the_tokens_of_one(name, monkeypatch):
+    """As on GPUs: they have copies of the rows in the host's memory, which they share."""
+    guide = replace(PATIENT, callbacks="polling")
+    config = EngineConfig(spec=SPECS[name], guide=guide, max_model_len=256, dtype="float32")
+    expected, waiting = outputs(LLM.around(Engine(config))), []
+
+    def shared(walked: Walked, forward: ForwardStream, ranks: Ranks) -> HostMemory | None:
+        waiting.append(shared_rows.memory_of_ranks(walked, ranks))
+        return waiting[-1]
+
+    monkeypatch.setattr(shared_rows, "shared_memory", shared)
+    thread_memory.put_in(monkeypatch)
+    assert outputs(rank_threads.llm(replace(config, tensor_parallel_size=2))) == expected
+    assert len(waiting) == 2 and all(waiting)
 
 
 class _OtherRanksSigns:
