@@ -13,6 +13,7 @@ from specguide.errors import GuideLimitExceeded, InvalidGuide, UnsupportedGuide
 from specguide.guided.budget import at_work, spend
 from specguide.guided.schema.arrays import lower_array
 from specguide.guided.schema.capabilities import Capabilities
+from specguide.guided.schema.conjoined import conjoined
 from specguide.guided.schema.cycles import check_cycles
 from specguide.guided.schema.disjoint import Comparison
 from specguide.guided.schema.document import Place
@@ -22,7 +23,7 @@ from specguide.guided.schema.lower_forms import lower_form
 from specguide.guided.schema.lowering import Lowering, Rule
 from specguide.guided.schema.negation.forms import Conditional, FailedReference
 from specguide.guided.schema.negation.positive import PositiveSchema
-from specguide.guided.schema.nodes import Core, CoreSchema, Node, any_of, conjoined, refuse
+from specguide.guided.schema.nodes import Core, CoreSchema, Node, any_of, refuse
 from specguide.guided.schema.objects import lower_dependencies, lower_object
 from specguide.guided.schema.plain import plain_node
 from specguide.guided.schema.scalars import (
