@@ -1,7 +1,10 @@
 // Owns the bindings of the kernels for a CPU. A tensor comes as its address, 0 for none; the caller has looked at its
-// shape and type. They keep the GIL: they take as long as it takes to give it away.
+// shape and type. They keep the GIL, since they take as long as it takes to give it away; a choice among many gives it.
 #include <pybind11/pybind11.h>
 
+#include <optional>
+
+#include "bind_python.h"
 #include "bindings.h"
 #include "cpu/attention.h"
 #include "cpu/rows.h"
@@ -13,6 +16,8 @@ namespace specguide {
 namespace {
 
 using Address = uintptr_t;
+
+constexpr int64_t kMany = 1 << 18;  // logits, a tenth of a millisecond or more
 
 template <typename T>
 T* at(Address address) {
@@ -67,6 +72,8 @@ void bind_rows(py::module_& m) {
         py::arg("value_stride"));
   const auto choose_tokens = [](Address logits, Address bitmask, Address guided, Address row_ids, Address target_ids,
                                 Address tokens, int64_t rows, int64_t size, int64_t words) {
+    std::optional<WithoutGil> released;
+    if (rows * size > kMany) released.emplace();
     choose({at<float>(logits), at<int32_t>(bitmask), at<uint8_t>(guided), at<int64_t>(row_ids),
             at<int32_t>(target_ids), at<int32_t>(tokens), rows, size, words});
   };
