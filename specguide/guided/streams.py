@@ -63,7 +63,8 @@ class ForkedCallbacks:
         """
         needed: int32 [1] on the host, how many callbacks' rows the forward stream waits for or soon
                 will
-        polls:  callbacks run on a thread that polls for them
+        polls:  callbacks run on a thread that polls for them, which is for a CPU: a GPU has
+                PolledCallbacks then
         """
         self._needed, self._callbacks = needed, callbacks
         self._grammar_torch: torch.cuda.Stream | None = None

@@ -39,6 +39,15 @@ def test_they_have_the_same_fields_defaults_equality_and_hash() -> None:
         Quick()  # type: ignore[call-arg]
 
 
+def test_what_would_not_be_called_is_refused() -> None:
+    class Checked(Usual):
+        def __post_init__(self) -> None:
+            raise AssertionError
+
+    with pytest.raises(TypeError, match="Checked has a __post_init__"):
+        quick(Checked)
+
+
 def test_a_kept_hash_is_the_hash() -> None:
     calls = []
 
