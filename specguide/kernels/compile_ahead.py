@@ -13,9 +13,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import torch
+
+_IS_UNDER_WAY = ContextVar("rehearsal", default=False)
+
+
+def is_rehearsing() -> bool:
+    """Launches compile at this moment, so a captured graph would be without kernels."""
+    return _IS_UNDER_WAY.get()
 
 
 class _Compilers(ThreadPoolExecutor):
@@ -65,8 +73,10 @@ def rehearsal(device: torch.device, num_threads: int) -> Iterator[bool]:
     with _Compilers(device, num_threads) as compilers, AsyncCompileMode(compilers):
         JITFunction.run = compile_only
         torch.empty, torch.empty_like = torch.zeros, torch.zeros_like  # type: ignore[assignment]
+        under_way = _IS_UNDER_WAY.set(True)
         try:
             yield True
         finally:
+            _IS_UNDER_WAY.reset(under_way)
             JITFunction.run = launch
             torch.empty, torch.empty_like = empty, empty_like

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from specguide.kernels.compile_ahead import is_rehearsing
 from specguide.kernels.products import Gather, choosing
 from specguide.speculation.capture import capturing
 from specguide.speculation.results import VerifyOutput
@@ -60,11 +61,11 @@ class CapturedIterations(EagerIterations):
         """As EagerIterations'; the tensors are the graph's own: the next replay writes over
         them."""
         key = (iterate, *sizes, self._recorder.iteration_place)
-        if key not in self._captured:
+        captured = self._captured.get(key)
+        if key not in self._captured or (captured is None and is_rehearsing()):
             self._captured[key] = None
             with choosing(self._stream.device, self._gather):
                 return super().run(iterate, *sizes)
-        captured = self._captured[key]
         if captured is None:
             captured = self._captured[key] = self._capture(iterate, *sizes)
         captured.graph.replay()

@@ -4,9 +4,11 @@ trace."""
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import nullcontext
 from dataclasses import fields
 from functools import partial
 from itertools import product
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -22,11 +24,12 @@ from specguide.batch import Chunk, GuideSnapshot
 from specguide.draft_layout import IterationLayouts
 from specguide.errors import EngineError
 from specguide.params import SamplingParams
-from specguide.speculation import OneModelStep
+from specguide.speculation import OneModelStep, graphs
 from specguide.speculation.graphs import CapturedIterations, EagerIterations
 from specguide.speculation.prefill_plan import PrefillPlan, captured_size, captured_sizes, pack
 from specguide.speculation.selection import SamplingKind, all_used, graph_sizes
 from specguide.speculation.warm_up import decode_kinds, prefill_kinds, run_idle
+from specguide.trace import Recorder
 
 
 @pytest.mark.parametrize(
@@ -212,3 +215,16 @@ def test_iterations_that_a_rehearsal_never_ran_are_forgotten(folders):
     assert [out.token_ids for out in llm.generate(prompts, params)] == expected
     llm._engine.check_integrity()
     llm.close()
+
+
+def test_a_rehearsal_captures_nothing(monkeypatch):
+    """Kernels are compiled then, not launched: a graph would be without them, for good."""
+    monkeypatch.setattr(torch.cuda, "graph_pool_handle", lambda: None)
+    runner, ran = CapturedIterations(SimpleNamespace(device=None), Recorder()), []
+    monkeypatch.setattr(graphs, "choosing", lambda *_: nullcontext())
+    monkeypatch.setattr(runner, "_capture", lambda *_: pytest.fail("captured"))
+    runner.run(ran.append, 1)
+    monkeypatch.setattr(graphs, "is_rehearsing", lambda: True)
+    runner.run(ran.append, 1)  # a kind that ran before
+    runner.run(ran.append, 1)
+    assert ran == [1, 1, 1]
