@@ -39,12 +39,12 @@ def engines(folders):
 @pytest.mark.parametrize("params", [dict(), SAMPLED], ids=["greedy", "sampled"])
 @pytest.mark.parametrize("name", ADJUSTMENTS)
 def test_speculation_changes_no_token(engines, name, params):
-    prompts, all_params = mixed(1, 12, ADJUSTMENTS[name], **params)
+    prompts, all_params = mixed(3, 12, ADJUSTMENTS[name], **params)
     plain, *speculative = (llm.generate(prompts, all_params) for llm in engines)
     for outputs in speculative:
         assert [told(out) for out in outputs] == [told(out) for out in plain]
         assert any(out.metrics.acceptance_length > 1.2 for out in outputs)
-    unadjusted = engines[1].generate(prompts, mixed(1, 12, {}, **params)[1])
+    unadjusted = engines[1].generate(prompts, mixed(3, 12, {}, **params)[1])
     same = [told(out) == told(other) for out, other in zip(plain, unadjusted, strict=True)]
     assert all(same[number] for number in range(12) if number % 4 >= 2), "neighbours do not notice"
     assert not all(same)

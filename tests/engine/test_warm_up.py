@@ -115,9 +115,9 @@ def test_nothing_to_do_on_a_cpu(folders, options, capsys):
 
 def test_refused_while_requests_are_under_way(folders):
     llm = make(folders, lag=1)
-    tokens = llm.generate([[5, 6, 7]], SamplingParams(max_tokens=5))[0].token_ids
+    tokens = llm.generate([[40, 41]], SamplingParams(max_tokens=5))[0].token_ids
     engine, waiting = llm._engine, SamplingParams(max_tokens=50, stop_token_ids=[tokens[-1]])
-    request = engine.add([5, 6, 7], waiting)
+    request = engine.add([40, 41], waiting)
     for _ in range(3):
         with pytest.raises(EngineError, match="1 are under way"):
             llm.warm_up()
@@ -129,7 +129,7 @@ def test_refused_while_requests_are_under_way(folders):
     )
     llm.warm_up()
     assert not engine._cycle.in_flight
-    assert llm.generate([[5, 6, 7]], waiting)[0].token_ids == tuple(request.output_ids)
+    assert llm.generate([[40, 41]], waiting)[0].token_ids == tuple(request.output_ids)
     llm.close()
 
 

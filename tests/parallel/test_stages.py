@@ -147,8 +147,8 @@ def test_a_stage_that_fails_is_named(target, monkeypatch):
 
 
 def test_fewer_layers_than_stages_are_refused(target):
-    config = EngineConfig(target, guide=None, pipeline_parallel_size=7)
-    with pytest.raises(InvalidParams, match="pipeline_parallel_size of 6 or less"):
+    config = EngineConfig(target, guide=None, pipeline_parallel_size=tiny.NUM_LAYERS + 1)
+    with pytest.raises(InvalidParams, match=f"pipeline_parallel_size of {tiny.NUM_LAYERS} or less"):
         rank_threads.executor(config)
 
 

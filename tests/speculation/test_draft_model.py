@@ -4,6 +4,7 @@ itself."""
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -74,6 +75,22 @@ def test_the_target_as_its_own_drafter_is_always_right(folders, baseline, guide)
     ):
         assert [out.metrics.accepted_histogram for out in outputs] == [[0] * K + [8]] * len(PROMPTS)
     assert all(out.metrics.num_cached > 0 for out in outputs[5:])
+    llm.close()
+
+
+def test_a_prompt_that_is_cached_but_for_its_last_token(folders):
+    """It starts in a decode iteration, and no pass computes any of it before."""
+    llm = make(folders, folders[0], max_batch_size=2)
+    long, prompt = SamplingParams(max_tokens=90, ignore_eos=True), list(range(5, 38))
+    llm.generate([prompt], replace(long, max_tokens=2))
+    engine = llm._engine
+    engine.add([1, 2, 3], long)
+    engine.step()
+    request = engine.add(prompt, replace(long, max_tokens=1 + 8 * (K + 1)))
+    while engine.num_unfinished:
+        engine.step()
+    assert request.metrics.num_cached == len(prompt) - 1
+    assert request.metrics.accepted_histogram == [0] * K + [8]
     llm.close()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import tiny
 from transformers import (
     Gemma3ForCausalLM,
     Gemma3TextConfig,
@@ -56,7 +57,9 @@ _GLM = {
         "partial_rotary_factor": 0.5,
     },
 }
-_WINDOWS = ["sliding_attention", "full_attention"] * 3
+_WINDOWS = ["sliding_attention", "full_attention", "sliding_attention"]
+_FOUR_LAYERS = {"num_hidden_layers": 4, "pad_token_id": None}
+"""Of which the last is another than the rest."""
 
 FAMILIES: dict[str, tuple[Any, Any, dict[str, Any]]] = {
     "mistral": (MistralConfig, MistralForCausalLM, {"sliding_window": 9}),
@@ -76,13 +79,13 @@ FAMILIES: dict[str, tuple[Any, Any, dict[str, Any]]] = {
             "num_local_experts": 0,
             "num_experts_per_tok": 0,
             "shared_intermediate_size": 48,
-            "layer_types": ["full_attention"] * 6,
+            "layer_types": ["full_attention"] * tiny.NUM_LAYERS,
             "position_embedding_type": "rope",
             "mamba_n_heads": 8,
         },
     ),
     "olmo2": (Olmo2Config, Olmo2ForCausalLM, {"pad_token_id": None}),
-    "smollm3": (SmolLM3Config, SmolLM3ForCausalLM, {"pad_token_id": None}),
+    "smollm3": (SmolLM3Config, SmolLM3ForCausalLM, _FOUR_LAYERS),
     "ministral": (
         MinistralConfig,
         MinistralForCausalLM,
@@ -92,6 +95,7 @@ FAMILIES: dict[str, tuple[Any, Any, dict[str, Any]]] = {
         Gemma3TextConfig,
         Gemma3ForCausalLM,
         {
+            "num_hidden_layers": 6,
             "query_pre_attn_scalar": 8,
             "sliding_window": 9,
             "pad_token_id": None,
@@ -115,7 +119,7 @@ FAMILIES: dict[str, tuple[Any, Any, dict[str, Any]]] = {
         GraniteForCausalLM,
         _GRANITE,
     ),
-    "olmo3": (Olmo3Config, Olmo3ForCausalLM, {"pad_token_id": None, "sliding_window": 9}),
+    "olmo3": (Olmo3Config, Olmo3ForCausalLM, {**_FOUR_LAYERS, "sliding_window": 9}),
     "ministral3": (
         Ministral3Config,
         Ministral3ForCausalLM,

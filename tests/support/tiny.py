@@ -12,7 +12,7 @@ from safetensors.torch import save_file
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-HIDDEN, NUM_LAYERS, VOCAB_SIZE, DRAFT_VOCAB_SIZE = 32, 6, 272, 200
+HIDDEN, NUM_LAYERS, VOCAB_SIZE, DRAFT_VOCAB_SIZE = 32, 3, 272, 200
 
 SETTINGS: dict[str, Any] = {
     "hidden_size": HIDDEN,

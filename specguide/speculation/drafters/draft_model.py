@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from specguide.cache import KVCache
@@ -24,10 +25,11 @@ class ModelDrafter:
     """A small model of the target's vocabulary, which reads tokens alone.
 
     The keys of the prompt come from the same chunks as the target's. When decoding, one pass takes
-    what the target has said after each node, one position further than the target's pass: the
-    tokens accepted and the golden one. So the keys of all tokens up to the golden one exist, each
-    made of verified tokens only, also where all drafts were accepted and the last one never went
-    through the model. What stands behind is written again before it is read.
+    the first node and what the target has said after each, to one position further than the
+    target's pass: the tokens accepted and the golden one. So the keys of all tokens up to the
+    golden one exist, each made of verified tokens only, also where all drafts were accepted and
+    the last one never went through the model, and where all of a prompt but its last token was
+    cached. What stands behind is written again before it is read.
     """
 
     model: Decoder
@@ -46,10 +48,10 @@ class ModelDrafter:
     ) -> tuple[Tensor, Tensor]:
         if not inputs.is_chain:  # a prefill
             self._forward(inputs)
-        behind = chain_input(
-            self.state, inputs.tokens_after(target_tokens), inputs.start, inputs.slots, 1
-        )
-        normed = self._forward(behind)[behind.first_node + num_accepted.clamp(min=0)]
+        first = inputs.input_ids[inputs.first_node, None].int()
+        tokens = torch.cat([first, inputs.tokens_after(target_tokens)], dim=1)
+        chain = chain_input(self.state, tokens, inputs.start, inputs.slots)
+        normed = self._forward(chain)[chain.first_node + 1 + num_accepted.clamp(min=0)]
         return normed, normed
 
     def step(self, inputs: ForwardInput, features: Tensor) -> tuple[Tensor, Tensor]:
