@@ -72,7 +72,7 @@ class Arrays {
   py::list kept_;
 };
 
-GrammarBuffers make_buffers(const DraftLimits& limits, int vocab_size, std::vector<int> stage_begins,
+GrammarBuffers make_buffers(const DraftLimits& limits, int vocab_size, std::vector<int> stage_begins, int num_kept_rows,
                             py::kwargs given) {
   Arrays arrays(std::move(given));
   const py::ssize_t num_slots = arrays.len("held");
@@ -80,6 +80,7 @@ GrammarBuffers make_buffers(const DraftLimits& limits, int vocab_size, std::vect
   buffers.num_forced_tokens = limits.num_forced_tokens;
   buffers.num_lookup_tokens = limits.num_lookup_tokens;
   buffers.stage_begins = std::move(stage_begins);
+  buffers.num_kept_rows = num_kept_rows;
   const py::ssize_t num_nodes = buffers.num_nodes(), num_words = static_cast<py::ssize_t>(buffers.num_words());
   buffers.bitmask = arrays.take<int32_t>("bitmask", {num_nodes, num_slots, num_words});
   buffers.fill_ids = arrays.take<int64_t>("fill_ids", {num_nodes, num_slots});
@@ -129,10 +130,11 @@ void bind_structs(py::module_& m) {
       .def_readonly("target_wait_us", &ExecutorOptions::target_wait_us);
   py::class_<GrammarBuffers>(m, "GrammarBuffers")
       .def(py::init([](const DraftLimits& limits, int vocab_size, std::vector<int> stage_begins,
-                       const py::kwargs& arrays) {
-             return make_buffers(limits, vocab_size, std::move(stage_begins), arrays);
+                       int num_kept_rows, const py::kwargs& arrays) {
+             return make_buffers(limits, vocab_size, std::move(stage_begins), num_kept_rows, arrays);
            }),
-           py::kw_only(), py::arg("limits"), py::arg("vocab_size"), py::arg("stage_begins") = std::vector<int>{});
+           py::kw_only(), py::arg("limits"), py::arg("vocab_size"), py::arg("stage_begins") = std::vector<int>{},
+           py::arg("num_kept_rows") = 0);
 }
 
 void bind_counters(py::module_& m) {

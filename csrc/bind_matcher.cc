@@ -99,9 +99,9 @@ void fill(Matcher& matcher, const RowArgument& row) {
 }
 
 Matcher::Answer fill_draft(Matcher& matcher, const RowArgument& row) {
-  int32_t* address = address_of(row);
+  FilledRow filled{address_of(row)};
   WithoutGil released;
-  return matcher.fill_draft(address);
+  return matcher.refill_draft(filled);
 }
 
 std::vector<int32_t> forced_drafts(Matcher& matcher, const py::buffer& row, size_t limit) {

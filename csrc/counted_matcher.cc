@@ -56,17 +56,17 @@ Matcher::Answer CountedMatcher::accept_draft(int32_t token) {
   return matcher_->accept_draft(token);
 }
 
-bool CountedMatcher::fill(int32_t* row) {
+bool CountedMatcher::refill(FilledRow& row) {
   if (!matcher_) return false;
   count_fill();
-  matcher_->fill(row);
+  matcher_->refill(row);
   return true;
 }
 
-Matcher::Answer CountedMatcher::fill_draft(int32_t* row) {
+Matcher::Answer CountedMatcher::refill_draft(FilledRow& row) {
   if (!matcher_) return Matcher::Answer::kNo;
   count_fill();
-  return matcher_->fill_draft(row);
+  return matcher_->refill_draft(row);
 }
 
 void CountedMatcher::count_accept() {

@@ -20,15 +20,12 @@ class WalkCounters {
   };
 
   Counts& mine();
-  // Of a row that has just been filled; never the same one twice, and never 0.
-  int64_t new_fill_id() { return last_fill_id_.fetch_add(1, std::memory_order_relaxed) + 1; }
   int64_t sum(std::atomic<int64_t> Counts::*counter) const;
   int64_t max(std::atomic<int64_t> Counts::*counter) const;
 
  private:
   struct alignas(64) Shard : Counts {};
   std::array<Shard, 32> shards_;  // threads beyond that share
-  std::atomic<int64_t> last_fill_id_{0};
 };
 
 // A null matcher is that of a free request: it accepts anything, never ends, and fills nothing.
@@ -42,9 +39,9 @@ class CountedMatcher {
   bool accept(int32_t token);
   Matcher::Answer accept_draft(int32_t token);
   // False for a free request.
-  bool fill(int32_t* row);
+  bool refill(FilledRow& row);
   // kNo for a free request.
-  Matcher::Answer fill_draft(int32_t* row);
+  Matcher::Answer refill_draft(FilledRow& row);
   void rollback(int num_tokens);
   bool is_terminated() const { return matcher_ && matcher_->is_terminated(); }
   std::vector<SpeltToken> forced_drafts(const int32_t* row, size_t num_words, size_t limit, const Spelling& spelling);

@@ -50,7 +50,7 @@ struct GrammarBuffers {
   int num_draft_tokens;
   int vocab_size;
   int32_t* bitmask;             // [N, max_batch_size, words]
-  int64_t* fill_ids;            // [N, max_batch_size]; 0: the row does not count; else which fill wrote it, each has its own
+  int64_t* fill_ids;            // [N, max_batch_size]; 0: the row does not count; else as in RowNumbers
   uint8_t* held;                // [max_batch_size]
   int32_t* tokens;              // [max_batch_size, N]
   const int32_t* num_accepted;  // [max_batch_size]
@@ -64,6 +64,7 @@ struct GrammarBuffers {
   std::vector<int> stage_begins = {};      // [D + 2]; empty: a chain
   const int32_t* parents = nullptr;        // [max_batch_size, N], a node each; anything where there is no token
   const int32_t* accepted_path = nullptr;  // [max_batch_size, D], nodes; the first num_accepted of them count
+  int num_kept_rows = 0;                   // of those that were filled, the device keeps so many
 
   // Nodes whose tokens become known together.
   struct Stage {

@@ -81,7 +81,7 @@ void GrammarExecutor::publish(Progress& progress, int model_token) {
     if (!walk.is_free()) late_draft_rows_ += end - begin;
   }
   for (int node = begin; node < end; ++node) {
-    const int64_t fill_id = in_time ? walk.fill_id(node) : 0;
+    const int64_t fill_id = in_time ? row_numbers_->told(walk.fill_id(node)) : 0;
     buffers_->fill_ids[buffers_->row_index(slot, node)] = fill_id;
     if (in_time && walk.is_guessed(node)) ++(fill_id != 0 ? guessed_draft_rows_ : late_draft_rows_);
   }
@@ -257,7 +257,7 @@ void GrammarExecutor::set_target_flags(Progress& progress) {
   const bool failed = walk.is_failed();
   const bool is_ready = counts && in_time && !failed;
   for (int node = 0; node < buffers_->num_nodes(); ++node) {
-    buffers_->fill_ids[buffers_->row_index(walk.slot(), node)] = is_ready ? walk.fill_id(node) : 0;
+    buffers_->fill_ids[buffers_->row_index(walk.slot(), node)] = is_ready ? row_numbers_->told(walk.fill_id(node)) : 0;
   }
   buffers_->held[walk.slot()] = counts && !is_ready;
   if (is_ready || (walk.is_free() && buffers_->has_proposals())) progress.next_token = 0;

@@ -65,6 +65,7 @@ GrammarExecutor::GrammarExecutor(GrammarBuffers buffers, int num_threads, Waits 
       waits_(waits),
       lookup_(std::move(lookup)),
       spelling_(std::make_shared<Spelling>(buffers_->num_forced_tokens > 0 ? buffers_->vocab_size : 0)),
+      row_numbers_(std::make_shared<RowNumbers>(buffers_->num_kept_rows)),
       slots_(buffers_->max_batch_size),
       current_(std::make_shared<Snapshot>()),
       progress_(buffers_->max_batch_size),
@@ -86,7 +87,8 @@ void GrammarExecutor::submit(std::vector<Start> started, const std::vector<int>&
     slot.leaving = nullptr;
     slot.walk = std::make_shared<Walk>(start.slot, std::move(start.matcher),
                                        lookup_ ? lookup_->start(std::move(start.text)) : nullptr,
-                                       lookup_ ? lookup_->least_probability() : 0, spelling_, buffers_, walk_counters_);
+                                       lookup_ ? lookup_->least_probability() : 0, spelling_, buffers_, walk_counters_,
+                                       row_numbers_);
     slot.limits = start.limits.value_or(buffers_->limits());
     snapshot->push_back({slot.walk, slot.limits.and_also(limits), true});
   }

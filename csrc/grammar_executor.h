@@ -184,6 +184,7 @@ class GrammarExecutor : public std::enable_shared_from_this<GrammarExecutor> {
   const std::shared_ptr<LookupSource> lookup_;
   const std::shared_ptr<Spelling> spelling_;
   const std::shared_ptr<WalkCounters> walk_counters_ = std::make_shared<WalkCounters>();
+  const std::shared_ptr<RowNumbers> row_numbers_;
   std::atomic<int64_t> iterations_{0}, held_{0}, late_draft_rows_{0}, guessed_draft_rows_{0}, callback_ns_{0};
   CallbackLog callback_log_;
 

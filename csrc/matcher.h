@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "row.h"
 #include "spelling.h"
 
 namespace specguide {
@@ -31,6 +32,12 @@ class Matcher {
   // allowed where the grammar may end. Not to be called on a terminated matcher.
   virtual void fill(int32_t* row) = 0;
 
+  // The same. What the row holds already need not be written.
+  virtual void refill(FilledRow& row) {
+    row.content = 0;
+    fill(row.words);
+  }
+
   // The same of drafts, whose rows are asked for before they are verified: at once, if need be by a guess.
   //
   // What is accepted by a guess is rolled back before anything but drafts' tokens and rows is asked for; a token that is
@@ -38,8 +45,8 @@ class Matcher {
   enum class Answer { kNo, kYes, kNoByGuess, kYesByGuess };
   virtual Answer accept_draft(int32_t token) { return accept(token) ? Answer::kYes : Answer::kNo; }
   // kYes: filled. kYesByGuess: with what may follow in a state that is like this one. kNoByGuess: nothing is known at once.
-  virtual Answer fill_draft(int32_t* row) {
-    fill(row);
+  virtual Answer refill_draft(FilledRow& row) {
+    refill(row);
     return Answer::kYes;
   }
 

@@ -5,6 +5,12 @@
 
 namespace specguide {
 
+// The words of a row, and what they hold: rows of the same content, whatever number that is, are equal. 0: not known.
+struct FilledRow {
+  int32_t* words;
+  int64_t content = 0;
+};
+
 inline bool has_bit(const int32_t* row, int32_t token) {
   return (static_cast<uint32_t>(row[token / 32]) >> (token % 32) & 1u) != 0;
 }

@@ -8,7 +8,7 @@ namespace specguide {
 
 Walk::Walk(int slot, std::shared_ptr<Matcher> matcher, std::unique_ptr<Lookup> lookup, double least_probability,
            std::shared_ptr<Spelling> spelling, std::shared_ptr<const GrammarBuffers> buffers,
-           std::shared_ptr<WalkCounters> counters)
+           std::shared_ptr<WalkCounters> counters, std::shared_ptr<RowNumbers> numbers)
     : slot_(slot),
       is_free_(matcher == nullptr),
       has_operations_(matcher || lookup),
@@ -16,8 +16,10 @@ Walk::Walk(int slot, std::shared_ptr<Matcher> matcher, std::unique_ptr<Lookup> l
       spelling_(std::move(spelling)),
       buffers_(std::move(buffers)),
       counters_(std::move(counters)),
+      numbers_(std::move(numbers)),
       matcher_(std::move(matcher), buffers_->vocab_size, counters_),
       path_(matcher_, buffers_->num_nodes()),
+      contents_(static_cast<size_t>(buffers_->num_nodes())),
       lookup_(std::move(lookup)) {
   const int num_nodes = buffers_->num_nodes();
   given_.reserve(num_nodes);
@@ -159,16 +161,23 @@ std::optional<std::string> Walk::error() const {
 }
 
 void Walk::fill(int node) {
-  if (matcher_.fill(buffers_->row(slot_, node))) path_.mark_filled(node, counters_->new_fill_id());
+  FilledRow row = row_to_fill(node);
+  if (matcher_.refill(row)) path_.mark_filled(node, number_filled(node, row));
+}
+
+int64_t Walk::number_filled(int node, const FilledRow& row) {
+  contents_[static_cast<size_t>(node)] = row.content;
+  return numbers_->of(row.content);
 }
 
 void Walk::fill_at_once(int node) {
-  switch (matcher_.fill_draft(buffers_->row(slot_, node))) {
+  FilledRow row = row_to_fill(node);
+  switch (matcher_.refill_draft(row)) {
     case Matcher::Answer::kYes:
-      return path_[node].is_open ? path_.mark_guessed(node, counters_->new_fill_id())
-                                 : path_.mark_filled(node, counters_->new_fill_id());
+      return path_[node].is_open ? path_.mark_guessed(node, number_filled(node, row))
+                                 : path_.mark_filled(node, number_filled(node, row));
     case Matcher::Answer::kYesByGuess:
-      return path_.mark_guessed(node, counters_->new_fill_id());
+      return path_.mark_guessed(node, number_filled(node, row));
     case Matcher::Answer::kNoByGuess:
       return path_.mark_guessed(node, 0);
     case Matcher::Answer::kNo:

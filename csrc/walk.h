@@ -17,6 +17,7 @@
 #include "counted_matcher.h"
 #include "grammar_buffers.h"
 #include "lookup.h"
+#include "row_numbers.h"
 #include "thread_pool.h"
 #include "walk_path.h"
 
@@ -27,7 +28,7 @@ class Walk {
   // A null matcher is a free request: its rows are free, and without a lookup it has no operations.
   Walk(int slot, std::shared_ptr<Matcher> matcher, std::unique_ptr<Lookup> lookup, double least_probability,
        std::shared_ptr<Spelling> spelling, std::shared_ptr<const GrammarBuffers> buffers,
-       std::shared_ptr<WalkCounters> counters);
+       std::shared_ptr<WalkCounters> counters, std::shared_ptr<RowNumbers> numbers);
 
   // For the callback thread: what an operation that is yet to be pushed takes. Only that operation reads it, and what is
   // accepted is given when all operations before it are done. A chain's parents and accepted drafts are known.
@@ -74,7 +75,7 @@ class Walk {
 
   // True when the row of `node` holds what may follow it. Only while no operation is under way.
   bool is_filled(int node) const { return path_[node].fill_id != 0; }
-  // Of whoever filled it, another one each time; 0 where it is not.
+  // As in RowNumbers; 0 where it is not.
   int64_t fill_id(int node) const { return path_[node].fill_id; }
   // True when that is what may follow in a state that is like this one, or when nothing was known at once.
   bool is_guessed(int node) const { return path_[node].is_guessed; }
@@ -98,6 +99,8 @@ class Walk {
   SpeltToken looked_up_draft();
   void fill(int node);
   void fill_at_once(int node);
+  FilledRow row_to_fill(int node) { return {buffers_->row(slot_, node), std::exchange(contents_[static_cast<size_t>(node)], 0)}; }
+  int64_t number_filled(int node, const FilledRow& row);
   void fail(const std::string& message);
   void fail_by_refusal(int32_t token);
   void finish();
@@ -111,6 +114,7 @@ class Walk {
   const std::shared_ptr<Spelling> spelling_;
   const std::shared_ptr<const GrammarBuffers> buffers_;
   const std::shared_ptr<WalkCounters> counters_;
+  const std::shared_ptr<RowNumbers> numbers_;
 
   // Written by the callback thread, then read by an operation.
   struct Given {
@@ -123,6 +127,7 @@ class Walk {
   // Touched by operations only.
   CountedMatcher matcher_;
   WalkPath path_;
+  std::vector<int64_t> contents_;  // of the rows, by node, as in FilledRow
   std::unique_ptr<Lookup> lookup_;
   DraftLimits limits_;
   std::vector<int> stage_;  // nodes

@@ -74,7 +74,7 @@ class PythonWalk:
         return self.error is not None or self.is_ended or self.is_detached
 
     def fill_id(self, node: int) -> int:
-        """Of what filled the row of `node`, another one each time; 0: nothing has."""
+        """Of what filled the row of `node`, below 0 and another one each time; 0: nothing has."""
         return self._fill_ids[node]
 
     def start(self, iteration: int) -> None:
@@ -167,7 +167,7 @@ class PythonWalk:
         self._counters.fills += 1
         self._counters.max_fills = max(self._counters.max_fills, self._num_fills)
         matcher.fill(self._rows[node])
-        self._fill_ids[node] = self._counters.fills
+        self._fill_ids[node] = -self._counters.fills
 
     def _rollback(self, matcher: Matcher, num_tokens: int) -> None:
         self._num_rollbacks += 1

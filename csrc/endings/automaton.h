@@ -6,6 +6,7 @@
 // rule is entered in place of it (Leo 1991), which keeps repetitions in one state.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -19,6 +20,7 @@
 #include "endings/automaton_pool.h"
 #include "endings/network.h"
 #include "endings/token_trie.h"
+#include "row.h"
 
 namespace specguide {
 
@@ -49,7 +51,7 @@ class Automaton {
     int64_t epoch() const { return automaton_.epoch_; }
     std::optional<State> step(State state, std::string_view bytes) const;
     // Copies the row of this state, if behind each of its tokens at most so many are missing; false otherwise.
-    bool copy_row(State state, int64_t most, int32_t* row) const;
+    bool copy_row(State state, int64_t most, FilledRow& row) const;
     // Whether such a row has the token.
     std::optional<bool> allows(State state, int32_t token) const;
 
@@ -90,12 +92,12 @@ class Automaton {
     void keep_endable(State state, const TokenTrie& trie, int64_t most, int32_t* row);
     // Copies what a matcher has filled in this state or one that goes on alike; false where nothing was kept. Only where
     // the automaton has the texts of its grammar and no others.
-    bool copy_row(State state, const TokenTrie& trie, int32_t* row);
-    // Keeps what a matcher has filled in this state.
-    void keep_row(State state, const int32_t* row, size_t num_words);
+    bool copy_row(State state, const TokenTrie& trie, FilledRow& row);
+    // Keeps what a matcher has filled in this state, if there is room.
+    void keep_row(State state, FilledRow& row, size_t num_words);
     // Copies the row that was kept last in a state before the same places of rules, whatever is behind these and however
     // often they were there; false where none was.
-    bool copy_like_row(State state, int32_t* row) const;
+    bool copy_like_row(State state, FilledRow& row) const;
     // What such a row says of a token of so many bytes; nothing where it does not say.
     std::optional<bool> allows(State state, int32_t token, size_t num_bytes);
     // The least that are missing behind a token of a row; Network::kNever where none of them may follow.
@@ -159,6 +161,18 @@ class Automaton {
     Likeness likeness;
   };
 
+  // A row that was filled, with its content as in FilledRow.
+  struct KeptRow {
+    std::vector<int32_t> words;
+    int64_t content;
+
+    void copy_to(FilledRow& row) const {
+      if (row.content == content) return;
+      std::copy(words.begin(), words.end(), row.words);
+      row.content = content;
+    }
+  };
+
   // A row that a matcher has filled in one of some states that go on alike; it holds in all for tokens of at most `reach`
   // bytes, of those that reach as far.
   struct SharedRow {
@@ -201,7 +215,7 @@ class Automaton {
   std::unordered_map<Items, int32_t, HashOfItems> stack_index_;  // by their returns
   std::vector<Likeness> stack_likeness_;
   std::vector<SharedRow> shared_rows_;  // by kind
-  std::vector<std::vector<int32_t>> rows_;  // no two alike: few rows of many states differ
+  std::vector<KeptRow> rows_;  // no two alike: few rows of many states differ
   std::unordered_multimap<size_t, int32_t> row_index_;  // by their hashes
   std::unordered_map<Items, int32_t, HashOfItems> kind_index_;  // by what makes them alike
   std::unordered_map<Items, int32_t, HashOfItems> like_rows_;   // of `rows_`, by places of rules alone

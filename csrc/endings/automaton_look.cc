@@ -40,18 +40,17 @@ std::optional<Automaton::State> Automaton::Look::step(State state, std::string_v
   return state;
 }
 
-bool Automaton::Look::copy_row(State state, int64_t most, int32_t* row) const {
+bool Automaton::Look::copy_row(State state, int64_t most, FilledRow& row) const {
   const Known& known = automaton_.states_[static_cast<size_t>(state)];
   if (known.row < 0 || !is_endable(known, most)) return false;
-  const std::vector<int32_t>& kept = automaton_.rows_[static_cast<size_t>(known.row)];
-  std::copy(kept.begin(), kept.end(), row);
+  automaton_.rows_[static_cast<size_t>(known.row)].copy_to(row);
   return true;
 }
 
 std::optional<bool> Automaton::Look::allows(State state, int32_t token) const {
   const int32_t row = automaton_.states_[static_cast<size_t>(state)].row;
   if (row < 0) return std::nullopt;
-  return has_bit(automaton_.rows_[static_cast<size_t>(row)].data(), token);
+  return has_bit(automaton_.rows_[static_cast<size_t>(row)].words.data(), token);
 }
 
 }  // namespace specguide

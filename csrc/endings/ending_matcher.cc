@@ -71,7 +71,7 @@ bool EndingMatcher::may_lead_on(int32_t token) {
   return walk.step(state, vocabulary().token_bytes[static_cast<size_t>(token)]) != Automaton::kDead;
 }
 
-Matcher::Answer EndingMatcher::fill_draft(int32_t* row) {
+Matcher::Answer EndingMatcher::refill_draft(FilledRow& row) {
   const bool is_shared = is_exact() && !inner_->is_terminated();
   if (is_shared && copy_seen_row(row)) return num_guessed_ == 0 ? Answer::kYes : Answer::kYesByGuess;
   if (is_shared) {
@@ -80,7 +80,7 @@ Matcher::Answer EndingMatcher::fill_draft(int32_t* row) {
     if (state != Automaton::kDead && walk.copy_like_row(state, row)) return Answer::kYesByGuess;
   }
   if (num_guessed_ > 0) return Answer::kNoByGuess;
-  fill(row);
+  refill(row);
   return Answer::kYes;
 }
 
@@ -114,12 +114,12 @@ bool EndingMatcher::knows_ends() {
 }
 
 // The end token must be left behind the next one.
-void EndingMatcher::fill(int32_t* row) {
+void EndingMatcher::refill(FilledRow& row) {
   if (!knows_ends()) {
     const bool can_wait = tokens_.empty() && endings_->all_endable(num_left() - 2);
     if (can_wait || inner_->is_terminated() || endings_->automaton() == nullptr) {
       catch_up();
-      return inner_->fill(row);
+      return inner_->refill(row);
     }
     knows_ends();
   }
@@ -128,7 +128,7 @@ void EndingMatcher::fill(int32_t* row) {
   const bool is_known = is_shared && copy_row(row);
   if (!is_known) {
     catch_up();
-    inner_->fill(row);
+    inner_->refill(row);
   }
   const int64_t most = num_left() - 2;
   Automaton::Walk walk(*automaton_);
@@ -139,7 +139,7 @@ void EndingMatcher::fill(int32_t* row) {
 }
 
 // What was allowed where the text stands, if it may end in time behind all of that.
-bool EndingMatcher::copy_seen_row(int32_t* row) {
+bool EndingMatcher::copy_seen_row(FilledRow& row) {
   const Automaton::Look look(*automaton_);
   const std::optional<Automaton::State> state = here(look);
   if (!state || *state == Automaton::kDead || !look.copy_row(*state, num_left() - 2, row)) return false;
@@ -148,7 +148,7 @@ bool EndingMatcher::copy_seen_row(int32_t* row) {
 }
 
 // What another text that goes on alike was allowed.
-bool EndingMatcher::copy_row(int32_t* row) {
+bool EndingMatcher::copy_row(FilledRow& row) {
   Automaton::Walk walk(*automaton_);
   const Automaton::State state = here(walk);
   if (state == Automaton::kDead || !walk.copy_row(state, *endings_->trie, row)) return false;
@@ -156,8 +156,11 @@ bool EndingMatcher::copy_row(int32_t* row) {
   return true;
 }
 
-void EndingMatcher::keep_endable(Automaton::Walk& walk, Automaton::State state, int64_t most, int32_t* row) {
+void EndingMatcher::keep_endable(Automaton::Walk& walk, Automaton::State state, int64_t most,
+                                 FilledRow& filled) {
   const int num_words = vocabulary().num_words();
+  int32_t* const row = filled.words;
+  filled.content = 0;
   row_.assign(row, row + num_words);
   walk.keep_endable(state, *endings_->trie, most, row);
   for (const int32_t end : vocabulary().eos_token_ids) {

@@ -25,9 +25,13 @@ class EndingMatcher final : public Matcher {
   EndingMatcher(std::shared_ptr<Matcher> inner, std::shared_ptr<Endings> endings, int64_t max_tokens);
 
   bool accept(int32_t token) override;
-  void fill(int32_t* row) override;
+  void fill(int32_t* words) override {
+    FilledRow row{words};
+    refill(row);
+  }
+  void refill(FilledRow& row) override;
   Answer accept_draft(int32_t token) override;
-  Answer fill_draft(int32_t* row) override;
+  Answer refill_draft(FilledRow& row) override;
   void rollback(int n) override;
   bool is_terminated() const override { return inner_->is_terminated(); }
   std::vector<int32_t> forced_tokens() override;
@@ -42,13 +46,13 @@ class EndingMatcher final : public Matcher {
   int64_t num_left() const { return max_tokens_ - num_before_ - static_cast<int64_t>(tokens_.size()); }
   Automaton::State here(Automaton::Walk& walk);
   std::optional<Automaton::State> here(const Automaton::Look& look);
-  bool copy_seen_row(int32_t* row);
+  bool copy_seen_row(FilledRow& row);
   std::optional<bool> seen_to_accept(int32_t token);
   bool may_lead_on(int32_t token);
-  bool copy_row(int32_t* row);
+  bool copy_row(FilledRow& row);
   std::optional<bool> known_to_accept(int32_t token);
   void catch_up();
-  void keep_endable(Automaton::Walk& walk, Automaton::State state, int64_t most, int32_t* row);
+  void keep_endable(Automaton::Walk& walk, Automaton::State state, int64_t most, FilledRow& row);
 
   const std::shared_ptr<Matcher> inner_;
   const std::shared_ptr<Endings> endings_;

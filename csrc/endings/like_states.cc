@@ -4,6 +4,7 @@
 // follow behind the 11th. So counts that are far from their bounds are not told apart: states which differ in nothing else
 // are of one kind. Tokens that reach to a bound are asked for one by one.
 #include <algorithm>
+#include <atomic>
 #include <functional>
 #include <string_view>
 #include <utility>
@@ -111,33 +112,36 @@ int32_t Automaton::keep(const int32_t* row, size_t num_words) {
   const size_t hash = std::hash<std::string_view>{}({reinterpret_cast<const char*>(row), num_bytes});
   const auto [first, last] = row_index_.equal_range(hash);
   const auto found = std::find_if(first, last, [&](const auto& known) {
-    return std::equal(row, row + num_words, rows_[static_cast<size_t>(known.second)].begin());
+    return std::equal(row, row + num_words, rows_[static_cast<size_t>(known.second)].words.begin());
   });
   if (found != last) return found->second;
   if (num_row_bytes_ + num_bytes > kMostRowBytes) return -1;
   const auto place = static_cast<int32_t>(rows_.size());
   row_index_.emplace(hash, place);
-  rows_.emplace_back(row, row + num_words);
+  static std::atomic<int64_t> num_contents{0};
+  rows_.push_back({{row, row + num_words}, ++num_contents});
   num_row_bytes_ += num_bytes;
   num_bytes_ += num_bytes;
   return place;
 }
 
-bool Automaton::Walk::copy_row(State state, const TokenTrie& trie, int32_t* row) {
+bool Automaton::Walk::copy_row(State state, const TokenTrie& trie, FilledRow& row) {
   const Likeness like = automaton_.likeness(state);
   const SharedRow& shared = automaton_.shared_rows_[static_cast<size_t>(like.kind)];
   if (shared.row < 0) return false;
-  const std::vector<int32_t>& known = automaton_.rows_[static_cast<size_t>(shared.row)];
-  std::copy(known.begin(), known.end(), row);
-  if (!automaton_.set_longer(state, trie, std::min(shared.reach, like.reach), row)) return false;
-  keep_row(state, row, known.size());
+  const KeptRow& known = automaton_.rows_[static_cast<size_t>(shared.row)];
+  known.copy_to(row);
+  row.content = 0;
+  if (!automaton_.set_longer(state, trie, std::min(shared.reach, like.reach), row.words)) return false;
+  keep_row(state, row, known.words.size());
   return true;
 }
 
 // The row of those that reach farthest is that of their kind.
-void Automaton::Walk::keep_row(State state, const int32_t* row, size_t num_words) {
-  const int32_t place = automaton_.keep(row, num_words);
+void Automaton::Walk::keep_row(State state, FilledRow& row, size_t num_words) {
+  const int32_t place = automaton_.keep(row.words, num_words);
   if (place < 0) return;
+  row.content = automaton_.rows_[static_cast<size_t>(place)].content;
   automaton_.states_[static_cast<size_t>(state)].row = place;
   const Likeness like = automaton_.likeness(state);
   SharedRow& shared = automaton_.shared_rows_[static_cast<size_t>(like.kind)];
@@ -158,11 +162,10 @@ Automaton::Items Automaton::places_of(State state) const {
   return places;
 }
 
-bool Automaton::Walk::copy_like_row(State state, int32_t* row) const {
+bool Automaton::Walk::copy_like_row(State state, FilledRow& row) const {
   const auto found = automaton_.like_rows_.find(automaton_.places_of(state));
   if (found == automaton_.like_rows_.end()) return false;
-  const std::vector<int32_t>& like = automaton_.rows_[static_cast<size_t>(found->second)];
-  std::copy(like.begin(), like.end(), row);
+  automaton_.rows_[static_cast<size_t>(found->second)].copy_to(row);
   return true;
 }
 
@@ -170,7 +173,7 @@ std::optional<bool> Automaton::Walk::allows(State state, int32_t token, size_t n
   const Likeness like = automaton_.likeness(state);
   const SharedRow& shared = automaton_.shared_rows_[static_cast<size_t>(like.kind)];
   if (shared.row < 0 || num_bytes > std::min(shared.reach, like.reach)) return std::nullopt;
-  return has_bit(automaton_.rows_[static_cast<size_t>(shared.row)].data(), token);
+  return has_bit(automaton_.rows_[static_cast<size_t>(shared.row)].words.data(), token);
 }
 
 }  // namespace specguide

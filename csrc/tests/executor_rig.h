@@ -51,6 +51,7 @@ struct ExecutorRig {
     buffers.stage_begins = shape.stage_begins;
     buffers.parents = parents.data();
     buffers.accepted_path = accepted_path.data();
+    buffers.num_kept_rows = num_kept_rows();
     executor = std::make_shared<specguide::GrammarExecutor>(buffers, num_threads, waits, shape.lookup);
     callbacks = executor->callbacks();
   }
@@ -70,8 +71,12 @@ struct ExecutorRig {
     num_accepted[slot] = static_cast<int32_t>(path.size());
     token(slot, 0) = golden;
   }
+  int num_kept_rows() const { return 2 * static_cast<int>(fill_ids.size()); }
   int row_index(int slot, int node) const { return node * static_cast<int>(held.size()) + slot; }
-  bool is_guided(int slot, int node) const { return fill_ids[row_index(slot, node)] > 0; }
+  bool is_guided(int slot, int node) const {
+    const int64_t fill_id = fill_ids[row_index(slot, node)];
+    return fill_id != 0 && fill_id != kUntouched;
+  }
   fake::Row row(int slot, int node) const {
     const auto first = rows.begin() + row_index(slot, node) * fake::kWords;
     return fake::Row(first, first + fake::kWords);
@@ -86,7 +91,7 @@ struct ExecutorRig {
 
   const int num_nodes;
   std::vector<int32_t> rows;
-  static constexpr int64_t kUntouched = -9;
+  static constexpr int64_t kUntouched = INT64_MIN;
   std::vector<int64_t> fill_ids;
   std::vector<uint8_t> held;
   std::vector<int32_t> tokens, num_accepted;

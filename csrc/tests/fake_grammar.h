@@ -108,6 +108,12 @@ class FakeMatcher : public specguide::Matcher {
     std::copy(words.begin(), words.end(), row);
   }
 
+  void refill(specguide::FilledRow& row) override {
+    const auto content = static_cast<int64_t>(mix(grammar_.seed, states_.back()) | 1);
+    if (row.content != content) fill(row.words);
+    row.content = content;
+  }
+
   void rollback(int n) override {
     enter();
     if (n < 1 || n >= static_cast<int>(states_.size())) throw std::logic_error("rollback of too many tokens");
@@ -163,7 +169,11 @@ class GuessingMatcher final : public FakeMatcher {
     ++num_guessed_;
     return Answer::kYesByGuess;
   }
-  Answer fill_draft(int32_t* row) override {
+  Answer refill_draft(specguide::FilledRow& row) override {
+    row.content = 0;
+    return fill_draft(row.words);
+  }
+  Answer fill_draft(int32_t* row) {
     const uint64_t number = next_number();
     if (number % 5 == 0) return Answer::kNoByGuess;
     if (num_guessed_ == 0 && number % 2 == 0) {

@@ -91,6 +91,7 @@ class Simulation {
   }
 
   int num_finished = 0, num_failed = 0, num_verified = 0;
+  int num_kept() const { return num_kept_; }
 
  private:
   bool roll(int in) { return std::uniform_int_distribution<int>(1, in)(random_) == 1; }
@@ -163,11 +164,17 @@ class Simulation {
 
   bool is_here(int slot) const { return in_iteration_[slot] && in_iteration_[slot] == slots_[slot]; }
 
-  // Keeps a copy as the step does: of a row with another number than before. One with the same number is the same.
+  // Keeps a copy as the step does: of a row with another number than before, and by numbers above 0 those that come again.
   void take(int slot, int node) {
     auto& [fill_id, copy] = taken_[rig_.row_index(slot, node)];
     const int64_t found = rig_.fill_ids[rig_.row_index(slot, node)];
-    if (found != fill_id) copy = rig_.row(slot, node);
+    if (found != fill_id && found < 0) copy = rig_.row(slot, node);
+    if (found != fill_id && found > 0) {
+      auto& kept = kept_[found % rig_.num_kept_rows()];
+      num_kept_ += kept.first == found;
+      if (kept.first != found) kept = {found, rig_.row(slot, node)};
+      copy = kept.second;
+    }
     CHECK(copy == rig_.row(slot, node));
     fill_id = found;
   }
@@ -269,7 +276,9 @@ class Simulation {
   const DraftShape shape_;
   ExecutorRig rig_;
   std::vector<std::shared_ptr<Request>> slots_, in_iteration_;
-  std::map<int, std::pair<int64_t, fake::Row>> taken_;  // by row: its number, and the copy
+  std::map<int, std::pair<int64_t, fake::Row>> taken_;     // by row: its number, and the copy
+  std::map<int64_t, std::pair<int64_t, fake::Row>> kept_;  // by place
+  int num_kept_ = 0;  // rows that were there when they were taken
   const bool has_guesses_;
   std::vector<bool> scribbled_ = std::vector<bool>(kSlots, false);
 };

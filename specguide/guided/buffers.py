@@ -86,11 +86,13 @@ class GrammarBuffers:
     bitmask:      int32 [N, max_batch_size, words], row [j, slot] says what may follow the slot's
                   node j
     fill_ids:     int64 [N, max_batch_size], 0: the request is free there, kernels skip the row;
-                  else the number of the fill that wrote it, each has its own
+                  else the row's number: rows of the same one are equal, one below 0 does not come
+                  again
     held:         uint8 [max_batch_size], 1: target rows are late, this iteration accepts nothing
                   for the slot
     needed:       int32 [1], how many callbacks' rows the forward stream waits for or soon will
     proposals:    where some drafts come from the host
+    num_kept_rows: the step keeps so many of the last rows with numbers above 0
 
     The callbacks write all but `needed`. On a GPU the step has a copy of the first three.
     """
@@ -100,6 +102,7 @@ class GrammarBuffers:
     held: Tensor
     needed: Tensor
     proposals: ProposalBuffers | None = None
+    num_kept_rows: int = 0
 
     @classmethod
     def allocate(
@@ -118,6 +121,7 @@ class GrammarBuffers:
         """As the executor takes them, by name."""
         buffers = {field.name: getattr(self, field.name) for field in fields(self)}
         group = buffers.pop("proposals")
+        del buffers["num_kept_rows"]
         if group is not None:
             buffers |= {field.name: getattr(group, field.name) for field in fields(group)}
         return {name: buffer.numpy() for name, buffer in buffers.items()}

@@ -26,6 +26,8 @@ from specguide.resolved_config import CallbackConfig
 from specguide.trace import Recorder
 
 _ABANDON_TIMEOUT_S = 10.0
+_NUM_KEPT_ROWS = 4096
+"""On a GPU, of a row's size each: 64 MiB for a vocabulary of 128,000 tokens."""
 
 
 class HostMemory:
@@ -156,10 +158,14 @@ def call_words(walked: Walked, zeros: Zeros, num_ranks: int) -> CallWords:
 
 
 def buffers_of(walked: Walked, zeros: Zeros, *, pinned: bool) -> GrammarBuffers:
-    """What callbacks write for these walks, on the host. pinned: of the proposals"""
+    """What callbacks write for these walks, on the host; where the step has copies, `zeros` are not
+    plain ones. pinned: of the proposals"""
     num_slots, num_nodes = walked.nodes.tokens.shape
     num_words = (walked.vocab_size + 31) // 32
+    has_copies = zeros is not plain_zeros
+    is_room = 4 * num_slots * num_nodes <= _NUM_KEPT_ROWS  # for new numbers while some are taken
     return replace(
         GrammarBuffers.allocate(num_slots, num_nodes, num_words, zeros),
         proposals=walked.shape.proposals(num_slots, pinned=pinned),
+        num_kept_rows=_NUM_KEPT_ROWS if has_copies and is_room else 0,
     )

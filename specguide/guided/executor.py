@@ -80,6 +80,7 @@ def native_executor(
             limits=shape.limits(shape.layout),
             vocab_size=walked.vocab_size,
             stage_begins=shape.stage_begins,
+            num_kept_rows=buffers.num_kept_rows,
             **buffers.arrays(),
             **shape.node_arrays(walked.nodes),
         ),

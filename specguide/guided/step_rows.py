@@ -8,7 +8,7 @@ from torch import Tensor
 
 from specguide.guided.buffers import GrammarBuffers
 from specguide.guided.walk_shapes import ChainWalks
-from specguide.kernels import BitmaskRows, FilledRows, TakenRows, Wait, take_rows
+from specguide.kernels import BitmaskRows, FilledRows, KeptRows, TakenRows, Wait, take_rows
 from specguide.kernels.shared_memory import mapped
 
 
@@ -29,8 +29,16 @@ class RowCopies:
             torch.zeros_like(host.fill_ids, device=device),
             torch.zeros_like(host.fill_ids, dtype=torch.uint8, device=device),
             torch.zeros_like(host.fill_ids, device=device),
+            torch.zeros_like(host.fill_ids, dtype=torch.int32, device=device),
             torch.zeros_like(host.held, device=device),
         )
+        self._kept: KeptRows | None = None
+        if host.num_kept_rows:
+            shape = host.num_kept_rows, host.bitmask.shape[2]
+            self._kept = KeptRows(
+                torch.zeros(shape, dtype=torch.int32, device=device),
+                torch.zeros(host.num_kept_rows, dtype=torch.int64, device=device),
+            )
         self.proposals = host.proposals and host.proposals.on_device(device)
 
     def take(self, nodes: slice, num_slots: int, wait: Wait | None, *, has_held: bool) -> None:
@@ -42,10 +50,12 @@ class RowCopies:
             taken.fill_ids[part],
             taken.guided[part],
             taken.new_ids[part],
+            taken.sources[part],
             taken.held[:num_slots],
         )
         held = self._held[:num_slots] if has_held else None
-        take_rows(copies, FilledRows(filled.bitmask[part], filled.fill_ids[part], held), wait)
+        rows = FilledRows(filled.bitmask[part], filled.fill_ids[part], held)
+        take_rows(copies, rows, wait, self._kept)
 
 
 class StepRows:

@@ -23,7 +23,7 @@ from specguide.kernels import (
 )
 from specguide.kernels.bitmask_rows import BitmaskRows
 from specguide.kernels.float8 import Float8Rows, Float8Scaling
-from specguide.kernels.host_calls import FilledRows, HostCall, TakenRows, Wait
+from specguide.kernels.host_calls import FilledRows, HostCall, KeptRows, TakenRows, Wait
 from specguide.kernels.host_values import constant, on_device, write_from_host
 from specguide.kernels.int4 import Int4Matrix
 from specguide.kernels.operation import Operation, operation
@@ -85,6 +85,7 @@ __all__ = [
     "Float8Scaling",
     "HostCall",
     "Int4Matrix",
+    "KeptRows",
     "LogitsShare",
     "Operation",
     "Peers",

@@ -47,7 +47,8 @@ class FilledRows(NamedTuple):
     """Rows in the host's memory, as a device reads them: N nodes of S slots each.
 
     bitmask:  int32 [N, S, words]
-    fill_ids: int64 [N, S], 0: the row does not count; else the number of the fill that wrote it
+    fill_ids: int64 [N, S], 0: the row does not count; else a number: rows of the same one are
+              equal, and one below 0 does not come again
     held:     uint8 [S]; None: it is not taken
     """
 
@@ -61,17 +62,33 @@ class TakenRows(NamedTuple):
 
     guided:  uint8 [N, S], 1: the row counts
     new_ids: int64 [N, S], what `fill_ids` become
+    sources: int32 [N, S], where among kept rows a row was found, -1: it was not
     """
 
     bitmask: Tensor
     fill_ids: Tensor
     guided: Tensor
     new_ids: Tensor
+    sources: Tensor
     held: Tensor
 
     @property
     def device(self) -> torch.device:
         return self.bitmask.device
+
+
+class KeptRows(NamedTuple):
+    """The last rows with numbers above 0, in the device's memory: number n at place n modulo R.
+
+    Numbers that are taken at once, or before it is known that they were, are among R that follow
+    one another.
+
+    bitmask: int32 [R, words]
+    ids:     int64 [R], their numbers, 0: there is none
+    """
+
+    bitmask: Tensor
+    ids: Tensor
 
 
 class Wait(NamedTuple):
@@ -97,9 +114,14 @@ def call_host(call: HostCall, announced: Tensor | None = None) -> None:
     call.due.copy_(call.called)
 
 
-def take_rows(taken: TakenRows, filled: FilledRows, wait: Wait | None) -> None:
+def take_rows(
+    taken: TakenRows, filled: FilledRows, wait: Wait | None, kept: KeptRows | None = None
+) -> None:
     """Make the copies of rows what the host has, once the wait is over; None: there is none. A row
-    that does not count, or was filled by the same fill, stays as it is."""
+    that does not count, or has the same number as before, stays as it is.
+
+    kept: where rows are taken from that are there, and others with numbers above 0 are put
+    """
     if wait is not None:
         call, announced, number = wait
         announced.fill_(number)
@@ -108,7 +130,16 @@ def take_rows(taken: TakenRows, filled: FilledRows, wait: Wait | None) -> None:
         call.over.copy_(call.called)
     taken.new_ids.copy_(filled.fill_ids)
     is_new = (taken.new_ids != 0) & (taken.new_ids != taken.fill_ids)
-    taken.bitmask.copy_(torch.where(is_new[:, :, None], filled.bitmask, taken.bitmask))
+    rows = filled.bitmask
+    if kept is not None:
+        places = taken.new_ids.remainder(len(kept.ids))
+        is_kept = (taken.new_ids > 0) & (kept.ids[places] == taken.new_ids)
+        taken.sources.copy_(torch.where(is_kept, places, -1))
+        rows = torch.where(is_kept[:, :, None], kept.bitmask[places], rows)
+        to_keep = is_new & (taken.new_ids > 0) & ~is_kept
+        kept.bitmask[places[to_keep]] = rows[to_keep]
+        kept.ids[places[to_keep]] = taken.new_ids[to_keep]
+    taken.bitmask.copy_(torch.where(is_new[:, :, None], rows, taken.bitmask))
     taken.fill_ids.copy_(torch.where(is_new, taken.new_ids, taken.fill_ids))
     taken.guided.copy_(taken.new_ids != 0)
     if filled.held is not None:

@@ -240,7 +240,8 @@ class GrammarBuffers:
     num_forced_tokens that the grammar forces, num_lookup_tokens that a lookup finds. N = W + 1.
 
     bitmask       int32 [N, S, words]  written by workers
-    guided        uint8 [N, S]         1: the row counts; 0: free
+    fill_ids      int64 [N, S]         0: the row is free; else its number: rows of the same one are
+                                       equal, one below 0 does not come again
     held          uint8 [S]            1: this iteration accepts nothing for the slot
     needed        int32 [1]            read: callbacks of the iteration whose rows the step stands
                                        waiting for, or soon will; to be 0 before callback 0
@@ -265,7 +266,9 @@ class GrammarBuffers:
     accepted_path  int32 [S, K]        read: the nodes that the last verification accepted, from the
                                        root on; the first num_accepted of them count
 
-    K = 0 is plain decoding.
+    K = 0 is plain decoding. num_kept_rows: the step keeps so many of the last rows with numbers
+    above 0, number n at place n modulo num_kept_rows; 0: all numbers are below 0. At least four
+    times N · S rows, so that no two that it is told at once have one place.
     """
 
     def __init__(
@@ -274,6 +277,7 @@ class GrammarBuffers:
         limits: DraftLimits,
         vocab_size: int,
         stage_begins: Sequence[int] = ...,
+        num_kept_rows: int = 0,
         **arrays: Any,
     ) -> None: ...
 

@@ -14,6 +14,7 @@ from specguide.guided.streams import CallWords
 from specguide.kernels import (
     FilledRows,
     HostCall,
+    KeptRows,
     TakenRows,
     Wait,
     call_host,
@@ -37,7 +38,8 @@ def wait_for(call: HostCall, announced: torch.Tensor, number: int) -> None:
     """And take no rows."""
     ids = torch.zeros(0, 1, dtype=torch.int64, device=DEVICE)
     rows, flags = ids[:, :, None].int(), ids.byte()
-    taken = TakenRows(rows, ids, flags, ids, torch.zeros(1, dtype=torch.uint8, device=DEVICE))
+    held = torch.zeros(1, dtype=torch.uint8, device=DEVICE)
+    taken = TakenRows(rows, ids, flags, ids, ids.int(), held)
     take_rows(taken, FilledRows(rows, ids, None), Wait(call, announced, number))
 
 
@@ -176,6 +178,7 @@ def test_rows_that_were_filled_anew_are_taken_and_no_others(
         integers(0, 3, 7, 9) << 33,
         integers(0, 2, 7, 9).byte(),
         integers(0, 2, 7, 9),
+        integers(0, 2, 7, 9).int(),
         integers(0, 2, 9).byte(),
     )
     wait = None
@@ -190,7 +193,7 @@ def test_rows_that_were_filled_anew_are_taken_and_no_others(
             (found, to_device(filled), wait, take_rows),
         ):
             function(
-                TakenRows(*(it[part] for it in rows[:4]), rows.held[:5]),
+                TakenRows(*(it[part] for it in rows[:5]), rows.held[:5]),
                 FilledRows(
                     source.bitmask[part],
                     source.fill_ids[part],
@@ -201,3 +204,58 @@ def test_rows_that_were_filled_anew_are_taken_and_no_others(
         for name, mine in zip(TakenRows._fields, found, strict=True):
             assert torch.equal(mine.cpu(), getattr(expected, name)), name
     assert not torch.equal(expected.bitmask, taken.bitmask)
+
+
+@pytest.mark.parametrize("num_words", [1, small(33), 4008, 9001])
+def test_rows_that_are_kept_are_not_asked_for_again(num_words: int) -> None:
+    """The host has forgotten rows whose numbers come again."""
+    random = torch.Generator().manual_seed(num_words)
+    num_kept, (num_nodes, num_slots) = 256, (4, 9)
+    shape = num_nodes, num_slots
+    taken = TakenRows(
+        torch.zeros(*shape, num_words, dtype=torch.int32),
+        torch.zeros(shape, dtype=torch.int64),
+        torch.zeros(shape, dtype=torch.uint8),
+        torch.zeros(shape, dtype=torch.int64),
+        torch.zeros(shape, dtype=torch.int32),
+        torch.zeros(num_slots, dtype=torch.uint8),
+    )
+    kept = KeptRows(
+        torch.zeros(num_kept, num_words, dtype=torch.int32),
+        torch.zeros(num_kept, dtype=torch.int64),
+    )
+    found, found_kept = to_device(taken), to_device(kept)
+    contents: dict[int, torch.Tensor] = {}
+    newest, num_forgotten = 1000, 0
+    for _ in range(12):
+        newest += int(torch.randint(0, 60, (1,), generator=random))
+        ids = newest - torch.randint(0, 100, shape, generator=random)
+        kind = torch.randint(0, 6, shape, generator=random)
+        ids = torch.where(kind == 0, 0, torch.where(kind == 1, -ids, ids))
+        rows = torch.zeros(*shape, num_words, dtype=torch.int32)
+        for place in torch.cartesian_prod(torch.arange(num_nodes), torch.arange(num_slots)):
+            node, slot = place.tolist()
+            number = int(ids[node, slot])
+            if number > 0 and number in contents:
+                num_forgotten += 1
+                continue
+            words = torch.randint(-(2**31), 2**31, (num_words,), generator=random).int()
+            rows[node, slot] = contents.setdefault(number, words) if number > 0 else words
+        for node in range(num_nodes):  # new ones first, as the host would have it
+            for slot in range(num_slots):
+                number = int(ids[node, slot])
+                if number > 0 and not bool((kept.ids == number).any()):
+                    rows[node, slot] = contents[number]
+        filled = FilledRows(rows, ids, None)
+        host_calls.take_rows(taken, filled, None, kept)
+        take_rows(found, to_device(filled), None, found_kept)
+        for name, mine in zip(TakenRows._fields, found, strict=True):
+            assert torch.equal(mine.cpu(), getattr(taken, name)), name
+        for mine, other in zip(found_kept, kept, strict=True):
+            assert torch.equal(mine.cpu(), other)
+        for node in range(num_nodes):
+            for slot in range(num_slots):
+                if int(ids[node, slot]) > 0:
+                    expected = contents[int(ids[node, slot])]
+                    assert torch.equal(taken.bitmask[node, slot], expected)
+    assert num_forgotten > 20

@@ -21,7 +21,7 @@ import triton.language as tl
 from torch import Tensor
 from triton.language.extra import cuda
 
-from specguide.kernels.host_calls import FilledRows, HostCall, TakenRows, Wait
+from specguide.kernels.host_calls import FilledRows, HostCall, KeptRows, TakenRows, Wait
 from specguide.kernels.triton.device import overlap
 
 _BLOCK = 4096
@@ -67,19 +67,32 @@ def _call_kernel(
 
 
 @triton.jit
-def _take_row(rows, node, slot, num_words, BLOCK: tl.constexpr):
+def _take_row(rows, node, slot, num_words, NUM_KEPT: tl.constexpr, BLOCK: tl.constexpr):
     """By its id in `new_ids`."""
     place = node.to(tl.int64) * rows.id_stride + slot
     new_id = tl.load(rows.new_ids + place, volatile=True)
     if (new_id != 0) & (new_id != tl.load(rows.taken_fill_ids + place)):
         first = node.to(tl.int64) * rows.node_stride + slot * rows.slot_stride
+        source = tl.full((), -1, tl.int32)
+        if NUM_KEPT:
+            source = tl.load(rows.sources + place, volatile=True)
         for start in range(0, num_words, BLOCK):
             word = start + tl.arange(0, BLOCK)
             exists = word < num_words
-            words = tl.load(rows.bitmask + first + word, mask=exists, volatile=True)
+            is_missing = exists & (source < 0)
+            words = tl.load(rows.bitmask + first + word, mask=is_missing, volatile=True)
+            if NUM_KEPT:
+                kept = rows.kept_bitmask + source.to(tl.int64) * num_words
+                words = tl.load(kept + word, mask=exists & (source >= 0), other=words)
+                new = rows.kept_bitmask + (new_id % NUM_KEPT) * num_words
+                tl.store(new + word, words, mask=is_missing & (new_id > 0))
             tl.store(rows.taken_bitmask + first + word, words, mask=exists)
         tl.debug_barrier()
         tl.store(rows.taken_fill_ids + place, new_id)
+        if NUM_KEPT:
+            kept_id = rows.kept_ids + tl.where(new_id > 0, new_id % NUM_KEPT, 0)
+            is_new = (source < 0) & (new_id > 0)
+            tl.atomic_xchg(kept_id, new_id, mask=is_new, sem="release", scope="gpu")
     tl.store(rows.guided + place, (new_id != 0).to(tl.uint8))
 
 
@@ -92,6 +105,7 @@ def _wait_kernel(
     num_rows,
     num_words,
     IDS: tl.constexpr,
+    NUM_KEPT: tl.constexpr,
     BLOCK: tl.constexpr,
     COPIES: tl.constexpr,
     OVERLAP: tl.constexpr,
@@ -111,6 +125,14 @@ def _wait_kernel(
         place = (row // num_slots) * rows.id_stride + row % num_slots
         ids = tl.load(rows.fill_ids + place, mask=row < num_rows, volatile=True)
         tl.store(rows.new_ids + place, ids, mask=row < num_rows)
+        if NUM_KEPT:
+            may_be_kept = (row < num_rows) & (ids > 0)
+            kept_place = tl.where(may_be_kept, ids % NUM_KEPT, 0)
+            kept_id = tl.atomic_add(
+                rows.kept_ids + kept_place, 0, mask=may_be_kept, sem="acquire", scope="gpu"
+            )
+            source = tl.where(may_be_kept & (kept_id == ids), kept_place, -1)
+            tl.store(rows.sources + place, source.to(tl.int32), mask=row < num_rows)
     if rows.held is not None:
         for start in range(0, num_slots, IDS):
             slot = start + tl.arange(0, IDS)
@@ -119,7 +141,7 @@ def _wait_kernel(
     tl.debug_barrier()
     if COPIES:
         for one in range(num_rows):
-            _take_row(rows, one // num_slots, one % num_slots, num_words, BLOCK)
+            _take_row(rows, one // num_slots, one % num_slots, num_words, NUM_KEPT, BLOCK)
     if wait is not None:
         tl.atomic_xchg(wait.over, awaited, sem="release", scope="gpu")
         if OVERLAP:
@@ -137,7 +159,7 @@ class _Wait(NamedTuple):
 
 
 class _Rows(NamedTuple):
-    """FilledRows and TakenRows as the kernels take them, and distances between rows."""
+    """FilledRows, TakenRows and KeptRows as the kernels take them, and distances between rows."""
 
     bitmask: Any
     fill_ids: Any
@@ -146,6 +168,9 @@ class _Rows(NamedTuple):
     taken_fill_ids: Any
     guided: Any
     new_ids: Any
+    sources: Any
+    kept_bitmask: Any
+    kept_ids: Any
     taken_held: Any
     node_stride: Any
     slot_stride: Any
@@ -153,7 +178,9 @@ class _Rows(NamedTuple):
 
 
 @triton.jit(do_not_specialize=["num_words"])
-def _take_kernel(wait, rows, num_words, BLOCK: tl.constexpr, OVERLAP: tl.constexpr):
+def _take_kernel(
+    wait, rows, num_words, NUM_KEPT: tl.constexpr, BLOCK: tl.constexpr, OVERLAP: tl.constexpr
+):
     """One row, once `_wait_kernel` has read whether it is new."""
     if OVERLAP:
         cuda.gdc_launch_dependents()
@@ -166,7 +193,7 @@ def _take_kernel(wait, rows, num_words, BLOCK: tl.constexpr, OVERLAP: tl.constex
             found = tl.load(wait.over, volatile=True)
         tl.debug_barrier()
         tl.atomic_add(wait.over, 0, sem="acquire", scope="gpu")
-    _take_row(rows, tl.program_id(1), tl.program_id(0), num_words, BLOCK)
+    _take_row(rows, tl.program_id(1), tl.program_id(0), num_words, NUM_KEPT, BLOCK)
     if OVERLAP and wait is not None:
         cuda.gdc_wait()
 
@@ -186,7 +213,9 @@ def call_host(call: HostCall, announced: Tensor | None = None) -> None:
     )
 
 
-def take_rows(taken: TakenRows, filled: FilledRows, wait: Wait | None) -> None:
+def take_rows(
+    taken: TakenRows, filled: FilledRows, wait: Wait | None, kept: KeptRows | None = None
+) -> None:
     """See host_calls.take_rows. All bitmasks have the same strides, and so have what is [N, S]."""
     num_nodes, num_slots, num_words = taken.bitmask.shape
     words, number = None, 0
@@ -201,6 +230,9 @@ def take_rows(taken: TakenRows, filled: FilledRows, wait: Wait | None) -> None:
         taken.fill_ids,
         taken.guided.view(torch.uint8),
         taken.new_ids,
+        taken.sources,
+        None if kept is None else kept.bitmask,
+        None if kept is None else kept.ids,
         taken.held.view(torch.uint8),
         taken.bitmask.stride(0),
         taken.bitmask.stride(1),
@@ -208,6 +240,7 @@ def take_rows(taken: TakenRows, filled: FilledRows, wait: Wait | None) -> None:
     )
     overlapping = overlap(taken.device)
     num_rows = num_nodes * num_slots
+    num_kept = 0 if kept is None else len(kept.ids)
     copies = num_rows <= _MOST_BY_ONE
     _wait_kernel[(1,)](
         words,
@@ -217,6 +250,7 @@ def take_rows(taken: TakenRows, filled: FilledRows, wait: Wait | None) -> None:
         num_rows,
         num_words,
         IDS=_IDS,
+        NUM_KEPT=num_kept,
         BLOCK=_BLOCK,
         COPIES=copies,
         num_warps=1,
@@ -224,5 +258,11 @@ def take_rows(taken: TakenRows, filled: FilledRows, wait: Wait | None) -> None:
     )
     if not copies:
         _take_kernel[(num_slots, num_nodes)](
-            words, rows, num_words, BLOCK=_BLOCK, num_warps=8, **overlapping
+            words,
+            rows,
+            num_words,
+            NUM_KEPT=num_kept,
+            BLOCK=_BLOCK,
+            num_warps=8,
+            **overlapping,
         )

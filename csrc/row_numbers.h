@@ -1,0 +1,41 @@
+// Owns the numbers by which a device knows rows: rows that are equal, as whoever filled them knows, have one number, so that
+// the device may have kept what the host fills again.
+//
+// A device keeps the last rows with numbers above 0, as many as there is room for, number n at place n modulo that. All
+// numbers that it is told at once are among as many that follow one another, so that no two of them have the same place:
+// what is older than half of these gets a new number, and fewer new numbers than the other half are given until the device
+// has taken what it was told.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+#include "spin.h"
+
+namespace specguide {
+
+// Safe to call from several threads.
+class RowNumbers {
+ public:
+  // num_kept: rows that the device has room for; 0: it keeps none
+  explicit RowNumbers(int64_t num_kept) : contents_(static_cast<size_t>(num_kept)) {}
+
+  // Of a row of this content, as in FilledRow. Below 0: of this row alone.
+  int64_t of(int64_t content);
+  // What the device is told of a row with this number.
+  int64_t told(int64_t number) { return number > 0 && !is_recent(number) ? own() : number; }
+
+ private:
+  int64_t num_kept() const { return static_cast<int64_t>(contents_.size()); }
+  bool is_recent(int64_t number) const { return number > last_.load(std::memory_order_relaxed) - num_kept() / 2; }
+  int64_t own() { return last_own_.fetch_sub(1, std::memory_order_relaxed) - 1; }
+
+  std::atomic<int64_t> last_{0}, last_own_{0};
+  SpinLock lock_;  // of what follows
+  std::unordered_map<int64_t, int64_t> numbers_;  // by content
+  std::vector<int64_t> contents_;                 // by place
+};
+
+}  // namespace specguide
