@@ -141,7 +141,7 @@ def _wait_kernel(
     tl.debug_barrier()
     if COPIES:
         for one in range(num_rows):
-            _take_row(rows, one // num_slots, one % num_slots, num_words, NUM_KEPT, BLOCK)
+            _take_row(rows, one // num_slots, one % num_slots, num_words, 0, BLOCK)
     if wait is not None:
         tl.atomic_xchg(wait.over, awaited, sem="release", scope="gpu")
         if OVERLAP:
@@ -216,8 +216,16 @@ def call_host(call: HostCall, announced: Tensor | None = None) -> None:
 def take_rows(
     taken: TakenRows, filled: FilledRows, wait: Wait | None, kept: KeptRows | None = None
 ) -> None:
-    """See host_calls.take_rows. All bitmasks have the same strides, and so have what is [N, S]."""
+    """See host_calls.take_rows. All bitmasks have the same strides, and so have what is [N, S].
+
+    Few rows are asked of the host each time, and not kept: one warp has no registers for more.
+    """
     num_nodes, num_slots, num_words = taken.bitmask.shape
+    num_rows = num_nodes * num_slots
+    copies = num_rows <= _MOST_BY_ONE
+    if copies:
+        kept = None
+    num_kept = 0 if kept is None else len(kept.ids)
     words, number = None, 0
     if wait is not None:
         call, announced, number = wait
@@ -239,9 +247,6 @@ def take_rows(
         taken.guided.stride(0),
     )
     overlapping = overlap(taken.device)
-    num_rows = num_nodes * num_slots
-    num_kept = 0 if kept is None else len(kept.ids)
-    copies = num_rows <= _MOST_BY_ONE
     _wait_kernel[(1,)](
         words,
         number,
