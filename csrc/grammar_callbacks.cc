@@ -31,9 +31,10 @@ void GrammarExecutor::run_callback(int index) noexcept {
 
 // Callback 0, beside the target forward: completes the paths, then says which rows and which slots count.
 void GrammarExecutor::begin_iteration() {
-  current_ = std::make_shared<Snapshot>();
+  const auto last = std::exchange(current_, std::make_shared<Snapshot>());
   current_ = pop_snapshot();
   ++iteration_;
+  forget_rows_of_left(*last);
   const auto last_begin = std::exchange(iteration_begin_, Clock::now());
   if (iteration_ > 1) iteration_time_ = iteration_begin_ - last_begin;
   Batch batch(0);
@@ -52,6 +53,16 @@ void GrammarExecutor::begin_iteration() {
   push_rest(batch);
   finish(batch);
   for (const Entry& entry : *current_) set_target_flags(progress_of(entry));
+}
+
+// So that the device is told of no old numbers; of those that come again it is told then.
+void GrammarExecutor::forget_rows_of_left(const Snapshot& last) {
+  for (const Entry& entry : *current_) in_iteration_[entry.walk->slot()] = iteration_;
+  for (const Entry& entry : last) {
+    const int slot = entry.walk->slot();
+    if (in_iteration_[slot] == iteration_) continue;
+    for (int node = 0; node < buffers_->num_nodes(); ++node) buffers_->fill_ids[buffers_->row_index(slot, node)] = 0;
+  }
 }
 
 // The callbacks behind the verification and behind each draft step take the model's token with the number before theirs,

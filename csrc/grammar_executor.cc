@@ -69,6 +69,7 @@ GrammarExecutor::GrammarExecutor(GrammarBuffers buffers, int num_threads, Waits 
       slots_(buffers_->max_batch_size),
       current_(std::make_shared<Snapshot>()),
       progress_(buffers_->max_batch_size),
+      in_iteration_(buffers_->max_batch_size),
       iteration_time_(waits.deadline),
       pool_(num_threads, num_threads + buffers_->max_batch_size, waits.deadline) {}
 

@@ -154,6 +154,7 @@ class GrammarExecutor : public std::enable_shared_from_this<GrammarExecutor> {
 
   void run_callback(int index) noexcept;
   void begin_iteration();
+  void forget_rows_of_left(const Snapshot& last);
   void advance(int index);
   std::shared_ptr<const Snapshot> pop_snapshot();
   Progress& progress_of(const Entry& entry);
@@ -197,6 +198,7 @@ class GrammarExecutor : public std::enable_shared_from_this<GrammarExecutor> {
   std::shared_ptr<const Snapshot> current_;
   std::vector<Progress> progress_;  // by slot
   int64_t iteration_ = 0;
+  std::vector<int64_t> in_iteration_;  // by slot: the last one that it was in
   Clock::time_point iteration_begin_;
   Clock::duration iteration_time_;  // of the last one
 

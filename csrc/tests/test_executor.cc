@@ -47,6 +47,28 @@ TEST(one_walk_fills_each_row_once) {
   CHECK(counters.fills == 6 && counters.accepts == 5 && counters.rollbacks == 1 && counters.iterations == 2);
 }
 
+TEST(rows_of_who_is_left_out_do_not_count_till_it_comes_again) {
+  ExecutorRig rig(2, 1, 1, kLong);
+  const Grammar grammar{8};
+  const Path path(grammar, 3);
+  rig.executor->submit({{0, std::make_shared<FakeMatcher>(grammar)}, {1, std::make_shared<FakeMatcher>(grammar)}}, {});
+  rig.call(0);
+  rig.token(0, 0) = rig.token(1, 0) = path.tokens[0];
+  rig.call(1);
+  const int64_t number = rig.fill_ids[rig.row_index(0, 0)];
+  rig.token(1, 1) = path.tokens[1];
+  rig.executor->submit({}, {1});
+  rig.call(0);
+  CHECK(rig.fill_ids[rig.row_index(0, 0)] == 0 && rig.is_guided(1, 0) && rig.is_guided(1, 1));
+  rig.num_accepted[1] = -1;
+  rig.call(1);
+  rig.token(0, 1) = path.tokens[1];
+  rig.executor->submit({}, {0, 1});
+  rig.call(0);
+  CHECK(rig.fill_ids[rig.row_index(0, 0)] == number && rig.row(0, 0) == grammar.row(path.states[1]));
+  CHECK(rig.is_guided(0, 1) && rig.row(0, 1) == grammar.row(path.states[2]));
+}
+
 TEST(nothing_is_rolled_back_when_all_is_accepted) {
   ExecutorRig rig(1, 2, 1, kLong);
   const Grammar grammar{6};
