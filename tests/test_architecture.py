@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -76,6 +77,11 @@ def modules() -> list[Path]:
     return sorted(path for path in PACKAGE.rglob("*.py") if "__pycache__" not in path.parts)
 
 
+@cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
 def label(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
@@ -121,6 +127,7 @@ def _imports(node: ast.AST, base: list[str], is_for_types: bool) -> Iterator[Imp
         yield from _imports(child, base, is_for_types)
 
 
+@cache
 def imports_in(path: Path) -> list[Import]:
     return imports_of(path.read_text(), module_name(path), is_package=path.name == "__init__.py")
 
@@ -138,24 +145,29 @@ def floor_plan_breach(importer: str, imported: str) -> str | None:
     return None
 
 
-@pytest.mark.parametrize("path", modules(), ids=label)
-def test_module_says_what_it_owns(path: Path) -> None:
-    assert ast.get_docstring(ast.parse(path.read_text())), f"{label(path)} needs a module docstring"
+def test_modules_say_what_they_own() -> None:
+    silent = [label(path) for path in modules() if not ast.get_docstring(tree_of(path))]
+    assert not silent, "these need a module docstring"
 
 
-@pytest.mark.parametrize("path", modules(), ids=label)
-def test_module_imports_only_from_lower_levels(path: Path) -> None:
-    importer = room_of(module_name(path))
-    if importer is None:  # the top package is the public face and opens the upper rooms on demand
-        return
-    assert importer in LEVEL, f"room {importer!r} is not in the floor plan"
-    for found in imports_in(path):
-        imported = room_of(found.module)
-        if imported is not None:
-            where = f"{label(path)}:{found.line} imports {found.module}"
-            assert imported in LEVEL, f"{where}: room {imported!r} is not in the floor plan"
-            breach = floor_plan_breach(importer, imported)
-            assert breach is None, f"{where}: {breach}"
+def test_modules_import_only_from_lower_levels() -> None:
+    breaches = [
+        f"{label(path)}:{found.line} imports {found.module}: {breach}"
+        for path in modules()
+        for found in imports_in(path)
+        if (breach := breach_of(room_of(module_name(path)), room_of(found.module)))
+    ]
+    assert not breaches
+
+
+def breach_of(importer: str | None, imported: str | None) -> str | None:
+    """As floor_plan_breach, of any modules' rooms."""
+    if importer is None or imported is None:  # the top package opens the upper rooms on demand
+        return None
+    for room in (importer, imported):
+        if room not in LEVEL:
+            return f"room {room!r} is not in the floor plan"
+    return floor_plan_breach(importer, imported)
 
 
 def _imported(found: Import, known: dict[str, Path]) -> str:
@@ -177,30 +189,36 @@ def test_no_imports_go_in_a_circle() -> None:
         pytest.fail(f"imports, those for types included, go in a circle: {error.args[1]}")
 
 
-@pytest.mark.parametrize("path", modules(), ids=label)
-def test_no_frozen_object_changes_itself(path: Path) -> None:
-    calls = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
-    found = [call for call in calls if ast.unparse(call.func) == "object.__setattr__"]
-    assert not found, f"{label(path)}:{found[0].lineno} sets a field of a frozen object"
-
-
-@pytest.mark.parametrize("path", modules(), ids=label)
-def test_only_native_imports_the_extension(path: Path) -> None:
-    if room_of(module_name(path)) != "native":
-        found = [i for i in imports_in(path) if "_native" in i.module.split(".")]
-        assert not found, (
-            f"{label(path)}:{found[0].line} imports the extension; go through specguide.native"
-        )
-
-
-@pytest.mark.parametrize(
-    "path", [p for p in modules() if room_of(module_name(p)) in WITHOUT_TORCH], ids=label
-)
-def test_plain_rooms_have_no_torch(path: Path) -> None:
+def test_no_frozen_object_changes_itself() -> None:
     found = [
-        i for i in imports_in(path) if i.module.split(".")[0] == "torch" and not i.is_for_types
+        f"{label(path)}:{node.lineno}"
+        for path in modules()
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.Attribute) and ast.unparse(node) == "object.__setattr__"
     ]
-    assert not found, f"{label(path)}:{found[0].line} imports torch at run time"
+    assert not found, "these set a field of a frozen object"
+
+
+def test_only_native_imports_the_extension() -> None:
+    found = [
+        f"{label(path)}:{it.line}"
+        for path in modules()
+        for it in imports_in(path)
+        if room_of(module_name(path)) != "native" and "_native" in it.module.split(".")
+    ]
+    assert not found, "these import the extension; go through specguide.native"
+
+
+def test_plain_rooms_have_no_torch() -> None:
+    found = [
+        f"{label(path)}:{it.line}"
+        for path in modules()
+        for it in imports_in(path)
+        if room_of(module_name(path)) in WITHOUT_TORCH
+        and it.module.split(".")[0] == "torch"
+        and not it.is_for_types
+    ]
+    assert not found, "these import torch at run time"
 
 
 def test_plain_rooms_and_a_front_can_be_imported_where_there_is_no_torch() -> None:

@@ -14,7 +14,13 @@ from transformers import PreTrainedModel
 
 from specguide import LLM, SamplingParams, SpecConfig
 
-WINDOWS = {"layer_types": ["sliding_attention", "full_attention"] * 3, "sliding_window": 9}
+WINDOWS = {
+    "layer_types": ["sliding_attention", "full_attention", "sliding_attention"],
+    "sliding_window": 9,
+}
+    "layer_types": ["sliding_attention", "full_attention", "sliding_attention"],
+    "sliding_window": 9,
+}
 
 
 @pytest.fixture(scope="module", params=["Cohere2", "StableLm"])

@@ -72,10 +72,11 @@ class _Places:
 
     def _number(self, cores: Iterable[Core]) -> int:
         """Of the place where these may hold; -1 where no items within must differ."""
+        cores = list(cores)
+        if self._asking.isdisjoint(map(id, cores)):
+            return -1
         nodes = self._holding(cores)
         key = frozenset(map(id, nodes))
-        if not key & self._asking:
-            return -1
         if key not in self._numbers:
             if len(self._numbers) >= _MAX_PLACES:
                 raise UnsupportedGuide(
