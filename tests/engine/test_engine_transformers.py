@@ -18,9 +18,6 @@ WINDOWS = {
     "layer_types": ["sliding_attention", "full_attention", "sliding_attention"],
     "sliding_window": 9,
 }
-    "layer_types": ["sliding_attention", "full_attention", "sliding_attention"],
-    "sliding_window": 9,
-}
 
 
 @pytest.fixture(scope="module", params=["Cohere2", "StableLm"])

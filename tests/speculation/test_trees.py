@@ -134,7 +134,7 @@ def test_every_node_is_verified_under_what_its_path_allows(folders, models, back
         running |= {each.slot: each.request for each in engine._scheduler._placement.decoding}
         engine.step()
     llm.close()
-    assert num_checked > 300
+    assert num_checked > 200
 
 
 @pytest.mark.parametrize(

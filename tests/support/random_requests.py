@@ -46,5 +46,5 @@ def cases(seed: int, num: int, **params):
     for number in range(num):
         prompts.append("".join(rng.choice("abc {}:\n") for _ in range(rng.randint(1, 60))))
         guide = Guide(json_schema=random_schema(rng)) if number % 3 else None
-        all_params.append(SamplingParams(max_tokens=48, seed=number, guide=guide, **params))
+        all_params.append(SamplingParams(max_tokens=32, seed=number, guide=guide, **params))
     return prompts, all_params
