@@ -29,7 +29,7 @@ from specguide.server.strict import check_strict
 WIDE = GuideConfig(
     max_source_bytes=1 << 30, max_values=1 << 30, max_rules=1 << 30, max_depth=1 << 30
 )
-SHORT, LONG = 100_000, 1_000_000
+SHORT, LONG = 30_000, 300_000
 MOST_RATIO = 30
 
 

@@ -47,12 +47,14 @@ def _asks(node: Node) -> bool:
 
 
 def _all_nodes(schema: CoreSchema) -> Iterator[Node]:
-    """Every node, some more than once."""
+    """Every node, once."""
     todo: list[Core] = [schema.root, *schema.definitions.values()]
+    known: set[int] = set()
     while todo:
         core = todo.pop()
         spend()
-        if isinstance(core, Node):
+        if isinstance(core, Node) and id(core) not in known:
+            known.add(id(core))
             yield core
             todo += chain(children(core), core.all_of)
 
