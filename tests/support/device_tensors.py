@@ -6,8 +6,8 @@ import torch
 
 
 def device_tensors(llm) -> dict[str, torch.Tensor]:
-    """Copies of all that outlasts an iteration, but for the accept counts, which each iteration
-    writes anew."""
+    """Copies of all that outlasts an iteration, but for what each iteration writes anew: the accept
+    counts, and whether rows count."""
     step = llm._engine._executor.step
     passes = getattr(step, "_iteration", step)._passes
     state, rows = step._state, step._grammar
@@ -17,7 +17,7 @@ def device_tensors(llm) -> dict[str, torch.Tensor]:
     }
     tensors |= {f"sampling.{name}": value for name, value in vars(state.sampling).items()}
     tensors |= {f"adjustments.{name}": value for name, value in vars(state.adjustments).items()}
-    tensors |= {name: getattr(rows, name) for name in ("bitmask", "guided", "held")}
+    tensors |= {name: getattr(rows, name) for name in ("bitmask", "held")}
     tensors["tokens"] = state.nodes.tokens
     for name, cache in (("target", passes._cache), ("drafter", passes._drafter.cache)):
         tensors |= {f"{name} key {i}": keys for i, keys in enumerate(cache.keys)}
