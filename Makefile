@@ -67,7 +67,8 @@ clean:
 $(PY):
 	$(PYTHON) -m venv $(VENV)
 
+# Python compiles what is imported; all of the packages would take two minutes.
 $(INSTALLED): pyproject.toml $(NATIVE) | $(PY)
-	$(PY) -m pip install -q scikit-build-core pybind11 cmake ninja setuptools wheel
-	$(PY) -m pip install -q --no-build-isolation --editable '.[dev]'
+	$(PY) -m pip install -q --no-compile scikit-build-core pybind11 cmake ninja setuptools wheel
+	$(PY) -m pip install -q --no-compile --no-build-isolation --editable '.[dev]'
 	touch $@
