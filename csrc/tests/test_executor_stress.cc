@@ -91,7 +91,7 @@ class Simulation {
   }
 
   int num_finished = 0, num_failed = 0, num_verified = 0;
-  int num_kept() const { return num_kept_; }
+  int num_kept = 0;  // rows that were there when they were taken
 
  private:
   bool roll(int in) { return std::uniform_int_distribution<int>(1, in)(random_) == 1; }
@@ -171,7 +171,7 @@ class Simulation {
     if (found != fill_id && found < 0) copy = rig_.row(slot, node);
     if (found != fill_id && found > 0) {
       auto& kept = kept_[found % rig_.num_kept_rows()];
-      num_kept_ += kept.first == found;
+      num_kept += kept.first == found;
       if (kept.first != found) kept = {found, rig_.row(slot, node)};
       copy = kept.second;
     }
@@ -278,7 +278,6 @@ class Simulation {
   std::vector<std::shared_ptr<Request>> slots_, in_iteration_;
   std::map<int, std::pair<int64_t, fake::Row>> taken_;     // by row: its number, and the copy
   std::map<int64_t, std::pair<int64_t, fake::Row>> kept_;  // by place
-  int num_kept_ = 0;  // rows that were there when they were taken
   const bool has_guesses_;
   std::vector<bool> scribbled_ = std::vector<bool>(kSlots, false);
 };
@@ -295,8 +294,8 @@ void simulate(uint64_t seed, int num_threads, GrammarExecutor::Waits waits, Draf
     Simulation simulation(seed, shape, num_threads, waits, has_guesses);
     simulation.run(num_iterations());
     CHECK(simulation.num_finished > 0 && simulation.num_failed > 0);
-    std::printf("        %d finished, %d failed, %d drafts accepted\n", simulation.num_finished,
-                simulation.num_failed, simulation.num_verified);
+    std::printf("        %d finished, %d failed, %d drafts accepted, %d rows kept\n", simulation.num_finished,
+                simulation.num_failed, simulation.num_verified, simulation.num_kept);
   }
   CHECK(FakeMatcher::num_alive == alive);
 }
