@@ -33,8 +33,13 @@ struct Grammar {
   int dead_end_in = 0;  // one state in so many allows nothing; 0: none does
   int forced_in = 0;    // one state in so many allows one token alone, now and then the end; 0: none does
 
+  int num_states = 0;   // about so many, in which texts come again; 0: each text has one of its own
+
   uint64_t start() const { return mix(seed, 7); }
-  uint64_t next(uint64_t state, int32_t token) const { return mix(state, static_cast<uint64_t>(token)); }
+  uint64_t next(uint64_t state, int32_t token) const {
+    const uint64_t state_behind = mix(state, static_cast<uint64_t>(token));
+    return num_states > 0 ? mix(seed, state_behind % num_states) : state_behind;
+  }
   bool allows(uint64_t state, int32_t token) const {
     if (dead_end_in > 0 && state % dead_end_in == 0) return false;
     if (forced_in > 0 && state / 64 % forced_in == 0) return token == static_cast<int32_t>(state % kVocab);

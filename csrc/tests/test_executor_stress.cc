@@ -106,6 +106,7 @@ class Simulation {
     if (roll(6)) request->behaviour.refuse_at = 1 + static_cast<int>(random_() % 60);
     if (roll(6)) request->grammar.dead_end_in = 20;
     if (!roll(3)) request->grammar.forced_in = 2;
+    if (roll(2)) request->grammar.num_states = 40;
     return request;
   }
 
@@ -293,7 +294,7 @@ void simulate(uint64_t seed, int num_threads, GrammarExecutor::Waits waits, Draf
   {
     Simulation simulation(seed, shape, num_threads, waits, has_guesses);
     simulation.run(num_iterations());
-    CHECK(simulation.num_finished > 0 && simulation.num_failed > 0);
+    CHECK(simulation.num_finished > 0 && simulation.num_failed > 0 && simulation.num_kept > 0);
     std::printf("        %d finished, %d failed, %d drafts accepted, %d rows kept\n", simulation.num_finished,
                 simulation.num_failed, simulation.num_verified, simulation.num_kept);
   }
