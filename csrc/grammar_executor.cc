@@ -41,6 +41,9 @@ GrammarBuffers checked(GrammarBuffers buffers, int num_threads, const GrammarExe
   require(!buffers.has_proposals() || (buffers.chain_len && buffers.origins),
           "every buffer of the proposals needs its address");
   if (buffers.is_tree()) check_tree(buffers);
+  const int num_rows = buffers.max_batch_size * buffers.num_nodes();
+  require(buffers.num_kept_rows == 0 || buffers.num_kept_rows >= 4 * num_rows,
+          "num_kept_rows must be at least four times the rows, or 0");
   return buffers;
 }
 

@@ -1,10 +1,10 @@
-// Owns the numbers by which a device knows rows: rows that are equal, as whoever filled them knows, have one number, so that
-// the device may have kept what the host fills again.
+// Owns the numbers by which a device knows rows: rows that are equal, as who filled them knows, have one number, so
+// that the device may have kept what the host fills again.
 //
-// A device keeps the last rows with numbers above 0, as many as there is room for, number n at place n modulo that. All
-// numbers that it is told at once are among as many that follow one another, so that no two of them have the same place:
-// what is older than half of these gets a new number, and fewer new numbers than the other half are given until the device
-// has taken what it was told.
+// A device keeps the last rows with numbers above 0, as many as there is room for, number n at place n modulo that.
+// All numbers that it is told at once are among as many that follow one another, so that no two of them have one
+// place: what is older than half of these gets a new number, and no more new numbers than the other half are given
+// until the device has taken what it was told (the executor asks for room for that).
 #pragma once
 
 #include <atomic>

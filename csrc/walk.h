@@ -99,7 +99,9 @@ class Walk {
   SpeltToken looked_up_draft();
   void fill(int node);
   void fill_at_once(int node);
-  FilledRow row_to_fill(int node) { return {buffers_->row(slot_, node), std::exchange(contents_[static_cast<size_t>(node)], 0)}; }
+  FilledRow row_to_fill(int node) {
+    return {buffers_->row(slot_, node), std::exchange(contents_[static_cast<size_t>(node)], 0)};
+  }
   int64_t number_filled(int node, const FilledRow& row);
   void fail(const std::string& message);
   void fail_by_refusal(int32_t token);

@@ -162,11 +162,11 @@ def test_modules_import_only_from_lower_levels() -> None:
 
 def breach_of(importer: str | None, imported: str | None) -> str | None:
     """As floor_plan_breach, of any modules' rooms."""
+    for room in (importer, imported):
+        if room is not None and room not in LEVEL:
+            return f"room {room!r} is not in the floor plan"
     if importer is None or imported is None:  # the top package opens the upper rooms on demand
         return None
-    for room in (importer, imported):
-        if room not in LEVEL:
-            return f"room {room!r} is not in the floor plan"
     return floor_plan_breach(importer, imported)
 
 

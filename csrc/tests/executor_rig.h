@@ -71,7 +71,7 @@ struct ExecutorRig {
     num_accepted[slot] = static_cast<int32_t>(path.size());
     token(slot, 0) = golden;
   }
-  int num_kept_rows() const { return 2 * static_cast<int>(fill_ids.size()); }
+  int num_kept_rows() const { return 4 * static_cast<int>(fill_ids.size()); }
   int row_index(int slot, int node) const { return node * static_cast<int>(held.size()) + slot; }
   bool is_guided(int slot, int node) const {
     const int64_t fill_id = fill_ids[row_index(slot, node)];

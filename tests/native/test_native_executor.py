@@ -313,6 +313,7 @@ def valid_arrays() -> dict[str, np.ndarray]:
         ("num_forced_tokens", -1),
         ("num_lookup_tokens", 1),
         ("vocab_size", 0),
+        ("num_kept_rows", 7),  # two rows at once, and new numbers meanwhile
     ],
 )
 def test_numbers_that_the_executor_refuses(field: str, value: int) -> None:
@@ -324,6 +325,7 @@ def test_numbers_that_the_executor_refuses(field: str, value: int) -> None:
             native.GrammarBuffers(
                 limits=native.DraftLimits(**limits),
                 vocab_size=value if field == "vocab_size" else 32,
+                num_kept_rows=value if field == "num_kept_rows" else 0,
                 **valid_arrays(),
             ),
             native.ExecutorOptions(**options),

@@ -213,6 +213,25 @@ def call_host(call: HostCall, announced: Tensor | None = None) -> None:
     )
 
 
+def _rows_of(taken: TakenRows, filled: FilledRows, kept: KeptRows | None) -> _Rows:
+    return _Rows(
+        filled.bitmask,
+        filled.fill_ids,
+        None if filled.held is None else filled.held.view(torch.uint8),
+        taken.bitmask,
+        taken.fill_ids,
+        taken.guided.view(torch.uint8),
+        taken.new_ids,
+        taken.sources,
+        None if kept is None else kept.bitmask,
+        None if kept is None else kept.ids,
+        taken.held.view(torch.uint8),
+        taken.bitmask.stride(0),
+        taken.bitmask.stride(1),
+        taken.guided.stride(0),
+    )
+
+
 def take_rows(
     taken: TakenRows, filled: FilledRows, wait: Wait | None, kept: KeptRows | None = None
 ) -> None:
@@ -230,22 +249,7 @@ def take_rows(
     if wait is not None:
         call, announced, number = wait
         words = _Wait(call.done, call.called, call.over, call.aborted, announced)
-    rows = _Rows(
-        filled.bitmask,
-        filled.fill_ids,
-        None if filled.held is None else filled.held.view(torch.uint8),
-        taken.bitmask,
-        taken.fill_ids,
-        taken.guided.view(torch.uint8),
-        taken.new_ids,
-        taken.sources,
-        None if kept is None else kept.bitmask,
-        None if kept is None else kept.ids,
-        taken.held.view(torch.uint8),
-        taken.bitmask.stride(0),
-        taken.bitmask.stride(1),
-        taken.guided.stride(0),
-    )
+    rows = _rows_of(taken, filled, kept)
     overlapping = overlap(taken.device)
     _wait_kernel[(1,)](
         words,
