@@ -35,6 +35,16 @@ _MOST_CHUNKS = 64
 """Of prompts beside a decode iteration that is not captured."""
 
 
+def runner_for(grammar: GrammarStream, options: StepOptions) -> EagerIterations | None:
+    """What runs iterations of fixed sizes; None: there are none, as on a CPU."""
+    stream = grammar.forward.torch
+    if stream is None:
+        return None
+    if options.enforce_eager:
+        return EagerIterations()
+    return CapturedIterations(stream, grammar.recorder, options.gather)
+
+
 class SizedIterations:
     """Iterations of the first slots, and prefills of few tokens, filled up to the next size.
 
@@ -51,13 +61,7 @@ class SizedIterations:
         self.all_levels = IterationLayouts(self._layout, self._layout)
         num_slots = len(state.ids)
         self._max_batch_size = self._spare_slot = num_slots - 1
-        self.runner: EagerIterations | None = None
-        if (stream := grammar.forward.torch) is not None:
-            self.runner = (
-                EagerIterations()
-                if options.enforce_eager
-                else CapturedIterations(stream, grammar.recorder, options.gather)
-            )
+        self.runner = runner_for(grammar, options)
         self._filled = replace(
             PIGGYBACK_LIMITS,
             max_slots=self._max_batch_size,

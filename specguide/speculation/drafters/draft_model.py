@@ -50,7 +50,8 @@ class ModelDrafter:
             self._forward(inputs)
         first = inputs.input_ids[inputs.first_node, None].int()
         tokens = torch.cat([first, inputs.tokens_after(target_tokens)], dim=1)
-        chain = chain_input(self.state, tokens, inputs.start, inputs.slots)
+        start = inputs.start.clamp(min=0)  # -1 where an empty request fills up a prefill
+        chain = chain_input(self.state, tokens, start, inputs.slots)
         normed = self._forward(chain)[chain.first_node + 1 + num_accepted.clamp(min=0)]
         return normed, normed
 
