@@ -11,7 +11,6 @@ namespace specguide {
 
 namespace {
 
-constexpr int kBusyTime = 80;  // times spin_time(), 20 ms where there are cores enough: longer than most iterations
 constexpr std::chrono::nanoseconds kShortestNap{50'000}, kLongestNap{1'000'000};
 constexpr std::chrono::milliseconds kWatchInterval{50}, kReleaseInterval{1}, kLongUnseen{1000};
 constexpr std::chrono::seconds kPatience{5};
@@ -169,7 +168,7 @@ void Poller::poll(int mine) {
       const auto now = Clock::now();
       seen_ = now;
       if (found) last = now;
-      if (now - last < kBusyTime * spin_time()) {
+      if (now - last < long_spin_time()) {
         cpu_relax();
       } else {
         std::this_thread::sleep_for(std::clamp<std::chrono::nanoseconds>((now - last) / 16, kShortestNap, kLongestNap));

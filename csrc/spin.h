@@ -15,12 +15,17 @@ inline void cpu_relax() {
 #endif
 }
 
-// About the time between two callbacks of an iteration, where there are cores enough. With few that other work shares,
-// spinning takes the time of the thread waited for.
-inline std::chrono::nanoseconds spin_time() {
-  static const std::chrono::microseconds time{std::thread::hardware_concurrency() > 4 ? 250 : 5};
-  return time;
+// With few cores that other work shares, spinning takes the time of the thread waited for.
+inline bool has_spare_cores() {
+  static const bool has_spare = std::thread::hardware_concurrency() > 4;
+  return has_spare;
 }
+
+// About the time between two callbacks of an iteration, where there are cores enough.
+inline std::chrono::nanoseconds spin_time() { return std::chrono::microseconds(has_spare_cores() ? 250 : 5); }
+
+// Longer than most iterations, for a thread that must not be asleep when the next one's first callback comes.
+inline std::chrono::nanoseconds long_spin_time() { return 80 * spin_time(); }
 
 // Calls `done` until it is true or the time is up; returns what it said last.
 template <typename Predicate>
