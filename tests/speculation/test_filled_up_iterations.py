@@ -4,10 +4,11 @@ give: here on a CPU, where an index that is out of range is told."""
 from __future__ import annotations
 
 import adaptive_engines
-import pytest
 import proposals
+import pytest
 import staggered
 from proposals import generate, plain_outputs
+
 from specguide import LLM, SpecConfig
 from specguide.draft_tree import DynamicTree
 from specguide.speculation import sized_iterations
