@@ -87,12 +87,13 @@ def test_a_folder_is_rounded_as_it_is_read(tmp_path: Path) -> None:
     assert LLM(tmp_path / "exact", spec=None, quantization="fp8").generate(["a"])[0].error is None
 
 
+@pytest.mark.parametrize("quantization", ["fp8", "int4"])
 @pytest.mark.parametrize("method", ["eagle3", "mtp"])
-def test_a_draft_head_is_rounded_as_it_is_read(method: str) -> None:
+def test_a_draft_head_is_rounded_as_it_is_read(method: str, quantization: str) -> None:
     prompts, all_params = cases(5, 6, temperature=0.0)
     plain, drafted, rounded = (
         LLM(spec=spec).generate(prompts, all_params)
-        for spec in (None, SpecConfig(method), SpecConfig(method, quantization="fp8"))
+        for spec in (None, SpecConfig(method), SpecConfig(method, quantization=quantization))
     )
     assert [out.token_ids for out in rounded] == [out.token_ids for out in plain]
     accepted, exactly = (

@@ -18,6 +18,7 @@ from benchmarks.decoder_logits import logits_of
 from specguide import LLM, SpecConfig
 from specguide.errors import CheckpointError
 from specguide.kernels.experts import Int4Experts
+from specguide.layers.quantization import ONLINE_HEADS, MatrixSpec
 from specguide.models import Decoder, config_of
 
 TOKENS = [*b"a house on the hill, seen from the sea"]
@@ -116,6 +117,21 @@ def test_a_folder_is_rounded_as_it_is_read(tmp_path: Path) -> None:
         step = (group.amax(1).clamp(min=0) - group.amin(1).clamp(max=0)) / 15
         assert ((found[:, columns] - group).abs() <= 0.501 * step[:, None]).all()
     assert LLM(folder, spec=None, quantization="int4").generate(["a"])[0].error is None
+
+
+def test_weights_are_rounded_without_zeros() -> None:
+    """To steps of which 8 lie below 0 and 7 above: no number moves by more than half of one."""
+    torch.manual_seed(0)
+    weight = torch.randn(24, 192, dtype=torch.bfloat16)
+    names = ("model.layers.0.mlp.down_proj",)
+    spec = MatrixSpec(24, 192, False, names, torch.device("cpu"), torch.float32)
+    weights = ONLINE_HEADS["int4"].create_weights(spec)
+    weights.destinations()["weight"].fill(weight)
+    found = weights.matrix.dequantized(torch.float32)
+    for columns in (slice(0, 128), slice(128, 192)):
+        group = weight[:, columns].float()
+        step = torch.maximum(-group.amin(1) / 8, group.amax(1) / 7)
+        assert ((found[:, columns] - group).abs() <= 0.501 * step[:, None]).all()
 
 
 @pytest.mark.parametrize(
