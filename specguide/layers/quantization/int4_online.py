@@ -47,7 +47,7 @@ SYMMETRIC = RoundedInt4(128, has_zeros=False)
 
 
 def _groups(weight: Tensor, group_size: int) -> Tensor:
-    """[out_features, in_features] → float32 [out_features, groups, group_size], filled up with 0."""
+    """[out_features, in_features] → float32 [out_features, groups, group_size]; 0 fills it up."""
     padded = F.pad(weight.float(), (0, -weight.shape[1] % group_size))
     return padded.unflatten(1, (-1, group_size))
 
