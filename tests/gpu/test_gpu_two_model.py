@@ -6,10 +6,11 @@ from __future__ import annotations
 import pytest
 from arrangements import ARRANGEMENTS, generate, make_arranged
 from random_requests import cases
+from requests_of_every_kind import PATIENT
 
 pytestmark = pytest.mark.gpu
 
-FP32 = dict(device="cuda", dtype="float32", max_batch_size=8)
+FP32 = dict(device="cuda", dtype="float32", max_batch_size=8, guide=PATIENT)
 PYTHON = dict(baseline="Python callbacks")
 
 

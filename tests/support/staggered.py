@@ -6,14 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from requests_of_every_kind import PATIENT
+
 from specguide import Guide, SamplingParams, SpecConfig
 from specguide.batch import Batch
-from specguide.config import CacheConfig, EngineConfig, GuideConfig
+from specguide.config import CacheConfig, EngineConfig
 from specguide.draft_tree import DynamicTree
 from specguide.engine import Engine
 from specguide.request import Request
 
-PATIENT = GuideConfig(deadline_us=5_000_000, target_wait_us=5_000_000, draft_wait_us=5_000_000)
 _SCHEMA = {
     "type": "object",
     "properties": {"name": {"type": "string", "maxLength": 9}, "age": {"type": "integer"}},

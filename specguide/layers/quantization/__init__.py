@@ -10,7 +10,6 @@ from specguide.errors import CheckpointError
 from specguide.json_fields import mapping, shown
 from specguide.layers.quantization import compressed_tensors
 from specguide.layers.quantization.awq import read_awq
-from specguide.layers.quantization.by_name import ByName, ModuleList
 from specguide.layers.quantization.cache_scheme import CacheScheme, read_cache_scheme
 from specguide.layers.quantization.experts import ExpertWeights, create_experts
 from specguide.layers.quantization.float8_formats import ONLINE as ONLINE_FLOAT8
@@ -44,14 +43,12 @@ ONLINE: dict[str, Quantization] = {"fp8": ONLINE_FLOAT8, "int4": ONLINE_INT4}
 """By the name in `EngineConfig.quantization`: what a checkpoint that is not quantized can be turned
 into while it is read."""
 
-_FLOAT8_HEAD = ONLINE_FLOAT8.including("lm_head")
-_OUTPUT_MATRIX = ModuleList(frozenset({"lm_head"}))
 ONLINE_HEADS: dict[str, Quantization] = {
-    "fp8": _FLOAT8_HEAD,
-    "int4": ByName(((_OUTPUT_MATRIX, _FLOAT8_HEAD), (None, SYMMETRIC_INT4))),
+    "fp8": ONLINE_FLOAT8.including("lm_head"),
+    "int4": SYMMETRIC_INT4,
 }
-"""The same of draft heads, where rounding costs acceptance alone: an output matrix of their own
-becomes fp8 too, and integers have no zeros, with which products take longer."""
+"""The same of draft heads, where rounding costs acceptance alone: an output matrix of their own is
+rounded too, and integers have no zeros, with which products take longer."""
 
 
 def read_quantization(config: Mapping[str, Any]) -> Quantization:
