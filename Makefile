@@ -13,7 +13,7 @@ demo: $(INSTALLED)
 	$(VENV)/bin/specguide generate --schema examples/person.json < examples/person.txt
 
 test: $(INSTALLED) lint
-	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(PY) -m pytest -n 2  # the tests' processes share their bytecode
+	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(PY) -m pytest -n 2 --dist worksteal  # the tests' processes share their bytecode
 
 lint: $(INSTALLED)
 	$(PY) -m ruff check .

@@ -30,6 +30,10 @@ _MOST_DECODED = 64
 putting them together takes longer than two programs a multiprocessor gain."""
 
 
+_NEAR_LINES = 4
+"""Of a sequence's page ids, 32 each."""
+
+
 class TritonAttention:
     """One kernel for all passes, a second one where keys are split."""
 
@@ -152,6 +156,7 @@ class TritonPlan:
             KEYS=launch.block_keys,
             MOST_SEQS=_most_seqs(num_seqs) if num_blocks > 1 and num_seqs > 1 else 0,
             HAS_SEEN=num_blocks > 1 and ancestor_mask is None and window is None,
+            NEAR_LINES=_NEAR_LINES,
             ORDER=int(Order.ALONE if leads_later else self.order),
             num_warps=launch.num_warps,
             num_stages=launch.num_stages,
@@ -226,11 +231,15 @@ def choose_launch(
     is_few = num_programs <= 2 * num_processors
     wanted_programs = num_processors if is_prompt else 2 * num_processors
     num_splits = min(wanted_programs // num_programs, triton.cdiv(max_keys, 64), 16)
+    if block_rows >= 128 or (is_half and num_splits > 1 and not is_prompt):
+        num_warps = 8
+    else:
+        num_warps = 4 if block_rows > 16 or is_few or not is_half else 2
     return Launch(
         block_rows=block_rows,
         block_keys=context.mask.most_tile_keys if is_half and num_splits <= 8 else 32,
         num_splits=max(1, num_splits),
-        num_warps=8 if block_rows >= 128 else 4 if block_rows > 16 or is_few or not is_half else 2,
+        num_warps=num_warps,
         num_stages=3 if is_half else 2,
     )
 

@@ -23,7 +23,7 @@ from specguide.kernels.attention.triton_rows import (
     seen_by_all,
     visible_keys,
 )
-from specguide.kernels.triton.device import await_leader, await_results
+from specguide.kernels.triton.device import await_leader, await_results, keep_near
 
 
 class Queries(NamedTuple):
@@ -218,11 +218,19 @@ def attention_kernel(
     KEYS: tl.constexpr,
     MOST_SEQS: tl.constexpr,
     HAS_SEEN: tl.constexpr,
+    NEAR_LINES: tl.constexpr,
     ORDER: tl.constexpr,
     OVERLAP: tl.constexpr,
 ):
     """Attention of one tile of rows over its split of the keys. `scale` includes that of the keys
     and log₂ e: exponents are to base 2. `tree` and `window` are None where there is none."""
+    if OVERLAP and MOST_SEQS == 0:
+        # A program waits for page ids before it asks for keys. No kernel that lets others begin
+        # before its end writes them.
+        table = tl.num_programs(1) - 1 - tl.program_id(1)
+        table = table // num_blocks * cache.block_table_stride
+        line = tl.minimum(tl.arange(0, NEAR_LINES) * 32, cache.block_table_stride - 1)
+        keep_near(cache.block_table + table + line)
     await_results(OVERLAP, ORDER)
     kv_head, split = tl.program_id(0), tl.program_id(2)
     index, block = find_tile(sequences, num_seqs, num_blocks, ROWS // GROUP, MOST_SEQS)
@@ -267,16 +275,16 @@ def combine_kernel(
     await_results(OVERLAP, ORDER)
     row = tl.program_id(0).to(tl.int64)
     split, dim = tl.arange(0, BLOCK_SPLITS), tl.arange(0, BLOCK_DIM)
-    log_sum = tl.load(
-        log_sums + row * num_splits + split, mask=split < num_splits, other=float("-inf")
-    )
+    exists = split < num_splits
+    log_sum = tl.load(log_sums + row * num_splits + split, mask=exists, other=float("-inf"))
+    # Asked for before it is known which were written: a program waits for memory once.
+    place = (row * num_splits + split)[:, None] * HEAD_DIM + dim[None, :]
+    is_part = exists[:, None] & (dim < HEAD_DIM)[None, :]
+    part = tl.load(parts + place, mask=is_part, other=0.0)
     best = tl.max(log_sum, 0)
     weight = tl.exp2(log_sum - tl.where(best == float("-inf"), 0.0, best))
-    # A NaN part must be read, so that it spoils the row; only what was never written is left out.
-    mask = (log_sum != float("-inf"))[:, None] & (dim < HEAD_DIM)[None, :]
-    part = tl.load(
-        parts + (row * num_splits + split)[:, None] * HEAD_DIM + dim[None, :], mask=mask, other=0
-    )
+    # A NaN part spoils the row; only what was never written is left out.
+    part = tl.where((log_sum != float("-inf"))[:, None], part, 0.0)
     total = tl.sum(weight, 0)
     mixed = tl.sum(part * weight[:, None], 0) / tl.where(total == 0, 1.0, total)
     tl.store(output + row * HEAD_DIM + dim, mixed, mask=dim < HEAD_DIM)
