@@ -231,7 +231,7 @@ def choose_launch(
     is_few = num_programs <= 2 * num_processors
     wanted_programs = num_processors if is_prompt else 2 * num_processors
     num_splits = min(wanted_programs // num_programs, triton.cdiv(max_keys, 64), 16)
-    if block_rows >= 128 or (is_half and num_splits > 1 and not is_prompt):
+    if block_rows >= 128 or (is_half and 1 < num_splits <= 4 and not is_prompt):
         num_warps = 8
     else:
         num_warps = 4 if block_rows > 16 or is_few or not is_half else 2

@@ -275,16 +275,16 @@ def combine_kernel(
     await_results(OVERLAP, ORDER)
     row = tl.program_id(0).to(tl.int64)
     split, dim = tl.arange(0, BLOCK_SPLITS), tl.arange(0, BLOCK_DIM)
-    exists = split < num_splits
-    log_sum = tl.load(log_sums + row * num_splits + split, mask=exists, other=float("-inf"))
-    # Asked for before it is known which were written: a program waits for memory once.
-    place = (row * num_splits + split)[:, None] * HEAD_DIM + dim[None, :]
-    is_part = exists[:, None] & (dim < HEAD_DIM)[None, :]
-    part = tl.load(parts + place, mask=is_part, other=0.0)
+    log_sum = tl.load(
+        log_sums + row * num_splits + split, mask=split < num_splits, other=float("-inf")
+    )
     best = tl.max(log_sum, 0)
     weight = tl.exp2(log_sum - tl.where(best == float("-inf"), 0.0, best))
-    # A NaN part spoils the row; only what was never written is left out.
-    part = tl.where((log_sum != float("-inf"))[:, None], part, 0.0)
+    # A NaN part must be read, so that it spoils the row; only what was never written is left out.
+    mask = (log_sum != float("-inf"))[:, None] & (dim < HEAD_DIM)[None, :]
+    part = tl.load(
+        parts + (row * num_splits + split)[:, None] * HEAD_DIM + dim[None, :], mask=mask, other=0
+    )
     total = tl.sum(weight, 0)
     mixed = tl.sum(part * weight[:, None], 0) / tl.where(total == 0, 1.0, total)
     tl.store(output + row * HEAD_DIM + dim, mixed, mask=dim < HEAD_DIM)

@@ -16,7 +16,7 @@ from specguide.layers.quantization.float8_formats import ONLINE as ONLINE_FLOAT8
 from specguide.layers.quantization.float8_formats import read_fp8, read_modelopt
 from specguide.layers.quantization.gptq import read_gptq
 from specguide.layers.quantization.int4_online import ONLINE as ONLINE_INT4
-from specguide.layers.quantization.int4_online import ONLINE_HEAD as INT4_HEAD
+from specguide.layers.quantization.int4_online import SYMMETRIC as SYMMETRIC_INT4
 from specguide.layers.quantization.method import (
     Activation,
     InputFormat,
@@ -45,10 +45,10 @@ into while it is read."""
 
 ONLINE_HEADS: dict[str, Quantization] = {
     "fp8": ONLINE_FLOAT8.including("lm_head"),
-    "int4": INT4_HEAD,
+    "int4": SYMMETRIC_INT4,
 }
 """The same of draft heads, where rounding costs acceptance alone: an output matrix of their own is
-rounded too."""
+rounded too, and integers have no zeros, with which products take longer."""
 
 
 def read_quantization(config: Mapping[str, Any]) -> Quantization:

@@ -39,18 +39,11 @@ class RoundedInt4(Int4):
         return {"weight": Destination(matrix.words, shape, convert, stored_dtype=torch.bfloat16)}
 
 
-_OUTPUT_MATRIX = ModuleList(frozenset({"lm_head"}))
-ONLINE = ByName(((None, RoundedInt4(128, has_zeros=True)),), _OUTPUT_MATRIX)
+ONLINE = ByName(((None, RoundedInt4(128, has_zeros=True)),), ModuleList(frozenset({"lm_head"})))
 """The output matrix stays as it is."""
 
-ONLINE_HEAD = ByName(
-    (
-        (_OUTPUT_MATRIX, RoundedInt4(32, has_zeros=False)),
-        (None, RoundedInt4(128, has_zeros=False)),
-    )
-)
-"""Without zeros, with which products take longer; an output matrix in small groups, since more is
-accepted then."""
+SYMMETRIC = RoundedInt4(128, has_zeros=False)
+"""Less exact, and its products take less time."""
 
 
 def _groups(weight: Tensor, group_size: int) -> Tensor:
