@@ -11,9 +11,9 @@ from torch import Tensor
 from specguide.guided.stream import GrammarStream
 from specguide.kernels import BitmaskRows, LogitsShare
 from specguide.slots import SlotTable
+from specguide.speculation.batch_sampling import Sampling
 from specguide.speculation.nodes import Nodes
 from specguide.speculation.sampler import MaskedSampler, Sampler
-from specguide.speculation.selection import Sampling
 
 _PERIOD = 1024
 

@@ -24,18 +24,18 @@ from specguide.piggyback import NEVER_PIGGYBACK, num_graph_slots
 from specguide.sampling import RequestProcessors
 from specguide.slots import SlotTable
 from specguide.speculation import Sampler, StepOptions
+from specguide.speculation.batch_sampling import (
+    BatchSampling,
+    Sampling,
+    SamplingKind,
+    all_used,
+)
 from specguide.speculation.chains import Chains
 from specguide.speculation.drafting import DraftingParts
 from specguide.speculation.forward_input import ForwardInput, chain_input, prefill_input
 from specguide.speculation.passes import ForwardPasses
 from specguide.speculation.prefill_plan import PrefillPlan, ScoredTokens
 from specguide.speculation.results import PendingOutput, ResultRing, VerifyOutput
-from specguide.speculation.selection import (
-    Sampling,
-    SamplingKind,
-    Selection,
-    all_used,
-)
 from specguide.speculation.warm_up import WarmUps, decode_kinds, prefills_without_requests, runs
 
 Pass = Callable[..., tuple[Tensor, Tensor]]
@@ -75,7 +75,7 @@ class TwoModelStep:
         self._results = ResultRing(
             options.lag + 1, self._max_batch_size, self._num_nodes, self._stream
         )
-        self._selection, self._num_slots = Selection(state.lengths.device), 0
+        self._batch_sampling, self._num_slots = BatchSampling(state.lengths.device), 0
         self._graph_stream = None if options.enforce_eager else self._stream
         pool = torch.cuda.graph_pool_handle() if self._graph_stream else None
         self._target_chain = PassGraphs(self._target, self._graph_stream, pool)
@@ -88,13 +88,13 @@ class TwoModelStep:
         prefill, K + 1 when decoding, whatever the batch's levels are."""
         with self._grammar.forward.current(), self._recorder.host("launch"):
             self._recorder.begin_iteration("prefill" if batch.is_prefill else "decode")
-            sampling = self._selection.of(batch, processed)
+            sampling = self._batch_sampling.of(batch, processed)
             self._num_slots = num_graph_slots(max(batch.slots), self._max_batch_size)
             if batch.is_prefill:
                 return self._results.put(self._prefill(batch, sampling), range(len(batch.slots)))
             self._state.change(batch)
             if self._stream is None or sampling.processed:
-                slots = self._selection.slots
+                slots = self._batch_sampling.slots
                 return self._results.put(self._decode(slots, sampling), range(len(batch.slots)))
             return self._results.put(
                 self._decode(self._state.ids[: self._num_slots], sampling), batch.slots
@@ -131,7 +131,7 @@ class TwoModelStep:
 
     def _prefill(self, batch: Batch, sampling: Sampling) -> VerifyOutput:
         self._state.enter(batch)
-        slots = self._selection.slots
+        slots = self._batch_sampling.slots
         verified = self._prefill_exactly(batch.chunks, batch.slots, sampling)
         self._state.active[slots] = self._state.active[slots] & (
             verified.num_accepted >= 0

@@ -15,6 +15,7 @@ from specguide.batch import Chunk, Piggyback
 from specguide.draft_layout import NO_DRAFTS, IterationLayouts
 from specguide.guided.stream import GrammarStream
 from specguide.slots import Slots, SlotTable
+from specguide.speculation.batch_sampling import Sampling, SamplingKind
 from specguide.speculation.drafting import DraftingParts
 from specguide.speculation.forward_input import ForwardInput, prefill_input
 from specguide.speculation.nodes import Nodes
@@ -23,7 +24,6 @@ from specguide.speculation.prefill_plan import PrefillPlan, ScoredTokens
 from specguide.speculation.protocol import StepOptions
 from specguide.speculation.results import VerifyOutput
 from specguide.speculation.sampler import Sampler
-from specguide.speculation.selection import Sampling, SamplingKind
 from specguide.speculation.shapes import shape_of
 
 

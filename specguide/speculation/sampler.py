@@ -17,8 +17,8 @@ from specguide.kernels import (
 )
 from specguide.sampling import adjust_logits
 from specguide.slots import SlotTable
+from specguide.speculation.batch_sampling import Sampling, SamplingKind
 from specguide.speculation.nodes import Nodes
-from specguide.speculation.selection import Sampling, SamplingKind
 
 
 class Sampler(Protocol):

@@ -15,6 +15,7 @@ from specguide.guided.stream import GrammarStream
 from specguide.kernels import write_from_host
 from specguide.piggyback import NEVER_PIGGYBACK, PiggybackLimits, num_graph_slots
 from specguide.slots import SlotTable
+from specguide.speculation.batch_sampling import Sampling, SamplingKind, all_used, graph_sizes
 from specguide.speculation.forward_input import prefill_input
 from specguide.speculation.graphs import CapturedIterations, EagerIterations
 from specguide.speculation.iteration import Iteration
@@ -28,7 +29,6 @@ from specguide.speculation.prefill_plan import (
 )
 from specguide.speculation.protocol import StepOptions
 from specguide.speculation.results import VerifyOutput
-from specguide.speculation.selection import Sampling, SamplingKind, all_used, graph_sizes
 from specguide.speculation.warm_up import WarmUp, decode_kinds, runs
 
 _MOST_CHUNKS = 64

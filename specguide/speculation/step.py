@@ -12,12 +12,12 @@ from specguide.guided.stream import GrammarStream
 from specguide.piggyback import PiggybackLimits
 from specguide.sampling import RequestProcessors
 from specguide.slots import SlotTable
+from specguide.speculation.batch_sampling import BatchSampling, Sampling
 from specguide.speculation.iteration import Iteration
 from specguide.speculation.passes import ForwardPasses
 from specguide.speculation.protocol import StepOptions
 from specguide.speculation.results import PendingOutput, ResultRing, VerifyOutput
 from specguide.speculation.sampler import Sampler
-from specguide.speculation.selection import Sampling, Selection
 from specguide.speculation.sized_iterations import SizedIterations
 from specguide.speculation.warm_up import WarmUps, prefills_without_requests
 
@@ -51,7 +51,7 @@ class OneModelStep:
             grammar.layout.num_drafts + 1,
             grammar.forward.torch,
         )
-        self._selection = Selection(state.lengths.device)
+        self._batch_sampling = BatchSampling(state.lengths.device)
 
     @property
     def piggyback_limits(self) -> PiggybackLimits:
@@ -68,14 +68,14 @@ class OneModelStep:
         """
         with self._grammar.forward.current(), self._recorder.host("launch"):
             self._recorder.begin_iteration("prefill" if batch.is_prefill else "decode")
-            sampling = self._selection.of(batch, processed)
+            sampling = self._batch_sampling.of(batch, processed)
             if batch.is_prefill:
                 return self._results.put(self._prefill(batch, sampling), range(len(batch.slots)))
             self._change(batch)
             levels = batch.levels or self._sized.all_levels
             if self._sized.runner is None or sampling.processed:
                 prompts = self._iteration.prompts_exactly(batch.piggyback)
-                slots = self._selection.slots
+                slots = self._batch_sampling.slots
                 return self._results.put(
                     self._iteration.decode(slots, sampling, levels, prompts),
                     range(len(batch.slots)),

@@ -9,9 +9,9 @@ from specguide.guided.stream import GrammarStream
 from specguide.kernels import LogitsShare
 from specguide.sampling import DraftedSlots, Pattern, accept_by_pattern
 from specguide.slots import SlotTable
+from specguide.speculation.batch_sampling import Sampling
 from specguide.speculation.nodes import Nodes
 from specguide.speculation.sampler import Sampler
-from specguide.speculation.selection import Sampling
 
 _PERIOD = 1024
 

@@ -12,7 +12,7 @@ import torch
 
 from specguide.batch import Chunk, GuideSnapshot
 from specguide.guided.stream import GrammarStream
-from specguide.speculation.selection import Sampling, SamplingKind, all_used, graph_sizes
+from specguide.speculation.batch_sampling import Sampling, SamplingKind, all_used, graph_sizes
 
 WarmUp = Callable[[], object]
 """Runs iterations without requests, from which what they capture or compile remains."""

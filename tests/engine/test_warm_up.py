@@ -25,9 +25,9 @@ from specguide.draft_layout import IterationLayouts
 from specguide.errors import EngineError
 from specguide.params import SamplingParams
 from specguide.speculation import OneModelStep, graphs
+from specguide.speculation.batch_sampling import SamplingKind, all_used, graph_sizes
 from specguide.speculation.graphs import CapturedIterations, EagerIterations
 from specguide.speculation.prefill_plan import PrefillPlan, captured_size, captured_sizes, pack
-from specguide.speculation.selection import SamplingKind, all_used, graph_sizes
 from specguide.speculation.warm_up import decode_kinds, prefill_kinds, run_idle
 from specguide.trace import Recorder
 

@@ -15,7 +15,7 @@ from specguide import SamplingParams
 from specguide.batch import Adjustment
 from specguide.kernels import BitmaskRows
 from specguide.sampling import SlotAdjustments, adjust_logits, chain_paths, score_tokens
-from specguide.speculation.selection import SamplingKind
+from specguide.speculation.batch_sampling import SamplingKind
 
 pytestmark = pytest.mark.gpu
 

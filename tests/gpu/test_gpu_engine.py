@@ -18,8 +18,8 @@ from random_requests import cases
 from tiny_engine import K, make
 
 from specguide import LLM, Guide, GuideConfig, SamplingParams
+from specguide.speculation.batch_sampling import SamplingKind, graph_sizes
 from specguide.speculation.prefill_plan import captured_sizes
-from specguide.speculation.selection import SamplingKind, graph_sizes
 
 pytestmark = pytest.mark.gpu
 

@@ -11,7 +11,7 @@ import torch
 from random_requests import cases
 
 from specguide import LLM
-from specguide.speculation.selection import SamplingKind
+from specguide.speculation.batch_sampling import SamplingKind
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 IS_INTERPRETED = DEVICE.type == "cpu"

@@ -57,14 +57,14 @@ def all_used(kind: SamplingKind, device: torch.device) -> Sampling:
     return Sampling(kind, SamplingTensors(seed=used.seed) if kind is SamplingKind.GREEDY else used)
 
 
-class Selection:
+class BatchSampling:
     """Of the batch that runs: its slots and how its requests' tokens are chosen, kept while the
     batch stays the same; and what has entered each slot."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
         self._entries: dict[int, SlotEntry] = {}
-        self._selected: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
+        self._batch: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
         self._sampling: Sampling | None = None
         self._slots: Tensor | None = None
 
@@ -72,15 +72,15 @@ class Selection:
     def slots(self) -> Tensor:
         """Int64 [B], of the batch that `of` was asked about last."""
         if self._slots is None:
-            self._slots = on_device(self._selected[1], self._device)
+            self._slots = on_device(self._batch[1], self._device)
         return self._slots
 
     def of(self, batch: Batch, processed: Mapping[int, RequestProcessors]) -> Sampling:
         """How the requests' tokens are chosen."""
         self._entries.update(zip(batch.slots, batch.entries, strict=False))
         self._entries.update({batch.slots[start.row]: start.entry for start in batch.starts})
-        if self._sampling is None or (batch.request_ids, batch.slots) != self._selected:
-            self._selected = batch.request_ids, batch.slots
+        if self._sampling is None or (batch.request_ids, batch.slots) != self._batch:
+            self._batch = batch.request_ids, batch.slots
             self._sampling, self._slots = self._sampling_of(batch.slots), None
         sampling = self._sampling
         return replace(sampling, processed=processed) if processed else sampling
