@@ -93,6 +93,9 @@ class _Conjunctions:
         self._names: dict[frozenset[int] | tuple[int, ...], str] = {}  # by the atoms' numbers
         self._atoms: dict[int, list[Atom]] = {}
         self._leaves: dict[int, Core] = {}  # by the atoms' numbers
+        # By the nodes' identities; they are kept alive, so that these stay their own.
+        self._found: dict[tuple[str | int, ...], tuple[tuple[Core, ...], Core]] = {}
+        self._of_options: dict[int, tuple[Core, list[Atom] | None]] = {}
         self._to_build: list[tuple[str, list[Atom], str]] = []
 
     def finish(self) -> None:
@@ -103,8 +106,13 @@ class _Conjunctions:
 
     def all(self, cores: Iterable[Core], path: str) -> Core:
         """What fits all of `cores`: itself where it is simple, else a reference."""
-        atoms = self.atoms(cores)
-        return False if atoms is None else self._all_atoms(atoms, path)
+        asked = tuple(cores)
+        key = path, *map(id, asked)
+        if key not in self._found:
+            atoms = self.atoms(asked)
+            found = False if atoms is None else self._all_atoms(atoms, path)
+            self._found[key] = asked, found
+        return self._found[key][1]
 
     def _all_atoms(self, atoms: list[Atom], path: str) -> Core:
         if not atoms:
@@ -155,6 +163,12 @@ class _Conjunctions:
             if core.ref is not None:
                 todo.append(self._given[core.ref])
         return list(found.values())
+
+    def _of_option(self, option: Core) -> list[Atom] | None:
+        """Its atoms; it is one beside many others."""
+        if id(option) not in self._of_options:
+            self._of_options[id(option)] = option, self.atoms([option])
+        return self._of_options[id(option)][1]
 
     def _own_atoms(self, node: Node) -> list[Atom]:
         """What a node asks itself: of kinds and values, and as a choice."""
@@ -212,7 +226,7 @@ class _Conjunctions:
         found: list[tuple[list[Atom], list[Atom]]] = []  # what an option adds, and all that it asks
         for option in choice.any_of:
             spend(2 + len(others) // 8)
-            asked = self.atoms([option])
+            asked = self._of_option(option)
             if asked is None:
                 continue
             new = [atom for atom in asked if self._number(atom) not in known]

@@ -234,7 +234,7 @@ def merge_objects(
         return conjoin((child for i in speak for child in asked_of(asked[i], name)), path)
 
     properties = {name: of_name(name) for name in names}
-    if any(of_name(name) is False for name in required):
+    if any(properties[name] is False for name in required):
         return None
     least = _greatest_count(one.min_properties for one in asked)
     most = _least_count(one.max_properties for one in asked)
