@@ -18,8 +18,14 @@ _LARGEST, _MIDDLE = 15, 8
 
 @dataclass(frozen=True)
 class RoundedInt4(Int4):
-    """Each number to the nearest of 16 that are evenly spaced, 0 among them: with zeros, from its
-    group's smallest to its largest; without, as far below 0 as above, but for one step."""
+    """Each number to the nearest of 16 that are evenly spaced, 0 among them: with zeros from its
+    group's smallest number to its largest; without, as far below 0 as above, but for one step.
+
+    shares: of that range; of several, each group spans the one with the least squared error. What
+            lies outside is moved to its ends, and the other numbers are nearer to a step
+    """
+
+    shares: tuple[float, ...] = (1.0,)
 
     def destinations(self, weights: Int4Weights) -> dict[str, Destination]:
         matrix = weights.matrix
@@ -27,22 +33,38 @@ class RoundedInt4(Int4):
         def convert(stored: Tensor) -> Tensor:
             """Writes the scales and zeros too."""
             groups = _groups(stored.to(matrix.words.device), matrix.group_size)
-            scales, zeros = _steps(groups) if self.has_zeros else _symmetric_steps(groups)
+            scales, zeros = self._steps(groups, matrix.scales.dtype)
             matrix.scales.copy_(scales.t())
             if matrix.zeros is not None:
                 matrix.zeros.copy_(zeros.t())
-            numbers = (groups / scales[:, :, None]).round() + zeros[:, :, None]
-            numbers = numbers.clamp(0, _LARGEST).to(torch.uint8).flatten(1)[:, : stored.shape[1]]
-            return pack_words(numbers, matrix.group_size)
+            numbers = _numbers(groups, scales, zeros).to(torch.uint8).flatten(1)
+            return pack_words(numbers[:, : stored.shape[1]], matrix.group_size)
 
         shape = matrix.out_features, matrix.in_features
         return {"weight": Destination(matrix.words, shape, convert, stored_dtype=torch.bfloat16)}
+
+    def _steps(self, groups: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        """Scales, as `dtype` holds them, and zeros, float32 [out_features, groups]."""
+        smallest, largest = groups.amin(-1).clamp(max=0), groups.amax(-1).clamp(min=0)
+
+        def spanning(share: Tensor | float) -> tuple[Tensor, Tensor]:
+            low, high = smallest * share, largest * share
+            if self.has_zeros:
+                scales = (high - low) / _LARGEST
+            else:
+                scales = torch.maximum(-low / _MIDDLE, high / (_LARGEST - _MIDDLE))
+            scales = scales.clamp(min=torch.finfo(torch.float16).tiny).to(dtype).float()
+            zeros = (-low / scales).round() if self.has_zeros else torch.full_like(scales, _MIDDLE)
+            return scales, zeros
+
+        errors = torch.stack([_error(groups, *spanning(share)) for share in self.shares])
+        return spanning(torch.tensor(self.shares, device=groups.device)[errors.argmin(0)])
 
 
 ONLINE = ByName(((None, RoundedInt4(128, has_zeros=True)),), ModuleList(frozenset({"lm_head"})))
 """The output matrix stays as it is."""
 
-SYMMETRIC = RoundedInt4(128, has_zeros=False)
+SYMMETRIC = RoundedInt4(128, has_zeros=False, shares=(1.0, 0.95, 0.9, 0.85, 0.8))
 """Less exact, and its products take less time."""
 
 
@@ -52,15 +74,12 @@ def _groups(weight: Tensor, group_size: int) -> Tensor:
     return padded.unflatten(1, (-1, group_size))
 
 
-def _steps(groups: Tensor) -> tuple[Tensor, Tensor]:
-    """Scales and zeros, float32 [out_features, groups]."""
-    smallest, largest = groups.amin(-1).clamp(max=0), groups.amax(-1).clamp(min=0)
-    scales = ((largest - smallest) / _LARGEST).clamp(min=torch.finfo(torch.float16).tiny)
-    return scales, (-smallest / scales).round()
+def _numbers(groups: Tensor, scales: Tensor, zeros: Tensor) -> Tensor:
+    """0 … 15, in the groups' shape."""
+    return ((groups / scales[:, :, None]).round() + zeros[:, :, None]).clamp(0, _LARGEST)
 
 
-def _symmetric_steps(groups: Tensor) -> tuple[Tensor, Tensor]:
-    """The same, where all zeros are 8."""
-    below, above = -groups.amin(-1) / _MIDDLE, groups.amax(-1) / (_LARGEST - _MIDDLE)
-    scales = torch.maximum(below, above).clamp(min=torch.finfo(torch.float16).tiny)
-    return scales, torch.full_like(scales, _MIDDLE)
+def _error(groups: Tensor, scales: Tensor, zeros: Tensor) -> Tensor:
+    """Squared, summed over each group."""
+    moved = (_numbers(groups, scales, zeros) - zeros[:, :, None]) * scales[:, :, None] - groups
+    return moved.square().sum(-1)
