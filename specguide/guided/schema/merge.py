@@ -94,7 +94,7 @@ class _Conjunctions:
         self._atoms: dict[int, list[Atom]] = {}
         self._leaves: dict[int, Core] = {}  # by the atoms' numbers
         # By the nodes' identities; they are kept alive, so that these stay their own.
-        self._found: dict[tuple[str | int, ...], tuple[tuple[Core, ...], Core]] = {}
+        self._found: dict[tuple[str, tuple[int, ...]], tuple[tuple[Core, ...], Core]] = {}
         self._of_options: dict[int, tuple[Core, list[Atom] | None]] = {}
         self._to_build: list[tuple[str, list[Atom], str]] = []
 
@@ -107,7 +107,7 @@ class _Conjunctions:
     def all(self, cores: Iterable[Core], path: str) -> Core:
         """What fits all of `cores`: itself where it is simple, else a reference."""
         asked = tuple(cores)
-        key = path, *map(id, asked)
+        key = path, tuple(map(id, asked))
         if key not in self._found:
             atoms = self.atoms(asked)
             found = False if atoms is None else self._all_atoms(atoms, path)
