@@ -15,7 +15,6 @@ namespace specguide {
 struct ThreadPool::State {
   using Lock = std::unique_lock<SpinLock>;
   static constexpr int kMostShards = 8;
-  static constexpr int kMostLookouts = 1;  // workers that look for as long as an iteration takes, so that one is awake
 
   const int num_threads;
   const int max_threads;
@@ -23,7 +22,7 @@ struct ThreadPool::State {
   std::vector<Shard> shards;
   std::atomic<bool> stopping{false};
   std::atomic<int> num_spinning{0};
-  std::atomic<int> num_lookouts{0};
+  std::atomic<bool> has_lookout{false};  // a worker that looks for as long as an iteration takes, so that one is awake
   SpinLock spin_lock;  // of what follows
   std::list<Worker> workers;
   std::list<Worker> retired;  // threads to join
@@ -115,9 +114,9 @@ struct ThreadPool::State {
     worker.last_lane = nullptr;
     const auto is_over = [this] { return num_ready() > 0 || stopping.load(std::memory_order_relaxed); };
     num_spinning.fetch_add(1, std::memory_order_relaxed);
-    const bool is_lookout = has_spare_cores() && num_lookouts.fetch_add(1, std::memory_order_relaxed) < kMostLookouts;
+    const bool is_lookout = has_spare_cores() && !has_lookout.exchange(true, std::memory_order_relaxed);
     const bool has_come = spin_until(is_over, is_lookout ? long_spin_time() : spin_time());
-    if (has_spare_cores()) num_lookouts.fetch_sub(1, std::memory_order_relaxed);
+    if (is_lookout) has_lookout.store(false, std::memory_order_relaxed);
     if (has_come) {
       num_spinning.fetch_sub(1, std::memory_order_relaxed);
       return;
