@@ -33,6 +33,7 @@ from specguide.guided.schema.patterns import (
     Patterns,
     has_few_names,
     have_common_text,
+    num_matches,
     pattern_automaton,
 )
 
@@ -265,7 +266,7 @@ def _enough_names(properties: dict[str, Core], patterns: dict[str, Core], least:
     try:
         for pattern in patterns:
             if num_names < least:
-                num_names += pattern_automaton(pattern).num_texts(least)
+                num_names += num_matches(pattern, least)
     except UnsupportedRegex:
         return True
     return num_names >= least

@@ -16,7 +16,7 @@ from specguide.guided.schema.nodes import (
     Objects,
     Strings,
 )
-from specguide.guided.schema.patterns import pattern_automaton
+from specguide.guided.schema.patterns import num_matches
 
 MANY = 5_000
 """So many values are not told from endlessly many."""
@@ -107,7 +107,7 @@ def _num_strings(asked: Strings, reads_patterns: bool) -> int:
     if not reads_patterns or asked.min_length is not None or asked.max_length is not None:
         return 1
     try:
-        return min(MANY, pattern_automaton(asked.pattern).num_texts(MANY))
+        return num_matches(asked.pattern, MANY)
     except UnsupportedRegex:
         return 1
 

@@ -52,12 +52,18 @@ def _all_of(patterns: tuple[str, ...]) -> Automaton:
     return first if len(patterns) == 1 else _all_of(patterns[:-1]) & pattern_automaton(patterns[-1])
 
 
+def num_matches(pattern: str, most: int) -> int:
+    """How many strings it matches, or `most` where there are more. Raises UnsupportedRegex as
+    `pattern_automaton`."""
+    if is_endless(searched(pattern)):
+        return most
+    return min(most, pattern_automaton(pattern).num_texts(most))
+
+
 def has_few_names(pattern: str) -> bool:
     """Whether it matches MAX_NAMES strings at most. Raises UnsupportedRegex as
     `pattern_automaton`."""
-    if is_endless(searched(pattern)):
-        return False
-    return pattern_automaton(pattern).num_texts(MAX_NAMES) <= MAX_NAMES
+    return num_matches(pattern, MAX_NAMES + 1) <= MAX_NAMES
 
 
 def pattern_matches(pattern: str, text: str) -> bool:
