@@ -34,7 +34,8 @@ def test_what_does_not_compile_fails(tmp_path):
     (tmp_path / "test_kernels.py").write_text(KERNELS)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "triton_compiler", "-p", "no:xdist"]
     paths = os.pathsep.join(map(str, (ROOT, ROOT / "tests" / "support")))
-    outer = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
+    not_passed_on = {"TRITON_INTERPRET", "PYTEST_ADDOPTS"}
+    outer = {name: value for name, value in os.environ.items() if name not in not_passed_on}
     found = subprocess.run(
         [*command, "-rfp", "--rootdir", tmp_path, tmp_path],
         env=outer | {"PYTHONPATH": paths},
