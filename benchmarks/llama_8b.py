@@ -95,13 +95,14 @@ class Shapes:
 
     def held_in(self, form: str | None) -> Shapes:
         """With the target's weights in a format of QUANTIZED; None: as they are. An MTP head has
-        the same format. Published EAGLE-3 heads are bfloat16: one is rounded to as many bits as it
-        is read."""
+        the same format. Published EAGLE-3 heads are bfloat16: one is rounded to the target's number
+        of bits as it is read."""
         if form is None:
             return self
         held = {"quantization_config": QUANTIZED[form]}
         target, head = self.target | held, self.head | held
-        return replace(self, target=target, head=head, draft_quantization=form.split()[0])
+        of_head = "int4" if form.startswith("int4") else "fp8"
+        return replace(self, target=target, head=head, draft_quantization=of_head)
 
 
 SHAPES = Shapes(LLAMA_8B, LLAMA_8B, LLAMA_1B)

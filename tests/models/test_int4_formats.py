@@ -106,45 +106,50 @@ def test_a_bias_of_zeros_is_no_bias(tmp_path: Path) -> None:
         Decoder.load(tmp_path)
 
 
-def squared_errors(
-    found: torch.Tensor, weight: torch.Tensor, *, has_zeros: bool
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Of each group, and of one whose steps span all of its range."""
-    errors = []
-    for columns in (slice(0, 128), slice(128, 192)):
-        group = weight[:, columns].float()
-        low, high = -group.amin(1).clamp(max=0), group.amax(1).clamp(min=0)
-        step = (low + high) / 15 if has_zeros else torch.maximum(low / 8, high / 7)
-        zero = (low / step).round() if has_zeros else torch.full_like(step, 8)
-        numbers = ((group / step[:, None]).round() + zero[:, None]).clamp(0, 15)
-        plain = (numbers - zero[:, None]) * step[:, None]
-        errors.append([(one - group).square().sum(1) for one in (found[:, columns], plain)])
-    return torch.cat([one for one, _ in errors]), torch.cat([plain for _, plain in errors])
-
-
 def test_a_folder_is_rounded_as_it_is_read(tmp_path: Path) -> None:
+    """To 15 steps a group: no number moves by more than half of one."""
     saved(tmp_path, "awq")
     folder = tmp_path / "exact"
     decoder: Any = Decoder.load(folder, quantization="int4")
     found = decoder.layers[0].feed_forward.down.weights.matrix.dequantized(torch.float32)
     weight = load_file(folder / "model.safetensors")[LAYER + "mlp.down_proj.weight"]
-    errors, plain = squared_errors(found, weight, has_zeros=True)
-    assert (errors <= 1.001 * plain + 1e-9).all()
+    for columns in (slice(0, 128), slice(128, 192)):
+        group = weight[:, columns]
+        step = (group.amax(1).clamp(min=0) - group.amin(1).clamp(max=0)) / 15
+        assert ((found[:, columns] - group).abs() <= 0.501 * step[:, None]).all()
     assert LLM(folder, spec=None, quantization="int4").generate(["a"])[0].error is None
 
 
-@pytest.mark.parametrize("has_zeros", [True, False])
-def test_groups_err_less_over_one_of_several_shares_of_their_range(has_zeros: bool) -> None:
-    torch.manual_seed(0)
-    weight = torch.randn(24, 192, dtype=torch.bfloat16)
-    spec = MatrixSpec(24, 192, False, ("it",), torch.device("cpu"), torch.float32)
-    form = RoundedInt4(128, has_zeros=has_zeros, shares=(1.0, 0.9, 0.8))
+def rounded_by(form: RoundedInt4, weight: torch.Tensor) -> torch.Tensor:
+    """The numbers that the rounded ones stand for."""
+    spec = MatrixSpec(*weight.shape, False, ("it",), torch.device("cpu"), torch.float32)
     weights = form.create_weights(spec)
     weights.destinations()["weight"].fill(weight)
-    errors, plain = squared_errors(
-        weights.matrix.dequantized(torch.float32), weight, has_zeros=has_zeros
+    return weights.matrix.dequantized(torch.float32)
+
+
+@pytest.mark.parametrize("has_zeros", [True, False])
+def test_a_group_spans_the_share_of_its_range_that_errs_least(has_zeros: bool) -> None:
+    torch.manual_seed(0)
+    weight = torch.randn(24, 192, dtype=torch.bfloat16)
+    forms = [RoundedInt4(128, has_zeros, shares=each) for each in [(1.0,), (0.8,), (1.0, 0.8)]]
+    whole, less, best = (
+        torch.stack([error[:, :128].sum(1), error[:, 128:].sum(1)])
+        for error in ((rounded_by(form, weight) - weight.float()).square() for form in forms)
     )
-    assert (errors <= 1.001 * plain).all() and errors.sum() < 0.95 * plain.sum()
+    assert torch.equal(best, torch.minimum(whole, less))
+    assert (less < whole).any() and (less > whole).any()
+
+
+@pytest.mark.parametrize("has_zeros", [True, False])
+def test_no_number_moves_by_more_than_half_a_step(has_zeros: bool) -> None:
+    """Over the whole range; without zeros 8 steps lie below 0 and 7 above."""
+    torch.manual_seed(0)
+    weight = torch.randn(24, 128, dtype=torch.bfloat16)
+    low, high = -weight.amin(1).float(), weight.amax(1).float()
+    step = (low + high) / 15 if has_zeros else torch.maximum(low / 8, high / 7)
+    moved = (rounded_by(RoundedInt4(128, has_zeros), weight) - weight).abs()
+    assert (moved <= 0.501 * step[:, None]).all()
 
 
 @pytest.mark.parametrize(

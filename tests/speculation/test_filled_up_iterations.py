@@ -15,40 +15,51 @@ from specguide.speculation import sized_iterations
 from specguide.speculation.graphs import EagerIterations
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def filled_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Engines made from here on fill up their iterations."""
     monkeypatch.setattr(sized_iterations, "runner_for", lambda grammar, options: EagerIterations())
 
 
-def check(llm: LLM, folders) -> None:
-    prompts, params, expected = plain_outputs(folders, "auto", 0)
+@pytest.fixture
+def exact(folders):
+    """Prompts, parameters, and what is output without drafts in iterations of exact sizes."""
+    return plain_outputs(folders, "auto", 0)
+
+
+def check(llm: LLM, exact) -> None:
+    prompts, params, expected = exact
+    assert llm._engine._executor.step._sized.runner is not None
     assert proposals.told(generate(llm, prompts, params)) == expected
 
 
 @pytest.mark.parametrize("method", [None, *proposals.METHODS])
-def test_proposals(folders, method):
-    check(proposals.make(folders, method, max_batch_size=8), folders)
+def test_proposals(folders, exact, filled_up, method):
+    check(proposals.make(folders, method, max_batch_size=8), exact)
 
 
 @pytest.mark.parametrize("method", adaptive_engines.SPECS)
-def test_levels_in_any_order(folders, any_level, method):
-    check(adaptive_engines.make(folders, method, max_batch_size=8), folders)
+def test_levels_in_any_order(folders, exact, filled_up, any_level, method):
+    check(adaptive_engines.make(folders, method, max_batch_size=8), exact)
 
 
 @pytest.mark.parametrize("tree", [None, DynamicTree(4, 4, 20)], ids=["chain", "tree"])
 @pytest.mark.parametrize("method", ["eagle3", "mtp", "draft_model"])
-def test_drafters(folders, models, method, tree):
+def test_drafters(folders, models, exact, filled_up, method, tree):
     shape = {"num_draft_tokens": 3} if tree is None else {"tree": tree}
     spec = SpecConfig(method, models[method], **shape)
-    check(LLM(folders[0], spec=spec, max_batch_size=8), folders)
+    check(LLM(folders[0], spec=spec, max_batch_size=8), exact)
 
 
 @pytest.mark.parametrize("mode", staggered.SPECS)
-def test_prompts_beside(mode):
-    outputs = []
-    for options in ({}, {"mixed_iterations": False}):
-        engine, watch = staggered.engine_of(staggered.SPECS[mode], max_batch_size=8, **options)
-        outputs.append([staggered.told(one) for one in staggered.run(engine, staggered.asked(8))])
-        assert bool(watch.chunks) == options.get("mixed_iterations", True)
+def test_prompts_beside(mode, request):
+    def outputs():
+        engine, watch = staggered.engine_of(staggered.SPECS[mode], max_batch_size=8)
+        found = [staggered.told(one) for one in staggered.run(engine, staggered.asked(8))]
+        assert watch.chunks
         engine.close()
-    assert outputs[0] == outputs[1]
+        return found
+
+    expected = outputs()
+    request.getfixturevalue("filled_up")
+    assert outputs() == expected

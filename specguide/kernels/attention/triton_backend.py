@@ -30,10 +30,6 @@ _MOST_DECODED = 64
 putting them together takes longer than two programs a multiprocessor gain."""
 
 
-_NEAR_LINES = 4
-"""Of a sequence's page ids, 32 each."""
-
-
 class TritonAttention:
     """One kernel for all passes, a second one where keys are split."""
 
@@ -156,7 +152,6 @@ class TritonPlan:
             KEYS=launch.block_keys,
             MOST_SEQS=_most_seqs(num_seqs) if num_blocks > 1 and num_seqs > 1 else 0,
             HAS_SEEN=num_blocks > 1 and ancestor_mask is None and window is None,
-            NEAR_LINES=_NEAR_LINES,
             ORDER=int(Order.ALONE if leads_later else self.order),
             num_warps=launch.num_warps,
             num_stages=launch.num_stages,
@@ -231,7 +226,8 @@ def choose_launch(
     is_few = num_programs <= 2 * num_processors
     wanted_programs = num_processors if is_prompt else 2 * num_processors
     num_splits = min(wanted_programs // num_programs, triton.cdiv(max_keys, 64), 16)
-    if block_rows >= 128 or (is_half and 1 < num_splits <= 4 and not is_prompt):
+    is_split_in_few = not is_prompt and 1 < num_splits <= 4
+    if block_rows >= 128 or (is_half and is_split_in_few):
         num_warps = 8
     else:
         num_warps = 4 if block_rows > 16 or is_few or not is_half else 2

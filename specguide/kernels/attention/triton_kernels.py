@@ -23,7 +23,7 @@ from specguide.kernels.attention.triton_rows import (
     seen_by_all,
     visible_keys,
 )
-from specguide.kernels.triton.device import await_leader, await_results, keep_near
+from specguide.kernels.triton.device import await_leader, await_results
 
 
 class Queries(NamedTuple):
@@ -218,19 +218,11 @@ def attention_kernel(
     KEYS: tl.constexpr,
     MOST_SEQS: tl.constexpr,
     HAS_SEEN: tl.constexpr,
-    NEAR_LINES: tl.constexpr,
     ORDER: tl.constexpr,
     OVERLAP: tl.constexpr,
 ):
     """Attention of one tile of rows over its split of the keys. `scale` includes that of the keys
     and log₂ e: exponents are to base 2. `tree` and `window` are None where there is none."""
-    if OVERLAP and MOST_SEQS == 0:
-        # A program waits for page ids before it asks for keys. No kernel that lets others begin
-        # before its end writes them.
-        table = tl.num_programs(1) - 1 - tl.program_id(1)
-        table = table // num_blocks * cache.block_table_stride
-        line = tl.minimum(tl.arange(0, NEAR_LINES) * 32, cache.block_table_stride - 1)
-        keep_near(cache.block_table + table + line)
     await_results(OVERLAP, ORDER)
     kv_head, split = tl.program_id(0), tl.program_id(2)
     index, block = find_tile(sequences, num_seqs, num_blocks, ROWS // GROUP, MOST_SEQS)

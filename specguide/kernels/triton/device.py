@@ -93,17 +93,3 @@ def prefetch(lines):
         is_pure=False,
         pack=1,
     )
-
-
-@triton.jit
-def keep_near(lines):
-    """Ask for the lines of memory at some addresses to be in the multiprocessor's own cache soon:
-    they must not change while the kernel runs."""
-    tl.inline_asm_elementwise(
-        "prefetch.global.L1 [$1]; mov.u32 $0, 0;",
-        "=r,l",
-        [lines],
-        dtype=tl.int32,
-        is_pure=False,
-        pack=1,
-    )
