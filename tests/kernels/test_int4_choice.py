@@ -53,7 +53,7 @@ def splits(
 
 def test_products_of_a_layer_take_it() -> None:
     assert splits((6144, 4096), may_split=True) == 2
-    assert splits((4096, 4096), may_split=True) == 2
+    assert splits((4096, 4096), may_split=True) == 4
     assert splits((4096, 14336), may_split=True) == 4
     assert splits((28672, 4096), is_gated=True) == 1
     assert splits((28672, 4096), is_gated=True, rows=33) == 1

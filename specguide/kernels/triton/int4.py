@@ -34,7 +34,7 @@ _FEWEST_ROWS = 8
 """Up to so many rows a program of gate and up has tiles of 8 rows and half the features; so has one
 of products of which programs of more features would be too few."""
 _MOST_SPLITS = 8
-_FEWEST_TILES = 4
+_FEWEST_TILES = 2
 """Of a program of the kernel for Hopper."""
 _SHARED_BYTES = 226 << 10
 """Of shared memory on a multiprocessor of a Hopper GPU."""

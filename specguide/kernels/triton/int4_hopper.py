@@ -17,8 +17,12 @@ BLOCK_OUT = 128
 """Features of a program, of gates and ups each."""
 _BLOCK = 64
 """Rows, features and words of what is copied to shared memory at a time."""
-_STAGES = {True: 2, False: 3}
-"""Steps that fit in a program's shared memory, of gates and ups and of others."""
+_STAGES = 2
+"""Steps that fit in a program's shared memory; with more, other kernels would find no room."""
+_REGISTERS = 96
+"""Of a thread as a program begins."""
+_REGISTERS_TO_MULTIPLY = {True: 112, False: 128}
+"""Of a thread that multiplies, of gates and ups and of others."""
 _attempts = hopper.Attempts("weights of 4 bits")
 
 
@@ -83,8 +87,10 @@ def launch(
         WIDTH=width,
         NUM_SPLITS=num_splits,
         GATED=is_gated,
-        STAGES=_STAGES[is_gated],
+        STAGES=_STAGES,
+        REGISTERS=_REGISTERS_TO_MULTIPLY[is_gated],
         num_warps=4,
+        maxnreg=_REGISTERS,
         **overlap(x.device),
     )
     return output

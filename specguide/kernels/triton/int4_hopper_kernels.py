@@ -226,10 +226,12 @@ def int4_hopper_kernel(
     NUM_SPLITS: gl.constexpr,
     GATED: gl.constexpr,
     STAGES: gl.constexpr,
+    REGISTERS: gl.constexpr,
     OVERLAP: gl.constexpr,
 ):
     """128 features of 64 rows; GATED: as many ups multiplied with their activated gates. words, x:
-    descriptors of blocks of [64, 64]. tile_rows: from a tile's first line of words to the next's"""
+    descriptors of blocks of [64, 64]. tile_rows: from a tile's first line of words to the next's.
+    REGISTERS: of a thread that multiplies; the first group has what is left"""
     if OVERLAP:
         cuda.gdc_launch_dependents()
     LAST: gl.constexpr = (IN_FEATURES - 1) // GROUP
@@ -258,7 +260,7 @@ def int4_hopper_kernel(
                 (copy, (words, x, tile_rows, buffers, work, num_outputs, WIDTH, GATED, OVERLAP)),
             ],
             [4, 4, 4, 1],
-            [112, 112, 112, 24],
+            [REGISTERS, REGISTERS, REGISTERS, 24],
         )
     else:
         gl.warp_specialize(
@@ -268,5 +270,5 @@ def int4_hopper_kernel(
                 (copy, (words, x, tile_rows, buffers, work, num_outputs, WIDTH, GATED, OVERLAP)),
             ],
             [4, 1],
-            [224, 24],
+            [REGISTERS, 24],
         )

@@ -23,7 +23,7 @@ _LINE_BYTES = 128
 _SHARED_BYTES, _SHARED_BYTES_OF_TWO = 216 << 10, 100 << 10
 """Of a program's shared memory, where it has a multiprocessor to itself or shares it with one."""
 _FEWEST_STAGES, _MOST_STAGES_OF_TWO = 4, 8
-_REGISTERS = {8: 80, 16: 80, 32: 96, 64: 128}
+_REGISTERS = {8: 80, 16: 80, 32: 96, 64: 96}
 """Of a thread, by rows: so few that other kernels find some. The warps that multiply take most of
 those of the warps that only copy."""
 _attempts = hopper.Attempts("products of few rows")

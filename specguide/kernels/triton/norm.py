@@ -16,7 +16,7 @@ from specguide.kernels.float8 import BLOCK as FLOAT8_GROUP
 from specguide.kernels.float8 import Float8Rows, Float8Scaling
 from specguide.kernels.peers import Peers, rows_each
 from specguide.kernels.pointwise import ProductScales
-from specguide.kernels.triton.device import await_results, overlap
+from specguide.kernels.triton.device import await_results, num_multiprocessors, overlap
 from specguide.kernels.triton.float8 import (
     NO_SCALES,
     Float8Scales,
@@ -203,7 +203,8 @@ def _launch(
     num_parts, _, num_heads, dim = parts.shape
     num_rows = len(output)
     block, num_each = triton.next_power_of_2(dim), rows_each(dim)
-    _norm_kernel[(triton.cdiv(num_rows, num_each),)](
+    num_programs = triton.cdiv(num_rows, num_each)
+    _norm_kernel[(num_programs,)](
         parts,
         NO_SCALES if scales is None else ScalesAt(*scales),
         row_ids,
@@ -223,7 +224,14 @@ def _launch(
         ROWS=num_each,
         BLOCK=block,
         GROUP=FLOAT8_GROUP if scaling.is_grouped else block,
-        num_warps=min(8, max(1, block // 512)),
+        num_warps=_num_warps(block, num_programs, parts.device),
         **rank_constants(peers),
         **overlap(parts.device),
     )
+
+
+def _num_warps(block: int, num_programs: int, device: torch.device) -> int:
+    """Of a program. One that may have a multiprocessor to itself has as many threads as that has
+    room for, and so waits for memory once."""
+    is_alone = num_programs <= num_multiprocessors(device)
+    return min(32, max(1, block // 128)) if is_alone else min(8, max(1, block // 512))
