@@ -14,13 +14,14 @@ from torch import Tensor
 
 from specguide.kernels.float8 import BLOCK, FLOAT8, LARGEST, LEAST_ROW, Float8Rows, Float8Scaling
 from specguide.kernels.pointwise import ProductScales
-from specguide.kernels.triton.device import await_results, overlap
+from specguide.kernels.triton.device import await_results, num_multiprocessors, overlap
 
 _LARGEST = tl.constexpr(LARGEST)
 _LEAST_ROW = tl.constexpr(LEAST_ROW)
-_WIDEST_OF_TWO, _REGISTERS_OF_TWO = 1 << 14, 32
-"""Two programs that round rows so wide, of 1,024 threads each, fit on a multiprocessor if a thread
-has so many registers; then one reads while the other computes."""
+_FEATURES_EACH, _MOST_STEPS = 4, 8
+"""Features of a thread in each step over a row; and steps, if programs have threads enough."""
+_REGISTERS = 64
+"""Of a thread, so that programs with all threads of a multiprocessor fit on it."""
 _CHUNK = 1024
 """Features of a program, where it need not see a whole row."""
 
@@ -86,8 +87,61 @@ def store_float8(
     tl.store(sink, scale, mask=(row < num_rows) & (group < NUM_GROUPS))
 
 
+@triton.jit
+def _numbers(
+    x, product_scales, row, column, exists, row_stride, GATED: tl.constexpr, DIM: tl.constexpr
+):
+    """What is to be rounded of a row, float32, 0 where it does not exist."""
+    source = x + row * row_stride + column
+    values = tl.load(source, mask=exists, other=0).to(tl.float32)
+    values = with_scales(values, product_scales, row, column, row >= 0, exists)
+    if GATED:
+        up = tl.load(source + DIM, mask=exists, other=0).to(tl.float32)
+        up = with_scales(up, product_scales, row, column + DIM, row >= 0, exists)
+        values = values / (1.0 + tl.exp(-values)) * up
+        values = values.to(x.dtype.element_ty).to(tl.float32)
+    return values
+
+
+@triton.jit
+def _round_rows_kernel(
+    x,
+    product_scales,
+    output,
+    float8,
+    row_stride,
+    GATED: tl.constexpr,
+    DIM: tl.constexpr,
+    WIDTH: tl.constexpr,
+    OVERLAP: tl.constexpr,
+):
+    """A row, in steps of WIDTH columns. What is rounded stays in registers until its largest number
+    is known."""
+    await_results(OVERLAP)
+    row = tl.program_id(0).to(tl.int64)
+    column = tl.arange(0, WIDTH)
+    NUM_STEPS: tl.constexpr = (DIM + WIDTH - 1) // WIDTH
+    largest = tl.full((WIDTH,), _LEAST_ROW, tl.float32)
+    kept = ()
+    for step in tl.static_range(NUM_STEPS):
+        at = step * WIDTH + column
+        values = _numbers(x, product_scales, row, at, at < DIM, row_stride, GATED, DIM)
+        largest = tl.maximum(largest, tl.abs(values))
+        kept += (values.to(x.dtype.element_ty),)  # type: ignore[assignment]
+    if float8.static_scale is not None:
+        scale = tl.load(float8.static_scale)
+    else:
+        scale = tl.div_rn(tl.max(largest, 0), tl.full((), _LARGEST, tl.float32))
+    inverse = tl.div_rn(tl.full((), 1.0, tl.float32), scale)
+    for step in tl.static_range(NUM_STEPS):
+        at = step * WIDTH + column
+        values = tl.minimum(tl.maximum(kept[step].to(tl.float32) * inverse, -_LARGEST), _LARGEST)
+        tl.store(output + row * DIM + at, values.to(output.dtype.element_ty), mask=at < DIM)
+    tl.store(float8.scales + row, scale)
+
+
 @triton.jit(do_not_specialize=["num_rows"])
-def _round_kernel(
+def _round_groups_kernel(
     x,
     product_scales,
     output,
@@ -100,17 +154,11 @@ def _round_kernel(
     GROUP: tl.constexpr,
     OVERLAP: tl.constexpr,
 ):
+    """WIDTH columns of a row, of which GROUP share a scale."""
     await_results(OVERLAP)
-    row = tl.program_id(0) + tl.zeros((1, 1), tl.int32)
+    row = tl.program_id(0) + tl.zeros((1, 1), tl.int64)
     column = tl.program_id(1) * WIDTH + tl.arange(0, WIDTH)[None, :]
-    source, exists = x + row.to(tl.int64) * row_stride + column, column < DIM
-    values = tl.load(source, mask=exists, other=0).to(tl.float32)
-    values = with_scales(values, product_scales, row, column, row < num_rows, exists)
-    if GATED:
-        up = tl.load(source + DIM, mask=exists, other=0).to(tl.float32)
-        up = with_scales(up, product_scales, row, column + DIM, row < num_rows, exists)
-        values = values / (1.0 + tl.exp(-values)) * up
-        values = values.to(x.dtype.element_ty).to(tl.float32)
+    values = _numbers(x, product_scales, row, column, column < DIM, row_stride, GATED, DIM)
     store_float8(values, output, float8, row, column, num_rows, DIM, 1, WIDTH, GROUP)
 
 
@@ -157,7 +205,7 @@ def to_float8_by(x: Tensor, largest: Tensor) -> Float8Rows:
         WIDTH=_CHUNK,
         NUM_PARTS=num_parts,
         BLOCK_PARTS=triton.next_power_of_2(num_parts),
-        num_warps=4,
+        num_warps=2,
         **overlap(x.device),
     )
     return rows
@@ -194,22 +242,46 @@ def _round(
     is_gated: bool,
 ) -> Float8Rows:
     rows = empty_rows(len(x), dim, scaling, x.device)
-    width = min(_CHUNK, triton.next_power_of_2(dim))
-    if not scaling.is_grouped:
-        width = triton.next_power_of_2(dim)
-    _round_kernel[(len(x), triton.cdiv(dim, width))](
+    product_scales = NO_SCALES if scales is None else ScalesAt(*scales)
+    float8 = Float8Scales(rows.scale, scaling.static_scale)
+    if scaling.is_grouped:
+        width = min(_CHUNK, max(BLOCK, triton.next_power_of_2(dim)))
+        _round_groups_kernel[(len(x), triton.cdiv(dim, width))](
+            x,
+            product_scales,
+            rows.values,
+            float8,
+            len(x),
+            x.stride(0),
+            GATED=is_gated,
+            DIM=dim,
+            WIDTH=width,
+            GROUP=BLOCK,
+            num_warps=max(1, width // 512),
+            **overlap(x.device),
+        )
+        return rows
+    num_warps = _num_warps(len(x), dim, x.device)
+    _round_rows_kernel[(len(x),)](
         x,
-        NO_SCALES if scales is None else ScalesAt(*scales),
+        product_scales,
         rows.values,
-        Float8Scales(rows.scale, scaling.static_scale),
-        len(x),
+        float8,
         x.stride(0),
         GATED=is_gated,
         DIM=dim,
-        WIDTH=width,
-        GROUP=BLOCK if scaling.is_grouped else width,
-        num_warps=min(32, max(1, width // 512)),
-        maxnreg=_REGISTERS_OF_TWO if width == _WIDEST_OF_TWO and scales is None else None,
+        WIDTH=32 * num_warps * _FEATURES_EACH,
+        num_warps=num_warps,
+        maxnreg=_REGISTERS,
         **overlap(x.device),
     )
     return rows
+
+
+def _num_warps(num_rows: int, dim: int, device: torch.device) -> int:
+    """Of a program that rounds a row. It has all threads where it may have a multiprocessor to
+    itself or the row would take too many steps, and else leaves half of them to another."""
+    most = 16 if num_rows > num_multiprocessors(device) else 32
+    if dim > _MOST_STEPS * 32 * most * _FEATURES_EACH:
+        most = 32
+    return max(1, min(most, triton.next_power_of_2(dim) // (32 * _FEATURES_EACH)))
