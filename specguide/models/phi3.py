@@ -53,4 +53,9 @@ def build_layer(config: Phi3Config, index: int, place: Placement) -> DecoderLaye
     return dense.build_layer(config, index, place, FUSED)
 
 
-PHI3 = Family(("Phi3ForCausalLM",), read, build_layer)
+PHI3 = Family(
+    ("Phi3ForCausalLM",),
+    read,
+    build_layer,
+    neutral={"full_attn_mod": (None, 1), "interpolate_factor": (None, 1)},  # of Phi-4-mini
+)
