@@ -39,6 +39,9 @@ _WITH_THREE_POSITIONS = {
 """Text models whose rope turns by time, height and width, which are one number in a text."""
 
 _OF_THREE_POSITIONS = ("mrope_section", "mrope_interleaved")
+_OF_ENCODERS = ("perceiver_config", "pixel_shuffle_factor")
+"""Fields that stand among those of the text model in SmolVLM and Idefics3."""
+
 _PRESENT_NAMES = (
     (re.compile(r"^(model\.)?language_model\.lm_head\."), "lm_head."),
     (re.compile(r"^(model\.language_model|language_model\.model|model\.text_model)\."), "model."),
@@ -80,7 +83,8 @@ def text_fields(folder: Path, fields: Mapping[str, Any]) -> dict[str, Any]:
         if fields.get(name) is not None
     }
     architecture = _architecture(str(stated["model_type"]))
-    return {**stated, "rope_parameters": rope, **outer, "architectures": [architecture]}
+    own = {name: value for name, value in stated.items() if name not in _OF_ENCODERS}
+    return {**own, "rope_parameters": rope, **outer, "architectures": [architecture]}
 
 
 def _architecture(model_type: str) -> str:

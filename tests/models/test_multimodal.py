@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -52,6 +53,22 @@ def test_logits_of_a_text_equal_transformers(name: str, tmp_path: Path) -> None:
 )
 def test_names_of_tensors_in_every_layout(stored: str, name: str) -> None:
     assert text_name(stored) == name
+
+
+def state(folder: Path, **fields: Any) -> None:
+    """In config.json; None: leave it out."""
+    path = folder / "config.json"
+    stated = {**json.loads(path.read_text()), **fields}
+    path.write_text(json.dumps({name: it for name, it in stated.items() if it is not None}))
+
+
+def test_fields_of_encoders_among_those_of_the_text(tmp_path: Path) -> None:
+    save_multimodal("SmolVLM", tmp_path)
+    stated = json.loads((tmp_path / "config.json").read_text())["text_config"]
+    expected = read_config(tmp_path)
+    odd = {"pixel_shuffle_factor": 4, "perceiver_config": {"model_type": "vllama3"}}
+    state(tmp_path, text_config={**stated, **odd, "use_resampler": False, "qk_layer_norms": False})
+    assert read_config(tmp_path) == expected
 
 
 def test_other_models_of_images_are_refused_by_name(tmp_path: Path) -> None:
