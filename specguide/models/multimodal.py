@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from specguide.errors import CheckpointError
-from specguide.json_fields import shown
+from specguide.json_fields import read_json, shown
+from specguide.models.weights import stored_names, weight_files
 
 MULTIMODAL = frozenset(
     f"{name}ForConditionalGeneration"
@@ -57,17 +58,30 @@ def is_multimodal(fields: Mapping[str, Any]) -> bool:
 
 def stated_text(folder: Path) -> Any:
     """transformers' configuration of the folder's text model, whose embeddings are tied where the
-    whole model's are. Raises CheckpointError."""
+    whole model's are; where config.json does not say so of the whole model, for which the defaults
+    of transformers have changed, unless the folder holds an output matrix. Raises
+    CheckpointError."""
     from transformers import AutoConfig
 
     try:
         whole = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
         text = whole.get_text_config()
         if text is not whole:
-            text.tie_word_embeddings = whole.tie_word_embeddings
+            text.tie_word_embeddings = whole.tie_word_embeddings and (
+                "tie_word_embeddings" in read_json(folder / "config.json")
+                or not _has_output_matrix(folder)
+            )
     except Exception as error:  # it checks values in ways of its own
         raise CheckpointError(f"transformers cannot read it: {error}") from None
     return text
+
+
+def _has_output_matrix(folder: Path) -> bool:
+    try:
+        names = stored_names(weight_files(folder))
+    except CheckpointError:  # which is told where the weights are wanted
+        return False
+    return any(text_name(name).startswith("lm_head.") for name in names)
 
 
 def text_fields(folder: Path, fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -71,6 +71,19 @@ def test_fields_of_encoders_among_those_of_the_text(tmp_path: Path) -> None:
     assert read_config(tmp_path) == expected
 
 
+@pytest.mark.parametrize("name", ["Mistral3", "Gemma3"])
+def test_a_folder_that_does_not_say_whether_embeddings_are_tied(name: str, tmp_path: Path) -> None:
+    """The first has an output matrix, and the second has none."""
+    model = save_multimodal(name, tmp_path)
+    stated = json.loads((tmp_path / "config.json").read_text())["text_config"]
+    del stated["tie_word_embeddings"]
+    state(tmp_path, tie_word_embeddings=None, text_config=stated)
+    ids = tokens(20)
+    with torch.inference_mode():
+        expected = model(input_ids=ids[None]).logits[0]
+    torch.testing.assert_close(logits(tmp_path, ids), expected, atol=1e-4, rtol=1e-4)
+
+
 def test_other_models_of_images_are_refused_by_name(tmp_path: Path) -> None:
     fields = {"architectures": ["PaliGemmaForConditionalGeneration"], "model_type": "paligemma"}
     (tmp_path / "config.json").write_text(json.dumps(fields))
