@@ -44,7 +44,7 @@ _OF_ENCODERS = ("perceiver_config", "pixel_shuffle_factor")
 """Fields that stand among those of the text model in SmolVLM and Idefics3."""
 
 _PRESENT_NAMES = (
-    (re.compile(r"^(model\.)?language_model\.lm_head\."), "lm_head."),
+    (re.compile(r"^(model\.)?language_model\.lm_head\b"), "lm_head"),
     (re.compile(r"^(model\.language_model|language_model\.model|model\.text_model)\."), "model."),
 )
 _TEXT = re.compile(r"(model\.(layers|embed_tokens|norm)|lm_head)\.")
@@ -92,13 +92,22 @@ def text_fields(folder: Path, fields: Mapping[str, Any]) -> dict[str, Any]:
     if stated["model_type"] in _WITH_THREE_POSITIONS:
         rope = {name: value for name, value in rope.items() if name not in _OF_THREE_POSITIONS}
     outer = {
-        name: fields[name]
+        name: _of_text(fields[name])
         for name in ("quantization_config", "eos_token_id")
         if fields.get(name) is not None
     }
     architecture = _architecture(str(stated["model_type"]))
     own = {name: value for name, value in stated.items() if name not in _OF_ENCODERS}
     return {**own, "rope_parameters": rope, **outer, "architectures": [architecture]}
+
+
+def _of_text(value: Any) -> Any:
+    """With modules, where it names some, by their names in the text model alone."""
+    if isinstance(value, str):
+        return text_name(value)
+    if isinstance(value, Mapping):
+        return {name: _of_text(one) for name, one in value.items()}
+    return [_of_text(one) for one in value] if isinstance(value, list) else value
 
 
 def _architecture(model_type: str) -> str:
@@ -111,7 +120,7 @@ def _architecture(model_type: str) -> str:
 
 
 def text_name(name: str) -> str:
-    """Of a tensor, in a checkpoint of the text model alone; others keep theirs."""
+    """Of a tensor or module, in a checkpoint of the text model alone; others keep theirs."""
     for pattern, present in _PRESENT_NAMES:
         name, count = pattern.subn(present, name)
         if count:

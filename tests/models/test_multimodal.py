@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 import torch
+from float8_checkpoints import FORMATS
 from multimodal_models import MULTIMODAL, save_multimodal
 from paging import Sequences
 from random_models import tokens
 
 from specguide.errors import CheckpointError
+from specguide.layers.quantization import read_quantization
 from specguide.models import load_decoder, read_config
 from specguide.models.multimodal import text_name
 
@@ -47,6 +49,7 @@ def test_logits_of_a_text_equal_transformers(name: str, tmp_path: Path) -> None:
         ("model.language_model.embed_tokens.weight", "model.embed_tokens.weight"),
         ("model.text_model.norm.weight", "model.norm.weight"),
         ("language_model.lm_head.weight", "lm_head.weight"),
+        ("model.language_model.lm_head", "lm_head"),
         ("model.layers.0.self_attn.q_proj.weight", "model.layers.0.self_attn.q_proj.weight"),
         ("vision_tower.language_model.x", "vision_tower.language_model.x"),
     ],
@@ -82,6 +85,33 @@ def test_a_folder_that_does_not_say_whether_embeddings_are_tied(name: str, tmp_p
     with torch.inference_mode():
         expected = model(input_ids=ids[None]).logits[0]
     torch.testing.assert_close(logits(tmp_path, ids), expected, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("form", "field", "entries", "expected"),
+    [
+        (
+            "compressed channel, token",
+            "ignore",
+            ["language_model.lm_head", "model.language_model.layers.1.mlp.up_proj", "re:vision.*"],
+            ["lm_head", "model.layers.1.mlp.up_proj", "re:vision.*"],
+        ),
+        (
+            "modelopt",
+            "ignore",
+            ["vision_tower*", "language_model.lm_head*", "language_model.model.layers.1*"],
+            ["vision_tower*", "lm_head*", "model.layers.1*"],
+        ),
+    ],
+)
+def test_modules_that_are_not_quantized_have_the_names_of_the_folder(
+    form: str, field: str, entries: list[str], expected: list[str], tmp_path: Path
+) -> None:
+    save_multimodal("Mistral3", tmp_path)
+    stated = FORMATS[form].config
+    state(tmp_path, quantization_config={**stated, field: entries})
+    own = {"quantization_config": {**stated, field: expected}}
+    assert read_config(tmp_path).quantization == read_quantization(own)
 
 
 def test_other_models_of_images_are_refused_by_name(tmp_path: Path) -> None:
