@@ -20,6 +20,7 @@ from specguide.layers.destination import Destination, merged
 from specguide.layers.lm_head import Embedding, LmHead
 from specguide.layers.norm import NoNorm, RmsNorm
 from specguide.layers.placement import Placement
+from specguide.layers.quantization import scale_name
 from specguide.layers.rope import RopeConfig, TableSize, query_scales, rope_table
 from specguide.models.config import ModelConfig
 from specguide.models.multimodal import is_of_encoder, text_name
@@ -125,12 +126,12 @@ class Decoder:
         folder = Path(folder)
         config = read_config(folder, quantization)
         files = weight_files(folder)
-        check_weights(
-            files,
-            cls.skeleton(config).destinations(),
-            ignored=partial(_is_left_aside, config),
-            rename=text_name,
-        )
+        destinations = cls.skeleton(config).destinations()
+
+        def rename(name: str) -> str:
+            return scale_name(text_name(name), destinations)
+
+        check_weights(files, destinations, ignored=partial(_is_left_aside, config), rename=rename)
         decoder = cls(
             config,
             device=device,
@@ -139,7 +140,7 @@ class Decoder:
             ranks=ranks,
             stage=stage,
         )
-        load_weights(files, decoder.destinations(), rename=text_name)
+        load_weights(files, decoder.destinations(), rename=rename)
         if config.tie_word_embeddings:
             check_tied(files, decoder.embedding, rename=text_name)
         with naming(folder):

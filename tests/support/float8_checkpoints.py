@@ -41,6 +41,7 @@ class Format:
     scale_name: of the stored scales
     inputs:     rounds inputs: "token", "static" or "group"
     file:       where `config` stands in a file of its own
+    input_name: of the stored scales of inputs
     """
 
     config: dict[str, Any]
@@ -48,6 +49,7 @@ class Format:
     scale_name: str = "weight_scale"
     inputs: str = "token"
     file: str | None = None
+    input_name: str = "input_scale"
 
 
 def per_tensor(weight: Tensor, shape: tuple[int, ...] = (1,)) -> tuple[Tensor, Tensor]:
@@ -121,6 +123,19 @@ FORMATS: dict[str, Format] = {
         _SCALAR,
         inputs="static",
     ),
+    "fp8 of transformers": Format(
+        {
+            "quant_method": "fp8",
+            "activation_scheme": "static",
+            "dequantize": False,
+            "modules_to_not_convert": ["lm_head", IGNORED],
+            "weight_block_size": None,
+        },
+        _SCALAR,
+        "weight_scale_inv",
+        "static",
+        input_name="activation_scale",
+    ),
     "fp8 block": Format(
         {
             "quant_method": "fp8",
@@ -171,7 +186,7 @@ def save(folder: Path, form: Format, seed: int = 0, model: PreTrainedModel | Non
         exact[name] = weights[name].float() * scale
         weights[stem + form.scale_name] = stored.clone()
         if form.inputs == "static":
-            weights[stem + "input_scale"] = torch.full(stored.shape, _INPUT_SCALE)
+            weights[stem + form.input_name] = torch.full(stored.shape, _INPUT_SCALE)
     save_file(weights, folder / "model.safetensors")
     save_file(exact, folder / "exact" / "model.safetensors", metadata={"format": "pt"})
     _save_config(folder, form)

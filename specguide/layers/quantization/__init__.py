@@ -13,7 +13,7 @@ from specguide.layers.quantization.awq import read_awq
 from specguide.layers.quantization.cache_scheme import CacheScheme, read_cache_scheme
 from specguide.layers.quantization.experts import ExpertWeights, create_experts
 from specguide.layers.quantization.float8_formats import ONLINE as ONLINE_FLOAT8
-from specguide.layers.quantization.float8_formats import read_fp8, read_modelopt
+from specguide.layers.quantization.float8_formats import read_fp8, read_modelopt, scale_name
 from specguide.layers.quantization.gptq import read_gptq
 from specguide.layers.quantization.int4_online import ONLINE as ONLINE_INT4
 from specguide.layers.quantization.int4_online import SYMMETRIC as SYMMETRIC_INT4
@@ -82,4 +82,5 @@ __all__ = [
     "create_experts",
     "read_cache_scheme",
     "read_quantization",
+    "scale_name",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Any
 
 from specguide.errors import CheckpointError
@@ -34,6 +34,7 @@ _FP8_FIELDS = {
     "kv_cache_scheme",
     "dequantize",
 }
+_OF_TRANSFORMERS = {"weight_scale_inv": "weight_scale", "activation_scale": "input_scale"}
 _MODELOPT_ALGORITHMS: dict[str, Quantization] = {
     "FP8": Float8(Stored.TENSOR, has_static_inputs=True),
     "FP8_PER_CHANNEL_PER_TOKEN": Float8(Stored.CHANNEL),
@@ -115,6 +116,14 @@ def _check_fields(stated: Mapping[str, Any]) -> None:
             raise CheckpointError(
                 f"'quantization_config': {name!r} {shown(stated[name])} is not supported"
             )
+
+
+def scale_name(name: str, known: Container[str]) -> str:
+    """Of a checkpoint's tensor among `known` ones: scales of whole tensors have other names where
+    transformers wrote them."""
+    stem, _, kind = name.rpartition(".")
+    other = f"{stem}.{_OF_TRANSFORMERS.get(kind, kind)}"
+    return other if name not in known and other in known else name
 
 
 def read_modelopt(stated: Mapping[str, Any]) -> Quantization:
