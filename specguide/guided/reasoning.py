@@ -94,8 +94,7 @@ class ReasoningSections:
 
     def _special(self, text: str) -> int | None:
         """The id of a token that is no text."""
-        token = self._token_id(text)
-        return None if token is None or self._vocabulary.token_bytes[token] else token
+        return self._vocabulary.special_id(self._token_id(text))
 
     def _mark(self, text: str) -> native.ReasoningMark:
         if text not in self._marks:

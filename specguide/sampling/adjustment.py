@@ -44,7 +44,11 @@ def adjustment_of(
                 "tokens",
                 param=name,
             )
-    sequences = _spellings(params.bad_words, tokenizer)
+    sequences = [
+        sequence
+        for sequence in _spellings(params.bad_words, tokenizer)
+        if max(sequence) < vocab_size  # else it never comes
+    ]
     ends = {*tokenizer.eos_token_ids, *(params.stop_token_ids if params.guide is None else ())}
     return Adjustment(
         allowed_ids=params.allowed_token_ids,

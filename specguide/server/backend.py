@@ -149,8 +149,8 @@ class Backend:
 
     def special_token(self, text: str) -> int | None:
         """The id of a special token; None for a token that is text, or none."""
-        token = self.tokenizer.token_id(text)
-        return None if token is None or self._spelled[token] else token
+        vocabulary = self.tokenizer.vocabulary(self.engine.vocab_size)
+        return vocabulary.special_id(self.tokenizer.token_id(text))
 
     def token_bytes(self, token: int) -> bytes:
         """What a token adds to a text, its leading space included; the name of a special token."""

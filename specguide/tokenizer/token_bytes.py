@@ -26,14 +26,17 @@ def token_bytes(backend: Backend, size: int, special_ids: frozenset[int]) -> tup
 
     Empty for `special_ids`, for tokens that the tokenizer marks as special or as unknown, and for
     ids without a token. An added token that is not special is text, which the decoder spells like
-    any other. Raises CheckpointError when the decoder is neither byte-level nor of the
-    SentencePiece kind, or an id lies outside.
+    any other; one that lies outside is left out: the model was not made for it. Raises
+    CheckpointError when the decoder is neither byte-level nor of the SentencePiece kind, or the id
+    of another token lies outside.
     """
     to_bytes = _entry_decoder(backend)
     added = backend.get_added_tokens_decoder()
     unknown = getattr(backend.model, "unk_token", None)
     table = [b""] * size
     for token, token_id in backend.get_vocab(with_added_tokens=True).items():
+        if token_id >= size and token_id in added:
+            continue
         if token_id >= size:
             raise CheckpointError(
                 f"the tokenizer has token id {token_id} ({token!r}), the model only {size} ids"

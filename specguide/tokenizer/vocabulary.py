@@ -29,6 +29,12 @@ class Vocabulary:
     def __len__(self) -> int:
         return len(self.token_bytes)
 
+    def special_id(self, token: int | None) -> int | None:
+        """The id itself; None where there is none, or its token is text or none of the model's."""
+        if token is None or token >= len(self) or self.token_bytes[token]:
+            return None
+        return token
+
     @cached_property
     def ids_by_bytes(self) -> dict[bytes, int]:
         """A token of each byte string that is one."""

@@ -13,7 +13,9 @@ from tokenizer_kinds import BUILDERS, CORPUS, SPECIAL, TEXTS, byte_level, senten
 from tokenizers import AddedToken, decoders
 from transformers import PreTrainedTokenizerFast
 
+from specguide import SamplingParams
 from specguide.errors import CheckpointError, InvalidParams
+from specguide.sampling import adjustment_of
 from specguide.tokenizer import Tokenizer
 
 TEMPLATE = (
@@ -122,6 +124,25 @@ def test_special_padding_and_added_tokens(name: str) -> None:
     assert subject.vocabulary(len(subject) + 5) is vocabulary
     assert subject.decode(subject.encode("a<tool_call><|end|>")) == "a<tool_call>"
     assert subject.token_id("<tool_call>") == call and subject.token_id("no such token") is None
+
+
+@pytest.mark.parametrize("name", BUILDERS)
+def test_an_added_token_that_the_model_was_not_made_for(name: str) -> None:
+    """As Gemma 3 1B has one for images."""
+    backend = BUILDERS[name]()
+    end, size = backend.token_to_id("<|end|>"), backend.get_vocab_size()
+    expected = Tokenizer(backend, [end]).vocabulary(size)
+    backend.add_special_tokens(["<image>"])
+    subject = Tokenizer(backend, [end])
+    vocabulary = subject.vocabulary(size)
+    assert vocabulary == expected
+    assert vocabulary.special_id(subject.token_id("<image>")) is None
+    assert vocabulary.special_id(end) == end and vocabulary.special_id(None) is None
+    params = SamplingParams(bad_words=("<image>", "a"))
+    adjustment = adjustment_of(params, subject, size)
+    assert adjustment is not None
+    ids = [*adjustment.forbidden_ids, *sum(adjustment.forbidden_sequences, ())]
+    assert ids and max(ids) < size
 
 
 def test_an_end_token_is_never_text() -> None:

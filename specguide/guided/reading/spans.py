@@ -73,8 +73,7 @@ class SpanReader:
         table = vocabulary.token_bytes
 
         def special(text: str) -> int | None:
-            token = token_id(text)
-            return None if token is None or table[token] else token
+            return vocabulary.special_id(token_id(text))
 
         spelled = SpelledTokens(table, vocabulary.eos_token_ids)
         return cls(OutputForm.asked(params, special), spelled)
