@@ -48,6 +48,7 @@ KNOWN = frozenset(
         "norm_output",
         "use_last_layernorm",
         "parallel_drafting",
+        "parallel_draft_heads_num_layers",
         "eagle_config",
         "transformer_layer_config",
         "next_layer_regular",

@@ -458,6 +458,8 @@ PUBLISHED_HEADS: dict[str, dict[str, Any]] = {
             "use_input_layernorm_in_first_layer": True,
             "use_last_layernorm": True,
             "use_mtp_layernorm": False,
+            "parallel_draft_step": 1,
+            "parallel_draft_heads_num_layers": 1,
         }
     },
 }
