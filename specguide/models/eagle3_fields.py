@@ -20,6 +20,7 @@ NEUTRAL: dict[str, Collection[Any]] = {
     "use_mtp_layernorm": (None, False),
     "parallel_draft_step": (None, 1),
     "bias": (None, False),
+    "decoder_sparse_step": (None, 1),  # of its target's experts
 }
 
 _KIND = "speculators_model_type"

@@ -428,6 +428,14 @@ PUBLISHED_HEADS: dict[str, dict[str, Any]] = {
         "use_mrope": False,
         "use_sliding_window": False,
     },
+    "AngelSlim, of a mixture of experts": HEAD
+    | {
+        "architectures": ["Eagle3LlamaForCausalLM"],
+        "target_model_type": "qwen3_moe",
+        "decoder_sparse_step": 1,
+        "output_router_logits": False,
+        "router_aux_loss_coef": 0.001,
+    },
     "speculators": {
         "architectures": ["Eagle3Speculator"],
         "auto_map": {"": "eagle3.Eagle3SpeculatorConfig"},
