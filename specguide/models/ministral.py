@@ -47,10 +47,16 @@ def read_ministral3(fields: Mapping[str, Any]) -> ModelConfig:
         rope=replace(
             RopeConfig.from_hf(flat, max_positions),
             original_len=positive_int(rope, "original_max_position_embeddings"),
-            query_growth=positive_number({_GROWTH: growth}, _GROWTH),
+            query_growth=_growth(growth),
         ),
         sliding_windows=optional_windows(fields),
     )
+
+
+def _growth(stated: Any) -> float:
+    """0: queries do not grow, as in Devstral 2."""
+    is_zero = stated == 0 and not isinstance(stated, bool)
+    return 0.0 if is_zero else positive_number({_GROWTH: stated}, _GROWTH)
 
 
 MINISTRAL = Family(("MinistralForCausalLM",), read, build_layer)
