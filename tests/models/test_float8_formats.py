@@ -19,7 +19,12 @@ from safetensors.torch import load_file, save_file
 from benchmarks.decoder_logits import logits_of
 from specguide import LLM, SpecConfig
 from specguide.errors import CheckpointError, InvalidParams
-from specguide.layers.quantization import CacheScheme, MatrixSpec, Quantization
+from specguide.layers.quantization import (
+    CacheScheme,
+    MatrixSpec,
+    Quantization,
+    read_quantization,
+)
 from specguide.layers.quantization.float8 import Float8, Stored
 from specguide.layers.quantization.float8_blocks import Float8Blocks
 from specguide.models import Decoder, config_of, read_config
@@ -202,6 +207,18 @@ def with_group(**fields: Any) -> dict[str, Any]:
 def test_what_is_not_implemented_is_named(stated: dict[str, Any], message: str) -> None:
     with pytest.raises(CheckpointError, match=message):
         config_of(LLAMA | {"quantization_config": stated})
+
+
+def test_zeros_that_are_stored_like_any_weights() -> None:
+    """Earlier versions of llm-compressor say how many there are."""
+    sparsity = {
+        "format": "dense",
+        "global_sparsity": 0.14,
+        "registry_requires_subclass": False,
+        "sparsity_structure": "unstructured",
+    }
+    found = read_quantization({"quantization_config": {**COMPRESSED, "sparsity_config": sparsity}})
+    assert found == read_quantization({"quantization_config": COMPRESSED})
 
 
 def test_maps_of_one_matrix_are_held_alike() -> None:

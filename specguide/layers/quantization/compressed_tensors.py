@@ -63,7 +63,9 @@ def read(stated: Mapping[str, Any]) -> Quantization:
 
 def _check_fields(stated: Mapping[str, Any]) -> None:
     for name, value in stated.items():
-        if name not in _HARMLESS and value not in (None, False, {}, []):
+        if name in _HARMLESS or (name == "sparsity_config" and _is_dense(value)):
+            continue
+        if value not in (None, False, {}, []):
             known = "is not supported" if name in _NEUTRAL else "is unknown"
             raise CheckpointError(f"'quantization_config': {shown(name)} {shown(value)} {known}")
     if stated.get("quantization_status") not in _STATUSES:
@@ -71,6 +73,11 @@ def _check_fields(stated: Mapping[str, Any]) -> None:
             f"'quantization_status' {shown(stated['quantization_status'])} is not supported: the "
             "checkpoint must be saved as 'compressed'"
         )
+
+
+def _is_dense(sparsity: Any) -> bool:
+    """Weights of which some are zero, stored like any others."""
+    return isinstance(sparsity, Mapping) and sparsity.get("format") == "dense"
 
 
 def _group(name: str, stated: Any, default_format: str) -> Group:
