@@ -39,6 +39,26 @@ def test_products(num_rows: int, shape: tuple[int, int, int]) -> None:
     assert_close(gated, int4.int4_gated_linear(x, matrix, bias))
 
 
+@pytest.mark.parametrize(
+    ("num_rows", "shape"),
+    crossed(
+        [65, 128, 300],
+        [(512, 1024, 128), (128, 1000, 128), (34048, 512, 64)],
+        where=lambda num_rows, shape: num_rows == 65,
+    ),
+)
+def test_products_of_many_rows(num_rows: int, shape: tuple[int, int, int]) -> None:
+    """The last: of so many features that programs are wide."""
+    x, matrix, bias = case((num_rows, *shape), torch.bfloat16, has_zeros=False)
+    on_gpu = tuple(map(to_device, (x, matrix, bias)))
+    whole, parts = (
+        triton.int4_hopper.launch(*on_gpu, num_splits, is_gated=False)
+        for num_splits in (1, matrix.words.shape[0])
+    )
+    assert_close(whole[0], int4.int4_linear(x, matrix, bias))
+    assert_close(parts.float().sum(0), int4.int4_linear(x, matrix, bias))
+
+
 @pytest.mark.small
 def test_rows_and_columns_of_a_matrix() -> None:
     """Views, of which no line begins where the tensor does."""
@@ -50,7 +70,7 @@ def test_rows_and_columns_of_a_matrix() -> None:
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="it is chosen on a GPU")
-@pytest.mark.parametrize("num_rows", [33, 48, 64])
+@pytest.mark.parametrize("num_rows", [33, 48, 64, 200, 300])
 def test_operations_take_it(num_rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     x, matrix, _ = case((num_rows, 32768, 1024, 128), torch.bfloat16, has_zeros=False)
     on_gpu = to_device(x), to_device(matrix)

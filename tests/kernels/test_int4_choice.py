@@ -24,7 +24,8 @@ ROWS = 64
 def on_hopper(monkeypatch: pytest.MonkeyPatch) -> None:
     """All tensors are taken for some on a Hopper GPU that can run the kernel."""
     monkeypatch.setattr(hopper, "runs_on", lambda device, kernels: True)
-    monkeypatch.setattr(int4, "num_multiprocessors", lambda device: 132)
+    for room in (int4, int4_hopper):
+        monkeypatch.setattr(room, "num_multiprocessors", lambda device: 132)
 
 
 def inputs(
@@ -59,12 +60,34 @@ def test_products_of_a_layer_take_it() -> None:
     assert splits((28672, 4096), is_gated=True, rows=33) == 1
 
 
+@pytest.mark.parametrize(
+    ("rows", "shape", "sizes"),
+    [
+        (65, (28672, 4096), (128, 256, 1)),
+        (128, (4096, 14336), (128, 128, 4)),
+        (192, (6144, 4096), (128, 128, 1)),
+        (256, (4096, 4096), (128, 128, 2)),
+        (512, (6144, 4096), (128, 256, 1)),
+        (2048, (4096, 14336), (128, 256, 1)),
+        (2048, (6144 - 128, 4096), (128, 128, 1)),
+    ],
+)
+def test_products_of_many_rows_take_it(
+    rows: int, shape: tuple[int, int], sizes: tuple[int, ...]
+) -> None:
+    """sizes: of a program, rows and features, and the splits"""
+    tile = int4_hopper.choose_tile(*inputs(shape, 128, rows, has_zeros=False), is_gated=False)
+    found = splits(shape, rows=rows, may_split=True)
+    assert (tile.rows, tile.num_outputs, found) == sizes
+
+
 def test_what_it_cannot_multiply_or_not_faster_it_does_not() -> None:
     gated = (28672, 4096)
     assert splits(gated, is_gated=True, has_zeros=True) is None
     assert splits(gated, 32, is_gated=True) is None
     assert splits(gated, is_gated=True, rows=32) is None
     assert splits(gated, is_gated=True, rows=65) is None
+    assert splits(gated, rows=2049) is None
     assert splits((28672 - 128, 4096), is_gated=True) is None
     assert splits((28672, 4095), is_gated=True) is None
     assert splits((4096, 4096), is_gated=True) is None

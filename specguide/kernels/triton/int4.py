@@ -3,7 +3,9 @@ tiles."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -22,7 +24,8 @@ from specguide.kernels.triton.int4_kernels import (
 from specguide.kernels.triton.int4_planes import unpacking
 
 _MOST_ROWS = 256
-"""Beyond these the weights become floats in memory first, and a library multiplies them."""
+"""Beyond these, without the kernel for Hopper, the weights become floats in memory first, and a
+library multiplies them."""
 _MOST_FLOAT_BYTES = 128 << 20
 """Of weights that are floats in memory at a time."""
 _LARGEST_TILE = 128
@@ -65,23 +68,21 @@ class Int4Tile:
 
 def int4_linear(x: Tensor, weight: Int4Matrix, bias: Tensor | None = None) -> Tensor:
     """See specguide.kernels.int4."""
-    if not _is_few(x):
-        return _library_product(x, weight, bias)
     return _product(x, weight, bias)[0]
 
 
 def int4_linear_parts(x: Tensor, weight: Int4Matrix, bias: Tensor | None = None) -> Tensor:
     """See specguide.kernels.int4."""
-    if not _is_few(x):
-        return _library_product(x, weight, bias)[None]
     return _product(x, weight, bias, may_split=True)
 
 
 def int4_gated_linear(x: Tensor, weight: Int4Matrix, bias: Tensor | None = None) -> Tensor:
     """See specguide.kernels.int4."""
-    if not _is_few(x):
-        return silu_mul(int4_linear(x, weight, bias))
-    return _product(x, weight, bias, is_gated=True)[0]
+    hopper_takes = partial(int4_hopper.takes, x, weight)
+    is_left_to_another = _is_few(x) and not hopper_takes(is_gated=False)
+    if hopper_takes(is_gated=True) or is_left_to_another:
+        return _product(x, weight, bias, is_gated=True)[0]
+    return silu_mul(int4_linear(x, weight, bias))
 
 
 def _product(
@@ -98,6 +99,8 @@ def _product(
         output = int4_hopper.launch_if_compiled(x, weight, bias, num_splits, is_gated=is_gated)
         if output is not None:
             return output
+    if not _is_few(x):
+        return _library_product(x, weight, bias)[None]
     tile = choose_tile(x, weight, is_gated=is_gated, may_split=may_split)
     return launch(x, weight, bias, tile, is_gated=is_gated)
 
@@ -111,7 +114,9 @@ def hopper_splits(
     if not int4_hopper.takes(x, weight, is_gated=is_gated):
         return None
     num_outputs = weight.out_features // (2 if is_gated else 1)
-    num_programs, places = num_outputs // int4_hopper.BLOCK_OUT, num_multiprocessors(x.device)
+    tile = int4_hopper.choose_tile(x, weight, is_gated=is_gated)
+    num_programs = math.prod(tile.grid(x.shape[0], num_outputs))
+    places = num_multiprocessors(x.device)
     num_splits = _num_splits(num_programs, weight, places) if may_split else 1
     if 3 * num_splits * num_programs < 2 * places:
         return None

@@ -2,34 +2,60 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 
 import torch
+import triton
 from torch import Tensor
 
 from specguide.kernels.int4 import Int4Matrix
 from specguide.kernels.triton import hopper
-from specguide.kernels.triton.device import overlap
+from specguide.kernels.triton.device import num_multiprocessors, overlap
 
-_FEWEST_ROWS, _MOST_ROWS = 33, 64
-"""What its programs have room for, and how few leave it the faster one."""
-BLOCK_OUT = 128
-"""Features of a program, of gates and ups each."""
+_FEWEST_ROWS, _MOST_ROWS, _MOST_GATED_ROWS = 33, 2048, 64
+"""How few leave it the faster kernel, and how many."""
 _BLOCK = 64
-"""Rows, features and words of what is copied to shared memory at a time."""
+"""Features of a group of warps, and words of a step."""
 _STAGES = 2
 """Steps that fit in a program's shared memory; with more, other kernels would find no room."""
-_REGISTERS = 96
-"""Of a thread as a program begins."""
-_REGISTERS_TO_MULTIPLY = {True: 112, False: 128}
-"""Of a thread that multiplies, of gates and ups and of others."""
+
+
+@dataclass(frozen=True)
+class Tile:
+    """What a program computes.
+
+    rows:      of the product
+    groups:    of four warps; each multiplies 64 features
+    registers: of a thread as a program begins, and of one that multiplies
+    """
+
+    rows: int
+    groups: int
+    registers: tuple[int, int]
+    is_gated: bool = False
+
+    @property
+    def num_outputs(self) -> int:
+        """Features of the product."""
+        return self.groups * _BLOCK // (2 if self.is_gated else 1)
+
+    def grid(self, num_rows: int, num_outputs: int) -> tuple[int, int]:
+        """Programs of a product whose sums are not split."""
+        return triton.cdiv(num_rows, self.rows), num_outputs // self.num_outputs
+
+
+_OF_FEW = Tile(64, 2, (96, 128))
+_OF_FEW_GATED = Tile(64, 4, (96, 112), is_gated=True)
+_NARROW = Tile(128, 2, (112, 152))
+_WIDE = Tile(128, 4, (96, 112))
 _attempts = hopper.Attempts("weights of 4 bits")
 
 
 def takes(x: Tensor, weight: Int4Matrix, *, is_gated: bool) -> bool:
     """Whether the kernel can multiply these, and is the faster one for so many rows."""
     return (
-        _FEWEST_ROWS <= x.shape[0] <= _MOST_ROWS
+        _FEWEST_ROWS <= x.shape[0] <= (_MOST_GATED_ROWS if is_gated else _MOST_ROWS)
         and x.dtype == torch.bfloat16
         and _has_shape(weight, is_gated=is_gated)
         and hopper.is_aligned(x)
@@ -43,8 +69,21 @@ def _has_shape(weight: Int4Matrix, *, is_gated: bool) -> bool:
         weight.zeros is None
         and weight.group_size % _BLOCK == 0
         and weight.scales.element_size() == 2
-        and weight.out_features % (BLOCK_OUT * (2 if is_gated else 1)) == 0
+        and weight.out_features % (2 * _NARROW.num_outputs if is_gated else _NARROW.num_outputs)
+        == 0
     )
+
+
+def choose_tile(x: Tensor, weight: Int4Matrix, *, is_gated: bool) -> Tile:
+    """From shapes alone; what was fastest on an H200. Programs of many rows read less of the input
+    if they have more features, unless they would be fewer than there are multiprocessors."""
+    if is_gated:
+        return _OF_FEW_GATED
+    if x.shape[0] <= _OF_FEW.rows:
+        return _OF_FEW
+    num_blocks, num_narrow = _NARROW.grid(x.shape[0], weight.out_features)
+    is_wide = num_blocks * num_narrow > num_multiprocessors(x.device)
+    return _WIDE if is_wide and weight.out_features % _WIDE.num_outputs == 0 else _NARROW
 
 
 def launch_if_compiled(
@@ -52,7 +91,8 @@ def launch_if_compiled(
 ) -> Tensor | None:
     """`launch`; None if the kernel does not compile."""
     return _attempts.result(
-        is_gated, partial(launch, x, weight, bias, num_splits, is_gated=is_gated)
+        choose_tile(x, weight, is_gated=is_gated),
+        partial(launch, x, weight, bias, num_splits, is_gated=is_gated),
     )
 
 
@@ -65,16 +105,17 @@ def launch(
     """
     from specguide.kernels.triton.int4_hopper_kernels import int4_hopper_kernel
 
+    tile = choose_tile(x, weight, is_gated=is_gated)
     num_rows, num_outputs = x.shape[0], weight.out_features // (2 if is_gated else 1)
     dtype = torch.float32 if num_splits > 1 else x.dtype
     output = torch.empty(num_splits, num_rows, num_outputs, dtype=dtype, device=x.device)
     num_tiles, num_features, width = weight.words.shape
     tile_rows = weight.words.stride(0) // width
     lines = (num_tiles - 1) * tile_rows + num_features
-    grid = -(-num_rows // _BLOCK), num_outputs // BLOCK_OUT, num_splits
-    int4_hopper_kernel[grid](
+    registers, registers_to_multiply = tile.registers
+    int4_hopper_kernel[(*tile.grid(num_rows, num_outputs), num_splits)](
         hopper.blocks(weight.words, _BLOCK, (lines, width), width),
-        hopper.blocks(x, _BLOCK, x.shape, x.stride(0)),
+        hopper.blocks(x, tile.rows, x.shape, x.stride(0)),
         weight.scales,
         bias,
         output,
@@ -87,10 +128,11 @@ def launch(
         WIDTH=width,
         NUM_SPLITS=num_splits,
         GATED=is_gated,
+        GROUPS=tile.groups,
         STAGES=_STAGES,
-        REGISTERS=_REGISTERS_TO_MULTIPLY[is_gated],
+        REGISTERS=registers_to_multiply,
         num_warps=4,
-        maxnreg=_REGISTERS,
+        maxnreg=registers,
         **overlap(x.device),
     )
     return output

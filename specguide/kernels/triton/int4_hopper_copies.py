@@ -18,7 +18,7 @@ from triton.language.extra import cuda
 from specguide.kernels.triton.hopper_buffers import load_block
 
 BLOCK = gl.constexpr(64)
-"""Rows of a program, features of a group of warps, and words of a step."""
+"""Words of a feature in a step."""
 
 
 class Work(NamedTuple):
@@ -34,11 +34,12 @@ class Work(NamedTuple):
 def _copy_words(words, tile_rows, buffers, work, num_outputs, step, stage, WIDTH, GROUPS, GATED):
     """Ask for the weights of a step."""
     STEPS: gl.constexpr = WIDTH // BLOCK
+    FEATURES: gl.constexpr = buffers.weights.shape[1]
     row = step // STEPS * tile_rows + work.feature
     for group in gl.static_range(GROUPS):
-        source = row + group * BLOCK
+        source = row + group * FEATURES
         if GATED:
-            source = row + group % 2 * BLOCK + group // 2 * num_outputs
+            source = row + group % 2 * FEATURES + group // 2 * num_outputs
         load_block(
             words,
             [source, step % STEPS * BLOCK],
@@ -63,7 +64,9 @@ def copy(
     STEPS: gl.constexpr = WIDTH // BLOCK
     STAGES: gl.constexpr = buffers.full.shape[0]
     GROUPS: gl.constexpr = buffers.weights.shape[0] // STAGES
-    NUM_BYTES: gl.constexpr = 2 * BLOCK * BLOCK * (GROUPS + 4)
+    FEATURES: gl.constexpr = buffers.weights.shape[1]
+    ROWS: gl.constexpr = buffers.inputs.shape[1]
+    NUM_BYTES: gl.constexpr = 2 * BLOCK * (GROUPS * FEATURES + 4 * ROWS)
     for done in range(gl.minimum(work.num_steps, STAGES)):
         mbarrier.expect(buffers.full.index(done), NUM_BYTES)
         step = work.first_step + done

@@ -1,5 +1,4 @@
-"""Owns `int4_hopper_kernel`, a product of up to 64 rows with weights of 4 bits on a Hopper GPU, in
-Gluon.
+"""Owns `int4_hopper_kernel`, a product with weights of 4 bits on a Hopper GPU, in Gluon.
 
 What its program does, the compiler of Triton does not find by itself: one warp has weights and
 inputs copied to shared memory, some steps ahead, and groups of four warps wait for what has come.
@@ -114,10 +113,12 @@ def _sums(
     if some were, the assembler would let each of them wait for the one before."""
     STAGES: gl.constexpr = buffers.full.shape[0]
     GROUPS: gl.constexpr = buffers.weights.shape[0] // STAGES
-    mma: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, BLOCK, 16])
+    FEATURES: gl.constexpr = buffers.weights.shape[1]
+    ROWS: gl.constexpr = buffers.inputs.shape[1]
+    mma: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, ROWS, 16])
     operand: gl.constexpr = gl.DotOperandLayout(0, mma, 2)
-    feature = first_feature + gl.arange(0, BLOCK, layout=gl.SliceLayout(1, operand))
-    total = gl.zeros((BLOCK, BLOCK), gl.float32, mma)
+    feature = first_feature + gl.arange(0, FEATURES, layout=gl.SliceLayout(1, operand))
+    total = gl.zeros((FEATURES, ROWS), gl.float32, mma)
     scale = _scales_of_planes(scales, work.first_step, feature, WIDTH, GROUP, LAST)
     for done in range(work.num_steps):
         stage = done % STAGES
@@ -156,18 +157,20 @@ def _multiply(
     WIDTH: gl.constexpr,
     GROUP: gl.constexpr,
     LAST: gl.constexpr,
+    GATED: gl.constexpr,
 ):
-    """What a group of four warps does. Of four groups two multiply gates and two ups."""
-    PAIR: gl.constexpr = WHICH % 2
-    GATED: gl.constexpr = buffers.weights.shape[0] // buffers.full.shape[0] == 4
+    """What a group of four warps does. GATED: of four groups two multiply gates and two ups."""
+    PAIR: gl.constexpr = WHICH % 2 if GATED else WHICH
     IS_UP: gl.constexpr = GATED and WHICH >= 2
-    place = work.feature + PAIR * BLOCK
+    FEATURES: gl.constexpr = buffers.weights.shape[1]
+    ROWS: gl.constexpr = buffers.inputs.shape[1]
+    place = work.feature + PAIR * FEATURES
     first_feature = place
     if IS_UP:
         first_feature = place + sink.num_outputs
     total = _sums(buffers, scales, work, first_feature, WHICH, WIDTH, GROUP, LAST)
     layout: gl.constexpr = total.type.layout
-    within = gl.arange(0, BLOCK, layout=gl.SliceLayout(1, layout))
+    within = gl.arange(0, FEATURES, layout=gl.SliceLayout(1, layout))
     total = _with_bias(total, sink.bias, sink.split, first_feature + within)
     if IS_UP:
         handover.sums.index(PAIR).store(total)
@@ -176,7 +179,7 @@ def _multiply(
         if GATED:
             mbarrier.wait(handover.ready.index(PAIR), 0)
             total = total / (1.0 + gl.exp(-total)) * handover.sums.index(PAIR).load(layout)
-        row = work.first_row + gl.arange(0, BLOCK, layout=gl.SliceLayout(0, layout))
+        row = work.first_row + gl.arange(0, ROWS, layout=gl.SliceLayout(0, layout))
         line = (sink.split * sink.num_rows + row).to(gl.int64) * sink.num_outputs
         target = sink.output + line.expand_dims(0) + (place + within).expand_dims(1)
         exists = (row < sink.num_rows).expand_dims(0)
@@ -199,10 +202,10 @@ def _prefetch_scales(scales, first_group, feature, LAST: gl.constexpr):
 
 
 @gluon.jit
-def _new_handover():
+def _new_handover(FEATURES: gl.constexpr, ROWS: gl.constexpr):
     """In shared memory."""
     layout: gl.constexpr = gl.SwizzledSharedLayout(1, 1, 1, order=[1, 0])
-    sums = gl.allocate_shared_memory(gl.float32, [2, BLOCK, BLOCK], layout)
+    sums = gl.allocate_shared_memory(gl.float32, [2, FEATURES, ROWS], layout)
     ready = gl.allocate_shared_memory(gl.int64, [2, 1], mbarrier.MBarrierLayout())
     for pair in gl.static_range(2):
         mbarrier.init(ready.index(pair), count=1)
@@ -225,38 +228,46 @@ def int4_hopper_kernel(
     WIDTH: gl.constexpr,
     NUM_SPLITS: gl.constexpr,
     GATED: gl.constexpr,
+    GROUPS: gl.constexpr,
     STAGES: gl.constexpr,
     REGISTERS: gl.constexpr,
     OVERLAP: gl.constexpr,
 ):
-    """128 features of 64 rows; GATED: as many ups multiplied with their activated gates. words, x:
-    descriptors of blocks of [64, 64]. tile_rows: from a tile's first line of words to the next's.
-    REGISTERS: of a thread that multiplies; the first group has what is left"""
+    """Some rows, as many as blocks of x have, of the features of GROUPS blocks of words. GATED: of
+    as many features half are gates, and the others ups that are multiplied with these, activated.
+
+    words, x:  descriptors of blocks of [features, 64] and [rows, 64]
+    tile_rows: from a tile's first line of words to the next's
+    REGISTERS: of a thread that multiplies; the first group has what is left
+    """
     if OVERLAP:
         cuda.gdc_launch_dependents()
+    FEATURES: gl.constexpr = words.block_shape[0]
+    ROWS: gl.constexpr = x.block_shape[0]
+    OUTPUTS: gl.constexpr = GROUPS * FEATURES // (2 if GATED else 1)
     LAST: gl.constexpr = (IN_FEATURES - 1) // GROUP
-    GROUPS: gl.constexpr = 4 if GATED else 2
     SHARE: gl.constexpr = (IN_FEATURES + 4 * WIDTH - 1) // (4 * WIDTH) // NUM_SPLITS
     STEPS: gl.constexpr = SHARE * (WIDTH // BLOCK)
     split = gl.program_id(2)
-    work = Work(split * STEPS, STEPS, gl.program_id(0) * BLOCK, gl.program_id(1) * (2 * BLOCK))
+    work = Work(split * STEPS, STEPS, gl.program_id(0) * ROWS, gl.program_id(1) * OUTPUTS)
     source = Scales(scales, group_len)
     sink = Sink(bias, output, num_rows, num_outputs, split)
     buffers = new_buffers(words, x, GROUPS, 4, GROUPS, STAGES)
     handover = ()
     if GATED:
-        handover = _new_handover()
+        handover = _new_handover(FEATURES, ROWS)
     first_group = split * SHARE * (4 * WIDTH) // GROUP
-    _prefetch_scales(source, first_group, work.feature, LAST)
-    if GATED:
-        _prefetch_scales(source, first_group, work.feature + num_outputs, LAST)
-    if GATED:
+    for part in gl.static_range(OUTPUTS // 128):
+        _prefetch_scales(source, first_group, work.feature + part * 128, LAST)
+        if GATED:
+            _prefetch_scales(source, first_group, work.feature + num_outputs + part * 128, LAST)
+    if GROUPS == 4:
         gl.warp_specialize(
             [
-                (_multiply, (buffers, source, work, sink, handover, 0, WIDTH, GROUP, LAST)),
-                (_multiply, (buffers, source, work, sink, handover, 1, WIDTH, GROUP, LAST)),
-                (_multiply, (buffers, source, work, sink, handover, 2, WIDTH, GROUP, LAST)),
-                (_multiply, (buffers, source, work, sink, handover, 3, WIDTH, GROUP, LAST)),
+                (_multiply, (buffers, source, work, sink, handover, 0, WIDTH, GROUP, LAST, GATED)),
+                (_multiply, (buffers, source, work, sink, handover, 1, WIDTH, GROUP, LAST, GATED)),
+                (_multiply, (buffers, source, work, sink, handover, 2, WIDTH, GROUP, LAST, GATED)),
+                (_multiply, (buffers, source, work, sink, handover, 3, WIDTH, GROUP, LAST, GATED)),
                 (copy, (words, x, tile_rows, buffers, work, num_outputs, WIDTH, GATED, OVERLAP)),
             ],
             [4, 4, 4, 1],
@@ -265,8 +276,8 @@ def int4_hopper_kernel(
     else:
         gl.warp_specialize(
             [
-                (_multiply, (buffers, source, work, sink, handover, 0, WIDTH, GROUP, LAST)),
-                (_multiply, (buffers, source, work, sink, handover, 1, WIDTH, GROUP, LAST)),
+                (_multiply, (buffers, source, work, sink, handover, 0, WIDTH, GROUP, LAST, GATED)),
+                (_multiply, (buffers, source, work, sink, handover, 1, WIDTH, GROUP, LAST, GATED)),
                 (copy, (words, x, tile_rows, buffers, work, num_outputs, WIDTH, GATED, OVERLAP)),
             ],
             [4, 1],
