@@ -22,7 +22,7 @@ from tokenizers import decoders, models, pre_tokenizers
 from benchmarks.spans import told as told_of
 from specguide.config import GuideConfig
 from specguide.engine import RequestDelta
-from specguide.errors import InvalidParams, UnsupportedGuide
+from specguide.errors import InvalidGuide, InvalidParams, UnsupportedGuide
 from specguide.guide import Guide
 from specguide.guided.compile import GrammarCompiler
 from specguide.guided.reading import OutputForm, SpelledTokens
@@ -392,6 +392,51 @@ def test_schemas_of_tools_are_left_to_the_compiler(compiler, tokenizer):
             choice.schema_params(answer, tool_formats()["hermes"])[refusal.value.part]
             == "tools[1].function.parameters"
         )
+
+
+def _compiled(schema: dict[str, Any], compiler, tokenizer):
+    """What becomes of a tool with an argument of this schema."""
+    parameters = {"type": "object", "properties": {"x": schema}, "required": ["x"]}
+    function = {"name": "a", "parameters": parameters}
+    choice = ToolChoice(tools_of([{"type": "function", "function": function}]))
+    return compiler.compile(
+        choice.guide(
+            tool_formats()["hermes"], special(tokenizer), LIMITS, is_parallel=True, answer=None
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "object", "properties": {"enum": True}},
+        {"type": "object", "properties": {"enum": {"type": "integer", "minimum": 2**60 + 1}}},
+        {"const": {"enum": 5}},
+        {"default": {"enum": True}},
+        {"examples": [{"enum": None}, {"minimum": 2**60 + 1}]},
+        {"type": "integer", "maximum": 10**400},
+        {"type": "number", "minimum": -(10**400)},
+    ],
+)
+def test_schemas_of_tools_with_words_that_are_no_keywords(schema, compiler, tokenizer):
+    _compiled(schema, compiler, tokenizer)
+
+
+@pytest.mark.parametrize(
+    ("schema", "words"),
+    [
+        ({"enum": None}, "enum at /properties/x/enum"),
+        ({"enum": 5}, "enum at /properties/x/enum"),
+        ({"type": "integer", "minimum": 10**400}, "minimum is an integer beyond all doubles"),
+        ({"type": "number", "maximum": -(10**400)}, "maximum is an integer beyond all doubles"),
+        ({"enum": [2**60 + 1]}, "too large"),
+    ],
+)
+def test_schemas_of_tools_that_nothing_enforces(schema, words, compiler, tokenizer):
+    with pytest.raises(InvalidGuide, match=words) as refusal:
+        _compiled(schema, compiler, tokenizer)
+    named = "tools[0].function.parameters"
+    assert refusal.value.param == named or refusal.value.part == 0
 
 
 def test_two_tools_of_one_name():

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 
 from specguide.errors import UnsupportedGuide
+from specguide.guided.schema.document import IN_MAP
 from specguide.guided.schema.json_values import Json
 from specguide.guided.schema.keywords import UNIQUE_ITEMS, Value, keywords
 from specguide.guided.schema.nodes import CoreSchema, Node
@@ -38,13 +39,15 @@ def in_doubles(core: Json) -> Json:
     """A schema's JSON whose bounds of numbers are doubles, each the nearest one on the inner side
     of a bound.
 
-    Raises UnsupportedGuide where it lists a number that is none.
+    Raises UnsupportedGuide where it lists a number that is none, or has a bound that all doubles
+    are outside of.
     """
     if isinstance(core, list):
         return [in_doubles(item) for item in core]
     if not isinstance(core, dict):
         return core
-    for value in core.get("enum", ()):
+    listed = core.get("enum")
+    for value in listed if isinstance(listed, list) else ():  # else the compile refuses it
         if _is_whole(value) and abs(value) > 2**53:
             raise UnsupportedGuide(
                 f"the number {value} in an enum is too large to be told from its neighbours",
@@ -55,21 +58,29 @@ def in_doubles(core: Json) -> Json:
 
 def _in_doubles(keyword: str, value: Json) -> Json:
     if keyword in _BOUNDS and _is_whole(value):
-        return _inner(value, upper=keyword in _UPPER)
-    return value if keyword == "enum" else in_doubles(value)
+        return _inner(keyword, value)
+    if keyword in IN_MAP and isinstance(value, dict):
+        return {name: in_doubles(schema) for name, schema in value.items()}
+    return value if keyword in _VALUES else in_doubles(value)
 
 
 def _is_whole(value: Json) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _inner(bound: int, upper: bool) -> float:
+def _inner(keyword: str, bound: int) -> float:
+    upper = keyword in _UPPER
     if abs(bound) <= 2**53:
         return bound
     try:
         near = float(bound)
     except OverflowError:
-        return math.copysign(1e300, bound)
+        if (bound > 0) != upper:
+            raise UnsupportedGuide(
+                f"{keyword} is an integer beyond all doubles, and none is within it",
+                keyword=keyword,
+            ) from None
+        return 1e300 if upper else -1e300
     if int(near) != bound and (int(near) > bound) == upper:
         near = math.nextafter(near, -math.inf if upper else math.inf)
     return int(near) if abs(near) < 2**63 else near
@@ -77,3 +88,5 @@ def _inner(bound: int, upper: bool) -> float:
 
 _UPPER = frozenset({"maximum", "exclusiveMaximum"})
 _BOUNDS = _UPPER | {"minimum", "exclusiveMinimum"}
+_VALUES = frozenset({"const", "default", "enum", "examples"})
+"""Keywords whose values are no schemas."""

@@ -16,7 +16,7 @@ from json.encoder import encode_basestring_ascii
 from typing import Any, NamedTuple
 
 from specguide.config import GuideConfig
-from specguide.errors import InvalidParams
+from specguide.errors import InvalidGuide, InvalidParams
 from specguide.guide import Guide
 from specguide.guided.backends import AUTO
 from specguide.guided.call_texts import BEHIND_RULE
@@ -198,16 +198,20 @@ class _Rules:
         return parts_of(text, self.ids)
 
     def tool(self, tool: Tool, limits: GuideConfig, starts: CallStarts | None) -> _WrittenTool:
-        """A tool's name and its arguments."""
+        """A tool's name and its arguments. Raises InvalidGuide, which names the tool."""
         one = self.format
         name = self.terms(tool.name + one.before_arguments)
         if one.before_index:
             begin = self.terms(tool.name + one.before_index)
             name = f"{begin} INDEX {self.terms(one.before_arguments)}"
-        if self._arguments is None:
-            behind = None if starts is None else starts.of_call(tool.name)
-            return _WrittenTool(name, schema_term(dict(tool.parameters), limits, behind))
-        return _WrittenTool(name, *self._arguments.of(tool.parameters, tool.param))
+        try:
+            if self._arguments is None:
+                behind = None if starts is None else starts.of_call(tool.name)
+                return _WrittenTool(name, schema_term(dict(tool.parameters), limits, behind))
+            return _WrittenTool(name, *self._arguments.of(tool.parameters, tool.param))
+        except InvalidGuide as error:
+            error.param = error.param or tool.param
+            raise
 
     def calls(self, is_parallel: bool, *, after: str = "") -> str:
         """All of a message's calls, behind a part of their opening."""
