@@ -65,9 +65,11 @@ def check_counts(values: dict[str, Any], config: ServerConfig) -> None:
     """Raises InvalidParams for a field with more in it than the server takes."""
     for name, most in (
         ("tools", config.max_tools),
+        ("functions", config.max_tools),
         ("messages", config.max_messages),
         ("input", config.max_messages),
         ("stop", config.max_stop_strings),
+        ("stop_sequences", config.max_stop_strings),
         ("bad_words", config.max_stop_strings),
         ("stop_token_ids", config.max_entries),
         ("logit_bias", config.max_entries),
@@ -76,7 +78,7 @@ def check_counts(values: dict[str, Any], config: ServerConfig) -> None:
         value = values.get(name)
         if isinstance(value, (list, dict)) and len(value) > most:
             raise InvalidParams(f"there may be {most} {name}, found {len(value)}", param=name)
-    for name in ("stop", "bad_words"):
+    for name in ("stop", "stop_sequences", "bad_words"):
         words = values.get(name)
         longest = (
             max(

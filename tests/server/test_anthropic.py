@@ -195,6 +195,8 @@ def test_tokens_are_counted(client):
         ({"tools": [{"type": "bash_20250124", "name": "bash"}]}, anthropic.BadRequestError, "bash"),
         ({"tool_choice": {"type": "any"}}, anthropic.BadRequestError, "tool_choice"),
         ({"extra_body": {"mcp_servers": [{}]}}, anthropic.BadRequestError, "mcp_servers"),
+        ({"stop_sequences": ["x"] * 65}, anthropic.BadRequestError, "may be 64 stop_sequences"),
+        ({"stop_sequences": ["x" * 1025]}, anthropic.BadRequestError, "stop_sequences may have"),
     ],
 )
 def test_errors_are_anthropics(client, change, error, words):

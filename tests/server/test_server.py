@@ -341,6 +341,7 @@ def test_health_and_metrics(client, server):
         ({"chat_template_kwargs": {"tools": []}}, 400, "chat_template_kwargs.tools", "may set"),
         ({"tools": [WEATHER, WEATHER]}, 400, "tools[1].function.name", "two tools"),
         ({"tools": [WEATHER] * 601}, 400, "tools", "there may be 600"),
+        ({"functions": [WEATHER["function"]] * 601}, 400, "functions", "there may be 600"),
         (
             {"response_format": {"type": "json_schema"}},
             400,
