@@ -33,10 +33,16 @@ def _as_biases(biases: Any) -> Any:
     """A dict of its own; ids may be text, as JSON has them."""
     if not isinstance(biases, Mapping):
         return biases
-    return {
-        int(token) if isinstance(token, str) and token.isdecimal() else as_int(token): bias
-        for token, bias in biases.items()
-    }
+    return {_as_id(token): bias for token, bias in biases.items()}
+
+
+def _as_id(token: Any) -> Any:
+    if not isinstance(token, str) or not token.isdecimal():
+        return as_int(token)
+    try:
+        return int(token)
+    except ValueError:  # thousands of digits
+        return token
 
 
 def _as_processors(values: Any) -> Any:

@@ -40,6 +40,7 @@ from specguide.request_records import RequestMetrics
         ("seed", -1),
         ("seed", 2**63),
         ("seed", 1.0),
+        ("logit_bias", {"1" * 5000: 1}),
         ("stop_token_ids", (-1,)),
         ("stop_token_ids", (1.5,)),
         ("guide", {"type": "object"}),
