@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from specguide.draft_layout import DraftLayout, IterationLayouts
 from specguide.errors import RequestError
+from specguide.param_rules import LEAST_TOP_P
 from specguide.request import RequestSpec
 
 if TYPE_CHECKING:
@@ -125,7 +126,7 @@ class SamplingValues(NamedTuple):
             seed=spec.seed,
             temperature=params.temperature,
             top_k=params.top_k,
-            top_p=params.top_p,
+            top_p=max(params.top_p, LEAST_TOP_P),
             min_p=params.min_p,
             is_scored=params.logprobs is not None,
         )

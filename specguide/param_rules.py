@@ -17,6 +17,9 @@ MAX_LOGPROBS = 20
 MAX_SAMPLES = 128
 """Most samples of one prompt, as in the OpenAI API."""
 
+LEAST_TOP_P = 1e-9
+"""The likeliest token alone reaches it; less may be 0 as a float32, which no token is below."""
+
 _MAX_BIASES = 512
 
 Predicate = Callable[[Any], bool]

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import Field
 
-from specguide.param_rules import MAX_LOGPROBS
+from specguide.param_rules import LEAST_TOP_P, MAX_LOGPROBS
 from specguide.params import SamplingParams, Speculation
 from specguide.server import fields
 from specguide.server.base_body import Body
@@ -94,7 +94,7 @@ class SamplingFields(GeneratingBody):
         if self.seed == -1:  # as others have it: any
             given["seed"] = None
         if self.top_p == 0:  # as others have it: the likeliest token alone
-            given["top_p"] = _LEAST_TOP_P
+            given["top_p"] = LEAST_TOP_P
         return SamplingParams.from_dict(
             {name: value for name, value in (given | values).items() if value is not None}
         )
@@ -119,7 +119,6 @@ _SAMPLING = (
     "allow_truncation",
     "faithful",
 )
-_LEAST_TOP_P = 1e-9
 
 
 def _stop_strings(stop: str | list[str] | None) -> list[str]:

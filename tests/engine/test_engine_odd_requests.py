@@ -3,6 +3,8 @@ notices nothing."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from tiny_engine import make
 
@@ -45,6 +47,14 @@ def test_the_greatest_and_the_least(llm, params):
     )
     assert odd.error is None and odd.finish_reason in ("stop", "length")
     assert neighbour.token_ids == llm.generate("cd", NEIGHBOUR)[0].token_ids
+
+
+@pytest.mark.parametrize("guide", [None, Guide(regex="[a-c]{9}")], ids=["free", "guided"])
+def test_a_top_p_that_is_no_float32_takes_the_likeliest_token(llm, guide):
+    likeliest = SamplingParams(max_tokens=9, guide=guide, allow_truncation=guide is not None)
+    least = replace(likeliest, temperature=1.0, seed=1, top_p=1e-320)
+    found, greedy = llm.generate(["ab", "ab"], [least, likeliest])
+    assert found.error is None and found.token_ids == greedy.token_ids
 
 
 @pytest.mark.parametrize("text", ["\ud800", "a\udfff"])
