@@ -154,8 +154,14 @@ class Backend:
 
     def token_bytes(self, token: int) -> bytes:
         """What a token adds to a text, its leading space included; the name of a special token."""
+        return self.token_name(token)[0]
+
+    def token_name(self, token: int) -> tuple[bytes, bool]:
+        """The same, and whether the token is special."""
         spelled = self._spelled[token]
-        return spelled or self.tokenizer.decode([token], skip_special_tokens=False).encode()
+        if spelled:
+            return spelled, False
+        return self.tokenizer.decode([token], skip_special_tokens=False).encode(), True
 
     def check_model(self, name: str | None) -> str:
         """The name that is asked for; where there is none, that of the served model. Raises

@@ -3,6 +3,7 @@ echoed, and the scores of its tokens."""
 
 from __future__ import annotations
 
+import codecs
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -16,6 +17,10 @@ def _no_scores() -> dict[str, list[Any]]:
     return {"text_offset": [], "token_logprobs": [], "tokens": [], "top_logprobs": []}
 
 
+def _decoder() -> codecs.IncrementalDecoder:
+    return codecs.getincrementaldecoder("utf-8")("replace")
+
+
 @dataclass
 class Choice:
     """One sample of one prompt.
@@ -24,6 +29,7 @@ class Choice:
     keeps_scores:    until the end, where the whole is told
     prompt_logprobs: as vLLM has them; None: not asked for
     spans:           None: not asked for
+    offset:          characters of the text that its scored tokens have spelled
     total_logprob:   of its output tokens, of which there are num_scored
     """
 
@@ -37,6 +43,8 @@ class Choice:
     total_logprob: float = 0.0
     num_scored: int = 0
     spans: list[Told] | None = None
+    offset: int = 0
+    _decoder: codecs.IncrementalDecoder = field(default_factory=_decoder)
 
     @property
     def mean_logprob(self) -> float:
@@ -49,7 +57,9 @@ class Choice:
 
     def echo(self, prompt: str, scores: Sequence[Score]) -> Told:
         """Its prompt, as a chunk's choice."""
-        return self._grow(prompt, scores)
+        told = self._grow(prompt, scores, prompt)
+        self.offset, self._decoder = len(prompt), _decoder()
+        return told
 
     def add(self, text: str, scores: Sequence[Score]) -> Told:
         """More of it, as a chunk's choice."""
@@ -80,13 +90,28 @@ class Choice:
             **({} if self.spans is None else {"spans": self.spans}),
         }
 
-    def _grow(self, text: str, scores: Sequence[Score]) -> Told:
-        more = _told_scores(len(self.text), scores) if scores and self.has_scores else None
+    def _grow(self, text: str, scores: Sequence[Score], prompt: str = "") -> Told:
+        """prompt: the text, where it is one, in which special tokens may be named"""
+        offsets = [self._pass(score, prompt) for score in scores]
+        more = _told_scores(offsets, scores) if scores and self.has_scores else None
         self.text += text
         if more and self.keeps_scores:
             for name, values in more.items():
                 self.scores[name] += values
         return {"index": self.index, "text": text, "finish_reason": None, "logprobs": more}
+
+    def _pass(self, score: Score, prompt: str) -> int:
+        """Where the next token begins in the text, whether or not that is there yet: tokens come in
+        deltas of any size."""
+        is_inside = b"\x80" <= score.spelled[:1] < b"\xc0"  # a character
+        if not is_inside:
+            self.offset += len(self._decoder.decode(b"", final=True))
+        begin = self.offset
+        if not score.is_special:
+            self.offset += len(self._decoder.decode(score.spelled))
+        elif prompt.startswith(score.text, begin):
+            self.offset += len(score.text)
+        return begin
 
 
 def prompt_logprobs(scores: Sequence[Score]) -> list[Told | None]:
@@ -106,10 +131,10 @@ def prompt_logprobs(scores: Sequence[Score]) -> list[Told | None]:
     ]
 
 
-def _told_scores(offset: int, scores: Sequence[Score]) -> dict[str, list[Any]]:
-    """offset: characters before the first of them"""
+def _told_scores(offsets: Sequence[int], scores: Sequence[Score]) -> dict[str, list[Any]]:
+    """offsets: characters before each of them"""
     told = _no_scores()
-    for score in scores:
+    for offset, score in zip(offsets, scores, strict=True):
         told["text_offset"].append(offset)
         told["tokens"].append(score.text)
         told["token_logprobs"].append(score.logprob)
@@ -118,5 +143,4 @@ def _told_scores(offset: int, scores: Sequence[Score]) -> dict[str, list[Any]]:
             if score.logprob is None
             else {one.text: one.logprob for one in (*score.rivals, score)}
         )
-        offset += len(score.text)
     return told

@@ -16,6 +16,7 @@ class Score(msgspec.Struct, frozen=True):
     logprob: None for a prompt's first token, before which there is nothing
     rank:    its place among all tokens, 1 is the likeliest; 0 where there is no logprob
     rivals:  the likeliest tokens of its place, likeliest first, as many as were asked for
+    is_special: `spelled` is a name, and the token adds nothing to a text
     """
 
     token_id: int
@@ -23,6 +24,7 @@ class Score(msgspec.Struct, frozen=True):
     logprob: float | None
     rank: int
     rivals: tuple[Score, ...] = ()
+    is_special: bool = False
 
     @property
     def text(self) -> str:

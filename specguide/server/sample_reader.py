@@ -101,7 +101,8 @@ class SampleReader:
         num_rivals = self._params.prompt_logprobs or 0
         for token, entry in zip(self._prompt_ids, entries, strict=False):
             if entry is None:
-                yield Score(token, self._backend.token_bytes(token), None, 0)
+                spelled, is_special = self._backend.token_name(token)
+                yield Score(token, spelled, None, 0, is_special=is_special)
             else:
                 yield score_of(self._backend, token, entry, num_rivals)
 
@@ -117,7 +118,8 @@ def score_of(backend: Backend, token: int, entry: Mapping[int, Logprob], num_riv
 
     def one(token: int, rivals: tuple[Score, ...] = ()) -> Score:
         found = entry[token]
-        return Score(token, backend.token_bytes(token), found.logprob, found.rank, rivals)
+        spelled, is_special = backend.token_name(token)
+        return Score(token, spelled, found.logprob, found.rank, rivals, is_special)
 
     likeliest = sorted(entry, key=lambda one: -entry[one].logprob)[:num_rivals]
     return one(token, tuple(map(one, likeliest)))

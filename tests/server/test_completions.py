@@ -11,6 +11,7 @@ import pytest
 
 from specguide.params import SamplingParams
 from specguide.server.api import rendered, told
+from specguide.server.completion_choices import Choice
 from specguide.server.completions import CompletionRenderer
 from specguide.server.events import End, PromptScores, Score, Text, Tokens
 from specguide.server.requests import CompletionRequest
@@ -59,6 +60,31 @@ def test_the_likelihood_of_a_text(http, max_tokens):
     assert choice["text"].startswith(PROMPT)
     assert scores["tokens"][0] == "<|begin|>"  # which is no text
     assert "".join(scores["tokens"][1:]) == choice["text"]
+
+
+def test_offsets_are_places_in_the_text(http):
+    """Also behind tokens that are no text, and in the middle of a character."""
+    prompt = "One, <|user|>日本 two"
+    asked = dict(prompt=prompt, echo=True, logprobs=0, max_tokens=8, ignore_eos=True)
+    [choice] = ask(http, **asked)["choices"]
+    offsets, tokens = choice["logprobs"]["text_offset"], choice["logprobs"]["tokens"]
+    assert tokens[0] == "<|begin|>" and offsets[:2] == [0, 0] and offsets == sorted(offsets)
+    whole = [one for one in zip(offsets, tokens, strict=True) if "\ufffd" not in one[1]]
+    named = [one for one in whole if one[1].startswith("<|")]
+    assert (5, "<|user|>") in named
+    for offset, token in whole:
+        assert choice["text"].startswith(token, offset) or (offset, token) in named
+
+
+@pytest.mark.parametrize("size", [1, 2, 5])
+def test_offsets_do_not_depend_on_how_tokens_come(size):
+    spelled = [b"a", "é".encode()[:1], "é".encode()[1:], b"<|x|>", b"\xe2", b" b", b"c"]
+    scores = [Score(i, one, -1.0, 1, (), one == b"<|x|>") for i, one in enumerate(spelled)]
+    choice = Choice(0, has_scores=True)
+    choice.echo("<|x|>", (scores[3],))
+    for begin in range(0, len(scores), size):
+        choice.add("", scores[begin : begin + size])
+    assert choice.scores["text_offset"] == [0, 5, 6, 6, 7, 7, 8, 10]
 
 
 def test_scores_of_the_prompt_are_those_of_an_output(http, server):
