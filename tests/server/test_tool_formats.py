@@ -14,7 +14,7 @@ from read_outputs import cut, events_of, form_of, no_token
 from benchmarks.ready_walks import END, VOCABULARY, walk
 from benchmarks.spans import told
 from specguide.config import GuideConfig
-from specguide.errors import UnsupportedGuide
+from specguide.errors import InvalidGuide, UnsupportedGuide
 from specguide.guided.compile import GrammarCompiler
 from specguide.guided.limits import check_limits
 from specguide.guided.tools import (
@@ -125,6 +125,36 @@ def test_what_is_not_enforced_is_refused(one: ToolFormat):
     with pytest.raises(UnsupportedGuide, match="oneOf of a tool's arguments") as caught:
         tool_guide(one, [tool], no_token, LIMITS)
     assert caught.value.param == "tools[0]"
+
+
+@pytest.mark.parametrize("one", LISTED)
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"properties": None}, "properties at /properties must"),
+        ({"properties": {"x": None}}, "properties at /properties must"),
+        ({"required": None}, "required at /required must"),
+        ({"required": [["x"]]}, "required at /required must"),
+        ({"properties": {"x": {"enum": 5}}}, "enum at /properties/x/enum must"),
+        ({"properties": {"x/y": {"anyOf": None}}}, "anyOf at /properties/x~1y/anyOf must"),
+        ({"properties": {"x": {"type": "string", "minLength": "1"}}}, "minLength at /properties/x"),
+    ],
+)
+def test_what_is_no_schema_is_refused(one: ToolFormat, change, words):
+    tool = Tool("f", {"type": "object", **change}, "tools[0]")
+    with pytest.raises(InvalidGuide, match=words) as caught:
+        tool_guide(one, [tool], no_token, LIMITS)
+    assert caught.value.param == "tools[0]"
+
+
+@pytest.mark.parametrize("one", LISTED)
+def test_arguments_that_are_named_twice_and_counts_that_are_floats(one: ToolFormat, compiler):
+    text = {"type": "string", "minLength": 1.0, "maxLength": 2.0}
+    parameters = {"type": "object", "properties": {"x": text}, "required": ["x", "y", "y"]}
+    guide = tool_guide(one, [Tool("f", parameters, "tools[0]")], no_token, LIMITS, must_call=True)
+    matcher = compiler.compile(guide).matcher()
+    message = one.message([("f", json.dumps({"x": "ab", "y": 1}))]).encode()
+    assert all(matcher.accept(byte) for byte in message) and matcher.accept(END)
 
 
 def test_schemas_are_counted_as_they_stand_in_the_guide():

@@ -11,6 +11,8 @@ from typing import Any
 from specguide.config import GuideConfig
 from specguide.errors import UnsupportedGuide
 from specguide.guided.lark.schema import schema_term
+from specguide.guided.schema.document import escaped
+from specguide.guided.schema.shapes import check_shapes
 
 _NOTES = ("title", "description", "examples", "default", "$comment")
 _KNOWN = frozenset(
@@ -97,7 +99,10 @@ class ArgumentRules:
 
     def of(self, parameters: Mapping[str, Any], param: str) -> tuple[str, list[str]]:
         """A tool's arguments as a term, "" for none, and the rules that it alone needs. Raises
-        UnsupportedGuide for what is not enforced."""
+        UnsupportedGuide for what is not enforced, and InvalidGuide for what is no schema."""
+        check_shapes(parameters, "")
+        for name, schema in _properties(parameters):
+            check_shapes(schema, f"/properties/{escaped(name)}")
         self._own = []
         return self._term(parameters, param), self._own
 
@@ -165,7 +170,8 @@ class ArgumentRules:
         listed = [schema["const"]] if "const" in schema else schema.get("enum")
         if listed is not None:
             return f"({' | '.join(map(self._terms, listed))}) {after}"
-        least, most = schema.get("minLength", 0), schema.get("maxLength", "")
+        least, most = int(schema.get("minLength", 0)), schema.get("maxLength", "")
+        most = most if most == "" else int(most)
         body = f"(?s:.{{{least},{most}}})"
         first, _, rest = after.partition(" ")
         name = f"TEXT_{least}_{most}"
@@ -187,7 +193,7 @@ def _properties(parameters: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """In their order; those that are required and not described may be anything."""
     described = parameters.get("properties", {})
     yield from described.items()
-    for name in parameters.get("required", ()):
+    for name in dict.fromkeys(parameters.get("required", ())):
         if name not in described:
             yield name, True
 

@@ -210,7 +210,7 @@ class _Rules:
                 return _WrittenTool(name, schema_term(dict(tool.parameters), limits, behind))
             return _WrittenTool(name, *self._arguments.of(tool.parameters, tool.param))
         except InvalidGuide as error:
-            error.param = error.param or tool.param
+            error.param = tool.param
             raise
 
     def calls(self, is_parallel: bool, *, after: str = "") -> str:
