@@ -44,11 +44,15 @@ def parse(backend: Backend, body: ChatRequest) -> Task:
 def _modern(body: ChatRequest) -> ChatRequest:
     """With tools instead of functions. Raises InvalidParams."""
     if body.functions is None:
-        if body.function_call not in (None, "none", "auto"):
+        if body.function_call not in ((None, "auto") if body.tools else (None, "auto", "none")):
             raise InvalidParams("function_call needs functions", param="function_call")
         return body
     if body.tools is not None:
         raise InvalidParams("functions is the old name of tools; give one", param="functions")
+    if body.tool_choice not in (None, "auto"):
+        raise InvalidParams(
+            "tool_choice needs tools; of functions, function_call chooses", param="tool_choice"
+        )
     choice = body.function_call
     if isinstance(choice, dict):
         choice = {"type": "function", "function": choice}

@@ -132,7 +132,13 @@ def test_what_is_taken(http, path, given):
         (CHAT, {"prompt": "x"}, "prompt"),
         (CHAT, {"guided_regex": "a", "structured_outputs": {"regex": "b"}}, "guided_regex"),
         (CHAT, {"functions": [GET_TIME], "tools": []}, "functions"),
+        (CHAT, {"functions": [GET_TIME], "tool_choice": "none"}, "tool_choice"),
         (CHAT, {"function_call": {"name": "f"}}, "function_call"),
+        (
+            CHAT,
+            {"function_call": "none", "tools": [{"type": "function", "function": GET_TIME}]},
+            "function_call",
+        ),
         (CHAT, {"structured_outputs": {"whitespace_pattern": " "}}, "structured_outputs.white"),
         (COMPLETIONS, {"suffix": "x"}, "suffix"),
         (RESPONSES, {"n": 2}, "n"),
