@@ -139,6 +139,11 @@ def _answer(body: ConversationFields) -> Guide | None:
     configured = (body.output_config or {}).get("format")
     param = "output_config.format" if configured else "output_format"
     stated = configured or body.output_format
+    if body.output_format not in (None, stated):
+        raise InvalidParams(
+            "output_config.format and output_format each say what the answer must match; give one",
+            param="output_format",
+        )
     if stated is None:
         return None
     if not isinstance(stated, dict) or stated.get("type") != "json_schema":

@@ -88,9 +88,9 @@ def _of_user(content: Any, param: str) -> list[Message]:
         if block.get("type") == "tool_result":
             made.append(_result(block, place))
         elif made and made[-1]["role"] == "user":
-            made[-1]["content"] += _text([block], place)
+            made[-1]["content"] += _text_of(block, place)
         else:
-            made.append({"role": "user", "content": _text([block], place)})
+            made.append({"role": "user", "content": _text_of(block, place)})
     return made or [{"role": "user", "content": ""}]
 
 
@@ -103,7 +103,7 @@ def _of_assistant(content: Any, param: str) -> Message:
         elif isinstance(kind, str) and kind in _THOUGHTS:
             thoughts.append(str(block.get(_THOUGHTS[kind] or "", "")))
         else:
-            texts.append(_text([block], place))
+            texts.append(_text_of(block, place))
     message: Message = {"role": "assistant", "content": "".join(texts)}
     if any(thoughts):
         message["reasoning_content"] = "".join(thoughts)
@@ -133,13 +133,15 @@ def _blocks(content: Any, param: str) -> list[tuple[Mapping[str, Any], str]]:
 
 
 def _text(content: Any, param: str) -> str:
-    texts = []
-    for block, place in _blocks(content, param):
-        if block.get("type") != "text" or not isinstance(block.get("text"), str):
-            raise InvalidParams(
-                f'this model reads text only: a block must be {{"type": "text", "text": …}}, '
-                f"found type {block.get('type')!r}",
-                param=place,
-            )
-        texts.append(block["text"])
-    return "".join(texts)
+    return "".join(_text_of(block, place) for block, place in _blocks(content, param))
+
+
+def _text_of(block: Mapping[str, Any], place: str) -> str:
+    text = block.get("text")
+    if block.get("type") != "text" or not isinstance(text, str):
+        raise InvalidParams(
+            f'this model reads text only: a block must be {{"type": "text", "text": …}}, '
+            f"found type {block.get('type')!r}",
+            param=place,
+        )
+    return text

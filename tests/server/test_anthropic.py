@@ -49,6 +49,10 @@ def client(server):
         yield client
 
 
+def answer(schema):
+    return {"type": "json_schema", "schema": schema}
+
+
 def test_text(client):
     message = client.messages.create(**ASKED, system="Answer in one line.")
     assert message.type == "message" and message.role == "assistant" and message.model == "small"
@@ -195,6 +199,16 @@ def test_tokens_are_counted(client):
         ({"tools": [{"type": "bash_20250124", "name": "bash"}]}, anthropic.BadRequestError, "bash"),
         ({"tool_choice": {"type": "any"}}, anthropic.BadRequestError, "tool_choice"),
         ({"extra_body": {"mcp_servers": [{}]}}, anthropic.BadRequestError, "mcp_servers"),
+        (
+            {
+                "extra_body": {
+                    "output_format": answer({}),
+                    "output_config": {"format": answer(True)},
+                }
+            },
+            anthropic.BadRequestError,
+            "output_format: output_config.format and output_format each say",
+        ),
         ({"stop_sequences": ["x"] * 65}, anthropic.BadRequestError, "may be 64 stop_sequences"),
         ({"stop_sequences": ["x" * 1025]}, anthropic.BadRequestError, "stop_sequences may have"),
     ],
@@ -207,18 +221,19 @@ def test_errors_are_anthropics(client, change, error, words):
 
 
 @pytest.mark.parametrize(
-    ("content", "words"),
+    ("content", "words", "place"),
     [
-        ([{"type": "image", "source": {}}], "found type 'image'"),
-        ([{"type": "text"}], "reads text only"),
-        ([1], "a list of blocks"),
-        (None, "a text or a list"),
+        ([{"type": "image", "source": {}}], "found type 'image'", "[0]"),
+        ([{"type": "text", "text": "x"}, {"type": "text"}], "reads text only", "[1]"),
+        ([1], "a list of blocks", ""),
+        (None, "a text or a list", ""),
     ],
 )
-def test_what_is_no_text_is_named(content, words):
+@pytest.mark.parametrize("role", ["user", "assistant"])
+def test_what_is_no_text_is_named(role, content, words, place):
     with pytest.raises(InvalidParams, match=words) as caught:
-        template_messages(None, [{"role": "user", "content": content}])
-    assert caught.value.param.startswith("messages[0].content")
+        template_messages(None, [{"role": role, "content": content}])
+    assert caught.value.param == f"messages[0].content{place}"
 
 
 def test_messages_become_those_of_the_template():
