@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 
 from specguide.engine import RequestDelta, RequestStream
@@ -23,7 +24,7 @@ async def run(backend: Backend, task: Task, client: str = "") -> AsyncIterator[E
         backend.engine.generate(prompt, task.params, priority=task.priority, client=client)
         for prompt in task.prompts
     ]
-    all_deltas = [await begun(stream, task.schema_params) for stream in streams]
+    all_deltas = await _all_begun(streams, task.schema_params)
 
     async def events() -> AsyncIterator[Event]:
         for number, deltas in enumerate(all_deltas):
@@ -42,6 +43,18 @@ async def read(
     async for delta in deltas:
         for event in readers[delta.index].read(delta):
             yield event
+
+
+async def _all_begun(
+    streams: Sequence[RequestStream], schema_params: Sequence[str | None]
+) -> list[AsyncIterator[RequestDelta]]:
+    """As `begun`, of each. Where one is refused, nobody waits for the others, and they end."""
+    tasks = [asyncio.ensure_future(begun(stream, schema_params)) for stream in streams]
+    try:
+        return await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
 
 
 async def begun(

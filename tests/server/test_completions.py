@@ -6,15 +6,21 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+from types import SimpleNamespace
 
 import pytest
 
+from specguide.engine import RequestDelta, RequestStream
+from specguide.engine.stream import Mailbox
+from specguide.errors import QueueFull
 from specguide.params import SamplingParams
 from specguide.server.api import rendered, told
 from specguide.server.completion_choices import Choice
 from specguide.server.completions import CompletionRenderer
+from specguide.server.errors import ApiError
 from specguide.server.events import End, PromptScores, Score, Text, Tokens
 from specguide.server.requests import CompletionRequest
+from specguide.server.run import run
 from specguide.server.task import Task
 
 PROMPT = "One, two, three, four"
@@ -195,3 +201,23 @@ def test_a_sample_that_comes_before_the_scores_of_its_prompt_waits_for_them():
     assert [choice["text"] for choice in found if choice["index"] == 1] == ["ab", "y", ""]
     without = [event for event in late if not isinstance(event, PromptScores)]
     assert asyncio.run(chunks(without))[-1]["choices"][0]["finish_reason"] == "length"
+
+
+def test_where_one_prompt_is_refused_nobody_waits_for_the_others():
+    """Which would hold their places until they began, and the client its connection."""
+    cancelled: list[int] = []
+
+    async def refused() -> None:
+        waiting, full = Mailbox(1), Mailbox(1)
+        error = QueueFull("full", retry_after_s=3)
+        full.put(RequestDelta("", (), finish_reason="error", error=error))
+        streams = [RequestStream(waiting, lambda: cancelled.append(0)), RequestStream(full, print)]
+        engine = SimpleNamespace(generate=lambda *args, **fields: streams.pop(0))
+        task = Task("m", ([1], [2]), SamplingParams())
+        with pytest.raises(ApiError, match="full") as caught:
+            await asyncio.wait_for(run(SimpleNamespace(engine=engine), task), 5)
+        assert caught.value.status == 429
+        await asyncio.sleep(0)
+        assert cancelled == [0]
+
+    asyncio.run(refused())
