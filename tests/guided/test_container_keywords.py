@@ -151,3 +151,19 @@ def test_a_pattern_of_any_name_speaks_of_all_properties(any_name: str, of_others
     for name, value in product("abcd", (1, 4, 7, "x")):
         instance = {name: value}
         assert takes(core.root, instance, core.definitions) == is_valid(schema, instance)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"patternProperties": {"^a": INTEGER}, "unevaluatedProperties": False},
+        {"patternProperties": {"^a": INTEGER}, "unevaluatedProperties": TEXT},
+        {"patternProperties": {"^a": INTEGER, "^(?:a)": {"minimum": 3}}},
+        {"patternProperties": {"^[a]": {"minimum": 3}, "^a.*": INTEGER, "^a": True}},
+    ],
+)
+def test_patterns_of_the_same_names_ask_all_that_each_asks(compiler, schema):
+    schema = {"type": "object", **schema}
+    grammar = compiler.compile(schema)
+    for name, value in product(("a", "ab"), (1, 4, "x")):
+        assert takes_any(grammar, {name: value}, schema) == is_valid(schema, {name: value})

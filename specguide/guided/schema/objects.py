@@ -48,7 +48,7 @@ def lower_object(lowering: Lowering, schema: Mapping[str, Json], place: Place) -
         additional = _told_apart(place, properties, patterns, additional)
     asked = Objects(
         properties,
-        _written(patterns, lowering),
+        _written(patterns, lowering, place.path),
         additional,
         tuple(dict.fromkeys(schema.get("required", ()))),
     )
@@ -61,9 +61,14 @@ def lower_object(lowering: Lowering, schema: Mapping[str, Json], place: Place) -
         yield any_of(place.path, [_one_way(lowering, way, others, place) for way in evaluated])
 
 
-def _written(patterns: Patterns, lowering: Lowering) -> dict[str, Core]:
-    texts = ((write_pattern(node, lowering.capabilities.characters), one) for node, one in patterns)
-    return {text: child for text, child in texts if text is not None}
+def _written(patterns: Patterns, lowering: Lowering, path: str) -> dict[str, Core]:
+    """The patterns by their texts; those of one text ask what all of them ask."""
+    found: dict[str, Core] = {}
+    for node, child in patterns:
+        text = write_pattern(node, lowering.capabilities.characters)
+        if text is not None:
+            found[text] = all_of(path, [found[text], child]) if text in found else child
+    return found
 
 
 def _patterns(
@@ -133,7 +138,7 @@ def _one_way(lowering: Lowering, way: Way, others: Core, place: Place) -> Core:
         patterns: Patterns = []
         _add_evaluated(way, properties, patterns, place)
         others = _told_apart(place, properties, patterns, others)
-        asked = Objects(properties, _written(patterns, lowering), others)
+        asked = Objects(properties, _written(patterns, lowering, place.path), others)
         parts.append(Node(place.path, Kinds(objects=asked)))
     return all_of(place.path, parts)
 
