@@ -119,3 +119,23 @@ def test_attributes_are_found_in_linear_time(unit: str) -> None:
     assert min(seconds(200_000) for _ in range(3)) < 0.1 + 40 * min(
         seconds(20_000) for _ in range(3)
     )
+
+
+@pytest.mark.parametrize("most", [70, 78, 84, 92, 105, 253])
+@pytest.mark.parametrize(
+    "schema",
+    [
+        '{"pattern": "^(?=.{1,MOST}$)[a-z]+(?:[.-][a-z]+)*$"}',
+        '{"not": {"pattern": "^(?:[^a-z]|[a-z]{MOST})"}}',
+        '{"type": "object", "propertyNames": {"pattern": "^[a-z]+$", "maxLength": MOST}}',
+    ],
+)
+def test_a_long_count_beside_a_pattern_is_served(
+    compiler: GrammarCompiler, schema: str, most: int
+) -> None:
+    """What both have in common would be written with a group inside a group for each character."""
+    grammar = compiler.compile(Guide(json_schema=schema.replace("MOST", str(most))))
+    form = '{"%s": 1}' if "propertyNames" in schema else '"%s"'
+    for text, is_instance in (("ab", True), ("x" * (most - 1), True), ("x" * (most + 1), False)):
+        assert takes(grammar, form % text) == is_instance
+    assert not takes(grammar, form % "A")

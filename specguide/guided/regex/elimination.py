@@ -20,6 +20,9 @@ from specguide.guided.regex.tree import (
 )
 
 MAX_SIZE = 4_000
+MAX_NESTED = 75
+"""Groups inside each other; of more than 80 the libraries read no expression, and we of more than
+100."""
 
 Edges = Sequence[Sequence[tuple[int, int, int]]]
 """Per state, first and last code point of each edge, and the state that they lead to."""
@@ -37,7 +40,7 @@ class _Elimination:
     def __init__(self, all_edges: Edges, accepting: Iterable[int]) -> None:
         self._out: dict[int, dict[int, Node]] = defaultdict(dict)
         self._into: dict[int, set[int]] = defaultdict(set)
-        self._sizes: dict[int, tuple[Node, int]] = {}
+        self._sizes: dict[int, tuple[Node, int, int]] = {}
         self._first, self._last = -1, len(all_edges)
         for state, edges in enumerate(all_edges):
             ranges: dict[int, list[tuple[int, int]]] = defaultdict(list)
@@ -79,13 +82,15 @@ class _Elimination:
         known = self._out[source].get(to)
         self._out[source][to] = joined = node if known is None else _either(known, node)
         self._into[to].add(source)
-        if self._size(joined) > MAX_SIZE:
+        size, nested = self._size(joined)
+        if size > MAX_SIZE or nested > MAX_NESTED:
             raise UnsupportedRegex(
                 "what regular expressions have in common is too long to write down"
             )
 
-    def _size(self, node: Node) -> int:
-        """Nodes in a tree, where they stand several times each time."""
+    def _size(self, node: Node) -> tuple[int, int]:
+        """Nodes in a tree, where they stand several times each time, and how deep groups stand in
+        each other."""
         if id(node) not in self._sizes:
             spend(1 + len(node.chars.inner) // 16 if isinstance(node, Chars) else 1)
             inside: Iterable[Node] = ()
@@ -94,8 +99,20 @@ class _Elimination:
                 spend(len(node.items) // 4)
             elif isinstance(node, Repeat):
                 inside = (node.item,)
-            self._sizes[id(node)] = (node, 1 + sum(map(self._size, inside)))
-        return self._sizes[id(node)][1]
+            size, nested = 1, 0
+            for one in inside:
+                size_inside, nested_inside = self._size(one)
+                size += size_inside
+                nested = max(nested, nested_inside + _is_group(one, node))
+            self._sizes[id(node)] = (node, size, nested)
+        return self._sizes[id(node)][1:]
+
+
+def _is_group(node: Node, around: Node) -> bool:
+    """Whether a part of a node is written as a group."""
+    if isinstance(around, Repeat):
+        return not isinstance(node, Chars)
+    return isinstance(around, Concat) and isinstance(node, Either)
 
 
 def _sequence(*nodes: Node) -> Node:
