@@ -167,3 +167,27 @@ def test_patterns_of_the_same_names_ask_all_that_each_asks(compiler, schema):
     grammar = compiler.compile(schema)
     for name, value in product(("a", "ab"), (1, 4, "x")):
         assert takes_any(grammar, {name: value}, schema) == is_valid(schema, {name: value})
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        {"pattern": "^[a-z]{1,3}$"},
+        {"maxLength": 253, "pattern": "^[a-z]([-a-z]*[a-z])?(\\.[a-z]([-a-z]*[a-z])?)*$"},
+        {"maxLength": 2, "not": {"const": "c"}},
+        {"enum": ["a", "b"]},
+        {"pattern": "^a$"},
+    ],
+)
+def test_under_names_the_others_are_not_the_named_ones(compiler, names):
+    schema = {
+        "type": "object",
+        "properties": {"a": TEXT, "c": True},
+        "required": ["a"],
+        "propertyNames": names,
+        "additionalProperties": INTEGER,
+    }
+    grammar = compiler.compile(schema)
+    for name, first, value in product("abcD", ("x", 1), (1, "x")):
+        instance = {"a": first, name: value}
+        assert takes_any(grammar, instance, schema) == is_valid(schema, instance), instance

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import islice
 from posixpath import commonprefix
 
@@ -10,7 +10,15 @@ from specguide.guided.budget import kept_of, spend
 from specguide.guided.regex.both import together
 from specguide.guided.regex.charset import EVERYTHING, CharSet
 from specguide.guided.regex.nfa import TextMatcher
-from specguide.guided.regex.tree import NOTHING, Chars, Repeat, UnsupportedRegex, either, literals
+from specguide.guided.regex.tree import (
+    NOTHING,
+    Both,
+    Chars,
+    Repeat,
+    UnsupportedRegex,
+    either,
+    literals,
+)
 from specguide.guided.regex.tree import Node as Regex
 from specguide.guided.regex.writer import is_exact, restrict
 from specguide.guided.schema.document import Place, escaped
@@ -60,7 +68,21 @@ def _under_names(
     names = [name for name in listed(core) if isinstance(name, str)]
     for name in names:
         properties.setdefault(name, additional)
-    return ([] if additional is False or names else [(node, additional)]), False
+    if additional is False or names:
+        return [], False
+    return [(node if additional is True else _others(node, allowed), additional)], False
+
+
+def _others(node: Regex, names: Collection[str]) -> Regex:
+    """The texts of a tree but for these names; all of them where that is too large."""
+    if not names:
+        return node
+    items, but = (node.items, node.but) if isinstance(node, Both) else ((node,), ())
+    try:
+        left_out = (*but, literals(sorted(names)))
+        return together(items, left_out, is_exact=is_exact(node, EVERYTHING))
+    except UnsupportedRegex:
+        return node
 
 
 def only_names(lowering: Lowering, core: Core, place: Place) -> Core:
