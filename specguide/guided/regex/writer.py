@@ -84,6 +84,8 @@ def _without_looks(node: Node, after: Node) -> Node:
             return after
         case Either(items):
             return Either(tuple(_without_looks(item, after) for item in items))
+        case Repeat(item, 0, 1):
+            return Either((after, _without_looks(item, after)))
         case Repeat(Concat((*looks, Chars() as char)), least, None) if after == EMPTY:
             return _looked_at_each(Repeat(char, least, None), looks)
     raise UnsupportedRegex("a lookahead inside a repetition cannot be enforced")
