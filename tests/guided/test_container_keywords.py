@@ -191,3 +191,10 @@ def test_under_names_the_others_are_not_the_named_ones(compiler, names):
     for name, first, value in product("abcD", ("x", 1), (1, "x")):
         instance = {"a": first, name: value}
         assert takes_any(grammar, instance, schema) == is_valid(schema, instance), instance
+
+
+def test_listed_arrays_may_have_their_distinct_items(compiler):
+    listed = [["x", "a"], ["x"], [1, "a"], ["x", "x"]]
+    schema = {"type": "array", "uniqueItems": True, "anyOf": [{"const": one} for one in listed]}
+    grammar = compiler.compile(schema)
+    assert [one for one in listed if takes_any(grammar, one, schema)] == listed[:3]

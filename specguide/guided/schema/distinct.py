@@ -109,6 +109,8 @@ class _Places:
         objects = [node.kinds.objects for node in nodes if _may_be(node, "object")]
         num_placed = max((len(one.prefix) for one in arrays), default=0)
         asking = [node for node in nodes if _may_be(node, "array") and _asks(node)]
+        for node in asking:
+            self._check_listed(node)
         names = dict.fromkeys(name for one in objects for name in one.properties)
         spend(len(names))
         unnamed = chain.from_iterable((*one.patterns.values(), one.additional) for one in objects)
@@ -139,6 +141,16 @@ class _Places:
             return "FREE"
         is_endless = len(told) == 1 and self._count(told[0].rest) >= MANY
         return "ENDLESS" if is_endless else "FEW"
+
+    def _check_listed(self, asking: Node) -> None:
+        """Raises UnsupportedGuide where an array must be a listed one, too: which items those may
+        have hangs on their places, of which nothing is known here."""
+        if asking.all_of or asking.any_of:
+            values = (value for node in self._holding([asking]) for value in node.values or ())
+            if any(isinstance(value, list) and len(value) > 1 for value in values):
+                raise refuse(
+                    "uniqueItems", asking.path, "arrays are listed beside it; leave out either"
+                )
 
     def _check_enough(self, path: str, asked: Arrays) -> None:
         is_settled = _are_distinct_values(asked.prefix)
