@@ -118,6 +118,11 @@ CASES: list[tuple[Any, list[str], list[str]]] = [
         ['{"k":"a","a":1}', '{"a":1,"k":"a"}', '{"z":false}'],
         ['{"k":"a"}', "{}", '{"y":false,"z":false}', '{"k":"a","z":false}'],
     ),
+    (
+        {"type": "object", "anyOf": [{"required": ["b"]}, closed({"a": ONE}, maxProperties=0)]},
+        ["{}", '{"b":1}', '{"a":1,"b":1}'],
+        ['{"a":1}', '{"b":1,"b":1}'],
+    ),
 ]
 SCHEMAS = [case[0] for case in CASES]
 NAMES = [json.dumps(schema)[:60] for schema in SCHEMAS]

@@ -219,7 +219,8 @@ class _Rules:
         if tracked.is_counted and not tracked.names:  # with these it has no bounds
             counts = asked.min_properties or 0, asked.max_properties
             other = self._rule(" | ".join(others)) if others else ""
-            body = repeated(other, *counts, is_first=True) if other else ""
+            may_hold = other and asked.max_properties != 0
+            body = repeated(other, *counts, is_first=True) if may_hold else ""
         else:
             body = any_order(self._rule, others, [rules[name] for name in tracked.names])
         return self._rule(f'"{{" {body} "}}"')
