@@ -79,6 +79,70 @@ def without_comments(source: str) -> str:
     return "".join(text for sign, text in _ebnf_parts(source) if sign != "#")
 
 
+def with_empty_choices(source: str) -> str:
+    """An EBNF grammar with "" where an alternative says nothing, as GBNF has it. A rule of nothing
+    at all stays so."""
+    written: list[str] = []
+    choices = _Choices(written)
+    for sign, text in _ebnf_parts(source):
+        if sign:
+            written.append(text)
+            choices.is_open &= sign == "#"
+            continue
+        *heads, last = text.split("::=")
+        for head in heads:
+            name = _start_of_name(head)
+            choices.add(head[:name])
+            choices.end_rule()
+            written += [head[name:], "::="]
+            choices.begin("::=")
+        choices.add(last)
+    choices.end_rule()
+    return "".join(written)
+
+
+def _start_of_name(head: str) -> int:
+    """Where the name begins that ends a text."""
+    at = len(head.rstrip())
+    while at and (head[at - 1].isalnum() or head[at - 1] in "_-."):
+        at -= 1
+    return at
+
+
+class _Choices:
+    """The alternatives of an EBNF grammar as they are written. is_open: nothing has come since the
+    last one began."""
+
+    def __init__(self, written: list[str]) -> None:
+        self._written = written
+        self._place, self._sign = 0, ""
+        self.is_open = False
+
+    def begin(self, sign: str) -> None:
+        """Keeps a place for "" behind the sign."""
+        self._written.append("")
+        self._place, self._sign, self.is_open = len(self._written) - 1, sign, True
+
+    def end_rule(self) -> None:
+        if self.is_open and self._sign == "|":
+            self._written[self._place] = ' ""'
+        self.is_open = False
+
+    def add(self, text: str) -> None:
+        """Writes text without literals."""
+        start = 0
+        for at, char in enumerate(text):
+            if char in "|)" and self.is_open:
+                self._written[self._place] = ' ""'
+            if char in "|(":
+                self._written.append(text[start : at + 1])
+                self.begin(char)
+                start = at + 1
+            elif not char.isspace():
+                self.is_open = False
+        self._written.append(text[start:])
+
+
 def has_lookahead(source: str) -> bool:
     """Whether an EBNF grammar has a lookahead, (= …)."""
     bare = "".join(" " if sign else text for sign, text in _ebnf_parts(source))

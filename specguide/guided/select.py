@@ -18,7 +18,12 @@ from specguide.guided.backend import Rewritten
 from specguide.guided.backend_spec import BackendSpec
 from specguide.guided.backends import AUTO, backend_names, backend_spec
 from specguide.guided.call_texts import CallTexts
-from specguide.guided.grammar_form import GrammarForm, grammar_form, has_lookahead
+from specguide.guided.grammar_form import (
+    GrammarForm,
+    grammar_form,
+    has_lookahead,
+    with_empty_choices,
+)
 from specguide.guided.known_keys import KnownKeys
 from specguide.guided.lark.attributes import lark_attributes
 from specguide.guided.regex.charset import EVERYTHING
@@ -222,7 +227,8 @@ def _tag(node: Json, spec: BackendSpec, schema: Callable[[Mapping[str, Json]], C
 
 
 def _grammar(source: str, spec: BackendSpec) -> str:
-    return spec.rewritten(source, _check_grammar(source))
+    form = _check_grammar(source)
+    return spec.rewritten(with_empty_choices(source) if form == "EBNF" else source, form)
 
 
 def _check_grammar(source: str) -> GrammarForm:

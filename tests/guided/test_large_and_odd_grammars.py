@@ -139,3 +139,14 @@ def test_a_long_count_beside_a_pattern_is_served(
     for text, is_instance in (("ab", True), ("x" * (most - 1), True), ("x" * (most + 1), False)):
         assert takes(grammar, form % text) == is_instance
     assert not takes(grammar, form % "A")
+
+
+@pytest.mark.parametrize("name", ["llguidance", "xgrammar"])
+def test_an_alternative_of_ebnf_may_say_nothing(name: str) -> None:
+    """As llama.cpp's own grammars have it."""
+    made = GrammarCompiler(VOCABULARY, GuideConfig(backend=name))
+    source = 'root ::= ("[" ws "]" | ) ws\nws ::= | " " | "\\n" [ \\t]{0,20} # |\n'
+    grammar = made.compile(Guide(grammar=source))
+    assert all(takes(grammar, text) for text in ("", " ", "[]", "[ ]\n\t"))
+    assert not any(takes(grammar, text) for text in ("[", "[]  ", "\t"))
+    made.close()

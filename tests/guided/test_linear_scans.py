@@ -17,7 +17,12 @@ from specguide.config import GuideConfig
 from specguide.errors import InvalidGuide
 from specguide.guide import Guide, is_text
 from specguide.guided.budget import Budget
-from specguide.guided.grammar_form import grammar_form, has_lookahead, without_comments
+from specguide.guided.grammar_form import (
+    grammar_form,
+    has_lookahead,
+    with_empty_choices,
+    without_comments,
+)
 from specguide.guided.limits import check_limits
 from specguide.guided.regex.nfa import TextMatcher
 from specguide.guided.regex.parse import parse
@@ -66,6 +71,8 @@ SCANS = {
     "EBNF of comments": (ebnf, "#\n"),
     "comments": (without_comments, "#\n"),
     "lookaheads": (has_lookahead, "(\n"),
+    "empty choices": (with_empty_choices, "|("),
+    "empty choices of rules": (with_empty_choices, "a ::= |\n"),
     "Lark of schemas": (lark, "%json{"),
     "Lark of schemas and spaces": (lark, "%json    "),
     "Lark of carets": (lark, "[^"),
@@ -210,6 +217,20 @@ def test_literals_hold_no_lookahead_and_no_comment():
     assert has_lookahead('root ::= "[" (  = "a") "]"')
     assert has_lookahead('root ::= "a" [b # "\n (= "c")')
     assert without_comments('root ::= "#" # b\n[#] a #') == 'root ::= "#" \n[#] a '
+
+
+@pytest.mark.parametrize(
+    ("source", "written"),
+    [
+        ('root ::= "|" | x.y-z (a | "(") [|)] # |', None),
+        ("root ::=\na ::= b", None),
+        ('root ::= a\nws ::= | " " | "\\n"', 'root ::= a\nws ::= "" | " " | "\\n"'),
+        ('root ::= "a" | # no\n\nx ::= ( | y)', 'root ::= "a" | "" # no\n\nx ::= ( "" | y)'),
+        ('root ::= ( ) | "b" |', 'root ::= ( "" ) | "b" | ""'),
+    ],
+)
+def test_an_alternative_may_say_nothing(source, written):
+    assert with_empty_choices(source) == (written or source)
 
 
 @pytest.mark.parametrize(
