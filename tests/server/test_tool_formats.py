@@ -119,6 +119,35 @@ def test_arguments_that_the_schema_does_not_have(one: ToolFormat, wrong, compile
     assert not (all(matcher.accept(byte) for byte in text) and matcher.accept(END))
 
 
+@pytest.mark.parametrize("one", ALL)
+def test_an_argument_refers_to_more_than_definitions(one: ToolFormat, compiler):
+    """To all arguments, to another one, and to what those must be that have no description."""
+    kids = {"type": "array", "items": {"$ref": "#"}}
+    parameters = {
+        "type": "object",
+        "properties": {
+            "a~/b": {"type": "integer"},
+            "c": {"$ref": "#/properties/a~0~1b"},
+            "k": kids,
+        },
+        "required": ["c", "z"],
+        "additionalProperties": {"$ref": "#/$defs/tree"},
+        "$defs": {"tree": kids},
+    }
+    guide = tool_guide(one, [Tool("f", parameters)], no_token, LIMITS, must_call=True)
+    grammar, leaf = compiler.compile(guide), {"c": 1, "z": []}
+    for value in (
+        leaf,
+        *({**leaf, "z": [kid]} for kid in (leaf, [], 1)),
+        *({"c": 1, "k": [kid], "z": []} for kid in (leaf, [], 1)),
+        {"c": "x", "z": []},
+    ):
+        is_valid = jsonschema.Draft202012Validator(parameters).is_valid(value)
+        text = one.message([("f", json.dumps(value))]).encode()
+        matcher = grammar.matcher()
+        assert (all(map(matcher.accept, text)) and matcher.accept(END)) == is_valid, value
+
+
 @pytest.mark.parametrize("one", LISTED)
 def test_what_is_not_enforced_is_refused(one: ToolFormat):
     tool = Tool("f", {"type": "object", "oneOf": [{}]}, "tools[0]")

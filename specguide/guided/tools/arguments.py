@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import quote
 
 from specguide.config import GuideConfig
 from specguide.errors import UnsupportedGuide
@@ -23,6 +24,10 @@ _KNOWN = frozenset(
 )
 _OF_TEXT = frozenset((*_NOTES, "type", "enum", "const", "minLength", "maxLength"))
 _NAMES = {"boolean": ("true", "false"), "null": ("null",)}
+_SHARED = ("$defs", "definitions")
+_REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+_WHOLE = "urn:arguments"
+"""The URI of a tool's arguments where a schema of one of them refers to more than definitions."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +125,7 @@ class ArgumentRules:
         terms = [
             (
                 self._terms(self._form.before_name + name + self._form.before_value)
-                + f" {self._value(schema, parameters)}",
+                + f" {self._value(name, schema, parameters)}",
                 name in required,
             )
             for name, schema in _properties(parameters)
@@ -150,15 +155,13 @@ class ArgumentRules:
             first, later = f"{name}_first", f"{name}_next"
         return first
 
-    def _value(self, schema: Any, root: Mapping[str, Any]) -> str:
+    def _value(self, name: str, schema: Any, root: Mapping[str, Any]) -> str:
         form = self._form
         after = self._terms(form.after_value)
         if constants := _constants(form, schema):
             return f"({' | '.join(map(self._terms, constants))}) {after}"
         if form.text_marks is None or not _is_text(schema):
-            shared = {name: root[name] for name in ("$defs", "definitions") if name in root}
-            whole = {**schema, **shared} if isinstance(schema, Mapping) else schema
-            value = schema_term(whole, self._limits)
+            value = schema_term(_alone(name, schema, root), self._limits)
             if "null" in form.constants and _may_be_null(schema):
                 value = f"({self._terms(form.constants['null'])} | {value})"
             return f"{value} {after}"
@@ -190,12 +193,41 @@ def _perhaps(term: str, is_required: bool) -> str:
 
 
 def _properties(parameters: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """In their order; those that are required and not described may be anything."""
+    """In their order; those that are required and not described are what others must be."""
     described = parameters.get("properties", {})
     yield from described.items()
     for name in dict.fromkeys(parameters.get("required", ())):
         if name not in described:
-            yield name, True
+            yield name, parameters.get("additionalProperties", True)
+
+
+def _alone(name: str, schema: Any, root: Mapping[str, Any]) -> Any:
+    """The schema of an argument with all that it refers to; `root` is that of all of them."""
+    if not isinstance(schema, Mapping):
+        return schema
+    whole = {**schema, **{key: root[key] for key in _SHARED if key in root}}
+    if not _refers_beyond_definitions(whole):
+        return whole
+    described = name in root.get("properties", {})
+    step = f"properties/{quote(escaped(name))}" if described else "additionalProperties"
+    uri = root["$id"] if isinstance(root.get("$id"), str) else _WHOLE
+    draft = {"$schema": root["$schema"]} if "$schema" in root else {}
+    named = {**root, "$id": uri, "id": uri}  # draft 4 has the latter
+    return {**draft, "$ref": f"{uri}#/{step}", "$defs": {"arguments": named}}
+
+
+def _refers_beyond_definitions(schema: Any) -> bool:
+    todo = [schema]
+    while todo:
+        one = todo.pop()
+        if isinstance(one, Mapping):
+            targets = [one[key] for key in _REFERENCES if isinstance(one.get(key), str)]
+            if any(not target.startswith(("#/$defs/", "#/definitions/")) for target in targets):
+                return True
+            todo += one.values()
+        elif isinstance(one, list):
+            todo += one
+    return False
 
 
 def _is_text(schema: Any) -> bool:
