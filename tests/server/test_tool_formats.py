@@ -148,6 +148,29 @@ def test_an_argument_refers_to_more_than_definitions(one: ToolFormat, compiler):
         assert (all(map(matcher.accept, text)) and matcher.accept(END)) == is_valid, value
 
 
+@pytest.mark.parametrize(
+    ("schema", "values"),
+    [
+        ({"type": ["string", "null"], "enum": ["a"]}, []),
+        ({"type": ["string", "null"], "enum": ["a", None]}, ["None"]),
+        ({"type": "array", "anyOf": [{"type": "null"}, {"minItems": 1}]}, []),
+        ({"type": "boolean", "not": {"const": True}}, []),
+        ({"type": ["array", "null"], "anyOf": [{"type": "null"}, {"minItems": 1}]}, ["None"]),
+        ({"type": "boolean"}, ["True", "False"]),
+    ],
+)
+def test_other_words_for_constants_stand_where_these_fit(schema, values, compiler):
+    parameters = {"type": "object", "properties": {"a": schema}, "required": ["a"]}
+    one = tool_formats()["llama4_pythonic"]
+    guide = tool_guide(one, [Tool("f", parameters)], no_token, LIMITS, must_call=True)
+    grammar, taken = compiler.compile(guide), []
+    for value in ("None", "True", "False"):
+        matcher = grammar.matcher()
+        text = f"{one.opening}f(a={value}){one.end}".encode()
+        taken += [value] if all(map(matcher.accept, text)) and matcher.accept(END) else []
+    assert taken == values
+
+
 @pytest.mark.parametrize("one", LISTED)
 def test_what_is_not_enforced_is_refused(one: ToolFormat):
     tool = Tool("f", {"type": "object", "oneOf": [{}]}, "tools[0]")

@@ -23,6 +23,8 @@ _KNOWN = frozenset(
     )
 )
 _OF_TEXT = frozenset((*_NOTES, "type", "enum", "const", "minLength", "maxLength"))
+_LISTING = frozenset(("enum", "const"))
+_JUDGING = frozenset(("allOf", "oneOf", "not", "if", "$ref"))
 _NAMES = {"boolean": ("true", "false"), "null": ("null",)}
 _SHARED = ("$defs", "definitions")
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
@@ -245,15 +247,17 @@ def _constants(form: ArgumentsForm, schema: Any) -> list[str]:
     """All that a value may be, where it has constants alone, of which there are other words."""
     kind = schema.get("type") if isinstance(schema, Mapping) else None
     names = _NAMES.get(kind, ()) if isinstance(kind, str) else ()
-    if not names or not form.constants or "enum" in schema or "const" in schema:
+    if not names or not form.constants or not (_LISTING | _JUDGING).isdisjoint(schema):
         return []
     return [form.constants[name] for name in names]
 
 
 def _may_be_null(schema: Any) -> bool:
-    """Whether null is a type of its own among others."""
-    if not isinstance(schema, Mapping):
+    """Whether null is a type of its own among others, and plainly fits."""
+    if not isinstance(schema, Mapping) or not _JUDGING.isdisjoint(schema):
         return False
-    kinds = [one.get("type") for one in schema.get("anyOf", ()) if isinstance(one, Mapping)]
-    listed = schema.get("type")
-    return "null" in [*kinds, *(listed if isinstance(listed, list) else ())]
+    listed = schema.get("enum", [schema.get("const")])
+    options = schema.get("anyOf")
+    kinds = [one.get("type") for one in options or () if isinstance(one, Mapping)]
+    of_type = schema.get("type", ["null"] if options else [])
+    return None in listed and "null" in of_type and (options is None or "null" in kinds)
