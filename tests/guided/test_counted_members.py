@@ -110,3 +110,15 @@ def test_a_string_of_two_patterns_and_a_length(compiler):
     schema = {"type": "string", "pattern": "^([a-z][0-9])+$", "minLength": 60}
     grammar = compiler.compile(Guide(json_schema=schema))
     assert takes_any(grammar, "a1" * 30, schema) and not takes_any(grammar, "a1" * 29, schema)
+
+
+@pytest.mark.parametrize("kind", [{"type": "object"}, {"type": ["object", "null"]}, {}])
+def test_where_named_members_are_too_few_others_are_counted(compiler, kind):
+    labels = {**kind, "properties": {"a": {"type": "string"}}, "minProperties": 3}
+    schema = {"type": "object", "properties": {"labels": labels}, "required": ["labels"]}
+    grammar = compiler.compile(Guide(json_schema=schema))
+    others = {"x": 1, "labels": {"b": 1, "a": "", "c": None}}
+    assert takes_any(grammar, others, schema)
+    assert takes_any(grammar, {"labels": None}, schema) == (kind != {"type": "object"})
+    assert not takes_any(grammar, {"labels": {"b": 1, "a": ""}}, schema)
+    assert not takes_any(grammar, {"labels": {"b": 1, "a": 1, "c": 1}}, schema)

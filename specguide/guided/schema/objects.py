@@ -175,6 +175,9 @@ def _counts(
     missing = least - len(asked.required)
     if missing <= 0:
         return asked, None
+    others_left_out = schema.get("additionalProperties", True) is not False and closed
+    if others_left_out and missing > len(optional) and not lowering.capabilities.has_open_objects:
+        raise refuse("minProperties", path, "only named properties are left, and they are too few")
     if lowering.capabilities.counts_keys:
         return replace(asked, min_properties=least), None
     if not optional or (closed and missing == 1):
