@@ -110,6 +110,11 @@ def test_what_is_taken_is_valid(compiler, seed):
             ([1, 2], [2, 1, 3], [1]),
             ([1, 1], [2, 1, 2], [2, 1, 3, 3]),
         ),
+        (
+            {"prefixItems": [TEXT, TEXT], "minItems": 2, "maxItems": 2, "uniqueItems": True},
+            (["a", "b"],),
+            (["a", "a"], ["a"], ["a", "b", "c"]),
+        ),
     ],
 )
 def test_arrays_are_taken_wherever_what_is_asked_stands(compiler, schema, valid, invalid):

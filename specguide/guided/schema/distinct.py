@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from itertools import chain
 
 from specguide.errors import UnsupportedGuide
@@ -105,7 +106,7 @@ class _Places:
         return list(found.values())
 
     def _described(self, nodes: list[Node]) -> dict[str, Json]:
-        arrays = [node.kinds.arrays for node in nodes if _may_be(node, "array")]
+        arrays = [_counted(node.kinds.arrays) for node in nodes if _may_be(node, "array")]
         objects = [node.kinds.objects for node in nodes if _may_be(node, "object")]
         num_placed = max((len(one.prefix) for one in arrays), default=0)
         asking = [node for node in nodes if _may_be(node, "array") and _asks(node)]
@@ -156,7 +157,10 @@ class _Places:
         is_settled = _are_distinct_values(asked.prefix)
         if not is_settled and not all(map(always_goes_on, (*asked.prefix[1:], asked.rest))):
             raise refuse(
-                "uniqueItems", path, "items that are told by their place may run out of values"
+                "uniqueItems",
+                path,
+                "items that are told by their place may run out of values; "
+                "list these in enums, or leave uniqueItems out",
             )
         least = asked.min_items or 0
         goes_on = least > max(1, len(asked.prefix))
@@ -165,6 +169,12 @@ class _Places:
 
     def _count(self, core: Core) -> int:
         return num_values(core, self._definitions)
+
+
+def _counted(asked: Arrays) -> Arrays:
+    """The same, with no item behind those that are told by their place where there is no room."""
+    is_full = asked.max_items is not None and asked.max_items <= len(asked.prefix)
+    return replace(asked, rest=False) if is_full else asked
 
 
 def _may_be(node: Node, name: str) -> bool:
