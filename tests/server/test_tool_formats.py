@@ -153,6 +153,10 @@ def test_an_argument_refers_to_more_than_definitions(one: ToolFormat, compiler):
     [
         ({"type": ["string", "null"], "enum": ["a"]}, []),
         ({"type": ["string", "null"], "enum": ["a", None]}, ["None"]),
+        ({"type": ["boolean", "null"]}, ["None", "True", "False"]),
+        ({"anyOf": [{"type": "boolean"}, {"type": "null"}]}, ["None", "True", "False"]),
+        ({"anyOf": [{"type": "boolean", "const": True}, {"type": "string"}]}, []),
+        ({"type": "boolean", "enum": [True]}, ["True"]),
         ({"type": "array", "anyOf": [{"type": "null"}, {"minItems": 1}]}, []),
         ({"type": "boolean", "not": {"const": True}}, []),
         ({"type": ["array", "null"], "anyOf": [{"type": "null"}, {"minItems": 1}]}, ["None"]),

@@ -164,8 +164,8 @@ class ArgumentRules:
             return f"({' | '.join(map(self._terms, constants))}) {after}"
         if form.text_marks is None or not _is_text(schema):
             value = schema_term(_alone(name, schema, root), self._limits)
-            if "null" in form.constants and _may_be_null(schema):
-                value = f"({self._terms(form.constants['null'])} | {value})"
+            if words := _constants_among(self._form, schema):
+                value = f"({' | '.join(map(self._terms, words))} | {value})"
             return f"{value} {after}"
         return f"{self._terms(form.text_marks[0])} {self._text(schema)}"
 
@@ -252,12 +252,20 @@ def _constants(form: ArgumentsForm, schema: Any) -> list[str]:
     return [form.constants[name] for name in names]
 
 
-def _may_be_null(schema: Any) -> bool:
-    """Whether null is a type of its own among others, and plainly fits."""
+def _constants_among(form: ArgumentsForm, schema: Any) -> list[str]:
+    """Other words for the constants that plainly fit, among other values."""
     if not isinstance(schema, Mapping) or not _JUDGING.isdisjoint(schema):
-        return False
-    listed = schema.get("enum", [schema.get("const")])
-    options = schema.get("anyOf")
-    kinds = [one.get("type") for one in options or () if isinstance(one, Mapping)]
-    of_type = schema.get("type", ["null"] if options else [])
-    return None in listed and "null" in of_type and (options is None or "null" in kinds)
+        return []
+    options = [one for one in schema.get("anyOf", ()) if isinstance(one, Mapping)]
+    plain = [one.get("type") for one in options if (_LISTING | _JUDGING).isdisjoint(one)]
+    kinds = schema.get("type", plain)
+    words = [
+        word
+        for kind, words_of_kind in _NAMES.items()
+        if kind in (kinds if isinstance(kinds, list) else [kinds])
+        and ("anyOf" not in schema or kind in plain)
+        for word in words_of_kind
+    ]
+    listed = schema.get("enum", [schema["const"]] if "const" in schema else [True, False, None])
+    fitting = {json.dumps(value) for value in listed}
+    return [form.constants[word] for word in words if word in fitting and word in form.constants]
