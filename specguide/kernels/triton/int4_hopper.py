@@ -65,12 +65,12 @@ def takes(x: Tensor, weight: Int4Matrix, *, is_gated: bool) -> bool:
 
 
 def _has_shape(weight: Int4Matrix, *, is_gated: bool) -> bool:
+    num_features = _NARROW.num_outputs * (2 if is_gated else 1)
     return (
         weight.zeros is None
         and weight.group_size % _BLOCK == 0
         and weight.scales.element_size() == 2
-        and weight.out_features % (2 * _NARROW.num_outputs if is_gated else _NARROW.num_outputs)
-        == 0
+        and weight.out_features % num_features == 0
     )
 
 
