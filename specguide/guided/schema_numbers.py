@@ -46,21 +46,23 @@ def number_regex(asked: Numbers, name: str, most_digits: int = MAX_DIGITS) -> st
     """
     if asked.is_fraction and name == "integer":
         return None
-    low = max(_ends(asked.minimum, asked.exclusive_minimum), default=None)
-    highs = _ends(asked.maximum, asked.exclusive_maximum)
-    high = min(highs, key=lambda bound: (bound[0], not bound[1]), default=None)
     spend(_STEPS_A_NUMBER)
     if asked.not_multiples:
         raise UnsupportedGuide("numbers that are no multiples of others have no short expression")
-    return _written(Interval(low, high, "fraction" if asked.is_fraction else name, most_digits))
+    return _written(interval_of(asked, "fraction" if asked.is_fraction else name, most_digits))
 
 
 def integer_numerals(asked: Numbers, most_digits: int) -> Regex:
     """A tree of the integers within the bounds, of so many digits where these do not say."""
+    return numerals(interval_of(asked, "integer", most_digits))
+
+
+def interval_of(asked: Numbers, kind: str, most_digits: int = MAX_DIGITS) -> Interval:
+    """The bounds of numbers."""
     low = max(_ends(asked.minimum, asked.exclusive_minimum), default=None)
     highs = _ends(asked.maximum, asked.exclusive_maximum)
     high = min(highs, key=lambda bound: (bound[0], not bound[1]), default=None)
-    return numerals(Interval(low, high, "integer", most_digits))
+    return Interval(low, high, kind, most_digits)
 
 
 @lru_cache(maxsize=1024)

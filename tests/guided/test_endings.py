@@ -189,6 +189,29 @@ def test_a_guide_without_an_end_is_refused(auto):
     auto.compile(Guide(json_schema={**endless, "$defs": {"node": node}}))
 
 
+@pytest.mark.parametrize(
+    "number",
+    [
+        {"type": "integer", "multipleOf": 15, "minimum": 0, "maximum": 120},
+        {"type": "integer", "multipleOf": 7},
+        {"type": "integer", "multipleOf": 997, "exclusiveMinimum": 0},
+        {"type": "number", "multipleOf": 60, "maximum": -0.5},
+        {"type": "number", "multipleOf": 2.25, "minimum": -3},
+        {"type": ["number", "null"], "multipleOf": 0.3},
+        {"allOf": [{"type": "integer", "multipleOf": 10}, {"multipleOf": 12}]},
+    ],
+)
+def test_multiples_end_in_time_that_no_last_digits_tell(auto, number):
+    obj = {"type": "object", "properties": {"n": number}, "required": ["n"]}
+    for schema in (number, {"type": "array", "items": obj, "minItems": 2}):
+        grammar = compiled(auto, Guide(json_schema=schema))
+        for seed in range(40):
+            most = grammar.num_least - 1 + seed % 8
+            text = walk(grammar.within(most).matcher(), VOCABULARY, random.Random(seed), most + 1)
+            assert text is not None, most
+            json.loads(text)
+
+
 def test_ends_are_known_where_a_choice_stands_before_what_holds_beside_it(auto):
     number, text = {"type": "integer"}, {"type": "string"}
     first = [

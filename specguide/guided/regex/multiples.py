@@ -11,7 +11,7 @@ _MAX_ENDINGS = 125
 def multiples(step: Fraction) -> str | None:
     """A regular expression of the multiples' numerals without exponents; None where it would not be
     short."""
-    places = _num_digits(step.denominator)
+    places = num_places(step)
     if places is None:
         return None
     units = int(step * 10**places)
@@ -27,6 +27,11 @@ def multiples(step: Fraction) -> str | None:
         + "|".join(part for ending in endings for part in _with_ending(ending, places))
         + ")"
     )
+
+
+def num_places(step: Fraction) -> int | None:
+    """Digits behind the point that tell a number exactly; None where no number of them does."""
+    return _num_digits(step.denominator)
 
 
 def _num_digits(divisor: int) -> int | None:

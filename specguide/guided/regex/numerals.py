@@ -24,7 +24,16 @@ from specguide.guided.regex.decimals import (
     fraction_part,
     whole_numbers,
 )
-from specguide.guided.regex.tree import NOTHING, Chars, Node, Repeat, concat, either, literal
+from specguide.guided.regex.tree import (
+    EMPTY,
+    NOTHING,
+    Chars,
+    Node,
+    Repeat,
+    concat,
+    either,
+    literal,
+)
 
 MAX_EXPONENT = 308
 """Of normalized numbers; of those with this one, the greatest double is the last."""
@@ -57,6 +66,28 @@ def numerals(interval: Interval) -> Node:
     positive = _magnitudes(_higher(low, zero), high, interval)
     negative = _magnitudes(_higher(_negated(high), zero), _negated(low), interval)
     return either([positive, concat(literal("-"), negative)])
+
+
+def endless_numerals(interval: Interval) -> Node:
+    """As `numerals` of numbers or integers, without exponents and of any length where no bound says
+    so; -0 only where there is no bound at all."""
+    low, high, kind = interval.low, interval.high, interval.kind
+    is_bounded = low is not None or high is not None
+    positive = _endless(_higher(low, (Decimal(0), False)), high, kind)
+    negative = _endless(_higher(_negated(high), (Decimal(0), is_bounded)), _negated(low), kind)
+    return either([positive, concat(literal("-"), negative)])
+
+
+def _endless(low: Bound, high: Bound | None, kind: str) -> Node:
+    if high is not None:
+        if high[0] < low[0] or (high[0] == low[0] and (low[1] or high[1])):
+            return NOTHING
+        return _integers(low, high) if kind == "integer" else decimal_numerals(low, high, False)
+    num_digits = max(1, low[0].adjusted() + 1)
+    part = EMPTY if kind == "integer" else fraction_part(None, None, False)
+    digits = Repeat(digit_from(0, 9), num_digits, None)
+    short = _endless(low, (Decimal(10**num_digits), True), kind)
+    return either([short, concat(digit_from(1, 9), digits, part)])
 
 
 def _negated(bound: Bound | None) -> Bound | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from specguide.guided.backends.llguidance.schema_terminals import NoRules
@@ -75,7 +75,7 @@ def _by_remainder(asked: Numbers, terminal: Terminal) -> str:
     modulus = math.lcm(step, *others)
     for num_digits in _DIGITS:
         numerals = _numerals(asked, num_digits)
-        found = _with_remainders(numerals, modulus)
+        found = with_remainders(numerals, modulus, _MAX_STATES)
         if found is not None:
             states, edges = found
             accepted = {
@@ -99,9 +99,11 @@ def _numerals(asked: Numbers, num_digits: int) -> Automaton:
         raise NoRules("multipleOf") from None
 
 
-def _with_remainders(numerals: Automaton, modulus: int) -> tuple[list[_State], _Edges] | None:
+def with_remainders(
+    numerals: Automaton, modulus: int, most_states: int
+) -> tuple[list[_State], _Edges] | None:
     """The states that there are, the first one at 0, and the edges of each; None where they are too
-    many."""
+    many. Signs and points change no remainder."""
     states: list[_State] = [(0, 0)]
     numbers, edges = {states[0]: 0}, []
     for state, rest in states:
@@ -117,7 +119,7 @@ def _with_remainders(numerals: Automaton, modulus: int) -> tuple[list[_State], _
                     states.append(into)
                 after.append((code, code, number))
         edges.append(after)
-        if len(states) > _MAX_STATES:
+        if len(states) > most_states:
             return None
     return states, edges
 
@@ -131,13 +133,24 @@ def _written(found: Automaton, terminal: Terminal) -> str:
     def name(state: int) -> str:
         """ "" for the empty text."""
         if state not in names:
-            ways: dict[int, list[str]] = defaultdict(list)
-            for low, high, to in found.edges[state]:
-                ways[to].append(chr(low) if low == high else f"{chr(low)}-{chr(high)}")
-            parts = (f"/[{''.join(digits)}]/ {name(to)}".strip() for to, digits in ways.items())
-            body = " | ".join(parts)
-            is_end = state in found.accepting
-            names[state] = body and terminal(f"({body})?" if is_end else body)
+            body = _body(found, state, name)
+            names[state] = body and terminal(body)
         return names[state]
 
     return name(0)
+
+
+def written_states(found: Automaton, name: Callable[[int], str]) -> Iterator[tuple[int, str]]:
+    """Each state of an automaton, and what its terminal says, by the names of all of them."""
+    for state in range(len(found.edges)):
+        yield state, _body(found, state, name) or "//"
+
+
+def _body(found: Automaton, state: int, name: Callable[[int], str]) -> str:
+    """What may follow there; "" for the empty text."""
+    ways: dict[int, list[str]] = defaultdict(list)
+    for low, high, to in found.edges[state]:
+        ways[to].append(chr(low) if low == high else f"{chr(low)}-{chr(high)}")
+    parts = (f"/[{''.join(digits)}]/ {name(to)}".strip() for to, digits in ways.items())
+    body = " | ".join(parts)
+    return f"({body})?" if body and state in found.accepting else body

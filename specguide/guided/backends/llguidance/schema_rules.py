@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cache
 
+from specguide.guided.backends.llguidance.all_multiples import all_multiples
 from specguide.guided.backends.llguidance.any_order import any_order
 from specguide.guided.backends.llguidance.lark_rules import SchemaRules, content_name
 from specguide.guided.backends.llguidance.members import counted, in_order, repeated
@@ -34,7 +35,9 @@ from specguide.guided.schema.nodes import (
     Arrays,
     Core,
     CoreSchema,
+    Kinds,
     Node,
+    Numbers,
     Objects,
     Tracked,
     negates_numbers,
@@ -43,14 +46,15 @@ from specguide.guided.schema.nodes import (
 
 _ANY = "any"
 _LONG = 30  # characters
+_NUMERIC = ("number", "integer")
 
 
 def schema_rules(schema: CoreSchema, whitespace: str, *, is_loose: bool = False) -> SchemaRules:
     """A core schema as rules of Lark.
 
     whitespace: a regular expression, "" for none
-    is_loose:   rules may say less than the schema of multiples, of lengths beside patterns, and of
-                properties that several patterns speak of
+    is_loose:   rules may say less than the schema of lengths beside patterns, of properties that
+                several patterns speak of, and of multiples with many remainders
 
     Raises NoRules.
     """
@@ -116,6 +120,8 @@ class _Rules:
                 terms.append(self._array(core.kinds.arrays))
             elif name == "object":
                 terms.append(self._object(core.kinds.objects))
+            elif self._is_loose and name in _NUMERIC and core.kinds.numbers.multiple_of is not None:
+                terminals += self._multiples(core.kinds.numbers, name)
             else:
                 found, others = without_multiples(
                     core,
@@ -128,6 +134,13 @@ class _Rules:
                 if found is not None:
                     terminals += scalar_terminals(found, name, is_loose=self._is_loose)
         return terminals, terms
+
+    def _multiples(self, asked: Numbers, name: str) -> list[str]:
+        """The multiples; where they leave too many remainders, all numbers within the bounds."""
+        try:
+            return all_multiples(asked, name, self._rules.__setitem__)
+        except NoRules:
+            return scalar_terminals(Node("", Kinds(numbers=asked)), name, is_loose=True)
 
     def _composed(self, node: Node) -> tuple[list[str], list[str]]:
         """The options of a reference, listed values or a choice; raises NoRules for more."""

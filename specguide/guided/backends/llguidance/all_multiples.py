@@ -1,0 +1,88 @@
+"""Owns the terminals of all multiples of a number, as the library spells them: of any length, with
+a point where just as many digits follow as the step has (fewer, too, if it is 0.01 or another
+power of ten), and without exponents.
+
+They lead back to themselves, which the library's terminals may not: they are for outlines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from math import gcd
+
+from specguide.guided.backends.llguidance.lark_rules import content_name
+from specguide.guided.backends.llguidance.remainders import with_remainders, written_states
+from specguide.guided.backends.llguidance.schema_terminals import NoRules
+from specguide.guided.regex.automaton import Automaton, automaton, minimal
+from specguide.guided.regex.decimals import digit_from
+from specguide.guided.regex.multiples import multiples, num_places
+from specguide.guided.regex.numerals import endless_numerals
+from specguide.guided.regex.parse import parse
+from specguide.guided.regex.tree import Repeat, UnsupportedRegex, concat, literal
+from specguide.guided.schema.json_values import exact
+from specguide.guided.schema.nodes import Numbers
+from specguide.guided.schema_numbers import interval_of
+
+_MAX_STATES = 20_000
+_MAX_SAID = 4_000
+_ANY_DIGITS = Repeat(digit_from(0, 9), 1, None)
+
+Put = Callable[[str, str], None]
+
+
+def all_multiples(asked: Numbers, name: str, put: Put) -> list[str]:
+    """The names of terminals of the multiples within the bounds, of which one at least must be.
+
+    name: "number" or "integer"
+    put:  takes the name of a terminal, and what it says
+
+    Raises NoRules where there are too many remainders.
+    """
+    step = exact(1 if asked.multiple_of is None else asked.multiple_of)
+    places = num_places(step)
+    if places is None:
+        raise NoRules("multipleOf")
+    units = int(step * 10**places)
+    try:
+        found = [_multiples(asked, 0, units // gcd(units, 10**places), put)]
+        if places and name == "number":
+            found.append(_multiples(asked, places, units, put))
+    except UnsupportedRegex:
+        raise NoRules("multipleOf") from None
+    return [one for one in found if one is not None]
+
+
+def _multiples(asked: Numbers, places: int, units: int, put: Put) -> str | None:
+    """Of so many digits behind the point, read as if there was none. None where there are none."""
+    kind = "number" if places else "integer"
+    numerals = automaton(endless_numerals(interval_of(asked, kind)))
+    if places:
+        fewest = places if units > 1 else 1
+        point = (literal("."), Repeat(digit_from(0, 9), fewest, places))
+        numerals &= automaton(concat(Repeat(literal("-"), 0, 1), _ANY_DIGITS, *point))
+    last_digits = None if places else _by_last_digits(numerals, units)
+    found = _by_remainder(numerals, units) if last_digits is None else last_digits
+    if len(found.edges) > _MAX_SAID:
+        raise NoRules("multipleOf")
+    if found.is_empty:
+        return None
+    name = content_name(f"{asked} {places}", terminal=True)
+    for state, body in written_states(found, f"{name}S{{}}".format):
+        put(f"{name}S{state}", body)
+    return f"{name}S0"
+
+
+def _by_last_digits(numerals: Automaton, units: int) -> Automaton | None:
+    """None where these do not tell the multiples."""
+    factors = multiples(Fraction(units))
+    return None if factors is None else numerals & automaton(parse(factors))
+
+
+def _by_remainder(numerals: Automaton, units: int) -> Automaton:
+    found = with_remainders(numerals, units, _MAX_STATES)
+    if found is None:
+        raise NoRules("multipleOf")
+    states, edges = found
+    ends = {i for i, (at, rest) in enumerate(states) if at in numerals.accepting and rest == 0}
+    return minimal(edges, ends)
