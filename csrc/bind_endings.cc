@@ -44,10 +44,12 @@ void bind_endings(py::module_& m) {
       .def("num_missing", [](Endings& self, const py::bytes& text) { return self.num_missing(std::string(text)); },
            py::arg("text"));
   py::class_<EndingMatcher, Matcher, std::shared_ptr<EndingMatcher>>(m, "EndingMatcher")
-      .def(py::init([](std::shared_ptr<Matcher> inner, std::shared_ptr<Endings> endings, int64_t max_tokens) {
-             return std::make_shared<EndingMatcher>(std::move(inner), std::move(endings), max_tokens);
+      .def(py::init([](std::shared_ptr<Matcher> inner, std::shared_ptr<Endings> endings, int64_t max_tokens,
+                       int64_t num_spare) {
+             return std::make_shared<EndingMatcher>(std::move(inner), std::move(endings), max_tokens, num_spare);
            }),
-           py::arg("inner"), py::arg("endings"), py::arg("max_tokens"));
+           py::arg("inner"), py::arg("endings"), py::arg("max_tokens"), py::arg("num_spare") = 0)
+      .def("found_end", py::overload_cast<>(&EndingMatcher::found_end), release());
 }
 
 }  // namespace specguide

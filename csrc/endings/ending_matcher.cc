@@ -18,8 +18,9 @@ bool is_empty(const int32_t* row, int num_words) {
 
 }  // namespace
 
-EndingMatcher::EndingMatcher(std::shared_ptr<Matcher> inner, std::shared_ptr<Endings> endings, int64_t max_tokens)
-    : inner_(std::move(inner)), endings_(std::move(endings)), max_tokens_(max_tokens) {
+EndingMatcher::EndingMatcher(std::shared_ptr<Matcher> inner, std::shared_ptr<Endings> endings, int64_t max_tokens,
+                             int64_t num_spare)
+    : inner_(std::move(inner)), endings_(std::move(endings)), max_tokens_(max_tokens), num_spare_(num_spare) {
   if (!inner_ || !endings_) throw std::invalid_argument("an output that must end needs a matcher and the grammar's ends");
   if (max_tokens < 1) throw std::invalid_argument("max_tokens must be at least 1");
 }
@@ -116,7 +117,7 @@ bool EndingMatcher::knows_ends() {
 // The end token must be left behind the next one.
 void EndingMatcher::refill(FilledRow& row) {
   if (!knows_ends()) {
-    const bool can_wait = tokens_.empty() && endings_->all_endable(num_left() - 2);
+    const bool can_wait = tokens_.empty() && endings_->all_endable(num_left() - 2 - num_spare_);
     if (can_wait || inner_->is_terminated() || endings_->automaton() == nullptr) {
       catch_up();
       return inner_->refill(row);
@@ -131,11 +132,17 @@ void EndingMatcher::refill(FilledRow& row) {
     inner_->refill(row);
   }
   const int64_t most = num_left() - 2;
-  Automaton::Walk walk(*automaton_);
-  const Automaton::State state = here(walk);
-  if (state == Automaton::kDead) return;
-  if (is_shared && !is_known) walk.keep_row(state, row, static_cast<size_t>(vocabulary().num_words()));
-  if (!walk.all_endable(state, most)) keep_endable(walk, state, most, row);
+  {
+    Automaton::Walk walk(*automaton_);
+    const Automaton::State state = here(walk);
+    if (state == Automaton::kDead) return;
+    if (is_shared && !is_known) walk.keep_row(state, row, static_cast<size_t>(vocabulary().num_words()));
+    if (walk.all_endable(state, most - num_spare_)) return;
+    row.content = 0;
+    row_.assign(row.words, row.words + vocabulary().num_words());
+    if (keep_endable(walk, state, most - num_spare_, row.words)) return;
+  }
+  if (num_spare_ == 0 || !keep_found(row.words, most)) keep_least(row.words);
 }
 
 // What was allowed where the text stands, if it may end in time behind all of that.
@@ -156,21 +163,19 @@ bool EndingMatcher::copy_row(FilledRow& row) {
   return true;
 }
 
-void EndingMatcher::keep_endable(Automaton::Walk& walk, Automaton::State state, int64_t most,
-                                 FilledRow& filled) {
-  const int num_words = vocabulary().num_words();
-  int32_t* const row = filled.words;
-  filled.content = 0;
-  row_.assign(row, row + num_words);
+// Of row_; false where nothing is left.
+bool EndingMatcher::keep_endable(Automaton::Walk& walk, Automaton::State state, int64_t most, int32_t* row) {
   walk.keep_endable(state, *endings_->trie, most, row);
   for (const int32_t end : vocabulary().eos_token_ids) {
     if (has_bit(row_.data(), end)) set_bit(row, end);
   }
-  if (!is_empty(row, num_words)) return;
-  // No way that the matcher goes ends in time: the one that misses it by least.
-  const int64_t least = walk.least_behind(state, *endings_->trie, row_.data());
+  return !is_empty(row, vocabulary().num_words());
+}
+
+// No way that the matcher goes ends in time: of row_, the one that misses it by least.
+void EndingMatcher::keep_least(int32_t* row) {
   std::copy(row_.begin(), row_.end(), row);
-  if (least < Network::kNever) walk.keep_endable(state, *endings_->trie, least, row);
+  keep_nearest(row, Network::kNever - 1);
 }
 
 // Follows the tokens that came since it was asked last.

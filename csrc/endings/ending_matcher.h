@@ -19,10 +19,14 @@ namespace specguide {
 // Where rows are shared the matcher is given tokens as late as can be: for a row that nobody has filled, or what else it
 // alone knows. Till then a row that it or another one has filled says what is accepted.
 //
+// Where a guard takes ways out that the automaton has, ends are `num_spare` tokens farther than it says. Nearer to the last
+// token only what is found to end in time is allowed, by the matcher's own rows.
+//
 // The first row goes by bounds where these tell enough; behind it, it waits till the ends are found.
 class EndingMatcher final : public Matcher {
  public:
-  EndingMatcher(std::shared_ptr<Matcher> inner, std::shared_ptr<Endings> endings, int64_t max_tokens);
+  EndingMatcher(std::shared_ptr<Matcher> inner, std::shared_ptr<Endings> endings, int64_t max_tokens,
+                int64_t num_spare = 0);
 
   bool accept(int32_t token) override;
   void fill(int32_t* words) override {
@@ -39,7 +43,12 @@ class EndingMatcher final : public Matcher {
                                         const Spelling& spelling) override;
   void begin_behind(int64_t num_tokens) override { num_before_ = num_tokens; }
 
+  // Tokens of an end from here on that is found in time, the end token included; -1 where none is.
+  int64_t found_end();
+
  private:
+  static constexpr int kMostRows = 500, kMostTried = 24, kMostFound = 4;
+
   const Vocabulary& vocabulary() const { return endings_->trie->vocabulary(); }
   bool is_exact() { return knows_ends() && automaton_->network().is_exact(); }
   bool knows_ends();
@@ -52,11 +61,15 @@ class EndingMatcher final : public Matcher {
   bool copy_row(FilledRow& row);
   std::optional<bool> known_to_accept(int32_t token);
   void catch_up();
-  void keep_endable(Automaton::Walk& walk, Automaton::State state, int64_t most, FilledRow& row);
+  bool keep_endable(Automaton::Walk& walk, Automaton::State state, int64_t most, int32_t* row);
+  void keep_least(int32_t* row);
+  bool keep_found(int32_t* row, int64_t most);
+  bool keep_nearest(int32_t* row, int64_t most);
+  int64_t found_end(int& num_rows);
 
   const std::shared_ptr<Matcher> inner_;
   const std::shared_ptr<Endings> endings_;
-  const int64_t max_tokens_;
+  const int64_t max_tokens_, num_spare_;
   Automaton* automaton_ = nullptr;  // null until it is built
   int64_t num_before_ = 0, epoch_ = -1;
   std::vector<int32_t> tokens_;

@@ -4,12 +4,13 @@ be finished."""
 from __future__ import annotations
 
 import logging
+import re
 from dataclasses import dataclass
 from functools import cached_property
 
 from specguide import native
 from specguide.errors import InvalidGuide, InvalidParams
-from specguide.guided.backend import Outline
+from specguide.guided.backend import Outline, Written
 from specguide.guided.backends import CompiledGrammar
 from specguide.guided.matcher import Matcher
 from specguide.tokenizer.vocabulary import Vocabulary
@@ -17,12 +18,23 @@ from specguide.tokenizer.vocabulary import Vocabulary
 _LOGGER = logging.getLogger(__name__)
 _BYTES_A_CHARACTER = 40
 _SPARE = 8
-"""Tokens kept back where the outline alone does not tell what may follow: an item must not repeat
-another, or a lexer takes the longest terminal."""
+"""Tokens by which an end may be farther than the outline says: an item must not repeat another, or
+a lexer takes the longest terminal."""
+_LITERAL = re.compile(r'"(?:[^"\\]|\\.)*"')
 _MOST_LATE = 300_000
 """Characters of an outline whose ends are found behind the first row: a third of a second."""
 _NO_BOUND = 1 << 62
 _POOL_BYTES = 256 << 20  # states of all grammars; those of one that is used again are found again
+
+
+def spare_of(written: Written) -> int:
+    """Tokens by which the ends of a grammar may be farther than its outline says: where distinct
+    items have few values, the next one may have to be the longest."""
+    if not written.distinct:
+        return _SPARE if written.kind.startswith("grammar") else 0
+    if written.outline is None or all(place["room"] != "FEW" for place in written.distinct):
+        return _SPARE
+    return _SPARE + max(map(len, _LITERAL.findall(written.outline.text)), default=0)
 
 
 @dataclass(frozen=True)
@@ -30,7 +42,7 @@ class EndingGrammar:
     """A grammar of which it is known how its texts end, or found out when a request must know.
 
     may_be_exact: as of native.Endings' is_exact, before it is known
-    num_spare:    tokens by which outputs end earlier, since a guard may take a way out
+    num_spare:    tokens by which ends may be farther than is known, since a guard takes ways out
     """
 
     inner: CompiledGrammar
@@ -50,10 +62,19 @@ class EndingGrammar:
         parts. May wait till the ends are found."""
         return self.endings.num_least
 
+    @cached_property
+    def num_needed(self) -> int:
+        """The same of a text that the guard allows, if there is one; a few more, perhaps."""
+        if self.num_spare == 0:
+            return self.num_least
+        tried = (*range(self.num_least, self.num_least + self.num_spare), _NO_BOUND)
+        found = (_TimedGrammar(self, most).matcher().found_end() for most in tried)
+        return next((num for num in found if num >= 0), self.num_least)
+
     def has_room(self, max_tokens: int) -> bool:
         """Whether the shortest text is known to have so many tokens at most, its end token
         included, without waiting for that."""
-        return self.endings.most_least <= max_tokens
+        return self.endings.most_least + self.num_spare <= max_tokens
 
     def finish(self) -> None:
         """Find what no request has waited for yet."""
@@ -72,15 +93,15 @@ class EndingGrammar:
 
         Raises InvalidParams where not even the shortest does.
         """
-        if not self.has_room(max_tokens + 1) and self.num_least - 1 > max_tokens:
+        if not self.has_room(max_tokens + 1) and self.num_needed - 1 > max_tokens:
             raise InvalidParams(
                 f"max_tokens leaves room for {max_tokens} and the shortest output that matches "
-                f"the guide takes {self.num_least - 1} tokens; raise it, or set allow_truncation "
+                f"the guide takes {self.num_needed - 1} tokens; raise it, or set allow_truncation "
                 "to have the output cut off",
                 param="max_tokens",
             )
-        most = max_tokens - self.num_spare
-        return _TimedGrammar(self, most if self.has_room(most) else max(self.num_least, most))
+        has_room = self.has_room(max_tokens)
+        return _TimedGrammar(self, max_tokens if has_room else max(self.num_needed, max_tokens))
 
 
 @dataclass(frozen=True)
@@ -102,7 +123,9 @@ class _TimedGrammar:
         inner = self.grammar.inner.matcher()
         if not isinstance(inner, native.Matcher):
             inner = native.PythonMatcher(inner, self.grammar.vocab_size)
-        return native.EndingMatcher(inner, self.grammar.endings, self.max_tokens)
+        return native.EndingMatcher(
+            inner, self.grammar.endings, self.max_tokens, self.grammar.num_spare
+        )
 
 
 class GrammarEndings:
@@ -113,17 +136,17 @@ class GrammarEndings:
         self._pool = native.AutomatonPool(_POOL_BYTES)
 
     def told(
-        self, grammar: CompiledGrammar, outline: Outline | None, is_certain: bool
+        self, grammar: CompiledGrammar, outline: Outline | None, num_spare: int
     ) -> CompiledGrammar:
         """The grammar with its ends, itself where they are not known.
 
-        is_certain: no guard takes more out of rows than the outline says
+        num_spare: as `spare_of`
 
         Raises InvalidGuide where no text of the grammar ends.
         """
         if outline is None:
             return grammar
-        is_exact = is_certain and outline.is_exact
+        is_exact = num_spare == 0 and outline.is_exact
         try:
             endings = native.Endings(
                 outline.form,
@@ -149,7 +172,7 @@ class GrammarEndings:
             len(self._vocabulary),
             grammar.num_bytes + _BYTES_A_CHARACTER * len(outline.text),
             is_exact,
-            0 if is_certain else _SPARE,
+            num_spare,
         )
 
     @cached_property

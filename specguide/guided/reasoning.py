@@ -75,7 +75,7 @@ class ReasoningSections:
         if reasoning is None:
             return answer.within(max_tokens)
         num_marked = len(((reasoning.begin or "") + reasoning.end).encode())  # tokens, at most
-        num_needed = num_marked + answer.num_least - 1
+        num_needed = num_marked + answer.num_needed - 1
         room = max_tokens - num_needed
         if room < 0:
             raise InvalidParams(

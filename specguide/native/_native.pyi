@@ -450,9 +450,15 @@ class Endings:
         """The same behind the beginning of a text; -1 also where no text begins so."""
 
 class EndingMatcher(Matcher):
-    """What a matcher allows, so that the end token is among the first `max_tokens`."""
+    """What a matcher allows, so that the end token is among the first `max_tokens`. num_spare:
+    tokens by which ends may be farther than `endings` say"""
 
-    def __init__(self, inner: Matcher, endings: Endings, max_tokens: int) -> None: ...
+    def __init__(
+        self, inner: Matcher, endings: Endings, max_tokens: int, num_spare: int = 0
+    ) -> None: ...
+    def found_end(self) -> int:
+        """Tokens of an end from here on that is found in time, the end token included; -1 where
+        none is."""
 
 class DistinctMatcher(Matcher):
     """What `inner`, a matcher of JSON texts, allows, without items that repeat one of their array

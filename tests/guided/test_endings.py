@@ -190,6 +190,35 @@ def test_a_guide_without_an_end_is_refused(auto):
 
 
 @pytest.mark.parametrize(
+    ("items", "least"),
+    [
+        ({}, 3),
+        ({"type": "integer"}, 12),
+        ({"type": "string"}, 2),
+        ({"enum": ["a", "b", "abcdefghijklmnop"]}, 2),
+        ({"enum": ["a", "b", "abcdefghijklmnop"]}, 3),
+    ],
+)
+def test_distinct_items_end_in_time(auto, items, least):
+    schema = {"type": "array", "uniqueItems": True, "items": items, "minItems": least}
+    grammar = compiled(auto, Guide(json_schema=schema))
+    for seed in range(60):
+        most = grammar.num_needed - 1 + seed % 30
+        text = walk(grammar.within(most).matcher(), VOCABULARY, random.Random(seed), most + 1)
+        assert text is not None, most
+        jsonschema.validate(json.loads(text), schema)
+
+
+def test_too_few_tokens_for_distinct_items_are_refused(auto):
+    schema = {"type": "array", "uniqueItems": True, "items": {"enum": ["a", "abcdefgh"]}}
+    grammar = compiled(auto, Guide(json_schema={**schema, "minItems": 2}))
+    shortest = len('["a","abcdefgh"]')
+    with pytest.raises(InvalidParams, match=f"takes {grammar.num_needed - 1} tokens;"):
+        grammar.within(grammar.num_needed - 2)
+    assert grammar.num_least < grammar.num_needed <= shortest + 1
+
+
+@pytest.mark.parametrize(
     "number",
     [
         {"type": "integer", "multipleOf": 15, "minimum": 0, "maximum": 120},

@@ -24,7 +24,7 @@ from specguide.guided.budget import Budget
 from specguide.guided.call_grammar import CallGrammars
 from specguide.guided.compiling.grammar_future import GrammarFuture
 from specguide.guided.distinct import DistinctItems
-from specguide.guided.endings import EndingGrammar, GrammarEndings
+from specguide.guided.endings import EndingGrammar, GrammarEndings, spare_of
 from specguide.guided.key_order import in_any_order
 from specguide.guided.keys import KeyGuard
 from specguide.guided.limits import check_limits
@@ -180,8 +180,7 @@ class Libraries:
             written.keys is not None
         ):  # which of the required keys are missing, the text does not tell
             return grammar
-        is_certain = not written.distinct and not written.kind.startswith("grammar")
-        return self._endings.told(grammar, written.outline, is_certain)
+        return self._endings.told(grammar, written.outline, spare_of(written))
 
     def _backend(self, name: str) -> Backend:
         with self._lock:
@@ -230,7 +229,7 @@ def is_told(found: Outcome, futures: Iterable[GrammarFuture]) -> bool:
     if not isinstance(found, EndingGrammar):
         return True
     rooms = (future.room for future in futures)
-    return all(room is None or found.has_room(room - found.num_spare) for room in rooms)
+    return all(room is None or found.has_room(room) for room in rooms)
 
 
 def internal_error(guide: Guide, cause: BaseException) -> EngineError:
