@@ -5,7 +5,6 @@
 #include <string>
 #include <utility>
 
-#include "backends/forced_tokens.h"
 #include "row.h"
 
 namespace specguide {
@@ -207,10 +206,8 @@ std::optional<Automaton::State> EndingMatcher::here(const Automaton::Look& look)
 }
 
 std::vector<int32_t> EndingMatcher::forced_tokens() {
-  if (is_terminated()) return {};
   catch_up();
-  std::vector<int32_t> row(static_cast<size_t>(vocabulary().num_words()));
-  return find_forced_tokens(*this, vocabulary(), row.data());
+  return inner_->forced_tokens();  // near the end one spelling may be ruled out, and what it spells is not forced
 }
 
 std::vector<SpeltToken> EndingMatcher::forced_drafts(const int32_t* row, size_t num_words, size_t limit,

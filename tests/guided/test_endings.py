@@ -401,3 +401,13 @@ def test_reasoning_leaves_room_for_the_answer(compiler):
         text = walk(sections.ending(grammar, reasoning, most).matcher(), VOCABULARY, rng, most)
         assert text is not None
         jsonschema.validate(json.loads(text.partition(b"</think>")[2]), PLAIN)
+
+
+@pytest.mark.parametrize("most", [3, 4])
+def test_what_one_spelling_leaves_time_for_is_not_forced(auto, most):
+    grammar = compiled(auto, Guide(json_schema={"type": "string", "pattern": "b$"}))
+    matcher = grammar.within(most).matcher()
+    spelled = [VOCABULARY.token_bytes[token] for token in allowed(matcher, VOCABULARY)]
+    forced = b"".join(VOCABULARY.token_bytes[token] for token in matcher.forced_tokens())
+    assert b'":' in spelled
+    assert forced == b'"'
