@@ -155,11 +155,11 @@ void bind_backends(py::module_& m) {
       .value("FEW", Place::Room::kFew);
   py::class_<Place>(m, "DistinctPlace")
       .def(py::init([](bool is_distinct, Place::Room room, std::vector<int> prefix, int rest,
-                       std::unordered_map<std::string, int> properties, int other) {
-             return Place{is_distinct, room, std::move(prefix), rest, std::move(properties), other};
+                       std::unordered_map<std::string, int> properties, int other, bool is_even) {
+             return Place{is_distinct, room, std::move(prefix), rest, std::move(properties), other, is_even};
            }),
            py::kw_only(), py::arg("is_distinct"), py::arg("room"), py::arg("prefix"), py::arg("rest"),
-           py::arg("properties"), py::arg("other"));
+           py::arg("properties"), py::arg("other"), py::arg("is_even") = true);
   py::class_<DistinctPlaces, std::shared_ptr<DistinctPlaces>>(m, "DistinctPlaces")
       .def(py::init([](std::vector<Place> places) { return std::make_shared<DistinctPlaces>(std::move(places)); }),
            py::arg("places"));

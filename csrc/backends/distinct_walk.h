@@ -19,6 +19,7 @@ namespace specguide {
 // room:        how many values its items may have
 // prefix, rest, properties, other: the places of an array's items and of an object's values, by number; -1: nothing
 //              within must differ. Properties go by their names as canonical JSON.
+// is_even:     whether the items behind the prefix are all of one kind; else what may follow hangs on those before
 struct DistinctPlace {
   // kFree: whatever was begun can be ended in endlessly many ways; kEndless: there are always more, but what was begun
   // may be one that is there already; kFew: they may be used up.
@@ -30,6 +31,7 @@ struct DistinctPlace {
   int rest = -1;
   std::unordered_map<std::string, int> properties;
   int other = -1;
+  bool is_even = true;
 };
 
 // All places of a schema, the first that of the whole text. Shared and immutable.
@@ -92,7 +94,7 @@ struct DistinctFrame {
 
   bool is_distinct() const { return place != nullptr && !is_object && place->is_distinct; }
   // Whether the items from here on are all of one kind.
-  bool is_even() const { return num_items >= place->prefix.size(); }
+  bool is_even() const { return place->is_even && num_items >= place->prefix.size(); }
   // Whether items may be used up, or what was begun may be; then items are settled.
   bool is_tight() const { return is_distinct() && place->room != DistinctPlace::Room::kFree; }
   bool is_to_settle() const { return is_tight() && !is_tried && depth <= kMostDepth; }

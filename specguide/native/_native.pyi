@@ -377,6 +377,8 @@ class DistinctPlace:
     room:        how many values its items may have
     prefix, rest, properties, other: the places, by number, of an array's items and of an object's
                  values by their names as JSON strings; -1: nothing within must differ
+    is_even:     the items behind the prefix are all of one kind; else what may follow hangs on
+                 those before
     """
 
     def __init__(
@@ -388,6 +390,7 @@ class DistinctPlace:
         rest: int,
         properties: Mapping[str, int],
         other: int,
+        is_even: bool = True,
     ) -> None: ...
 
 class DistinctPlaces:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import random
 from functools import cache
 from typing import Any
 
@@ -93,8 +94,12 @@ NAMES = [json.dumps(schema)[:60] for schema in SCHEMAS]
 @cache
 def grammar_of(kind: str, index: int) -> DistinctGrammar:
     name, how = kind.split("-")
-    backend, config = create_backend(name, VOCABULARY, native=how == "native"), GuideConfig()
-    rewritten = next(rewrites(Guide(json_schema=SCHEMAS[index]), name))
+    return guarded(name, SCHEMAS[index], native=how == "native")
+
+
+def guarded(name: str, schema: Any, *, native: bool = True) -> DistinctGrammar:
+    backend, config = create_backend(name, VOCABULARY, native=native), GuideConfig()
+    rewritten = next(rewrites(Guide(json_schema=schema), name))
     compiled = backend.compile(backend.write(rewritten, config), config)
     places = distinct_places(rewritten.value)
     return DistinctItems(VOCABULARY).guard(compiled, places, in_any_order=False)
@@ -202,6 +207,10 @@ def test_forced_text_has_no_repetition():
             },
             "run out of values",
         ),
+        (
+            {**arrays(True), "anyOf": [{"enum": [[1]]}, {"enum": [[2, 2]]}]},
+            "arrays are listed beside it",
+        ),
     ],
 )
 def test_arrays_that_could_come_to_no_end_are_refused(schema, why):
@@ -211,6 +220,37 @@ def test_arrays_that_could_come_to_no_end_are_refused(schema, why):
     with pytest.raises(UnsupportedGuide, match=why) as refusal:
         distinct_places(rewritten.value)
     assert (refusal.value.keyword, refusal.value.path) == ("uniqueItems", "/uniqueItems")
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"anyOf": [arrays({"type": "integer"}), arrays({"enum": ["x"]})]},
+        {"anyOf": [arrays({"type": "string"}), {"enum": [[1, 2], [1, 4], [3]]}]},
+        {**arrays({"enum": ["a", "b"]}), "anyOf": [{"maxItems": 1}, {"items": {"const": "a"}}]},
+        {
+            "anyOf": [
+                {"type": "object", "properties": {"a": arrays({"enum": ["x"]})}},
+                {"type": "object", "properties": {"a": arrays({"type": "integer"})}},
+            ]
+        },
+        {
+            "anyOf": [
+                {"type": "array", "items": arrays({"type": "string"})},
+                {"enum": [[[1, 2]], [[1, 3, 4]]]},
+            ]
+        },
+    ],
+)
+def test_a_choice_of_arrays_comes_to_no_dead_end(schema):
+    grammar = guarded("llguidance", schema)
+    for seed in range(150):
+        rng, matcher = random.Random(seed), grammar.matcher()
+        for _ in range(30):
+            token = rng.choice(allowed(matcher))
+            assert matcher.accept(token)
+            if matcher.is_terminated:
+                break
 
 
 def test_thousands_of_items():
@@ -233,3 +273,9 @@ def test_places_that_are_not_there_are_refused():
     )
     with pytest.raises(ValueError, match="no place 7"):
         native.DistinctPlaces([place])
+
+
+def test_listed_arrays_with_equal_items_are_refused_in_the_place_of_distinct_ones():
+    schema = {"anyOf": [arrays({"type": "string"}), {"enum": [[1, 2], [1, 1], [3]]}]}
+    with pytest.raises(UnsupportedGuide, match="equal items are listed in its place"):
+        guarded("llguidance", schema)

@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import chain
+from typing import Any
 
 from specguide.errors import UnsupportedGuide
 from specguide.guided.budget import spend
@@ -22,6 +23,7 @@ from specguide.guided.schema.nodes import (
     Core,
     CoreSchema,
     Node,
+    Objects,
     children,
     listed,
     refuse,
@@ -69,6 +71,7 @@ class _Places:
         self._asking = _asking(schema)
         self._numbers: dict[frozenset[int], int] = {}
         self._to_describe: list[list[Node]] = []
+        self._of_values: dict[tuple[Any, ...], Node] = {}
         self._number([schema.root])
         while len(self.found) < len(self._to_describe):
             self.found.append(self._described(self._to_describe[len(self.found)]))
@@ -108,39 +111,70 @@ class _Places:
     def _described(self, nodes: list[Node]) -> dict[str, Json]:
         arrays = [_counted(node.kinds.arrays) for node in nodes if _may_be(node, "array")]
         objects = [node.kinds.objects for node in nodes if _may_be(node, "object")]
+        values = [value for node in nodes for value in node.values or ()]
+        lists = [value for value in values if isinstance(value, list)]
         num_placed = max((len(one.prefix) for one in arrays), default=0)
         asking = [node for node in nodes if _may_be(node, "array") and _asks(node)]
         for node in asking:
             self._check_listed(node)
-        names = dict.fromkeys(name for one in objects for name in one.properties)
+            _check_different(node.path, lists)
+        told = _different(one for one in arrays if one is not NO_ARRAYS)
+        prefix = [
+            [*(_item(one, i) for one in arrays), *self._listed(one[i : i + 1] for one in lists)]
+            for i in range(num_placed)
+        ]
+        rest = [*(one.rest for one in arrays), *self._listed(one[num_placed:] for one in lists)]
+        return {
+            "is_distinct": bool(asking),
+            "is_even": not lists and len(told) <= 1,
+            "room": self._room(asking[0].path, told, bool(lists)) if asking else "FREE",
+            "prefix": [self._number(items) for items in prefix],
+            "rest": self._number(rest),
+            **self._members(objects, [value for value in values if isinstance(value, dict)]),
+        }
+
+    def _members(self, objects: list[Objects], dicts: list[dict[str, Json]]) -> dict[str, Json]:
+        """What is known of an object's values; of some objects the values are listed."""
+        names = dict.fromkeys(
+            name for one in (*(one.properties for one in objects), *dicts) for name in one
+        )
         spend(len(names))
         unnamed = chain.from_iterable((*one.patterns.values(), one.additional) for one in objects)
         other = self._number(unnamed)
         properties = {
             json.dumps(name): self._number(
-                child for one in objects for child in asked_of(one, name)
+                [
+                    *(child for one in objects for child in asked_of(one, name)),
+                    *self._listed([one[name]] for one in dicts if name in one),
+                ]
             )
             for name in names
         }
         return {
-            "is_distinct": bool(asking),
-            "room": self._room(asking, arrays),
-            "prefix": [self._number(_item(one, i) for one in arrays) for i in range(num_placed)],
-            "rest": self._number(one.rest for one in arrays),
             "properties": {name: at for name, at in properties.items() if at != other},
             "other": other,
         }
 
-    def _room(self, asking: list[Node], arrays: list[Arrays]) -> str:
-        """How many values items may have: "FREE", "ENDLESS" or "FEW"."""
-        if not asking:
-            return "FREE"
-        told = [one for one in arrays if one is not NO_ARRAYS]
+    def _listed(self, parts: Iterable[list[Json]]) -> list[Core]:
+        """The arrays and objects of some lists as one node, the same for the same ones."""
+        found = [one for part in parts for one in part if isinstance(one, (list, dict))]
+        if not found:
+            return []
+        node = Node("", values=tuple(found))
+        return [self._of_values.setdefault(tuple(map(value_key, found)), node)]
+
+    def _room(self, path: str, told: list[Arrays], has_lists: bool) -> str:
+        """How many values items may have: "FREE", "ENDLESS" or "FEW".
+
+        has_lists: some arrays are listed
+        """
         for one in told:
-            self._check_enough(asking[0].path, one)
-        if all(always_goes_on(item) for one in told for item in (*one.prefix, one.rest)):
+            self._check_enough(path, one)
+        if not has_lists and all(
+            always_goes_on(item) for one in told for item in (*one.prefix, one.rest)
+        ):
             return "FREE"
-        is_endless = len(told) == 1 and self._count(told[0].rest) >= MANY
+        is_endless = len(told) == 1 and not has_lists and self._count(told[0].rest) >= MANY
         return "ENDLESS" if is_endless else "FEW"
 
     def _check_listed(self, asking: Node) -> None:
@@ -175,6 +209,24 @@ def _counted(asked: Arrays) -> Arrays:
     """The same, with no item behind those that are told by their place where there is no room."""
     is_full = asked.max_items is not None and asked.max_items <= len(asked.prefix)
     return replace(asked, rest=False) if is_full else asked
+
+
+def _different(arrays: Iterable[Arrays]) -> list[Arrays]:
+    found: list[Arrays] = []
+    for one in arrays:
+        if one not in found:
+            found.append(one)
+    return found
+
+
+def _check_different(path: str, lists: Iterable[list[Json]]) -> None:
+    """Raises UnsupportedGuide where a listed array that may stand there has an item twice."""
+    if any(len({value_key(item) for item in one}) < len(one) for one in lists):
+        raise refuse(
+            "uniqueItems",
+            path,
+            "arrays with equal items are listed in its place; leave out either",
+        )
 
 
 def _may_be(node: Node, name: str) -> bool:
