@@ -4,7 +4,6 @@ be finished."""
 from __future__ import annotations
 
 import logging
-import re
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,6 +11,7 @@ from specguide import native
 from specguide.errors import InvalidGuide, InvalidParams
 from specguide.guided.backend import Outline, Written
 from specguide.guided.backends import CompiledGrammar
+from specguide.guided.grammar_form import literals
 from specguide.guided.matcher import Matcher
 from specguide.tokenizer.vocabulary import Vocabulary
 
@@ -20,7 +20,6 @@ _BYTES_A_CHARACTER = 40
 _SPARE = 8
 """Tokens by which an end may be farther than the outline says: an item must not repeat another, or
 a lexer takes the longest terminal."""
-_LITERAL = re.compile(r'"(?:[^"\\]|\\.)*"')
 _MOST_LATE = 300_000
 """Characters of an outline whose ends are found behind the first row: a third of a second."""
 _NO_BOUND = 1 << 62
@@ -34,7 +33,7 @@ def spare_of(written: Written) -> int:
         return _SPARE if written.kind.startswith("grammar") else 0
     if written.outline is None or all(place["room"] != "FEW" for place in written.distinct):
         return _SPARE
-    return _SPARE + max(map(len, _LITERAL.findall(written.outline.text)), default=0)
+    return _SPARE + max(map(len, literals(written.outline.text)), default=0)
 
 
 @dataclass(frozen=True)

@@ -4,12 +4,14 @@ in linear time."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import groupby
 from typing import Literal
 
 from specguide.errors import InvalidGuide
 
 GrammarForm = Literal["EBNF", "Lark"]
 _ENDS = {'"': '"', "[": "]"}
+_ANY_CHARACTER = r"[\u0000-\U0010FFFF]"
 
 
 def grammar_form(source: str) -> GrammarForm:
@@ -79,6 +81,38 @@ def without_comments(source: str) -> str:
     return "".join(text for sign, text in _ebnf_parts(source) if sign != "#")
 
 
+def literals(source: str) -> Iterator[str]:
+    """The literals of a grammar, with their quotes."""
+    return (text for sign, text in _ebnf_parts(source) if sign == '"')
+
+
+def with_least_counts(source: str) -> str:
+    """An EBNF grammar with {0,n} for {,n}, as GBNF has it."""
+    return "".join(text if sign else _with_least(text) for sign, text in _ebnf_parts(source))
+
+
+def _with_least(text: str) -> str:
+    first, *counts = text.split("{")
+    return first + "".join("{0"[: 2 if one.lstrip()[:1] == "," else 1] + one for one in counts)
+
+
+def with_any_characters(source: str) -> str:
+    """An EBNF grammar with a class of all characters for each `.`, as GBNF has it."""
+    return "".join(text if sign else _with_any(text) for sign, text in _ebnf_parts(source))
+
+
+def _with_any(text: str) -> str:
+    """The points of names stay."""
+    if "." not in text:
+        return text
+    parts = ("".join(run) for _, run in groupby(text, _is_of_name))
+    return "".join(part if part.strip(".") else _ANY_CHARACTER * len(part) for part in parts)
+
+
+def _is_of_name(char: str) -> bool:
+    return char.isalnum() or char in "_-."
+
+
 def with_empty_choices(source: str) -> str:
     """An EBNF grammar with "" where an alternative says nothing, as GBNF has it. A rule of nothing
     at all stays so."""
@@ -104,7 +138,7 @@ def with_empty_choices(source: str) -> str:
 def _start_of_name(head: str) -> int:
     """Where the name begins that ends a text."""
     at = len(head.rstrip())
-    while at and (head[at - 1].isalnum() or head[at - 1] in "_-."):
+    while at and _is_of_name(head[at - 1]):
         at -= 1
     return at
 

@@ -23,6 +23,7 @@ from specguide.guided.grammar_form import (
     grammar_form,
     has_lookahead,
     with_empty_choices,
+    with_least_counts,
 )
 from specguide.guided.known_keys import KnownKeys
 from specguide.guided.lark.attributes import lark_attributes
@@ -228,7 +229,9 @@ def _tag(node: Json, spec: BackendSpec, schema: Callable[[Mapping[str, Json]], C
 
 def _grammar(source: str, spec: BackendSpec) -> str:
     form = _check_grammar(source)
-    return spec.rewritten(with_empty_choices(source) if form == "EBNF" else source, form)
+    if form == "EBNF":
+        source = with_empty_choices(with_least_counts(source))
+    return spec.rewritten(source, form)
 
 
 def _check_grammar(source: str) -> GrammarForm:

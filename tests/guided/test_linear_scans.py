@@ -20,7 +20,9 @@ from specguide.guided.budget import Budget
 from specguide.guided.grammar_form import (
     grammar_form,
     has_lookahead,
+    with_any_characters,
     with_empty_choices,
+    with_least_counts,
     without_comments,
 )
 from specguide.guided.limits import check_limits
@@ -73,6 +75,8 @@ SCANS = {
     "lookaheads": (has_lookahead, "(\n"),
     "empty choices": (with_empty_choices, "|("),
     "empty choices of rules": (with_empty_choices, "a ::= |\n"),
+    "counts": (with_least_counts, "{ "),
+    "any characters": (with_any_characters, "- ."),
     "Lark of schemas": (lark, "%json{"),
     "Lark of schemas and spaces": (lark, "%json    "),
     "Lark of carets": (lark, "[^"),
@@ -231,6 +235,14 @@ def test_literals_hold_no_lookahead_and_no_comment():
 )
 def test_an_alternative_may_say_nothing(source, written):
     assert with_empty_choices(source) == (written or source)
+
+
+def test_counts_and_any_characters_are_written_as_the_libraries_read_them():
+    source = 'root ::= x.y{ ,3} . ".{,2}" [.{,2}] (.){,2}# . {,2}'
+    assert with_least_counts(source) == 'root ::= x.y{0 ,3} . ".{,2}" [.{,2}] (.){0,2}# . {,2}'
+    char = r"[\u0000-\U0010FFFF]"
+    written = f'root ::= x.y{{ ,3}} {char} ".{{,2}}" [.{{,2}}] ({char}){{,2}}# . {{,2}}'
+    assert with_any_characters(source) == written
 
 
 @pytest.mark.parametrize(

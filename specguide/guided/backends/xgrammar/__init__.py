@@ -5,7 +5,7 @@ from __future__ import annotations
 from specguide.errors import UnsupportedGuide
 from specguide.guided.backend_spec import Adapter, BackendSpec, GrammarSupport, Library
 from specguide.guided.backends.xgrammar.capabilities import XGRAMMAR
-from specguide.guided.grammar_form import GrammarForm
+from specguide.guided.grammar_form import GrammarForm, with_any_characters
 
 __all__ = ["SPEC"]
 
@@ -18,13 +18,15 @@ def _load() -> Adapter:
     return adapter
 
 
-def _checked(source: str, form: GrammarForm) -> str:
-    """The grammar itself. Raises UnsupportedGuide for Lark that the library would ignore."""
-    if form == "Lark":
-        read = source.replace("[^", "")  # which negates a class
-        ignored = next((sign for sign in ("%json", "$", "^") if sign in read), None)
-        if ignored is not None:
-            raise UnsupportedGuide(f"{ignored} in a Lark grammar would be ignored")
+def _rewritten(source: str, form: GrammarForm) -> str:
+    """The grammar as the library reads it. Raises UnsupportedGuide for Lark that it would
+    ignore."""
+    if form == "EBNF":
+        return with_any_characters(source)
+    read = source.replace("[^", "")  # which negates a class
+    ignored = next((sign for sign in ("%json", "$", "^") if sign in read), None)
+    if ignored is not None:
+        raise UnsupportedGuide(f"{ignored} in a Lark grammar would be ignored")
     return source
 
 
@@ -33,6 +35,6 @@ SPEC = BackendSpec(
     library=Library(_load, package="xgrammar", imports_torch=True),
     kinds=frozenset(_KINDS),
     capabilities=XGRAMMAR,
-    grammars=GrammarSupport(frozenset({"EBNF"}), _checked),
+    grammars=GrammarSupport(frozenset({"EBNF"}), _rewritten),
     rank=1,
 )
