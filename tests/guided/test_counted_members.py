@@ -12,6 +12,7 @@ import pytest
 
 from specguide.bench.instances import BYTES, takes_any
 from specguide.config import GuideConfig
+from specguide.errors import InvalidGuide, UnsupportedGuide
 from specguide.guide import Guide
 from specguide.guided.compile import GrammarCompiler
 from specguide.guided.regex.tree import UnsupportedRegex
@@ -122,3 +123,58 @@ def test_where_named_members_are_too_few_others_are_counted(compiler, kind):
     assert takes_any(grammar, {"labels": None}, schema) == (kind != {"type": "object"})
     assert not takes_any(grammar, {"labels": {"b": 1, "a": ""}}, schema)
     assert not takes_any(grammar, {"labels": {"b": 1, "a": 1, "c": 1}}, schema)
+
+
+@pytest.mark.parametrize(
+    "never",
+    [
+        {"type": "string", "format": "uuid", "maxLength": 6},
+        {"type": "object", "required": ["x", "y"], "maxProperties": 1},
+        {
+            "type": "object",
+            "properties": {"x": {"type": "string", "maxLength": 0, "pattern": "a"}},
+            "required": ["x"],
+        },
+    ],
+)
+@pytest.mark.parametrize("most", [{}, {"maxProperties": 2}])
+def test_a_property_that_nothing_fits_is_left_out(compiler, never, most):
+    schema = {
+        "type": "object",
+        "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}, "c": never},
+        "additionalProperties": False,
+        "minProperties": 1,
+        **most,
+    }
+    grammar = compiler.compile(Guide(json_schema=schema))
+    for value in objects_of("abc"):
+        assert takes_any(grammar, value, schema) == (value != {} and "c" not in value)
+
+
+def test_what_nothing_fits_takes_no_other_choice_with_it(compiler):
+    never = {"type": "object", "required": ["x", "y"], "maxProperties": 1}
+    schema = {
+        "type": "object",
+        "properties": {"a": {"anyOf": [never, {"type": "integer"}]}, "b": {"type": "null"}},
+        "minProperties": 1,
+        "maxProperties": 1,
+        "additionalProperties": False,
+    }
+    grammar = compiler.compile(Guide(json_schema=schema))
+    assert takes_any(grammar, {"a": 1}, schema)
+    assert not takes_any(grammar, {"a": {"x": 1}}, schema)
+
+
+def test_too_few_properties_leave_values_of_other_types(compiler):
+    schema = {"properties": {"a": True}, "additionalProperties": False, "minProperties": 2}
+    grammar = compiler.compile(Guide(json_schema=schema))
+    assert takes_any(grammar, 1, schema) and takes_any(grammar, "a", schema)
+    assert not takes_any(grammar, {"a": 1}, schema)
+    with pytest.raises(InvalidGuide, match="no value at all"):
+        compiler.compile(Guide(json_schema={**schema, "type": "object"}))
+
+
+def test_fractions_of_a_step_are_refused_in_words_of_ours(compiler):
+    schema = {"anyOf": [{"multipleOf": 0.25}], "oneOf": [{"type": "integer"}, {}]}
+    with pytest.raises(UnsupportedGuide, match=r"numbers that are no integers.*leave out either"):
+        compiler.compile(Guide(json_schema=schema))

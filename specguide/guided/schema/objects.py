@@ -16,8 +16,9 @@ from specguide.guided.schema.json_values import Json
 from specguide.guided.schema.keywords import weight
 from specguide.guided.schema.lowering import Lowering
 from specguide.guided.schema.names import lower_names, matched, names_alone
-from specguide.guided.schema.nodes import Core, Kinds, Node, Objects, all_of, any_of, refuse
+from specguide.guided.schema.nodes import Core, Kinds, Node, Objects, all_of, any_of, refuse, typed
 from specguide.guided.schema.pattern_text import read_pattern, write_pattern
+from specguide.guided.schema.topics import allowed_types
 from specguide.guided.schema.unevaluated import Way, asserted, ways_of_properties
 
 _MAX_CHOICES = 64
@@ -182,6 +183,9 @@ def _counts(
         return replace(asked, min_properties=least), None
     if not optional or (closed and missing == 1):
         return replace(asked, min_properties=least), None
+    if closed and missing > len(optional):
+        others = allowed_types(schema) - {"object"}
+        return asked, typed(path, *sorted(others)) if others else False
     return asked, any_of(path, _enough(asked, path, optional, missing, closed))
 
 

@@ -16,7 +16,7 @@ import llguidance
 from llguidance.gbnf_to_lark import gbnf_to_lark
 
 from specguide.config import GuideConfig
-from specguide.errors import InvalidGuide
+from specguide.errors import InvalidGuide, UnsupportedGuide
 from specguide.guided.backends.llguidance.core_rules import core_rules
 from specguide.guided.backends.llguidance.lark_rules import SchemaRules
 from specguide.guided.backends.llguidance.schema_terminals import NoRules, no_free_rules
@@ -25,7 +25,7 @@ from specguide.guided.grammar_form import grammar_form, without_comments
 from specguide.guided.lark.schema import schema_term
 from specguide.guided.schema.emit import emit
 from specguide.guided.schema.json_values import JsonSchema
-from specguide.guided.schema.nodes import CoreSchema
+from specguide.guided.schema.nodes import CoreSchema, negates_numbers
 from specguide.guided.whitespace import whitespace_regex
 
 
@@ -44,6 +44,12 @@ def json_rules(schema: CoreSchema | JsonSchema, limits: GuideConfig) -> SchemaRu
     except NoRules as error:
         if schema.tracked is not None:
             raise no_free_rules(error) from None
+        if negates_numbers(schema):  # which the library cannot be told
+            raise UnsupportedGuide(
+                "llguidance cannot compile numbers that are no integers, or no multiples of "
+                "others, beside what else is asked of them; leave out either",
+                keyword=error.keyword or "not",
+            ) from None
         return schema_term(emit(schema), limits)
 
 

@@ -9,7 +9,8 @@ multiples of 3 …) is left to the library.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 
 from specguide.guided.backends.llguidance.all_multiples import all_multiples
@@ -20,6 +21,7 @@ from specguide.guided.backends.llguidance.remainders import without_multiples
 from specguide.guided.backends.llguidance.schema_terminals import (
     ANY_STRING,
     NoRules,
+    NoValue,
     lexemes,
     quoted_pattern,
     scalar_terminals,
@@ -77,7 +79,7 @@ class _Rules:
     def written(self, whitespace: str) -> SchemaRules:
         start = self._value(self._schema.root)
         for name, core in self._definitions.items():
-            self._rules[_definition(name)] = self._value(core)
+            self._rules[_definition(name)] = self._within(core)
         return SchemaRules(start, self._rules, whitespace, is_closed=not self._definitions)
 
     def _rule(self, body: str, *, terminal: bool = False) -> str:
@@ -104,8 +106,15 @@ class _Rules:
         if terminals:
             terms = [*terms, self._terminal(terminals)]
         if not terms:
-            raise NoRules
+            raise NoValue
         return terms[0] if len(terms) == 1 else self._rule(" | ".join(dict.fromkeys(terms)))
+
+    def _within(self, core: Core) -> str:
+        """The same of a part without which there may be a value."""
+        try:
+            return self._value(core)
+        except NoValue:
+            raise NoRules from None
 
     def _options(self, core: Core) -> tuple[list[str], list[str]]:
         if isinstance(core, bool):
@@ -114,26 +123,29 @@ class _Rules:
             return self._composed(core)
         if not is_plain(core):
             raise NoRules
-        terminals, terms = [], []
+        terminals: list[str] = []
+        terms: list[str] = []
         for name in core.kinds.types or TYPES:
-            if name == "array":
-                terms.append(self._array(core.kinds.arrays))
-            elif name == "object":
-                terms.append(self._object(core.kinds.objects))
-            elif self._is_loose and name in _NUMERIC and core.kinds.numbers.multiple_of is not None:
-                terminals += self._multiples(core.kinds.numbers, name)
-            else:
-                found, others = without_multiples(
-                    core,
-                    name,
-                    self._named_terminal,
-                    is_last=self._is_last,
-                    is_loose=self._is_loose,
-                )
-                terminals += others
-                if found is not None:
-                    terminals += scalar_terminals(found, name, is_loose=self._is_loose)
+            with suppress(NoValue):
+                if name == "array":
+                    terms.append(self._array(core.kinds.arrays))
+                elif name == "object":
+                    terms.append(self._object(core.kinds.objects))
+                else:
+                    terminals += self._scalar(core, name)
         return terminals, terms
+
+    def _scalar(self, node: Node, name: str) -> list[str]:
+        """The terminals of a scalar type."""
+        asked = node.kinds.numbers
+        if self._is_loose and name in _NUMERIC and asked.multiple_of is not None:
+            return self._multiples(asked, name)
+        found, others = without_multiples(
+            node, name, self._named_terminal, is_last=self._is_last, is_loose=self._is_loose
+        )
+        if found is None:
+            return others
+        return [*others, *scalar_terminals(found, name, is_loose=self._is_loose)]
 
     def _multiples(self, asked: Numbers, name: str) -> list[str]:
         """The multiples; where they leave too many remainders, all numbers within the bounds."""
@@ -155,7 +167,10 @@ class _Rules:
             return list(map(value_literal, scalars)), rules
         if not is_alone:
             raise NoRules
-        found = [self._options(option) for option in node.any_of]
+        found = []
+        for option in node.any_of:
+            with suppress(NoValue):
+                found.append(self._options(option))
         return [one for terminals, _ in found for one in terminals], [
             one for _, terms in found for one in terms
         ]
@@ -187,9 +202,9 @@ class _Rules:
         if most is None or most > len(prefix):
             fewest = max(0, least - len(prefix))
             greatest = None if most is None else most - len(prefix)
-            tail = repeated(self._value(asked.rest), fewest, greatest, is_first=not prefix)
+            tail = repeated(self._within(asked.rest), fewest, greatest, is_first=not prefix)
         for i in range(len(prefix) - 1, -1, -1):
-            item = self._value(prefix[i])
+            item = self._within(prefix[i])
             tail = " ".join(part for part in (f'"," {item}' if i else item, tail) if part)
             if i >= least:
                 tail = f"({self._rule(tail)})?"
@@ -198,15 +213,12 @@ class _Rules:
     def _object(self, asked: Objects) -> str:
         required = asked.required
         children = named_children(asked, self._is_loose)
-        members = {
-            name: f'{text_literal(name)} ":" {self._value(child)}'
-            for name, child in children.items()
-            if child is not False
-        }
+        values = self._values(children, required)
+        members = {name: f'{text_literal(name)} ":" {value}' for name, value in values.items()}
         least = (asked.min_properties or 0) - len(required)
         most = None if asked.max_properties is None else asked.max_properties - len(required)
         if most is not None and most < 0:
-            raise NoRules
+            raise NoValue
         extra = "" if most == 0 else self._extra(list(children), asked.patterns, asked.additional)
         if self._tracked is not None:
             return self._in_any_order(members, extra, asked)
@@ -220,6 +232,18 @@ class _Rules:
         if extra and not others:
             items.append((repeated(extra, max(1, least), most, is_first=True), least > 0))
         return self._rule(f'"{{" {in_order(self._rule, items, others)} "}}"')
+
+    def _values(self, children: Mapping[str, Core], required: Collection[str]) -> dict[str, str]:
+        """The values of named properties; those are left out that can have none and need none."""
+        found = {}
+        for name, child in children.items():
+            try:
+                if child is not False:
+                    found[name] = self._value(child)
+            except NoValue:
+                if name in required:
+                    raise
+        return found
 
     def _in_any_order(self, members: Mapping[str, str], extra: str, asked: Objects) -> str:
         """An object whose keys come in any order, for the guard to count."""
@@ -245,12 +269,12 @@ class _Rules:
             key = quoted_pattern(pattern)
             taken.append(key)
             if child is not False:
-                terms.append(f'{self._rule(key, terminal=True)} ":" {self._value(child)}')
+                terms.append(f'{self._rule(key, terminal=True)} ":" {self._within(child)}')
         if additional is not False:
             key = self._terminal([ANY_STRING])
             if taken:
                 key = self._rule(f"{key} & ~({' | '.join(taken)})", terminal=True)
-            terms.append(f'{key} ":" {self._value(additional)}')
+            terms.append(f'{key} ":" {self._within(additional)}')
         said = " | ".join(terms)
         return said if len(terms) < 2 and len(said) < _LONG else self._rule(said)
 

@@ -42,6 +42,10 @@ class NoRules(Exception):
         self.keyword = keyword
 
 
+class NoValue(NoRules):
+    """There is no value to have rules for."""
+
+
 def no_free_rules(error: NoRules) -> UnsupportedGuide:
     """The error of a schema without rules, whose keys come in any order."""
     what = f"its {error.keyword}" if error.keyword else "it"
