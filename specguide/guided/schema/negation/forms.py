@@ -152,11 +152,12 @@ class OnlyNames:
 @quick
 @dataclass(frozen=True)
 class WithItem:
-    """Arrays whose item at `index` is of this form."""
+    """Arrays whose item at `index` is of this form, or one of `num_places` from there on."""
 
     path: str
     index: int
     form: Form
+    num_places: int = 1
 
 
 @quick
