@@ -6,8 +6,10 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 
 import jsonschema
+import numpy as np
 import pytest
 from read_outputs import cut, events_of, form_of, no_token
 
@@ -211,6 +213,43 @@ def test_arguments_that_are_named_twice_and_counts_that_are_floats(one: ToolForm
     matcher = compiler.compile(guide).matcher()
     message = one.message([("f", json.dumps({"x": "ab", "y": 1}))]).encode()
     assert all(matcher.accept(byte) for byte in message) and matcher.accept(END)
+
+
+@pytest.mark.parametrize("one", LISTED)
+@pytest.mark.parametrize(
+    ("least", "most"),
+    [
+        (0, 10_000),
+        (0, 1_000_000),
+        (3, 100_000),
+        (40, 9000),
+        (1500, 10_000),
+        (1500, None),
+        (2000, 9000),
+    ],
+)
+def test_long_texts_are_walked_where_a_mark_may_begin(one: ToolFormat, least, most, compiler):
+    text = {"type": "string", "minLength": least}
+    if most is not None:
+        text["maxLength"] = most
+    parameters = {"type": "object", "properties": {name: text for name in "abc"}}
+    tool = Tool("f", {**parameters, "required": list("abc")})
+    grammar = compiler.compile(tool_guide(one, [tool], no_token, LIMITS, must_call=True))
+    written, mark = one, one.arguments.after_text or "\n"
+    if not text_arguments(one.arguments, tool.parameters):
+        written = replace(one, arguments=replace(one.arguments, text_marks=None))
+    pieces = "é".join(mark[:size] for size in range(1, len(mark))) + "é"
+    value = (pieces * 2000)[: max(least, 200) - 1] + "é"
+    for size, is_whole in ((len(value), True), (least - 1, False)):
+        if size < 0:
+            continue
+        called = json.dumps(dict.fromkeys("abc", value[:size]), ensure_ascii=False)
+        matcher, row = grammar.matcher(), np.zeros(VOCABULARY.num_words, np.int32)
+        for byte in written.message([("f", called)]).encode():
+            matcher.fill(row)
+            if not (is_taken := matcher.accept(byte)):
+                break
+        assert is_taken == is_whole
 
 
 def test_schemas_are_counted_as_they_stand_in_the_guide():

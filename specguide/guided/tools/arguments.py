@@ -30,6 +30,9 @@ _SHARED = ("$defs", "definitions")
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 _WHOLE = "urn:arguments"
 """The URI of a tool's arguments where a schema of one of them refers to more than definitions."""
+_MOST_LEAST, _MOST_BESIDE_LEAST = 1500, 10_000
+"""Largest minLength of a text that is written as it is, and largest maxLength beside one: that no
+mark ends a text too soon the library finds out by walking on to its end, wherever a mark begins."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,7 @@ class ArgumentsForm:
         before_name · name · before_value · value · after_value
 
     text_marks: what stands around a text that is written as it is; None: texts are JSON. What may
-                be no text, or has a pattern or a format, is JSON
+                be no text, or has a pattern, a format or a least length beside great ones, is JSON
     constants:  other words for JSON's true, false and null
     """
 
@@ -177,16 +180,15 @@ class ArgumentRules:
             return f"({' | '.join(map(self._terms, listed))}) {after}"
         least, most = int(schema.get("minLength", 0)), schema.get("maxLength", "")
         most = most if most == "" else int(most)
-        body = f"(?s:.{{{least},{most}}})"
+        text = f"/(?s:.{{{least},{most}}})/"
         first, _, rest = after.partition(" ")
-        name = f"TEXT_{least}_{most}"
         if not first.startswith('"'):  # a special token, which is in no text
-            self._shared[f"{name}: /{body}/"] = None
+            name = f"TEXT_{least}_{most}"
+            self._shared[f"{name}: {text}"] = None
             return f"{name} {after}"
-        # Up to the first of these marks, of which two may overlap.
-        self._shared[f"{name}_ENDED: /{body}/ {first}"] = None
-        self._shared[f"TEXT_BEYOND: /(?s:.*)/ {first} /(?s:.+)/"] = None
-        self._shared[f"{name}: {name}_ENDED & ~TEXT_BEYOND"] = None
+        name = f"text_{least}_{most}"  # with the first of these marks, of which two may overlap
+        sooner = f" & ~(/(?s:.{{0,{least - 1}}})/ {first} /(?s:.*)/)" if least else ""
+        self._shared[f"{name}[lazy]: {text} {first}{sooner}"] = None
         return f"{name} {rest}"
 
 
@@ -240,6 +242,9 @@ def _is_text(schema: Any) -> bool:
     listed = [schema["const"]] if "const" in schema else schema.get("enum")
     if listed is not None:
         return bool(listed) and all(isinstance(one, str) and one for one in listed)
+    least, most = schema.get("minLength", 0), schema.get("maxLength", 0)
+    if least > 0 and (least > _MOST_LEAST or most > _MOST_BESIDE_LEAST):
+        return False
     return schema.get("type") in ("string", ["string"])
 
 
