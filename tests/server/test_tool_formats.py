@@ -235,9 +235,8 @@ def test_long_texts_are_walked_where_a_mark_may_begin(one: ToolFormat, least, mo
     parameters = {"type": "object", "properties": {name: text for name in "abc"}}
     tool = Tool("f", {**parameters, "required": list("abc")})
     grammar = compiler.compile(tool_guide(one, [tool], no_token, LIMITS, must_call=True))
-    written, mark = one, one.arguments.after_text or "\n"
-    if not text_arguments(one.arguments, tool.parameters):
-        written = replace(one, arguments=replace(one.arguments, text_marks=None))
+    mark = one.arguments.after_text or "\n"
+    are_texts = bool(text_arguments(one.arguments, tool.parameters))
     pieces = "é".join(mark[:size] for size in range(1, len(mark))) + "é"
     value = (pieces * 2000)[: max(least, 200) - 1] + "é"
     for size, is_whole in ((len(value), True), (least - 1, False)):
@@ -245,11 +244,73 @@ def test_long_texts_are_walked_where_a_mark_may_begin(one: ToolFormat, least, mo
             continue
         called = json.dumps(dict.fromkeys("abc", value[:size]), ensure_ascii=False)
         matcher, row = grammar.matcher(), np.zeros(VOCABULARY.num_words, np.int32)
-        for byte in written.message([("f", called)]).encode():
+        for byte in _call_of(one, called, are_texts).encode():
             matcher.fill(row)
             if not (is_taken := matcher.accept(byte)):
                 break
         assert is_taken == is_whole
+
+
+@pytest.mark.parametrize("one", LISTED)
+@pytest.mark.parametrize("is_special", [False, True])
+def test_listed_texts_that_have_marks_in_them(one: ToolFormat, is_special: bool, compiler):
+    """They are written as JSON where they would not be read as they are."""
+    special = dict(zip(one.special_tokens, range(300, 400), strict=False)) if is_special else {}
+    end = one.arguments.after_text or ")"
+    num_special = []
+    for text in ("plain", f"a{end}b", end, f"a{end[:-1]}", *one.special_tokens):
+        parameters = {"type": "object", "properties": {"k": {"enum": [text, "z"]}}}
+        tools = [Tool("f", {**parameters, "required": ["k"]})]
+        guide = tool_guide(one, tools, special.get, LIMITS, must_call=True)
+        is_text = "k" in text_arguments(one.arguments, parameters)
+        assert is_text or "%json" in guide.source()
+        num_special.append(guide.source().count("<["))
+        assert num_special[-1] <= num_special[0]  # those of the text are text
+        if special:
+            continue  # for which there is no vocabulary here
+        called = _call_of(one, json.dumps({"k": text}), is_text)
+        matcher = compiler.compile(guide).matcher()
+        assert all(map(matcher.accept, called.encode())) and matcher.accept(END)
+        _, _, calls = told(events_of(form_of(one, tools), cut(called.encode(), 5)))
+        assert [(name, json.loads(arguments)) for name, arguments in calls] == [("f", {"k": text})]
+
+
+def _call_of(one: ToolFormat, arguments: str, are_texts: bool) -> str:
+    """A message with one call, whose texts are written as they are or as JSON."""
+    form = one.arguments if are_texts else replace(one.arguments, text_marks=None)
+    return replace(one, arguments=form).message([("f", arguments)])
+
+
+@pytest.mark.parametrize(
+    ("schema", "is_text"),
+    [
+        ({"enum": ["a", "b"]}, True),
+        ({"enum": ["a", "b"], "type": ["string", "null"]}, True),
+        ({"enum": ["a", "b"], "type": "integer"}, False),
+        ({"enum": ["a", "bb"], "maxLength": 1}, False),
+        ({"enum": ["a", "b"], "const": "c"}, False),
+    ],
+)
+def test_listed_texts_of_which_more_is_asked_are_json(schema, is_text: bool):
+    form = tool_formats()["qwen3_coder"].arguments
+    assert text_arguments(form, {"properties": {"k": schema}}) == ({"k"} if is_text else set())
+
+
+@pytest.mark.parametrize("one", LISTED)
+def test_names_that_have_marks_in_them_are_refused(one: ToolFormat):
+    form = one.arguments
+    names = ["", f"a{form.before_value}b", form.before_value]
+    names += [] if form.before_name else [f"{one.after_arguments}x"]
+    for name in names:
+        for parameters in ({"properties": {name: {"type": "integer"}}}, {"required": [name]}):
+            tool = Tool("f", {"type": "object", **parameters}, "tools[0]")
+            with pytest.raises(UnsupportedGuide, match="cannot be named") as caught:
+                tool_guide(one, [tool], no_token, LIMITS)
+            assert caught.value.param == "tools[0]" and repr(name) in str(caught.value)
+    for name in one.special_tokens:
+        tool = Tool("f", {"type": "object", "properties": {f"a{name}": {}}})
+        with pytest.raises(UnsupportedGuide, match="cannot be named"):
+            tool_guide(one, [tool], {name: 300}.get, LIMITS)
 
 
 def test_schemas_are_counted_as_they_stand_in_the_guide():

@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 from specguide.config import GuideConfig
 from specguide.errors import UnsupportedGuide
+from specguide.guided.lark.literal import literal
 from specguide.guided.lark.schema import schema_term
 from specguide.guided.schema.document import escaped
 from specguide.guided.schema.shapes import check_shapes
@@ -22,7 +23,7 @@ _KNOWN = frozenset(
         *("type", "properties", "required", "additionalProperties"),
     )
 )
-_OF_TEXT = frozenset((*_NOTES, "type", "enum", "const", "minLength", "maxLength"))
+_OF_TEXT = frozenset((*_NOTES, "type", "minLength", "maxLength"))
 _LISTING = frozenset(("enum", "const"))
 _JUDGING = frozenset(("allOf", "oneOf", "not", "if", "$ref"))
 _NAMES = {"boolean": ("true", "false"), "null": ("null",)}
@@ -42,7 +43,8 @@ class ArgumentsForm:
         before_name · name · before_value · value · after_value
 
     text_marks: what stands around a text that is written as it is; None: texts are JSON. What may
-                be no text, or has a pattern, a format or a least length beside great ones, is JSON
+                be no text, has their end in it, a pattern, a format, or a least length beside great
+                ones, is JSON
     constants:  other words for JSON's true, false and null
     """
 
@@ -77,7 +79,7 @@ def text_arguments(form: ArgumentsForm | None, parameters: Mapping[str, Any]) ->
     """Names of a tool's arguments that are written as they are."""
     if form is None or form.text_marks is None:
         return frozenset()
-    return frozenset(name for name, schema in _properties(parameters) if _is_text(schema))
+    return frozenset(name for name, schema in _properties(parameters) if _is_text(form, schema))
 
 
 def num_schemas(form: ArgumentsForm | None, parameters: Mapping[str, Any]) -> int:
@@ -92,12 +94,16 @@ def num_schemas(form: ArgumentsForm | None, parameters: Mapping[str, Any]) -> in
 
 
 class ArgumentRules:
-    """Arguments of tools as rules. terms: writes a text as Lark"""
+    """Arguments of tools as rules.
+
+    after: stands behind the arguments
+    terms: writes a text as Lark, in which special tokens are such
+    """
 
     def __init__(
-        self, form: ArgumentsForm, terms: Callable[[str], str], limits: GuideConfig
+        self, form: ArgumentsForm, after: str, terms: Callable[[str], str], limits: GuideConfig
     ) -> None:
-        self._form, self._terms, self._limits = form, terms, limits
+        self._form, self._after, self._terms, self._limits = form, after, terms, limits
         self._num_tools = 0
         self._own: list[str] = []  # lines of the tool at hand
         self._shared: dict[str, None] = {}
@@ -126,6 +132,8 @@ class ArgumentRules:
             )
             error.param = param
             raise error
+        for name, _ in _properties(parameters):
+            self._check_name(name, param)
         required = set(parameters.get("required", ()))
         terms = [
             (
@@ -148,6 +156,17 @@ class ArgumentRules:
         self._own.append(f"a_{self._num_tools}: {' '.join(parts)}")
         return f"a_{self._num_tools}"
 
+    def _check_name(self, name: str, param: str) -> None:
+        form = self._form
+        is_read = _ends_first(name, form.before_value) and "<[" not in self._terms(name)
+        if not name or not is_read or (form.before_name + name).startswith(self._after):
+            error = UnsupportedGuide(
+                f"an argument cannot be named {name!r} in this model's tool format, whose marks "
+                "could not be told from the name; give it another name"
+            )
+            error.param = param
+            raise error
+
     def _chain(self, terms: Sequence[tuple[str, bool]], separator: str) -> str:
         """Arguments of which any may be the first, and has no separator before it then."""
         first = later = '""'
@@ -165,7 +184,7 @@ class ArgumentRules:
         after = self._terms(form.after_value)
         if constants := _constants(form, schema):
             return f"({' | '.join(map(self._terms, constants))}) {after}"
-        if form.text_marks is None or not _is_text(schema):
+        if form.text_marks is None or not _is_text(form, schema):
             value = schema_term(_alone(name, schema, root), self._limits)
             if words := _constants_among(self._form, schema):
                 value = f"({' | '.join(map(self._terms, words))} | {value})"
@@ -177,7 +196,7 @@ class ArgumentRules:
         after = self._terms(self._form.after_text)
         listed = [schema["const"]] if "const" in schema else schema.get("enum")
         if listed is not None:
-            return f"({' | '.join(map(self._terms, listed))}) {after}"
+            return f"({' | '.join(map(literal, listed))}) {after}"
         least, most = int(schema.get("minLength", 0)), schema.get("maxLength", "")
         most = most if most == "" else int(most)
         text = f"/(?s:.{{{least},{most}}})/"
@@ -234,18 +253,31 @@ def _refers_beyond_definitions(schema: Any) -> bool:
     return False
 
 
-def _is_text(schema: Any) -> bool:
+def _is_text(form: ArgumentsForm, schema: Any) -> bool:
     """Whether a value can be a text alone, of which no more is asked than can be told of a text as
     it is."""
-    if not isinstance(schema, Mapping) or schema.keys() - _OF_TEXT:
+    if not isinstance(schema, Mapping):
         return False
-    listed = [schema["const"]] if "const" in schema else schema.get("enum")
-    if listed is not None:
-        return bool(listed) and all(isinstance(one, str) and one for one in listed)
+    kinds = schema.get("type")
+    listing = next((keyword for keyword in ("const", "enum") if keyword in schema), None)
+    if listing is not None:
+        listed = [schema["const"]] if listing == "const" else schema["enum"]
+        return (
+            not schema.keys() - {*_NOTES, "type", listing}
+            and (kinds is None or "string" in (kinds if isinstance(kinds, list) else [kinds]))
+            and bool(listed)
+            and all(isinstance(one, str) and one for one in listed)
+            and all(_ends_first(one, form.after_text) for one in listed)
+        )
     least, most = schema.get("minLength", 0), schema.get("maxLength", 0)
     if least > 0 and (least > _MOST_LEAST or most > _MOST_BESIDE_LEAST):
         return False
-    return schema.get("type") in ("string", ["string"])
+    return kinds in ("string", ["string"]) and not schema.keys() - _OF_TEXT
+
+
+def _ends_first(text: str, mark: str) -> bool:
+    """Whether a mark that stands behind a text is the first one there."""
+    return (text + mark).find(mark) == len(text)
 
 
 def _constants(form: ArgumentsForm, schema: Any) -> list[str]:

@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import accumulate, pairwise
-from json.encoder import encode_basestring_ascii
 from typing import Any, NamedTuple
 
 from specguide.config import GuideConfig
@@ -20,6 +19,7 @@ from specguide.errors import InvalidGuide, InvalidParams
 from specguide.guide import Guide
 from specguide.guided.backends import AUTO
 from specguide.guided.call_texts import BEHIND_RULE
+from specguide.guided.lark.literal import literal
 from specguide.guided.lark.schema import schema_term
 from specguide.guided.tools.arguments import ArgumentRules, text_arguments
 from specguide.guided.tools.call_starts import CallStarts, parts_of, why_in_order
@@ -30,8 +30,6 @@ from specguide.guided.written_cache import WrittenCache
 SpecialToken = Callable[[str], int | None]
 """The id of a special token, None for one that is text, or none."""
 
-_BRACKETS = "[](){}"
-_ESCAPED_BRACKETS = {ord(bracket): f"\\u{ord(bracket):04x}" for bracket in _BRACKETS}
 LEAST_DEFERRED = 32
 """Tools from which on their arguments are compiled when a call of theirs begins."""
 _WITHOUT_REFERENCES = 2
@@ -175,7 +173,8 @@ class _Rules:
         self._after_arguments = self.terms(tool_format.after_arguments)
         self.rest_of_call = f"tool {self._after_arguments}"
         form = tool_format.arguments
-        self._arguments = ArgumentRules(form, self.terms, limits) if form is not None else None
+        after = tool_format.after_arguments
+        self._arguments = None if form is None else ArgumentRules(form, after, self.terms, limits)
 
     @property
     def shared(self) -> list[str]:
@@ -188,7 +187,7 @@ class _Rules:
         known = self._known.get(text)  # most of those between arguments come again
         if known is None:
             known = self._known[text] = " ".join(
-                f"<[{self.ids[part]}]>" if part in self.ids else _literal(part)
+                f"<[{self.ids[part]}]>" if part in self.ids else literal(part)
                 for part in self._parts(text)
             )
         return known
@@ -258,13 +257,6 @@ class _Rules:
             f"lead{'[lazy]' if is_text else ''}: {lead}",
             r"TEXT: /(?s:.+)/",
         ]
-
-
-def _literal(text: str) -> str:
-    """A text as a literal, whose brackets are none that a limit of depth counts."""
-    literal = encode_basestring_ascii(text)
-    has_brackets = any(bracket in literal for bracket in _BRACKETS)
-    return literal.translate(_ESCAPED_BRACKETS) if has_brackets else literal
 
 
 def _escaped(text: str) -> str:

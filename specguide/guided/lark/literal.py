@@ -1,0 +1,15 @@
+"""Owns a text as a literal of Lark."""
+
+from __future__ import annotations
+
+from json.encoder import encode_basestring_ascii
+
+_BRACKETS = "[](){}"
+_ESCAPED_BRACKETS = {ord(bracket): f"\\u{ord(bracket):04x}" for bracket in _BRACKETS}
+
+
+def literal(text: str) -> str:
+    """A text as a literal, whose brackets are none that a limit of depth counts."""
+    written = encode_basestring_ascii(text)
+    has_brackets = any(bracket in written for bracket in _BRACKETS)
+    return written.translate(_ESCAPED_BRACKETS) if has_brackets else written
