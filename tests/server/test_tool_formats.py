@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -30,6 +31,7 @@ from specguide.guided.tools import (
 from specguide.server.tool_choice import ToolChoice
 
 LIMITS = GuideConfig(isolate_compiles=False)
+RULES = no_token, LIMITS
 ORDER = {
     "type": "object",
     "properties": {
@@ -177,12 +179,52 @@ def test_other_words_for_constants_stand_where_these_fit(schema, values, compile
     assert taken == values
 
 
+BOUND = {"properties": {"a": {"type": "integer"}, "b": {}}, "required": ["a"]}
+
+
 @pytest.mark.parametrize("one", LISTED)
-def test_what_is_not_enforced_is_refused(one: ToolFormat):
-    tool = Tool("f", {"type": "object", "oneOf": [{}]}, "tools[0]")
-    with pytest.raises(UnsupportedGuide, match="oneOf of a tool's arguments") as caught:
+@pytest.mark.parametrize(
+    ("keyword", "value"),
+    [
+        ("oneOf", [{}]),
+        ("not", {}),
+        ("$ref", "#/$defs/x"),
+        ("allOf", [{}, {"required": ["b"]}]),
+        ("dependentRequired", {"a": ["b"]}),
+        ("dependentSchemas", {"a": {"required": ["b"]}}),
+        ("dependencies", {"a": ["b"], "b": []}),
+        ("patternProperties", {"^x": {}}),
+        ("propertyNames", {"maxLength": 1}),
+        ("unevaluatedProperties", False),
+        ("minProperties", 2),
+        ("maxProperties", 1),
+        ("enum", [{"a": 1}]),
+    ],
+)
+def test_what_is_not_enforced_is_refused(one: ToolFormat, keyword, value):
+    tool = Tool("f", {"type": "object", **BOUND, keyword: value}, "tools[0]")
+    with pytest.raises(
+        UnsupportedGuide, match=re.escape(f"{keyword} of a tool's arguments")
+    ) as caught:
         tool_guide(one, [tool], no_token, LIMITS)
     assert caught.value.param == "tools[0]"
+
+
+@pytest.mark.parametrize("one", LISTED)
+@pytest.mark.parametrize(
+    "idle",
+    [
+        {"nullable": True, "x-order": ["a"], "deprecated": False, "readOnly": True},
+        {"dependentRequired": {"a": []}, "dependencies": {"b": [], "a": {"title": "A"}}},
+        {"dependentSchemas": {"a": True}, "patternProperties": {}, "propertyNames": {}},
+        {"allOf": [{}, {"type": "object"}], "minProperties": 1, "maxProperties": 2},
+        {"items": {"type": "string"}, "pattern": "^a$", "minimum": 3, "then": False},
+    ],
+)
+def test_what_asks_nothing_is_taken(one: ToolFormat, idle):
+    plain = Tool("f", {"type": "object", **BOUND})
+    guide = tool_guide(one, [replace(plain, parameters={**plain.parameters, **idle})], *RULES)
+    assert guide.source() == tool_guide(one, [plain], *RULES).source()
 
 
 @pytest.mark.parametrize("one", LISTED)

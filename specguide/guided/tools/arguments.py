@@ -15,6 +15,7 @@ from specguide.guided.lark.literal import literal
 from specguide.guided.lark.schema import schema_term
 from specguide.guided.schema.document import escaped
 from specguide.guided.schema.shapes import check_shapes
+from specguide.guided.schema.topics import takes_all
 
 _NOTES = ("title", "description", "examples", "default", "$comment")
 _KNOWN = frozenset(
@@ -123,7 +124,7 @@ class ArgumentRules:
         return self._term(parameters, param), self._own
 
     def _term(self, parameters: Mapping[str, Any], param: str) -> str:
-        unknown = sorted(parameters.keys() - _KNOWN)
+        unknown = [name for name in sorted(parameters.keys() - _KNOWN) if _asks(name, parameters)]
         if unknown:
             error = UnsupportedGuide(
                 f"{unknown[0]} of a tool's arguments cannot be enforced in this model's tool "
@@ -209,6 +210,33 @@ class ArgumentRules:
         sooner = f" & ~(/(?s:.{{0,{least - 1}}})/ {first} /(?s:.*)/)" if least else ""
         self._shared[f"{name}[lazy]: {text} {first}{sooner}"] = None
         return f"{name} {rest}"
+
+
+def _asks(keyword: str, parameters: Mapping[str, Any]) -> bool:
+    """Whether a keyword asks anything of arguments beyond what each of them is asked."""
+    value = parameters[keyword]
+    match keyword:
+        case "dependencies" | "dependentRequired" | "dependentSchemas":
+            members = [one for one in value.values() if one != []]
+        case "allOf":
+            members = value
+        case "patternProperties":
+            return bool(value)
+        case "propertyNames":
+            return value not in (True, {})
+        case "minProperties":
+            return bool(value > len(set(parameters.get("required", ()))))
+        case "maxProperties":
+            return bool(value < len(list(_properties(parameters))))
+        case _:
+            return not takes_all({keyword: value}, "object")
+    for one in members:
+        if isinstance(one, list):
+            return True
+        check_shapes(one, f"/{keyword}")
+        if not takes_all(one, "object"):
+            return True
+    return False
 
 
 def _perhaps(term: str, is_required: bool) -> str:
