@@ -9,6 +9,7 @@ SpecguideError
 │   │   └── GuideLimitExceeded     it ran into a limit of size, depth or compile time
 │   └── CheckpointError            a model folder is unreadable, unknown, or its weights do not fit
 ├── RequestError                   one request failed while it ran; its neighbours go on
+│   ├── NothingLeft                its own parameters forbid all that could follow; answered 400
 │   ├── MatcherError               its grammar failed, refused what it allowed, or allows nothing
 │   └── RequestTimeout             it had not ended by its deadline
 ├── QueueFull                      too many requests are under way; an API server answers 429
@@ -81,6 +82,14 @@ class CheckpointError(UserError):
 
 class RequestError(SpecguideError):
     """One request failed while it ran."""
+
+
+class NothingLeft(RequestError):
+    """A request's parameters forbid every token that could follow. `param` names one of them."""
+
+    def __init__(self, message: str, *, param: str) -> None:
+        super().__init__(message)
+        self.param = param
 
 
 class MatcherError(RequestError):

@@ -7,12 +7,16 @@ import time
 from collections.abc import Mapping, Sequence
 
 from specguide.batch import Batch
-from specguide.errors import MatcherError, RequestError, RequestTimeout, SpecguideError
+from specguide.errors import MatcherError, NothingLeft, RequestError, RequestTimeout, SpecguideError
 from specguide.params import SamplingParams
 from specguide.request import Request
 
 _NEUTRAL = SamplingParams()
 _FORBIDDING = ("logits_processors", "allowed_token_ids", "bad_words", "min_tokens")
+_ENDING = ("allowed_token_ids", "bad_words")
+"""Of these, those by which a client can end its own request."""
+_EMPTY = "the grammar allows no token"
+"""How a walk says that a row, or the choice from it, is empty."""
 
 
 def iteration_errors(
@@ -43,19 +47,30 @@ def iteration_errors(
 
 
 def _nothing_left(request: Request, num_tokens: int) -> RequestError:
-    grammar = ["the grammar"] if request.params.guide else []
-    names = " and ".join([*grammar, *_forbidding(request)])
-    return RequestError(
-        f"no token can follow after {num_tokens}: "
-        + (f"{names} leave none, or " if names else "")
-        + "the model's logits are not numbers"
+    forbidding = _forbidding(request)
+    names = " and ".join([*(["the grammar"] if request.params.guide else []), *forbidding])
+    words = f"no token can follow after {num_tokens}: " + (
+        f"{names} leave none, or " if names else ""
     )
+    return _by_client(f"{words}the model's logits are not numbers", forbidding, RequestError)
 
 
-def _latched(error: MatcherError, forbidding: Sequence[str]) -> MatcherError:
+def _latched(error: MatcherError, forbidding: Sequence[str]) -> RequestError:
     if not forbidding:
         return error
-    return MatcherError(f"{error}; what it allows, {' and '.join(forbidding)} may have forbidden")
+    words = f"{error}; what it allows, {' and '.join(forbidding)} may have forbidden"
+    if not str(error).startswith(_EMPTY):
+        return MatcherError(words)
+    return _by_client(words, forbidding, MatcherError)
+
+
+def _by_client(words: str, forbidding: Sequence[str], other: type[RequestError]) -> RequestError:
+    """The error of a request that has nothing left. other: its kind where the client's own
+    parameters are not the cause"""
+    param = next((name for name in forbidding if name in _ENDING), None)
+    if param is None:
+        return other(words)
+    return NothingLeft(f"{words}; let {param} leave a token that may follow", param=param)
 
 
 def _forbidding(request: Request) -> list[str]:

@@ -15,6 +15,7 @@ from specguide.errors import (
     EngineClosed,
     EngineError,
     InvalidGuide,
+    NothingLeft,
     PromptTooLong,
     QueueFull,
     RequestTimeout,
@@ -102,6 +103,8 @@ class ApiError(Exception):
         if isinstance(error, UserError):
             code = "context_length_exceeded" if isinstance(error, PromptTooLong) else None
             return cls(400, str(error), param=error.param, code=code)
+        if isinstance(error, NothingLeft):
+            return cls(400, str(error), param=error.param, code="nothing_left")
         if isinstance(error, QueueFull):
             after_s = None if error.retry_after_s is None else math.ceil(error.retry_after_s)
             return cls(

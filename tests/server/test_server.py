@@ -388,6 +388,23 @@ def test_what_is_refused(http, change, status, param, words):
     assert words in error["message"] and (param is None or error["param"] == param)
 
 
+@pytest.mark.parametrize("field", ["allowed_token_ids", "bad_words"])
+def test_what_forbids_all_that_may_follow_is_the_clients_mistake(http, field):
+    """Told by the status, or once that has been sent by an event."""
+    asked = http.post("/tokenize", json={"prompt": "1", "add_special_tokens": False})
+    value = {"allowed_token_ids": asked.json()["tokens"], "bad_words": ["a"]}[field]
+    body = {"messages": USER, field: value, "max_tokens": 20}
+    error = http.post("/v1/chat/completions", json={**body, "guided_regex": "a"})
+    assert error.status_code == 400 and "Retry-After" not in error.headers
+    late = http.post("/v1/chat/completions", json={**body, "guided_regex": "1a", "stream": True})
+    assert late.status_code == 200
+    event = json.loads(late.text.split("data: ")[-2])
+    for told in (error.json()["error"], event["error"]):
+        kinds = told["type"], told["param"], told["code"]
+        assert kinds == ("invalid_request_error", field, "nothing_left")
+        assert f"let {field} leave a token" in told["message"]
+
+
 @pytest.mark.parametrize("depth", [150, 700, 5000])
 @pytest.mark.parametrize("place", ["response_format", "strict", "tools", "guided_json"])
 def test_schemas_that_are_nested_too_deeply(http, place, depth):
