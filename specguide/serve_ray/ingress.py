@@ -23,9 +23,10 @@ from specguide.serve_ray.exchange import AnswerHead, AnswerPiece, ForwardedReque
 from specguide.serve_ray.replica_metrics import with_replica
 from specguide.serve_ray.routing import RoutingKey
 from specguide.serve_ray.routing_key import routing_key
-from specguide.server.app import APIS
+from specguide.server.app import error_body
 from specguide.server.bodies import BodyRoom
 from specguide.server.config import ServerConfig
+from specguide.server.error_answers import ErrorAnswers
 from specguide.server.errors import ApiError, Refusal
 from specguide.server.middleware import ApiKeys, BodyLimit
 
@@ -50,13 +51,15 @@ class Ingress:
         self._replicas = replicas
         self._answers = replicas.answer.options(stream=True)
         room = BodyRoom(config.max_bodies_bytes)
-        self._app: ASGIApp = BodyLimit(
+        bounded = BodyLimit(
             self._pass_on, room, config.max_body_bytes, timeout_s=config.body_timeout_s
         )
+        self._app: ASGIApp = ErrorAnswers(bounded, error_body)
         self._figures: ASGIApp = self._metrics
         if config.api_keys:
             protects = config.exposure.protect_metrics
-            self._figures = ApiKeys(self._metrics, config.api_keys, protects)
+            guarded = ApiKeys(self._metrics, config.api_keys, protects)
+            self._figures = ErrorAnswers(guarded, error_body)
 
     async def __call__(self, request: Request) -> Response:
         """Any request."""
@@ -72,11 +75,7 @@ class Ingress:
 
     async def _pass_on(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = scope["path"]
-        try:
-            body = await _read(receive)
-        except Refusal as refusal:
-            await refusal.response(_error_body(path))(scope, receive, send)
-            return
+        body = await _read(receive)
         key = routing_key(body) if body else RoutingKey()
         request = ForwardedRequest.of(scope, body, key)
         passed_on = _PassedOn(send)
@@ -143,11 +142,11 @@ class _PassedOn:
     async def fail(self, error: ApiError, path: str, scope: Scope, receive: Receive) -> None:
         """What is left of it does not come: its client is told in the words of its API."""
         if self._head is None:
-            await error.response(_error_body(path))(scope, receive, self._send)
+            await error.response(error_body(path))(scope, receive, self._send)
             return
         if not dict(self._head.headers).get(b"content-type", b"").startswith(b"text/event-stream"):
             raise error  # half of a body, which ends with its connection
-        told = _error_body(path)(error)
+        told = error_body(path)(error)
         name = b"event: error\n" if "type" in told else b""
         line = name + b"data: %b\n\n" % msgspec.json.encode(told)
         await self._send({"type": "http.response.body", "body": line, "more_body": False})
@@ -189,11 +188,6 @@ async def _read(receive: Receive) -> bytes:
         pieces.append(message.get("body", b""))
         if not message.get("more_body", False):
             return b"".join(pieces)
-
-
-def _error_body(path: str) -> Any:
-    """How an error is told in the API of a path."""
-    return next((api.error_body for api in APIS if api.path in path), ApiError.body)
 
 
 def _first_line(cause: BaseException) -> str:

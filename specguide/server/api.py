@@ -3,6 +3,7 @@ wire."""
 
 from __future__ import annotations
 
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ Told = dict[str, Any]
 """A JSON object of the API: an answer, or an event of a stream."""
 B = TypeVar("B", bound=GeneratingBody)
 _JSON = msgspec.json.Encoder()
+_LOGGER = logging.getLogger(__name__)
 
 
 class Renderer(ABC, Generic[B]):
@@ -122,19 +124,21 @@ async def rendered(renderer: Renderer[Any], events: AsyncIterator[Event]) -> Tol
 
 async def told(renderer: Renderer[Any], events: AsyncIterator[Event]) -> AsyncIterator[Told]:
     """The answer as the objects of a stream. An error is the last of them."""
-    for one in renderer.begin():
-        yield one
     try:
+        for one in renderer.begin():
+            yield one
         async for event in events:
             renderer.usage.take(event)
             for one in renderer.take(event):
                 yield one
-    except ApiError as error:
+        for one in renderer.end():
+            yield one
+    except Exception as cause:
+        if not isinstance(cause, ApiError):
+            _LOGGER.exception("a stream has ended with an error that nobody foresaw")
+        error = cause if isinstance(cause, ApiError) else ApiError.unforeseen()
         for one in renderer.failed(error):
             yield one
-        return
-    for one in renderer.end():
-        yield one
 
 
 async def lines(renderer: Renderer[Any], events: AsyncIterator[Event]) -> AsyncIterator[bytes]:

@@ -21,6 +21,7 @@ from specguide.server.backend import Backend
 from specguide.server.bodies import BodyRoom
 from specguide.server.body import BodyRoute
 from specguide.server.config import ServerConfig
+from specguide.server.error_answers import ErrorAnswers, ErrorBody
 from specguide.server.errors import RESPONSES, ApiError, Refusal, refusals
 from specguide.server.metrics import EngineCollector, StatusCounts
 from specguide.server.middleware import (
@@ -82,6 +83,7 @@ def create_app(engine: ServedEngine, config: ServerConfig) -> FastAPI:
     )
     if config.api_keys:
         app.add_middleware(ApiKeys, keys=config.api_keys, protects_metrics=exposure.protect_metrics)
+    app.add_middleware(ErrorAnswers, body_of=error_body)
     if exposure.allowed_origins:
         app.add_middleware(CORSMiddleware, **cors(exposure.allowed_origins))
     app.add_middleware(Heads)
@@ -94,10 +96,14 @@ def create_app(engine: ServedEngine, config: ServerConfig) -> FastAPI:
     return app
 
 
+def error_body(path: str) -> ErrorBody:
+    """How an error is told in the API of a path, under whatever root."""
+    return next((api.error_body for api in APIS if api.path in path), ApiError.body)
+
+
 async def _refuse(request: Request, error: Any) -> Response:
     """Any error, in the words of the API that was asked."""
-    path = getattr(request.scope.get("route"), "path", "")
-    body_of = next((api.error_body for api in APIS if path.startswith(api.path)), ApiError.body)
+    body_of = error_body(request.scope["path"])
     if isinstance(error, Refusal):
         return error.response(body_of)
     if isinstance(error, SpecguideError):

@@ -61,6 +61,7 @@ RESPONSES: dict[int | str, dict[str, Any]] = {
         "room, for bodies or to compile another grammar, now",
         "headers": {"Retry-After": {"description": "Seconds", "schema": {"type": "integer"}}},
     },
+    500: {"model": ErrorBody, "description": "The request, or the server, failed"},
     "4XX": {"model": ErrorBody, "description": "Any other refusal"},
 }
 """What OpenAPI says of the errors of an endpoint."""
@@ -139,6 +140,16 @@ class ApiError(Exception):
             "later",
             kind="server_error",
             code="shutting_down",
+        )
+
+    @classmethod
+    def unforeseen(cls) -> ApiError:
+        """A fault of the server."""
+        return cls(
+            500,
+            "the server has failed to answer this request; its log says why",
+            kind="server_error",
+            code="internal_error",
         )
 
     def body(self) -> dict[str, Any]:

@@ -1,5 +1,5 @@
 """Owns what stands before the application: who may ask, how much of a body is ever read, and
-how long, and how a request ends that is cancelled."""
+how long, and how a request ends that is cancelled. What it refuses it raises, as Refusal."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def _is_plain(request_id: str) -> bool:
 
 
 class ApiKeys:
-    """ASGI middleware. Answers 401 to requests without one of the keys, but for the open paths.
+    """ASGI middleware. Refuses with 401 requests without one of the keys, but for the open paths.
 
     protects_metrics: /metrics is not open
     """
@@ -145,8 +145,7 @@ class ApiKeys:
                     kind="authentication_error",
                     code="invalid_api_key",
                 )
-                await error.response(closes=True)(scope, receive, send)
-                return
+                raise Refusal(error, closes=True)
         await self._app(scope, receive, send)
 
     def _is_closed(self, scope: Scope) -> bool:
@@ -154,7 +153,7 @@ class ApiKeys:
 
 
 class BodyLimit:
-    """ASGI middleware. Answers 413 as soon as a body is known to be larger, 408 when it is not
+    """ASGI middleware. Refuses with 413 as soon as a body is known to be larger, 408 when it is not
     there in time, 415 for one that is compressed, and 503 where there is no room for it; the
     connection ends with the answer, since the rest of the body may yet come."""
 
@@ -173,12 +172,10 @@ class BodyLimit:
             await self._app(scope, receive, send)
             return
         if self._room.closed_by is not None and scope["method"] not in ("GET", "HEAD"):
-            await self._room.closed_by.response()(scope, receive, send)
-            return
+            raise self._room.closed_by
         refusal = self._refusal(dict(scope["headers"]))
         if refusal is not None:
-            await refusal.response(closes=True)(scope, receive, send)
-            return
+            raise Refusal(refusal, closes=True)
         with self._room.body() as body:
             await self._app(scope, *self._limited(body, receive, send))
 
