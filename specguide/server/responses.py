@@ -231,7 +231,7 @@ def _echo(body: ResponsesRequest, task: Task) -> dict[str, Any]:
         "tool_choice": asked["tool_choice"] or "auto",
         "parallel_tool_calls": body.parallel_tool_calls is not False,
         "temperature": task.params.temperature,
-        "top_p": task.params.top_p,
+        "top_p": body.top_p,
         "top_logprobs": body.top_logprobs or 0,
         "store": False,
         "background": False,

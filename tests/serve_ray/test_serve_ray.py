@@ -100,7 +100,8 @@ def test_errors_keep_their_status_and_their_words(client):
     assert client.post("/v1/chat/completions", json={"model": "other", "messages": []}).is_error
     assert client.get("/nothing").status_code == 404
     assert client.get("/v1/chat/completions").status_code == 405
-    assert client.post("/v1/messages", content=b"x" * (5 << 20)).status_code == 413
+    large = client.post("/v1/messages", content=b"x" * (5 << 20))
+    assert large.status_code == 413 and large.json()["error"]["type"] == "request_too_large"
     assert client.post("/v1/messages", json={"max_tokens": 1}).json()["type"] == "error"
 
 

@@ -207,6 +207,10 @@ def test_top_p_0_is_the_likeliest_token(http):
         return http.post(CHAT, json=LEAST[CHAT] | {"max_tokens": 8} | given).json()["choices"]
 
     assert said(top_p=0)[0]["message"] == said(temperature=0)[0]["message"]
+    body = {"model": "small", "input": "hi", "max_output_tokens": 1, "allow_truncation": True}
+    for asked, told in ((0, 0), (0.5, 0.5), (None, 1)):
+        response = http.post("/v1/responses", json={**body, "top_p": asked})
+        assert response.json()["top_p"] == told
 
 
 def test_continuous_usage(http):
