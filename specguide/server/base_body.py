@@ -22,6 +22,13 @@ def _known(kind: type[BaseModel]) -> Mapping[str, FieldInfo]:
     return {field.alias or name: field for name, field in kind.model_fields.items()}
 
 
+def given(fields: Mapping[str, Any], name: str, default: Any) -> Any:
+    """What is said of an object in a body that is read by hand. A null stands for a field that is
+    left out."""
+    value = fields.get(name)
+    return default if value is None else value
+
+
 class Body(BaseModel):
     """A body, or a part of one. A null stands for a field that is left out.
 

@@ -9,6 +9,7 @@ from typing import Any
 from pydantic_core import from_json
 
 from specguide.errors import InvalidParams
+from specguide.server.base_body import given
 from specguide.tokenizer.contents import text_of
 
 _ROLES = ("system", "developer", "user", "assistant", "tool", "function")
@@ -60,7 +61,7 @@ def _message(message: Mapping[str, Any], param: str, index: int) -> dict[str, An
 
 
 def _call(call: Any, param: str) -> dict[str, Any]:
-    kind = call.get("type", "function") if isinstance(call, Mapping) else None
+    kind = given(call, "type", "function") if isinstance(call, Mapping) else None
     function = call.get("custom" if kind == "custom" else "function") if kind else None
     if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
         raise InvalidParams(
@@ -68,7 +69,7 @@ def _call(call: Any, param: str) -> dict[str, Any]:
             param=param,
         )
     if kind == "custom":
-        made = {"name": function["name"], "arguments": {"input": function.get("input", "")}}
+        made = {"name": function["name"], "arguments": {"input": given(function, "input", "")}}
         return {"id": call.get("id"), "type": "function", "function": made}
     written = function.get("arguments")
     arguments = arguments_of({} if written is None else written, f"{param}.function.arguments")

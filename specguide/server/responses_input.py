@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from specguide.errors import InvalidParams
+from specguide.server.base_body import given
 from specguide.server.messages import arguments_of
 from specguide.server.responses_tools import flat_name
 from specguide.tokenizer.contents import text_of
@@ -48,7 +49,7 @@ def _add(
     messages: list[dict[str, Any]], called: set[str], item: Mapping[str, Any], param: str
 ) -> None:
     """An item, to the messages so far. called: ids of the calls in them"""
-    kind = item.get("type", "message")
+    kind = given(item, "type", "message")
     if kind == "message":
         messages.append(_message(item, param))
     elif kind in ("function_call", "custom_tool_call"):

@@ -19,6 +19,7 @@ from specguide.guided.tools import (
     num_schemas,
     tool_guide,
 )
+from specguide.server.base_body import given
 from specguide.server.tools import function_of
 
 
@@ -46,12 +47,12 @@ class ToolChoice:
         if isinstance(choice, Mapping) and choice.get("type") == "function":
             return cls(_named([choice], tools), must_call=True, is_named=True)
         if isinstance(choice, Mapping) and choice.get("type") == "allowed_tools":
-            allowed = choice.get("allowed_tools", choice)
+            allowed = given(choice, "allowed_tools", choice)
             names = allowed.get("tools") if isinstance(allowed, Mapping) else None
             if (
                 isinstance(names, list)
                 and names
-                and allowed.get("mode", "auto") in ("auto", "required")
+                and given(allowed, "mode", "auto") in ("auto", "required")
             ):
                 return cls(_named(names, tools), must_call=allowed.get("mode") == "required")
         raise InvalidParams(

@@ -10,6 +10,7 @@ from specguide.errors import InvalidGuide, InvalidParams
 from specguide.guide import check_finite
 from specguide.guided.tools import Tool
 from specguide.json_fields import shown
+from specguide.server.base_body import given
 from specguide.server.schemas import AS_THEY_ARE, SchemaRules
 
 _MAX_NAME = 128
@@ -51,10 +52,12 @@ def tool_of(function: Mapping[str, Any], param: str, schemas: SchemaRules = AS_T
 
 def function_of(definition: Mapping[str, Any]) -> Any:
     """Of a tool or a choice of one: chat has it under "function", responses have it beside
-    "type"."""
-    return definition.get(
-        "function", {name: value for name, value in definition.items() if name != "type"}
-    )
+    "type". Without nulls."""
+    beside = {name: value for name, value in definition.items() if name != "type"}
+    function = given(definition, "function", beside)
+    if not isinstance(function, Mapping):
+        return function
+    return {name: value for name, value in function.items() if value is not None}
 
 
 def tools_of(
@@ -64,7 +67,7 @@ def tools_of(
     compiled."""
     tools: dict[str, Tool] = {}
     for index, definition in enumerate(definitions):
-        kind, function = definition.get("type", "function"), function_of(definition)
+        kind, function = given(definition, "type", "function"), function_of(definition)
         param = f"tools[{index}]"
         if kind != "function" or not isinstance(function, Mapping):
             raise InvalidParams(
@@ -74,7 +77,7 @@ def tools_of(
                 'an inner "function"',
                 param=param,
             )
-        param += ".function" if "function" in definition else ""
+        param += "" if definition.get("function") is None else ".function"
         tool = tool_of(function, param, schemas)
         if tool.name in tools:
             raise InvalidParams(f"two tools are named {tool.name!r}", param=f"{param}.name")

@@ -387,6 +387,8 @@ def test_what_is_refused(http, change, param, words):
         {"user": "x"},
         {"text": {"format": {"type": "text"}, "verbosity": "medium"}},
         {"tools": []},
+        {"tools": [{"type": None, "function": None, "name": "f", "strict": None}]},
+        {"input": [{"type": None, "id": None, "role": "user", "content": "U"}]},
         {"stream": None},
         {"priority": 3},
         {"stream_options": {"include_obfuscation": False}},
@@ -477,6 +479,10 @@ def test_items_become_messages():
         {"role": "tool", "tool_call_id": "g", "content": "G"},
         {"role": "tool", "tool_call_id": "f", "content": "F"},
         {"role": "assistant", "content": None, "tool_calls": [called("h")]},
+    ]
+    nulls = {"type": None, "id": None, "status": None, "name": None}
+    assert input_messages(None, [{**nulls, "role": "user", "content": "U"}]) == [
+        {"role": "user", "content": "U"}
     ]
     assert input_messages(None, "U") == [{"role": "user", "content": "U"}]
     with pytest.raises(InvalidParams, match="the call too"):

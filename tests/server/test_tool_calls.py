@@ -8,6 +8,7 @@ import json
 import random
 import time
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from types import SimpleNamespace as Server
 from typing import Any
 
@@ -37,12 +38,13 @@ from specguide.params import SamplingParams
 from specguide.server.api import rendered, told
 from specguide.server.chat import ChatRenderer
 from specguide.server.events import Arguments, CallBegin, Event
+from specguide.server.messages import template_messages
 from specguide.server.requests import ChatRequest, ResponsesRequest
 from specguide.server.responses import ResponseRenderer
 from specguide.server.run import read
 from specguide.server.task import Task
 from specguide.server.tool_choice import ToolChoice
-from specguide.server.tools import tools_of
+from specguide.server.tools import function_of, tools_of
 from specguide.tokenizer import Tokenizer
 
 LIMITS = GuideConfig()
@@ -437,6 +439,20 @@ def test_schemas_of_tools_that_nothing_enforces(schema, words, compiler, tokeniz
         _compiled(schema, compiler, tokenizer)
     named = "tools[0].function.parameters"
     assert refusal.value.param == named or refusal.value.part == 0
+
+
+def test_nulls_are_as_if_left_out():
+    function = {"name": "a", "description": None, "parameters": None, "strict": None}
+    plain = tools_of([{"function": {"name": "a"}}])
+    one = {"type": None, "function": function}
+    assert tools_of([one]) == plain and function_of(one) == {"name": "a"}
+    [beside] = tools_of([{"type": None, "function": None, **function}])
+    assert beside == replace(plain[0], param="tools[0].parameters")
+    choice = {"type": "allowed_tools", "allowed_tools": None, "mode": None, "tools": [one]}
+    assert ToolChoice.of(choice, plain) == ToolChoice(plain)
+    call = {"id": "c", "type": None, "function": {"name": "a", "arguments": None}}
+    [message] = template_messages([{"role": "assistant", "tool_calls": [call]}])
+    assert message["tool_calls"][0]["function"]["arguments"] == {}
 
 
 def test_two_tools_of_one_name():
