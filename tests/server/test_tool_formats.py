@@ -247,6 +247,32 @@ def test_what_is_no_schema_is_refused(one: ToolFormat, change, words):
     assert caught.value.param == "tools[0]"
 
 
+BIG = 2**60 + 1
+
+
+@pytest.mark.parametrize("one", ALL)
+@pytest.mark.parametrize(
+    ("schema", "taken", "refused"),
+    [
+        ({"enum": [BIG, -BIG, 10**40 + 1, 3]}, (BIG, -BIG, 10**40 + 1, 3), (BIG - 1, 10**40)),
+        ({"const": BIG}, (BIG,), (BIG - 1, BIG + 1)),
+        ({"type": "integer", "maximum": BIG}, (BIG, -BIG), (BIG + 1,)),
+        ({"type": "integer", "minimum": BIG}, (BIG, 10**40), (BIG - 1, -BIG)),
+        ({"type": "integer", "exclusiveMaximum": BIG}, (BIG - 1,), (BIG,)),
+    ],
+)
+def test_integers_that_no_double_is(one: ToolFormat, schema, taken, refused, compiler):
+    parameters = {"type": "object", "properties": {"a": schema}, "required": ["a"]}
+    grammar = compiler.compile(
+        tool_guide(one, [Tool("f", parameters)], no_token, LIMITS, must_call=True)
+    )
+    for value in (*taken, *refused):
+        matcher = grammar.matcher()
+        text = one.message([("f", json.dumps({"a": value}))]).encode()
+        is_taken = all(map(matcher.accept, text)) and matcher.accept(END)
+        assert is_taken == (value in taken), value
+
+
 @pytest.mark.parametrize("one", LISTED)
 def test_arguments_that_are_named_twice_and_counts_that_are_floats(one: ToolFormat, compiler):
     text = {"type": "string", "minLength": 1.0, "maxLength": 2.0}

@@ -1,4 +1,5 @@
-"""Owns a JSON schema as a term of a Lark rule, left to the library that reads it.
+"""Owns a JSON schema as a term of a Lark rule, left to whoever reads it: the rules of our own, or
+the library, whose bounds of numbers are doubles.
 
 Source: llguidance docs/json_schema.md.
 """
@@ -10,7 +11,6 @@ from collections.abc import Sequence
 
 from specguide.config import GuideConfig
 from specguide.errors import InvalidGuide
-from specguide.guided.schema.emit import in_doubles
 from specguide.guided.schema.json_values import Json, JsonSchema
 from specguide.guided.whitespace import whitespace_regex
 
@@ -18,8 +18,7 @@ from specguide.guided.whitespace import whitespace_regex
 def schema_term(
     schema: JsonSchema, limits: GuideConfig, behind: Sequence[str] | None = None
 ) -> str:
-    """A JSON schema as a term that leaves it to the library, whose bounds of numbers are
-    doubles.
+    """A JSON schema as a term that leaves it to whoever reads the grammar.
 
     behind: the texts behind which its JSON begins, as hexadecimal digits of their bytes, where keys
             come in any order; these the library knows nothing of
@@ -33,6 +32,5 @@ def schema_term(
         options["whitespace_pattern"] = whitespace_regex(limits)
     if behind is not None:
         options["behind"] = list(behind)
-    bounded = {} if schema is True else in_doubles(schema)
-    bounded["x-guidance"] = options
-    return "%json " + json.dumps(bounded)
+    asked = {} if schema is True else schema
+    return "%json " + json.dumps({**asked, "x-guidance": options})

@@ -23,7 +23,7 @@ from specguide.guided.backends.llguidance.schema_terminals import NoRules, no_fr
 from specguide.guided.budget import spend
 from specguide.guided.grammar_form import grammar_form, without_comments
 from specguide.guided.lark.schema import schema_term
-from specguide.guided.schema.emit import emit
+from specguide.guided.schema.emit import emit, in_doubles
 from specguide.guided.schema.json_values import JsonSchema
 from specguide.guided.schema.nodes import CoreSchema, negates_numbers
 from specguide.guided.whitespace import whitespace_regex
@@ -38,7 +38,7 @@ def json_term(schema: CoreSchema | JsonSchema, limits: GuideConfig) -> str:
 def json_rules(schema: CoreSchema | JsonSchema, limits: GuideConfig) -> SchemaRules | str:
     """As `json_term`; its rules, where it is written as rules."""
     if not isinstance(schema, CoreSchema):
-        return schema_term(schema, limits)
+        return schema_term(in_doubles(schema), limits)
     try:
         return core_rules(schema, whitespace_regex(limits))
     except NoRules as error:
@@ -50,7 +50,7 @@ def json_rules(schema: CoreSchema | JsonSchema, limits: GuideConfig) -> SchemaRu
                 "others, beside what else is asked of them; leave out either",
                 keyword=error.keyword or "not",
             ) from None
-        return schema_term(emit(schema), limits)
+        return schema_term(in_doubles(emit(schema)), limits)
 
 
 def regex_term(pattern: str) -> str:
