@@ -38,6 +38,7 @@ class Guide:
                     any order, each once; None: as the engine has it
     layout:         of a guide for tools: what it fixes of its texts, for those who read them
                     (specguide.guided.tools.CallLayout); the grammar is the same with it and without
+    param:          the field of a request that it is from, where it is from one
     calls:          of a guide for many tools: how their calls begin, so that arguments are compiled
                     as they are needed: the fields of specguide.guided.call_texts.CallTexts, which
                     are taken for true of the grammar. What may be written is the same without
@@ -55,6 +56,7 @@ class Guide:
     backend: str | None = field(default=None, kw_only=True)
     key_order: str | None = field(default=None, kw_only=True)
     layout: Any = field(default=None, kw_only=True, compare=False, repr=False)
+    param: str | None = field(default=None, kw_only=True, compare=False, repr=False)
     calls: Mapping[str, Any] | None = field(default=None, kw_only=True, compare=False, repr=False)
 
     def __post_init__(self) -> None:

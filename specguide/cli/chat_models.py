@@ -47,7 +47,7 @@ class LocalModel:
         task = parse(self._backend, ChatRequest.model_validate(body))
         stream = self._engine.generate(task.prompts[0], task.params)
         try:
-            async for event in read(self._backend, task, 0, await begun(stream)):
+            async for event in read(self._backend, task, 0, await begun(stream, task)):
                 yield event
         except ApiError as error:
             raise RequestError(str(error)) from error

@@ -17,6 +17,8 @@ from specguide.params import SamplingParams, Speculation
 from specguide.request_records import RequestMetrics
 
 _NEUTRAL = SamplingParams()
+_OF_FRONTS = ("layout", "param")
+"""What of a guide the engine has no use for."""
 _PARTS = {"guide": Guide, "reasoning": Reasoning, "speculation": Speculation}
 _KINDS = {
     name: one
@@ -48,7 +50,7 @@ def params_text(params: SamplingParams) -> str:
     told = {name: value for name, value in values.items() if value != getattr(_NEUTRAL, name)}
     for name in told.keys() & _PARTS.keys():
         part = vars(told[name]).items()
-        told[name] = {key: one for key, one in part if key[0] != "_" and key != "layout"}
+        told[name] = {key: one for key, one in part if key[0] != "_" and key not in _OF_FRONTS}
     return json.dumps(told)
 
 

@@ -27,7 +27,7 @@ from specguide.server.guides import naming
 from specguide.server.prompt import prompt_ids
 from specguide.server.shared_fields import GeneratingBody, TemplateFields, TurnFields, Values
 from specguide.server.task import Task
-from specguide.server.tools import function_of
+from specguide.server.tools import ToolFields, function_of
 
 _ERRORS = {
     400: "invalid_request_error",
@@ -91,7 +91,10 @@ def parse(backend: Backend, body: MessagesRequest) -> Task:
         top_k=body.top_k,
         stop=body.stop_sequences,
     )
-    return conversation_task(backend, turn, messages, _answer(body), max_tokens=body.max_tokens)
+    named = ToolFields(parameters="input_schema")
+    return conversation_task(
+        backend, turn, messages, _answer(body), named, max_tokens=body.max_tokens
+    )
 
 
 def count(backend: Backend, body: CountRequest) -> Told:

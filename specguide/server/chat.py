@@ -19,6 +19,7 @@ from specguide.server.messages import template_messages
 from specguide.server.openai_objects import ChunkUsage, span_objects, token_score, usage_object
 from specguide.server.requests import ChatRequest
 from specguide.server.task import Task
+from specguide.server.tools import OF_OPENAI, ToolFields
 
 
 def parse(backend: Backend, body: ChatRequest) -> Task:
@@ -34,6 +35,7 @@ def parse(backend: Backend, body: ChatRequest) -> Task:
         _modern(body),
         ("messages", template_messages(body.messages)),
         answer,
+        _named(body),
         n=body.n,
         max_tokens=min(limits, default=None),
         logprobs=(body.top_logprobs or 0) if body.logprobs else None,
@@ -56,9 +58,15 @@ def _modern(body: ChatRequest) -> ChatRequest:
     choice = body.function_call
     if isinstance(choice, dict):
         choice = {"type": "function", "function": choice}
-    tools = [{"type": "function", "function": function} for function in body.functions]
+    tools = [{**function, "type": "function"} for function in body.functions]
     legacy = {"tools": tools, "tool_choice": choice, "parallel_tool_calls": False}
     return body.model_copy(update=legacy)
+
+
+def _named(body: ChatRequest) -> ToolFields:
+    if body.functions is None:
+        return OF_OPENAI
+    return ToolFields([f"functions[{index}]" for index in range(len(body.functions))])
 
 
 @dataclass

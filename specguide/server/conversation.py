@@ -16,7 +16,7 @@ from specguide.server.schemas import SchemaRules
 from specguide.server.shared_fields import TurnFields
 from specguide.server.task import Task
 from specguide.server.tool_choice import ToolChoice
-from specguide.server.tools import function_of, tools_of
+from specguide.server.tools import OF_OPENAI, ToolFields, function_of, tools_of
 
 
 def conversation_task(
@@ -24,19 +24,21 @@ def conversation_task(
     body: TurnFields,
     messages: tuple[str, Sequence[dict[str, Any]]],
     answer: Guide | None,
+    named: ToolFields = OF_OPENAI,
     **sampling: Any,
 ) -> Task:
     """Raises ApiError, InvalidParams and InvalidGuide, which name the field.
 
     messages: the field that has them, and what chat templates read of them
     answer:   what the turn's text must match
+    named:    how the request calls its tools
     sampling: further values of SamplingParams; max_tokens None: all that the model has room for
     """
     model = backend.check_model(body.model)
     backend.check_samples(1, sampling.get("n") or 1)
     rules = schema_rules(backend.config, body)
     answer = closed_guide(answer, rules)
-    calls = _calls(backend, body, answer, rules)
+    calls = _calls(backend, body, answer, rules, named)
     has_tools = calls.tools is not None
     plan = ReasoningPlan.of(body, backend.reasoning_format, has_tools=has_tools)
     json_schema = answer.source() if answer and answer.kind == "json_schema" else None
@@ -93,10 +95,16 @@ class _Calls:
     schema_params: tuple[str | None, ...] = ()
 
 
-def _calls(backend: Backend, body: TurnFields, answer: Guide | None, rules: SchemaRules) -> _Calls:
+def _calls(
+    backend: Backend,
+    body: TurnFields,
+    answer: Guide | None,
+    rules: SchemaRules,
+    named: ToolFields,
+) -> _Calls:
     """Raises InvalidParams and InvalidGuide, which name the field."""
     definitions = body.tools or ()
-    choice = ToolChoice.of(body.tool_choice, tools_of(definitions, rules))
+    choice = ToolChoice.of(body.tool_choice, tools_of(definitions, rules, named))
     if choice is None:
         return _Calls(answer)
     guide = choice.guide(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from fastapi.responses import JSONResponse
@@ -92,18 +92,14 @@ class ApiError(Exception):
         )
 
     @classmethod
-    def of(cls, error: SpecguideError, schema_params: Sequence[str | None] = ()) -> ApiError:
-        """What an error of the engine is to a client.
-
-        schema_params: the fields that the JSON Schemas of a guide are from, where that is made of
-                       several
-        """
-        if isinstance(error, InvalidGuide) and schema_params:
-            param = "tools" if error.part is None else schema_params[error.part]
-            return cls(400, str(error), param=param)
+    def of(cls, error: SpecguideError, guide_field: str | None = None) -> ApiError:
+        """What an error of the engine is to a client. guide_field: the field that a guide is from
+        which is wrong"""
         if isinstance(error, UserError):
             code = "context_length_exceeded" if isinstance(error, PromptTooLong) else None
-            return cls(400, str(error), param=error.param, code=code)
+            is_named = guide_field is not None and isinstance(error, InvalidGuide)
+            param = guide_field if is_named else error.param
+            return cls(400, str(error), param=param, code=code)
         if isinstance(error, NothingLeft):
             return cls(400, str(error), param=error.param, code="nothing_left")
         if isinstance(error, QueueFull):

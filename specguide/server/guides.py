@@ -65,18 +65,20 @@ def response_format_guide(one: ResponseFormat | None, rules: SchemaRules) -> Gui
         return _of_schema(
             one.json_schema or {}, "response_format", "response_format.json_schema.schema", rules
         )
-    value = {
-        "regex": one.regex or one.pattern,
-        "grammar": one.grammar,
-        "structural_tag": _tag_of_format(one, rules),
+    field, value = {
+        "regex": ("regex" if one.regex or not one.pattern else "pattern", one.regex or one.pattern),
+        "grammar": ("grammar", one.grammar),
+        "structural_tag": (
+            "format" if one.structures is None else "structures",
+            _tag_of_format(one, rules),
+        ),
     }[one.type]
     if value is None:
-        field = "format" if one.type == "structural_tag" else one.type
         raise InvalidParams(
             f"response_format of type {one.type} needs a field {field}",
             param=f"response_format.{field}",
         )
-    return naming(f"response_format.{one.type}", **{one.type: value})
+    return naming(f"response_format.{field}", **{one.type: value})
 
 
 def text_format_guide(one: TextFormat | None, rules: SchemaRules) -> Guide | None:
@@ -102,7 +104,7 @@ def closed_guide(guide: Guide | None, rules: SchemaRules) -> Guide | None:
     if guide is None or guide.kind != "json_schema" or not rules.is_closed:
         return guide
     schema = rules.closed(json.loads(guide.source()))
-    return Guide(json_schema=schema, key_order=guide.key_order)
+    return Guide(json_schema=schema, key_order=guide.key_order, param=guide.param)
 
 
 def _any_object(param: str, schema: Any) -> Guide:
@@ -119,18 +121,18 @@ def _of_structured(fields: SamplingFields, rules: SchemaRules) -> Guide | None:
     if one is None:
         return None
     kinds = {
+        "json": one.json_,
         "json_object": one.json_object,
         "regex": one.regex,
         "choice": one.choice,
         "grammar": one.grammar,
         "structural_tag": tag_of(one.structural_tag, "structured_outputs.structural_tag", rules),
     }
-    has_others = any(value is not None for value in kinds.values())
-    if not has_others and one.json_ is None and one.disable_additional_properties is not None:
+    given = [name for name, value in kinds.items() if value is not None]
+    if not given and one.disable_additional_properties is not None:
         return None  # which is said of another field's schema
-    if has_others or one.json_ is None:
-        return naming("structured_outputs", json_schema=one.json_, **kinds)
-    return naming("structured_outputs.json", json_schema=one.json_)
+    param = f"structured_outputs.{given[0]}" if len(given) == 1 else "structured_outputs"
+    return naming(param, json_schema=kinds.pop("json"), **kinds)
 
 
 def _of_schema(described: Mapping[str, Any], what: str, param: str, rules: SchemaRules) -> Guide:
@@ -148,7 +150,7 @@ def _of_schema(described: Mapping[str, Any], what: str, param: str, rules: Schem
 def naming(param: str, **value: Any) -> Guide:
     """A guide. Raises InvalidGuide, which names the field."""
     try:
-        return Guide(**value)
+        return Guide(**value, param=param)
     except InvalidGuide as error:
         error.param = param
         raise

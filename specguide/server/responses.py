@@ -22,9 +22,14 @@ from specguide.server.reasoning import EFFORTS
 from specguide.server.requests import ResponsesRequest
 from specguide.server.responses_input import input_messages
 from specguide.server.responses_items import Call, Item, Message, Thought
-from specguide.server.responses_tools import flat_functions, is_run_elsewhere, namespaces
+from specguide.server.responses_tools import (
+    flat_functions,
+    function_places,
+    is_run_elsewhere,
+    namespaces,
+)
 from specguide.server.task import Task, Usage
-from specguide.server.tools import function_of
+from specguide.server.tools import ToolFields, function_of
 
 _LOGPROBS = "message.output_text.logprobs"
 _WITHOUT_EFFECT = frozenset(
@@ -70,6 +75,7 @@ def parse(backend: Backend, body: ResponsesRequest) -> Task:
         _with_flat_tools(backend, body),
         ("input", input_messages(body.instructions, body.input)),
         answer,
+        ToolFields(function_places(body.tools or ())),
         max_tokens=body.max_output_tokens,
         logprobs=(body.top_logprobs or 0) if has_scores else None,
     )

@@ -32,6 +32,8 @@ _RUN_ELSEWHERE = frozenset(
     }
 )
 Definition = Mapping[str, Any]
+_Function = tuple[str, str | None, dict[str, Any]]
+"""A function with its field and its namespace."""
 
 
 def is_run_elsewhere(tool: Definition) -> bool:
@@ -51,29 +53,33 @@ def flat_functions(tools: Sequence[Definition]) -> list[dict[str, Any]]:
     """The functions of a request, each beside the others. Raises InvalidParams naming the tool."""
     return [
         {**function, "name": flat_name(namespace, function["name"])} if namespace else function
-        for namespace, function in _functions(tools)
+        for _, namespace, function in _functions(tools)
     ]
+
+
+def function_places(tools: Sequence[Definition]) -> list[str]:
+    """The field of each of these functions."""
+    return [place for place, _, _ in _functions(tools)]
 
 
 def namespaces(tools: Sequence[Definition]) -> dict[str, tuple[str, str]]:
     """By the model's name of a function its namespace and its name in there."""
     return {
         flat_name(namespace, function["name"]): (namespace, function["name"])
-        for namespace, function in _functions(tools)
+        for _, namespace, function in _functions(tools)
         if namespace
     }
 
 
-def _functions(tools: Sequence[Definition]) -> Iterator[tuple[str | None, dict[str, Any]]]:
-    """Each with its namespace."""
+def _functions(tools: Sequence[Definition]) -> Iterator[_Function]:
     for index, tool in enumerate(tools):
         if tool.get("type") == "namespace":
             yield from _of_namespace(tool, f"tools[{index}]")
         elif not is_run_elsewhere(tool):
-            yield None, dict(tool)
+            yield f"tools[{index}]", None, dict(tool)
 
 
-def _of_namespace(space: Definition, param: str) -> Iterator[tuple[str, dict[str, Any]]]:
+def _of_namespace(space: Definition, param: str) -> Iterator[_Function]:
     name, tools = space.get("name"), space.get("tools")
     if not isinstance(name, str) or not name or not isinstance(tools, list):
         raise InvalidParams("a namespace needs a name and a list of tools", param=param)
@@ -82,4 +88,4 @@ def _of_namespace(space: Definition, param: str) -> Iterator[tuple[str, dict[str
             raise InvalidParams("a namespace has functions only", param=f"{param}.tools[{index}]")
         if not isinstance(tool.get("name"), str):
             raise InvalidParams("a function needs a name", param=f"{param}.tools[{index}].name")
-        yield name, dict(tool)
+        yield f"{param}.tools[{index}]", name, dict(tool)

@@ -24,7 +24,7 @@ async def run(backend: Backend, task: Task, client: str = "") -> AsyncIterator[E
         backend.engine.generate(prompt, task.params, priority=task.priority, client=client)
         for prompt in task.prompts
     ]
-    all_deltas = await _all_begun(streams, task.schema_params)
+    all_deltas = await _all_begun(streams, task)
 
     async def events() -> AsyncIterator[Event]:
         for number, deltas in enumerate(all_deltas):
@@ -46,28 +46,23 @@ async def read(
 
 
 async def _all_begun(
-    streams: Sequence[RequestStream], schema_params: Sequence[str | None]
+    streams: Sequence[RequestStream], task: Task
 ) -> list[AsyncIterator[RequestDelta]]:
     """As `begun`, of each. Where one is refused, nobody waits for the others, and they end."""
-    tasks = [asyncio.ensure_future(begun(stream, schema_params)) for stream in streams]
+    starts = [asyncio.ensure_future(begun(stream, task)) for stream in streams]
     try:
-        return await asyncio.gather(*tasks)
+        return await asyncio.gather(*starts)
     finally:
-        for task in tasks:
-            task.cancel()
+        for start in starts:
+            start.cancel()
 
 
-async def begun(
-    stream: RequestStream, schema_params: Sequence[str | None] = ()
-) -> AsyncIterator[RequestDelta]:
+async def begun(stream: RequestStream, task: Task) -> AsyncIterator[RequestDelta]:
     """A request's deltas, once there is a first one. Raises ApiError for what is wrong with it,
-    then or later.
-
-    schema_params: of a Task, so that an error names the field of the schema that is wrong
-    """
+    then or later, which names the field of the task that is."""
     first = await anext(stream)
     if first.error is not None:
-        raise ApiError.of(first.error, schema_params)
+        raise ApiError.of(first.error, task.guide_field(first.error))
     if (
         first.finish_reason == "abort" and not first.token_ids
     ):  # never began, and the server is at its end
@@ -79,7 +74,7 @@ async def begun(
         async for delta in stream:
             note_generation(delta)
             if delta.error is not None:
-                raise ApiError.of(delta.error)
+                raise ApiError.of(delta.error, task.guide_field(delta.error))
             yield delta
 
     return all_of_them()

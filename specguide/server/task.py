@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from specguide.errors import InvalidGuide, SpecguideError
 from specguide.guided.reasoning_formats import ReasoningFormat
 from specguide.params import SamplingParams
 from specguide.server.events import End, Event, Tokens
@@ -37,7 +38,7 @@ class Task:
     prompts:       token ids of each; of each there are `params.n` samples
     reasoning:     how reasoning is read; None where there is none to read
     schema_params: the request's fields that the JSON Schemas of its guide are from, where that is
-                   made of several; None: not of a tool
+                   made of several
     priority:      as RequestSpec has it
     returns_spans: what their tokens are of is told
     echoed:        texts of the prompts, where they are told again
@@ -51,6 +52,13 @@ class Task:
     priority: int = 0
     returns_spans: bool = False
     echoed: tuple[str, ...] = ()
+
+    def guide_field(self, error: SpecguideError) -> str | None:
+        """The request's field that is wrong where its guide is."""
+        part = error.part if isinstance(error, InvalidGuide) else None
+        if part is not None and self.schema_params:
+            return self.schema_params[part]
+        return None if self.params.guide is None else self.params.guide.param
 
     @property
     def num_samples(self) -> int:

@@ -98,9 +98,8 @@ class ToolChoice:
     def schema_params(
         self, answer: Guide | None, tool_format: ToolFormat
     ) -> tuple[str | None, ...]:
-        """The request's fields that the guide's JSON Schemas are from, in the guide's order; None:
-        the answer's."""
-        of_answer = () if answer is None or self.must_call else (None,)
+        """The request's fields that the guide's JSON Schemas are from, in the guide's order."""
+        of_answer = () if answer is None or self.must_call else (answer.param,)
         form = tool_format.arguments
         of_tools = ([tool.param] * num_schemas(form, tool.parameters) for tool in self.tools)
         return (*of_answer, *chain.from_iterable(of_tools))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import string
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from specguide.errors import InvalidGuide, InvalidParams
@@ -17,9 +18,33 @@ _MAX_NAME = 128
 _OF_NAMES = frozenset(string.ascii_letters + string.digits + "_.-")
 
 
-def tool_of(function: Mapping[str, Any], param: str, schemas: SchemaRules = AS_THEY_ARE) -> Tool:
+@dataclass(frozen=True)
+class ToolFields:
+    """How a request that has tools calls them.
+
+    places:     of each tool that is a function; None: they are `tools`, and nothing else is there
+    parameters: the field of a function that has its schema
+    """
+
+    places: Sequence[str] | None = None
+    parameters: str = "parameters"
+
+    def place(self, index: int) -> str:
+        """Of a tool."""
+        return f"tools[{index}]" if self.places is None else self.places[index]
+
+
+OF_OPENAI = ToolFields()
+
+
+def tool_of(
+    function: Mapping[str, Any], param: str, schema_param: str, schemas: SchemaRules
+) -> Tool:
     """From a function of the OpenAI API. Raises InvalidParams and InvalidGuide, which name what
-    is wrong."""
+    is wrong.
+
+    param, schema_param: the request's fields of the function, and of its schema
+    """
     name, parameters = function.get("name"), function.get("parameters")
     if (
         not isinstance(name, str)
@@ -32,22 +57,22 @@ def tool_of(function: Mapping[str, Any], param: str, schemas: SchemaRules = AS_T
             param=f"{param}.name",
         )
     if function.get("strict"):
-        schemas.check_strict(parameters, f"function '{name}'", f"{param}.parameters")
+        schemas.check_strict(parameters, f"function '{name}'", schema_param)
     if parameters is None:
         parameters = {"type": "object", "properties": {}, "additionalProperties": False}
     if not isinstance(parameters, Mapping) or parameters.get("type", "object") != "object":
         raise InvalidParams(
             f"the parameters of function {name!r} must be a JSON schema of type object, found "
             f"{shown(parameters)}",
-            param=f"{param}.parameters",
+            param=schema_param,
         )
     try:
-        check_finite(parameters, f"{param}.parameters")
+        check_finite(parameters, schema_param)
     except InvalidGuide as error:
-        error.param = f"{param}.parameters"
+        error.param = schema_param
         raise
     schema = schemas.closed({"type": "object", **parameters})
-    return Tool(name, schema, f"{param}.parameters")
+    return Tool(name, schema, schema_param)
 
 
 def function_of(definition: Mapping[str, Any]) -> Any:
@@ -61,14 +86,16 @@ def function_of(definition: Mapping[str, Any]) -> Any:
 
 
 def tools_of(
-    definitions: Sequence[Mapping[str, Any]], schemas: SchemaRules = AS_THEY_ARE
+    definitions: Sequence[Mapping[str, Any]],
+    schemas: SchemaRules = AS_THEY_ARE,
+    named: ToolFields = OF_OPENAI,
 ) -> list[Tool]:
     """Raises InvalidParams and InvalidGuide, which name the tool. Schemas are checked when they are
     compiled."""
     tools: dict[str, Tool] = {}
     for index, definition in enumerate(definitions):
         kind, function = given(definition, "type", "function"), function_of(definition)
-        param = f"tools[{index}]"
+        param = named.place(index)
         if kind != "function" or not isinstance(function, Mapping):
             raise InvalidParams(
                 f"a tool must be a function that the caller runs, found type {kind!r}: "
@@ -78,7 +105,7 @@ def tools_of(
                 param=param,
             )
         param += "" if definition.get("function") is None else ".function"
-        tool = tool_of(function, param, schemas)
+        tool = tool_of(function, param, f"{param}.{named.parameters}", schemas)
         if tool.name in tools:
             raise InvalidParams(f"two tools are named {tool.name!r}", param=f"{param}.name")
         tools[tool.name] = tool

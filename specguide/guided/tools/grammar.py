@@ -127,6 +127,7 @@ def _guide(
         grammar=grammar,
         backend=AUTO,
         key_order="schema" if starts is None else "any",
+        param="tools",
         layout=CallLayout(tool_format, rules.ids, plain, must_call, answer is not None),
         calls=None if texts is None else asdict(texts),
     )

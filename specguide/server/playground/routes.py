@@ -77,7 +77,7 @@ async def generate(body: ChatRequest, request: Request) -> StreamingResponse:
     stream = backend.engine.generate(
         task.prompts[0], task.params, priority=task.priority, client=client
     )
-    deltas = await unless_left(request, begun(stream, task.schema_params))
+    deltas = await unless_left(request, begun(stream, task))
     return StreamingResponse(
         _lines(backend.engine, Narrator(backend, task), deltas),
         media_type="text/event-stream",
