@@ -36,6 +36,8 @@ _NEUTRAL: dict[str, tuple[Any, ...]] = {
     "expert_used_count": (0,),
 }
 _OTHERWISE_READ = {"vocab_size", *_HEAD_SIZES, *_FIELDS}
+_ROPE_FACTORS = "rope_freqs.weight"
+"""What divides each pair's frequency, as llama.cpp has the ropes of Llama 3.1 and later."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +93,7 @@ def gguf_fields(path: Path) -> dict[str, Any]:
             fields["head_dim"] = head_sizes.pop()
         return {
             **fields,
+            **_rope_scaling(path, header),
             "architectures": [family.architecture],
             "vocab_size": header.vocab_size,
             "tie_word_embeddings": "output.weight" not in header.tensors,
@@ -122,8 +125,21 @@ def _of_architecture(header: GgufHeader) -> dict[str, Any]:
     return stated
 
 
+def _rope_scaling(path: Path, header: GgufHeader) -> dict[str, Any]:
+    """The factors of a file that has some. However many tokens are served, they are the same."""
+    if _ROPE_FACTORS not in header.tensors:
+        return {}
+    stored = DequantizedTensor(path, header.tensors[_ROPE_FACTORS])
+    memory = torch.empty(stored.shape)
+    stored.read_into(memory)
+    factors = memory.tolist()
+    scaling = {"short_factor": factors, "long_factor": factors, "attention_factor": 1.0}
+    return {"rope_scaling": {"rope_type": "longrope", **scaling}}
+
+
 def gguf_tensors(path: Path) -> dict[str, DequantizedTensor]:
-    """By Hugging Face name; what has none keeps its own. Raises CheckpointError."""
+    """By Hugging Face name; what has none keeps its own. The factors of the rope are among the
+    fields instead. Raises CheckpointError."""
     header = read_header(path)
     with naming(path):
         family = _family(header)
@@ -131,6 +147,7 @@ def gguf_tensors(path: Path) -> dict[str, DequantizedTensor]:
     return {
         hf_name(name): DequantizedTensor(path, tensor, num_heads.get(name.split(".")[-2]))
         for name, tensor in header.tensors.items()
+        if name != _ROPE_FACTORS
     }
 
 

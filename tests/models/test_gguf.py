@@ -30,6 +30,14 @@ from specguide.tokenizer.gguf import gguf_tokenizer
 
 SIZES = {"vocab_size": 300, "hidden_size": 64, "intermediate_size": 96}
 IDS = torch.randint(0, 300, (60,), generator=torch.Generator().manual_seed(1))
+LLAMA3_ROPE = {
+    "rope_type": "llama3",
+    "rope_theta": 10_000.0,
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 64,
+}
 SCHEMA = {
     "type": "object",
     "properties": {"a": {"type": "integer", "minimum": 0, "maximum": 99}},
@@ -79,6 +87,22 @@ def test_logits_equal_those_of_transformers_reader(
     with torch.inference_mode():
         expected = model(IDS[None]).logits[0]
     torch.testing.assert_close(logits_of(Decoder.load(path)), expected, atol=1e-4, rtol=1e-4)
+
+
+def test_the_rope_of_llama_3_1(tmp_path: Path) -> None:
+    model = llama(rope_parameters=LLAMA3_ROPE, max_position_embeddings=512)
+    path = write_gguf(tmp_path / "model.gguf", model)
+    with torch.inference_mode():
+        expected = model(IDS[None]).logits[0]
+    torch.testing.assert_close(logits_of(Decoder.load(path)), expected, atol=1e-4, rtol=1e-4)
+
+
+def test_rope_factors_of_the_wrong_size_are_named(tmp_path: Path) -> None:
+    model = llama(rope_parameters=LLAMA3_ROPE, head_dim=32)
+    model.model.rotary_emb.inv_freq = model.model.rotary_emb.inv_freq[:8]
+    path = write_gguf(tmp_path / "model.gguf", model)
+    with pytest.raises(CheckpointError, match=r"must have 16 numbers, found 8"):
+        Decoder.load(path)
 
 
 def test_a_folder_is_its_only_file(file: Path, tmp_path: Path) -> None:

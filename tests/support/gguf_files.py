@@ -50,6 +50,8 @@ def write_gguf(
             is_query = "q_proj" in name
             tensor = permuted(tensor, c.num_attention_heads if is_query else c.num_key_value_heads)
         add_tensor(writer, stored, tensor.numpy(), kind)
+    if c.rope_parameters["rope_type"] == "llama3":
+        add_tensor(writer, "rope_freqs.weight", rope_factors(model), Q.F32)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
@@ -69,6 +71,14 @@ def permuted(rows: Tensor, num_heads: int) -> Tensor:
     """As llama.cpp has the rows of queries and keys: those that are rotated together beside each
     other."""
     return rows.unflatten(0, (num_heads, 2, -1)).transpose(1, 2).reshape(rows.shape)
+
+
+def rope_factors(model: PreTrainedModel) -> np.ndarray:
+    """float32 [head_dim / 2], by which llama.cpp divides the frequencies of a plain rope."""
+    rope = model.config.rope_parameters
+    stretched = model.model.rotary_emb.inv_freq
+    exponents = np.arange(len(stretched), dtype=np.float32) / np.float32(len(stretched))
+    return 1.0 / rope["rope_theta"] ** exponents / stretched.numpy()
 
 
 def add_tokenizer(writer: gguf.GGUFWriter, vocab_size: int) -> None:
