@@ -23,6 +23,19 @@ _DECODER = {
 }
 _BYTE_LEVEL = "gpt2"
 """As `tokenizer.ggml.model` calls a vocabulary of GPT-2's kind."""
+_LLAMA3 = {
+    "llama3",
+    "llama-v3",
+    "llama-bpe",
+    "falcon3",
+    "falcon-h1",
+    "pixtral",
+    "midm-2.0",
+    "tekken",
+}
+"""As `tokenizer.ggml.pre` calls what llama.cpp reads as Llama 3's: a piece of text that is a token
+is that token, whatever the merges make of it; and a text begins with the begin token, where the
+file does not say otherwise."""
 
 
 def gguf_tokenizer(path: Path) -> tuple[Backend, Any]:
@@ -37,15 +50,21 @@ def _read(path: Path, modified_ns: int) -> tuple[Backend, Any]:
     successor"""
     header = read_header(path)
     is_byte_level = header.metadata.get("tokenizer.ggml.model") == _BYTE_LEVEL
+    is_llama3 = is_byte_level and header.metadata.get("tokenizer.ggml.pre") in _LLAMA3
+    begins = is_llama3 and "tokenizer.ggml.add_bos_token" not in header.metadata
     try:
         # AutoTokenizer would read the whole configuration first, to choose this same class.
         from transformers import PreTrainedTokenizerFast
 
         chat = PreTrainedTokenizerFast.from_pretrained(
-            path.parent, gguf_file=path.name, local_files_only=True, trust_remote_code=False
+            path.parent,
+            gguf_file=path.name,
+            local_files_only=True,
+            trust_remote_code=False,
+            **({"add_bos_token": True} if begins else {}),
         )
         backend = _without_additions(chat.backend_tokenizer, header.vocab_size)
-        return _byte_level(backend) if is_byte_level else backend, chat
+        return _byte_level(backend, is_llama3) if is_byte_level else backend, chat
     except Exception as error:  # transformers and tokenizers raise many kinds
         raise CheckpointError(f"{path}: its tokenizer cannot be read: {error}") from None
 
@@ -60,12 +79,13 @@ def _without_additions(backend: Backend, num_tokens: int) -> Backend:
     return type(backend).from_str(json.dumps(state))
 
 
-def _byte_level(backend: Backend) -> Backend:
+def _byte_level(backend: Backend, ignores_merges: bool) -> Backend:
     """Some versions of `transformers` give such a vocabulary SentencePiece's steps as well (5.17
     does): they fuse tokens before their bytes are known, and spell what is missing as an unknown
-    token."""
+    token. ignores_merges: where a piece of text is a token"""
     state = json.loads(backend.to_str())
     plain = {"byte_fallback": False, "fuse_unk": False, "unk_token": None}
+    plain["ignore_merges"] = ignores_merges
     if state["decoder"]["type"] == "ByteLevel" and state["model"].items() >= plain.items():
         return backend
     state["model"].update(plain)

@@ -8,6 +8,7 @@ from pathlib import Path
 import gguf
 import numpy as np
 from tokenizer_kinds import byte_level
+from tokenizers import Tokenizer as Backend
 from torch import Tensor
 from transformers import PreTrainedModel
 
@@ -97,3 +98,29 @@ def add_tokenizer(writer: gguf.GGUFWriter, vocab_size: int) -> None:
     writer.add_eos_token_id(tokens.index("<|end|>"))
     writer.add_bos_token_id(tokens.index("<|begin|>"))
     writer.add_chat_template(TEMPLATE)
+
+
+def write_vocabulary(path: Path, backend: Backend, pre: str, **numbers: int | bool) -> Path:
+    """The tokenizer of a byte-level kind, beside embeddings and nothing else, as llama.cpp converts
+    one. numbers: metadata of the tokenizer's own"""
+    state = json.loads(backend.to_str())
+    added = {token["content"]: token["special"] for token in state["added_tokens"]}
+    ids = backend.get_vocab(with_added_tokens=True)
+    tokens = sorted(ids, key=lambda token: ids[token])
+    kinds = gguf.TokenType
+    of_added = {True: kinds.CONTROL, False: kinds.USER_DEFINED, None: kinds.NORMAL}
+    writer = gguf.GGUFWriter(path, "llama")
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre(pre)
+    writer.add_token_list(tokens)
+    writer.add_token_types([of_added[added.get(token)] for token in tokens])
+    writer.add_token_merges([" ".join(pair) for pair in state["model"]["merges"]])
+    for name, value in numbers.items():
+        add = writer.add_bool if isinstance(value, bool) else writer.add_uint32
+        add(f"tokenizer.ggml.{name}", value)
+    add_tensor(writer, "token_embd.weight", np.zeros((len(tokens), 1)), Q.F32)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path

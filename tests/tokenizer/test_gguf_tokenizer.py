@@ -1,0 +1,53 @@
+"""Tokenizers in GGUF files: token for token those that they were made from."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from gguf_files import write_vocabulary
+from tokenizer_kinds import CORPUS, byte_level
+from tokenizers import Tokenizer as Backend
+
+from specguide.tokenizer import Tokenizer
+
+
+def without_merges(backend: Backend, ending: str, *, ignores_merges: bool) -> Backend:
+    """Its tokens with this ending can be made of no others any more."""
+    state = json.loads(backend.to_str())
+    merges = [pair for pair in state["model"]["merges"] if not pair[1].endswith(ending)]
+    state["model"] |= {"merges": merges, "ignore_merges": ignores_merges}
+    return Backend.from_str(json.dumps(state))
+
+
+@pytest.mark.parametrize(
+    ("pre", "ignores_merges"), [("llama-bpe", True), ("tekken", True), ("gpt-2", False)]
+)
+def test_a_piece_that_is_a_token(pre: str, ignores_merges: bool, tmp_path: Path) -> None:
+    backend = without_merges(byte_level(), "k", ignores_merges=ignores_merges)
+    tokenizer = Tokenizer.from_folder(write_vocabulary(tmp_path / "model.gguf", backend, pre))
+    words = [word for word in " ".join(CORPUS).split(" ") if word.isascii() and word.isalpha()]
+    for word in words:
+        expected = backend.encode(f" {word}").ids
+        assert tokenizer.encode(f" {word}") == expected
+    assert (len(tokenizer.encode(" quick")) == 1) == ignores_merges
+
+
+@pytest.mark.parametrize(
+    ("pre", "flags", "begins"),
+    [
+        ("llama-bpe", {}, True),
+        ("llama-bpe", {"add_bos_token": False}, False),
+        ("gpt-2", {}, False),
+        ("gpt-2", {"add_bos_token": True}, True),
+    ],
+)
+def test_the_begin_token(pre: str, flags: dict[str, bool], begins: bool, tmp_path: Path) -> None:
+    backend = byte_level()
+    begin = backend.token_to_id("<|begin|>")
+    path = write_vocabulary(tmp_path / "model.gguf", backend, pre, bos_token_id=begin, **flags)
+    expected = backend.encode("lazy dog").ids
+    tokenizer = Tokenizer.from_folder(path)
+    assert tokenizer.encode("lazy dog") == ([begin] if begins else []) + expected
+    assert tokenizer.encode("lazy dog", add_special_tokens=False) == expected
