@@ -18,16 +18,19 @@ from specguide.json_fields import check_folder, is_file, shown
 
 SUFFIX = ".gguf"
 _EMBEDDINGS = "token_embd.weight"
+_ARRAY, _LENGTH = struct.Struct("<IQ"), struct.Struct("<Q")
+"""Before an array: its kind and length. Before a string: its length."""
 _END_TOKENS = ("eos_token_id", "eot_token_id", "eom_token_id")
 
 
 @dataclass(frozen=True, eq=False)
 class GgufHeader:
-    """metadata: without its arrays;  tensors: by name, each a `gguf.ReaderTensor`, whose data is
-    mapped into memory"""
+    """metadata: without its arrays, whose bytes are in `arrays`;  tensors: by name, each a
+    `gguf.ReaderTensor`, whose data is mapped into memory"""
 
     metadata: Mapping[str, Any]
     tensors: Mapping[str, Any]
+    arrays: Mapping[str, Any]
 
     @property
     def architecture(self) -> str:
@@ -46,6 +49,22 @@ class GgufHeader:
         """Ids of the tokens that end an answer; may be empty."""
         stated = (self.metadata.get(f"tokenizer.ggml.{name}") for name in _END_TOKENS)
         return tuple(dict.fromkeys(int(token) for token in stated if token is not None))
+
+    def strings(self, name: str) -> list[str]:
+        """An array of strings; empty where the metadata has none of this name."""
+        found = []
+        data = memoryview(self.arrays.get(name, b""))
+        start = _ARRAY.size
+        while start < len(data):
+            end = start + 8 + _LENGTH.unpack_from(data, start)[0]
+            found.append(str(data[start + 8 : end], "utf-8"))
+            start = end
+        return found
+
+    def integers(self, name: str) -> list[int]:
+        """An array of int32; empty where the metadata has none of this name."""
+        data = memoryview(self.arrays.get(name, b""))[_ARRAY.size :]
+        return [number for (number,) in struct.iter_unpack("<i", data)]
 
 
 def find_gguf(place: Path) -> Path | None:
@@ -104,7 +123,8 @@ def _read(path: Path, modified_ns: int) -> GgufHeader:
     metadata = {
         name: _value(field) for name, field in reader.fields.items() if len(field.data) == 1
     }
-    return GgufHeader(metadata, {tensor.name: tensor for tensor in reader.tensors})
+    arrays = {name: field.parts[-1] for name, field in reader.fields.items() if not field.data}
+    return GgufHeader(metadata, {tensor.name: tensor for tensor in reader.tensors}, arrays)
 
 
 def _value(field: Any) -> Any:
@@ -123,15 +143,15 @@ def _reader_class() -> Any:
             if raw_type != kinds.ARRAY:
                 return super()._get_field_parts(orig_offs, raw_type)
             data = memoryview(self.data)
-            kind, length = struct.unpack_from("<IQ", data, orig_offs)
-            end = orig_offs + 12
+            kind, length = _ARRAY.unpack_from(data, orig_offs)
+            end = orig_offs + _ARRAY.size
             if kind == kinds.STRING:
                 for _ in range(length):
-                    end += 8 + struct.unpack_from("<Q", data, end)[0]
+                    end += 8 + _LENGTH.unpack_from(data, end)[0]
             elif kind in self.gguf_scalar_to_np:
                 end += length * self.gguf_scalar_to_np[kind]().itemsize
             else:
                 raise ValueError(f"an array holds {shown(kind)}")
-            return end - orig_offs, [], [], [kinds.ARRAY]
+            return end - orig_offs, [self.data[orig_offs:end]], [], [kinds.ARRAY]
 
     return Reader

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from specguide.errors import CheckpointError
-from specguide.gguf_file import read_header
+from specguide.gguf_file import GgufHeader, read_header
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer as Backend
@@ -23,6 +23,8 @@ _DECODER = {
 }
 _BYTE_LEVEL = "gpt2"
 """As `tokenizer.ggml.model` calls a vocabulary of GPT-2's kind."""
+_CONTROL, _USER_DEFINED = 3, 4
+"""In `tokenizer.ggml.token_type`: tokens that text is searched for before it is tokenized."""
 _LLAMA3 = {
     "llama3",
     "llama-v3",
@@ -64,7 +66,9 @@ def _read(path: Path, modified_ns: int) -> tuple[Backend, Any]:
             **({"add_bos_token": True} if begins else {}),
         )
         backend = _without_additions(chat.backend_tokenizer, header.vocab_size)
-        return _byte_level(backend, is_llama3) if is_byte_level else backend, chat
+        if is_byte_level:
+            backend = _with_named_tokens(_byte_level(backend, is_llama3), header)
+        return backend, chat
     except Exception as error:  # transformers and tokenizers raise many kinds
         raise CheckpointError(f"{path}: its tokenizer cannot be read: {error}") from None
 
@@ -90,4 +94,27 @@ def _byte_level(backend: Backend, ignores_merges: bool) -> Backend:
         return backend
     state["model"].update(plain)
     state["decoder"] = _DECODER
+    return type(backend).from_str(json.dumps(state))
+
+
+def _with_named_tokens(backend: Backend, header: GgufHeader) -> Backend:
+    """Some versions of `transformers` take a token for text whose name has characters that are no
+    byte's (5.24 does), as <｜User｜> of DeepSeek's."""
+    names = header.strings("tokenizer.ggml.tokens")
+    kinds = header.integers("tokenizer.ggml.token_type")
+    state = json.loads(backend.to_str())
+    known = {token["id"] for token in state["added_tokens"]}
+    spelled = {token_id: token for token, token_id in state["model"]["vocab"].items()}
+    for token_id, (name, kind) in enumerate(zip(names, kinds, strict=False)):
+        if kind in (_CONTROL, _USER_DEFINED) and token_id not in known:
+            state["model"]["vocab"].pop(spelled.get(token_id), None)
+            state["model"]["vocab"][name] = token_id
+            flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
+            token = {"id": token_id, "content": name, **flags, "special": kind == _CONTROL}
+            state["added_tokens"].append(token)
+    if len(state["added_tokens"]) == len(known):
+        return backend
+    state["added_tokens"].sort(key=lambda token: token["id"])
+    for name, token in (state["post_processor"] or {}).get("special_tokens", {}).items():
+        token["ids"] = [state["model"]["vocab"][name]]
     return type(backend).from_str(json.dumps(state))

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from gguf_files import write_vocabulary
 from tokenizer_kinds import CORPUS, byte_level
+from tokenizers import AddedToken
 from tokenizers import Tokenizer as Backend
 
 from specguide.tokenizer import Tokenizer
@@ -51,3 +52,22 @@ def test_the_begin_token(pre: str, flags: dict[str, bool], begins: bool, tmp_pat
     tokenizer = Tokenizer.from_folder(path)
     assert tokenizer.encode("lazy dog") == ([begin] if begins else []) + expected
     assert tokenizer.encode("lazy dog", add_special_tokens=False) == expected
+
+
+def test_control_tokens_with_any_characters(tmp_path: Path) -> None:
+    backend = byte_level()
+    names = ("<\uff5cbegin\u2581of\u2581sentence\uff5c>", "<\uff5cUser\uff5c>")
+    backend.add_special_tokens(list(names))
+    backend.add_tokens([AddedToken("  \n", normalized=False), AddedToken("<think>")])
+    begin = backend.token_to_id(names[0])
+    end = backend.token_to_id("<|end|>")
+    flags = {"bos_token_id": begin, "add_bos_token": True, "eos_token_id": end}
+    path = write_vocabulary(tmp_path / "model.gguf", backend, "gpt-2", **flags)
+    tokenizer = Tokenizer.from_folder(path)
+    assert len(tokenizer) == backend.get_vocab_size()
+    text = f"{names[0]}lazy{names[1]}dog  \n<think>{names[1]}"
+    ids = backend.encode(text).ids
+    assert tokenizer.encode(text) == [begin, *ids]
+    assert tokenizer.decode(ids, skip_special_tokens=False) == text
+    assert tokenizer.decode(ids) == backend.decode(ids)
+    assert tokenizer.vocabulary() == Tokenizer(backend, [end]).vocabulary()
