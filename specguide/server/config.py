@@ -9,6 +9,8 @@ from pathlib import Path
 from specguide.errors import InvalidParams
 
 METRICS_NAMES = ("specguide", "vllm")
+_AT_LEAST_ONE = ("api_servers", "max_connections")
+"""Without one of which nobody is served; other numbers may be 0."""
 
 
 @dataclass(frozen=True)
@@ -167,6 +169,10 @@ class ServerConfig:
             )
         if not 0 <= self.port <= 65535:
             raise InvalidParams(f"port must be 0 to 65535, found {self.port}", param="port")
+        for name, value in vars(self).items():
+            least = int(name in _AT_LEAST_ONE)
+            if isinstance(value, int | float) and not value >= least:
+                raise InvalidParams(f"{name} must be ≥ {least}, found {value}", param=name)
 
     @property
     def model_names(self) -> tuple[str, ...]:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from specguide.config import EngineConfig
 from specguide.engine.control import CoreFacts
+from specguide.guided.reasoning_formats import choose_reasoning_format
+from specguide.guided.tools import choose_tool_format
 from specguide.server.config import ServerConfig
 from specguide.server.listening import Address
 
@@ -17,10 +19,16 @@ library."""
 
 @dataclass(frozen=True)
 class ServicePlan:
-    """What a service is."""
+    """What a service is. Raises InvalidParams for the name of a format that there is not, for which
+    requests would be refused otherwise."""
 
     engine: EngineConfig
     server: ServerConfig
+
+    def __post_init__(self) -> None:
+        choose_reasoning_format(self.server.reasoning_format, None)
+        if self.server.tool_format is not None:
+            choose_tool_format(self.server.tool_format, None)
 
 
 @dataclass(frozen=True)

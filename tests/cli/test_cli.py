@@ -17,8 +17,9 @@ from pathlib import Path
 import jsonschema
 import pytest
 import uvicorn
+from typer.testing import CliRunner
 
-from specguide.cli import main
+from specguide.cli import app, main
 from specguide.cli.chat import chat
 from specguide.cli.config_options import (
     CACHE,
@@ -146,6 +147,24 @@ def test_a_mistake_is_one_line_and_exit_code_2(args, words):
     assert done.returncode == 2 and words in done.stderr and done.stderr.count("\n") == 1, (
         done.stderr
     )
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["--tool-format", "nope"], "tool format 'nope' is unknown; known: deepseek_v3"),
+        (["--reasoning-format", "nope"], "reasoning format 'nope' is unknown; known: none"),
+        (["--api-servers", "0"], "api_servers must be ≥ 1, found 0"),
+        (["--max-connections", "0"], "max_connections must be ≥ 1, found 0"),
+        (["--drain-s", "-1"], "drain_s must be ≥ 0, found -1.0"),
+        (["--max-waiting", "-1"], "max_waiting must be ≥ 0, found -1"),
+        (["--body-timeout-s", "nan"], "body_timeout_s must be ≥ 0, found nan"),
+    ],
+)
+def test_a_mistake_in_serve_is_told_before_it_listens(args, words, monkeypatch):
+    monkeypatch.setattr("specguide.server.supervisor.Supervisor.run", pytest.fail)
+    with pytest.raises(InvalidParams, match=words):
+        CliRunner().invoke(app, ["serve", *args], catch_exceptions=False)
 
 
 def test_doctor_finds_what_is_needed():
