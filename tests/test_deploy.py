@@ -36,6 +36,10 @@ def test_the_dockerfile():
         if line[0] == "COPY" and "--from=build" not in line:
             for source in line[1:-1]:
                 assert (ROOT / source).exists() and f"!{source}" in kept
+    # Docker gives a volume to root where the image has no folder of that name.
+    (volume,) = [line[1] for line in words if line[0] == "VOLUME"]
+    user = words.index(["USER", "specguide"])
+    assert user < words.index(["RUN", "mkdir", volume]) < words.index(["VOLUME", volume])
     (port,) = [line[1] for line in words if line[0] == "EXPOSE"]
     assert int(port) == ServerConfig("m").port
     (entry,) = [line for line in instructions() if line.startswith("ENTRYPOINT")]
