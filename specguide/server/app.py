@@ -147,6 +147,10 @@ for _api in APIS:
 def _invalid(error: RequestValidationError) -> ApiError:
     """The first thing that is wrong with a body, named as one would in JSON."""
     first = error.errors()[0]
+    if isinstance(error.body, bytes):
+        return ApiError(
+            400, "the body is read as JSON only with the header content-type: application/json"
+        )
     if first["type"] == "json_invalid":
         return ApiError(
             400, f"the body is not JSON: {first['ctx']['error']} at character {first['loc'][-1]}"

@@ -437,6 +437,14 @@ def test_bodies_that_are_no_request(http, body):
     assert answer.status_code == 400 and answer.json()["error"]["type"] == "invalid_request_error"
 
 
+def test_a_body_that_is_not_said_to_be_json(http):
+    headers = {"content-type": "application/x-www-form-urlencoded"}  # as curl -d has it
+    for path in ("chat/completions", "completions", "responses", "messages"):
+        answer = http.post(f"/v1/{path}", content=b'{"model": "small"}', headers=headers)
+        assert answer.status_code == 400
+        assert "header content-type: application/json" in answer.json()["error"]["message"]
+
+
 def test_a_body_that_does_not_say_how_long_it_is(http):
     def pieces():
         for _ in range(30):
