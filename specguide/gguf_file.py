@@ -17,6 +17,7 @@ from specguide.errors import CheckpointError
 from specguide.json_fields import check_folder, is_file, shown
 
 SUFFIX = ".gguf"
+_OTHER_WEIGHTS = ("*.safetensors", "*.bin")
 _EMBEDDINGS = "token_embd.weight"
 _ARRAY, _LENGTH = struct.Struct("<IQ"), struct.Struct("<Q")
 """Before an array: its kind and length. Before a string: its length."""
@@ -69,7 +70,7 @@ class GgufHeader:
 
 def find_gguf(place: Path) -> Path | None:
     """The GGUF file that a checkpoint is: the file itself, or the only one of a folder without
-    config.json. None: a folder of another form.
+    config.json, or without weights of another form. None: a folder of another form.
 
     Raises CheckpointError where there is no such file or folder, and for a folder with several.
     """
@@ -78,9 +79,10 @@ def find_gguf(place: Path) -> Path | None:
             raise CheckpointError(f"{place}: there is no such file")
         return place
     check_folder(place)
-    if (place / "config.json").exists():
-        return None
     found = sorted(place.glob(f"*{SUFFIX}"))
+    has_others = not found or any(any(place.glob(pattern)) for pattern in _OTHER_WEIGHTS)
+    if has_others and (place / "config.json").exists():
+        return None
     if len(found) > 1:
         names = ", ".join(path.name for path in found)
         raise CheckpointError(f"{place}: holds several GGUF files; name one of {names}")

@@ -115,6 +115,19 @@ def test_a_folder_is_its_only_file(file: Path, tmp_path: Path) -> None:
         Decoder.load(tmp_path / "three.gguf")
 
 
+def test_a_config_json_beside_it(file: Path, tmp_path: Path) -> None:
+    """As repositories of GGUF files have one, of which a part is downloaded."""
+    (tmp_path / "config.json").write_text('{"model_type": "llama"}')
+    with pytest.raises(CheckpointError, match=r"config\.json: architecture"):
+        read_config(tmp_path)
+    (tmp_path / file.name).write_bytes(file.read_bytes())
+    assert read_config(tmp_path) == read_config(file)
+    assert len(Tokenizer.from_folder(tmp_path)) == len(Tokenizer.from_folder(file))
+    (tmp_path / "model.safetensors").write_bytes(b"")
+    with pytest.raises(CheckpointError, match=r"config\.json: architecture"):
+        read_config(tmp_path)
+
+
 def test_tokenizer_template_and_end_token(file: Path) -> None:
     tokenizer = Tokenizer.from_folder(file)
     ids = tokenizer.apply_chat_template([{"role": "user", "content": '{"name": 1}'}])
