@@ -50,8 +50,7 @@ def run_replicas(plan: ServicePlan, config: ReplicaConfig, tell: Callable[[str],
             raise EngineError(f"the replicas could not be started: {error}") from error
         for each in (signal.SIGINT, signal.SIGTERM):
             signal.signal(each, lambda *_: is_ended.set())
-        scheme = plan.server.exposure.scheme
-        tell(f"serving on {scheme}://{options.host}:{options.port}")
+        tell(f"serving on {plan.server.url(options.port)}")
         is_ended.wait()
         serve.delete(_NAME)  # requests under way have their time
         serve.shutdown()

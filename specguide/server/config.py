@@ -179,6 +179,11 @@ class ServerConfig:
         """All that clients may call the model."""
         return self.model_name, *self.model_aliases
 
+    def url(self, port: int) -> str:
+        """Of a server that listens on `host` and this port."""
+        host = f"[{self.host}]" if ":" in self.host else self.host  # an address of IPv6
+        return f"{self.exposure.scheme}://{host}:{port}"
+
     @property
     def longest_wait_s(self) -> float:
         """max_wait_s, infinite where it is left out."""

@@ -110,11 +110,7 @@ class Supervisor:
             case FrontReady():
                 child.is_ready, self._num_failed_starts = True, 0
                 if all(front.is_ready for front in self._fronts):
-                    self._tell(f"serving on {self._url()}")
-
-    def _url(self) -> str:
-        server = self._plan.server
-        return f"{server.exposure.scheme}://{server.host}:{self._reserved.port}"
+                    self._tell(f"serving on {self._plan.server.url(self._reserved.port)}")
 
     def _bury(self, child: Child) -> None:
         child.bury()

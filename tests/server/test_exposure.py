@@ -254,3 +254,10 @@ def test_tokens_are_spelled_on_request(plain):
     ask = {"prompt": "One two", "return_token_strs": True, "add_special_tokens": False}
     told = plain.post("/tokenize", json=ask, headers={"x-api-key": KEY}).json()
     assert len(told["token_strs"]) == told["count"] and "".join(told["token_strs"]) == "One two"
+
+
+@pytest.mark.parametrize(
+    ("host", "url"), [("::1", "http://[::1]:80"), ("localhost", "http://localhost:80")]
+)
+def test_the_url_that_is_told(host, url):
+    assert ServerConfig("small", host=host).url(80) == url
