@@ -25,19 +25,20 @@ _BYTE_LEVEL = "gpt2"
 """As `tokenizer.ggml.model` calls a vocabulary of GPT-2's kind."""
 _CONTROL, _USER_DEFINED = 3, 4
 """In `tokenizer.ggml.token_type`: tokens that text is searched for before it is tokenized."""
-_LLAMA3 = {
-    "llama3",
-    "llama-v3",
-    "llama-bpe",
-    "falcon3",
-    "falcon-h1",
-    "pixtral",
-    "midm-2.0",
-    "tekken",
-}
-"""As `tokenizer.ggml.pre` calls what llama.cpp reads as Llama 3's: a piece of text that is a token
-is that token, whatever the merges make of it; and a text begins with the begin token, where the
-file does not say otherwise."""
+_LLAMA3 = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
+    r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+_TEKKEN = (
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+"
+    r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*"
+    r"|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+_NAMES = ("llama3", "llama-v3", "llama-bpe", "falcon3", "falcon-h1", "pixtral", "midm-2.0")
+_PIECES = {**dict.fromkeys(_NAMES, _LLAMA3), "tekken": _TEKKEN}
+"""How text is cut into pieces, by `tokenizer.ggml.pre`: of what llama.cpp reads as Llama 3's. A
+piece that is a token is that token, whatever the merges make of it; and a text begins with the
+begin token, where the file does not say otherwise."""
 
 
 def gguf_tokenizer(path: Path) -> tuple[Backend, Any]:
@@ -52,25 +53,36 @@ def _read(path: Path, modified_ns: int) -> tuple[Backend, Any]:
     successor"""
     header = read_header(path)
     is_byte_level = header.metadata.get("tokenizer.ggml.model") == _BYTE_LEVEL
-    is_llama3 = is_byte_level and header.metadata.get("tokenizer.ggml.pre") in _LLAMA3
-    begins = is_llama3 and "tokenizer.ggml.add_bos_token" not in header.metadata
+    pieces = _PIECES.get(header.metadata.get("tokenizer.ggml.pre", "")) if is_byte_level else None
     try:
         # AutoTokenizer would read the whole configuration first, to choose this same class.
         from transformers import PreTrainedTokenizerFast
 
         chat = PreTrainedTokenizerFast.from_pretrained(
-            path.parent,
-            gguf_file=path.name,
-            local_files_only=True,
-            trust_remote_code=False,
-            **({"add_bos_token": True} if begins else {}),
+            path.parent, gguf_file=path.name, local_files_only=True, trust_remote_code=False
         )
         backend = _without_additions(chat.backend_tokenizer, header.vocab_size)
         if is_byte_level:
-            backend = _with_named_tokens(_byte_level(backend, is_llama3), header)
+            backend = _with_named_tokens(_byte_level(backend, pieces), header)
+            backend.post_processor = _ends(header, begins=pieces is not None)
         return backend, chat
     except Exception as error:  # transformers and tokenizers raise many kinds
         raise CheckpointError(f"{path}: its tokenizer cannot be read: {error}") from None
+
+
+def _ends(header: GgufHeader, *, begins: bool) -> Any:
+    """What puts the begin and end tokens around a text: some versions of `transformers` do not look
+    for all that the file says (5.10 does not). begins: where it does not say"""
+    from tokenizers.processors import TemplateProcessing
+
+    ids = {}
+    for name, default in (("bos", begins), ("eos", False)):
+        is_added = header.metadata.get(f"tokenizer.ggml.add_{name}_token", default)
+        token_id = header.metadata.get(f"tokenizer.ggml.{name}_token_id")
+        if is_added and token_id is not None:
+            ids[name] = token_id
+    around = [part for part in ("bos", "$A", "eos") if part in ids or part == "$A"]
+    return TemplateProcessing(single=around, pair=[*around, "$B"], special_tokens=list(ids.items()))
 
 
 def _without_additions(backend: Backend, num_tokens: int) -> Backend:
@@ -83,18 +95,31 @@ def _without_additions(backend: Backend, num_tokens: int) -> Backend:
     return type(backend).from_str(json.dumps(state))
 
 
-def _byte_level(backend: Backend, ignores_merges: bool) -> Backend:
+def _byte_level(backend: Backend, pieces: str | None) -> Backend:
     """Some versions of `transformers` give such a vocabulary SentencePiece's steps as well (5.17
     does): they fuse tokens before their bytes are known, and spell what is missing as an unknown
-    token. ignores_merges: where a piece of text is a token"""
+    token; and some cut text of each kind into GPT-2's pieces (5.10 does).
+
+    pieces: of Llama 3's kind, the expression of its pieces; else None
+    """
+    if pieces is not None:
+        backend.pre_tokenizer = _splitting(pieces)
     state = json.loads(backend.to_str())
     plain = {"byte_fallback": False, "fuse_unk": False, "unk_token": None}
-    plain["ignore_merges"] = ignores_merges
+    plain["ignore_merges"] = pieces is not None
     if state["decoder"]["type"] == "ByteLevel" and state["model"].items() >= plain.items():
         return backend
     state["model"].update(plain)
     state["decoder"] = _DECODER
     return type(backend).from_str(json.dumps(state))
+
+
+def _splitting(pieces: str) -> Any:
+    from tokenizers import Regex, pre_tokenizers
+
+    split = pre_tokenizers.Split(Regex(pieces), "isolated")
+    spelling = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    return pre_tokenizers.Sequence([split, spelling])
 
 
 def _with_named_tokens(backend: Backend, header: GgufHeader) -> Backend:
@@ -115,6 +140,4 @@ def _with_named_tokens(backend: Backend, header: GgufHeader) -> Backend:
     if len(state["added_tokens"]) == len(known):
         return backend
     state["added_tokens"].sort(key=lambda token: token["id"])
-    for name, token in (state["post_processor"] or {}).get("special_tokens", {}).items():
-        token["ids"] = [state["model"]["vocab"][name]]
     return type(backend).from_str(json.dumps(state))

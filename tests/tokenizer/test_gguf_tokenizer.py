@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from gguf_files import write_vocabulary
 from tokenizer_kinds import CORPUS, byte_level
 from tokenizers import AddedToken
 from tokenizers import Tokenizer as Backend
+from transformers import PreTrainedTokenizerFast
 
 from specguide.tokenizer import Tokenizer
+from specguide.tokenizer.gguf import gguf_tokenizer
 
 
 def without_merges(backend: Backend, ending: str, *, ignores_merges: bool) -> Backend:
@@ -42,15 +45,19 @@ def test_a_piece_that_is_a_token(pre: str, ignores_merges: bool, tmp_path: Path)
         ("llama-bpe", {"add_bos_token": False}, False),
         ("gpt-2", {}, False),
         ("gpt-2", {"add_bos_token": True}, True),
+        ("gpt-2", {"add_bos_token": True, "add_eos_token": True}, True),
     ],
 )
 def test_the_begin_token(pre: str, flags: dict[str, bool], begins: bool, tmp_path: Path) -> None:
     backend = byte_level()
     begin = backend.token_to_id("<|begin|>")
-    path = write_vocabulary(tmp_path / "model.gguf", backend, pre, bos_token_id=begin, **flags)
+    path = write_vocabulary(
+        tmp_path / "model.gguf", backend, pre, bos_token_id=begin, eos_token_id=0, **flags
+    )
     expected = backend.encode("lazy dog").ids
     tokenizer = Tokenizer.from_folder(path)
-    assert tokenizer.encode("lazy dog") == ([begin] if begins else []) + expected
+    end = [backend.token_to_id("<|end|>")] if flags.get("add_eos_token") else []
+    assert tokenizer.encode("lazy dog") == ([begin] if begins else []) + expected + end
     assert tokenizer.encode("lazy dog", add_special_tokens=False) == expected
 
 
@@ -71,3 +78,18 @@ def test_control_tokens_with_any_characters(tmp_path: Path) -> None:
     assert tokenizer.decode(ids, skip_special_tokens=False) == text
     assert tokenizer.decode(ids) == backend.decode(ids)
     assert tokenizer.vocabulary() == Tokenizer(backend, [end]).vocabulary()
+
+
+@pytest.mark.parametrize("stated", ["llama-bpe", "gpt-2"])
+def test_pieces_are_those_of_the_kind(
+    stated: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """transformers 5.10 takes GPT-2's pieces for each kind."""
+    told = SimpleNamespace(backend_tokenizer=byte_level())
+    monkeypatch.setattr(PreTrainedTokenizerFast, "from_pretrained", lambda *_, **__: told)
+    path = write_vocabulary(tmp_path / "model.gguf", byte_level(), stated)
+    backend = gguf_tokenizer(path)[0]
+    pieces = [piece for piece, _ in backend.pre_tokenizer.pre_tokenize_str("a.b\n\n1234")]
+    of_llama3 = ["a", ".b", "\u010a\u010a", "123", "4"]
+    of_gpt2 = ["a", ".", "b", "\u010a", "\u010a", "1234"]
+    assert pieces == (of_llama3 if stated == "llama-bpe" else of_gpt2)
