@@ -8,7 +8,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from itertools import chain
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -22,6 +23,16 @@ _EMBEDDINGS = "token_embd.weight"
 _ARRAY, _LENGTH = struct.Struct("<IQ"), struct.Struct("<Q")
 """Before an array: its kind and length. Before a string: its length."""
 _END_TOKENS = ("eos_token_id", "eot_token_id", "eom_token_id")
+_END_NAMES = frozenset(
+    (
+        *("<|eot_id|>", "<|eom_id|>", "<|end_of_text|>", "<|endoftext|>", "<|im_end|>", "<|end|>"),
+        *("<end_of_turn>", "<end_of_utterance>", "<|return|>", "<｜end▁of▁sentence｜>"),
+    )
+)
+"""Control tokens at which llama.cpp ends an answer, whatever ids a file states: of early files of
+Llama 3 the one end is <|end_of_text|>, and the model writes <|eot_id|>."""
+CONTROL, USER_DEFINED = 3, 4
+"""In `tokenizer.ggml.token_type`: tokens that text is searched for before it is tokenized."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,11 +56,23 @@ class GgufHeader:
             raise CheckpointError(f"holds no tensor {_EMBEDDINGS!r}")
         return int(self.tensors[_EMBEDDINGS].shape[-1])
 
-    @property
+    @cached_property
     def end_tokens(self) -> tuple[int, ...]:
-        """Ids of the tokens that end an answer; may be empty."""
+        """Ids of the tokens that end an answer, first those that the file states; may be empty."""
         stated = (self.metadata.get(f"tokenizer.ggml.{name}") for name in _END_TOKENS)
-        return tuple(dict.fromkeys(int(token) for token in stated if token is not None))
+        named = (
+            token_id
+            for token_id, (name, kind) in enumerate(self.tokens)
+            if kind == CONTROL and name in _END_NAMES
+        )
+        ids = chain((int(token) for token in stated if token is not None), named)
+        return tuple(dict.fromkeys(ids))
+
+    @cached_property
+    def tokens(self) -> tuple[tuple[str, int], ...]:
+        """Name and kind of each token of the vocabulary; empty where kinds are not stated."""
+        names = self.strings("tokenizer.ggml.tokens")
+        return tuple(zip(names, self.integers("tokenizer.ggml.token_type"), strict=False))
 
     def strings(self, name: str) -> list[str]:
         """An array of strings; empty where the metadata has none of this name."""

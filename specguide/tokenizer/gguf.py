@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from specguide.errors import CheckpointError
-from specguide.gguf_file import GgufHeader, read_header
+from specguide.gguf_file import CONTROL, USER_DEFINED, GgufHeader, read_header
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer as Backend
@@ -23,8 +23,6 @@ _DECODER = {
 }
 _BYTE_LEVEL = "gpt2"
 """As `tokenizer.ggml.model` calls a vocabulary of GPT-2's kind."""
-_CONTROL, _USER_DEFINED = 3, 4
-"""In `tokenizer.ggml.token_type`: tokens that text is searched for before it is tokenized."""
 _LLAMA3 = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
     r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
@@ -125,17 +123,15 @@ def _splitting(pieces: str) -> Any:
 def _with_named_tokens(backend: Backend, header: GgufHeader) -> Backend:
     """Some versions of `transformers` take a token for text whose name has characters that are no
     byte's (5.24 does), as <｜User｜> of DeepSeek's."""
-    names = header.strings("tokenizer.ggml.tokens")
-    kinds = header.integers("tokenizer.ggml.token_type")
     state = json.loads(backend.to_str())
     known = {token["id"] for token in state["added_tokens"]}
     spelled = {token_id: token for token, token_id in state["model"]["vocab"].items()}
-    for token_id, (name, kind) in enumerate(zip(names, kinds, strict=False)):
-        if kind in (_CONTROL, _USER_DEFINED) and token_id not in known:
+    for token_id, (name, kind) in enumerate(header.tokens):
+        if kind in (CONTROL, USER_DEFINED) and token_id not in known:
             state["model"]["vocab"].pop(spelled.get(token_id), None)
             state["model"]["vocab"][name] = token_id
             flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
-            token = {"id": token_id, "content": name, **flags, "special": kind == _CONTROL}
+            token = {"id": token_id, "content": name, **flags, "special": kind == CONTROL}
             state["added_tokens"].append(token)
     if len(state["added_tokens"]) == len(known):
         return backend

@@ -93,3 +93,13 @@ def test_pieces_are_those_of_the_kind(
     of_llama3 = ["a", ".b", "\u010a\u010a", "123", "4"]
     of_gpt2 = ["a", ".", "b", "\u010a", "\u010a", "1234"]
     assert pieces == (of_llama3 if stated == "llama-bpe" else of_gpt2)
+
+
+def test_ends_that_the_file_does_not_state(tmp_path: Path) -> None:
+    """As in early files of Llama 3, whose chats end with a token that no metadata names."""
+    backend = byte_level()
+    backend.add_special_tokens(["<|end_of_text|>", "<|eot_id|>"])
+    backend.add_tokens(["<|im_end|>"])  # which is text here
+    stated, of_turns, end = map(backend.token_to_id, ("<|end_of_text|>", "<|eot_id|>", "<|end|>"))
+    path = write_vocabulary(tmp_path / "model.gguf", backend, "gpt-2", eos_token_id=stated)
+    assert Tokenizer.from_folder(path).eos_token_ids == (stated, end, of_turns)
