@@ -91,9 +91,9 @@ def model_name(model: str | Path | None) -> str:
 
 
 def read_text(path: Path) -> str:
-    """Raises InvalidParams where that fails."""
+    """UTF-8, with a byte order mark or without. Raises InvalidParams where that fails."""
     try:
-        return path.read_text()
+        return path.read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidParams(f"cannot read {path}: {error}") from error
 
@@ -109,7 +109,7 @@ def read_json(path: Path) -> Any:
 def write_text(path: Path, text: str) -> None:
     """With an end of line. Raises InvalidParams where that fails."""
     try:
-        path.write_text(text + "\n")
+        path.write_text(text + "\n", "utf-8")
     except OSError as error:
         raise InvalidParams(f"cannot write {path}: {error}") from error
 
