@@ -29,13 +29,19 @@ _FIELDS = {
     "rope.freq_base": "rope_theta",
 }
 _HEAD_SIZES = ("attention.key_length", "attention.value_length", "rope.dimension_count")
+_SCALINGS = ("none", "linear", "yarn")
+_OF_SCALING = {
+    "rope.scaling.factor": "factor",
+    "rope.scaling.original_context_length": "original_max_position_embeddings",
+}
 _NEUTRAL: dict[str, tuple[Any, ...]] = {
-    "rope.scaling.type": ("none",),
+    "rope.scaling.attn_factor": (1.0,),
+    "rope.scaling.finetuned": (False, True),
     "attention.causal": (True,),
     "expert_count": (0,),
     "expert_used_count": (0,),
 }
-_OTHERWISE_READ = {"vocab_size", *_HEAD_SIZES, *_FIELDS}
+_OTHERWISE_READ = {"vocab_size", "rope.scaling.type", *_HEAD_SIZES, *_FIELDS, *_OF_SCALING}
 _ROPE_FACTORS = "rope_freqs.weight"
 """What divides each pair's frequency, as llama.cpp has the ropes of Llama 3.1 and later."""
 
@@ -93,7 +99,7 @@ def gguf_fields(path: Path) -> dict[str, Any]:
             fields["head_dim"] = head_sizes.pop()
         return {
             **fields,
-            **_rope_scaling(path, header),
+            **_rope_scaling(path, header, stated),
             "architectures": [family.architecture],
             "vocab_size": header.vocab_size,
             "tie_word_embeddings": "output.weight" not in header.tensors,
@@ -125,16 +131,29 @@ def _of_architecture(header: GgufHeader) -> dict[str, Any]:
     return stated
 
 
-def _rope_scaling(path: Path, header: GgufHeader) -> dict[str, Any]:
-    """The factors of a file that has some. However many tokens are served, they are the same."""
-    if _ROPE_FACTORS not in header.tensors:
-        return {}
+def _rope_scaling(path: Path, header: GgufHeader, stated: Mapping[str, Any]) -> dict[str, Any]:
+    """How the rope is stretched, if it is."""
+    fields = {name: stated[key] for key, name in _OF_SCALING.items() if key in stated}
+    kind = stated.get("rope.scaling.type", "linear" if "factor" in fields else "none")
+    if kind not in _SCALINGS:
+        raise CheckpointError(
+            f"rope.scaling.type {shown(kind)} is not supported: only {', '.join(_SCALINGS)}"
+        )
+    if _ROPE_FACTORS in header.tensors:
+        if kind != "none":
+            raise CheckpointError(f"{_ROPE_FACTORS} beside rope.scaling.type is not supported")
+        return {"rope_scaling": _of_factors(path, header)}
+    return {} if kind == "none" else {"rope_scaling": {"rope_type": kind, **fields}}
+
+
+def _of_factors(path: Path, header: GgufHeader) -> dict[str, Any]:
+    """However many tokens are served, they are the same."""
     stored = DequantizedTensor(path, header.tensors[_ROPE_FACTORS])
     memory = torch.empty(stored.shape)
     stored.read_into(memory)
     factors = memory.tolist()
     scaling = {"short_factor": factors, "long_factor": factors, "attention_factor": 1.0}
-    return {"rope_scaling": {"rope_type": "longrope", **scaling}}
+    return {"rope_type": "longrope", **scaling}
 
 
 def gguf_tensors(path: Path) -> dict[str, DequantizedTensor]:

@@ -97,6 +97,29 @@ def test_the_rope_of_llama_3_1(tmp_path: Path) -> None:
     torch.testing.assert_close(logits_of(Decoder.load(path)), expected, atol=1e-4, rtol=1e-4)
 
 
+@pytest.mark.parametrize(
+    ("stated", "rope"),
+    [
+        ({"type": "linear", "factor": 4.0}, {"rope_type": "linear", "factor": 4.0}),
+        ({"factor": 2.0}, {"rope_type": "linear", "factor": 2.0}),
+        (
+            {"type": "yarn", "factor": 4.0, "original_context_length": 128, "finetuned": True},
+            {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 128},
+        ),
+    ],
+)
+def test_ropes_that_the_metadata_stretches(
+    stated: dict[str, Any], rope: dict[str, Any], tmp_path: Path
+) -> None:
+    parameters = {"rope_theta": 10000.0, **rope}
+    model = llama(rope_parameters=parameters, max_position_embeddings=512)
+    extra = {f"rope__scaling__{name}": value for name, value in stated.items()}
+    path = write_gguf(tmp_path / "model.gguf", model, **extra)
+    with torch.inference_mode():
+        expected = model(IDS[None]).logits[0]
+    torch.testing.assert_close(logits_of(Decoder.load(path)), expected, atol=1e-4, rtol=1e-4)
+
+
 def test_rope_factors_of_the_wrong_size_are_named(tmp_path: Path) -> None:
     model = llama(rope_parameters=LLAMA3_ROPE, head_dim=32)
     model.model.rotary_emb.inv_freq = model.model.rotary_emb.inv_freq[:8]
@@ -163,7 +186,7 @@ def test_the_command_takes_a_file(file: Path) -> None:
     [
         ("stablelm", {}, "GGUF architecture 'stablelm' is not supported; supported: llama, qwen2"),
         ("llama", {"expert_count": 8}, "'llama.expert_count' 8 is not supported"),
-        ("llama", {"rope__scaling__type": "yarn"}, "'llama.rope.scaling.type' 'yarn' is not"),
+        ("llama", {"rope__scaling__type": "su"}, "rope.scaling.type 'su' is not supported"),
         ("llama", {"attention__sliding_window": 7}, "'llama.attention.sliding_window' 7 is not"),
         ("llama", {"rope__dimension_count": 8}, "heads of several sizes"),
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import gguf
 import numpy as np
@@ -20,7 +21,7 @@ Q = gguf.GGMLQuantizationType
 
 
 def write_gguf(
-    path: Path, model: PreTrainedModel, arch: str = "llama", kind: Q = Q.F32, **extra: int | str
+    path: Path, model: PreTrainedModel, arch: str = "llama", kind: Q = Q.F32, **extra: Any
 ) -> Path:
     """kind: of its matrices; extra: metadata of the architecture's own, dots as two underlines"""
     c = model.config
@@ -35,8 +36,8 @@ def write_gguf(
     writer.add_rope_freq_base(c.rope_parameters["rope_theta"])
     writer.add_key_length(c.head_dim if hasattr(c, "head_dim") else c.hidden_size // 4)
     for name, value in extra.items():
-        add = writer.add_uint32 if isinstance(value, int) else writer.add_string
-        add(f"{arch}.{name.replace('__', '.')}", value)  # type: ignore[operator]
+        adds = {bool: writer.add_bool, int: writer.add_uint32, float: writer.add_float32}
+        adds.get(type(value), writer.add_string)(f"{arch}.{name.replace('__', '.')}", value)
     add_tokenizer(writer, c.vocab_size)
     names = gguf.get_tensor_name_map(
         next(key for key, name in gguf.MODEL_ARCH_NAMES.items() if name == arch),
