@@ -267,11 +267,11 @@ def test_an_exit_in_the_engines_thread_fails_it_loudly(folders, monkeypatch, err
         await until(lambda: engine._engine.num_unfinished == 3)
         if place == "thread":
             monkeypatch.setattr(engine._commands, "take", leave)
-        guide = Guide(matcher=leave) if place == "matcher" else None
-        params = SamplingParams(
-            logits_processors=[leave] if place == "processor" else (), guide=guide
-        )
-        tasks.append(asyncio.create_task(collect(engine.generate("abc", params))))
+        else:
+            guide = Guide(matcher=leave) if place == "matcher" else None
+            processors = [leave] if place == "processor" else ()
+            params = SamplingParams(logits_processors=processors, guide=guide)
+            tasks.append(asyncio.create_task(collect(engine.generate("abc", params))))
         await asyncio.wait_for(until(lambda: not engine.health.is_healthy), 10)
         monkeypatch.undo()
         for ((_, _, last),) in await asyncio.wait_for(asyncio.gather(*tasks), 10):

@@ -294,7 +294,7 @@ def test_grammars_that_compile_for_long(server, held_lane, body):
     for answer in early.answers:
         error = answer.json()["error"]
         assert "compile_timeout_s" in error["message"]
-        assert error["param"] == ("tools" if body is slow_tool else None)
+        assert error["param"] == ("tools" if body is slow_tool else "guided_json")
 
 
 def test_a_tool_that_cannot_be_enforced_is_named(server):
