@@ -178,20 +178,3 @@ def test_fractions_of_a_step_are_refused_in_words_of_ours(compiler):
     schema = {"anyOf": [{"multipleOf": 0.25}], "oneOf": [{"type": "integer"}, {}]}
     with pytest.raises(UnsupportedGuide, match=r"numbers that are no integers.*leave out either"):
         compiler.compile(Guide(json_schema=schema))
-
-
-@pytest.mark.parametrize("asked", ["not", "oneOf"])
-def test_any_of_the_first_four_items_may_fail_what_all_are_asked(compiler, asked):
-    whole = {"type": "array", "items": {"type": "integer"}}
-    others = {"type": "array", "items": {"type": ["integer", "string"]}}
-    schema = {**others, "not": whole} if asked == "not" else {"oneOf": [whole, others]}
-    grammar = compiler.compile(Guide(json_schema=schema))
-    for at in range(4):
-        assert takes_any(grammar, [1] * at + ["a"], schema)
-        assert not takes_any(grammar, [1] * at, schema)
-
-
-def test_a_choice_of_many_arrays_is_served(compiler):
-    arrays = [{"type": "array", "items": {"type": "string", "maxLength": i}} for i in range(1, 9)]
-    schema = {"oneOf": arrays}
-    assert takes_any(compiler.compile(Guide(json_schema=schema)), ["a" * 8], schema)

@@ -75,7 +75,6 @@ class _Lowering:
         self.comparison = Comparison(self.document, self.instances)
         self._schema = schema
         self.definitions: dict[str, Core] = {}
-        self.may_repeat = True
         self._names: dict[tuple[str, str], str] = {}
         self._refused: dict[tuple[str, str], UnsupportedGuide] = {}
         self._to_define: list[tuple[str, Json, Place]] = []

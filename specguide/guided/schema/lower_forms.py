@@ -14,7 +14,6 @@ from specguide.guided.regex.both import everything_but
 from specguide.guided.regex.charset import EVERYTHING
 from specguide.guided.regex.tree import MAX_CHARS, UnsupportedRegex
 from specguide.guided.regex.writer import is_exact
-from specguide.guided.schema.keywords import weight
 from specguide.guided.schema.lowering import Lowering
 from specguide.guided.schema.names import few_names, only_names, with_one_of
 from specguide.guided.schema.negation.forms import (
@@ -55,8 +54,6 @@ from specguide.guided.schema.other_words import pattern_beside
 from specguide.guided.schema.pattern_text import read_pattern, write_pattern
 
 _STEPS_A_FAILURE = 20
-_MAX_REPEATED = 100
-_FEW_RIVALS = 2
 
 
 def lower_form(lowering: Lowering, form: Form) -> Core:
@@ -134,12 +131,7 @@ def _conditional(lowering: Lowering, form: Conditional) -> Core:
 
 
 def _branch(lowering: Lowering, branch: Branch) -> Core:
-    before = lowering.may_repeat
-    lowering.may_repeat = before and len(branch.failed_rivals) <= _FEW_RIVALS
-    try:
-        others = [lower_form(lowering, failed) for failed in branch.failed_rivals]
-    finally:
-        lowering.may_repeat = before
+    others = [lower_form(lowering, failed) for failed in branch.failed_rivals]
     return all_of(branch.given.place.path, [lower_form(lowering, branch.given), *others])
 
 
@@ -175,8 +167,8 @@ def _container(lowering: Lowering, form: _Container) -> Core:
     if failed is False:
         return False
     match form:
-        case WithItem():
-            return _with_item(lowering, failed, form)
+        case WithItem(path, index):
+            return arrays(path, Arrays(min_items=index + 1, prefix=(*[True] * index, failed)))
         case WithProperty(path, name):
             return objects(path, Objects({name: failed}, required=(name,)))
         case OnlyUnnamed():
@@ -185,20 +177,6 @@ def _container(lowering: Lowering, form: _Container) -> Core:
             return _only_matching(lowering, failed, pattern, path)
         case OnlyNames(place):
             return only_names(lowering, failed, place)
-
-
-def _with_item(lowering: Lowering, failed: Core, form: WithItem) -> Core:
-    """Of a form that takes much to say, or beside many others, at the first of its places."""
-    may_repeat = lowering.may_repeat and weight(failed) <= _MAX_REPEATED
-    num_places = form.num_places if may_repeat else 1
-    found = any_of(
-        form.path,
-        (
-            arrays(form.path, Arrays(min_items=i + 1, prefix=(*[True] * i, failed)))
-            for i in range(form.index, form.index + num_places)
-        ),
-    )
-    return replace(found, is_failure=True) if isinstance(found, Node) and found.any_of else found
 
 
 def _only_unnamed(lowering: Lowering, failed: Core, form: OnlyUnnamed) -> Core:

@@ -21,8 +21,6 @@ class Lowering(Protocol):
     capabilities: Capabilities
     short_formats: bool
     """Whether formats are written with less of their strings."""
-    may_repeat: bool
-    """Whether what fails items may be said of several places."""
     instances: Instances
     comparison: Comparison
 

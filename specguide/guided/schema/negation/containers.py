@@ -21,8 +21,6 @@ from specguide.guided.schema.negation.negation import Negation, Rule
 from specguide.guided.schema.nodes import Objects, objects
 from specguide.guided.schema.topics import DEPENDENCIES
 
-_NUM_ITEMS = 4
-
 
 def _required(negation: Negation, schema: Mapping[str, Json], place: Place) -> Iterator[Form]:
     for name in schema["required"]:
@@ -89,8 +87,7 @@ def _items(negation: Negation, schema: Mapping[str, Json], place: Place) -> Iter
     if isinstance(schema["items"], list) and negation.document.draft < 2020:
         yield from _prefix("items")(negation, schema, place)
     elif not isinstance(schema["items"], list) and "prefixItems" not in schema:
-        failed = negation.failure(schema["items"], place / "items")
-        yield WithItem(place.path, 0, failed, num_places=_NUM_ITEMS)
+        yield WithItem(place.path, 0, negation.failure(schema["items"], place / "items"))
 
 
 def _contains(negation: Negation, schema: Mapping[str, Json], place: Place) -> Iterator[Form]:

@@ -152,12 +152,11 @@ class OnlyNames:
 @quick
 @dataclass(frozen=True)
 class WithItem:
-    """Arrays whose item at `index` is of this form, or one of `num_places` from there on."""
+    """Arrays whose item at `index` is of this form."""
 
     path: str
     index: int
     form: Form
-    num_places: int = 1
 
 
 @quick
