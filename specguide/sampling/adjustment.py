@@ -44,11 +44,7 @@ def adjustment_of(
                 "tokens",
                 param=name,
             )
-    sequences = [
-        sequence
-        for sequence in _spellings(params.bad_words, tokenizer)
-        if max(sequence) < vocab_size  # else it never comes
-    ]
+    sequences = _spellings(params.bad_words, tokenizer, vocab_size)
     ends = {*tokenizer.eos_token_ids, *(params.stop_token_ids if params.guide is None else ())}
     return Adjustment(
         allowed_ids=params.allowed_token_ids,
@@ -66,9 +62,11 @@ def adjustment_of(
 _NEUTRAL = SamplingParams()
 
 
-def _spellings(words: Iterable[str], tokenizer: Tokenizer) -> list[tuple[int, ...]]:
+def _spellings(
+    words: Iterable[str], tokenizer: Tokenizer, vocab_size: int
+) -> list[tuple[int, ...]]:
     """The tokens of each word at a text's beginning and after a space, but for those that end in
-    another spelling.
+    another spelling, or have a token that is none of the model's and never comes.
 
     vLLM leaves the second out where it is longer than the first, and lets the word through there.
     """
@@ -86,7 +84,8 @@ def _spellings(words: Iterable[str], tokenizer: Tokenizer) -> list[tuple[int, ..
     found = [
         sequence
         for sequence in sequences
-        if not any(sequence[start:] in sequences for start in range(1, len(sequence)))
+        if max(sequence) < vocab_size
+        and not any(sequence[start:] in sequences for start in range(1, len(sequence)))
     ]
     if sum(len(sequence) > 1 for sequence in found) > MAX_SEQUENCES:
         raise InvalidParams(

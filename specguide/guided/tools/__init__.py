@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from specguide.guided.tools.arguments import ArgumentsForm, num_schemas, text_arguments
+from specguide.guided.tools.argument_schemas import ArgumentsForm, num_schemas, text_arguments
 from specguide.guided.tools.formats import ToolFormat, choose_tool_format, tool_formats
 from specguide.guided.tools.grammar import SpecialToken, Tool, tool_guide
 from specguide.guided.tools.layout import CallLayout

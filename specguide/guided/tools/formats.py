@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from specguide.errors import InvalidParams
-from specguide.guided.tools.arguments import ArgumentsForm
+from specguide.guided.tools.argument_schemas import ArgumentsForm
 from specguide.guided.written_forms import WrittenForm, read_forms
 
 

@@ -21,7 +21,8 @@ from specguide.guided.backends import AUTO
 from specguide.guided.call_texts import BEHIND_RULE
 from specguide.guided.lark.literal import literal
 from specguide.guided.lark.schema import schema_term
-from specguide.guided.tools.arguments import ArgumentRules, text_arguments
+from specguide.guided.tools.argument_schemas import text_arguments
+from specguide.guided.tools.arguments import ArgumentRules
 from specguide.guided.tools.call_starts import CallStarts, parts_of, why_in_order
 from specguide.guided.tools.formats import ToolFormat
 from specguide.guided.tools.layout import CallLayout

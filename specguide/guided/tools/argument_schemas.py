@@ -1,0 +1,215 @@
+"""Owns what the schemas of a tool's arguments say where these are written one by one: which of them
+are text as it is, what each may be, and what is asked of all of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote
+
+from specguide.guided.schema.document import escaped
+from specguide.guided.schema.shapes import check_shapes
+from specguide.guided.schema.topics import takes_all
+
+_NOTES = ("title", "description", "examples", "default", "$comment")
+_KNOWN = frozenset(
+    (
+        *(*_NOTES, "$defs", "definitions", "$schema", "$id", "strict"),
+        *("type", "properties", "required", "additionalProperties"),
+    )
+)
+_OF_TEXT = frozenset((*_NOTES, "type", "minLength", "maxLength"))
+_LISTING = frozenset(("enum", "const"))
+_JUDGING = frozenset(("allOf", "oneOf", "not", "if", "$ref"))
+_NAMES = {"boolean": ("true", "false"), "null": ("null",)}
+_SHARED = ("$defs", "definitions")
+_REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+_WHOLE = "urn:arguments"
+"""The URI of a tool's arguments where a schema of one of them refers to more than definitions."""
+_MOST_LEAST, _MOST_BESIDE_LEAST = 1500, 10_000
+"""Largest minLength of a text that is written as it is, and largest maxLength beside one: that no
+mark ends a text too soon the library finds out by walking on to its end, wherever a mark begins."""
+
+
+@dataclass(frozen=True)
+class ArgumentsForm:
+    """How arguments are written one by one, with `separator` between them:
+
+        before_name · name · before_value · value · after_value
+
+    text_marks: what stands around a text that is written as it is; None: texts are JSON. What may
+                be no text, has their end in it, a pattern, a format, or a least length beside great
+                ones, is JSON
+    constants:  other words for JSON's true, false and null
+    """
+
+    before_name: str
+    before_value: str
+    after_value: str
+    separator: str
+    text_marks: Sequence[str] | None = None
+    constants: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def after_text(self) -> str:
+        """All behind a text that is written as it is."""
+        return (self.text_marks[1] if self.text_marks else "") + self.after_value
+
+    def written(self, arguments: str) -> str:
+        """Arguments, a JSON object, one by one; each string as it is, if texts are."""
+        parts = [
+            self.before_name + name + self.before_value + self._value(value) + self.after_value
+            for name, value in json.loads(arguments).items()
+        ]
+        return self.separator.join(parts)
+
+    def _value(self, value: Any) -> str:
+        if isinstance(value, str) and self.text_marks is not None:
+            return self.text_marks[0] + value + self.text_marks[1]
+        text = json.dumps(value, ensure_ascii=False)
+        return self.constants.get(text, text)
+
+
+def text_arguments(form: ArgumentsForm | None, parameters: Mapping[str, Any]) -> frozenset[str]:
+    """Names of a tool's arguments that are written as they are."""
+    if form is None or form.text_marks is None:
+        return frozenset()
+    return frozenset(name for name, schema in properties_of(parameters) if is_text(form, schema))
+
+
+def num_schemas(form: ArgumentsForm | None, parameters: Mapping[str, Any]) -> int:
+    """JSON schemas in the grammar of a tool's arguments."""
+    if form is None:
+        return 1
+    texts = text_arguments(form, parameters)
+    return sum(
+        name not in texts and not constants(form, schema)
+        for name, schema in properties_of(parameters)
+    )
+
+
+def not_enforced(parameters: Mapping[str, Any]) -> list[str]:
+    """Keywords that ask something of all arguments together."""
+    return [name for name in sorted(parameters.keys() - _KNOWN) if _asks(name, parameters)]
+
+
+def _asks(keyword: str, parameters: Mapping[str, Any]) -> bool:
+    """Whether a keyword asks anything of arguments beyond what each of them is asked."""
+    value = parameters[keyword]
+    match keyword:
+        case "dependencies" | "dependentRequired" | "dependentSchemas":
+            members = [one for one in value.values() if one != []]
+        case "allOf":
+            members = value
+        case "patternProperties":
+            return bool(value)
+        case "propertyNames":
+            return value not in (True, {})
+        case "minProperties":
+            return bool(value > len(set(parameters.get("required", ()))))
+        case "maxProperties":
+            return bool(value < len(list(properties_of(parameters))))
+        case _:
+            return not takes_all({keyword: value}, "object")
+    for one in members:
+        if isinstance(one, list):
+            return True
+        check_shapes(one, f"/{keyword}")
+        if not takes_all(one, "object"):
+            return True
+    return False
+
+
+def properties_of(parameters: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """In their order; those that are required and not described are what others must be."""
+    described = parameters.get("properties", {})
+    yield from described.items()
+    for name in dict.fromkeys(parameters.get("required", ())):
+        if name not in described:
+            yield name, parameters.get("additionalProperties", True)
+
+
+def alone(name: str, schema: Any, root: Mapping[str, Any]) -> Any:
+    """The schema of an argument with all that it refers to; `root` is that of all of them."""
+    if not isinstance(schema, Mapping):
+        return schema
+    whole = {**schema, **{key: root[key] for key in _SHARED if key in root}}
+    if not _refers_beyond_definitions(whole):
+        return whole
+    described = name in root.get("properties", {})
+    step = f"properties/{quote(escaped(name))}" if described else "additionalProperties"
+    uri = root["$id"] if isinstance(root.get("$id"), str) else _WHOLE
+    draft = {"$schema": root["$schema"]} if "$schema" in root else {}
+    named = {**root, "$id": uri, "id": uri}  # draft 4 has the latter
+    return {**draft, "$ref": f"{uri}#/{step}", "$defs": {"arguments": named}}
+
+
+def _refers_beyond_definitions(schema: Any) -> bool:
+    todo = [schema]
+    while todo:
+        one = todo.pop()
+        if isinstance(one, Mapping):
+            targets = [one[key] for key in _REFERENCES if isinstance(one.get(key), str)]
+            if any(not target.startswith(("#/$defs/", "#/definitions/")) for target in targets):
+                return True
+            todo += one.values()
+        elif isinstance(one, list):
+            todo += one
+    return False
+
+
+def is_text(form: ArgumentsForm, schema: Any) -> bool:
+    """Whether a value can be a text alone, of which no more is asked than can be told of a text as
+    it is."""
+    if not isinstance(schema, Mapping):
+        return False
+    kinds = schema.get("type")
+    listing = next((keyword for keyword in ("const", "enum") if keyword in schema), None)
+    if listing is not None:
+        listed = [schema["const"]] if listing == "const" else schema["enum"]
+        return (
+            not schema.keys() - {*_NOTES, "type", listing}
+            and (kinds is None or "string" in (kinds if isinstance(kinds, list) else [kinds]))
+            and bool(listed)
+            and all(isinstance(one, str) and one for one in listed)
+            and all(ends_first(one, form.after_text) for one in listed)
+        )
+    least, most = schema.get("minLength", 0), schema.get("maxLength", 0)
+    if least > 0 and (least > _MOST_LEAST or most > _MOST_BESIDE_LEAST):
+        return False
+    return kinds in ("string", ["string"]) and not schema.keys() - _OF_TEXT
+
+
+def ends_first(text: str, mark: str) -> bool:
+    """Whether a mark that stands behind a text is the first one there."""
+    return (text + mark).find(mark) == len(text)
+
+
+def constants(form: ArgumentsForm, schema: Any) -> list[str]:
+    """All that a value may be, where it has constants alone, of which there are other words."""
+    kind = schema.get("type") if isinstance(schema, Mapping) else None
+    names = _NAMES.get(kind, ()) if isinstance(kind, str) else ()
+    if not names or not form.constants or not (_LISTING | _JUDGING).isdisjoint(schema):
+        return []
+    return [form.constants[name] for name in names]
+
+
+def constants_among(form: ArgumentsForm, schema: Any) -> list[str]:
+    """Other words for the constants that plainly fit, among other values."""
+    if not isinstance(schema, Mapping) or not _JUDGING.isdisjoint(schema):
+        return []
+    options = [one for one in schema.get("anyOf", ()) if isinstance(one, Mapping)]
+    plain = [one.get("type") for one in options if (_LISTING | _JUDGING).isdisjoint(one)]
+    kinds = schema.get("type", plain)
+    words = [
+        word
+        for kind, words_of_kind in _NAMES.items()
+        if kind in (kinds if isinstance(kinds, list) else [kinds])
+        and ("anyOf" not in schema or kind in plain)
+        for word in words_of_kind
+    ]
+    listed = schema.get("enum", [schema["const"]] if "const" in schema else [True, False, None])
+    fitting = {json.dumps(value) for value in listed}
+    return [form.constants[word] for word in words if word in fitting and word in form.constants]
