@@ -66,7 +66,7 @@ class EndingGrammar:
         """The same of a text that the guard allows, if there is one; a few more, perhaps."""
         if self.num_spare == 0:
             return self.num_least
-        tried = (*range(self.num_least, self.num_least + self.num_spare), _NO_BOUND)
+        tried = self.num_least, self.num_least + self.num_spare, _NO_BOUND
         found = (_TimedGrammar(self, most).matcher().found_end() for most in tried)
         return next((num for num in found if num >= 0), self.num_least)
 
@@ -76,8 +76,10 @@ class EndingGrammar:
         return self.endings.most_least + self.num_spare <= max_tokens
 
     def finish(self) -> None:
-        """Find what no request has waited for yet."""
+        """Find what no request has waited for yet, the search of `num_needed` included: a request
+        that has little room would hold up others with it."""
         self.endings.build()
+        _ = self.num_needed
 
     def matcher(self) -> Matcher:
         """One that knows of no end in time."""

@@ -118,7 +118,7 @@ class _Places:
         for node in asking:
             self._check_listed(node)
             _check_different(node.path, lists)
-        told = _different(one for one in arrays if one is not NO_ARRAYS)
+        told = _once_if_alike(one for one in arrays if one is not NO_ARRAYS)
         prefix = [
             [*(_item(one, i) for one in arrays), *self._listed(one[i : i + 1] for one in lists)]
             for i in range(num_placed)
@@ -211,12 +211,10 @@ def _counted(asked: Arrays) -> Arrays:
     return replace(asked, rest=False) if is_full else asked
 
 
-def _different(arrays: Iterable[Arrays]) -> list[Arrays]:
-    found: list[Arrays] = []
-    for one in arrays:
-        if one not in found:
-            found.append(one)
-    return found
+def _once_if_alike(arrays: Iterable[Arrays]) -> list[Arrays]:
+    """The arrays; one of them where all ask the same."""
+    found = list(arrays)
+    return found[:1] if all(one == found[0] for one in found) else found
 
 
 def _check_different(path: str, lists: Iterable[list[Json]]) -> None:
