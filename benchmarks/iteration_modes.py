@@ -71,7 +71,7 @@ def _quantized(name: str, spec: SpecConfig) -> list[Mode]:
 
 def _with_fp8_cache(spec: SpecConfig, form: str | None = None) -> list[Mode]:
     """Keys and values in fp8, and the weights in fp8 or as they are."""
-    name = f"{form}, fp8 cache" if form else "fp8 cache"
+    name = f"{form} with fp8 cache" if form else "fp8 cache"
     return [
         Mode(f"{name} grammarless", spec, 0, has_guides=False, format=form, cache="fp8"),
         Mode(f"{name} guided", spec, 1, format=form, cache="fp8"),

@@ -1,7 +1,7 @@
 """What one pass of Llama-3.1-8B takes, kernel by kernel: verifying drafts, or a prompt's chunk.
 
     python -m benchmarks.passes [--formats bf16,fp8,int4] [--passes 1x4,16x4,64x4,128x4,1x2048]
-    [--model llama-8b] [--ranks-of 1]
+    [--model llama-8b] [--ranks-of 1] [--kv-cache-dtype auto]
 
 A pass "16x4" has 16 sequences of 4 tokens each behind `--context` tokens; of more than 64 tokens,
 as in "1x2048", they are the beginning of their sequence. Random weights; the target alone, with the
@@ -102,12 +102,12 @@ class Pass:
             attention=attention_backend(device),
         )
 
-    def call_of(self, decoder: Decoder) -> Callable[[], Tensor]:
+    def call_of(self, decoder: Decoder, cache_dtype: torch.dtype) -> Callable[[], Tensor]:
         """What gives the logits."""
         config, device = decoder.config, decoder.device
         shape = PAGE_SIZE, config.num_kv_heads // decoder.ranks.size, config.head_dim
         num_pages = self.num_sequences * self.num_pages_each
-        cache = KVCache.allocate(config.num_layers, num_pages, *shape, decoder.dtype, device)
+        cache = KVCache.allocate(config.num_layers, num_pages, *shape, cache_dtype, device)
         count = self.num_sequences * self.num_tokens
         tokens = torch.randint(config.vocab_size, (count,), device=device)
         last = torch.arange(count, device=device).view(self.num_sequences, -1)[:, -4:].flatten()
@@ -162,13 +162,20 @@ def kernels_of(replay: Callable[[], Any], num_sequences: int) -> dict[str, Any]:
 
 
 def measured(
-    form: str, one: Pass, models: RandomModels, bandwidth: float, *, has_kernels: bool
+    form: str,
+    one: Pass,
+    models: RandomModels,
+    cache_dtype: torch.dtype,
+    bandwidth: float,
+    *,
+    has_kernels: bool,
 ) -> dict[str, Any]:
     """Prints a row. bandwidth: bytes a second"""
-    replay = replayable(one.call_of(models.target))
+    replay = replayable(one.call_of(models.target, cache_dtype))
     num_cached = one.num_sequences * (one.num_cached + one.num_tokens)
-    num_bytes = models.num_bytes_read("", 0, 1.0) + models.num_cache_bytes_read("", 0, num_cached)
-    floor_ms = round(1e3 * num_bytes / bandwidth, 3)
+    cache_bytes = models.num_cache_bytes_read("", 0, num_cached)
+    cache_bytes *= cache_dtype.itemsize / models.target.dtype.itemsize
+    floor_ms = round(1e3 * (models.num_bytes_read("", 0, 1.0) + cache_bytes) / bandwidth, 3)
     row = {"format": form, "pass": one.name, "ms": median_ms(replay), "floor_ms": floor_ms}
     print(f"{form:<8} {one.name:<8} {row['ms']!s:>9} ms, floor {floor_ms}", flush=True)
     if has_kernels and torch.cuda.is_available():
@@ -184,6 +191,7 @@ def main() -> None:
     parser.add_argument("--formats", default="bf16,fp8,int4", help="bf16 or of QUANTIZED")
     parser.add_argument("--passes", default="1x4,16x4,64x4,128x4,1x2048")
     parser.add_argument("--context", type=int, default=350)
+    parser.add_argument("--kv-cache-dtype", choices=("auto", "fp8"), default="auto")
     parser.add_argument("--model", choices=SHAPES, default="llama-8b", help="whose shapes")
     parser.add_argument("--ranks-of", type=int, default=1, help="ranks, of which one is measured")
     parser.add_argument("--kernels", action="store_true", help="print each kernel's time (GPU)")
@@ -192,6 +200,7 @@ def main() -> None:
     has_gpu = torch.cuda.is_available()
     device = torch.device("cuda" if has_gpu else "cpu")
     rows, dtype = [], torch.bfloat16 if has_gpu else torch.float32
+    cache_dtype = torch.float8_e4m3fn if args.kv_cache_dtype == "fp8" else dtype
     bandwidth = copy_bandwidth() if has_gpu else float("inf")
     for form in args.formats.split(","):
         shapes = SHAPES[args.model][args.tiny].held_in(None if form == "bf16" else form)
@@ -199,7 +208,8 @@ def main() -> None:
         models = RandomModels.of((), device, dtype, 4096, shapes, ranks)
         for text in args.passes.split(","):
             one = Pass.read(text, args.context)
-            rows.append(measured(form, one, models, bandwidth, has_kernels=args.kernels))
+            row = measured(*(form, one, models, cache_dtype, bandwidth), has_kernels=args.kernels)
+            rows.append(row)
         del models
     emit("passes", vars(args), rows, save=False)
 

@@ -65,7 +65,7 @@ def test_a_captured_pass_gives_exactly_what_an_eager_one_gives(name: str, tmp_pa
     int4_checkpoints.save(tmp_path, FORMATS[name])
     decoder = Decoder.load(tmp_path, device="cuda", dtype=torch.bfloat16)
     for text in ("1x4", "8x4", "30x4", "100x4", "1x100"):
-        call = Pass.read(text, 20).call_of(decoder)
+        call = Pass.read(text, 20).call_of(decoder, decoder.dtype)
         expected = call()
         graph, found = captured_call(call)
         for _ in range(20):
