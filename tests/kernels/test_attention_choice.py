@@ -30,7 +30,8 @@ def launch(num_seqs: int, num_tokens: int) -> tuple[int, int, int]:
         page_size=16,
         attention=attention_backend(CPU),
     )
-    found = triton_backend.choose_launch(context, 32, 8, 2, CPU)
+    heads = triton_backend.Heads(32, 8, torch.bfloat16, torch.bfloat16)
+    found = triton_backend.choose_launch(context, heads, CPU)
     return found.block_rows, found.num_splits, found.num_warps
 
 

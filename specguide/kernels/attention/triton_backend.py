@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import torch
 import triton
@@ -18,7 +19,9 @@ from specguide.kernels.attention.triton_kernels import (
     attention_kernel,
     combine_kernel,
 )
+from specguide.kernels.attention.triton_pairs import cells, unpacking
 from specguide.kernels.attention.triton_rows import Sequences, Tree
+from specguide.kernels.float8 import FLOAT8
 from specguide.kernels.kv_scales import UNSCALED, KVScales
 from specguide.kernels.triton.device import Order, num_multiprocessors, overlap
 
@@ -44,6 +47,19 @@ class TritonAttention:
         return replace(leads, order=Order.LEADS), replace(follows, order=Order.FOLLOWS)
 
 
+class Heads(NamedTuple):
+    """What a launch multiplies."""
+
+    num_heads: int
+    num_kv_heads: int
+    dtype: torch.dtype
+    cache_dtype: torch.dtype
+
+    @property
+    def is_half(self) -> bool:
+        return self.dtype.itemsize == 2
+
+
 @dataclass(frozen=True)
 class Launch:
     """The shape of a launch.
@@ -66,13 +82,12 @@ class TritonPlan:
 
     mask:     the context's, as the kernel reads it
     order:    of a leader's last kernel and of a follower's first
-    launches: by query heads, key heads and bytes a number
     """
 
     context: ForwardContext
     mask: KernelMask
     order: Order = Order.ALONE
-    launches: dict[tuple[int, int, int], Launch] = field(default_factory=dict)
+    launches: dict[Heads, Launch] = field(default_factory=dict)
 
     def run(
         self,
@@ -93,7 +108,7 @@ class TritonPlan:
         if launch.num_splits > 1:
             parts = _empty_parts(query, launch.num_splits)
         table = self.context.block_table
-        cache = Cache(key_cache, value_cache, table, table.stride(0), scales.value)
+        cache = Cache(cells(key_cache), cells(value_cache), table, table.stride(0), scales.value)
         scale = scale * scales.key * math.log2(math.e)
         self._attend(query, cache, parts, launch, scale, sliding_window, sinks)
         if launch.num_splits > 1:
@@ -105,11 +120,11 @@ class TritonPlan:
         return self.order == Order.LEADS
 
     def _launch(self, query: Tensor, key_cache: Tensor) -> Launch:
-        key = query.shape[1], key_cache.shape[2], query.element_size()
-        if key not in self.launches:
+        heads = Heads(query.shape[1], key_cache.shape[2], query.dtype, key_cache.dtype)
+        if heads not in self.launches:
             most_rows = _MOST_LEADER_ROWS if self._is_leader else None
-            self.launches[key] = choose_launch(self.context, *key, query.device, most_rows)
-        return self.launches[key]
+            self.launches[heads] = choose_launch(self.context, heads, query.device, most_rows)
+        return self.launches[heads]
 
     def _attend(
         self,
@@ -124,7 +139,8 @@ class TritonPlan:
         """Each split's attention into `parts`, and its sum of exponentials."""
         context = self.context
         ancestor_mask, tree_positions, num_tree_keys = self.mask
-        page_size, num_kv_heads, head_dim = cache.key_cache.shape[1:]
+        page_size, num_kv_heads = cache.key_cache.shape[1:3]
+        head_dim = query.shape[2]
         group = query.shape[1] // num_kv_heads
         num_seqs = context.seq_lens.shape[0]
         leads_later = self._is_leader and launch.num_splits > 1
@@ -146,12 +162,13 @@ class TritonPlan:
             NUM_KV_HEADS=num_kv_heads,
             GROUP=group,
             HEAD_DIM=head_dim,
-            BLOCK_DIM=max(16, triton.next_power_of_2(head_dim)),
+            BLOCK_DIM=max(32, triton.next_power_of_2(head_dim)),
             PAGE_SIZE=page_size,
             ROWS=launch.block_rows,
             KEYS=launch.block_keys,
             MOST_SEQS=_most_seqs(num_seqs) if num_blocks > 1 and num_seqs > 1 else 0,
             HAS_SEEN=num_blocks > 1 and ancestor_mask is None and window is None,
+            UNPACK=unpacking(query.device),
             ORDER=int(Order.ALONE if leads_later else self.order),
             num_warps=launch.num_warps,
             num_stages=launch.num_stages,
@@ -200,44 +217,50 @@ def _most_seqs(num_seqs: int) -> int:
 
 
 def choose_launch(
-    context: ForwardContext,
-    num_heads: int,
-    num_kv_heads: int,
-    element_size: int,
-    device: torch.device,
-    most_rows: int | None = None,
+    context: ForwardContext, heads: Heads, device: torch.device, most_rows: int | None = None
 ) -> Launch:
     """From shapes alone, so that a captured launch suits every length that it will meet.
 
     most_rows: of a tile, in half precision; None: as the mask says
     """
-    group = num_heads // num_kv_heads
-    is_half = element_size == 2
+    group = heads.num_heads // heads.num_kv_heads
     is_prompt = context.max_query_len > _MOST_DECODED
-    most_rows = (most_rows or context.mask.most_tile_rows) if is_half else 32
+    most_rows = (most_rows or context.mask.most_tile_rows) if heads.is_half else 32
     wanted = max(16, triton.next_power_of_2(context.max_query_len * group))
     block_rows = max(min(wanted, most_rows), triton.next_power_of_2(group))
-    num_programs = _num_programs(context, block_rows, group, num_kv_heads)
+    num_programs = _num_programs(context, block_rows, group, heads.num_kv_heads)
     num_processors = num_multiprocessors(device)
     if is_prompt and 2 * num_programs < num_processors and block_rows >= 2 * max(64, group):
         block_rows //= 2
-        num_programs = _num_programs(context, block_rows, group, num_kv_heads)
+        num_programs = _num_programs(context, block_rows, group, heads.num_kv_heads)
     max_keys = context.block_table.shape[1] * context.page_size
     is_few = num_programs <= 2 * num_processors
     wanted_programs = num_processors if is_prompt else 2 * num_processors
     num_splits = min(wanted_programs // num_programs, triton.cdiv(max_keys, 64), 16)
     is_split_in_few = not is_prompt and 1 < num_splits <= 4
-    if block_rows >= 128 or (is_half and is_split_in_few):
+    if block_rows >= 128 or (heads.is_half and is_split_in_few):
         num_warps = 8
     else:
-        num_warps = 4 if block_rows > 16 or is_few or not is_half else 2
-    return Launch(
-        block_rows=block_rows,
-        block_keys=context.mask.most_tile_keys if is_half and num_splits <= 8 else 32,
-        num_splits=max(1, num_splits),
-        num_warps=num_warps,
-        num_stages=3 if is_half else 2,
-    )
+        num_warps = 4 if block_rows > 16 or is_few or not heads.is_half else 2
+    block_keys, num_stages = _choose_step(context, heads, num_splits, num_warps)
+    return Launch(block_rows, block_keys, max(1, num_splits), num_warps, num_stages)
+
+
+def _choose_step(
+    context: ForwardContext, heads: Heads, num_splits: int, num_warps: int
+) -> tuple[int, int]:
+    """Keys a step, and how many steps are under way at a time."""
+    block_keys = context.mask.most_tile_keys
+    is_chain = context.mask.is_causal and context.max_query_len <= _MOST_DECODED
+    if not heads.is_half:
+        step = 32, 2
+    elif num_splits > 8:
+        step = 32, 3
+    elif heads.cache_dtype == FLOAT8 and is_chain and num_splits <= 4:
+        step = 2 * block_keys, 3 if num_warps == 2 else 2
+    else:
+        step = block_keys, 3
+    return step
 
 
 def _num_programs(context: ForwardContext, block_rows: int, group: int, num_kv_heads: int) -> int:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import triton
 import triton.language as tl
 
+from specguide.kernels.attention.triton_pairs import join_pairs, numbers_of, split_pairs
 from specguide.kernels.attention.triton_rows import (
     find_tile,
     key_range,
@@ -90,23 +91,21 @@ def _load_kv(
     cache,
     key_id,
     exists,
-    dim,
-    dtype: tl.constexpr,
+    cell,
     PAGE_SIZE: tl.constexpr,
     NUM_KV_HEADS: tl.constexpr,
-    HEAD_DIM: tl.constexpr,
+    NUM_CELLS: tl.constexpr,
 ):
-    """Keys and values of `dtype`, each [keys, dim], 0 where none is; not scaled yet."""
+    """Keys and values, each [keys, cells], 0 where none is; not scaled yet."""
     page = tl.load(cache.pages + key_id // PAGE_SIZE, mask=exists, other=0)
     slot = tl.maximum(page, 0).to(tl.int64) * PAGE_SIZE + key_id % PAGE_SIZE
-    cell = (slot * NUM_KV_HEADS + cache.kv_head) * HEAD_DIM
+    first = (slot * NUM_KV_HEADS + cache.kv_head) * NUM_CELLS
     # Beyond the end lies what others left, perhaps NaN, which even a weight of zero would let
     # through.
-    is_value = exists[:, None] & (dim < HEAD_DIM)[None, :]
-    source = cell[:, None] + dim[None, :]
-    keys = tl.load(cache.key_cache + source, mask=is_value, other=0.0)
-    values = tl.load(cache.value_cache + source, mask=is_value, other=0.0)
-    return keys.to(dtype), values.to(dtype)
+    is_value = exists[:, None] & (cell < NUM_CELLS)[None, :]
+    source = first[:, None] + cell[None, :]
+    keys = tl.load(cache.key_cache + source, mask=is_value, other=0)
+    return keys, tl.load(cache.value_cache + source, mask=is_value, other=0)
 
 
 @triton.jit
@@ -124,7 +123,31 @@ def _start(sinks, rows, split, ROWS: tl.constexpr):
 
 
 @triton.jit
-def _online_softmax(scores, values, best, total, mixed):
+def _scores(queries, keys, UNPACK: tl.constexpr):
+    """[rows, keys], float32."""
+    tiles = numbers_of(keys, queries[0].dtype, UNPACK)
+    scores = tl.dot(queries[0], tl.trans(tiles[0]), input_precision="ieee")
+    if keys.dtype == tl.int16:
+        scores = tl.dot(queries[1], tl.trans(tiles[1]), scores, input_precision="ieee")
+    return scores
+
+
+@triton.jit
+def _decayed_and(sums, decay, weights, values):
+    return sums * decay[:, None] + tl.dot(weights, values, input_precision="ieee")
+
+
+@triton.jit
+def _weighted(mixed, decay, weights, values, UNPACK: tl.constexpr):
+    """The sums so far, which decay, and the weighted values."""
+    tiles = numbers_of(values, weights.dtype, UNPACK)
+    first = _decayed_and(mixed[0], decay, weights, tiles[0])
+    PAIRED: tl.constexpr = values.dtype == tl.int16
+    return (first, _decayed_and(mixed[1], decay, weights, tiles[1])) if PAIRED else (first,)
+
+
+@triton.jit
+def _online_softmax(scores, values, best, total, mixed, DTYPE: tl.constexpr, UNPACK: tl.constexpr):
     """Each row's greatest score, sum of exponentials and sum of values weighted by them, with more
     keys taken in."""
     higher = tl.maximum(best, tl.max(scores, 1))
@@ -132,10 +155,7 @@ def _online_softmax(scores, values, best, total, mixed):
     weights = tl.exp2(scores - shift[:, None])
     decay = tl.exp2(best - shift)
     total = total * decay + tl.sum(weights, 1)
-    mixed = mixed * decay[:, None] + tl.dot(
-        weights.to(values.dtype), values, input_precision="ieee"
-    )
-    return higher, total, mixed
+    return higher, total, _weighted(mixed, decay, weights.to(DTYPE), values, UNPACK)
 
 
 @triton.jit
@@ -147,37 +167,40 @@ def _attend(
     seq,
     start,
     span,
-    dim,
+    cell,
     NUM_KV_HEADS: tl.constexpr,
-    HEAD_DIM: tl.constexpr,
+    NUM_CELLS: tl.constexpr,
     PAGE_SIZE: tl.constexpr,
     KEYS: tl.constexpr,
     HAS_SEEN: tl.constexpr,
+    UNPACK: tl.constexpr,
 ):
     """Each row's greatest score, sum of exponentials and attention over a span of keys; `start`:
     the first two before them. HAS_SEEN: the span has keys that need no mask."""
     best, total = start
-    mixed = tl.full((queries.shape[0], queries.shape[1]), 0, tl.float32)
+    DTYPE: tl.constexpr = queries[0].dtype
+    PAIRED: tl.constexpr = cache.key_cache.dtype.element_ty == tl.int16
+    nothing = tl.full(queries[0].shape, 0, tl.float32)
+    mixed = (nothing, nothing) if PAIRED else (nothing,)
     if HAS_SEEN:
         for first in range(span.begin, span.masked, KEYS):
             key_id = first + tl.arange(0, KEYS)
             keys, values = _load_kv(
-                cache, key_id, key_id >= 0, dim, queries.dtype, PAGE_SIZE, NUM_KV_HEADS, HEAD_DIM
+                cache, key_id, key_id >= 0, cell, PAGE_SIZE, NUM_KV_HEADS, NUM_CELLS
             )
-            scores = tl.dot(queries, tl.trans(keys), input_precision="ieee") * span.scale
-            best, total, mixed = _online_softmax(scores, values, best, total, mixed)
+            scores = _scores(queries, keys, UNPACK) * span.scale
+            best, total, mixed = _online_softmax(scores, values, best, total, mixed, DTYPE, UNPACK)
     for first in range(span.masked, span.end, KEYS):
         key_id = first + tl.arange(0, KEYS)
         exists = key_id < span.end
-        keys, values = _load_kv(
-            cache, key_id, exists, dim, queries.dtype, PAGE_SIZE, NUM_KV_HEADS, HEAD_DIM
-        )
-        scores = tl.dot(queries, tl.trans(keys), input_precision="ieee") * span.scale
+        keys, values = _load_kv(cache, key_id, exists, cell, PAGE_SIZE, NUM_KV_HEADS, NUM_CELLS)
+        scores = _scores(queries, keys, UNPACK) * span.scale
         visible = visible_keys(tree, seq, rows, key_id, exists, span.window)
         scores = tl.where(visible, scores, float("-inf"))
-        best, total, mixed = _online_softmax(scores, values, best, total, mixed)
-    mixed = mixed / tl.where(total == 0, 1.0, total)[:, None]
-    return best, total, mixed * cache.value_scale
+        best, total, mixed = _online_softmax(scores, values, best, total, mixed, DTYPE, UNPACK)
+    sums = join_pairs(mixed, PAIRED)
+    sums = sums / tl.where(total == 0, 1.0, total)[:, None]
+    return best, total, sums * cache.value_scale
 
 
 @triton.jit
@@ -218,6 +241,7 @@ def attention_kernel(
     KEYS: tl.constexpr,
     MOST_SEQS: tl.constexpr,
     HAS_SEEN: tl.constexpr,
+    UNPACK: tl.constexpr,
     ORDER: tl.constexpr,
     OVERLAP: tl.constexpr,
 ):
@@ -228,9 +252,14 @@ def attention_kernel(
     index, block = find_tile(sequences, num_seqs, num_blocks, ROWS // GROUP, MOST_SEQS)
     seq = load_sequence(sequences, tree, tl.minimum(index, num_seqs - 1), num_tree_keys)
     if (index < num_seqs) & (block * (ROWS // GROUP) < seq.query_len):
+        PAIRED: tl.constexpr = cache.key_cache.dtype.element_ty == tl.int16
+        NUM_CELLS: tl.constexpr = HEAD_DIM // 2 if PAIRED else HEAD_DIM
         dim = tl.arange(0, BLOCK_DIM)
+        cell = tl.arange(0, BLOCK_DIM // 2 if PAIRED else BLOCK_DIM)
         rows = load_rows(sequences.position_ids, seq, block, kv_head, GROUP, ROWS)
         own = _load_queries(queries, rows, dim, HEAD_DIM)
+        if PAIRED and own.dtype == tl.bfloat16:
+            own = own.to(tl.float16)
         IS_SPLIT: tl.constexpr = parts.log_sums is not None
         begin, end = key_range(
             tree, seq, rows, block, split, num_splits, window, IS_SPLIT, ROWS // GROUP, KEYS
@@ -243,8 +272,8 @@ def attention_kernel(
         page = cache.block_table + index * cache.block_table_stride
         pages = _Pages(cache.key_cache, cache.value_cache, page, kv_head, cache.value_scale)
         found = _attend(
-            *(own, rows, pages, tree, seq, start, span, dim),
-            *(NUM_KV_HEADS, HEAD_DIM, PAGE_SIZE, KEYS, HAS_SEEN),
+            *(split_pairs(own, PAIRED), rows, pages, tree, seq, start, span, cell),
+            *(NUM_KV_HEADS, NUM_CELLS, PAGE_SIZE, KEYS, HAS_SEEN, UNPACK),
         )
         row_id = (rows.query_id.to(tl.int64) * NUM_KV_HEADS * GROUP + rows.head) * num_splits
         _store_rows(parts, found, row_id + split, rows.exists, dim, HEAD_DIM)

@@ -48,8 +48,7 @@ def _cached(numbers, factor, dtype: tl.constexpr):
     """See kv_scales.cached; `factor` is the scale's inverse."""
     if dtype == tl.float8e4nv:
         numbers = numbers.to(tl.float32) * factor
-        numbers = tl.where(numbers > _LARGEST, _LARGEST, numbers)
-        numbers = tl.where(numbers < -_LARGEST, -_LARGEST, numbers)
+        numbers = tl.clamp(numbers, -_LARGEST, _LARGEST, propagate_nan=tl.PropagateNan.ALL)
     return numbers.to(dtype)
 
 
@@ -100,6 +99,28 @@ def _rotated(low, high, rotary, in_half, HALF: tl.constexpr):
 
 
 @triton.jit
+def _turned_heads(
+    product,
+    rotary,
+    token,
+    head,
+    dim,
+    exists,
+    NUM_PARTS: tl.constexpr,
+    HALF: tl.constexpr,
+    TURNED: tl.constexpr,
+    IS_INTERLEAVED: tl.constexpr,
+):
+    """Some heads of a token, rotated: both halves, float32."""
+    low_dim, high_dim = _pairs(dim, HALF, TURNED, IS_INTERLEAVED)
+    column = head * (2 * HALF)
+    low = _load_heads(product, token, head, low_dim, column, exists, NUM_PARTS)
+    high = _load_heads(product, token, head, high_dim, column, exists, NUM_PARTS)
+    rotary += token * (4 * HALF) + dim
+    return _rotated(low.to(tl.float32), high.to(tl.float32), rotary, dim < HALF, HALF)
+
+
+@triton.jit
 def _rope_kernel(
     query_key,
     value,
@@ -115,6 +136,7 @@ def _rope_kernel(
     NUM_KV_HEADS: tl.constexpr,
     HALF: tl.constexpr,
     BLOCK_HEADS: tl.constexpr,
+    BLOCK_KV_HEADS: tl.constexpr,
     BLOCK_HALF: tl.constexpr,
     TURNED: tl.constexpr,
     IS_INTERLEAVED: tl.constexpr,
@@ -124,27 +146,28 @@ def _rope_kernel(
     await_results(OVERLAP)
     token = tl.program_id(0).to(tl.int64)
     slot = tl.load(slot_mapping + token)
-    head = tl.arange(0, BLOCK_HEADS)[:, None]
     dim = tl.arange(0, BLOCK_HALF)[None, :]
-    in_half = dim < HALF
-    is_query = (head < NUM_HEADS) & in_half
-    is_key = (head >= NUM_HEADS) & (head < NUM_HEADS + NUM_KV_HEADS) & in_half
+    head = tl.arange(0, BLOCK_HEADS)[:, None]
+    kv_head = tl.arange(0, BLOCK_KV_HEADS)[:, None]
+    is_query = (head < NUM_HEADS) & (dim < HALF)
+    is_key = (kv_head < NUM_KV_HEADS) & (dim < HALF)
     # Asked for before the slot is known: a program waits for memory once.
-    column = (NUM_KV_HEADS + head) * (2 * HALF)
-    value_head = head - NUM_HEADS
-    value_low = _load_heads(value, token, value_head, dim, column, is_key, NUM_PARTS)
-    value_high = _load_heads(value, token, value_head, HALF + dim, column, is_key, NUM_PARTS)
-    low_dim, high_dim = _pairs(dim, HALF, TURNED, IS_INTERLEAVED)
-    column, is_turned = head * (2 * HALF), is_query | is_key
-    low = _load_heads(query_key, token, head, low_dim, column, is_turned, NUM_PARTS)
-    high = _load_heads(query_key, token, head, high_dim, column, is_turned, NUM_PARTS)
-    low, high = low.to(tl.float32), high.to(tl.float32)
-    low, high = _rotated(low, high, rotary + token * (4 * HALF) + dim, in_half, HALF)
+    column = (NUM_HEADS + NUM_KV_HEADS + kv_head) * (2 * HALF)
+    value_low = _load_heads(value, token, kv_head, dim, column, is_key, NUM_PARTS)
+    value_high = _load_heads(value, token, kv_head, HALF + dim, column, is_key, NUM_PARTS)
+    key_low, key_high = _turned_heads(
+        *(query_key, rotary, token, NUM_HEADS + kv_head, dim, is_key),
+        *(NUM_PARTS, HALF, TURNED, IS_INTERLEAVED),
+    )
+    low, high = _turned_heads(
+        *(query_key, rotary, token, head, dim, is_query),
+        *(NUM_PARTS, HALF, TURNED, IS_INTERLEAVED),
+    )
     sink = query + (token * NUM_HEADS + head) * (2 * HALF) + dim
     _store_halves(sink, low, high, is_query, HALF)
-    cell = (slot * NUM_KV_HEADS + head - NUM_HEADS) * (2 * HALF) + dim
+    cell = (slot * NUM_KV_HEADS + kv_head) * (2 * HALF) + dim
     is_stored = is_key & (slot >= 0)
-    _store_cached(key_cache + cell, low, high, key_factor, is_stored, HALF)
+    _store_cached(key_cache + cell, key_low, key_high, key_factor, is_stored, HALF)
     _store_cached(value_cache + cell, value_low, value_high, value_factor, is_stored, HALF)
 
 
@@ -166,7 +189,7 @@ def rope_and_store(
     num_heads = num_rotated - num_kv_heads
     shape = num_tokens, num_heads, head_dim
     query = torch.empty(shape, dtype=rotary.dtype, device=query_key.device)
-    block_heads = triton.next_power_of_2(num_rotated)
+    block_heads, block_kv_heads = map(triton.next_power_of_2, (num_heads, num_kv_heads))
     block_half = triton.next_power_of_2(head_dim // 2)
     _rope_kernel[(num_tokens,)](
         _heads(query_key, product_scales),
@@ -183,6 +206,7 @@ def rope_and_store(
         NUM_KV_HEADS=num_kv_heads,
         HALF=head_dim // 2,
         BLOCK_HEADS=block_heads,
+        BLOCK_KV_HEADS=block_kv_heads,
         BLOCK_HALF=block_half,
         TURNED=layout.turned_half(head_dim),
         IS_INTERLEAVED=layout.is_interleaved,
