@@ -25,7 +25,7 @@ from benchmarks.kernel_inputs import (
 )
 from specguide import kernels
 from specguide.kernels import BitmaskRows, SamplingTensors, pointwise, reference
-from specguide.kernels.attention import TorchAttention
+from specguide.kernels.attention import AttentionForm, TorchAttention
 from specguide.params import SamplingParams
 
 
@@ -54,8 +54,9 @@ def _check_attention() -> None:
         attention=TorchAttention(),
         **{name: value.cpu() for name, value in vars(context).items() if isinstance(value, Tensor)},
     )
-    found = context.plan.run(*tensors, scale=HEAD_DIM**-0.5)
-    wanted = on_cpu.plan.run(*(t.float().cpu() for t in tensors), scale=HEAD_DIM**-0.5)
+    form = AttentionForm(HEAD_DIM**-0.5)
+    found = context.plan.run(*tensors, form)
+    wanted = on_cpu.plan.run(*(t.float().cpu() for t in tensors), form)
     torch.testing.assert_close(found.float().cpu(), wanted, rtol=2e-2, atol=2e-2)
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from torch import Tensor
 
 from specguide.kernels import ProductScales, rope_and_store
-from specguide.kernels.attention import OutputRows, PassContext
+from specguide.kernels.attention import AttentionForm, OutputRows, PassContext
 from specguide.layers.cache_scales import CacheScales
 from specguide.layers.destination import Destination, merged
 from specguide.layers.norm import NormKind, RmsNorm, WholeNorms
@@ -141,19 +141,25 @@ class Attention:
     def __call__(self, x: ProjectionInput, state: AttentionState) -> PartialSums:
         """x [T, input] → [T, hidden], or the state's `outputs` of it; stores the keys and values of
         x first."""
-        shape, outputs = self.shape, state.outputs
+        outputs = state.outputs
         query = state.wanted(self.store(x, state))
         context = state.context if outputs is None else outputs.context
         attended = context.plan.run(
-            query,
-            state.key_cache,
-            state.value_cache,
+            query, state.key_cache, state.value_cache, self._form(state.key_cache)
+        )
+        if isinstance(attended, Tensor):
+            attended = attended.flatten(1)
+        return self.out.forward_parts(attended)
+
+    def _form(self, key_cache: Tensor) -> AttentionForm:
+        shape, input_format = self.shape, self.out.input_format
+        return AttentionForm(
             scale=shape.head_dim**-0.5 if shape.scale is None else shape.scale,
             sliding_window=shape.sliding_window,
             sinks=None if self.sinks is None else self.sinks.scores,
-            scales=self.cache_scales.of(state.key_cache),
+            scales=self.cache_scales.of(key_cache),
+            rounding=None if input_format is None else input_format.rounding,
         )
-        return self.out.forward_parts(attended.flatten(1))
 
     def store(self, x: ProjectionInput, state: AttentionState) -> Tensor:
         """Stores the keys and values of x [T, input]. Returns the queries [T, num_heads,

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from specguide.cache import KVCache
 from specguide.kernels import rope_and_store
-from specguide.kernels.attention import PassContext
+from specguide.kernels.attention import AttentionForm, PassContext
 from specguide.layers.projection import Projection
 from specguide.models.transformers_trial import LayerAttention
 
@@ -53,10 +53,9 @@ class Pages:
             query,
             key_cache,
             value_cache,
-            scale=layer.scale,
-            sliding_window=layer.window,
-            sinks=asked.get("s_aux"),
+            AttentionForm(layer.scale, layer.window, asked.get("s_aux")),
         )
+        assert isinstance(attended, Tensor)  # it asked for no rounding
         return attended[None]
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pytest
 import torch
@@ -19,12 +20,13 @@ from specguide.draft_tree import DraftTree
 from specguide.kernels import ProductScales, pointwise, rms_norm, rope_and_store, scaled
 from specguide.kernels.attention import (
     AttentionBackend,
+    AttentionForm,
     ForwardContext,
     JoinedContext,
     TorchAttention,
     attention_backend,
 )
-from specguide.kernels.float8 import FLOAT8
+from specguide.kernels.float8 import FLOAT8, Float8Rows, Float8Scaling, to_float8
 from specguide.kernels.kv_scales import UNSCALED, KVScales
 from specguide.kernels.rotary_layout import RotaryLayout
 
@@ -45,17 +47,15 @@ class Case:
     window: int | None
     sinks: Tensor | None = None
     scales: KVScales = UNSCALED
+    rounding: Float8Scaling | None = None
 
-    def run(self, backend: AttentionBackend | None = None) -> Tensor:
+    def run(self, backend: AttentionBackend | None = None) -> Any:
         backend = backend or attention_backend(self.query.device)
         return backend.plan(self.context).run(
             self.query,
             self.key_cache,
             self.value_cache,
-            scale=0.1,
-            sliding_window=self.window,
-            sinks=self.sinks,
-            scales=self.scales,
+            AttentionForm(0.1, self.window, self.sinks, self.scales, self.rounding),
         )
 
     def expected(self) -> Tensor:
@@ -187,8 +187,8 @@ def test_any_batch(seed: int) -> None:
     check(case)
 
 
-@pytest.mark.parametrize("num_splits", [1, 2, small(5), 64])
-def test_number_of_splits_does_not_matter(num_splits: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def split(num_splits: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keys are spread over so many programs."""
     from specguide.kernels.attention import triton_backend  # Triton is not there without a GPU
 
     choose = triton_backend.choose_launch
@@ -197,8 +197,44 @@ def test_number_of_splits_does_not_matter(num_splits: int, monkeypatch: pytest.M
         return replace(choose(*arguments), num_splits=num_splits)  # type: ignore[arg-type]
 
     monkeypatch.setattr(triton_backend, "choose_launch", fixed)
+
+
+@pytest.mark.parametrize("num_splits", [1, 2, small(5), 64])
+def test_number_of_splits_does_not_matter(num_splits: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    split(num_splits, monkeypatch)
     for window, tree in ((None, None), (40, None), (None, TREE)):
         check(make_case([0, 17, 200], [TREE.num_nodes] * 3, window=window, tree=tree))
+
+
+@pytest.mark.parametrize("static_scale", [None, 0.02])
+@pytest.mark.parametrize("num_splits", [2, small(3), 4])
+@pytest.mark.parametrize("dtype", TOLERANCE)
+def test_parts_are_put_together_and_rounded(
+    dtype: torch.dtype,
+    num_splits: int,
+    static_scale: float | None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A token without keys included, whose parts are never written."""
+    split(num_splits, monkeypatch)
+    case = make_case([0, 17, 200], [4] * 3, heads=(5, 1), head_dim=80, dtype=dtype)
+    case.context.seq_lens[0] = 0
+    device_case = to_device(case)
+    device = device_case.query.device
+    scale = None if static_scale is None else torch.full((1,), static_scale, device=device)
+    rounding = Float8Scaling(scale)
+    found = replace(device_case, rounding=rounding).run()
+    expected = to_float8(device_case.run().flatten(1), rounding)
+    assert isinstance(found, Float8Rows) and found.values.shape == (12, 400)
+    torch.testing.assert_close(found.scale, expected.scale)
+    assert (found.values.float() != expected.values.float()).float().mean() < 0.01
+    torch.testing.assert_close(found.values.float(), expected.values.float(), rtol=0.13, atol=0)
+
+
+def test_groups_of_features_are_left_to_be_rounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    split(2, monkeypatch)
+    case = replace(make_case([17], [4]), rounding=Float8Scaling(is_grouped=True))
+    assert isinstance(to_device(case).run(), Tensor)
 
 
 def test_token_without_keys_gives_zeros() -> None:
@@ -410,7 +446,9 @@ def test_parts_of_a_pass_side_by_side(dtype: torch.dtype, num_decoding: int) -> 
     earlier = [5 * at for at in range(num_decoding)] + [0, 70]
     case = make_case(earlier, [1] * num_decoding + [90, 40], dtype=dtype)
     parts = in_parts(case, num_decoding)
-    output = parts.context.plan.run(parts.query, parts.key_cache, parts.value_cache, scale=0.1)
+    output = parts.context.plan.run(
+        parts.query, parts.key_cache, parts.value_cache, AttentionForm(0.1)
+    )
     tolerance = TOLERANCE[dtype]
     torch.testing.assert_close(
         output.float().cpu(), case.expected(), rtol=tolerance, atol=tolerance
@@ -431,7 +469,9 @@ def test_captured_parts_wait_for_one_another(num_decoding: int) -> None:
         query = parts.query.contiguous()
         for _ in range(8):
             query = rms_norm(
-                context.plan.run(query, key_cache, value_cache, scale=0.1), query.new_ones(128), 0
+                context.plan.run(query, key_cache, value_cache, AttentionForm(0.1)),
+                query.new_ones(128),
+                0,
             )
         return query
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import math
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -15,8 +14,7 @@ from torch import Tensor
 from specguide import LLM, SamplingParams, SpecConfig
 from specguide.draft_tree import DraftTree
 from specguide.kernels import attention
-from specguide.kernels.attention import AttentionPlan, ForwardContext, TreeMask
-from specguide.kernels.kv_scales import UNSCALED, KVScales
+from specguide.kernels.attention import AttentionForm, AttentionPlan, ForwardContext, TreeMask
 
 
 @dataclass
@@ -68,14 +66,10 @@ class DensePlan:
         query: Tensor,
         key_cache: Tensor,
         value_cache: Tensor,
-        *,
-        scale: float,
-        sliding_window: int | None = None,
-        sinks: Tensor | None = None,
-        scales: KVScales = UNSCALED,
+        form: AttentionForm,
         output: Tensor | None = None,
     ) -> Tensor:
-        assert (sliding_window, sinks, scales) == (None, None, UNSCALED)
+        assert form == AttentionForm(form.scale)
         self.backend.num_runs += 1
         output = torch.zeros_like(query) if output is None else output.zero_()
         group = query.shape[1] // key_cache.shape[2]
@@ -84,7 +78,7 @@ class DensePlan:
                 cache.flatten(0, 1)[slots].repeat_interleave(group, 1)
                 for cache in (key_cache, value_cache)
             )
-            scores = torch.einsum("hd,shd->hs", query[token], keys) * scale
+            scores = torch.einsum("hd,shd->hs", query[token], keys) * form.scale
             output[token] = torch.einsum("hs,shd->hd", scores.softmax(-1), values)
         return output
 
@@ -125,7 +119,7 @@ def test_layers_of_a_pass_share_a_plan() -> None:
     )
     cache = torch.randn(1, 4, 1, 8)
     query = torch.randn(3, 2, 8)
-    outputs = [context.plan.run(query, cache, cache, scale=1 / math.sqrt(8)) for _ in range(2)]
+    outputs = [context.plan.run(query, cache, cache, AttentionForm(8**-0.5)) for _ in range(2)]
     assert torch.equal(*outputs)
     assert (toy.num_plans, toy.num_runs) == (1, 2)
 

@@ -17,6 +17,7 @@ from specguide.cache import slot_mapping
 from specguide.draft_tree import DraftTree
 from specguide.kernels.attention import (
     AttentionBackend,
+    AttentionForm,
     CpuAttention,
     ForwardContext,
     JoinedContext,
@@ -90,7 +91,7 @@ def attention(
     sinks: Tensor | None = None,
 ) -> Tensor:
     return backend.plan(case.context).run(
-        case.query, case.key_cache, case.value_cache, scale=0.3, sliding_window=window, sinks=sinks
+        case.query, case.key_cache, case.value_cache, AttentionForm(0.3, window, sinks)
     )
 
 
@@ -277,7 +278,7 @@ def test_half_precision(dtype: torch.dtype) -> None:
     for query_lens in ([3, 3], [3, 1]):
         case = make_case([9, 4], query_lens)
         half = [t.to(dtype) for t in (case.query, case.key_cache, case.value_cache)]
-        output = case.context.plan.run(*half, scale=0.3)
+        output = case.context.plan.run(*half, AttentionForm(0.3))
         assert output.dtype == dtype
         reference = dense_attention(case, sees_chain(None), 0.3)
         torch.testing.assert_close(output.double(), reference, rtol=2e-2, atol=2e-2)
@@ -307,9 +308,7 @@ def test_caches_of_another_dtype(
         for some in numbers:
             some.copy_(cached(some, scale, cache_dtype).float() * scale)
     sinks = torch.tensor([2.0, -1.0, 0.5, 8.0])
-    output = case.context.plan.run(
-        case.query, *held, scale=0.3, sliding_window=6, sinks=sinks, scales=scales
-    )
+    output = case.context.plan.run(case.query, *held, AttentionForm(0.3, 6, sinks, scales))
     sees = sees_tree(tree, 6) if tree else sees_chain(6)
     expected = dense_attention(case, sees, 0.3, sinks)
     torch.testing.assert_close(output.double(), expected, rtol=1e-5, atol=1e-5)
@@ -320,8 +319,8 @@ def test_parts_of_a_pass_read_one_cache() -> None:
     case = make_case([5, 9, 0, 3], [2, 2, 5, 1], spare=0.0)
     held = [cached(it, 1.0, torch.float8_e4m3fn) for it in (case.key_cache, case.value_cache)]
     joined = JoinedContext(part(case.context, slice(0, 2)), part(case.context, slice(2, 4)))
-    found = joined.plan.run(case.query, *held, scale=0.3, scales=scales)
-    expected = case.context.plan.run(case.query, *held, scale=0.3, scales=scales)
+    found = joined.plan.run(case.query, *held, AttentionForm(0.3, scales=scales))
+    expected = case.context.plan.run(case.query, *held, AttentionForm(0.3, scales=scales))
     torch.testing.assert_close(found, expected)
 
 

@@ -13,6 +13,7 @@ from specguide.kernels.attention.cpu_backend import CpuAttention
 from specguide.kernels.attention.interface import (
     CAUSAL,
     AttentionBackend,
+    AttentionForm,
     AttentionMask,
     AttentionPlan,
     ForwardContext,
@@ -44,6 +45,7 @@ __all__ = [
     "BACKENDS",
     "CAUSAL",
     "AttentionBackend",
+    "AttentionForm",
     "AttentionMask",
     "AttentionPlan",
     "CpuAttention",

@@ -9,8 +9,9 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from specguide.kernels.attention.interface import AttentionPlan, ForwardContext
+from specguide.kernels.attention.interface import AttentionForm, AttentionPlan, ForwardContext
 from specguide.kernels.attention.torch_backend import TorchAttention
+from specguide.kernels.float8 import Float8Rows
 from specguide.kernels.kv_scales import UNSCALED, KVScales
 from specguide.native import AttentionPass
 
@@ -95,24 +96,11 @@ class _CpuPlan:
         query: Tensor,
         key_cache: Tensor,
         value_cache: Tensor,
-        *,
-        scale: float,
-        sliding_window: int | None = None,
-        sinks: Tensor | None = None,
-        scales: KVScales = UNSCALED,
+        form: AttentionForm,
         output: Tensor | None = None,
-    ) -> Tensor:
-        if not self._is_native(query, key_cache, scales):
-            return self._of_torch.run(
-                query,
-                key_cache,
-                value_cache,
-                scale=scale,
-                sliding_window=sliding_window,
-                sinks=sinks,
-                scales=scales,
-                output=output,
-            )
+    ) -> Tensor | Float8Rows:
+        if not self._is_native(query, key_cache, form.scales):
+            return self._of_torch.run(query, key_cache, value_cache, form, output)
         query = query.contiguous()
         if output is None:
             output = torch.empty_like(query)
@@ -120,12 +108,12 @@ class _CpuPlan:
             query=query.data_ptr(),
             key_cache=key_cache.data_ptr(),
             value_cache=value_cache.data_ptr(),
-            sinks=0 if sinks is None else sinks.data_ptr(),
+            sinks=0 if form.sinks is None else form.sinks.data_ptr(),
             output=output.data_ptr(),
             num_heads=query.shape[1],
             num_kv_heads=key_cache.shape[2],
             head_dim=query.shape[2],
-            window=sliding_window or 0,
-            scale=scale,
+            window=form.sliding_window or 0,
+            scale=form.scale,
         )
         return output

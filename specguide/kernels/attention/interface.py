@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
+from specguide.kernels.float8 import Float8Rows, Float8Scaling
 from specguide.kernels.kv_scales import UNSCALED, KVScales
 
 KernelMask = tuple[Tensor | None, Tensor | None, int]
@@ -158,6 +159,25 @@ class OutputRows:
         return cls(index, alone)
 
 
+class AttentionForm(NamedTuple):
+    """What one layer's attention is.
+
+    scale:          factor on the dot products
+    sliding_window: keys that a token sees, its own included; None: all
+    sinks:          [num_heads], of each head a score that takes part in the softmax beside those of
+                    the keys, and adds no value (attention sinks, Xiao et al. 2023, arXiv
+                    2309.17453, learned as gpt-oss has them)
+    scales:         of float8 caches
+    rounding:       of what reads the output; None: it reads tensors
+    """
+
+    scale: float
+    sliding_window: int | None = None
+    sinks: Tensor | None = None
+    scales: KVScales = UNSCALED
+    rounding: Float8Scaling | None = None
+
+
 class PassContext(Protocol):
     """What the layers of a model read of a pass: fields of ForwardContext."""
 
@@ -200,13 +220,9 @@ class AttentionPlan(Protocol):
         query: Tensor,
         key_cache: Tensor,
         value_cache: Tensor,
-        *,
-        scale: float,
-        sliding_window: int | None = None,
-        sinks: Tensor | None = None,
-        scales: KVScales = UNSCALED,
+        form: AttentionForm,
         output: Tensor | None = None,
-    ) -> Tensor:
+    ) -> Tensor | Float8Rows:
         """Grouped-query attention of one layer over the paged cache, which holds this pass's keys
         already.
 
@@ -218,12 +234,8 @@ class AttentionPlan(Protocol):
 
         query:                  [T, num_heads, head_dim], num_heads a multiple of num_kv_heads
         key_cache, value_cache: [num_pages, page_size, num_kv_heads, head_dim], of any dtype
-        scale:                  factor on the dot products
-        sinks:                  [num_heads], of each head a score that takes part in the softmax
-                                beside those of the keys, and adds no value (attention sinks, Xiao
-                                et al. 2023, arXiv 2309.17453, learned as gpt-oss has them)
-        scales:                 of float8 caches
         output:                 contiguous memory for what is returned; None: new memory
         Returns [T, num_heads, head_dim] of query's dtype; zeros for a token that sees nothing,
-        anything for those behind the last sequence's.
+        anything for those behind the last sequence's. Where the form has a rounding, and there is
+        no `output`, a plan may return the tokens' rows rounded.
         """

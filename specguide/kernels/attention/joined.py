@@ -5,13 +5,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypedDict
 
 import torch
 from torch import Tensor
 
-from specguide.kernels.attention.interface import AttentionPlan, ForwardContext
-from specguide.kernels.kv_scales import UNSCALED, KVScales
+from specguide.kernels.attention.interface import AttentionForm, AttentionPlan, ForwardContext
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,15 +36,6 @@ class JoinedContext:
         return _JoinedPlan(first, second, len(self.first.position_ids))
 
 
-class _Same(TypedDict):
-    """What both parts of a pass are run with."""
-
-    scale: float
-    sliding_window: int | None
-    sinks: Tensor | None
-    scales: KVScales
-
-
 @dataclass(frozen=True, eq=False)
 class _JoinedPlan:
     """num_first: tokens of the first part"""
@@ -60,19 +49,13 @@ class _JoinedPlan:
         query: Tensor,
         key_cache: Tensor,
         value_cache: Tensor,
-        *,
-        scale: float,
-        sliding_window: int | None = None,
-        sinks: Tensor | None = None,
-        scales: KVScales = UNSCALED,
+        form: AttentionForm,
         output: Tensor | None = None,
     ) -> Tensor:
         if output is None:
             output = torch.empty(query.shape, dtype=query.dtype, device=query.device)
         sizes = [self.num_first, len(query) - self.num_first]
         (first, second), (first_out, second_out) = query.split(sizes), output.split(sizes)
-        caches = key_cache, value_cache
-        same = _Same(scale=scale, sliding_window=sliding_window, sinks=sinks, scales=scales)
-        self.second.run(second, *caches, **same, output=second_out)
-        self.first.run(first, *caches, **same, output=first_out)
+        self.second.run(second, key_cache, value_cache, form, second_out)
+        self.first.run(first, key_cache, value_cache, form, first_out)
         return output

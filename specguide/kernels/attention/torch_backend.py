@@ -9,9 +9,14 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-from specguide.kernels.attention.interface import AttentionMask, AttentionPlan, ForwardContext
+from specguide.kernels.attention.interface import (
+    AttentionForm,
+    AttentionMask,
+    AttentionPlan,
+    ForwardContext,
+)
 from specguide.kernels.attention.sinks import fitting_keys, with_sinks
-from specguide.kernels.kv_scales import UNSCALED, KVScales
+from specguide.kernels.kv_scales import UNSCALED
 
 # Longer queries go one sequence at a time: their masks outgrow what batching saves.
 _MAX_BATCHED_QUERY_LEN = 64
@@ -147,11 +152,7 @@ class _RaggedPlan:
         query: Tensor,
         key_cache: Tensor,
         value_cache: Tensor,
-        *,
-        scale: float,
-        sliding_window: int | None = None,
-        sinks: Tensor | None = None,
-        scales: KVScales = UNSCALED,
+        form: AttentionForm,
         output: Tensor | None = None,
     ) -> Tensor:
         output = torch.zeros_like(query) if output is None else output.zero_()
@@ -164,10 +165,10 @@ class _RaggedPlan:
                 query[span.start : span.end],
                 keys,
                 values,
-                span.mask(sliding_window, sinks),
-                scale * scales.key,
+                span.mask(form.sliding_window, form.sinks),
+                form.scale * form.scales.key,
             )
-        return output if scales == UNSCALED else output.mul_(scales.value)
+        return output if form.scales == UNSCALED else output.mul_(form.scales.value)
 
 
 def _attend_one(
@@ -230,11 +231,7 @@ class _PaddedPlan:
         query: Tensor,
         key_cache: Tensor,
         value_cache: Tensor,
-        *,
-        scale: float,
-        sliding_window: int | None = None,
-        sinks: Tensor | None = None,
-        scales: KVScales = UNSCALED,
+        form: AttentionForm,
         output: Tensor | None = None,
     ) -> Tensor:
         group = query.shape[1] // key_cache.shape[2]
@@ -245,13 +242,13 @@ class _PaddedPlan:
                 key_cache,
                 value_cache,
                 part,
-                part.mask(sliding_window, group, sinks),
-                scale * scales.key,
+                part.mask(form.sliding_window, group, form.sinks),
+                form.scale * form.scales.key,
             )
             for some, part in zip(queries, self.parts, strict=True)
         ]
         output = torch.cat(attended, out=output)
-        return output if scales == UNSCALED else output.mul_(scales.value)
+        return output if form.scales == UNSCALED else output.mul_(form.scales.value)
 
 
 def _attend_padded(

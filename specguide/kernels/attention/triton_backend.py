@@ -11,18 +11,22 @@ import torch
 import triton
 from torch import Tensor
 
-from specguide.kernels.attention.interface import ForwardContext, KernelMask
+from specguide.kernels.attention.interface import AttentionForm, ForwardContext, KernelMask
+from specguide.kernels.attention.triton_combine import (
+    Parts,
+    can_round,
+    combine,
+    combine_and_round,
+    empty_parts,
+)
 from specguide.kernels.attention.triton_kernels import (
     Cache,
-    Parts,
     Queries,
     attention_kernel,
-    combine_kernel,
 )
 from specguide.kernels.attention.triton_pairs import cells, unpacking
 from specguide.kernels.attention.triton_rows import Sequences, Tree
-from specguide.kernels.float8 import FLOAT8
-from specguide.kernels.kv_scales import UNSCALED, KVScales
+from specguide.kernels.float8 import FLOAT8, Float8Rows
 from specguide.kernels.triton.device import Order, num_multiprocessors, overlap
 
 _MOST_LEADER_ROWS = 64
@@ -94,25 +98,24 @@ class TritonPlan:
         query: Tensor,
         key_cache: Tensor,
         value_cache: Tensor,
-        *,
-        scale: float,
-        sliding_window: int | None = None,
-        sinks: Tensor | None = None,
-        scales: KVScales = UNSCALED,
+        form: AttentionForm,
         output: Tensor | None = None,
-    ) -> Tensor:
+    ) -> Tensor | Float8Rows:
         launch = self._launch(query, key_cache)
+        table = self.context.block_table
+        cache = Cache(
+            *(cells(key_cache), cells(value_cache), table, table.stride(0)), form.scales.value
+        )
+        parts = empty_parts(query, launch.num_splits) if launch.num_splits > 1 else None
+        rounding = form.rounding if output is None else None
+        if parts is not None and rounding is not None and can_round(parts, rounding):
+            self._attend(query, cache, parts, launch, form)
+            return combine_and_round(parts, query, rounding)
         if output is None:
             output = torch.empty(query.shape, dtype=query.dtype, device=query.device)
-        parts = Parts(output, None)
-        if launch.num_splits > 1:
-            parts = _empty_parts(query, launch.num_splits)
-        table = self.context.block_table
-        cache = Cache(cells(key_cache), cells(value_cache), table, table.stride(0), scales.value)
-        scale = scale * scales.key * math.log2(math.e)
-        self._attend(query, cache, parts, launch, scale, sliding_window, sinks)
-        if launch.num_splits > 1:
-            _combine(parts, output, Order.LEADS if self._is_leader else Order.ALONE)
+        self._attend(query, cache, parts or Parts(output, None), launch, form)
+        if parts is not None:
+            combine(parts, output, Order.LEADS if self._is_leader else Order.ALONE)
         return output
 
     @property
@@ -132,9 +135,7 @@ class TritonPlan:
         cache: Cache,
         parts: Parts,
         launch: Launch,
-        scale: float,
-        window: int | None,
-        sinks: Tensor | None,
+        form: AttentionForm,
     ) -> None:
         """Each split's attention into `parts`, and its sum of exponentials."""
         context = self.context
@@ -151,14 +152,14 @@ class TritonPlan:
             cache,
             Sequences(context.query_start_loc, context.seq_lens, context.position_ids),
             None if ancestor_mask is None else Tree(ancestor_mask, tree_positions),
-            sinks,
+            form.sinks,
             parts,
-            scale,
+            form.scale * form.scales.key * math.log2(math.e),
             num_seqs,
             num_blocks,
             launch.num_splits,
             num_tree_keys,
-            window,
+            form.sliding_window,
             NUM_KV_HEADS=num_kv_heads,
             GROUP=group,
             HEAD_DIM=head_dim,
@@ -167,39 +168,13 @@ class TritonPlan:
             ROWS=launch.block_rows,
             KEYS=launch.block_keys,
             MOST_SEQS=_most_seqs(num_seqs) if num_blocks > 1 and num_seqs > 1 else 0,
-            HAS_SEEN=num_blocks > 1 and ancestor_mask is None and window is None,
+            HAS_SEEN=num_blocks > 1 and ancestor_mask is None and form.sliding_window is None,
             UNPACK=unpacking(query.device),
             ORDER=int(Order.ALONE if leads_later else self.order),
             num_warps=launch.num_warps,
             num_stages=launch.num_stages,
             **overlap(query.device),
         )
-
-
-def _empty_parts(query: Tensor, num_splits: int) -> Parts:
-    """[T, num_heads, num_splits, head_dim], and without the last."""
-    num_tokens, num_heads, head_dim = query.shape
-    shape = num_tokens, num_heads, num_splits
-    output = torch.empty(*shape, head_dim, dtype=torch.float32, device=query.device)
-    return Parts(output, torch.empty(shape, dtype=torch.float32, device=query.device))
-
-
-def _combine(parts: Parts, output: Tensor, order: Order) -> None:
-    """The attention of all splits as one, into `output`."""
-    num_tokens, num_heads, num_splits, head_dim = parts.output.shape
-    block_splits = triton.next_power_of_2(num_splits)
-    combine_kernel[(num_tokens * num_heads,)](
-        parts.output,
-        parts.log_sums,
-        output,
-        num_splits,
-        HEAD_DIM=head_dim,
-        BLOCK_DIM=max(16, triton.next_power_of_2(head_dim)),
-        BLOCK_SPLITS=block_splits,
-        ORDER=int(order),
-        num_warps=max(1, block_splits // 16),
-        **overlap(output.device),
-    )
 
 
 def _num_tiles(context: ForwardContext, block_tokens: int) -> tuple[int, int]:

@@ -3,7 +3,7 @@
 A program takes a tile of rows, the query heads that share a key head times some tokens of a
 sequence, so that each key is read once for all of them. Where the rows are too few to keep the
 device busy, the keys of a sequence are split over programs, and a second kernel puts the parts
-together (Dao et al. 2023, "Flash-Decoding").
+together; see triton_combine.
 """
 
 # mypy: allow-untyped-defs
@@ -44,14 +44,6 @@ class Cache(NamedTuple):
     block_table: Any
     block_table_stride: Any
     value_scale: Any
-
-
-class Parts(NamedTuple):
-    """Pointers to each row's attention, and to the logarithm of its sum of exponentials: None where
-    keys are not split."""
-
-    output: Any
-    log_sums: Any
 
 
 class _Pages(NamedTuple):
@@ -278,34 +270,3 @@ def attention_kernel(
         row_id = (rows.query_id.to(tl.int64) * NUM_KV_HEADS * GROUP + rows.head) * num_splits
         _store_rows(parts, found, row_id + split, rows.exists, dim, HEAD_DIM)
     await_leader(OVERLAP, ORDER)
-
-
-@triton.jit(do_not_specialize=["num_splits"])
-def combine_kernel(
-    parts,
-    log_sums,
-    output,
-    num_splits,
-    HEAD_DIM: tl.constexpr,
-    BLOCK_DIM: tl.constexpr,
-    BLOCK_SPLITS: tl.constexpr,
-    ORDER: tl.constexpr,
-    OVERLAP: tl.constexpr,
-):
-    """One head of one token: the mean of its parts, each weighted by its sum of exponentials."""
-    await_results(OVERLAP, ORDER)
-    row = tl.program_id(0).to(tl.int64)
-    split, dim = tl.arange(0, BLOCK_SPLITS), tl.arange(0, BLOCK_DIM)
-    log_sum = tl.load(
-        log_sums + row * num_splits + split, mask=split < num_splits, other=float("-inf")
-    )
-    best = tl.max(log_sum, 0)
-    weight = tl.exp2(log_sum - tl.where(best == float("-inf"), 0.0, best))
-    # A NaN part must be read, so that it spoils the row; only what was never written is left out.
-    mask = (log_sum != float("-inf"))[:, None] & (dim < HEAD_DIM)[None, :]
-    part = tl.load(
-        parts + (row * num_splits + split)[:, None] * HEAD_DIM + dim[None, :], mask=mask, other=0
-    )
-    total = tl.sum(weight, 0)
-    mixed = tl.sum(part * weight[:, None], 0) / tl.where(total == 0, 1.0, total)
-    tl.store(output + row * HEAD_DIM + dim, mixed, mask=dim < HEAD_DIM)

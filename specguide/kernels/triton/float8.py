@@ -55,6 +55,24 @@ def with_scales(values, scales, row, column, is_row, is_column):
 
 
 @triton.jit
+def scale_of_row(largest, static_scale):
+    """Of a row whose largest number, without signs, is given."""
+    if static_scale is not None:
+        scale = tl.load(static_scale)
+    else:
+        largest = tl.maximum(largest, _LEAST_ROW)
+        scale = tl.div_rn(largest, tl.full((), _LARGEST, tl.float32))
+    return scale
+
+
+@triton.jit
+def rounded(values, scale):
+    """Of a row, float32, as float8 holds them."""
+    values = values * tl.div_rn(tl.full((), 1.0, tl.float32), scale)
+    return tl.minimum(tl.maximum(values, -_LARGEST), _LARGEST)
+
+
+@triton.jit
 def store_float8(
     values,
     output,
@@ -121,21 +139,17 @@ def _round_rows_kernel(
     row = tl.program_id(0).to(tl.int64)
     column = tl.arange(0, WIDTH)
     NUM_STEPS: tl.constexpr = (DIM + WIDTH - 1) // WIDTH
-    largest = tl.full((WIDTH,), _LEAST_ROW, tl.float32)
+    largest = tl.full((WIDTH,), 0, tl.float32)
     kept = ()
     for step in tl.static_range(NUM_STEPS):
         at = step * WIDTH + column
         values = _numbers(x, product_scales, row, at, at < DIM, row_stride, GATED, DIM)
         largest = tl.maximum(largest, tl.abs(values))
         kept += (values.to(x.dtype.element_ty),)  # type: ignore[assignment]
-    if float8.static_scale is not None:
-        scale = tl.load(float8.static_scale)
-    else:
-        scale = tl.div_rn(tl.max(largest, 0), tl.full((), _LARGEST, tl.float32))
-    inverse = tl.div_rn(tl.full((), 1.0, tl.float32), scale)
+    scale = scale_of_row(tl.max(largest, 0), float8.static_scale)
     for step in tl.static_range(NUM_STEPS):
         at = step * WIDTH + column
-        values = tl.minimum(tl.maximum(kept[step].to(tl.float32) * inverse, -_LARGEST), _LARGEST)
+        values = rounded(kept[step].to(tl.float32), scale)
         tl.store(output + row * DIM + at, values.to(output.dtype.element_ty), mask=at < DIM)
     tl.store(float8.scales + row, scale)
 
@@ -182,9 +196,8 @@ def _round_by_largest_kernel(
     values = tl.load(x + row * DIM + column, mask=exists, other=0).to(tl.float32)
     parts = tl.load(largest + row * NUM_PARTS + part, mask=part < NUM_PARTS, other=0)
     most = tl.max(parts, 0)
-    scale = tl.div_rn(tl.maximum(most, _LEAST_ROW), tl.full((), _LARGEST, tl.float32))
-    values *= tl.div_rn(tl.full((), 1.0, tl.float32), scale)
-    values = tl.minimum(tl.maximum(values, -_LARGEST), _LARGEST)
+    scale = scale_of_row(most, None)
+    values = rounded(values, scale)
     tl.store(output + row * DIM + column, values.to(output.dtype.element_ty), mask=exists)
     tl.store(scales + row, scale, mask=tl.program_id(1) == 0)
 

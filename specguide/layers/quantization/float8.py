@@ -40,6 +40,10 @@ class Float8Input(InputFormat):
 
     scaling: Float8Scaling
 
+    @property
+    def rounding(self) -> Float8Scaling:
+        return self.scaling
+
     def of(self, x: Tensor | Float8Rows) -> Float8Rows:
         return x if isinstance(x, Float8Rows) else kernels.to_float8(x, self.scaling)
 

@@ -11,7 +11,7 @@ from typing import Any, Literal, Protocol, Self, TypeAlias
 import torch
 from torch import Tensor
 
-from specguide.kernels import Peers, gelu_tanh_mul, silu_mul
+from specguide.kernels import Float8Scaling, Peers, gelu_tanh_mul, silu_mul
 from specguide.layers.destination import Destination
 from specguide.layers.partial_sums import PartialSums
 
@@ -49,6 +49,11 @@ class MatrixSpec:
 
 class InputFormat(ABC):
     """How a quantization wants the inputs of its products, made together with what comes before."""
+
+    @property
+    def rounding(self) -> Float8Scaling | None:
+        """Of rows to float8, as kernels before do it; None: they leave tensors."""
+        return None
 
     @abstractmethod
     def of(self, x: ProjectionInput) -> ProjectionInput:
