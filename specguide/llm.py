@@ -67,7 +67,6 @@ class LLM:
         trace: bool = False,
         **of_cache: Any,
     ) -> None:
-        _check_names(of_cache)
         if spec == "default":
             spec = SpecConfig() if model is None else None
         if guide == "default":
@@ -76,7 +75,7 @@ class LLM:
             model=model,
             spec=SpecConfig(spec) if isinstance(spec, str) else spec,
             guide=guide,
-            cache=replace(cache or CacheConfig(), **of_cache),
+            cache=_cache_config(cache, of_cache),
             max_batch_size=max_batch_size,
             max_model_len=max_model_len,
             max_prefill_tokens=max_prefill_tokens,
@@ -263,8 +262,12 @@ def _output(samples: Sequence[Request]) -> RequestOutput:
     )
 
 
-def _check_names(of_cache: Mapping[str, Any]) -> None:
+def _cache_config(cache: CacheConfig | None, of_cache: Mapping[str, Any]) -> CacheConfig:
+    """What EngineConfig refuses stays as it is."""
     known = {entry.name for entry in fields(CacheConfig)}
     for name in of_cache:
         if name not in known:
             raise TypeError(f"LLM has no parameter {name!r}, nor has CacheConfig")
+    if cache is None:
+        return CacheConfig(**of_cache)
+    return replace(cache, **of_cache) if isinstance(cache, CacheConfig) else cache

@@ -130,6 +130,11 @@ def test_settings_of_another_type_are_refused(given, words):
     assert words in str(caught.value)
 
 
+def test_a_cache_of_another_type_is_refused():
+    with pytest.raises(InvalidParams, match="cache must be a CacheConfig"):
+        LLM(cache={"page_size": 8})
+
+
 def test_settings_may_be_numbers_of_numpy():
     assert EngineConfig(max_batch_size=np.int64(4), max_step_ms=5).max_batch_size == 4
     assert CacheConfig(gpu_memory_utilization=np.float32(0.5)).num_pages is None
