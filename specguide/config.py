@@ -77,6 +77,7 @@ class TransferConfig:
     kv_transfer_timeout_s: float = 10.0
 
     def __post_init__(self) -> None:
+        check_types(self)
         if self.role not in ROLES:
             raise InvalidParams(
                 f"role {self.role!r} is unknown; known: {', '.join(ROLES)}", param="role"

@@ -12,6 +12,7 @@ from typing import Protocol
 from specguide.draft_layout import NO_DRAFTS, DraftLayout
 from specguide.draft_methods import DraftMethod
 from specguide.errors import InvalidParams
+from specguide.field_types import check_types
 from specguide.tree_layout import FixedChoice, TreeExpansion, TreeLayout
 
 MOST_NODES, MOST_DEPTH, MOST_CHILDREN = 128, 16, 16
@@ -221,6 +222,7 @@ class DynamicTree(TreeShape):
     num_nodes: int = 60
 
     def __post_init__(self) -> None:
+        check_types(self)
         for name, least, most in (
             ("top_k", 1, MOST_CHILDREN),
             ("depth", 1, MOST_DEPTH),

@@ -8,6 +8,7 @@ from typing import Any
 
 from specguide.converted import converted
 from specguide.errors import InvalidParams
+from specguide.field_types import check_types
 from specguide.guide import KEY_ORDERS
 from specguide.schema_documents import schema_documents
 
@@ -90,7 +91,15 @@ class GuideConfig:
     callbacks: str | None = None
 
     def __post_init__(self) -> None:
+        check_types(self)
         for name, least in (
+            ("max_source_bytes", 1),
+            ("max_depth", 0),
+            ("max_values", 1),
+            ("max_rules", 1),
+            ("max_compile_bytes", 1),
+            ("cache_bytes", 0),
+            ("num_compile_threads", 1),
             ("deadline_us", 1),
             ("target_wait_us", 0),
             ("draft_wait_us", 0),
@@ -102,6 +111,12 @@ class GuideConfig:
             value = getattr(self, name)
             if value is not None and value < least:
                 raise InvalidParams(f"{name} must be at least {least}, found {value}", param=name)
+        if not 0 < self.compile_timeout_s < 86_400:
+            raise InvalidParams(
+                "compile_timeout_s is a time in seconds, above 0 and below a day; found "
+                f"{self.compile_timeout_s}",
+                param="compile_timeout_s",
+            )
         if self.key_order not in KEY_ORDERS:
             raise InvalidParams(
                 f"key_order {self.key_order!r} is unknown; known: {', '.join(KEY_ORDERS)}",

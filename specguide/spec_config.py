@@ -9,6 +9,7 @@ from specguide.draft_layout import DraftLayout
 from specguide.draft_methods import AUTO, DraftMethod, method_named
 from specguide.draft_tree import CHAIN, DraftShape, DraftTree, DynamicTree
 from specguide.errors import InvalidParams
+from specguide.field_types import check_types
 
 MOST_DRAFTS = 32
 
@@ -64,6 +65,7 @@ class SpecConfig:
     quantization: str | None = None
 
     def __post_init__(self) -> None:
+        check_types(self)
         method = method_named(self.method)
         if not 1 <= self.num_draft_tokens <= 16:
             raise InvalidParams(

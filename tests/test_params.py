@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from specguide.config import EngineConfig, GuideConfig, SpecConfig
+from specguide.config import EngineConfig, GuideConfig, SpecConfig, TransferConfig
+from specguide.draft_tree import DynamicTree
 from specguide.errors import InvalidGuide, InvalidParams, UserError
 from specguide.guide import Guide
 from specguide.param_rules import num_processor_arguments
@@ -246,6 +247,19 @@ def test_a_guide_that_is_nested_beyond_all_measure_is_malformed() -> None:
         (lambda: GuideConfig(deadline_us=0), "deadline_us"),
         (lambda: GuideConfig(draft_wait_us=-1), "draft_wait_us"),
         (lambda: GuideConfig(num_threads=0), "num_threads"),
+        (lambda: GuideConfig(num_compile_threads=0), "num_compile_threads"),
+        (lambda: GuideConfig(compile_timeout_s=math.nan), "compile_timeout_s"),
+        (lambda: GuideConfig(cache_bytes=-1), "cache_bytes"),
+        (lambda: GuideConfig(allow_truncation="no"), "allow_truncation"),
+        (lambda: GuideConfig(max_depth="8"), "max_depth"),
+        (lambda: SpecConfig(num_draft_tokens="3"), "num_draft_tokens"),
+        (lambda: SpecConfig(num_forced_tokens=2.5), "num_forced_tokens"),
+        (lambda: SpecConfig(adaptive="no"), "adaptive"),
+        (lambda: SpecConfig(tree="10,6,60"), "tree"),
+        (lambda: SpecConfig(tree=[]), "tree"),
+        (lambda: SpecConfig(method=["ngram"]), "method"),
+        (lambda: DynamicTree(depth=2.5), "depth"),
+        (lambda: TransferConfig(kv_transfer_timeout_s="9"), "kv_transfer_timeout_s"),
         (lambda: EngineConfig(max_batch_size=0), "max_batch_size"),
     ],
 )
