@@ -1,7 +1,9 @@
-"""Owns what counts as an integer: Python's own and those of numpy and torch, but no truth value."""
+"""Owns what counts as an integer or a number: Python's own and those of numpy and torch, but no
+truth value."""
 
 from __future__ import annotations
 
+import numbers
 import operator
 from collections.abc import Iterable
 from typing import Any
@@ -25,6 +27,13 @@ def as_int(value: Any) -> Any:
         return operator.index(value)
     except TypeError:
         return value
+
+
+def as_real(value: Any) -> Any:
+    """A real number of any library as an int or a float; what is none, as it is."""
+    value = as_int(value)
+    is_other = isinstance(value, numbers.Real) and not isinstance(value, int)
+    return float(value) if is_other else value
 
 
 def as_ints(values: Iterable[Any]) -> list[Any]:

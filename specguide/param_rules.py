@@ -98,6 +98,7 @@ RULES: dict[str, tuple[Predicate, str]] = {
     "min_p": (_real_in(0, 1), "a number in [0, 1]"),
     "seed": (_optional(_int_in(0, 2**63 - 1)), "an integer in [0, 2^63)"),
     "stop_token_ids": (_are_ids, "token ids ≥ 0"),
+    "ignore_eos": (_instance_of(bool), "True or False"),
     "guide": (_optional(_instance_of(Guide)), "a Guide or None"),
     "reasoning": (_optional(_instance_of(Reasoning)), "a Reasoning or None"),
     "allowed_token_ids": (

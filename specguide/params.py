@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
 from specguide.converted import converted
 from specguide.errors import InvalidParams
 from specguide.guide import Guide, Reasoning
-from specguide.integers import as_int, as_ints
+from specguide.integers import as_int, as_ints, as_real
 from specguide.param_rules import RULES
 from specguide.request_speculation import Speculation
 
 
 def _as_tuple(values: Any) -> Any:
-    return (
-        tuple(values)
-        if isinstance(values, Iterable) and not isinstance(values, (str, bytes))
-        else values
-    )
+    try:
+        return values if isinstance(values, (str, bytes)) else tuple(values)
+    except TypeError:  # nothing that has elements
+        return values
 
 
 def _as_ids(values: Any) -> Any:
@@ -33,7 +32,7 @@ def _as_biases(biases: Any) -> Any:
     """A dict of its own; ids may be text, as JSON has them."""
     if not isinstance(biases, Mapping):
         return biases
-    return {_as_id(token): bias for token, bias in biases.items()}
+    return {_as_id(token): as_real(bias) for token, bias in biases.items()}
 
 
 def _as_id(token: Any) -> Any:
@@ -123,10 +122,10 @@ class SamplingParams:
     """
 
     max_tokens: int = converted(256, as_int)
-    temperature: float = 0.0
+    temperature: float = converted(0.0, as_real)
     top_k: int = converted(0, as_int)
-    top_p: float = 1.0
-    min_p: float = 0.0
+    top_p: float = converted(1.0, as_real)
+    min_p: float = converted(0.0, as_real)
     seed: int | None = converted(None, as_int)
     stop_token_ids: tuple[int, ...] = converted((), _as_ids)
     ignore_eos: bool = False
@@ -136,16 +135,16 @@ class SamplingParams:
     bad_words: tuple[str, ...] = converted((), _as_tuple)
     logit_bias: Mapping[int, float] | None = converted(None, _as_biases)
     min_tokens: int = converted(0, as_int)
-    repetition_penalty: float = 1.0
-    frequency_penalty: float = 0.0
-    presence_penalty: float = 0.0
+    repetition_penalty: float = converted(1.0, as_real)
+    frequency_penalty: float = converted(0.0, as_real)
+    presence_penalty: float = converted(0.0, as_real)
     logprobs: int | None = converted(None, as_int)
     prompt_logprobs: int | None = converted(None, as_int)
     logits_processors: Sequence[Callable[..., Any]] | None = converted((), _as_processors)
     stop: str | Sequence[str] | None = converted((), _as_stop)
     include_stop_str_in_output: bool = False
     n: int = converted(1, as_int)
-    timeout_s: float | None = None
+    timeout_s: float | None = converted(None, as_real)
     speculation: Speculation | None = None
     return_drafts: bool = False
     return_spans: bool = False

@@ -1,5 +1,5 @@
-"""Integers of numpy and torch are token ids, seeds and counts; truth values and numbers with a
-dimension are none."""
+"""Integers of numpy and torch are token ids, seeds and counts, numpy's floats temperatures and
+penalties; truth values and numbers with a dimension are none."""
 
 from __future__ import annotations
 
@@ -132,6 +132,34 @@ def test_what_integers_are():
         and as_int("1") == "1"
         and as_int(None) is None
     )
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float16, np.float64])
+def test_numbers_of_numpy_as_parameters(kind):
+    params = SamplingParams(
+        temperature=kind(0.5),
+        top_p=kind(0.75),
+        min_p=kind(0.25),
+        repetition_penalty=kind(1.5),
+        frequency_penalty=kind(0.5),
+        presence_penalty=np.int64(1),
+        logit_bias={9: kind(1.5)},
+        timeout_s=kind(2.5),
+    )
+    expected = SamplingParams(
+        temperature=0.5,
+        top_p=0.75,
+        min_p=0.25,
+        repetition_penalty=1.5,
+        frequency_penalty=0.5,
+        presence_penalty=1,
+        logit_bias={9: 1.5},
+        timeout_s=2.5,
+    )
+    assert repr(params) == repr(expected)
+    for value in (np.True_, kind("nan")):
+        with pytest.raises(InvalidParams, match="temperature"):
+            SamplingParams(temperature=value)
 
 
 def test_a_priority_and_a_guide(llm):

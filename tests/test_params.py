@@ -8,6 +8,7 @@ import json
 import math
 from typing import Any
 
+import numpy as np
 import pytest
 
 from specguide.config import EngineConfig, GuideConfig, SpecConfig, TransferConfig
@@ -56,6 +57,8 @@ from specguide.request_records import RequestMetrics
         ("timeout_s", math.inf),
         ("timeout_s", "1"),
         ("include_stop_str_in_output", 1),
+        ("ignore_eos", "false"),
+        ("bad_words", np.array(3)),
         ("logprobs", -1),
         ("logprobs", 21),
         ("prompt_logprobs", -1),
