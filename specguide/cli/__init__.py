@@ -33,3 +33,10 @@ def main() -> None:
     except SpecguideError as error:
         typer.echo(f"specguide: {error}", err=True)
         sys.exit(2 if isinstance(error, UserError) else 1)
+    except UnicodeError as error:
+        typer.echo(
+            f"specguide: {error}: standard input and output are in the encoding of the locale, or "
+            "in that of PYTHONIOENCODING",
+            err=True,
+        )
+        sys.exit(2)

@@ -114,6 +114,18 @@ def test_a_regex_and_a_grammar_guide(tmp_path):
     assert len(out) == 4 and out[0] == "<" and out[1:3].isdigit()
 
 
+@pytest.mark.parametrize("command", [["generate"], ["chat", "--max-tokens", "4"]], ids=str)
+def test_an_input_in_another_encoding_is_one_line_and_exit_code_2(command, monkeypatch, capsys):
+    strict = io.TextIOWrapper(io.BytesIO("café\n".encode("latin-1")), "utf-8", errors="strict")
+    monkeypatch.setattr(sys, "stdin", strict)
+    monkeypatch.setattr(sys, "argv", ["specguide", *command])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    told = capsys.readouterr().err
+    assert (ended.value.code, told.count("\n")) == (2, 1)
+    assert "can't decode byte 0xe9" in told and "encoding of the locale" in told
+
+
 def test_a_timeline_is_written(tmp_path):
     done = specguide(
         "generate", "--max-tokens", "8", "--trace", str(tmp_path / "out.json"), "hello"
