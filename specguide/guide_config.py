@@ -47,7 +47,7 @@ class GuideConfig:
                            to them, microseconds; without a row it guesses. Left out: 20 on a GPU,
                            on a CPU deadline_us
     max_whitespace:        most whitespace characters between two JSON tokens; 0: none, JSON is
-                           compact
+                           compact. Not for schemas inside of grammars, which say it themselves
     max_indent:            most spaces, or tabs, of indentation behind a newline between two JSON
                            tokens; a newline with indentation may be longer than max_whitespace,
                            unless that is 0
