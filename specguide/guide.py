@@ -162,7 +162,8 @@ def _check_json(kind: str, types: tuple[type, ...]) -> Any:
         if not isinstance(value, types):
             found = type(value).__name__
             if hasattr(value, "model_json_schema"):
-                found = f"a class of pydantic: give {value.__name__}.model_json_schema()"
+                model = value if isinstance(value, type) else type(value)
+                found = f"a model of pydantic: give {model.__name__}.model_json_schema()"
             raise InvalidGuide(f"{kind} must be a JSON object, found {found}", param=kind)
         try:
             if _is_finite(value):

@@ -84,9 +84,8 @@ def rewrites(
         raise UnsupportedGuide(
             f"{backend} does not compile {kind}; it compiles {', '.join(sorted(spec.kinds))}"
         )
-    value = getattr(guide, kind)
-    if kind in ("json_schema", "structural_tag") and isinstance(value, str):
-        value = json.loads(value)
+    is_json = kind in ("json_schema", "structural_tag")
+    value = json.loads(guide.source()) if is_json else getattr(guide, kind)
     if kind == "json_schema":
         able = _able(spec, key_order).with_guard()
         for schema in core_schemas(value, able, reading):

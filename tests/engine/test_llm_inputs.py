@@ -4,6 +4,7 @@ or refused in words; and what is left of an LLM that nobody holds."""
 from __future__ import annotations
 
 import gc
+import json
 import multiprocessing
 import pickle
 import threading
@@ -147,8 +148,18 @@ def test_guides_of_another_type_are_refused():
     class Model:
         model_json_schema = dict
 
-    with pytest.raises(InvalidGuide, match=r"give Model.model_json_schema\(\)"):
-        Guide(json_schema=Model)
+    for model in (Model, Model()):
+        with pytest.raises(InvalidGuide, match=r"give Model.model_json_schema\(\)"):
+            Guide(json_schema=model)
+
+
+def test_a_schema_is_what_json_writes_of_it(llm):
+    """Its texts may be numbers, and its lists tuples; and it stays what it was when it was read."""
+    schema = {"type": "object", "properties": {1: {"enum": (5,)}}, "required": ("1",)}
+    params = SamplingParams(guide=Guide(json_schema=schema))
+    for _ in range(2):
+        (out,) = llm.generate("ab", params)
+        assert out.error is None and json.loads(out.text) == {"1": 5}
 
 
 def test_a_name_of_the_hub_is_told_from_a_folder():
