@@ -10,7 +10,7 @@ from typing import Any, Literal, NoReturn
 
 from specguide.config import CacheConfig, EngineConfig, GuideConfig, SpecConfig
 from specguide.engine import Engine, EngineStats, SharedEngine
-from specguide.engine.prompts import conversation_list, params_list, prompt_list
+from specguide.engine.prompts import check_tools, conversation_list, params_list, prompt_list
 from specguide.errors import UserError
 from specguide.params import SamplingParams
 from specguide.request import Request, RequestOutput
@@ -156,6 +156,7 @@ class LLM:
         to read it. Special tokens that the messages spell are text like any other, unless
         `allow_special_tokens` lets them be what they are; `generate` always does.
         """
+        check_tools(tools)
         many = conversation_list(conversations)
         per_prompt = params_list(params, len(many))
         prompts: list[list[int] | UserError] = []

@@ -37,6 +37,17 @@ def conversation_list(given: Any) -> list[Any]:
     return [many] if isinstance(many[0], Mapping) else many
 
 
+def check_tools(tools: Any) -> None:
+    """Raises InvalidParams for what is no list of tool definitions."""
+    is_list = isinstance(tools, Sequence) and not isinstance(tools, (str, bytes))
+    if tools is not None and not (is_list and all(isinstance(tool, Mapping) for tool in tools)):
+        raise InvalidParams(
+            'tools is a list of definitions, [{"type": "function", "function": {"name": …, '
+            f'"parameters": …}}}}]; found {tools!r}',
+            param="tools",
+        )
+
+
 def params_list(
     params: SamplingParams | Iterable[SamplingParams] | None, num_prompts: int
 ) -> list[SamplingParams]:

@@ -162,6 +162,13 @@ def test_a_schema_is_what_json_writes_of_it(llm):
         assert out.error is None and json.loads(out.text) == {"1": 5}
 
 
+@pytest.mark.parametrize("tools", ["x", {"type": "function"}, [5], 5], ids=str)
+def test_tools_of_another_type_are_refused(llm, tools):
+    with pytest.raises(InvalidParams, match="tools is a list of definitions") as caught:
+        llm.chat([{"role": "user", "content": "ab"}], tools=tools)
+    assert caught.value.param == "tools"
+
+
 def test_a_name_of_the_hub_is_told_from_a_folder():
     with pytest.raises(CheckpointError, match="is not a folder; `hf download org/name"):
         LLM("org/name")
