@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from specguide.errors import InvalidParams
+from specguide.server.messages import with_thoughts
 
 Message = dict[str, Any]
 _CHOICES = {"auto": "auto", "any": "required", "none": "none"}
@@ -107,7 +108,7 @@ def _of_assistant(content: Any, param: str) -> Message:
     message: Message = {"role": "assistant", "content": "".join(texts)}
     if any(thoughts):
         message["reasoning_content"] = "".join(thoughts)
-    return message | ({"tool_calls": calls} if calls else {})
+    return with_thoughts(message | ({"tool_calls": calls} if calls else {}))
 
 
 def _call(block: Mapping[str, Any], param: str) -> dict[str, Any]:

@@ -48,16 +48,24 @@ def _message(message: Mapping[str, Any], param: str, index: int) -> dict[str, An
         content = made.get("refusal") or ("" if not calls else None)
     made["content"] = None if content is None else text_of(content, f"{param}.content")
     made["role"] = "system" if role == "developer" else role
-    thoughts = made.get("reasoning_content") or made.get("reasoning")
-    if thoughts and not (made["content"] and calls):  # Harmony's templates read one of the two
-        made.setdefault("thinking", thoughts)
     if calls is not None:
         if not isinstance(calls, list):
             raise InvalidParams("tool_calls must be a list", param=f"{param}.tool_calls")
         made["tool_calls"] = [
             _call(call, f"{param}.tool_calls[{index}]") for index, call in enumerate(calls)
         ]
-    return made
+    return with_thoughts(made)
+
+
+def with_thoughts(message: dict[str, Any]) -> dict[str, Any]:
+    """What an assistant thought, under both names that templates read. Harmony's read it as
+    `thinking`, and not beside a text and calls."""
+    thoughts = message.get("reasoning_content") or message.get("reasoning")
+    if thoughts:
+        message["reasoning_content"] = thoughts
+        if not (message["content"] and message.get("tool_calls")):
+            message.setdefault("thinking", thoughts)
+    return message
 
 
 def _call(call: Any, param: str) -> dict[str, Any]:

@@ -7,28 +7,26 @@ from typing import Any
 
 from specguide.errors import InvalidParams
 from specguide.server.base_body import given
-from specguide.server.messages import arguments_of
+from specguide.server.messages import arguments_of, with_thoughts
 from specguide.server.responses_tools import flat_name
 from specguide.tokenizer.contents import text_of
 
 _TAKEN = (
     "message",
+    "reasoning",
     "function_call",
     "function_call_output",
     "custom_tool_call",
     "custom_tool_call_output",
 )
-_LEFT_OUT = ("reasoning", "item_reference")
-"""Taken, and not read: a template has no place for them, and nothing that is referred to is stored
-here."""
 _ROLES = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system"}
 
 
 def input_messages(
     instructions: str | None, items: str | Sequence[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
-    """As chat templates read them: calls that follow each other, or a text, are one message of the
-    assistant.
+    """As chat templates read them: what the assistant thought, said and called, one behind the
+    other, is one message.
 
     Raises InvalidParams naming the item.
     """
@@ -42,7 +40,7 @@ def input_messages(
         _add(messages, called, item, f"input[{index}]")
     if not messages:
         raise InvalidParams("there must be at least one item that is read", param="input")
-    return messages
+    return [with_thoughts(message) for message in messages]
 
 
 def _add(
@@ -51,7 +49,10 @@ def _add(
     """An item, to the messages so far. called: ids of the calls in them"""
     kind = given(item, "type", "message")
     if kind == "message":
-        messages.append(_message(item, param))
+        _say(messages, _message(item, param))
+    elif kind == "reasoning":
+        if thoughts := text_of(given(item, "content", ""), f"{param}.content"):
+            messages.append({"role": "assistant", "content": "", "reasoning_content": thoughts})
     elif kind in ("function_call", "custom_tool_call"):
         if not messages or messages[-1]["role"] != "assistant":
             messages.append({"role": "assistant", "content": None})
@@ -59,10 +60,19 @@ def _add(
         called.add(item["call_id"])
     elif kind in ("function_call_output", "custom_tool_call_output"):
         messages.append(_output(item, called, param))
-    elif kind not in _LEFT_OUT:
+    elif kind != "item_reference":  # nothing that is referred to is stored here
         raise InvalidParams(
             f"an item must be of type {', '.join(_TAKEN)}, found {kind!r}", param=f"{param}.type"
         )
+
+
+def _say(messages: list[dict[str, Any]], made: dict[str, Any]) -> None:
+    """A message; one of the assistant goes on with what it has thought."""
+    last = messages[-1] if messages and made["role"] == "assistant" else {}
+    if last.get("reasoning_content") and not last["content"] and "tool_calls" not in last:
+        last["content"] = made["content"]
+    else:
+        messages.append(made)
 
 
 def _message(item: Mapping[str, Any], param: str) -> dict[str, Any]:

@@ -11,6 +11,7 @@ _TEXT_OF = {
     "text": "text",
     "input_text": "text",
     "output_text": "text",
+    "reasoning_text": "text",
     "refusal": "refusal",
 }
 """Types of text parts, of either API, and where each has its text."""

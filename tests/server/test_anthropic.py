@@ -261,6 +261,7 @@ def test_messages_become_those_of_the_template():
             "role": "assistant",
             "content": "",
             "reasoning_content": "hm",
+            "thinking": "hm",
             "tool_calls": [{"id": "1", "type": "function", "function": function}],
         },
         {"role": "tool", "tool_call_id": "1", "content": "a"},

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from specguide.errors import InvalidParams
+from specguide.server import anthropic_input
 from specguide.server.messages import arguments_of, template_messages
+from specguide.server.responses_input import input_messages
 
 WEATHER = {
     "name": "get_weather",
@@ -100,6 +102,38 @@ def test_old_calls_and_custom_calls_become_tool_calls():
     assert made[2]["role"] == "tool" and made[2]["tool_call_id"] == first["id"]
     assert second["function"] == {"name": "g", "arguments": {"input": "x"}}
     assert [message["content"] for message in made[4:]] == ["", "No."]
+
+
+def test_what_was_thought_goes_back_through_every_api():
+    call = {"name": "f", "arguments": "{}"}
+    chat = {"role": "assistant", "content": None, "tool_calls": [{"id": "c", "function": call}]}
+    thought = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": None}
+    thought["content"] = [{"type": "reasoning_text", "text": "why"}]
+    items = [thought, {"type": "function_call", "call_id": "c", **call}]
+    blocks = [
+        {"type": "thinking", "thinking": "why", "signature": ""},
+        {"type": "tool_use", "id": "c", "name": "f", "input": {}},
+    ]
+    for made in (
+        template_messages([{**chat, "reasoning_content": "why"}]),
+        template_messages([{**chat, "reasoning": "why"}]),
+        input_messages(None, items),
+        anthropic_input.template_messages(
+            None, [{"role": "assistant", "content": blocks}, {"role": "user", "content": "U"}]
+        )[:1],
+    ):
+        [message] = made
+        assert message["reasoning_content"] == message["thinking"] == "why"
+        assert len(message["tool_calls"]) == 1 and not message["content"]
+
+
+def test_thoughts_and_the_text_after_them_are_one_message():
+    thought = {"type": "reasoning", "content": [{"type": "reasoning_text", "text": "why"}]}
+    sealed = {"type": "reasoning", "content": None, "encrypted_content": "x"}
+    text = {"role": "assistant", "content": "A"}
+    told = {"reasoning_content": "why", "thinking": "why"}
+    assert input_messages(None, [thought, text, sealed, text]) == [{**text, **told}, text]
+    assert input_messages(None, [thought, *USER]) == [{**text, "content": "", **told}, *USER]
 
 
 @pytest.mark.parametrize(
