@@ -60,7 +60,9 @@ def _add(
         called.add(item["call_id"])
     elif kind in ("function_call_output", "custom_tool_call_output"):
         messages.append(_output(item, called, param))
-    elif kind != "item_reference":  # nothing that is referred to is stored here
+    elif kind == "item_reference":
+        _check_reference(item, param)
+    else:
         raise InvalidParams(
             f"an item must be of type {', '.join(_TAKEN)}, found {kind!r}", param=f"{param}.type"
         )
@@ -73,6 +75,17 @@ def _say(messages: list[dict[str, Any]], made: dict[str, Any]) -> None:
         last["content"] = made["content"]
     else:
         messages.append(made)
+
+
+def _check_reference(item: Mapping[str, Any], param: str) -> None:
+    """Raises InvalidParams for one without which the conversation is not whole; thoughts may be
+    left out."""
+    if not str(item.get("id")).startswith("rs_"):
+        raise InvalidParams(
+            f"nothing is stored here, and {item.get('id')!r} cannot be referred to: send the item "
+            "itself, as clients do with store: false",
+            param=param,
+        )
 
 
 def _message(item: Mapping[str, Any], param: str) -> dict[str, Any]:

@@ -98,7 +98,7 @@ TAKEN = [(path, one) for path in LEAST for one in EVERYWHERE] + [
     (RESPONSES, {"client_metadata": {"turn_id": "t"}}),
     (RESPONSES, {"reasoning": {"effort": "high", "summary": "auto"}}),
     (RESPONSES, {"text": {"verbosity": "low"}}),
-    (RESPONSES, items({"type": "item_reference", "id": "msg_1"})),
+    (RESPONSES, items({"type": "item_reference", "id": "rs_1"})),
     (RESPONSES, items({"type": "reasoning", "id": "rs_1", "summary": []})),
     (
         RESPONSES,
@@ -143,6 +143,7 @@ def test_what_is_taken(http, path, given):
         (COMPLETIONS, {"suffix": "x"}, "suffix"),
         (RESPONSES, {"n": 2}, "n"),
         (RESPONSES, {"include": ["everything"]}, "include[0]"),
+        (RESPONSES, items({"type": "item_reference", "id": "msg_1"}), "input[1]"),
     ],
     ids=lambda one: json.dumps(one)[:60],
 )

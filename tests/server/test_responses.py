@@ -315,7 +315,8 @@ def test_guides_as_vllm_has_them(client, extra):
             "input[0].content[0]",
             "text only",
         ),
-        ({"input": [{"type": "item_reference", "id": "x"}]}, "input", "at least one"),
+        ({"input": [{"type": "item_reference", "id": "rs_1"}]}, "input", "at least one"),
+        ({"input": [{"type": "item_reference", "id": "msg_1"}]}, "input[0]", "the item itself"),
         ({"input": [{"type": "computer_call", "id": "x"}]}, "input[0].type", "computer_call"),
         (
             {"input": [{"type": "function_call_output", "call_id": [], "output": "x"}]},
