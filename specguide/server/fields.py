@@ -46,6 +46,7 @@ _IMAGES: Final = NoEffect("of images, which this model does not read")
 _TEXT_ONLY: Final = "this model reads and writes text only: leave it out"
 _HIDDEN: Final = "it is not told here: leave it out"
 _TRANSFER: Final = "keys stay on this server: leave it out"
+_LIMIT: Final = "take max_tokens, or of responses max_output_tokens"
 _TEMPLATE: Final = "the chat template begins a new answer: leave it out"
 
 _GENERATING: Final[Table] = {
@@ -94,6 +95,12 @@ _GENERATING: Final[Table] = {
     "stop_regex": Refused("take stop, or a regex that the whole output matches"),
     "no_stop_trim": Refused("take include_stop_str_in_output", (False,)),
     "lora_path": Refused("there are no adapters here: leave it out"),
+    "grammar": Refused("take guided_grammar, guided_regex or guided_json", ("",)),
+    "structural_tag": Refused("take structured_outputs.structural_tag"),
+    "nvext": Refused("give its fields beside the others, as guided_json", ({},)),
+    "n_predict": Refused(_LIMIT, (-1,)),
+    "max_new_tokens": Refused(_LIMIT),
+    "repeat_penalty": Refused("take repetition_penalty", (1, 1.0)),
 }
 
 _CONVERSATION: Final[Table] = {
@@ -157,7 +164,15 @@ STRUCTURED_OUTPUTS: Final[Table] = {
     "whitespace_pattern": Refused("whitespace is bounded as the server is told"),
 }
 
+_GUIDES: Final = (
+    "response_format",
+    "structured_outputs",
+    *("guided_json", "guided_regex", "guided_choice", "guided_grammar"),
+    *("json_schema", "regex", "ebnf", "grammar", "structural_tag"),
+)
 ANTHROPIC: Final[Table] = {
+    **dict.fromkeys(_GUIDES, Refused("take output_config.format, or /v1/chat/completions")),
+    "stop": Refused("this API reads stop_sequences"),
     "return_spans": _SPANS,
     "faithful": Refused("take /v1/chat/completions, which draws so", (False,)),
     "cache_control": _CACHE,

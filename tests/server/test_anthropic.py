@@ -10,6 +10,7 @@ import httpx
 import jsonschema
 import pytest
 from live_server import KEY
+from pydantic import ValidationError
 
 from specguide.errors import InvalidParams
 from specguide.params import SamplingParams
@@ -218,6 +219,12 @@ def test_errors_are_anthropics(client, change, error, words):
         client.messages.create(**{**ASKED, **change})
     body = caught.value.body
     assert body["type"] == "error" and body["error"]["type"].endswith("_error")
+
+
+@pytest.mark.parametrize("name", ["guided_json", "structured_outputs", "response_format", "stop"])
+def test_what_other_apis_name_otherwise_is_refused(name):
+    with pytest.raises(ValidationError, match=f"{name} is not supported: "):
+        MessagesRequest.model_validate({**ASKED, name: {"type": "object"}})
 
 
 @pytest.mark.parametrize(

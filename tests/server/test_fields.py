@@ -144,6 +144,10 @@ def test_what_is_taken(http, path, given):
         (RESPONSES, {"n": 2}, "n"),
         (RESPONSES, {"include": ["everything"]}, "include[0]"),
         (RESPONSES, items({"type": "item_reference", "id": "msg_1"}), "input[1]"),
+        (CHAT, {"grammar": 'root ::= "yes"'}, "grammar"),
+        (CHAT, {"nvext": {"guided_json": {"type": "object"}}}, "nvext"),
+        (COMPLETIONS, {"structural_tag": {}}, "structural_tag"),
+        (COMPLETIONS, {"n_predict": 3}, "n_predict"),
     ],
     ids=lambda one: json.dumps(one)[:60],
 )
