@@ -68,13 +68,14 @@ class ConversationFields(GeneratingBody, TemplateFields):
 
 
 class MessagesRequest(ConversationFields):
-    """/v1/messages"""
+    """/v1/messages. allow_truncation: as of the other APIs"""
 
     max_tokens: int = Field(ge=1)
     stop_sequences: Values[str] | None = None
     temperature: float | None = None
     top_p: float | None = None
     top_k: int | None = None
+    allow_truncation: bool = False
 
 
 class CountRequest(ConversationFields):
@@ -90,6 +91,7 @@ def parse(backend: Backend, body: MessagesRequest) -> Task:
         top_p=body.top_p,
         top_k=body.top_k,
         stop=body.stop_sequences,
+        allow_truncation=body.allow_truncation,
     )
     named = ToolFields(parameters="input_schema")
     return conversation_task(

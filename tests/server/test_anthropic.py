@@ -174,6 +174,14 @@ def test_an_answer_in_a_schema(client):
         jsonschema.validate(json.loads(message.content[0].text), schema)
 
 
+def test_a_call_may_be_cut_where_that_is_allowed(client):
+    asked = {**ASKED, "max_tokens": 3, "tools": [WEATHER], "tool_choice": {"type": "any"}}
+    with pytest.raises(anthropic.BadRequestError, match="set allow_truncation"):
+        client.messages.create(**asked)
+    message = client.messages.create(**asked, extra_body={"allow_truncation": True})
+    assert message.stop_reason == "max_tokens" and message.usage.output_tokens == 3
+
+
 def test_stop_sequences(client):
     text = client.messages.create(**ASKED, **GREEDY).content[0].text
     stop = text[3:6]
