@@ -57,6 +57,16 @@ def test_a_dynamic_anchor_of_the_root_holds_in_other_documents(compiler):
 
 
 @pytest.mark.parametrize(
+    ("reference", "mend"),
+    [("/$defs/n", "'#/$defs/n' is in this one"), ("/$defs/m", "under $defs"), ("n", "under $defs")],
+)
+def test_a_pointer_without_its_sign_is_told_with_it(compiler, reference, mend):
+    with pytest.raises(UnsupportedGuide) as refused:
+        compiler.compile(Guide(json_schema={"items": {"$ref": reference}, **WHOLE}))
+    assert f"another document; {mend}" in str(refused.value).replace("put that ", "")
+
+
+@pytest.mark.parametrize(
     ("uri", "keyword"), [("http://x.test/none", "$ref"), ("http://x.test/seven", "$schema")]
 )
 def test_what_is_not_given_or_of_another_draft_is_refused(compiler, uri, keyword):

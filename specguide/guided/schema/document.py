@@ -150,9 +150,14 @@ class Document:
         if f"{uri}#{fragment}" in self._resources:
             return self._resources[f"{uri}#{fragment}"]
         if uri not in self._resources:
+            here = reference.startswith("/") and self._pointed_to(reference, self.root, self.start)
+            mend = (
+                f"'#{reference}' is in this one"
+                if here
+                else "put that under $defs, or give it in schema_documents"
+            )
             raise UnsupportedGuide(
-                f"$ref {reference!r} at {place.path}/$ref points to another document; put that "
-                "under $defs, or give it in schema_documents",
+                f"$ref {reference!r} at {place.path}/$ref points to another document; {mend}",
                 keyword="$ref",
                 path=f"{place.path}/$ref",
             )
