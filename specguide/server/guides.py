@@ -139,9 +139,7 @@ def _of_schema(described: Mapping[str, Any], what: str, param: str, rules: Schem
     """Of a name, a schema and whether it is strict."""
     schema = described.get("schema")
     if schema is None:
-        raise InvalidParams(
-            f'{what} of type json_schema needs {{"name": …, "schema": …}}', param=param
-        )
+        raise InvalidParams(f"{what} of type json_schema needs a schema at {param}", param=param)
     if described.get("strict"):
         rules.check_strict(schema, f"{what} '{described.get('name')}'", param)
     return naming(param, json_schema=schema)

@@ -343,10 +343,10 @@ def test_health_and_metrics(client, server):
         ({"tools": [WEATHER] * 601}, 400, "tools", "there may be 600"),
         ({"functions": [WEATHER["function"]] * 601}, 400, "functions", "there may be 600"),
         (
-            {"response_format": {"type": "json_schema"}},
+            {"response_format": {"type": "json_schema", "schema": {"type": "object"}}},
             400,
             "response_format.json_schema.schema",
-            "needs",
+            "needs a schema at response_format.json_schema.schema",
         ),
         (
             {
