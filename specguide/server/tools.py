@@ -59,6 +59,7 @@ def tool_of(
     if function.get("strict"):
         schemas.check_strict(parameters, f"function '{name}'", schema_param)
     if parameters is None:
+        _check_names(function, param)
         parameters = {"type": "object", "properties": {}, "additionalProperties": False}
     if not isinstance(parameters, Mapping) or parameters.get("type", "object") != "object":
         raise InvalidParams(
@@ -73,6 +74,17 @@ def tool_of(
         raise
     schema = schemas.closed({"type": "object", **parameters})
     return Tool(name, schema, schema_param)
+
+
+def _check_names(function: Mapping[str, Any], param: str) -> None:
+    """Of a function without parameters. Raises InvalidParams where it has them by another name."""
+    for other in ("input_schema", "inputSchema"):
+        if function.get(other) is not None:
+            raise InvalidParams(
+                f"the schema of function {function['name']!r} must be called parameters, found "
+                f"{other}",
+                param=f"{param}.{other}",
+            )
 
 
 def function_of(definition: Mapping[str, Any]) -> Any:

@@ -357,6 +357,16 @@ def test_a_message_that_is_cut():
             "of type object",
             "tools[0].function.parameters",
         ),
+        (
+            {"name": "a", "input_schema": {"type": "object"}},
+            "must be called parameters",
+            "tools[0].input_schema",
+        ),
+        (
+            {"type": "function", "function": {"name": "a", "inputSchema": {"type": "object"}}},
+            "must be called parameters",
+            "tools[0].function.inputSchema",
+        ),
     ],
 )
 def test_tools_that_are_refused(definition, words, param):
