@@ -119,6 +119,8 @@ CHAT: Final[Table] = {
     **_CONVERSATION,
     "input": Refused("this API reads messages; /v1/responses reads input"),
     "prompt": Refused("this API reads messages; /v1/completions reads a prompt"),
+    "text": Refused("this API reads response_format"),
+    "max_output_tokens": Refused("this API reads max_completion_tokens"),
 }
 
 COMPLETIONS: Final[Table] = {
@@ -151,6 +153,8 @@ RESPONSES: Final[Table] = {
     "n": Refused("a response is one: ask again for another", (1,)),
     "messages": Refused("this API reads input; /v1/chat/completions reads messages"),
     "response_format": Refused("this API reads text.format"),
+    "max_tokens": Refused("this API reads max_output_tokens"),
+    "max_completion_tokens": Refused("this API reads max_output_tokens"),
 }
 STREAM_OPTIONS: Final[Table] = {
     "include_obfuscation": NoEffect("lengths of pieces are not hidden"),

@@ -145,6 +145,8 @@ def test_what_is_taken(http, path, given):
         (RESPONSES, {"include": ["everything"]}, "include[0]"),
         (RESPONSES, items({"type": "item_reference", "id": "msg_1"}), "input[1]"),
         (CHAT, {"grammar": 'root ::= "yes"'}, "grammar"),
+        (CHAT, {"text": {"format": {"type": "json_object"}}}, "text"),
+        (RESPONSES, {"max_tokens": 3}, "max_tokens"),
         (CHAT, {"nvext": {"guided_json": {"type": "object"}}}, "nvext"),
         (COMPLETIONS, {"structural_tag": {}}, "structural_tag"),
         (COMPLETIONS, {"n_predict": 3}, "n_predict"),
