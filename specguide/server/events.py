@@ -50,7 +50,7 @@ class Spans(msgspec.Struct, frozen=True):
 class Tokens(msgspec.Struct, frozen=True):
     """A sample got so many more tokens. What they add to it follows, now or later.
 
-    num_reasoning: of them, those that came before the end of its reasoning
+    num_reasoning: so many more of its tokens, earlier ones among them, are of its reasoning
     """
 
     count: int

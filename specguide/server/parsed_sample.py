@@ -36,6 +36,11 @@ class ParsedSample:
         """It may be inside its reasoning."""
         return self._reader.is_reasoning
 
+    @property
+    def has_reasoned(self) -> bool:
+        """It has begun its reasoning."""
+        return self._reader.has_reasoned
+
     def add(self, token_ids: Sequence[int], *, is_last: bool = False) -> list[Said]:
         """The next tokens. is_last: as for StopTail"""
         spelled = b"".join([self._spelled[token] for token in token_ids])

@@ -24,6 +24,7 @@ class SampleReader:
         self._prompt_ids = task.prompts[sample // task.params.n]
         self._num_rivals = task.params.logprobs or 0
         form = output_form(backend, task)
+        self._num_undecided = 0  # tokens that are of a reasoning section, if one is begun
         self._parsed = None
         if form.calls is not None or form.reasoning is not None:
             self._parsed = ParsedSample(backend, task, form)
@@ -82,11 +83,19 @@ class SampleReader:
             is_reasoning = parsed.is_reasoning
             num_now = 1 if scores or is_reasoning else len(ids)
             said = parsed.add(ids[:num_now], is_last=is_last)
-            yield Tokens(num_now, self._sample, num_now if is_reasoning else 0)
+            yield Tokens(num_now, self._sample, self._reasoned(parsed, num_now * is_reasoning))
             yield from self._told(said, scores[:num_now])
             ids, scores = ids[num_now:], scores[num_now:]
         if delta.finish_reason is not None:
             yield from self._told(parsed.finish(delta.stop_reason))
+
+    def _reasoned(self, parsed: ParsedSample, count: int) -> int:
+        """How many tokens turn out to be of the reasoning, with `count` that may be."""
+        self._num_undecided += count
+        if not parsed.has_reasoned:
+            return 0
+        found, self._num_undecided = self._num_undecided, 0
+        return found
 
     def _spanned(self, reader: SpanReader, delta: RequestDelta) -> Iterator[Event]:
         """Spans that are over with a delta."""

@@ -146,6 +146,12 @@ def test_none_switches_it_off(client):
     assert done.usage.completion_tokens_details.reasoning_tokens == 0
 
 
+def test_an_answer_without_thoughts_has_no_tokens_of_them(client):
+    done = client.chat.completions.create(**{**ASKED, "temperature": 0}, max_completion_tokens=20)
+    assert not hasattr(done.choices[0].message, "reasoning_content")
+    assert done.usage.completion_tokens_details.reasoning_tokens == 0
+
+
 def test_a_budget_of_free_text(client):
     done = client.chat.completions.create(**ASKED, max_completion_tokens=60, **BUDGET)
     message = done.choices[0].message

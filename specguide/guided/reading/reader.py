@@ -21,10 +21,12 @@ class OutputReader:
     makes no difference. Time is linear in the bytes.
 
     is_reasoning: it may be inside the reasoning section
+    has_reasoned: there is such a section
     """
 
     def __init__(self, form: OutputForm) -> None:
         self.is_reasoning = form.reasoning is not None
+        self.has_reasoned = False
         self._form, self._cursor = form, Cursor()
         self._steps = self._read()
         next(self._steps)
@@ -60,6 +62,7 @@ class OutputReader:
         cursor = self._cursor
         if marks.begin is not None and not (yield from self._begin(marks.begin, marks.answer)):
             return
+        self.has_reasoned = True
         yield from self._line_breaks(_REASONING_MARK)
         if (yield from cursor.text((marks.end,), _REASONING, without_specials)):
             cursor.mark(marks.end, _REASONING_MARK)
