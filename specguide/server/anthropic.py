@@ -67,6 +67,14 @@ class ConversationFields(GeneratingBody, TemplateFields):
     output_format: dict[str, Any] | None = None
 
 
+class _Turn(TurnFields):
+    """What OpenAI's chat calls the same."""
+
+    def effort_field(self) -> str:
+        """As Anthropic has it."""
+        return "output_config.effort"
+
+
 class MessagesRequest(ConversationFields):
     """/v1/messages. allow_truncation: as of the other APIs"""
 
@@ -114,8 +122,7 @@ def count(backend: Backend, body: CountRequest) -> Told:
 
 
 def _turn(body: ConversationFields, **sampling: Any) -> TurnFields:
-    """What OpenAI's chat calls the same."""
-    return TurnFields(
+    return _Turn(
         model=body.model,
         tools=template_tools(body.tools),
         tool_choice=template_choice(body.tool_choice),

@@ -46,7 +46,7 @@ class ReasoningPlan:
         if one is not None and effort is not None and effort not in EFFORTS:
             raise InvalidParams(
                 f"the effort must be one of {', '.join(EFFORTS)}, found {effort!r}",
-                param="reasoning_effort",
+                param=body.effort_field(),
             )
         most = body.thinking_token_budget if most is None else most
         return cls(one, effort, most, body.include_reasoning, has_tools)

@@ -109,6 +109,10 @@ class ResponsesRequest(TurnFields):
         """OpenAI has it in `reasoning`."""
         return super().effort() if self.reasoning is None else self.reasoning.effort
 
+    def effort_field(self) -> str:
+        """As that."""
+        return super().effort_field() if self.reasoning is None else "reasoning.effort"
+
 
 _QUICK_FIELDS = frozenset(
     {

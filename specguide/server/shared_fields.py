@@ -179,3 +179,7 @@ class TurnFields(TemplateFields, SamplingFields):
     def effort(self) -> str | None:
         """How much the model is to think before it answers; None: as it does by itself."""
         return self.reasoning_effort
+
+    def effort_field(self) -> str:
+        """Where that is said."""
+        return "reasoning_effort"

@@ -192,10 +192,13 @@ def test_blocks_of_anthropic(server):
 
 @pytest.mark.parametrize("effort", ["odd", 3])
 def test_efforts_that_are_none(server, effort):
-    for path, body in (
-        ("chat/completions", {"messages": QUESTION, "reasoning_effort": effort}),
-        ("responses", {"input": "a", "reasoning": {"effort": effort}}),
-        ("messages", {"messages": QUESTION, "max_tokens": 3, "output_config": {"effort": effort}}),
+    asked = {"messages": QUESTION, "max_tokens": 3}
+    for path, body, field in (
+        ("chat/completions", {**asked, "reasoning_effort": effort}, "reasoning_effort"),
+        ("responses", {"input": "a", "reasoning": {"effort": effort}}, "reasoning.effort"),
+        ("responses", {"input": "a", "reasoning_effort": effort}, "reasoning_effort"),
+        ("messages", {**asked, "output_config": {"effort": effort}}, "output_config.effort"),
     ):
         answer = httpx.post(f"{server.url}/v1/{path}", json={"model": "small", **body})
-        assert answer.status_code == 400 and "effort" in answer.text
+        error = answer.json()["error"]
+        assert answer.status_code == 400 and field in (error.get("param") or error["message"])
