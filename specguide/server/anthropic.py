@@ -276,7 +276,7 @@ def error_body(error: ApiError) -> Told:
     """Anthropic's error object; a message begins with the field that is wrong."""
     told = error.body()["error"]
     place = f"{told['param']}: " if told["param"] else ""
-    if told["message"].startswith(place):
+    if told["message"].startswith((place, f"{told['param']} ")):
         place = ""
     if error.code == "context_length_exceeded":
         place = "prompt is too long: "  # by which clients know it

@@ -218,6 +218,11 @@ def test_tokens_are_counted(client):
             anthropic.BadRequestError,
             "output_format: output_config.format and output_format each say",
         ),
+        (
+            {"extra_body": {"container": "x"}},
+            anthropic.BadRequestError,
+            "'container is not supported",
+        ),
         ({"stop_sequences": ["x"] * 65}, anthropic.BadRequestError, "may be 64 stop_sequences"),
         ({"stop_sequences": ["x" * 1025]}, anthropic.BadRequestError, "stop_sequences may have"),
     ],
