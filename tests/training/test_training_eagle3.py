@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from random_models import CASES, random_model
 from safetensors import safe_open
 from training_examples import EOS, HIDDEN, VOCAB, some_examples
 from transformers import LlamaForCausalLM
@@ -260,10 +261,14 @@ def test_engine_drafts_what_training_unrolled(target: LlamaForCausalLM, tmp_path
             torch.testing.assert_close(logits, unrolled[s][0, q], atol=2e-4, rtol=1e-4)
 
 
-def test_packed_target_equals_each_document_alone(target: LlamaForCausalLM) -> None:
+@pytest.mark.parametrize("case", ["llama", "mistral-window", "gemma3", "gpt-oss"])
+@torch.no_grad()
+def test_packed_target_equals_each_document_alone(case: str) -> None:
+    family, settings = CASES[case]
+    target = random_model(family, **settings)
     rows = list(pack_rows(some_examples(4), 64, np.arange(4)))
     batch = collate(rows, PackPlan(64, len(rows), 0.0), np.random.default_rng(0))
-    _, logits = tap(target, batch, (1, 2, 4))
+    _, logits = tap(target, batch, (0, 1, 2))
     for r, row in enumerate(rows):
         start = 0
         for example in row:

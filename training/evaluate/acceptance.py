@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from transformers import PreTrainedModel
+from transformers.masking_utils import create_masks_for_generate
 
 from training.data.draft_data import Example, PackPlan, collate, pack_rows
 from training.heads.unroll import PackedBatch, TrainedHead, take, unroll
@@ -42,9 +43,9 @@ def tap(
     target: PreTrainedModel, batch: PackedBatch, aux_layers: Sequence[int]
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """The target over packed rows: tapped states [B, L, 3H] and logits [B, L, V]."""
-    visible = batch.visible() | torch.eye(
-        batch.input_ids.shape[1], dtype=torch.bool, device=batch.input_ids.device
-    )
+    embeds = target.get_input_embeddings().weight[batch.input_ids]
+    # Documents begin where positions do; each kind of layer has a mask, with its window.
+    masks = create_masks_for_generate(target.config, embeds, None, None, batch.position_ids)
     aux_hidden_states: dict[int, torch.Tensor] = {}
     layers = target.model.layers
     hooks = [
@@ -64,7 +65,7 @@ def tap(
         logits = target(
             input_ids=batch.input_ids,
             position_ids=batch.position_ids,
-            attention_mask=visible[:, None],
+            attention_mask=masks,
             use_cache=False,
         ).logits
     finally:

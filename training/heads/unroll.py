@@ -64,19 +64,13 @@ class PackedBatch:
         )
 
     def visible_from_anchors(self) -> Tensor:
-        """[B, Q, L] bool: the rows of `visible` that are the anchors'."""
+        """[B, Q, L] bool: key j is visible to an anchor when it is not later and of the same
+        document."""
         place = torch.arange(self.input_ids.shape[1], device=self.input_ids.device)
         document = self.document_ids.gather(1, self.anchors)
         return (place <= self.anchors[..., None]) & (
             document[..., None] == self.document_ids[:, None, :]
         )
-
-    def visible(self) -> Tensor:
-        """[B, L, L] bool: key j is visible to query t when it is not later and of the same
-        document."""
-        length = self.input_ids.shape[1]
-        causal = torch.ones(length, length, dtype=torch.bool, device=self.input_ids.device).tril()
-        return causal & (self.document_ids[:, :, None] == self.document_ids[:, None, :])
 
     def ahead(self, distance: int) -> tuple[Tensor, Tensor]:
         """Row indices `distance` tokens after the anchors, and where both lie in one document; both
