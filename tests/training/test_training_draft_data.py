@@ -61,12 +61,22 @@ def test_anchors_are_the_positions_that_draft_answer_tokens() -> None:
 
 
 def test_examples_survive_their_file(tmp_path: Path) -> None:
-    examples = some_examples(7)
-    write_examples(tmp_path / "run" / "examples.npz", examples)
-    again = read_examples(tmp_path / "run" / "examples.npz")
+    examples, file = some_examples(7), tmp_path / "run" / "examples.npz"
+    write_examples(file, examples, {"seed": 1})
+    again = read_examples(file, {"seed": 1})
+    assert len(read_examples(file)) == len(again)
     assert [(x.ids.tolist(), x.prompt_len) for x in again] == [
         (x.ids.tolist(), x.prompt_len) for x in examples
     ]
+
+
+def test_examples_of_other_settings_are_not_taken(tmp_path: Path) -> None:
+    file = tmp_path / "examples.npz"
+    write_examples(file, some_examples(3), {"target": "a", "seed": 1})
+    with pytest.raises(ValueError, match="other settings"):
+        read_examples(file, {"target": "b", "seed": 1})
+    with pytest.raises(ValueError, match="no examples"):
+        write_examples(file, [], {})
 
 
 def test_an_opening_ends_with_the_first_separator() -> None:

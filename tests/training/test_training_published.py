@@ -39,11 +39,14 @@ def test_the_target_is_what_the_engine_serves(model: Path) -> None:
 
 
 def test_one_command_makes_a_head(model: Path, tmp_path: Path) -> None:
-    main(
+    command = (
         f"--target {model} --out {tmp_path / 'head'} --run {tmp_path / 'run'} --num-examples 4 "
         "--num-eval 2 --num-steps 2 --num-rows 1 --row-len 4000 --max-answer-len 12 --batch 4 "
-        "--num-key-value-heads 2 --unroll-steps 2 --device cpu".split()
+        "--num-key-value-heads 2 --unroll-steps 2 --device cpu"
     )
+    main(command.split())
+    with pytest.raises(ValueError, match="of a run with other settings"):
+        main(f"{command} --seed 5".split())
     found = json.loads((tmp_path / "run" / "eval.json").read_text())
     assert found["steps"] == 2 and 0 < found["bytes"] < 12e6 and found["num_tokens"] > 0
     outputs = []

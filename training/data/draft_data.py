@@ -3,8 +3,9 @@ pruned draft vocabulary, and the packing into batches."""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -24,6 +25,10 @@ from training.heads.unroll import PackedBatch
 # Text that every JSON document may need: any run of punctuation, digits and white space, and the
 # three literals.
 JSON_TOKEN = re.compile(r"[\s{}\[\]\",:\-+.0-9]+|\s*(?:true|false|null)|[!-~]", re.ASCII)
+
+
+Settings = Mapping[str, object]
+"""That examples depend on, by name."""
 
 
 @dataclass(frozen=True)
@@ -87,17 +92,28 @@ def with_opening(tokenizer: Tokenizer, example: Example) -> Example:
     return example
 
 
-def write_examples(file: Path, examples: Sequence[Example]) -> None:
-    """Keep examples in an .npz file: all ids in one array, then every example's two lengths."""
+def write_examples(file: Path, examples: Sequence[Example], settings: Settings) -> None:
+    """Keep examples in an .npz file: all ids in one array, then every example's two lengths, and
+    what they were made with. Raises ValueError where there are none."""
+    if not examples:
+        raise ValueError(
+            f"{file}: no examples were made; give a larger --num-examples or --answer-minutes"
+        )
     file.parent.mkdir(parents=True, exist_ok=True)
     lengths = np.array([(len(x.ids), x.prompt_len) for x in examples], np.int32)
-    np.savez_compressed(file, ids=np.concatenate([x.ids for x in examples]), lengths=lengths)
+    ids = np.concatenate([x.ids for x in examples])
+    np.savez_compressed(file, ids=ids, lengths=lengths, settings=json.dumps(settings))
 
 
-def read_examples(file: Path) -> list[Example]:
-    """What `write_examples` wrote."""
+def read_examples(file: Path, settings: Settings | None = None) -> list[Example]:
+    """What `write_examples` wrote. Raises ValueError where they were made with other settings than
+    are given."""
     with np.load(file) as stored:
         ids, lengths = stored["ids"], stored["lengths"]
+        if settings is not None and str(stored.get("settings")) != json.dumps(settings):
+            raise ValueError(
+                f"{file} is of a run with other settings; name another --run or delete it"
+            )
     parts = np.split(ids, np.cumsum(lengths[:-1, 0]))
     return [
         Example(part, int(prompt_len)) for part, (_, prompt_len) in zip(parts, lengths, strict=True)

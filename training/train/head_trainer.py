@@ -260,6 +260,12 @@ class Trainer:
         self.checkpoint()
 
 
+def example_settings(target: Path | str, plan: TrainPlan) -> dict[str, object]:
+    """What kept examples depend on: the target and a part of the plan."""
+    names = ("seed", "num_examples", "num_self_answers", "row_len", "max_answer_len")
+    return {"target": str(target), **{name: getattr(plan, name) for name in names}}
+
+
 def prepare_examples(
     target: PreTrainedModel, tokenizer: Tokenizer, plan: TrainPlan, run: Path
 ) -> list[Example]:
@@ -267,8 +273,9 @@ def prepare_examples(
     by the target in the data's style; the others keep the data's answer. Kept in the run folder, so
     that a resumed run does not make them again."""
     file = run / "examples.npz"
+    settings = example_settings(target.name_or_path, plan)
     if file.exists():
-        return read_examples(file)
+        return read_examples(file, settings)
     examples = make_examples(tokenizer, plan.seed, plan.num_examples, plan.row_len)
     room = plan.row_len - plan.max_answer_len
     asked = [
@@ -282,7 +289,7 @@ def prepare_examples(
     answered = answer_greedily(target, asked, end_ids(target), plan.max_answer_len)
     same = sum(x.ids.tolist() == y.ids.tolist() for x, y in zip(asked, answered, strict=True))
     print(f"the target answers {same} of {len(asked)} training prompts exactly as the data does")
-    write_examples(file, answered + kept)
+    write_examples(file, answered + kept, settings)
     return answered + kept
 
 

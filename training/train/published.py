@@ -35,7 +35,12 @@ from training.data.published_prompts import prompts
 from training.evaluate.acceptance import measure
 from training.heads.eagle3 import load_head, save_head
 from training.train import eagle3, head_trainer
-from training.train.head_trainer import EVAL_SEED_OFFSET, Trainer, load_target
+from training.train.head_trainer import (
+    EVAL_SEED_OFFSET,
+    Trainer,
+    example_settings,
+    load_target,
+)
 from training.train.kept_states import KeptTrainer
 
 
@@ -106,6 +111,7 @@ def prepare(
 ) -> tuple[list[Example], list[Example]]:
     """Answers to train on and those of left-out kinds, kept in the run folder."""
     files = args.run / "held_out.npz", args.run / "examples.npz"
+    settings = {**example_settings(args.target, plan), "num_eval": args.num_eval}
     if not all(file.exists() for file in files):
         room = plan.row_len - plan.max_answer_len
         sizes = Sizes(room, plan.max_answer_len, plan.batch, args.processes)
@@ -115,8 +121,8 @@ def prepare(
         )
         found = answered(args.target, groups, sizes, started + 60 * args.answer_minutes)
         for file, examples in zip(files, found, strict=True):
-            write_examples(file, examples)
-    held_out, trained = (read_examples(file) for file in files)
+            write_examples(file, examples, settings)
+    held_out, trained = (read_examples(file, settings) for file in files)
     return trained + [x for file in args.answers for x in read_examples(file)], held_out
 
 
