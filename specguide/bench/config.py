@@ -61,6 +61,10 @@ class Load:
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise InvalidParams(f"{name} must be above 0, found {value}", param=name)
+        if self.requests is not None and self.rounds is not None:
+            raise InvalidParams(
+                "requests and rounds contradict each other: give one of them", param="rounds"
+            )
 
     @property
     def num_requests(self) -> int | None:
@@ -68,8 +72,8 @@ class Load:
         return self.requests if self.rounds is None else self.rounds * self.concurrency
 
     def parts(self) -> list[Load]:
-        """Of each process, none without clients."""
-        num = min(self.processes, self.concurrency)
+        """Of each process, none without clients or requests."""
+        num = min(self.processes, self.concurrency, self.num_requests or self.concurrency)
         return [
             replace(
                 self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,6 +12,7 @@ import typer
 from specguide.bench.config import Load, RequestMix, RequestSizes, ServerAddress
 from specguide.cli.config_options import ConfigOptions, Given, takes
 from specguide.cli.options import API_KEY_VARIABLE, bench_libraries, listed_numbers, write_text
+from specguide.errors import InvalidParams
 
 if TYPE_CHECKING:
     from specguide.bench.drive import Requests
@@ -54,6 +55,7 @@ def serve(
 
     load, mix = Load(**given[Load]), RequestMix(**given[RequestMix])
     sizes = RequestSizes(**given[RequestSizes])
+    _refuse_without_effect(mix, sizes)
     loads = [replace(load, concurrency=number) for number in listed_numbers(concurrency)]
     target = Target.reach(ServerAddress(**given[ServerAddress]))
     measured = []
@@ -69,6 +71,20 @@ def serve(
     _write(record, output)
     if not all(map(figures.is_good, record["result"])):
         raise typer.Exit(1)
+
+
+def _refuse_without_effect(mix: RequestMix, sizes: RequestSizes) -> None:
+    """Raises InvalidParams for an option of the kind of requests that is not sent."""
+    unused: RequestMix | RequestSizes = sizes
+    why = "changes nothing without --prompt-len: give it too"
+    if sizes.prompt_len is not None:
+        unused, why = mix, "changes nothing beside --prompt-len: leave one of them out"
+    for entry in fields(unused):
+        if getattr(unused, entry.name) != entry.default:
+            flag = f"--{entry.name.replace('_', '-')}"
+            raise InvalidParams(f"{flag} {why}", param=entry.name)
+    if sizes.prompt_ids is not None and sizes.api != "completions":
+        raise InvalidParams("--prompt-ids takes --api completions", param="prompt_ids")
 
 
 def _requests(mix: RequestMix, sizes: RequestSizes, target: Target, seed: int) -> Requests:

@@ -302,6 +302,11 @@ def test_several_loads_of_one_size_by_two_processes(url, api):
     assert "requests of 79 tokens" in done.stdout or "requests of 78 tokens" in done.stdout
 
 
+def test_fewer_requests_than_processes():
+    parts = Load(concurrency=4, requests=3, processes=4).parts()
+    assert [(part.concurrency, part.requests) for part in parts] == [(2, 1), (1, 1), (1, 1)]
+
+
 def test_a_prompt_without_room_for_words_is_refused(url):
     args = ["--url", url, "--model", "right", "--prompt-len", "59", "--guided-share", "1"]
     done = CliRunner().invoke(command_line, ["bench", "serve", *args, "--requests", "1"])
@@ -331,6 +336,12 @@ def test_prompts_of_token_ids():
         (["--api", "x"], "api is chat or completions"),
         (["--guided-share", "2"], "guided_share"),
         (["--prompt-ids", "5:5"], "are none"),
+        (["--prompt-ids", "5:9", "--prompt-len", "9"], "--api completions"),
+        (["--output-len", "9"], "--output-len changes nothing without --prompt-len"),
+        (["--guided-share", "1"], "--guided-share changes nothing without --prompt-len"),
+        (["--prompt-len", "9", "--temperature", "1"], "--temperature changes nothing beside"),
+        (["--prompt-len", "9", "--schemas", __file__], "--schemas changes nothing beside"),
+        (["--requests", "2", "--rounds", "2"], "contradict each other"),
         (["--prompt-ids", "x"], "LO:HI"),
         (["--url", "http://127.0.0.1:9/v1"], "is it running"),
         (["--model", "unheard of"], "has no model 'unheard of'"),
