@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,6 +13,7 @@ from specguide.bench.config import ConformanceConfig
 from specguide.cli.config_options import ConfigOptions, Given, takes
 from specguide.cli.options import bench_libraries, listed, write_text
 from specguide.guided.backends import backend_choices
+from specguide.release import installed_version
 
 _MOST_SHOWN = 20
 _TRIED = ConfigOptions(
@@ -51,7 +51,7 @@ def conformance(
         from specguide.bench.conformance_report import num_let_by, summary
 
     config = ConformanceConfig(**given[ConformanceConfig])
-    cases, made_by = load_cases(paths), f"specguide {version('specguide')}"
+    cases, made_by = load_cases(paths), f"specguide {installed_version() or 'of a checkout'}"
     found = {}
     for backend in listed(config.backends, backend_choices()):
         make, kept = partial(BackendCompiler, backend), config.output / f"{backend}.jsonl"
