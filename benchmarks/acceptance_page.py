@@ -149,7 +149,8 @@ def _answers(found: Sequence[Figures]) -> Iterator[Sequence[str]]:
 def _counts(one: Figures) -> Iterator[str]:
     yield str(one["requests"])
     yield str(one["whole"]) if one["guided"] else "–"
-    yield str(one["whole"] - len(one["invalid"])) if one["guided"] else "–"
+    doubted = len(one["invalid"]) + len(one.get("unjudged", ()))
+    yield str(one["whole"] - doubted) if one["guided"] else "–"
     yield f"{one['right']} of {one['judged']}" if one["judged"] else "–"
 
 

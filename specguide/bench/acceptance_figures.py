@@ -63,23 +63,26 @@ def acceptance(outputs: Sequence[RequestOutput]) -> dict[str, Any]:
 
 
 def validity(tasks: Sequence[Task], outputs: Sequence[RequestOutput]) -> dict[str, Any]:
-    """Of outputs that a schema asks for, how many ended by themselves and which of them are
-    invalid; how many were cut by max_tokens; errors by kind, of all. Of calls that the set judges,
-    how many are right."""
+    """Of outputs that a schema asks for, how many ended by themselves, which of them are invalid,
+    and which `jsonschema` cannot judge; how many were cut by max_tokens; errors by kind, of all. Of
+    calls that the set judges, how many are right."""
     guided = [
         (task, output)
         for task, output in zip(tasks, outputs, strict=True)
         if task.schema is not None
     ]
     whole = [(task, output) for task, output in guided if output.finish_reason == "stop"]
+    names: dict[str, list[str]] = {"invalid": [], "unjudged": []}
+    for task, output in whole:
+        try:
+            if violation(task.schema, bare(output.text)) is not None:
+                names["invalid"].append(task.name)
+        except LookupError:
+            names["unjudged"].append(task.name)
     return {
         "guided": len(guided),
         "whole": len(whole),
-        "invalid": [
-            task.name
-            for task, output in whole
-            if violation(task.schema, bare(output.text)) is not None
-        ],
+        **names,
         "judged": sum(task.right is not None for task in tasks),
         "right": sum(
             task.right is not None and is_right(task.right, bare(output.text))

@@ -181,7 +181,10 @@ def _grammar_table(records: Sequence[Record]) -> str:
     def row(record: Record) -> Iterator[str]:
         yield from map(str, (record["requests"], record["guided"]))
         yield ", ".join(f"{count} {name}" for name, count in record["errors"].items()) or "0"
-        yield from map(str, (record["whole"], len(record["invalid"]), record["cut"]))
+        unjudged = len(record.get("unjudged", ()))
+        yield str(record["whole"])
+        yield f"{len(record['invalid'])}" + (f", {unjudged} unjudged" if unjudged else "")
+        yield str(record["cut"])
         yield _numbers(record["compile_ms"], 1)
         yield _numbers(record["grammar_us"], 1)
 

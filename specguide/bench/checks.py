@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from specguide.bench.answer import Answer
 from specguide.bench.validation import violation
@@ -76,7 +77,7 @@ def _invalid(answer: Answer) -> Iterator[Fault]:
     if answer.task.schema is not None and is_cut and answer.content.strip()[:1] not in ("", "{"):
         yield Fault("invalid", "schema", f"no object: {answer.content[:200]}")
     if answer.task.schema is not None and not is_cut:
-        reason = violation(answer.task.schema, answer.content)
+        reason = _reason(answer.task.schema, answer.content)
         if reason is not None:
             yield Fault("invalid", "schema", f"{reason}: {answer.content[:200]}")
     yield from _invalid_calls(answer, is_cut=is_cut)
@@ -90,8 +91,16 @@ def _invalid_calls(answer: Answer, *, is_cut: bool) -> Iterator[Fault]:
     for call in calls[:-1] if is_cut else calls:
         if call.name not in parameters:
             yield Fault("invalid", "unknown tool", call.name)
-        elif (reason := violation(parameters[call.name], call.arguments)) is not None:
+        elif (reason := _reason(parameters[call.name], call.arguments)) is not None:
             yield Fault("invalid", "arguments", f"{reason}: {call.name}({call.arguments[:200]})")
+
+
+def _reason(schema: Any, text: str) -> str | None:
+    """Why a text is no instance; None also where that cannot be told."""
+    try:
+        return violation(schema, text)
+    except LookupError:
+        return None
 
 
 def _invalid_usage(answer: Answer) -> Iterator[Fault]:

@@ -11,13 +11,16 @@ import jsonschema
 
 def violation(schema: Any, text: str) -> str | None:
     """Why a text is no JSON instance of a schema, formats included and numbers taken exactly; None
-    when it is one."""
+    when it is one. Raises LookupError where `jsonschema` cannot tell: of a pattern that Python does
+    not read, a reference to the network."""
     cls = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
     exact = exactly(json.dumps(schema))
     try:
         cls(exact, format_checker=cls.FORMAT_CHECKER).validate(exactly(text))
     except (json.JSONDecodeError, RecursionError, jsonschema.ValidationError) as error:
         return str(error).splitlines()[0]
+    except Exception as error:  # whatever stops jsonschema
+        raise LookupError(f"jsonschema: {type(error).__name__}: {error}") from error
     return None
 
 

@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
+from specguide.bench.acceptance_figures import validity
 from specguide.bench.acceptance_plots import draw
 from specguide.bench.acceptance_report import markdown, net_gain
 from specguide.bench.settings import Axes, Setting
+from specguide.bench.tasks import Task
 from specguide.cli import app
 from specguide.draft_tree import DynamicTree
 from specguide.errors import InvalidParams
@@ -239,6 +242,17 @@ SOME = [told("plain", 0, True, n, tokens_per_s=100.0 * n) for n in (1, 8)] + [
     for n in (1, 8)
     for forced, guided in ((0, True), (0, False), (4, True))
 ]
+
+
+def test_what_jsonschema_cannot_judge_is_counted_apart() -> None:
+    schema = {"type": "string", "pattern": "^\\p{L}+$"}
+    tasks = [Task(name, (), schema) for name in ("letters", "no JSON")]
+    outputs: Any = [
+        SimpleNamespace(text=text, finish_reason="stop", error=None) for text in ('"ab"', "ab")
+    ]
+    found = validity(tasks, outputs)
+    assert found["unjudged"] == ["letters"] and found["invalid"] == ["no JSON"]
+    assert "1, 1 unjudged" in markdown([told("plain", 0, True, 1) | found])
 
 
 def test_the_net_gain_is_stated() -> None:
