@@ -98,11 +98,11 @@ def _tasks(choice: TaskChoice, folder: Path | None) -> dict[str, list[Task]]:
 def _axes(lists: AxisLists) -> Axes:
     return Axes(
         listed(lists.drafters, (*DRAFTERS, UNGUIDED)),
-        listed_numbers(lists.num_draft_tokens),
+        listed_numbers(lists.num_draft_tokens, least=1),
         listed_numbers(lists.forced),
         [_GUIDED[kind] for kind in listed(lists.drafts, _GUIDED)],
         listed(lists.backends, backend_choices()),
-        listed_numbers(lists.concurrency),
+        listed_numbers(lists.concurrency, least=1),
     )
 
 

@@ -128,9 +128,11 @@ def listed(text: str, known: Collection[str] | None = None) -> list[str]:
     return parts
 
 
-def listed_numbers(text: str) -> list[int]:
-    """Whole numbers of a comma-separated list, ascending. Raises InvalidParams."""
-    strange = next((part for part in listed(text) if not part.isdecimal()), None)
-    if strange is not None:
-        raise InvalidParams(f"a list of whole numbers is wanted, found {strange!r} in {text!r}")
+def listed_numbers(text: str, least: int = 0) -> list[int]:
+    """Whole numbers ≥ least of a comma-separated list, ascending. Raises InvalidParams."""
+    for part in listed(text):
+        if not part.isdecimal() or int(part) < least:
+            raise InvalidParams(
+                f"a list of whole numbers ≥ {least} is wanted, found {part!r} in {text!r}"
+            )
     return sorted(int(part) for part in listed(text))

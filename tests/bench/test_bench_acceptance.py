@@ -145,6 +145,7 @@ def test_what_a_backend_or_a_template_refuses_is_counted(data: Path) -> None:
         ("--backends", "outlines", "'outlines' is none of"),
         ("--concurrency", "1,a", "found 'a'"),
         ("--num-draft-tokens", "40", "1 to 16"),
+        ("--num-draft-tokens", "0", "whole numbers ≥ 1"),
         ("--drafters", "", "is none of"),
         ("--head", "eagle3", "is not METHOD=FOLDER"),
     ],
