@@ -33,7 +33,8 @@ def naming(place: Path) -> Iterator[None]:
 
 
 def check_folder(folder: Path) -> None:
-    """Raise CheckpointError where there is no such folder."""
+    """Raise CheckpointError where there is no such folder, or it holds an adapter (LoRA), as PEFT
+    stores one: its model would run without it."""
     try:
         is_there = folder.is_dir()
     except OSError:  # a name that is too long for the file system
@@ -42,6 +43,11 @@ def check_folder(folder: Path) -> None:
         is_of_hub = not folder.is_absolute() and len(folder.parts) == 2
         mend = f"; `hf download {folder} --local-dir FOLDER` makes one" if is_of_hub else ""
         raise CheckpointError(f"{folder}: is not a folder{mend}")
+    if is_file(folder / "adapter_config.json"):
+        raise CheckpointError(
+            f"{folder}: holds an adapter (adapter_config.json), and adapters are not applied here; "
+            "merge it into its model (PEFT's merge_and_unload), and name a folder without that file"
+        )
 
 
 def is_file(path: Path) -> bool:

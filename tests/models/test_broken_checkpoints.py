@@ -394,3 +394,13 @@ def test_names_that_are_no_folder(name: str, tmp_path: Path, target: Decoder) ->
     for load in loads:
         with pytest.raises(CheckpointError):
             load(tmp_path / "none" / name)
+
+
+def test_an_adapter_beside_a_model_is_not_left_aside(tmp_path: Path, target: Decoder) -> None:
+    """transformers would apply it."""
+    eagle3_heads.load_target(tmp_path)
+    (tmp_path / "adapter_config.json").write_text('{"peft_type": "LORA"}')
+    loads: list[Load] = [Decoder.load, lambda folder: Eagle3Head.load(folder, target)]
+    for load in loads:
+        with pytest.raises(CheckpointError, match="holds an adapter"):
+            load(tmp_path)

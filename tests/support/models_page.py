@@ -114,6 +114,7 @@ def page() -> str:
         "- mxfp4: the experts of gpt-oss",
         f"- GGUF: architectures {kinds}, dequantized; others are refused",
         "- `bitsandbytes`, NVFP4, other bits: refused",
+        "- adapters (LoRA, `adapter_config.json`): refused; merge them into the model first",
     ]
     return "\n".join(parts) + "\n"
 
