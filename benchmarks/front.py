@@ -59,6 +59,7 @@ def serving(pace: str, kind: str, num_fronts: int) -> Iterator[tuple[int, int]]:
     ours, theirs = _SPAWN.Pipe()
     process = _SPAWN.Process(target=serve, args=(pace, kind, num_fronts, theirs))
     process.start()
+    theirs.close()  # what waits for a service that has ended is told so
     while not (line := ours.recv()).startswith("serving on"):
         pass
     try:
@@ -158,8 +159,11 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument("--no-save", action="store_true")
     args = parser.parse_args()
+    kinds = args.kinds.split(",")
+    if unknown := set(kinds) - KINDS.keys():
+        parser.error(f"--kinds {', '.join(sorted(unknown))}: there are {', '.join(KINDS)}")
     rows: list[dict[str, Any]] = []
-    for kind in args.kinds.split(","):
+    for kind in kinds:
         rows.append(measure(kind, args))
         if len(rows) == 1:
             print(" ".join(f"{name:>28}" for name in rows[0]))
