@@ -16,12 +16,13 @@ _WORDS: Mapping[Any, str] = {
     bool: "True or False",
     str: "a text",
     type(None): "None",
+    tuple[str, ...]: "texts in a list",
 }
 
 
 def check_types(config: Any) -> None:
     """Raises InvalidParams for a field of a dataclass that has another type than its hint says;
-    numbers may be numpy's."""
+    numbers may be numpy's, and tuples lists."""
     hints = get_type_hints(type(config))
     for entry in fields(config):
         hint = hints[entry.name]
@@ -36,4 +37,7 @@ def _is_a(value: Any, kind: Any) -> bool:
     if kind in (int, float):
         wanted = numbers.Integral if kind is int else numbers.Real
         return isinstance(value, wanted) and not isinstance(value, bool)
+    if get_origin(kind) is tuple:
+        of = get_args(kind)[0]
+        return isinstance(value, list | tuple) and all(_is_a(one, of) for one in value)
     return isinstance(value, get_origin(kind) or kind)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from specguide.errors import InvalidParams
+from specguide.field_types import check_types
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,7 @@ class ReplicaConfig:
     routing_entries: int = 1 << 20
 
     def __post_init__(self) -> None:
+        check_types(self)
         for name in ("replicas", "ingresses", "routing_entries"):
             if getattr(self, name) < 1:
                 raise InvalidParams(f"{name} must be ≥ 1, found {getattr(self, name)}", param=name)

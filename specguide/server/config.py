@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from specguide.errors import InvalidParams
+from specguide.field_types import check_types
 
 METRICS_NAMES = ("specguide", "vllm")
 _AT_LEAST_ONE = ("api_servers", "max_connections")
@@ -38,6 +39,7 @@ class Exposure:
     otlp_traces_endpoint: str | None = None
 
     def __post_init__(self) -> None:
+        check_types(self)
         path = self.root_path
         if path and (path[0] != "/" or path[-1] == "/"):
             raise InvalidParams(
@@ -161,6 +163,13 @@ class ServerConfig:
     exposure: Exposure = field(default_factory=Exposure)
 
     def __post_init__(self) -> None:
+        check_types(self)
+        if "" in self.api_keys:
+            raise InvalidParams(
+                "an API key is empty, and requests without a key would have it; leave api_keys "
+                "out where anybody may ask",
+                param="api_keys",
+            )
         if self.metrics_names not in METRICS_NAMES:
             raise InvalidParams(
                 f"metrics_names {self.metrics_names!r} are unknown; known: "

@@ -51,6 +51,10 @@ def test_keys_of_the_environment(monkeypatch):
         ({"replicas": 3, "max_replicas": 2}, "max_replicas must be at least replicas = 3"),
         ({"replica_gpus": -1}, "replica_gpus must be ≥ 0"),
         ({"replica_requests": 0}, "replica_requests must be ≥ 1"),
+        ({"replicas": 1.5}, "replicas must be an integer, found 1.5"),
+        ({"server": {"api_keys": "secret"}}, "api_keys must be texts in a list, found 'secret'"),
+        ({"server": {"port": "80"}}, "port must be an integer, found '80'"),
+        ({"exposure": {"protect_metrics": "no"}}, "protect_metrics must be True or False"),
     ],
 )
 def test_wrong_arguments_are_named(args, told):

@@ -63,6 +63,12 @@ def test_keys(plain, headers, status):
     assert plain.get("/v1/models", headers=headers).status_code == status
 
 
+@pytest.mark.parametrize("keys", [("",), (KEY, ""), KEY, (1,)])
+def test_keys_that_anybody_could_guess_are_refused(keys):
+    with pytest.raises(InvalidParams, match=r"an API key is empty|api_keys must be texts"):
+        ServerConfig("small", api_keys=keys)
+
+
 def test_metrics_are_open_or_not(engine, plain):
     assert plain.get("/metrics").status_code == 200
     behind_the_key = client_of(engine, protect_metrics=True)
