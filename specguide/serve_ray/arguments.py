@@ -39,6 +39,8 @@ def plans_of(args: Mapping[str, Any]) -> tuple[ServicePlan, ReplicaConfig]:
     """
     args = {name: _value(name, given) for name, given in args.items()}
     sections = {name: args.get(name, {}) for name in _SECTIONS}
+    if sections["guide"] is not None:
+        sections["guide"] = {"isolate_compiles": True, **sections["guide"]}  # of strangers
     replicas: ReplicaConfig = _made(
         ReplicaConfig, {name: value for name, value in args.items() if name not in _SECTIONS}, ""
     )
@@ -50,8 +52,6 @@ def plans_of(args: Mapping[str, Any]) -> tuple[ServicePlan, ReplicaConfig]:
     engine = {"max_batch_size": _SLOTS, **(sections["engine"] or {})}
     if "spec" not in args and engine.get("model") is not None:
         parts["spec"] = None
-    if "guide" not in args:
-        parts["guide"] = GuideConfig(isolate_compiles=True)  # guides come from strangers
     exposure = parts.pop("exposure")
     model = engine.get("model")
     server = {

@@ -32,6 +32,12 @@ def test_arguments():
     assert plan.server.api_keys == ("a",) and plan.server.exposure.allowed_origins == ("*",)
 
 
+def test_guides_are_compiled_apart_whatever_else_is_said_of_them():
+    guide = plans_of({"guide": {"max_depth": 7}})[0].engine.guide
+    assert guide.isolate_compiles and guide.max_depth == 7
+    assert not plans_of({"guide": {"isolate_compiles": False}})[0].engine.guide.isolate_compiles
+
+
 def test_keys_of_the_environment(monkeypatch):
     assert KEYS_VARIABLE == SERVER_KEYS_VARIABLE
     monkeypatch.setenv(KEYS_VARIABLE, "one two")
