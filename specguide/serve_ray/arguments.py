@@ -25,6 +25,11 @@ _SECTIONS: dict[str, type[Any]] = {
     "server": ServerConfig,
     "exposure": Exposure,
 }
+_OF_THE_PROXY = {
+    "server": ("host", "port"),
+    "exposure": ("ssl_certfile", "ssl_keyfile", "ssl_ca_certs"),
+}
+"""What Ray's own configuration says."""
 
 
 def plans_of(args: Mapping[str, Any]) -> tuple[ServicePlan, ReplicaConfig]:
@@ -41,6 +46,7 @@ def plans_of(args: Mapping[str, Any]) -> tuple[ServicePlan, ReplicaConfig]:
     sections = {name: args.get(name, {}) for name in _SECTIONS}
     if sections["guide"] is not None:
         sections["guide"] = {"isolate_compiles": True, **sections["guide"]}  # of strangers
+    _refuse_what_the_proxy_has(sections)
     replicas: ReplicaConfig = _made(
         ReplicaConfig, {name: value for name, value in args.items() if name not in _SECTIONS}, ""
     )
@@ -64,6 +70,17 @@ def plans_of(args: Mapping[str, Any]) -> tuple[ServicePlan, ReplicaConfig]:
         _made(EngineConfig, {**engine, **parts}, "engine."),
         _made(ServerConfig, server, "server."),
     ), replicas
+
+
+def _refuse_what_the_proxy_has(sections: Mapping[str, Any]) -> None:
+    for section, names in _OF_THE_PROXY.items():
+        given = next((name for name in names if name in (sections[section] or {})), None)
+        if given is not None:
+            raise InvalidParams(
+                f"{section}.{given} would do nothing, since connections are of Ray's proxy: give "
+                f"{given} under its http_options",
+                param=given,
+            )
 
 
 def _value(name: str, given: Any) -> Any:
