@@ -146,19 +146,29 @@ def engine_config(model: Path | None, given: Given) -> EngineConfig:
 
 
 def _spec_config(model: Path | None, given: Mapping[str, Any]) -> SpecConfig | None:
-    """None where nothing is there to draft with."""
+    """None where nothing is there to draft with. Raises InvalidParams where that leaves options
+    without a meaning."""
     if given["method"] is None and model is not None and given["model"] is None:
+        flag = flag_given(SPEC, given)
+        if flag is not None:
+            raise InvalidParams(f"{flag} needs --spec-method or --head beside it", param=flag[2:])
         return None
     tree = given["tree"] and _dynamic_tree(given["tree"])
     return SpecConfig(**{**given, "method": given["method"] or "eagle3", "tree": tree})
 
 
 def _refuse_beside_no_spec(given: Mapping[str, Any]) -> None:
-    defaults = {entry.name: entry.default for entry in fields(SpecConfig)} | dict(SPEC.defaults)
-    for name, value in given.items():
-        if value != defaults[name]:
-            flag = (SPEC.names.get(name) or name).replace("_", "-")
-            raise InvalidParams(f"--no-spec and --{flag} contradict each other", param=name)
+    flag = flag_given(SPEC, given)
+    if flag is not None:
+        raise InvalidParams(f"--no-spec and {flag} contradict each other", param=flag[2:])
+
+
+def flag_given(source: ConfigOptions, given: Mapping[str, Any]) -> str | None:
+    """The first of these options that is not at its default; None where all are."""
+    defaults = {entry.name: entry.default for entry in fields(source.config)}
+    defaults |= dict(source.defaults)
+    name = next((name for name, value in given.items() if value != defaults[name]), None)
+    return name and f"--{(source.names.get(name) or name).replace('_', '-')}"
 
 
 def _dynamic_tree(text: str) -> DynamicTree:

@@ -20,6 +20,7 @@ from specguide.cli.config_options import (
     ConfigOptions,
     Given,
     engine_config,
+    flag_given,
     takes,
 )
 from specguide.cli.options import SERVER_KEYS_VARIABLE, model_name
@@ -60,6 +61,8 @@ def serve(
     from specguide.server.plans import ServicePlan  # takes time to import
     from specguide.server.supervisor import Supervisor
 
+    _refuse_alone(_REPLICAS, given, "replicas", None)
+    _refuse_alone(TRANSFER, given, "role", "both")
     given[ServerConfig]["model_name"] = given[ServerConfig]["model_name"] or model_name(model)
     server = ServerConfig(**given[ServerConfig], exposure=Exposure(**given[Exposure]))
     engine = replace(engine_config(model, given), transfer=TransferConfig(**given[TransferConfig]))
@@ -68,6 +71,13 @@ def serve(
     if given[ReplicaConfig]["replicas"] is not None:
         raise typer.Exit(_run_replicas(plan, ReplicaConfig(**given[ReplicaConfig]), tell))
     raise typer.Exit(Supervisor(plan, tell).run())
+
+
+def _refuse_alone(source: ConfigOptions, given: Given, needed: str, left_out: object) -> None:
+    """Raises InvalidParams for an option that does nothing without another one."""
+    flag = flag_given(source, given[source.config])
+    if flag is not None and given[source.config][needed] == left_out:
+        raise InvalidParams(f"{flag} needs --{needed} beside it", param=flag[2:])
 
 
 def _run_replicas(plan: ServicePlan, config: ReplicaConfig, tell: Callable[[str], None]) -> int:

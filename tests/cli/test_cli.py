@@ -171,6 +171,9 @@ def test_a_mistake_is_one_line_and_exit_code_2(args, words):
         (["--drain-s", "-1"], "drain_s must be ≥ 0, found -1.0"),
         (["--max-waiting", "-1"], "max_waiting must be ≥ 0, found -1"),
         (["--body-timeout-s", "nan"], "body_timeout_s must be ≥ 0, found nan"),
+        (["--max-replicas", "3"], "--max-replicas needs --replicas beside it"),
+        (["--kv-transfer-timeout-s", "3"], "--kv-transfer-timeout-s needs --role beside it"),
+        ([".", "--num-forced-tokens", "3"], "--num-forced-tokens needs --spec-method or --head"),
     ],
 )
 def test_a_mistake_in_serve_is_told_before_it_listens(args, words, monkeypatch):
