@@ -15,7 +15,7 @@ from specguide.server import anthropic
 from specguide.server.backend import Backend, unless_left
 from specguide.server.base_body import Body
 from specguide.server.body import BodyRoute
-from specguide.server.errors import RESPONSES, refusals
+from specguide.server.errors import RESPONSES, ApiError, refusals
 from specguide.server.ignored import ignored_header
 from specguide.server.messages import template_messages
 from specguide.server.prompt import prompt_ids
@@ -70,12 +70,11 @@ async def version() -> dict[str, str | None]:
 @router.get("/health")
 @router.get("/ready")
 async def health(request: Request) -> Response:
-    """200 while requests are taken, else 503 and why not."""
+    """200 while requests are taken, else 503 with Retry-After, and why not."""
     cause = _backend(request).engine.health.cause
-    return JSONResponse(
-        {"status": "ok"} if cause is None else {"status": "unhealthy", "cause": str(cause)},
-        200 if cause is None else 503,
-    )
+    if cause is None:
+        return JSONResponse({"status": "ok"})
+    return ApiError.of(cause).response(lambda _: {"status": "unhealthy", "cause": str(cause)})
 
 
 @router.get("/metrics", response_class=PlainTextResponse, responses=_TEXT)

@@ -19,7 +19,8 @@ from uvicorn.logging import AccessFormatter
 
 from specguide.config import EngineConfig
 from specguide.engine import AsyncEngine, Engine
-from specguide.errors import InvalidParams
+from specguide.engine.served import EngineHealth
+from specguide.errors import EngineClosed, EngineError, InvalidParams
 from specguide.server.app import create_app
 from specguide.server.config import Exposure, ServerConfig
 from specguide.server.middleware import RequestIds
@@ -75,6 +76,16 @@ def test_metrics_are_open_or_not(engine, plain):
     assert behind_the_key.get("/metrics").status_code == 401
     assert behind_the_key.get("/metrics", headers={"x-api-key": KEY}).status_code == 200
     assert behind_the_key.get("/health").status_code == 200
+
+
+@pytest.mark.parametrize("cause", [EngineError("it is gone"), EngineClosed("it is gone")])
+def test_who_looks_at_the_health_is_told_when_to_look_again(engine, monkeypatch, cause):
+    health = property(lambda _: EngineHealth(is_healthy=False, cause=cause))
+    monkeypatch.setattr(AsyncEngine, "health", health)
+    for path in ("/health", "/ready"):
+        answer = client_of(engine).get(path)
+        assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+        assert answer.json() == {"status": "unhealthy", "cause": "it is gone"}
 
 
 def test_request_ids(plain):
