@@ -20,6 +20,8 @@ _ROUTER: Any = "specguide.serve_ray.router.CacheAwareRouter"
 _HEALTH_PERIOD_S = 2.0
 _END_S = 5.0
 """Beyond the time that requests under way are given."""
+_TELL_S = 5.0
+"""For an ingress to tell its clients of requests that have gone with their replica."""
 
 
 def application(plan: ServicePlan, config: ReplicaConfig) -> serve.Application:
@@ -40,7 +42,7 @@ def application(plan: ServicePlan, config: ReplicaConfig) -> serve.Application:
     ingress = _DEPLOYMENT(Ingress).options(
         num_replicas=config.ingresses,
         max_ongoing_requests=plan.server.max_connections,
-        graceful_shutdown_timeout_s=shutdown_s,
+        graceful_shutdown_timeout_s=shutdown_s + _TELL_S,
         ray_actor_options={"num_cpus": 0},
     )
     return ingress.bind(replicas.bind(plan), plan.server)

@@ -108,6 +108,18 @@ def test_ranks_are_placed_together(monkeypatch):
     assert "placement_group_bundles" not in on_cpu
 
 
+def test_clients_of_a_replica_that_is_stopped_are_told_before_their_ingress_ends():
+    pytest.importorskip("ray.serve", reason="needs Ray Serve: pip install ray[serve]")
+    from specguide.serve_ray.application import application
+
+    ingress = application(*plans_of({"server": {"drain_s": 7.0}}))._bound_deployment
+    replicas = ingress.init_args[0]._bound_deployment
+    given_s, told_s = (
+        each._deployment_config.graceful_shutdown_timeout_s for each in (replicas, ingress)
+    )
+    assert 7 < given_s < told_s
+
+
 def test_figures_of_replicas_are_one_page():
     page = '# HELP x_total Some\n# TYPE x_total counter\nx_total{{kind="a"}} {}\n'
     merged = with_replica([("one", page.format(1)), ("two", page.format(2))])
