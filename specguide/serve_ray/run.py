@@ -47,7 +47,7 @@ def run_replicas(plan: ServicePlan, config: ReplicaConfig, tell: Callable[[str],
         try:
             serve.run(application(plan, config), name=_NAME)
         except RuntimeError as error:
-            raise EngineError(f"the replicas could not be started: {error}") from error
+            raise EngineError(f"the replicas could not be started: {cause_of(error)}") from error
         for each in (signal.SIGINT, signal.SIGTERM):
             signal.signal(each, lambda *_: is_ended.set())
         tell(f"serving on {plan.server.url(options.port)}")
@@ -57,6 +57,14 @@ def run_replicas(plan: ServicePlan, config: ReplicaConfig, tell: Callable[[str],
     finally:
         ray.shutdown()
     return 0
+
+
+def cause_of(error: RuntimeError) -> str:
+    """What Ray says of the deployments that it could not start, which is the last line of what
+    they raised; the error itself where it says nothing."""
+    deployments = serve.status().applications[_NAME].deployments.values()
+    lines = [line for each in deployments for line in each.message.splitlines()[-1:]]
+    return "; ".join(lines) or str(error)
 
 
 def _check_room(plan: ServicePlan, config: ReplicaConfig) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -118,6 +119,22 @@ def test_clients_of_a_replica_that_is_stopped_are_told_before_their_ingress_ends
         each._deployment_config.graceful_shutdown_timeout_s for each in (replicas, ingress)
     )
     assert 7 < given_s < told_s
+
+
+def test_what_replicas_could_not_be_started_for_is_told(monkeypatch):
+    pytest.importorskip("ray.serve", reason="needs Ray Serve: pip install ray[serve]")
+    from specguide.serve_ray.run import cause_of, serve
+
+    error = RuntimeError("Failed to update the deployments ['EngineReplica'].")
+    failed = SimpleNamespace(message="It has failed. Error:\nTraceback …\nno config.json there")
+    for deployments, told in (
+        ({"a": failed, "b": SimpleNamespace(message="")}, "no config.json there"),
+        ({}, str(error)),
+    ):
+        one = SimpleNamespace(deployments=deployments)
+        status = SimpleNamespace(applications={"specguide": one})
+        monkeypatch.setattr(serve, "status", lambda status=status: status)
+        assert cause_of(error) == told
 
 
 def test_figures_of_replicas_are_one_page():
