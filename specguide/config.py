@@ -82,7 +82,8 @@ class TransferConfig:
             raise InvalidParams(
                 f"role {self.role!r} is unknown; known: {', '.join(ROLES)}", param="role"
             )
-        if not self.kv_transfer_address.startswith("tcp://"):
+        host, _, port = self.kv_transfer_address.rpartition(":")
+        if not host.startswith("tcp://") or not (port.isdecimal() and 0 < int(port) <= 65535):
             raise InvalidParams(
                 "kv_transfer_address is written tcp://HOST:PORT, found "
                 f"{self.kv_transfer_address!r}",

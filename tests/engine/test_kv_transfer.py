@@ -301,7 +301,13 @@ def test_pages_are_copied_bit_for_bit():
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"role": "x"}, {"kv_transfer_address": "x"}, {"kv_transfer_timeout_s": 0}]
+    "wrong",
+    [
+        {"role": "x"},
+        {"kv_transfer_address": "x"},
+        {"kv_transfer_address": "tcp://127.0.0.1:99999"},
+        {"kv_transfer_timeout_s": 0},
+    ],
 )
 def test_settings_are_refused_by_name(wrong):
     with pytest.raises(InvalidParams, match=next(iter(wrong))):
