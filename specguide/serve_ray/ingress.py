@@ -28,7 +28,7 @@ from specguide.server.bodies import BodyRoom
 from specguide.server.config import ServerConfig
 from specguide.server.error_answers import ErrorAnswers
 from specguide.server.errors import ApiError, Refusal
-from specguide.server.middleware import ApiKeys, BodyLimit
+from specguide.server.middleware import ApiKeys, BodyLimit, RootPath
 
 _HEALTH_PATHS = ("/health", "/ready", "/ping")
 _HEALTH_S = 5.0
@@ -55,11 +55,11 @@ class Ingress:
             self._pass_on, room, config.max_body_bytes, timeout_s=config.body_timeout_s
         )
         self._app: ASGIApp = ErrorAnswers(bounded, error_body)
-        self._figures: ASGIApp = self._metrics
+        figures: ASGIApp = self._metrics
         if config.api_keys:
-            protects = config.exposure.protect_metrics
-            guarded = ApiKeys(self._metrics, config.api_keys, protects)
-            self._figures = ErrorAnswers(guarded, error_body)
+            guarded = ApiKeys(figures, config.api_keys, config.exposure.protect_metrics)
+            figures = RootPath(guarded, config.exposure.root_path)
+        self._figures = ErrorAnswers(figures, error_body)
 
     async def __call__(self, request: Request) -> Response:
         """Any request."""

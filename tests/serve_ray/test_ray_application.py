@@ -8,6 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 import yaml
+from fastapi.testclient import TestClient
+from starlette.requests import Request
 
 from specguide.cli import main
 from specguide.cli.options import SERVER_KEYS_VARIABLE
@@ -16,6 +18,7 @@ from specguide.errors import InvalidParams
 from specguide.serve_ray.arguments import KEYS_VARIABLE, plans_of
 from specguide.serve_ray.config import ReplicaConfig
 from specguide.serve_ray.replica_metrics import with_replica
+from specguide.server.config import Exposure, ServerConfig
 
 EXAMPLES = Path(__file__).parents[2] / "examples/ray"
 
@@ -143,6 +146,32 @@ def test_figures_of_replicas_are_one_page():
     assert merged.count("# TYPE x_total counter") == 1
     assert 'x_total{kind="a",replica="one"} 1.0' in merged
     assert 'x_total{kind="a",replica="two"} 2.0' in merged
+
+
+@pytest.mark.parametrize("path", ["/metrics", "/llm/metrics"])
+@pytest.mark.parametrize("is_protected", [False, True])
+def test_figures_are_as_open_under_the_path_of_a_proxy(path, is_protected):
+    pytest.importorskip("ray.serve", reason="needs Ray Serve: pip install ray[serve]")
+    from specguide.serve_ray.ingress import Ingress
+
+    class NoReplicas:
+        answer = SimpleNamespace(options=lambda stream: None)
+
+        def broadcast(self, _: str):
+            return self
+
+        async def results_async(self, **_: object):
+            return []
+
+    exposure = Exposure(root_path="/llm", protect_metrics=is_protected)
+    ingress = Ingress(NoReplicas(), ServerConfig("m", api_keys=("key",), exposure=exposure))
+
+    async def app(scope, receive, send):
+        await (await ingress(Request(scope)))(scope, receive, send)
+
+    client = TestClient(app)
+    assert client.get(path, headers={"x-api-key": "key"}).status_code == 200
+    assert client.get(path).status_code == (401 if is_protected else 200)
 
 
 def test_without_ray_the_command_says_what_to_install(monkeypatch, capsys):
