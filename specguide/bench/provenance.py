@@ -9,6 +9,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -16,14 +17,13 @@ from typing import Any
 from specguide.release import installed_version
 
 _ROOT = Path(__file__).parent.parent.parent
+_KEY_FLAG = "--api-key"
 
 
-def provenance(secret: str = "") -> dict[str, Any]:
-    """What goes into every record: command, version, commit, date (UTC) and hardware. secret: is
-    not told"""
-    told = command().replace(secret, "…") if secret else command()
+def provenance() -> dict[str, Any]:
+    """What goes into every record: command, version, commit, date (UTC) and hardware."""
     return {
-        "command": told,
+        "command": command(),
         "version": installed_version(),
         "commit": commit(),
         "date": datetime.now(timezone.utc).strftime("%Y-%m-%d"),
@@ -50,13 +50,23 @@ def commit() -> str | None:
 
 
 def command() -> str:
-    """What this process was called with, as one would type it."""
+    """What this process was called with, as one would type it; an API key is not told."""
     spec, program = sys.modules["__main__"].__spec__, Path(sys.argv[0])
     if spec is not None:
         name = ["python", "-m", spec.name.removesuffix(".__main__")]
     else:
         name = ["python", sys.argv[0]] if program.suffix else [program.name]
-    return shlex.join([*name, *sys.argv[1:]])
+    return " ".join(_told([*name, *sys.argv[1:]]))
+
+
+def _told(words: list[str]) -> Iterator[str]:
+    for before, word in zip(["", *words], words, strict=False):
+        if before == _KEY_FLAG:
+            yield "…"
+        elif word.startswith(f"{_KEY_FLAG}="):
+            yield f"{_KEY_FLAG}=…"
+        else:
+            yield shlex.quote(word)
 
 
 def hardware() -> dict[str, Any]:

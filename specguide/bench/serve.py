@@ -152,7 +152,7 @@ def record_of(
     """
     return {
         "benchmark": "serve",
-        "client": provenance(target.address.api_key),
+        "client": provenance(),
         "config": {**asked, "model": target.model},
         "result": [{**asdict(one.load), **one.figures} for one in measured],
     }

@@ -35,10 +35,11 @@ def test_the_command_is_as_one_would_type_it(called) -> None:
     assert command() == "python tools/measure.py -v"
 
 
-def test_a_secret_is_not_told(called) -> None:
-    called("specguide", "bench", "serve", "--api-key", "sk-123")
-    assert provenance("sk-123")["command"] == "specguide bench serve --api-key …"
-    assert provenance()["command"].endswith("sk-123")
+def test_an_api_key_is_not_told_and_the_rest_is(called) -> None:
+    called("specguide", "bench", "serve", "--api-key", "none", "--output", "none.json")
+    assert provenance()["command"] == "specguide bench serve --api-key … --output none.json"
+    called("specguide", "bench", "serve", "--api-key=a b", "--model", "a b")
+    assert command() == "specguide bench serve --api-key=… --model 'a b'"
 
 
 def test_what_it_was_made_with(called, monkeypatch: pytest.MonkeyPatch) -> None:
