@@ -3,6 +3,7 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <algorithm>
 #include <variant>
 
 #include "bind_python.h"
@@ -42,8 +43,10 @@ class PythonMatcher final : public Matcher {
 
   void fill(int32_t* row) override {
     call([&](py::handle matcher) {
-      const py::capsule borrowed(row, [](void*) {});  // a base makes the array a view
-      matcher.attr("fill")(py::array_t<int32_t>({num_words_}, {sizeof(int32_t)}, row, borrowed));
+      py::array_t<int32_t> written(num_words_);
+      std::fill_n(written.mutable_data(), num_words_, 0);  // what it does not write allows nothing
+      matcher.attr("fill")(written);
+      std::copy_n(written.data(), num_words_, row);
     });
   }
 

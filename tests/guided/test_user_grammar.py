@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from random_requests import cases
 from tiny_engine import make
 from user_matchers import Alternating
 
-from specguide import Guide, Reasoning, SamplingParams
+from specguide import LLM, Guide, Reasoning, SamplingParams, SpecConfig
 from specguide.config import CacheConfig
+from specguide.draft_tree import DynamicTree
 from specguide.errors import InvalidGuide, MatcherError
 
 
@@ -140,4 +143,23 @@ def test_what_they_lack_is_said(folders):
     assert isinstance(unsure.error, InvalidGuide) and "OSError: who knows" in str(unsure.error)
     with pytest.raises(InvalidGuide, match="function that makes a matcher"):
         Guide(matcher=3)
+    llm.close()
+
+
+@pytest.mark.parametrize(
+    "spec", [None, SpecConfig("suffix"), SpecConfig("eagle3", tree=DynamicTree(4, 2, 8))]
+)
+def test_what_one_does_not_write_allows_nothing(folders, spec):
+    class Silent(Alternating):
+        def fill(self, row):
+            pass
+
+    target, head = folders
+    if spec is not None and spec.tree is not None:
+        spec = replace(spec, model=head)
+    llm = LLM(target, spec=spec)
+    others, guide = Guide(matcher=Alternating), Guide(matcher=Silent)
+    llm.generate(["x"] * 4, SamplingParams(max_tokens=8, guide=others))  # leaves rows behind
+    (silent,) = llm.generate("x", SamplingParams(max_tokens=8, guide=guide))
+    assert "no token" in str(silent.error) and silent.token_ids == ()
     llm.close()
