@@ -29,7 +29,8 @@ def built_in() -> list[str]:
 def load_tasks(
     name: str, folder: Path | None, limit: int, max_chars: int | None = None
 ) -> list[Task]:
-    """At most `limit` tasks of a data set, spread over all of it.
+    """At most `limit` tasks of a data set: each n-th from the first on, with the largest n that
+    gives so many; the first ones where it has less than twice as many.
 
     name:      of `folder`/NAME.jsonl, of a built-in set, or "hub:REPOSITORY", with ":SPLIT" and
                ":CONFIG" after it where the hub has several
