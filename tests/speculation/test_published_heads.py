@@ -66,6 +66,8 @@ def test_a_method_of_the_other_kind_is_refused(folders, heads):
         LLM(folders[0], spec=SpecConfig("eagle3", heads["P-EAGLE"]))
     with pytest.raises(CheckpointError, match="name the method 'eagle3'"):
         LLM(folders[0], spec=SpecConfig("peagle", heads["two layers"]))
+    with pytest.raises(InvalidParams, match=r"needs the folder of a head.*model=folder"):
+        LLM(folders[0], spec="peagle")
 
 
 @torch.inference_mode()

@@ -11,7 +11,7 @@ from torch import Tensor
 from specguide.cache import KVCache
 from specguide.config import SpecConfig
 from specguide.draft_methods import method_named
-from specguide.errors import CheckpointError
+from specguide.errors import CheckpointError, InvalidParams
 from specguide.models import Eagle3Head
 from specguide.slots import SlotTable
 from specguide.speculation.blocks import Blocks
@@ -90,9 +90,13 @@ class ParallelHeadDrafter(HeadDrafter):
 
 
 def _load(spec: SpecConfig, target: DraftTarget) -> Eagle3Head:
-    head = Eagle3Head.load(
-        spec.model or target.shipped / "peagle", target.model, quantization=spec.quantization
-    )
+    if spec.model is None:
+        raise InvalidParams(
+            "speculation by 'peagle' needs the folder of a head, since none is shipped: "
+            "SpecConfig('peagle', model=folder)",
+            param="spec",
+        )
+    head = Eagle3Head.load(spec.model, target.model, quantization=spec.quantization)
     if head.mask_token_id is None:
         raise CheckpointError(
             f"{spec.model}: holds an EAGLE-3 head without 'mask_hidden', which drafts step by step:"
