@@ -6,7 +6,7 @@ import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal, NoReturn, Self
 
 from specguide.config import CacheConfig, EngineConfig, GuideConfig, SpecConfig
 from specguide.engine import Engine, EngineStats, SharedEngine
@@ -34,8 +34,9 @@ class LLM:
     the others:    as in EngineConfig
 
     Several threads may use it at once: what they ask runs together. Ctrl-C ends `generate` and
-    `chat` between two iterations, and with them their requests. It belongs to the process that
-    built it: a fork cannot use it, and it cannot be pickled.
+    `chat` between two iterations, and with them their requests. `with LLM() as llm:` closes it at
+    the end. It belongs to the process that built it: a fork cannot use it, and it cannot be
+    pickled.
 
     Raises CheckpointError and InvalidParams.
     """
@@ -118,6 +119,12 @@ class LLM:
 
     def _close_when_dropped(self) -> None:
         weakref.finalize(self, self._shared.close).atexit = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(

@@ -81,6 +81,13 @@ def test_a_closed_llm_says_so(folders):
         llm.generate("ab", SHORT)
 
 
+def test_with_closes_it(folders):
+    with make(folders) as llm:
+        assert llm.generate("ab", SHORT)[0].error is None
+    with pytest.raises(EngineClosed):
+        llm.generate("ab", SHORT)
+
+
 def test_an_llm_is_neither_pickled_nor_used_in_a_fork(llm):
     with pytest.raises(TypeError, match="build one in each process"):
         pickle.dumps(llm)
