@@ -12,6 +12,7 @@ from specguide.spec_config import SpecConfig
 
 CACHE_DTYPES = ("auto", "bfloat16", "fp8")
 ROLES = ("both", "prefill", "decode")
+_MOST_SLOTS = 65_536
 
 
 @dataclass(frozen=True)
@@ -196,6 +197,11 @@ class EngineConfig:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise InvalidParams(f"{name} must be ≥ 1, found {value}", param=name)
+        if self.max_batch_size > _MOST_SLOTS:
+            raise InvalidParams(
+                f"max_batch_size must be ≤ {_MOST_SLOTS}, found {self.max_batch_size}",
+                param="max_batch_size",
+            )
         is_divided = self.tensor_parallel_size > 1 or self.pipeline_parallel_size > 1
         if self.transfer.role != "both" and is_divided:
             raise InvalidParams(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,24 @@ from specguide.guide import KEY_ORDERS
 from specguide.schema_documents import schema_documents
 
 GUIDE_CALLBACKS = ("native", "polling")
+_HOUR_US = 3_600_000_000
+_RANGES: Mapping[str, tuple[int, float]] = {
+    "max_source_bytes": (1, math.inf),
+    "max_depth": (0, math.inf),
+    "max_values": (1, math.inf),
+    "max_rules": (1, math.inf),
+    "max_compile_bytes": (1, math.inf),
+    "cache_bytes": (0, math.inf),
+    "num_compile_threads": (1, math.inf),
+    "deadline_us": (1, _HOUR_US),
+    "target_wait_us": (0, _HOUR_US),
+    "draft_wait_us": (0, _HOUR_US),
+    "num_threads": (1, 1024),
+    "max_whitespace": (0, math.inf),
+    "max_indent": (0, math.inf),
+    "max_schema_steps": (1, math.inf),
+}
+"""Least and most of each number."""
 
 
 @dataclass(frozen=True)
@@ -92,25 +111,11 @@ class GuideConfig:
 
     def __post_init__(self) -> None:
         check_types(self)
-        for name, least in (
-            ("max_source_bytes", 1),
-            ("max_depth", 0),
-            ("max_values", 1),
-            ("max_rules", 1),
-            ("max_compile_bytes", 1),
-            ("cache_bytes", 0),
-            ("num_compile_threads", 1),
-            ("deadline_us", 1),
-            ("target_wait_us", 0),
-            ("draft_wait_us", 0),
-            ("num_threads", 1),
-            ("max_whitespace", 0),
-            ("max_indent", 0),
-            ("max_schema_steps", 1),
-        ):
+        for name, (least, most) in _RANGES.items():
             value = getattr(self, name)
-            if value is not None and value < least:
-                raise InvalidParams(f"{name} must be at least {least}, found {value}", param=name)
+            if value is not None and not least <= value <= most:
+                words = f"at least {least}" if most == math.inf else f"{least} to {most}"
+                raise InvalidParams(f"{name} must be {words}, found {value}", param=name)
         if not 0 < self.compile_timeout_s < 86_400:
             raise InvalidParams(
                 "compile_timeout_s is a time in seconds, above 0 and below a day; found "

@@ -62,13 +62,14 @@ class CacheNeeds:
 
 def cache_size(config: CacheConfig, needs: CacheNeeds, device: torch.device) -> CacheSize:
     """The size of the cache on `device`, where the weights are already. Raises InvalidParams where
-    it is too small."""
+    it is too small, or finds no room."""
     num_pages = config.num_pages
     if num_pages is None:
         num_bytes, whence = _available(config, needs, device)
         num_pages = num_bytes // needs.page_bytes
         if num_pages < needs.request_pages:
             raise _too_small(needs, num_bytes, whence, config.page_size)
+    _check_room(config, num_pages * needs.page_bytes, device)
     return CacheSize(
         num_pages,
         config.page_size,
@@ -85,9 +86,7 @@ def _available(config: CacheConfig, needs: CacheNeeds, device: torch.device) -> 
     if device.type != "cuda":
         wanted = needs.max_batch_size * needs.request_pages * needs.page_bytes
         return min(wanted, int(_CPU_SHARE * _free_memory())), "a quarter of the free memory is"
-    gc.collect()  # an engine that is gone may still hold its memory
-    torch.cuda.empty_cache()
-    free, total = torch.cuda.mem_get_info(device)
+    free, total = _gpu_memory(device)
     allowed = int(config.gpu_memory_utilization * total) - torch.cuda.memory_reserved(device)
     left = min(allowed, free) - needs.activation_bytes
     return max(0, left), (
@@ -95,6 +94,20 @@ def _available(config: CacheConfig, needs: CacheNeeds, device: torch.device) -> 
         "leaves, "
         f"beside the weights and {needs.activation_bytes / _GIB:.1f} GiB for iterations,"
     )
+
+
+def _check_room(config: CacheConfig, num_bytes: int, device: torch.device) -> None:
+    """Raises InvalidParams where a size that is given is more than there is memory."""
+    given = [name for name in ("num_pages", "kv_cache_memory_bytes") if getattr(config, name)]
+    if not given:
+        return
+    free = _gpu_memory(device)[0] if device.type == "cuda" else _free_memory()
+    if num_bytes > free:
+        raise InvalidParams(
+            f"{given[0]} asks for a KV cache of {num_bytes / _GIB:.1f} GiB, and "
+            f"{free / _GIB:.1f} GiB of memory are free: give less, or leave it out",
+            param=given[0],
+        )
 
 
 def _too_small(needs: CacheNeeds, num_bytes: int, whence: str, page_size: int) -> InvalidParams:
@@ -109,6 +122,13 @@ def _too_small(needs: CacheNeeds, num_bytes: int, whence: str, page_size: int) -
         f"{mend} the cache more (gpu_memory_utilization, kv_cache_memory_bytes)",
         param="max_model_len",
     )
+
+
+def _gpu_memory(device: torch.device) -> tuple[int, int]:
+    """Bytes that are free, and all."""
+    gc.collect()  # an engine that is gone may still hold its memory
+    torch.cuda.empty_cache()
+    return torch.cuda.mem_get_info(device)
 
 
 def _free_memory() -> int:

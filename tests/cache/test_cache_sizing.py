@@ -57,6 +57,13 @@ def test_the_error_names_the_longest_context_that_finds_room(gpu):
         cache_size(CacheConfig(gpu_memory_utilization=0.1), NEEDS, CUDA)
 
 
+@pytest.mark.parametrize("given", [{"num_pages": 10**30}, {"kv_cache_memory_bytes": 71 * GIB}])
+def test_a_size_for_which_there_is_no_memory_is_refused(gpu, given):
+    with pytest.raises(InvalidParams, match="GiB of memory are free") as refusal:
+        cache_size(CacheConfig(**given), NEEDS, CUDA)
+    assert [refusal.value.param] == list(given)
+
+
 def test_what_it_holds_is_told_in_words():
     size = CacheSize(
         num_pages=6400, page_size=16, num_bytes=3 * GIB // 2, max_model_len=4096, request_pages=260

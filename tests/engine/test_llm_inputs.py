@@ -14,7 +14,7 @@ import pytest
 from tiny_engine import make
 
 from specguide import LLM, Guide, SamplingParams
-from specguide.config import CacheConfig, EngineConfig
+from specguide.config import CacheConfig, EngineConfig, GuideConfig
 from specguide.errors import CheckpointError, EngineClosed, EngineError, InvalidGuide, InvalidParams
 
 SHORT = SamplingParams(max_tokens=3, ignore_eos=True)
@@ -136,6 +136,23 @@ def test_settings_of_another_type_are_refused(given, words):
     with pytest.raises(InvalidParams) as caught:
         EngineConfig(**given)
     assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("config", "given"),
+    [
+        (EngineConfig, {"max_batch_size": 10**30}),
+        (GuideConfig, {"num_threads": 10**5}),
+        (GuideConfig, {"deadline_us": 10**30}),
+        (GuideConfig, {"target_wait_us": 10**30}),
+    ],
+    ids=str,
+)
+def test_settings_beyond_all_measure_are_refused(config, given):
+    (name,) = given
+    with pytest.raises(InvalidParams, match=f"{name} must be .*, found 10") as caught:
+        config(**given)
+    assert caught.value.param == name
 
 
 def test_a_cache_of_another_type_is_refused():
