@@ -1,12 +1,13 @@
 """The service's table: `specguide serve` of a checkpoint folder under a list of loads.
 
     python -m benchmarks.serve_table [FOLDER] [--concurrency 1,16,64,128] [--rounds 3]
-        [--prompt-len 512] [--output-len 128] [--prompt-ids 1000:127000] [--processes 4]
+        [--prompt-len 1856] [--output-len 128] [--prompt-ids 1000:127000] [--processes 4]
         [--loads free,chat,guided,mixed] [--out table.jsonl] [-- OPTIONS OF serve …]
 
 Starts the server on a free port, waits until it is ready, and puts it under each load as `specguide
 bench serve` does: completions and chat, free, guided by one schema, and one in five guided. Prints
-a table for each, then one JSON line. Exits with 1 where an answer was lost or wrong.
+a table for each, then one JSON line. Exits with 1 where an answer was lost or wrong. A chat
+template may show the schema: guided prompts of the shipped model have 1,825 tokens at least.
 
 Random weights never agree with a draft head: `-- --head HEAD --synthetic-acceptance 2.67` accepts
 as many drafts as are asked for.
@@ -25,8 +26,7 @@ from benchmarks.common import emit
 from benchmarks.service_process import ServiceProcess
 from specguide.bench.config import Load, RequestSizes, ServerAddress
 from specguide.bench.figures import is_good, table
-from specguide.bench.serve import Target, measure
-from specguide.bench.sized import SizedWorkload
+from specguide.bench.serve import Target, fitted, measure
 
 LOADS = {
     "free": {"api": "completions"},
@@ -43,12 +43,13 @@ def measured(
     """Figures of one load at each number of clients. Connections, kernels and the grammar are there
     before any is timed."""
     rows = []
+    workload = fitted(target, sizes, first_seed)
     for index, clients in enumerate(map(int, args.concurrency.split(","))):
         load = Load(clients, rounds=args.rounds, processes=args.processes)
         short = replace(sizes, output_len=min(_WARM_UP_LEN, sizes.output_len))
         seed = first_seed + 2 * index
-        measure(target, SizedWorkload(short, target.model, seed), replace(load, rounds=1))
-        found = measure(target, SizedWorkload(sizes, target.model, seed + 1), load)
+        measure(target, replace(workload, sizes=short, seed=seed), replace(load, rounds=1))
+        found = measure(target, replace(workload, seed=seed + 1), load)
         rows.append({**asdict(load), **found.figures})
     return rows
 
@@ -61,7 +62,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path, nargs="?")
     parser.add_argument("--concurrency", default="1,16,64,128")
     parser.add_argument("--rounds", type=int, default=3, help="requests of each client")
-    parser.add_argument("--prompt-len", type=int, default=512)
+    parser.add_argument("--prompt-len", type=int, default=1856)
     parser.add_argument("--output-len", type=int, default=128)
     parser.add_argument("--prompt-ids", help="LO:HI, token ids of completions' prompts")
     parser.add_argument("--processes", type=int, default=4, help="of clients")
