@@ -21,6 +21,7 @@ from benchmarks.common import emit
 from specguide import LLM, Guide, SamplingParams, SpecConfig
 from specguide.draft_methods import method_names
 from specguide.request import RequestOutput
+from training.counts import one_or_more
 from training.data import chat
 from training.evaluate.fields import SAMPLERS, samples_of, score
 
@@ -99,7 +100,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--samples", type=int, default=60, help="tasks a group")
+    parser.add_argument("--samples", type=one_or_more, default=60, help="tasks a group")
     parser.add_argument("--seed", type=int, default=777)
     parser.add_argument("--batch", type=int, default=8)
     parser.add_argument("--max-tokens", type=int, default=400)

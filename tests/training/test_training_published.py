@@ -75,3 +75,11 @@ def test_a_user_turn_is_the_model_s_own(model: Path) -> None:
     asked = Asked(conversation, is_guided=False, temperature=0.0, seed=1)
     ((example,),) = answered(model, [lambda: iter([asked])], Sizes(3000, 8, 1, 1), math.inf)
     assert example.prompt_len > 0 and len(example.answer) <= 8
+
+
+def test_nothing_to_measure_on_is_refused_at_once(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["--target", str(model), "--out", str(tmp_path), "--num-eval", "0"])
+    assert "--num-eval: it must be an integer ≥ 1, found '0'" in capsys.readouterr().err

@@ -21,6 +21,7 @@ from typing import Any
 import torch
 from tqdm import tqdm
 
+from training.counts import one_or_more
 from training.data import chat, kinds_test, tasks
 from training.data.procedural import procedural_kind
 from training.data.semantic import semantic_kind
@@ -182,7 +183,7 @@ def main() -> None:
         description="Field accuracy of a model folder on fresh samples."
     )
     parser.add_argument("model", type=Path)
-    parser.add_argument("--samples", type=int, default=200)
+    parser.add_argument("--samples", type=one_or_more, default=200)
     parser.add_argument("--seed", type=int, default=12345)
     parser.add_argument("--groups", nargs="*", default=list(SAMPLERS))
     parser.add_argument(

@@ -21,6 +21,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from tqdm import tqdm
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
+from training.counts import one_or_more
 from training.data.draft_data import (
     Example,
     PackPlan,
@@ -81,7 +82,7 @@ def add_arguments(parser: argparse.ArgumentParser, plan: TrainPlan, run: str) ->
         help="end training, with its decay completed, at the latest after this time",
     )
     parser.add_argument(
-        "--num-eval", type=int, default=600, help="fresh prompts of each sort to measure on"
+        "--num-eval", type=one_or_more, default=600, help="fresh prompts of each sort to measure on"
     )
     parser.add_argument("--num-drafts", type=int, default=3, help="K of the simulated chain")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
