@@ -336,3 +336,33 @@ def test_it_fits_a_phone(opened):
     assert opened.evaluate("document.documentElement.scrollWidth") == 400
     box = opened.locator("#card").bounding_box()
     assert box["x"] >= 0 and box["x"] + box["width"] <= 400
+
+
+def test_escape_hides_the_card_before_it_stops_the_run(opened):
+    opened.select_option("#kind", "regex")
+    opened.fill("#guide", "[a-z ]{1200,1400}")
+    opened.click("text=Sampling")
+    opened.fill("#max_tokens", "1400")
+    opened.click("#run")
+    opened.locator("#stream .token").first.wait_for()
+    told = opened.evaluate(
+        """() => {
+          const [token, card, stop] = ["#stream .token", "#card", "#stop"]
+            .map((one) => document.querySelector(one));
+          const told = () => [card.hidden, token.getAttribute("aria-describedby"), stop.disabled];
+          token.dispatchEvent(new FocusEvent("focusin", { bubbles: true }));
+          const shown = told();
+          document.dispatchEvent(new KeyboardEvent("keydown", { key: "Escape" }));
+          return [shown, told()];
+        }"""
+    )
+    assert told == [[False, "card", False], [True, None, False]]
+    opened.evaluate("document.dispatchEvent(new KeyboardEvent('keydown', { key: 'Escape' }))")
+    opened.locator("#ending", has_text="stopped").wait_for()
+
+
+def test_a_stream_that_is_cut_says_so(opened):
+    start = 'data: {"type": "start"}\n\n'
+    opened.route("**/playground/generate", lambda route: route.fulfill(status=200, body=start))
+    opened.click("#run")
+    opened.locator("#error", has_text="the stream was cut").wait_for()

@@ -166,7 +166,12 @@ async function run(event) {
     const answer = await fetch("playground/generate", {
       method: "POST", headers: headers(), body: JSON.stringify(requestBody()), signal: running.signal });
     if (!answer.ok) throw new Error(await failureOf(answer));
-    for await (const told of events(answer.body)) take(told);
+    let isWhole = false;
+    for await (const told of events(answer.body)) {
+      take(told);
+      isWhole ||= Boolean(told.error || told.finish_reason);
+    }
+    if (!isWhole) fail("the stream was cut before the answer's end");
   } catch (error) {
     if (error.name === "AbortError") byId("ending").textContent = "stopped";
     else fail(error.message);
@@ -245,10 +250,7 @@ byId("key-form").addEventListener("submit", (event) => {
 });
 document.addEventListener("keydown", (event) => {
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) run(event);
-  if (event.key === "Escape") {
-    tokens.hideCard();
-    running?.abort();
-  }
+  if (event.key === "Escape" && !tokens.hideCard()) running?.abort();
 });
 showExample();
 findModel().catch((error) => fail(error.message));

@@ -58,15 +58,22 @@ export class TokenView {
   }
 
   showCard(entry) {
+    this.hideCard();
     this.card.replaceChildren(...cardOf(entry));
     this.card.hidden = false;
+    this.described = entry.element;
+    this.described.setAttribute("aria-describedby", this.card.id);
     place(this.card, entry.element.getClientRects()[0] ?? entry.element.getBoundingClientRect());
     mark(entry.iteration);
   }
 
+  // Whether one was shown.
   hideCard() {
+    const wasShown = !this.card.hidden;
     this.card.hidden = true;
+    this.described?.removeAttribute("aria-describedby");
     mark(null);
+    return wasShown;
   }
 
   entryOf(event) {
