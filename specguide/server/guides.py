@@ -12,7 +12,7 @@ from specguide.guide import Guide
 from specguide.server.config import ServerConfig
 from specguide.server.requests import TextFormat
 from specguide.server.schemas import SchemaRules
-from specguide.server.shared_fields import ResponseFormat, SamplingFields
+from specguide.server.shared_fields import NamedSchema, ResponseFormat, SamplingFields
 from specguide.server.structural_tags import tag_of
 
 
@@ -63,7 +63,10 @@ def response_format_guide(one: ResponseFormat | None, rules: SchemaRules) -> Gui
         return _any_object("response_format.schema", one.schema_)
     if one.type == "json_schema":
         return _of_schema(
-            one.json_schema or {}, "response_format", "response_format.json_schema.schema", rules
+            one.json_schema,
+            "response_format",
+            "response_format.json_schema.schema",
+            rules,
         )
     field, value = {
         "regex": ("regex" if one.regex or not one.pattern else "pattern", one.regex or one.pattern),
@@ -87,7 +90,7 @@ def text_format_guide(one: TextFormat | None, rules: SchemaRules) -> Guide | Non
         return None
     if one.type == "json_object":
         return _any_object("text.format.schema", one.schema_)
-    return _of_schema(one.model_dump(by_alias=True), "text.format", "text.format.schema", rules)
+    return _of_schema(one, "text.format", "text.format.schema", rules)
 
 
 def _tag_of_format(one: ResponseFormat, rules: SchemaRules) -> Any:
@@ -135,14 +138,12 @@ def _of_structured(fields: SamplingFields, rules: SchemaRules) -> Guide | None:
     return naming(param, json_schema=kinds.pop("json"), **kinds)
 
 
-def _of_schema(described: Mapping[str, Any], what: str, param: str, rules: SchemaRules) -> Guide:
-    """Of a name, a schema and whether it is strict."""
-    schema = described.get("schema")
-    if schema is None:
+def _of_schema(named: NamedSchema | None, what: str, param: str, rules: SchemaRules) -> Guide:
+    if named is None or named.schema_ is None:
         raise InvalidParams(f"{what} of type json_schema needs a schema at {param}", param=param)
-    if described.get("strict"):
-        rules.check_strict(schema, f"{what} '{described.get('name')}'", param)
-    return naming(param, json_schema=schema)
+    if named.strict:
+        rules.check_strict(named.schema_, f"{what} '{named.name}'", param)
+    return naming(param, json_schema=named.schema_)
 
 
 def naming(param: str, **value: Any) -> Guide:

@@ -11,6 +11,7 @@ from specguide.server import fields
 from specguide.server.base_body import Body
 from specguide.server.responses_tools import is_run_elsewhere
 from specguide.server.shared_fields import (
+    NamedSchema,
     ResponseFormat,
     SamplingFields,
     TemplateFields,
@@ -55,14 +56,10 @@ class ChatRequest(TurnFields):
     function_call: str | dict[str, Any] | None = None
 
 
-class TextFormat(Body):
+class TextFormat(NamedSchema):
     """OpenAI's `text.format`."""
 
     type: Literal["text", "json_object", "json_schema"]
-    name: str | None = None
-    description: str | None = None
-    schema_: dict[str, Any] | None = Field(None, alias="schema")
-    strict: bool | None = None
 
 
 class TextConfig(Body):

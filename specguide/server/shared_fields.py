@@ -126,6 +126,15 @@ def _stop_strings(stop: str | list[str] | None) -> list[str]:
     return [one for one in ([stop] if isinstance(stop, str) else stop or ()) if one]
 
 
+class NamedSchema(Body):
+    """OpenAI's `response_format.json_schema`."""
+
+    name: str | None = None
+    description: str | None = None
+    schema_: dict[str, Any] | None = Field(None, alias="schema")
+    strict: bool | None = None
+
+
 class ResponseFormat(Body):
     """OpenAI's `response_format`, and vLLM's and SGLang's further types of it.
 
@@ -134,7 +143,7 @@ class ResponseFormat(Body):
     """
 
     type: Literal["text", "json_object", "json_schema", "regex", "grammar", "structural_tag"]
-    json_schema: dict[str, Any] | None = None
+    json_schema: NamedSchema | None = None
     regex: str | None = None
     pattern: str | None = None
     grammar: str | None = None

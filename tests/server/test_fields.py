@@ -261,6 +261,10 @@ def test_unknown_fields_are_told_and_logged_once(caplog):
     body = ChatRequest.model_validate(
         {"messages": USER, "a,b\r\n": 1, "\ud800": 2, "": 3, "stream_options": {"pace": 1}}
     )
+    named = {"name": "a", "schema": {"properties": {"strictt": {}}}, "strictt": True}
+    format_ = {"type": "json_schema", "json_schema": named}
+    misspelt = ChatRequest.model_validate({"messages": USER, "response_format": format_})
+    assert ignored_header(misspelt) == {HEADER: "response_format.json_schema.strictt"}
     assert ignored_header(body) == {HEADER: 'a%2Cb%0D%0A, %3F, "", stream_options.pace'}
     caplog.set_level(logging.WARNING)
     unknown = UnknownFields(is_strict=False)
@@ -273,7 +277,9 @@ def test_unknown_fields_are_told_and_logged_once(caplog):
 
 def test_strict_fields(server, monkeypatch):
     monkeypatch.setattr(server.app.state.backend, "_unknown_fields", UnknownFields(True))
-    for given, status in ({"store": True}, 200), ({"no_such_field": 1}, 400):
+    schema = {"name": "a", "schema": {}, "strictt": True}
+    misspelt = {"response_format": {"type": "json_schema", "json_schema": schema}}
+    for given, status in ({"store": True}, 200), (misspelt, 400), ({"no_such_field": 1}, 400):
         answer = httpx.post(
             f"{server.url}{CHAT}",
             json=LEAST[CHAT] | given,
