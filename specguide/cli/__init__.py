@@ -40,3 +40,6 @@ def main() -> None:
             err=True,
         )
         sys.exit(2)
+    except OSError as error:  # say where output goes to a disk that is full
+        typer.echo(f"specguide: {error}", err=True)
+        sys.exit(2)

@@ -409,3 +409,12 @@ def test_options_come_to_a_configuration():
 def test_what_is_sampled_is_said_in_the_words_of_the_parameters(command, name):
     option = inspect.signature(command, eval_str=True).parameters[name].annotation.__metadata__[0]
     assert option.help.lower() == field_words(SamplingParams)[name].lower()
+
+
+def test_output_for_which_there_is_no_room_is_one_line():
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [*COMMAND, "grammars", "list"], stdout=full, stderr=subprocess.PIPE, text=True
+        )
+    assert done.returncode == 2
+    assert done.stderr == "specguide: [Errno 28] No space left on device\n"
