@@ -55,12 +55,18 @@ def serve(
         Path | None, typer.Argument(help="Checkpoint folder; the shipped model when left out.")
     ] = None,
     *,
+    model_option: Annotated[
+        Path | None, typer.Option("--model", help="The same folder.", rich_help_panel="Model")
+    ] = None,
     given: Given,
 ) -> None:
     """Serve the OpenAI API over HTTP: chat, completions, structured output and tools."""
     from specguide.server.plans import ServicePlan  # takes time to import
     from specguide.server.supervisor import Supervisor
 
+    if model is not None and model_option is not None:
+        raise InvalidParams("the model is given twice: leave --model out", param="model")
+    model = model or model_option
     _refuse_alone(_REPLICAS, given, "replicas", None)
     _refuse_alone(TRANSFER, given, "role", "both")
     given[ServerConfig]["model_name"] = given[ServerConfig]["model_name"] or model_name(model)

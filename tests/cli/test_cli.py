@@ -418,3 +418,21 @@ def test_output_for_which_there_is_no_room_is_one_line():
         )
     assert done.returncode == 2
     assert done.stderr == "specguide: [Errno 28] No space left on device\n"
+
+
+def test_serve_takes_its_model_either_way(monkeypatch):
+    plans = []
+
+    class Watched:
+        def __init__(self, plan, tell):
+            plans.append(plan)
+
+        def run(self):
+            return 0
+
+    monkeypatch.setattr("specguide.server.supervisor.Supervisor", Watched)
+    for given in (["org/name"], ["--model", "org/name"]):
+        assert specguide("serve", *given).returncode == 0
+        assert (plans[-1].engine.model, plans[-1].server.model_name) == (Path("org/name"), "name")
+    both = specguide("serve", "one", "--model", "other")
+    assert both.returncode == 2 and "--model" in both.stderr
