@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -91,7 +92,8 @@ def check_wait(wait_s: float, max_wait_s: float) -> None:
     """Raises QueueFull where a request would probably wait longer than any is to wait."""
     if wait_s > max_wait_s:
         raise QueueFull(
-            f"a request that comes now would wait for about {wait_s:.0f} s, and {max_wait_s:g} s "
+            f"a request that comes now would wait for about {math.ceil(wait_s)} s, and "
+            f"{max_wait_s:g} s "
             "are the most; try again later, or raise max_wait_s",
             retry_after_s=wait_s - max_wait_s,
         )

@@ -11,6 +11,7 @@ from typing import Any
 from uuid import uuid4
 
 from starlette.datastructures import Headers
+from starlette.responses import RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from specguide.request import EXTERNAL_ID
@@ -67,6 +68,8 @@ class RootPath:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and self._root_path:
+            if scope["path"] == self._root_path:  # links of the page at it are relative
+                return await RedirectResponse(f"{self._root_path}/")(scope, receive, send)
             scope["root_path"] = self._root_path
             if not scope["path"].startswith(f"{self._root_path}/"):
                 scope["path"] = self._root_path + scope["path"]

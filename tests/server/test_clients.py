@@ -46,13 +46,13 @@ def test_who_would_wait_too_long_gets_429(monkeypatch):
     headers = {"Authorization": f"Bearer {KEY}", "X-User": "ann"}
     asked, wait_s = [], server.engine._engine.wait_s
     try:
-        monkeypatch.setattr(server.engine._engine, "wait_s", lambda *who: asked.append(who) or 8.1)
+        monkeypatch.setattr(server.engine._engine, "wait_s", lambda *who: asked.append(who) or 2.1)
         refused = httpx.post(f"{server.url}/v1/completions", json=body, headers=headers)
         monkeypatch.setattr(server.engine._engine, "wait_s", wait_s)
         taken = httpx.post(f"{server.url}/v1/completions", json=body, headers=headers)
     finally:
         server.stop()
-    assert refused.status_code == 429 and refused.headers["Retry-After"] == "7"
-    assert "wait for about 8 s" in refused.json()["error"]["message"]
+    assert refused.status_code == 429 and refused.headers["Retry-After"] == "1"
+    assert "wait for about 3 s, and 2 s" in refused.json()["error"]["message"]
     assert taken.status_code == 200 and [priority for _, priority in asked] == [1]
     assert asked[0][0].startswith("header ")

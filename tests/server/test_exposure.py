@@ -164,6 +164,11 @@ def test_behind_a_proxy_that_strips_the_path_or_not(engine, prefix):
     assert 'href="playground/playground.css"' in page
 
 
+def test_the_root_without_its_slash_leads_to_the_page(engine):
+    answer = client_of(engine, root_path="/llm").get("/llm", follow_redirects=False)
+    assert (answer.status_code, answer.headers["location"]) == (307, "/llm/")
+
+
 @pytest.mark.parametrize("path", ["llm", "/llm/", "//", "/"])
 def test_root_paths_that_are_none(path):
     with pytest.raises(InvalidParams, match="root_path"):
