@@ -5,13 +5,27 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from pathlib import Path
+from string import ascii_letters, digits
 
 from specguide.errors import InvalidParams
 from specguide.field_types import check_types
 
 METRICS_NAMES = ("specguide", "vllm")
+_OF_HEADER_NAMES = frozenset(ascii_letters + digits + "!#$%&'*+-.^_`|~")
 _AT_LEAST_ONE = ("api_servers", "max_connections")
 """Without one of which nobody is served; other numbers may be 0."""
+
+
+def _is_origin(text: str) -> bool:
+    """As a browser sends one, or all."""
+    scheme, _, host = text.partition("://")
+    is_written = bool(scheme and host) and "/" not in host and text == text.lower()
+    return text in ("*", "null") or (is_written and text.split() == [text])
+
+
+def _is_http_url(text: str) -> bool:
+    scheme, _, rest = text.partition("://")
+    return scheme in ("http", "https") and rest[:1] not in ("", "/") and text.split() == [text]
 
 
 @dataclass(frozen=True)
@@ -45,6 +59,21 @@ class Exposure:
             raise InvalidParams(
                 f"root_path {self.root_path!r} must begin with / and not end with it",
                 param="root_path",
+            )
+        for origin in self.allowed_origins:
+            if not _is_origin(origin):
+                raise InvalidParams(
+                    f"allowed_origins are written as browsers send them, https://example.org or "
+                    f"http://localhost:3000, in small letters and without a path, or *; found "
+                    f"{origin!r}",
+                    param="allowed_origins",
+                )
+        endpoint = self.otlp_traces_endpoint
+        if endpoint is not None and not _is_http_url(endpoint):
+            raise InvalidParams(
+                f"otlp_traces_endpoint is a URL, as http://127.0.0.1:4318/v1/traces; found "
+                f"{endpoint!r}",
+                param="otlp_traces_endpoint",
             )
         for name in ("ssl_keyfile", "ssl_ca_certs"):
             if getattr(self, name) is not None and self.ssl_certfile is None:
@@ -169,6 +198,12 @@ class ServerConfig:
                 "an API key is empty, and requests without a key would have it; leave api_keys "
                 "out where anybody may ask",
                 param="api_keys",
+            )
+        header = self.client_header
+        if header is not None and not (header and _OF_HEADER_NAMES.issuperset(header)):
+            raise InvalidParams(
+                f"client_header is the name of a header, as x-user; found {header!r}",
+                param="client_header",
             )
         if self.metrics_names not in METRICS_NAMES:
             raise InvalidParams(

@@ -8,6 +8,7 @@ import re
 import ssl
 import subprocess
 import threading
+from functools import partial
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import httpx
@@ -283,3 +284,27 @@ def test_tokens_are_spelled_on_request(plain):
 )
 def test_the_url_that_is_told(host, url):
     assert ServerConfig("small", host=host).url(80) == url
+
+
+@pytest.mark.parametrize(
+    ("config", "given"),
+    [
+        (Exposure, {"allowed_origins": ("foo",)}),
+        (Exposure, {"allowed_origins": ("*", "https://example.org/")}),
+        (Exposure, {"allowed_origins": ("https://Example.org",)}),
+        (Exposure, {"otlp_traces_endpoint": "foo"}),
+        (Exposure, {"otlp_traces_endpoint": "http://"}),
+        (partial(ServerConfig, "small"), {"client_header": "bad header"}),
+        (partial(ServerConfig, "small"), {"client_header": ""}),
+    ],
+)
+def test_what_could_never_work_is_refused(config, given):
+    (name,) = given
+    with pytest.raises(InvalidParams, match=name) as refusal:
+        config(**given)
+    assert refusal.value.param == name
+
+
+def test_origins_of_browsers_are_taken():
+    origins = ("*", "null", "https://a.example.org", "http://[::1]:3000", "app://local")
+    assert Exposure(allowed_origins=origins).allowed_origins == origins
