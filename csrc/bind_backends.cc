@@ -148,6 +148,7 @@ void bind_backends(py::module_& m) {
              return std::make_shared<DistinctTokens>(std::move(vocabulary));
            }),
            py::arg("vocabulary"));
+  bind_keys(m);
   using Place = DistinctPlace;
   py::enum_<Place::Room>(m, "DistinctRoom")
       .value("FREE", Place::Room::kFree)
@@ -165,12 +166,11 @@ void bind_backends(py::module_& m) {
            py::arg("places"));
   py::class_<DistinctMatcher, Matcher, std::shared_ptr<DistinctMatcher>>(m, "DistinctMatcher")
       .def(py::init([](std::shared_ptr<Matcher> inner, std::shared_ptr<DistinctTokens> tokens,
-                       std::shared_ptr<DistinctPlaces> places, bool in_any_order) {
-             return std::make_shared<DistinctMatcher>(std::move(inner), std::move(tokens), std::move(places),
-                                                      in_any_order);
+                       std::shared_ptr<DistinctPlaces> places, std::shared_ptr<KeyStarts> starts, bool in_any_order) {
+             DistinctWalk walk(std::move(places), std::move(starts), in_any_order);
+             return std::make_shared<DistinctMatcher>(std::move(inner), std::move(tokens), std::move(walk));
            }),
-           py::arg("inner"), py::arg("tokens"), py::arg("places"), py::arg("in_any_order") = false);
-  bind_keys(m);
+           py::arg("inner"), py::arg("tokens"), py::arg("places"), py::arg("starts"), py::arg("in_any_order") = false);
   bind_calls(m);
   py::class_<XGrammarLibrary, std::shared_ptr<XGrammarLibrary>>(m, "XGrammarLibrary")
       .def(py::init<const std::string&>(), py::arg("tvm_ffi_path"))

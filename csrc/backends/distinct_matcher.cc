@@ -67,8 +67,8 @@ DistinctTokens::DistinctTokens(std::shared_ptr<const Vocabulary> words) : vocabu
 }
 
 DistinctMatcher::DistinctMatcher(std::shared_ptr<Matcher> inner, std::shared_ptr<const DistinctTokens> tokens,
-                                 std::shared_ptr<const DistinctPlaces> places, bool in_any_order)
-    : inner_(std::move(inner)), tokens_(std::move(tokens)), walk_(std::move(places), in_any_order) {
+                                 DistinctWalk walk)
+    : inner_(std::move(inner)), tokens_(std::move(tokens)), walk_(std::move(walk)), state_(walk_.start()) {
   if (!inner_ || !tokens_) throw std::invalid_argument("distinct items need a matcher and tokens");
 }
 
@@ -79,6 +79,7 @@ bool DistinctMatcher::accept(int32_t token) {
   }
   if (!inner_->accept(token)) return false;
   taken_.push_back({token, state_});
+  if (!inner_->is_terminated()) walk_.take_special(state_, token);
   return true;
 }
 

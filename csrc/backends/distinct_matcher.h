@@ -33,12 +33,11 @@ struct DistinctTokens {
   std::array<int32_t, 256> of_byte;   // the token of each byte alone; -1 for none
 };
 
-// What a matcher of JSON texts allows, without items that repeat one of their array; nor may an item begin so that it
-// could only repeat one. Throws std::runtime_error where the matcher underneath does not hold its contract.
+// What a matcher of texts with JSON in them allows, without items that repeat one of their array; nor may an item begin
+// so that it could only repeat one. Throws std::runtime_error where the matcher underneath does not hold its contract.
 class DistinctMatcher final : public Matcher {
  public:
-  DistinctMatcher(std::shared_ptr<Matcher> inner, std::shared_ptr<const DistinctTokens> tokens,
-                  std::shared_ptr<const DistinctPlaces> places, bool in_any_order);
+  DistinctMatcher(std::shared_ptr<Matcher> inner, std::shared_ptr<const DistinctTokens> tokens, DistinctWalk walk);
 
   bool accept(int32_t token) override;
   void fill(int32_t* row) override;

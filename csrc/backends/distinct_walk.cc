@@ -52,6 +52,32 @@ const DistinctPlace* DistinctPlaces::property(const DistinctPlace* object, const
   return at(found == object->properties.end() ? object->other : found->second);
 }
 
+DistinctWalk::DistinctWalk(std::shared_ptr<const DistinctPlaces> places, std::shared_ptr<const KeyStarts> starts,
+                           bool any_order)
+    : places_(std::move(places)), starts_(std::move(starts)), any_order_(any_order) {
+  if (!places_ || !starts_) throw std::invalid_argument("distinct items need places, and starts");
+}
+
+DistinctState DistinctWalk::start() const {
+  DistinctState state;
+  if (!starts_->empty()) step_outside(state, KeyStarts::kTextStart);
+  return state;
+}
+
+void DistinctWalk::take_special(DistinctState& state, int32_t token) const {
+  if (starts_->empty() || state.top != nullptr || state.is_in_string()) return;
+  for (const char byte : KeyStarts::kToken + std::to_string(token) + KeyStarts::kToken) step_outside(state, byte);
+}
+
+// A byte behind which JSON may begin.
+void DistinctWalk::step_outside(DistinctState& state, char byte) const {
+  state.node = starts_->next(state.node, byte);
+  const int place = starts_->place(state.node);
+  const bool goes_on = state.mode == Mode::kValue && is_space(byte);
+  if (place >= 0) state.place = place;
+  state.mode = place >= 0 || goes_on ? Mode::kValue : Mode::kOutside;
+}
+
 bool DistinctWalk::take(DistinctState& state, std::string_view bytes) {
   unsettled_ = nullptr;
   for (const char byte : bytes) {
@@ -63,6 +89,13 @@ bool DistinctWalk::take(DistinctState& state, std::string_view bytes) {
 
 bool DistinctWalk::step(DistinctState& state, char byte) {
   switch (state.mode) {
+    case Mode::kOutside:
+      step_outside(state, byte);
+      return true;
+    case Mode::kValue:
+      if (state.top != nullptr || starts_->empty() || is_opener({&byte, 1})) return step_between(state, byte);
+      step_outside(state, byte);
+      return true;
     case Mode::kEscape:
       append(state, byte);
       state.mode = Mode::kString;
@@ -131,7 +164,7 @@ void DistinctWalk::begin_value(DistinctState& state) const {
 
 void DistinctWalk::open(DistinctState& state, bool is_object) {
   const DistinctFrame* outer = state.top.get();
-  const DistinctPlace* place = outer == nullptr    ? places_->root()
+  const DistinctPlace* place = outer == nullptr    ? places_->at(state.place)
                                : outer->is_object ? outer->inner
                                                   : places_->item(outer->place, outer->num_items);
   auto frame = std::make_shared<DistinctFrame>();
@@ -162,7 +195,12 @@ bool DistinctWalk::end_string(DistinctState& state) {
 
 bool DistinctWalk::end_value(DistinctState& state) {
   state.mode = Mode::kAfter;
-  if (state.top == nullptr) return true;
+  if (state.top == nullptr) {
+    if (starts_->empty()) return true;
+    state.node = 0;
+    step_outside(state, KeyStarts::kJsonEnd);
+    return true;
+  }
   const bool counts = !state.top->is_object && state.top->place != nullptr;
   const bool has_parts = any_order_ && state.top->is_within;
   if (!counts && !has_parts) return true;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "backends/distinct_index.h"
+#include "backends/key_walk.h"
 
 namespace specguide {
 
@@ -34,19 +35,18 @@ struct DistinctPlace {
   bool is_even = true;
 };
 
-// All places of a schema, the first that of the whole text. Shared and immutable.
+// All places of a text's schemas, the first that of the whole text where it is JSON. Shared and immutable.
 class DistinctPlaces {
  public:
   // Throws std::invalid_argument for numbers of places that there are not. Names of properties are JSON strings.
   explicit DistinctPlaces(std::vector<DistinctPlace> places);
 
-  const DistinctPlace* root() const { return &places_[0]; }
+  // Of JSON that begins; null for a place of -1.
+  const DistinctPlace* at(int place) const { return place < 0 ? nullptr : &places_[static_cast<size_t>(place)]; }
   const DistinctPlace* item(const DistinctPlace* array, size_t index) const;
   const DistinctPlace* property(const DistinctPlace* object, const std::string& canonical_name) const;
 
  private:
-  const DistinctPlace* at(int place) const { return place < 0 ? nullptr : &places_[static_cast<size_t>(place)]; }
-
   std::vector<DistinctPlace> places_;
 };
 
@@ -100,25 +100,31 @@ struct DistinctFrame {
   bool is_to_settle() const { return is_tight() && !is_tried && depth <= kMostDepth; }
 };
 
-// Where a text has come to. size, raw_size: of the text without whitespace between values, and with it
+// Where a text has come to. size, raw_size: of the JSON in it without whitespace between values, and of the whole text
 // start: where the string or scalar begins that is open
+// kOutside: in no JSON; node: of the beginnings of JSON that are searched for; place: of the JSON that begins
 struct DistinctState {
-  enum class Mode : unsigned char { kValue, kKey, kAfter, kScalar, kString, kEscape };
+  enum class Mode : unsigned char { kOutside, kValue, kKey, kAfter, kScalar, kString, kEscape };
 
   std::shared_ptr<const DistinctFrame> top;
   Mode mode = Mode::kValue;
   bool is_key = false;
+  int node = 0, place = 0;
   size_t size = 0, raw_size = 0, start = 0;
 
   bool is_in_string() const { return mode == Mode::kString || mode == Mode::kEscape; }
 };
 
-// Takes bytes of texts that a grammar of JSON allows, and refuses items that are there already.
+// Takes bytes of texts that a grammar with JSON in it allows, and refuses items that are there already.
 class DistinctWalk {
  public:
+  // starts:    the texts behind which JSON begins; none: the whole text is JSON
   // any_order: whether the grammar allows the members of objects in each order
-  DistinctWalk(std::shared_ptr<const DistinctPlaces> places, bool any_order)
-      : places_(std::move(places)), any_order_(any_order) {}
+  DistinctWalk(std::shared_ptr<const DistinctPlaces> places, std::shared_ptr<const KeyStarts> starts, bool any_order);
+
+  DistinctState start() const;
+  // Goes on from `state` by a token that is no text.
+  void take_special(DistinctState& state, int32_t token) const;
 
   bool any_order() const { return any_order_; }
 
@@ -150,6 +156,7 @@ class DistinctWalk {
 
  private:
   bool step(DistinctState& state, char byte);
+  void step_outside(DistinctState& state, char byte) const;
   bool step_between(DistinctState& state, char byte);
   void begin_value(DistinctState& state) const;
   void open(DistinctState& state, bool is_object);
@@ -166,6 +173,7 @@ class DistinctWalk {
   void append(DistinctState& state, char byte);
 
   const std::shared_ptr<const DistinctPlaces> places_;
+  const std::shared_ptr<const KeyStarts> starts_;
   const bool any_order_;
   std::string text_;  // of the state that took a byte last, without whitespace between values
   std::string beginning_;  // asked for last

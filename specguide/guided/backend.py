@@ -4,7 +4,7 @@ that."""
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from specguide.config import GuideConfig
@@ -12,6 +12,7 @@ from specguide.errors import InvalidGuide
 from specguide.guide import Guide
 from specguide.guided.call_texts import DeferredCalls
 from specguide.guided.grammar_form import grammar_form
+from specguide.guided.known_items import KnownItems
 from specguide.guided.known_keys import KnownKeys
 from specguide.guided.matcher import Matcher
 from specguide.guided.schema.json_values import Json
@@ -89,12 +90,15 @@ class Rewritten:
     keys:  what a guard must know of objects whose keys come in any order; None: there is no such
            guard
     calls: what of a message with tool calls is left out of it; None: nothing
+    items: of a guide that is no JSON as a whole, what a guard must know of arrays of distinct
+           items; None: there are none
     """
 
     kind: str
     value: Json
     keys: KnownKeys | None = None
     calls: DeferredCalls | None = None
+    items: KnownItems | None = None
 
 
 class Outline(NamedTuple):
@@ -114,8 +118,8 @@ class Written:
 
     kind:     the guide's, by which errors call it; of a grammar, with the form that it was read as
     form:     the language of the text, one of those that the backend writes
-    distinct: where arrays of distinct items may stand, as `schema.distinct` finds it; these the
-              text does not speak of
+    distinct: the fields of KnownItems, for a guard of arrays of distinct items, of which the text
+              does not speak; None: there are none
     outline:  tells how texts may end; None where that is not known, or was not asked for
     keys:     the fields of KnownKeys, for a guard of objects whose keys come in any order; None:
               there is no such guard
@@ -125,7 +129,7 @@ class Written:
     kind: str
     form: str
     text: str
-    distinct: list[dict[str, Any]] = field(default_factory=list)
+    distinct: dict[str, Any] | None = None
     outline: Outline | None = None
     keys: dict[str, Any] | None = None
     calls: dict[str, Any] | None = None

@@ -10,6 +10,7 @@ from specguide.errors import UnsupportedGuide
 from specguide.guided.backend import Backend
 from specguide.guided.call_texts import CallTexts, DeferredCalls
 from specguide.guided.grammar_form import GrammarForm
+from specguide.guided.known_items import KnownItems
 from specguide.guided.known_keys import KnownKeys
 from specguide.guided.schema.capabilities import Capabilities
 from specguide.tokenizer.vocabulary import Vocabulary
@@ -51,14 +52,18 @@ class GrammarSupport:
     rewrite:   the grammar as the library is to be given it; raises InvalidGuide, and
                UnsupportedGuide where the library would ignore a part
     free_keys: the same of a grammar with JSON Schemas, whose objects have their keys in any order,
-               and what is known of these; None: it keeps the schemas' order
+               and what is known of these, and of arrays of distinct items; None: it keeps the
+               schemas' order
+    distinct:  the same in the schemas' order, where these say behind which texts their JSON
+               begins, and what is known of arrays of distinct items; None: it has none
     defer:     a message with tool calls without the arguments that can wait, as `rewrite` gives it,
                and what is left out; None: it leaves nothing out
     """
 
     forms: frozenset[GrammarForm]
     rewrite: Callable[[str, GrammarForm], str]
-    free_keys: Callable[[str], tuple[str, KnownKeys]] | None = None
+    free_keys: Callable[[str], tuple[str, KnownKeys, KnownItems | None]] | None = None
+    distinct: Callable[[str], tuple[str, KnownItems | None]] | None = None
     defer: Callable[[str, CallTexts], tuple[str, DeferredCalls]] | None = None
 
 

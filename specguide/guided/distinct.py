@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -14,7 +14,8 @@ from specguide.tokenizer.vocabulary import Vocabulary
 
 @dataclass(frozen=True)
 class DistinctGrammar:
-    """A grammar of JSON texts whose matchers allow no item twice where items must differ.
+    """A grammar of texts with JSON in them, whose matchers allow no item twice where items must
+    differ.
 
     in_any_order: it allows an object's keys in any order
     """
@@ -22,6 +23,7 @@ class DistinctGrammar:
     inner: CompiledGrammar
     tokens: native.DistinctTokens
     places: native.DistinctPlaces
+    starts: native.KeyStarts
     in_any_order: bool
     vocab_size: int
     num_bytes: int
@@ -35,7 +37,9 @@ class DistinctGrammar:
         inner = self.inner.matcher()
         if not isinstance(inner, native.Matcher):
             inner = native.PythonMatcher(inner, self.vocab_size)
-        return native.DistinctMatcher(inner, self.tokens, self.places, self.in_any_order)
+        return native.DistinctMatcher(
+            inner, self.tokens, self.places, self.starts, self.in_any_order
+        )
 
 
 class DistinctItems:
@@ -45,17 +49,18 @@ class DistinctItems:
         self._vocabulary = vocabulary
 
     def guard(
-        self, grammar: CompiledGrammar, places: Sequence[dict[str, Any]], *, in_any_order: bool
+        self, grammar: CompiledGrammar, known: Mapping[str, Any], *, in_any_order: bool
     ) -> DistinctGrammar:
-        """places: as `schema.distinct.distinct_places` finds them, one at least"""
+        """known: the fields of KnownItems, with one place at least"""
         made = [
             native.DistinctPlace(**{**place, "room": getattr(native.DistinctRoom, place["room"])})
-            for place in places
+            for place in known["places"]
         ]
         return DistinctGrammar(
             grammar,
             self._tokens,
             native.DistinctPlaces(made),
+            native.KeyStarts([(bytes(text), place) for text, place in known["starts"]]),
             in_any_order,
             len(self._vocabulary),
             grammar.num_bytes,

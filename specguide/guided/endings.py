@@ -29,9 +29,10 @@ _POOL_BYTES = 256 << 20  # states of all grammars; those of one that is used aga
 def spare_of(written: Written) -> int:
     """Tokens by which the ends of a grammar may be farther than its outline says: where distinct
     items have few values, the next one may have to be the longest."""
-    if not written.distinct:
+    if written.distinct is None:
         return _SPARE if written.kind.startswith("grammar") else 0
-    if written.outline is None or all(place["room"] != "FEW" for place in written.distinct):
+    has_few = any(place["room"] == "FEW" for place in written.distinct["places"])
+    if written.outline is None or not has_few:
         return _SPARE
     return _SPARE + max(map(len, literals(written.outline.text)), default=0)
 

@@ -25,8 +25,10 @@ from specguide.guided.grammar_form import (
     with_empty_choices,
     with_least_counts,
 )
+from specguide.guided.known_items import KnownItems
 from specguide.guided.known_keys import KnownKeys
 from specguide.guided.lark.attributes import lark_attributes
+from specguide.guided.lark.schema import BEHIND
 from specguide.guided.regex.charset import EVERYTHING
 from specguide.guided.regex.parse import parse
 from specguide.guided.regex.tree import NOTHING, Both, RegexError, UnsupportedRegex
@@ -138,11 +140,21 @@ def _rewritten(kind: str, value: Json, spec: BackendSpec, key_order: str) -> Rew
     if kind == "regex":
         return Rewritten(kind, _regex(value))
     if kind == "grammar" and key_order == "any" and "%json" in value:
-        return Rewritten(kind, *_with_free_keys(value, spec))
+        text, keys, items = _with_free_keys(value, spec)
+        return Rewritten(kind, text, keys, items=items)
+    distinct = None if spec.grammars is None else spec.grammars.distinct
+    if kind == "grammar" and distinct is not None and _is_marked(value):
+        text, items = distinct(value)
+        return Rewritten(kind, text, items=items)
     return Rewritten(kind, _grammar(value, spec) if kind == "grammar" else value)
 
 
-def _with_free_keys(source: str, spec: BackendSpec) -> tuple[str, KnownKeys]:
+def _is_marked(source: str) -> bool:
+    """Whether schemas in a grammar say behind which texts their JSON begins."""
+    return BEHIND in source and _check_grammar(source) == "Lark"
+
+
+def _with_free_keys(source: str, spec: BackendSpec) -> tuple[str, KnownKeys, KnownItems | None]:
     """A grammar with JSON Schemas whose objects have their keys in any order."""
     if spec.grammars is None or spec.grammars.free_keys is None:
         raise fixed_order(spec.name)

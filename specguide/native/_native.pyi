@@ -394,8 +394,8 @@ class DistinctPlace:
     ) -> None: ...
 
 class DistinctPlaces:
-    """All places of a schema, the first that of the whole text. ValueError for numbers of places
-    that there are not."""
+    """All places of a text's schemas, the first that of the whole text where it is JSON. ValueError
+    for numbers of places that there are not."""
 
     def __init__(self, places: Sequence[DistinctPlace]) -> None: ...
 
@@ -464,14 +464,19 @@ class EndingMatcher(Matcher):
         none is."""
 
 class DistinctMatcher(Matcher):
-    """What `inner`, a matcher of JSON texts, allows, without items that repeat one of their array
-    where they must differ. in_any_order: `inner` allows an object's keys in any order"""
+    """What `inner` allows, a matcher of texts with JSON in them, without items that repeat one of
+    their array where they must differ.
+
+    starts:       the texts behind which JSON begins, each with the number of its place
+    in_any_order: `inner` allows an object's keys in any order
+    """
 
     def __init__(
         self,
         inner: Matcher,
         tokens: DistinctTokens,
         places: DistinctPlaces,
+        starts: KeyStarts,
         in_any_order: bool = False,
     ) -> None: ...
 

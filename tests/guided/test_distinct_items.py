@@ -21,6 +21,7 @@ from specguide.errors import UnsupportedGuide
 from specguide.guide import Guide
 from specguide.guided.backends import backend_names, backend_spec, create_backend
 from specguide.guided.distinct import DistinctGrammar, DistinctItems
+from specguide.guided.known_items import KnownItems
 from specguide.guided.schema.distinct import distinct_places
 from specguide.guided.schema.json_values import value_key
 from specguide.guided.select import rewrites
@@ -102,7 +103,7 @@ def guarded(name: str, schema: Any, *, native: bool = True) -> DistinctGrammar:
     rewritten = next(rewrites(Guide(json_schema=schema), name))
     compiled = backend.compile(backend.write(rewritten, config), config)
     places = distinct_places(rewritten.value)
-    return DistinctItems(VOCABULARY).guard(compiled, places, in_any_order=False)
+    return DistinctItems(VOCABULARY).guard(compiled, vars(KnownItems(places)), in_any_order=False)
 
 
 def takes(grammar: DistinctGrammar, text: str) -> bool:

@@ -378,15 +378,14 @@ def test_tools_that_are_refused(definition, words, param):
 def test_schemas_of_tools_are_left_to_the_compiler(compiler, tokenizer):
     """Which runs where it can be killed; its error says which schema it is about, so that the field
     can be named."""
+    x = {"type": "array", "items": {"type": "boolean"}, "minItems": 3}  # items that differ run out
     tools = tools_of(
         [
             {
                 "type": "function",
                 "function": {
                     "name": name,
-                    "parameters": {
-                        "properties": {"x": {"type": "array", "uniqueItems": name == "b"}}
-                    },
+                    "parameters": {"properties": {"x": {**x, "uniqueItems": name == "b"}}},
                 },
             }
             for name in "ab"

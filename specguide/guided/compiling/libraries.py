@@ -27,6 +27,7 @@ from specguide.guided.distinct import DistinctItems
 from specguide.guided.endings import EndingGrammar, GrammarEndings, spare_of
 from specguide.guided.key_order import in_any_order
 from specguide.guided.keys import KeyGuard
+from specguide.guided.known_items import KnownItems
 from specguide.guided.limits import check_limits
 from specguide.guided.schema.distinct import distinct_places
 from specguide.guided.schema.document import Reading
@@ -150,10 +151,11 @@ class Libraries:
         written = self._backend(backend).write(rewritten, self.config)
         schema = rewritten.value
         places = distinct_places(schema) if isinstance(schema, CoreSchema) else []
+        items = KnownItems(places) if places else rewritten.items
         keys, calls = rewritten.keys, rewritten.calls
         return replace(
             written,
-            distinct=places,
+            distinct=None if items is None else vars(items),
             keys=None if keys is None else vars(keys),
             calls=None if calls is None else vars(calls),
         )
@@ -164,7 +166,7 @@ class Libraries:
         grammar = self._backend(backend).compile(guide, self.config)
         if isinstance(guide, Written) and guide.keys is not None:
             grammar = self._key_guard.guard(grammar, guide.keys)
-        if isinstance(guide, Written) and guide.distinct:
+        if isinstance(guide, Written) and guide.distinct is not None:
             in_any_order = guide.keys is not None
             grammar = self._distinct_items.guard(grammar, guide.distinct, in_any_order=in_any_order)
         check_start(grammar, self.vocabulary)

@@ -14,14 +14,17 @@ from specguide.errors import InvalidGuide
 from specguide.guided.schema.json_values import Json, JsonSchema
 from specguide.guided.whitespace import whitespace_regex
 
+BEHIND = '"behind"'
+"""The option, as it is written, of schemas that say behind which texts their JSON begins."""
+
 
 def schema_term(
     schema: JsonSchema, limits: GuideConfig, behind: Sequence[str] | None = None
 ) -> str:
     """A JSON schema as a term that leaves it to whoever reads the grammar.
 
-    behind: the texts behind which its JSON begins, as hexadecimal digits of their bytes, where keys
-            come in any order; these the library knows nothing of
+    behind: the texts behind which its JSON begins, as hexadecimal digits of their bytes, where a
+            guard follows it; these the library knows nothing of
     """
     if schema is False:
         raise InvalidGuide("the schema `false` is satisfied by nothing", param="json_schema")

@@ -83,8 +83,7 @@ def tool_guide(
                 param="key_order",
             )
         order = "schema" if why_not is not None else order
-    starts = CallStarts(tool_format, rules.ids) if order == "any" else None
-    make = partial(_guide, rules, tools, limits, must_call, is_parallel, answer, starts)
+    make = partial(_guide, rules, tools, limits, must_call, is_parallel, answer, order)
     told = [*((tool.name, tool.parameters) for tool in tools), answer]
     try:
         text = marshal.dumps(told, _WITHOUT_REFERENCES)
@@ -100,9 +99,15 @@ def _guide(
     must_call: bool,
     is_parallel: bool,
     answer: Any,
-    starts: CallStarts | None,
+    order: str,
 ) -> Guide:
     tool_format = rules.format
+    schemas = [*(tool.parameters for tool in tools), answer]
+    is_guarded = order == "any" or (
+        any(map(_asks_for_distinct_items, schemas))
+        and why_in_order(tool_format, rules.ids, must_call, answer is not None) is None
+    )
+    starts = CallStarts(tool_format, rules.ids) if is_guarded else None
     calls = rules.calls(is_parallel)
     if must_call:
         start = [calls]
@@ -127,11 +132,24 @@ def _guide(
     return Guide(
         grammar=grammar,
         backend=AUTO,
-        key_order="schema" if starts is None else "any",
+        key_order=order,
         param="tools",
         layout=CallLayout(tool_format, rules.ids, plain, must_call, answer is not None),
         calls=None if texts is None else asdict(texts),
     )
+
+
+def _asks_for_distinct_items(schema: Any) -> bool:
+    todo = [schema]
+    while todo:
+        one = todo.pop()
+        if isinstance(one, Mapping):
+            if one.get("uniqueItems") is True:
+                return True
+            todo += one.values()
+        elif isinstance(one, list | tuple):
+            todo += one
+    return False
 
 
 class _WrittenTool(NamedTuple):

@@ -5,7 +5,11 @@ from __future__ import annotations
 from specguide.guided.backend_spec import Adapter, BackendSpec, GrammarSupport, Library
 from specguide.guided.backends.llguidance.capabilities import LLGUIDANCE
 from specguide.guided.backends.llguidance.deferred_calls import with_deferred_calls
-from specguide.guided.backends.llguidance.json_in_lark import with_free_keys, with_rewritten_schemas
+from specguide.guided.backends.llguidance.json_in_lark import (
+    with_distinct_items,
+    with_free_keys,
+    with_rewritten_schemas,
+)
 from specguide.guided.grammar_form import GrammarForm
 
 __all__ = ["SPEC"]
@@ -30,6 +34,8 @@ SPEC = BackendSpec(
     capabilities=LLGUIDANCE,
     # It splits text into terminals first, so of an EBNF grammar it takes less than the grammar
     # says.
-    grammars=GrammarSupport(frozenset({"Lark"}), _rewrite, with_free_keys, with_deferred_calls),
+    grammars=GrammarSupport(
+        frozenset({"Lark"}), _rewrite, with_free_keys, with_distinct_items, with_deferred_calls
+    ),
     rank=0,
 )

@@ -22,8 +22,10 @@ from specguide.guided.backends.llguidance.schema_rules import schema_rules
 from specguide.guided.backends.llguidance.schema_terminals import NoRules, no_free_rules
 from specguide.guided.budget import spend
 from specguide.guided.grammar_form import behind_space
+from specguide.guided.known_items import KnownItems
 from specguide.guided.known_keys import KnownKeys
 from specguide.guided.schema.cores import core_schemas
+from specguide.guided.schema.distinct import distinct_places
 from specguide.guided.schema.emit import emit, in_doubles
 from specguide.guided.schema.json_values import Json
 from specguide.guided.schema.key_places import key_places
@@ -40,8 +42,12 @@ MakeTerm = Callable[[str, Schema, int], SchemaRules | str]
 _written: WrittenCache[SchemaRules | str] = WrittenCache(
     lambda term: len(str(term)), most_of_one=64 << 10
 )
-_freed: WrittenCache[tuple[SchemaRules, list[dict[str, Json]], list[str]]] = WrittenCache(
+Places = list[dict[str, Json]]
+_freed: WrittenCache[tuple[SchemaRules, Places, Places, list[bytes]]] = WrittenCache(
     lambda freed: len(str(freed[0])), most_of_one=64 << 10
+)
+_guarded: WrittenCache[tuple[SchemaRules | str, Places, list[bytes]]] = WrittenCache(
+    lambda guarded: len(str(guarded[0])), most_of_one=64 << 10
 )
 
 
@@ -59,20 +65,34 @@ def written_term(text: str, schema: Schema, part: int) -> SchemaRules | str:
     return _written.get(text, None, partial(_term_of_lark, schema, part))
 
 
-def with_free_keys(source: str) -> tuple[str, KnownKeys]:
-    """The same with keys in any order, and what is known of them. Each schema says behind which
-    texts its JSON begins, in its option `behind`, as hexadecimal digits of their bytes.
+def with_free_keys(source: str) -> tuple[str, KnownKeys, KnownItems | None]:
+    """The same with keys in any order, and what is known of them and of arrays of distinct items.
+    Each schema says behind which texts its JSON begins, in its option `behind`, as hexadecimal
+    digits of their bytes.
 
     Raises InvalidGuide, which says which of them it is.
     """
-    known = KnownKeys()
+    keys, items = KnownKeys(), KnownItems()
 
     def term(text: str, schema: Schema, part: int) -> SchemaRules:
-        rules, places, behind = _freed.get(text, None, partial(_freed_term, schema, part))
-        known.add(places, [bytes.fromhex(one) for one in behind])
+        rules, places, distinct, behind = _freed.get(text, None, partial(_freed_term, schema, part))
+        keys.add(places, behind)
+        items.add(distinct, behind)
         return rules
 
-    return with_terms(source, term), known
+    return with_terms(source, term), keys, items.unless_needless()
+
+
+def with_distinct_items(source: str) -> tuple[str, KnownItems | None]:
+    """The same in the schemas' order. Schemas without that option may ask for no distinct items."""
+    items = KnownItems()
+
+    def term(text: str, schema: Schema, part: int) -> SchemaRules | str:
+        rules, places, behind = _guarded.get(text, None, partial(_guarded_term, schema, part))
+        items.add(places, behind)
+        return rules
+
+    return with_terms(source, term), items.unless_needless()
 
 
 def with_terms(source: str, make: MakeTerm) -> str:
@@ -157,20 +177,22 @@ def _literal(text: str) -> str | None:
         return None
 
 
-def _freed_term(schema: Schema, part: int) -> tuple[SchemaRules, list[dict[str, Json]], list[str]]:
-    """The rules of the grammar's schema number `part`, its places, and the texts behind which it
-    begins. Raises InvalidGuide, which says so."""
+def _freed_term(schema: Schema, part: int) -> tuple[SchemaRules, Places, Places, list[bytes]]:
+    """The rules of the grammar's schema number `part`, its places, those of its arrays of distinct
+    items, and the texts behind which it begins. Raises InvalidGuide, which says so."""
     check_finite(schema, "grammar")
     options = dict(schema.get("x-guidance", {})) if isinstance(schema, Mapping) else {}
     behind = options.pop("behind", None)
     whitespace = whitespace_of(options)
     try:
+        starts = _starts(behind or [])
         if behind is None or whitespace is None:
             raise UnsupportedGuide(
                 "a JSON Schema in a grammar has the keys of an object in its own order; ask for "
                 'key_order "schema"'
             )
-        return *_first_freed(core_schemas(schema, LLGUIDANCE.with_free_keys()), whitespace), behind
+        able = LLGUIDANCE.with_free_keys().with_guard()
+        return *_first_freed(core_schemas(schema, able), whitespace), starts
     except InvalidGuide as error:
         error.part = part
         raise
@@ -178,12 +200,12 @@ def _freed_term(schema: Schema, part: int) -> tuple[SchemaRules, list[dict[str, 
 
 def _first_freed(
     cores: Iterator[CoreSchema], whitespace: str
-) -> tuple[SchemaRules, list[dict[str, Json]]]:
+) -> tuple[SchemaRules, Places, Places]:
     reasons: list[UnsupportedGuide] = []
     for core in cores:
         try:
             freed, places = key_places(spread(core))
-            return schema_rules(freed, whitespace), places
+            return schema_rules(freed, whitespace), places, distinct_places(freed)
         except UnsupportedGuide as error:
             reasons.append(error)
         except NoRules as error:
@@ -201,28 +223,54 @@ def whitespace_of(options: Mapping[str, Json]) -> str | None:
 
 def _term_of_lark(schema: Schema, part: int) -> SchemaRules | str:
     """A term for the grammar's schema number `part`. Raises InvalidGuide, which says so."""
+    return _guarded_term(schema, part, may_guard=False)[0]
+
+
+def _guarded_term(
+    schema: Schema, part: int, *, may_guard: bool = True
+) -> tuple[SchemaRules | str, Places, list[bytes]]:
+    """The same with the places of its arrays of distinct items, and the texts behind which it
+    begins."""
     check_finite(schema, "grammar")
-    options = schema.get("x-guidance", {}) if isinstance(schema, Mapping) else {}
+    options = dict(schema.get("x-guidance", {})) if isinstance(schema, Mapping) else {}
+    behind = options.pop("behind", None) if may_guard else None
+    able = LLGUIDANCE if behind is None else LLGUIDANCE.with_guard()
     try:
-        return _lark_schema(core_schemas(schema, LLGUIDANCE), options)
+        starts = _starts(behind or [])
+        term, core = _lark_schema(core_schemas(schema, able), options)
+        return term, distinct_places(core), starts
     except InvalidGuide as error:
         error.part = part
         raise
 
 
-def _lark_schema(cores: Iterator[CoreSchema], options: Mapping[str, Json]) -> SchemaRules | str:
+def _starts(behind: Json) -> list[bytes]:
+    """Of a schema's option `behind`. Raises InvalidGuide where it says none."""
+    try:
+        starts = [bytes.fromhex(one) for one in behind]
+        if all(starts):
+            return starts
+    except (TypeError, ValueError):
+        pass
+    raise InvalidGuide("x-guidance.behind must be a list of hexadecimal digits", param="grammar")
+
+
+def _lark_schema(
+    cores: Iterator[CoreSchema], options: Mapping[str, Json]
+) -> tuple[SchemaRules | str, CoreSchema]:
     """The first core schema that can be said, as a term of a Lark rule. options: the user's, of
     llguidance"""
     whitespace = whitespace_of(options)
     for core in cores:
         try:
             if whitespace is not None:
-                return core_rules(core, whitespace)
+                return core_rules(core, whitespace), core
         except NoRules:
             pass
         if not negates_numbers(core):  # the library has its own way
             written = in_doubles(emit(core))
-            return "%json " + json.dumps({**written, "x-guidance": {**options, **_LARK_OPTIONS}})
+            guidance = {"x-guidance": {**options, **_LARK_OPTIONS}}
+            return "%json " + json.dumps({**written, **guidance}), core
     raise UnsupportedGuide(
         "llguidance cannot compile numbers that are no integers here", keyword="not"
     )

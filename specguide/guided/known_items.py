@@ -1,0 +1,54 @@
+"""Owns what a guard must know of the JSON in a text whose arrays have distinct items."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+_ANYWHERE: Final[Mapping[str, Any]] = {
+    "is_distinct": False,
+    "is_even": True,
+    "room": "FREE",
+    "prefix": [],
+    "rest": -1,
+    "properties": {},
+    "other": -1,
+}
+"""The place of JSON in which no items must differ."""
+
+
+@dataclass(frozen=True)
+class KnownItems:
+    """What is known of a text's schemas.
+
+    places: the fields of native.DistinctPlace for each place of them
+    starts: the texts behind which JSON begins, as of KnownKeys
+    """
+
+    places: list[dict[str, Any]] = field(default_factory=list)
+    starts: list[tuple[list[int], int]] = field(default_factory=list)
+
+    def add(self, places: Sequence[Mapping[str, Any]], starts: Iterable[bytes]) -> None:
+        """One schema more, by its own places, of which there may be none, and the texts behind
+        which its JSON begins."""
+        first = len(self.places)
+        self.places.extend(_shifted(place, first) for place in places or [_ANYWHERE])
+        self.starts.extend((list(start), first) for start in starts)
+
+    def unless_needless(self) -> KnownItems | None:
+        """None where no items must differ."""
+        return self if any(place["is_distinct"] for place in self.places) else None
+
+
+def _shifted(place: Mapping[str, Any], by: int) -> dict[str, Any]:
+    def shift(number: int) -> int:
+        return number if number < 0 else number + by
+
+    return {
+        **place,
+        "prefix": list(map(shift, place["prefix"])),
+        "rest": shift(place["rest"]),
+        "properties": {name: shift(number) for name, number in place["properties"].items()},
+        "other": shift(place["other"]),
+    }
