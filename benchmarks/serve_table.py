@@ -1,13 +1,13 @@
 """The service's table: `specguide serve` of a checkpoint folder under a list of loads.
 
     python -m benchmarks.serve_table [FOLDER] [--concurrency 1,16,64,128] [--rounds 3]
-        [--prompt-len 1856] [--output-len 128] [--prompt-ids 1000:127000] [--processes 4]
+        [--prompt-len 512] [--output-len 128] [--prompt-ids 1000:127000] [--processes 4]
         [--loads free,chat,guided,mixed] [--out table.jsonl] [-- OPTIONS OF serve …]
 
 Starts the server on a free port, waits until it is ready, and puts it under each load as `specguide
 bench serve` does: completions and chat, free, guided by one schema, and one in five guided. Prints
 a table for each, then one JSON line. Exits with 1 where an answer was lost or wrong. A chat
-template may show the schema: guided prompts of the shipped model have 1,825 tokens at least.
+template may show the schema: guided prompts of the shipped model take `--prompt-len 1856`.
 
 Random weights never agree with a draft head: `-- --head HEAD --synthetic-acceptance 2.67` accepts
 as many drafts as are asked for.
@@ -62,7 +62,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path, nargs="?")
     parser.add_argument("--concurrency", default="1,16,64,128")
     parser.add_argument("--rounds", type=int, default=3, help="requests of each client")
-    parser.add_argument("--prompt-len", type=int, default=1856)
+    parser.add_argument("--prompt-len", type=int, default=512)
     parser.add_argument("--output-len", type=int, default=128)
     parser.add_argument("--prompt-ids", help="LO:HI, token ids of completions' prompts")
     parser.add_argument("--processes", type=int, default=4, help="of clients")
