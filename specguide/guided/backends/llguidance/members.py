@@ -25,27 +25,37 @@ def repeated(item: str, least: int, most: int | None, *, is_first: bool) -> str:
 def in_order(
     rule: Callable[[str], str], items: Sequence[tuple[str, bool]], others: str = ""
 ) -> str:
-    """The members of an object, of which any may be left out that is not required.
+    """The members of an object, of which any may be left out that is not required. Each is said
+    once, with the comma that it brings: behind it before the first that is required, else in front.
 
     others: any number of these may follow the items; "" for none
     """
-    num_before = next((i for i, (_, is_required) in enumerate(items) if is_required), None)
     last = f'("," {others})*' if others else ""
-    rest = last  # the members from a place on, where there was one before
-    follows: list[str] = []  # what may stand there where there was none
-    for i, (item, is_required) in reversed(list(enumerate(items))):
-        follows.append(_together(item, rest))
-        if i:
-            rest = _together(f'"," {item}' if is_required else f'("," {item})?', rest)
-            stands_once = num_before == 0 or (num_before is not None and i > num_before + 1)
-            rest = rest if stands_once and len(rest) < _LONG else rule(rest)
-    follows.reverse()
-    first = follows[num_before] if num_before is not None else _together(others, last)
-    first = f"({first})?" if first and num_before is None else first
-    for one in reversed(follows[:num_before]):
-        first = _or_else(rule(one), first)
-        first = first if len(first) < _LONG else _shortened(rule, first)
-    return first
+    first = next((i for i, (_, is_required) in enumerate(items) if is_required), None)
+    if first is None:
+        ways = [item for item, _ in items] + ([_together(others, last)] if others else [])
+        return f"({_some_of(rule, ways)})?" if ways else ""
+    before, behind = "", last
+    for item, _ in items[:first]:
+        before = _shared(rule, _together(before, f'({item} ",")?'))
+    for item, is_required in reversed(items[first + 1 :]):
+        one = f'"," {item}'
+        behind = _shared(rule, _together(one if is_required else f"({one})?", behind))
+    return _together(before, items[first][0], behind)
+
+
+def _shared(rule: Callable[[str], str], term: str) -> str:
+    """A term; by a name where it is long, since other objects may have the same."""
+    return term if len(term) < _LONG else rule(term)
+
+
+def _some_of(rule: Callable[[str], str], members: Sequence[str]) -> str:
+    """One or more of the members; in halves, so that the library has few rules to go through."""
+    if len(members) == 1:
+        return members[0]
+    half = len(members) // 2
+    head, tail = _some_of(rule, members[:half]), _some_of(rule, members[half:])
+    return rule(f'{head} ("," {tail})? | {tail}')
 
 
 def counted(
@@ -99,17 +109,6 @@ def _either(rule: Callable[[str], str], ways: Sequence[str]) -> str:
 def _together(*parts: str) -> str:
     """Terms behind each other, of which some may be nothing."""
     return " ".join(part for part in parts if part)
-
-
-def _shortened(rule: Callable[[str], str], term: str) -> str:
-    return f"({rule(term[:-1])})?" if term.endswith("?") else rule(term)
-
-
-def _or_else(item: str, others: str) -> str:
-    """An item or the others, or nothing where these may be nothing."""
-    if not others:
-        return f"({item})?"
-    return f"({item} | {others[:-1]})?" if others.endswith("?") else f"({item} | {others})"
 
 
 def _times(least: int, most: int | None) -> str:
