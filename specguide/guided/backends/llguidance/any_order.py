@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import combinations
 
+from specguide.guided.backends.llguidance.lark_rules import together
 from specguide.guided.budget import spend
 
 
@@ -14,18 +15,18 @@ def any_order(rule: Callable[[str], str], others: Sequence[str], tracked: Sequen
 
     rule: the name of a rule of its own for a text
     """
-    other = rule(" | ".join(others)) if others else ""
-    more = f'("," {other})*' if other else ""
+    other = rule("|".join(others)) if others else ""
+    more = f'(","{other})*' if other else ""
     after = {frozenset[str](): more}  # what follows a member, by the tracked ones to come
     for size in range(1, len(tracked) + 1):
         for names in combinations(tracked, size):
             spend(size)
             left = frozenset(names)
-            ways = " | ".join(f'"," {one} {after[left - {one}]}'.rstrip() for one in names)
-            after[left] = rule(f"{more} ({ways})".lstrip())
+            ways = "|".join(together(f'","{one}', after[left - {one}]) for one in names)
+            after[left] = rule(f"{more}({ways})")
     every = frozenset(tracked)
-    first = [f"{one} {after[every - {one}]}".rstrip() for one in tracked]
-    first += [f"{other} {after[every]}".rstrip()] if other else []
+    first = [together(one, after[every - {one}]) for one in tracked]
+    first += [together(other, after[every])] if other else []
     if not first:
         return ""
-    return rule(" | ".join(first)) if tracked else f"({rule(' | '.join(first))})?"
+    return rule("|".join(first)) if tracked else f"({rule('|'.join(first))})?"

@@ -14,13 +14,23 @@ from functools import cached_property
 from hashlib import blake2b
 from itertools import starmap
 
-_OPEN, _CLOSE = '"{" ', ' "}"'
+_OPEN, _CLOSE = '"{"', '"}"'
 
 
 def content_name(body: str, *, terminal: bool) -> str:
     """The name of a rule, or of a terminal, told by what it says."""
     digest = blake2b(body.encode(), digest_size=6).hexdigest()
     return f"T{digest.upper()}" if terminal else f"r{digest}"
+
+
+def together(*parts: str) -> str:
+    """Terms behind each other, of which some may be nothing. A space, which the library takes as
+    long to read as a name, stands only where two would run into each other."""
+    text = ""
+    for part in parts:
+        runs_on = part[:1].isalpha() and (text[-1:].isalnum() or text[-1:] == "?")
+        text += f" {part}" if runs_on else part
+    return text
 
 
 @dataclass(frozen=True)
@@ -113,7 +123,7 @@ def _one_of(brace: str, ends: Sequence[str]) -> str:
 
 
 def _nested(start: str, rules: Mapping[str, str], whitespace: str) -> str:
-    lines = [f"start: {start}", *(f"{name}: {body}" for name, body in rules.items())]
+    lines = [f"start: {start}", *(f"{name}:{body}" for name, body in rules.items())]
     if whitespace:
         lines += ['%llguidance {"ignore_once": true}', f"%ignore /{whitespace}/"]
     return "%lark {\n" + "\n".join(lines) + "\n}"

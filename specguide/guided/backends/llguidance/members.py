@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from specguide.guided.backends.llguidance.lark_rules import together
 from specguide.guided.backends.llguidance.schema_terminals import NoRules
 
 _MAX_COUNTED_RULES = 2_000
@@ -17,9 +18,10 @@ _LONG = 200  # characters
 def repeated(item: str, least: int, most: int | None, *, is_first: bool) -> str:
     """From `least` to `most` items, each but the first of all behind a comma."""
     if not is_first:
-        return f'("," {item}){_times(least, most)}' if most != 0 else ""
+        return f'(","{item}){_times(least, most)}' if most != 0 else ""
     later = repeated(item, max(0, least - 1), None if most is None else most - 1, is_first=False)
-    return f"{item} {later}" if least else f"({item} {later})?"
+    both = together(item, later)
+    return both if least else f"({both})?"
 
 
 def in_order(
@@ -30,18 +32,18 @@ def in_order(
 
     others: any number of these may follow the items; "" for none
     """
-    last = f'("," {others})*' if others else ""
+    last = f'(","{others})*' if others else ""
     first = next((i for i, (_, is_required) in enumerate(items) if is_required), None)
     if first is None:
-        ways = [item for item, _ in items] + ([_together(others, last)] if others else [])
+        ways = [item for item, _ in items] + ([together(others, last)] if others else [])
         return f"({_some_of(rule, ways)})?" if ways else ""
     before, behind = "", last
     for item, _ in items[:first]:
-        before = _shared(rule, _together(before, f'({item} ",")?'))
+        before = _shared(rule, together(before, f'({item}",")?'))
     for item, is_required in reversed(items[first + 1 :]):
-        one = f'"," {item}'
-        behind = _shared(rule, _together(one if is_required else f"({one})?", behind))
-    return _together(before, items[first][0], behind)
+        one = f'","{item}'
+        behind = _shared(rule, together(one if is_required else f"({one})?", behind))
+    return together(before, items[first][0], behind)
 
 
 def _shared(rule: Callable[[str], str], term: str) -> str:
@@ -55,7 +57,7 @@ def _some_of(rule: Callable[[str], str], members: Sequence[str]) -> str:
         return members[0]
     half = len(members) // 2
     head, tail = _some_of(rule, members[:half]), _some_of(rule, members[half:])
-    return rule(f'{head} ("," {tail})? | {tail}')
+    return rule(f'{head}(","{tail})?|{tail}')
 
 
 def counted(
@@ -87,8 +89,8 @@ def counted(
             next_num = min(num + 1, greatest) if most is None else num + 1
             ways = [] if is_required or num not in after else [after[num]]
             if next_num in after:
-                member = f'"," {item}' if num else item
-                ways.append(f"{member} {after[next_num]}")
+                member = f'","{item}' if num else item
+                ways.append(together(member, after[next_num]))
             if ways:
                 before[num] = _either(rule, ways)
         after = before
@@ -99,16 +101,11 @@ def counted(
 
 def _either(rule: Callable[[str], str], ways: Sequence[str]) -> str:
     """One of some terms, of which one may be nothing."""
-    said = [way.strip() for way in ways if way.strip()]
+    said = [way for way in ways if way]
     if not said:
         return ""
-    name = rule(" | ".join(dict.fromkeys(said)))
+    name = rule("|".join(dict.fromkeys(said)))
     return name if len(said) == len(ways) else f"({name})?"
-
-
-def _together(*parts: str) -> str:
-    """Terms behind each other, of which some may be nothing."""
-    return " ".join(part for part in parts if part)
 
 
 def _times(least: int, most: int | None) -> str:

@@ -152,5 +152,5 @@ def _body(found: Automaton, state: int, name: Callable[[int], str]) -> str:
     for low, high, to in found.edges[state]:
         ways[to].append(chr(low) if low == high else f"{chr(low)}-{chr(high)}")
     parts = (f"/[{''.join(digits)}]/ {name(to)}".strip() for to, digits in ways.items())
-    body = " | ".join(parts)
+    body = "|".join(parts)
     return f"({body})?" if body and state in found.accepting else body

@@ -15,7 +15,7 @@ from functools import cache
 
 from specguide.guided.backends.llguidance.all_multiples import all_multiples
 from specguide.guided.backends.llguidance.any_order import any_order
-from specguide.guided.backends.llguidance.lark_rules import SchemaRules, content_name
+from specguide.guided.backends.llguidance.lark_rules import SchemaRules, content_name, together
 from specguide.guided.backends.llguidance.members import counted, in_order, repeated
 from specguide.guided.backends.llguidance.remainders import without_multiples
 from specguide.guided.backends.llguidance.schema_terminals import (
@@ -79,8 +79,18 @@ class _Rules:
     def written(self, whitespace: str) -> SchemaRules:
         start = self._value(self._schema.root)
         for name, core in self._definitions.items():
-            self._rules[_definition(name)] = self._within(core)
+            self._define(_definition(name), core)
         return SchemaRules(start, self._rules, whitespace, is_closed=not self._definitions)
+
+    def _define(self, name: str, core: Core) -> None:
+        """Says what a definition is. A rule that was made for it alone needs no name of its own."""
+        num_before = len(self._rules)
+        said = self._within(core)
+        is_new = len(self._rules) > num_before and said == next(reversed(self._rules))
+        if is_new and said.islower():  # no terminal
+            said = self._rules.pop(said)
+            self._known[said] = name
+        self._rules[name] = said
 
     def _rule(self, body: str, *, terminal: bool = False) -> str:
         """The name of a rule, or of a terminal, of its own."""
@@ -98,7 +108,7 @@ class _Rules:
         named = [self._rule(one, terminal=True) if len(one) > _LONG else one for one in options]
         said = list(dict.fromkeys(named))
         is_name = len(said) == 1 and said[0] in self._rules
-        return said[0] if is_name else self._rule(" | ".join(said), terminal=True)
+        return said[0] if is_name else self._rule("|".join(said), terminal=True)
 
     def _value(self, core: Core) -> str:
         spend(8)
@@ -107,7 +117,7 @@ class _Rules:
             terms = [*terms, self._terminal(terminals)]
         if not terms:
             raise NoValue
-        return terms[0] if len(terms) == 1 else self._rule(" | ".join(dict.fromkeys(terms)))
+        return terms[0] if len(terms) == 1 else self._rule("|".join(dict.fromkeys(terms)))
 
     def _within(self, core: Core) -> str:
         """The same of a part without which there may be a value."""
@@ -163,7 +173,7 @@ class _Rules:
         if node.values is not None and is_alone:
             scalars = [value for value in node.values if not isinstance(value, (list, dict))]
             containers = [value for value in node.values if isinstance(value, (list, dict))]
-            rules = [self._rule(" ".join(lexemes(value))) for value in containers]
+            rules = [self._rule("".join(lexemes(value))) for value in containers]
             return list(map(value_literal, scalars)), rules
         if not is_alone:
             raise NoRules
@@ -187,8 +197,8 @@ class _Rules:
         """The rule of any value, and all that it needs."""
         self._rules[_ANY] = ""  # by which arrays and objects speak of it
         terminals = [part for name in TYPES[:4] for part in scalar_terminals(_ANY_VALUE, name)]
-        containers = f"{self._array(NO_ARRAYS)} | {self._object(NO_OBJECTS)}"
-        self._rules[_ANY] = f"{self._terminal(terminals)} | {containers}"
+        containers = f"{self._array(NO_ARRAYS)}|{self._object(NO_OBJECTS)}"
+        self._rules[_ANY] = f"{self._terminal(terminals)}|{containers}"
         return self._rules
 
     def _array(self, asked: Arrays) -> str:
@@ -205,16 +215,16 @@ class _Rules:
             tail = repeated(self._within(asked.rest), fewest, greatest, is_first=not prefix)
         for i in range(len(prefix) - 1, -1, -1):
             item = self._within(prefix[i])
-            tail = " ".join(part for part in (f'"," {item}' if i else item, tail) if part)
+            tail = together(f'","{item}' if i else item, tail)
             if i >= least:
                 tail = f"({self._rule(tail)})?"
-        return self._rule(f'"[" {tail} "]"')
+        return self._rule(f'"["{tail}"]"')
 
     def _object(self, asked: Objects) -> str:
         required = asked.required
         children = named_children(asked, self._is_loose)
         values = self._values(children, required)
-        members = {name: f'{text_literal(name)} ":" {value}' for name, value in values.items()}
+        members = {name: f'{text_literal(name)}":"{value}' for name, value in values.items()}
         least = (asked.min_properties or 0) - len(required)
         most = None if asked.max_properties is None else asked.max_properties - len(required)
         if most is not None and most < 0:
@@ -225,13 +235,13 @@ class _Rules:
         items = [(member, name in required) for name, member in members.items()]
         if (least > 0 or most is not None) and len(required) < len(items):
             counts = asked.min_properties or 0, asked.max_properties
-            return self._rule(f'"{{" {counted(self._rule, items, extra, *counts)} "}}"')
+            return self._rule(f'"{{"{counted(self._rule, items, extra, *counts)}"}}"')
         if least > 0 and not extra:
             raise NoRules
         others = extra if least <= 0 and most is None else ""
         if extra and not others:
             items.append((repeated(extra, max(1, least), most, is_first=True), least > 0))
-        return self._rule(f'"{{" {in_order(self._rule, items, others)} "}}"')
+        return self._rule(f'"{{"{in_order(self._rule, items, others)}"}}"')
 
     def _values(self, children: Mapping[str, Core], required: Collection[str]) -> dict[str, str]:
         """The values of named properties; those are left out that can have none and need none."""
@@ -255,12 +265,12 @@ class _Rules:
         others += [extra] if extra else []
         if tracked.is_counted and not tracked.names:  # with these it has no bounds
             counts = asked.min_properties or 0, asked.max_properties
-            other = self._rule(" | ".join(others)) if others else ""
+            other = self._rule("|".join(others)) if others else ""
             may_hold = other and asked.max_properties != 0
             body = repeated(other, *counts, is_first=True) if may_hold else ""
         else:
             body = any_order(self._rule, others, [rules[name] for name in tracked.names])
-        return self._rule(f'"{{" {body} "}}"')
+        return self._rule(f'"{{"{body}"}}"')
 
     def _extra(self, names: list[str], patterns: Mapping[str, Core], additional: Core) -> str:
         """A property that is not named."""
@@ -269,13 +279,13 @@ class _Rules:
             key = quoted_pattern(pattern)
             taken.append(key)
             if child is not False:
-                terms.append(f'{self._rule(key, terminal=True)} ":" {self._within(child)}')
+                terms.append(f'{self._rule(key, terminal=True)}":"{self._within(child)}')
         if additional is not False:
             key = self._terminal([ANY_STRING])
             if taken:
-                key = self._rule(f"{key} & ~({' | '.join(taken)})", terminal=True)
-            terms.append(f'{key} ":" {self._within(additional)}')
-        said = " | ".join(terms)
+                key = self._rule(f"{key}&~({'|'.join(taken)})", terminal=True)
+            terms.append(f'{key}":"{self._within(additional)}')
+        said = "|".join(terms)
         return said if len(terms) < 2 and len(said) < _LONG else self._rule(said)
 
 

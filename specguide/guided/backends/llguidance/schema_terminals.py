@@ -70,7 +70,7 @@ def _lark_string(text: str) -> str:
 def value_literal(value: Json) -> str:
     """A scalar as a terminal; a number in every plain spelling."""
     if is_number(value):
-        return " | ".join(map(_lark_string, spellings(value)))
+        return "|".join(map(_lark_string, spellings(value)))
     return text_literal(value)
 
 
