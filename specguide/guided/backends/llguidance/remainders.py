@@ -36,7 +36,7 @@ _Edges = list[list[Edge]]
 def without_multiples(
     node: Node, name: str, terminal: Terminal, *, is_last: bool, is_loose: bool
 ) -> tuple[Node | None, list[str]]:
-    """What a node asks of a scalar type without multiples that have no short expression, and
+    """What a node asks of numbers or integers without multiples that have no short expression, and
     terminals of the numbers that are left out then; None where these are all.
 
     terminal:          gives a terminal a name
@@ -44,8 +44,6 @@ def without_multiples(
     is_loose: as `scalar_terminals`
     """
     asked = node.kinds.numbers
-    if name not in ("number", "integer"):
-        return node, []
     has_rest = is_last and asked.multiple_of is not None and not multiples(exact(asked.multiple_of))
     if not asked.not_multiples and not has_rest:
         return node, []

@@ -70,6 +70,7 @@ class _Rules:
     def __init__(self, schema: CoreSchema, is_loose: bool) -> None:
         self._rules: dict[str, str] = {}  # by their names
         self._known: dict[str, str] = {}  # their names, by what they say
+        self._numbers: dict[tuple[Numbers, str], list[str]] = {}  # their terminals
         self._schema, self._is_loose = schema, is_loose
         self._definitions = schema.definitions
         self._tracked = schema.tracked
@@ -147,8 +148,16 @@ class _Rules:
 
     def _scalar(self, node: Node, name: str) -> list[str]:
         """The terminals of a scalar type."""
+        if name not in _NUMERIC:
+            return scalar_terminals(node, name, is_loose=self._is_loose)
+        key = node.kinds.numbers, name
+        if key not in self._numbers:
+            self._numbers[key] = self._number(node, name)
+        return self._numbers[key]
+
+    def _number(self, node: Node, name: str) -> list[str]:
         asked = node.kinds.numbers
-        if self._is_loose and name in _NUMERIC and asked.multiple_of is not None:
+        if self._is_loose and asked.multiple_of is not None:
             return self._multiples(asked, name)
         found, others = without_multiples(
             node, name, self._named_terminal, is_last=self._is_last, is_loose=self._is_loose
