@@ -78,19 +78,17 @@ def _same_length(low: str, high: str) -> Iterator[Node]:
     if shared == len(low):
         yield _run(low)
         return
-    rest = len(low) - shared - 1
-    if int(low[shared]) + 1 < int(high[shared]):
-        yield concat(
-            _run(low[:shared]),
-            digit_from(int(low[shared]) + 1, int(high[shared]) - 1),
-            _times(rest),
-        )
-    for i in range(shared + 1, len(low)):
-        if low[i] < "9":
-            yield concat(_run(low[:i]), digit_from(int(low[i]) + 1, 9), _times(len(low) - i - 1))
-        if high[i] > "0":
-            yield concat(_run(high[:i]), digit_from(0, int(high[i]) - 1), _times(len(low) - i - 1))
-    yield from (_run(low), _run(high))
+    is_round = not low[shared + 1 :].strip("0"), not high[shared + 1 :].strip("9")
+    first, last = int(low[shared]) + (not is_round[0]), int(high[shared]) - (not is_round[1])
+    end = len(low) - 1
+    if first <= last:
+        yield concat(_run(low[:shared]), digit_from(first, last), _times(end - shared))
+    for i in range(shared + 1, end + 1):
+        first, last = int(low[i]) + (i < end), int(high[i]) - (i < end)
+        if first <= 9 and not is_round[0]:
+            yield concat(_run(low[:i]), digit_from(first, 9), _times(end - i))
+        if last >= 0 and not is_round[1]:
+            yield concat(_run(high[:i]), digit_from(0, last), _times(end - i))
 
 
 def _times(count: int) -> Node:
@@ -115,10 +113,11 @@ def decimal_numerals(low: Bound, high: Bound, is_fraction: bool) -> Node:
     at_first, at_last = (whole_numbers(number, number) for number in (low_whole, high_whole))
     if high_whole == low_whole:
         return concat(at_first, fraction_part(at_low, at_high, is_fraction))
-    between = whole_numbers(low_whole + 1, high_whole - 1)
+    is_whole = at_low == ("", False)  # all that begins with it is meant
+    between = whole_numbers(low_whole + (not is_whole), high_whole - 1)
     return either(
         [
-            concat(at_first, fraction_part(at_low, None, is_fraction)),
+            NOTHING if is_whole else concat(at_first, fraction_part(at_low, None, is_fraction)),
             concat(between, fraction_part(None, None, is_fraction)),
             concat(at_last, fraction_part(None, at_high, is_fraction)),
         ]

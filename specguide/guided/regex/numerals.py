@@ -65,7 +65,7 @@ def numerals(interval: Interval) -> Node:
     low, high, zero = interval.low, interval.high, (Decimal(0), False)
     positive = _magnitudes(_higher(low, zero), high, interval)
     negative = _magnitudes(_higher(_negated(high), zero), _negated(low), interval)
-    return either([positive, concat(literal("-"), negative)])
+    return _with_signs(positive, negative)
 
 
 def endless_numerals(interval: Interval) -> Node:
@@ -75,6 +75,13 @@ def endless_numerals(interval: Interval) -> Node:
     is_bounded = low is not None or high is not None
     positive = _endless(_higher(low, (Decimal(0), False)), high, kind)
     negative = _endless(_higher(_negated(high), (Decimal(0), is_bounded)), _negated(low), kind)
+    return _with_signs(positive, negative)
+
+
+def _with_signs(positive: Node, negative: Node) -> Node:
+    """Numerals, and those of negative numbers, whose sign is left out."""
+    if positive == negative:
+        return concat(Repeat(literal("-"), 0, 1), positive)
     return either([positive, concat(literal("-"), negative)])
 
 
