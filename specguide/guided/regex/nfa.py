@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from specguide.guided.budget import spend
+from specguide.guided.budget import kept, spend
 from specguide.guided.regex.first import first_of
 from specguide.guided.regex.tree import Both, Chars, Concat, Either, Node, Repeat, UnsupportedRegex
 
@@ -143,6 +143,12 @@ class TextMatcher:
         if bits not in self._by_length:
             self._by_length[bits] = _LazyAutomaton(Nfa(self._node, longest=1 << bits))
         return self._by_length[bits].matches(text)
+
+
+@kept
+def text_matcher(node: Node) -> TextMatcher:
+    """The matcher of a tree; that of one that many objects of a schema ask for grows but once."""
+    return TextMatcher(node)
 
 
 class _LazyAutomaton:

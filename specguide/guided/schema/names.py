@@ -9,7 +9,7 @@ from posixpath import commonprefix
 from specguide.guided.budget import kept_of, spend
 from specguide.guided.regex.both import together
 from specguide.guided.regex.charset import EVERYTHING, CharSet
-from specguide.guided.regex.nfa import TextMatcher
+from specguide.guided.regex.nfa import text_matcher
 from specguide.guided.regex.tree import (
     NOTHING,
     Both,
@@ -151,7 +151,7 @@ def matched(
 
 def _matched(node: Regex, names: Iterable[str], keyword: str, place: Place) -> list[str]:
     """The names that a tree without anchors matches."""
-    matcher = TextMatcher(node)
+    matcher = text_matcher(node)
     try:
         return [name for name in names if matcher.matches(name)]
     except UnsupportedRegex as error:
@@ -178,7 +178,7 @@ def _name_node(core: Core, place: Place) -> Regex:
     names = next((_words(one) for one in (core, *core.all_of) if _words(one) is not None), None)
     try:
         if names is not None:
-            matchers = list(map(TextMatcher, asked))
+            matchers = list(map(text_matcher, asked))
             return literals([name for name in names if all(one.matches(name) for one in matchers)])
         return together(asked, [], is_exact=all(is_exact(one, EVERYTHING) for one in asked))
     except UnsupportedRegex as error:

@@ -12,7 +12,7 @@ from specguide.guided.budget import at_work, kept, spend
 from specguide.guided.regex.automaton import Automaton, automaton
 from specguide.guided.regex.charset import EVERYTHING, CharSet
 from specguide.guided.regex.first import First, first_of
-from specguide.guided.regex.nfa import TextMatcher
+from specguide.guided.regex.nfa import TextMatcher, text_matcher
 from specguide.guided.regex.samples import samples
 from specguide.guided.regex.tree import (
     MAX_CHARS,
@@ -77,7 +77,7 @@ def pattern_matches(pattern: str, text: str) -> bool:
 
 @kept
 def _pattern_matcher(pattern: str) -> TextMatcher:
-    return TextMatcher(searched(pattern))
+    return text_matcher(searched(pattern))
 
 
 @kept
