@@ -63,8 +63,9 @@ class Nfa:
             known = self._closures[state] = frozenset(found)
         return known
 
-    def _state(self) -> int:
-        spend(2)
+    def _state(self, num_edges: int = 0) -> int:
+        """A new one. num_edges: as many lead to it"""
+        spend(2 + num_edges)
         self.moves.append([])
         self.skips.append([])
         if len(self.moves) > self._most_states:
@@ -77,9 +78,8 @@ class Nfa:
     def _add(self, node: Node, start: int) -> int:
         """Adds `node` behind a state; the state where it ends."""
         if isinstance(node, Chars):
-            end = self._state()
             ranges = node.chars.outer if self._outer else node.chars.inner
-            spend(len(ranges))
+            end = self._state(len(ranges))
             self.moves[start] += [(low, high, end) for low, high in ranges]
             return end
         if isinstance(node, Concat):
