@@ -142,7 +142,7 @@ class _Places:
         unnamed = chain.from_iterable((*one.patterns.values(), one.additional) for one in objects)
         other = self._number(unnamed)
         properties = {
-            json.dumps(name): self._number(
+            name: self._number(
                 [
                     *(child for one in objects for child in asked_of(one, name)),
                     *self._listed([one[name]] for one in dicts if name in one),
@@ -151,7 +151,7 @@ class _Places:
             for name in names
         }
         return {
-            "properties": {name: at for name, at in properties.items() if at != other},
+            "properties": {json.dumps(name): at for name, at in properties.items() if at != other},
             "other": other,
         }
 
