@@ -215,6 +215,7 @@ LIES = {
     "negative": lambda fetch: [pages(fetch, num=-1)],
     "of nobody, then refused": lambda fetch: [
         [b"\xc1"],
+        [b"\x92\xa1\xff\x01"],  # of a type whose name is no UTF-8
         [msgspec.msgpack.encode(["Pages", "x"])],
         pages(replace_number(fetch)),
         [wire.ENCODER.encode(wire.Refused(fetch.number, "no"))],

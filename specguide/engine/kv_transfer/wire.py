@@ -61,7 +61,8 @@ class Refused(msgspec.Struct, frozen=True, array_like=True, tag=True):
     cause: str
 
 
-MALFORMED = (msgspec.DecodeError, RecursionError)
+MALFORMED = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
+"""What decoding raises; the last for a type's name that is no UTF-8."""
 ENCODER = msgspec.msgpack.Encoder()
 FROM_DECODE = msgspec.msgpack.Decoder(Fetch)
 FROM_PREFILL: msgspec.msgpack.Decoder[Pages | Refused] = msgspec.msgpack.Decoder(Pages | Refused)
