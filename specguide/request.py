@@ -117,7 +117,7 @@ class Request:
     prompt_logprobs: of each prompt token so far, where they are asked for; of the first there is
                      none
     iterations:      those that gave it tokens or held it, where they are asked for
-    span_reader:     of its output; None where spans are not asked for
+    span_reader:     of its output; None where spans are not asked for, and until it is admitted
     """
 
     spec: RequestSpec
@@ -161,7 +161,7 @@ class Request:
         is_last: all that are left, since no more tokens come
         """
         if self.span_reader is None:
-            return None
+            return () if self.params.return_spans else None
         token_ids = self.output_ids[start:]
         spans = self.span_reader.add(token_ids, own_logprobs(token_ids, self.logprobs[start:]))
         return tuple(spans + self.span_reader.finish() if is_last else spans)

@@ -119,8 +119,7 @@ class Admission:
             external_id=external_id,
         )
         metrics = RequestMetrics(prompt_tokens=len(spec.prompt_ids))
-        text, spans = self._text(prompt_ids, params), self._span_reader(params)
-        return Request(spec, text, metrics=metrics, span_reader=spans)
+        return Request(spec, self._text(prompt_ids, params), metrics=metrics)
 
     def grammar_of(self, params: SamplingParams) -> CompiledGrammar | None:
         """As Engine.grammar_of."""
@@ -199,6 +198,7 @@ class Admission:
         grammar = None if compiled is None else self._as_asked(_result(compiled), params, most)
         if grammar is not None and params.may_stop_by_text:
             request.text = self._guided_text(request, grammar)
+        request.span_reader = self._span_reader(params)
         return Admitted(
             request,
             grammar,
@@ -214,6 +214,7 @@ class Admission:
         return OutputText(detokenizer, params.stop or (), params.include_stop_str_in_output)
 
     def _span_reader(self, params: SamplingParams) -> SpanReader | None:
+        """Of a guide that has been compiled: it reads the guide, which else may be malformed."""
         if not params.return_spans:
             return None
         vocabulary = self._tokenizer.vocabulary(self._capabilities.vocab_size)

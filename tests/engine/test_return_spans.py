@@ -14,7 +14,7 @@ from async_engines import start
 
 from specguide import LLM, DynamicTree, Guide, GuideConfig, Reasoning, SamplingParams, SpecConfig
 from specguide.engine.wire_data import params_text
-from specguide.errors import InvalidParams
+from specguide.errors import InvalidGuide, InvalidParams
 from specguide.guided.tools import Tool, tool_formats, tool_guide
 from specguide.request import RequestOutput
 from specguide.request_records import OutputSpan
@@ -157,6 +157,21 @@ def test_structural_tags(folders):
         path for path, _ in leaves(json.loads(out.text[3:-4]))
     ]
     assert all((span.tag, span.tool, span.call) == ("tool", "<f>", 0) for span in out.spans or ())
+
+
+def test_a_malformed_tag_ends_its_own_request_alone(folders):
+    llm = LLM(folders[0], spec=None)
+    malformed = Guide(structural_tag={"type": "structural_tag"})
+    out, free = llm.generate(
+        ["ab", "ab"],
+        [
+            SamplingParams(guide=malformed, max_tokens=4, return_spans=True),
+            SamplingParams(max_tokens=4, ignore_eos=True),
+        ],
+    )
+    llm.close()
+    assert isinstance(out.error, InvalidGuide) and out.spans == ()
+    assert free.finish_reason == "length"
 
 
 def test_who_does_not_ask_gets_none(folders):
