@@ -84,15 +84,14 @@ def _refuse_what_the_proxy_has(sections: Mapping[str, Any]) -> None:
 
 
 def _value(name: str, given: Any) -> Any:
-    """Raises InvalidParams for what is no number, and no mapping where one is wanted."""
+    """As JSON has it, where it is a text of JSON. Raises InvalidParams for a section that is no
+    mapping."""
     try:
         value = json.loads(given) if isinstance(given, str) else given
     except json.JSONDecodeError:
         value = given
-    wanted = (Mapping, type(None)) if name in _SECTIONS else (int, float, type(None))
-    if not isinstance(value, wanted):
-        kind = "a mapping" if name in _SECTIONS else "a number"
-        raise InvalidParams(f"{name} must be {kind}, found {given!r}", param=name)
+    if name in _SECTIONS and not isinstance(value, Mapping | None):
+        raise InvalidParams(f"{name} must be a mapping, found {given!r}", param=name)
     return value
 
 

@@ -54,7 +54,8 @@ def test_keys_of_the_environment(monkeypatch):
     [
         ({"replica": 2}, "replica is unknown; known: replicas"),
         ({"engine": {"max_batchsize": 2}}, "engine.max_batchsize is unknown"),
-        ({"replicas": "two"}, "replicas must be a number, found 'two'"),
+        ({"model": "/models/some"}, "model is unknown; known: replicas"),
+        ({"replicas": "two"}, "replicas must be an integer, found 'two'"),
         ({"engine": "x"}, "engine must be a mapping, found 'x'"),
         ({"engine": [1]}, "engine must be a mapping"),
         ({"replicas": 0}, "replicas must be ≥ 1"),
