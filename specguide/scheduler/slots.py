@@ -31,8 +31,3 @@ class SlotPool:
     def release(self, slot: int) -> None:
         """Give a slot back; it drains first."""
         self._draining.add(slot)
-
-    @property
-    def num_draining(self) -> int:
-        """Released slots that were not idle when last looked at."""
-        return len(self._draining)

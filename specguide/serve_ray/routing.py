@@ -20,7 +20,6 @@ MOST_A_REPLICA = 1 << 14
 """Entries of a replica, which are of more prompts than its cache has room for."""
 _POINTS = 16
 """Of each replica on the ring."""
-_STEPS_AN_OCTAVE = 4
 
 
 @dataclass(frozen=True)
