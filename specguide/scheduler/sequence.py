@@ -57,7 +57,7 @@ class SequenceState:
     layout: DraftLayout | None = None
     slot: int = -1
     num_computed: int = 0
-    num_scored: int = 1
+    num_scored: int = field(init=False)
     num_in_flight: int = 0
     has_walk: bool = False
     num_late: int = 0
