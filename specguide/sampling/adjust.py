@@ -7,7 +7,7 @@ decides what is output.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -134,8 +134,8 @@ class SlotAdjustments:
             1, places.long()
         )
 
-    def _ids(self, values: object) -> Tensor:
-        return torch.tensor(list(values), dtype=torch.int64, device=self.bias.device)  # type: ignore[call-overload]
+    def _ids(self, values: Iterable[int]) -> Tensor:
+        return torch.tensor(list(values), dtype=torch.int64, device=self.bias.device)
 
 
 def chain_paths(drafts: Tensor) -> Tensor:
