@@ -33,7 +33,7 @@ class AddRequest(Message, frozen=True):
 
     request:    the front's number for it, never used again
     prompt_ids: token ids, at least one
-    params:     SamplingParams as JSON text, see `wire_params`
+    params:     SamplingParams as JSON text, see `wire_data.params_text`
     arrival_s:  when it came, by `time.perf_counter`, which all processes of a machine share
     client:     who asks
     external_id: see request.EXTERNAL_ID
