@@ -291,6 +291,12 @@ def test_a_prefill_engine_takes_hostile_messages_and_no_requests(folders):
     asyncio.run(run())
 
 
+def test_an_engine_is_closed_once_however_often_it_is_asked(folders):
+    engine = Engine(with_role(config_of(folders), "decode", address()))
+    engine.close()
+    engine.close()
+
+
 def test_pages_are_copied_bit_for_bit():
     import torch
 

@@ -68,7 +68,9 @@ class Link:
         os.eventfd_write(self._wakes, 1)
 
     def close(self) -> None:
-        """What was not sent yet is dropped."""
+        """What was not sent yet is dropped. Nothing where it is closed already."""
+        if self._is_closed:
+            return
         self._is_closed = True
         os.eventfd_write(self._wakes, 1)
         self._thread.join()
