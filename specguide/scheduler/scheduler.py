@@ -85,8 +85,8 @@ class Scheduler:
         """
         sequence = self._sequence(request, adjustment, layout)
         self._check_room(sequence)
-        self._sequences[request.request_id] = sequence
         self._placement.enter(sequence)
+        self._sequences[request.request_id] = sequence
 
     def answer(self, request: Request, tokens: Sequence[int]) -> None:
         """End a request that was never added: these tokens are its whole output."""

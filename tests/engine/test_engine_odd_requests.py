@@ -85,10 +85,11 @@ def test_a_guide_with_half_of_a_surrogate_pair(llm, kind):
     assert neighbour.finish_reason == "length"
 
 
+@pytest.mark.parametrize("named", [{"priority": "high"}, {"client": []}], ids=str)
 @pytest.mark.parametrize("guide", [None, Guide(regex="a+")], ids=["free", "guided"])
-def test_what_fails_unforeseen_while_it_is_taken_up_fails_alone(llm, guide):
+def test_what_fails_unforeseen_while_it_is_taken_up_fails_alone(llm, guide, named):
     neighbour = llm._engine.add([5, 6], NEIGHBOUR)
-    odd = llm._engine.add([5, 6], SamplingParams(guide=guide), priority="high")  # no number at all
+    odd = llm._engine.add([5, 6], SamplingParams(guide=guide), **named)  # no number, no text at all
     while llm._engine.num_unfinished:
         llm._engine.step()
     assert isinstance(odd.error, EngineError) and "could not be taken up: TypeError" in str(
