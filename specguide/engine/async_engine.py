@@ -15,7 +15,14 @@ from typing import TypeVar
 
 from specguide.engine.engine import Engine
 from specguide.engine.loop import EngineLoop
-from specguide.engine.served import CloseReport, EngineHealth, check_samples, check_wait, queue_full
+from specguide.engine.served import (
+    CloseReport,
+    EngineHealth,
+    check_samples,
+    check_wait,
+    in_time,
+    queue_full,
+)
 from specguide.engine.stats import EngineStats
 from specguide.engine.stream import Mailbox, RequestDelta, RequestStream, deliver
 from specguide.errors import EngineClosed, EngineError, QueueFull
@@ -25,8 +32,6 @@ from specguide.request import EXTERNAL_ID
 from specguide.trace import Span
 
 T = TypeVar("T")
-
-_LONGEST_ANSWER_S = 10.0
 
 
 class _Commands:
@@ -149,12 +154,7 @@ class AsyncEngine:
         no time for it."""
         found: Future[list[Span]] = Future()
         self._commands.put(partial(_answer, found, self._engine.spans))
-        try:
-            return await asyncio.wait_for(asyncio.wrap_future(found), _LONGEST_ANSWER_S)
-        except asyncio.TimeoutError:
-            raise EngineError(
-                f"the engine did not give its timeline within {_LONGEST_ANSWER_S:g} s"
-            ) from None
+        return await in_time(asyncio.wrap_future(found))
 
     async def refresh_stats(self) -> None:
         """`stats` are those of now, always."""

@@ -15,7 +15,7 @@ from specguide.engine import wire
 from specguide.engine.control import CoreFacts
 from specguide.engine.core_link import CoreLink
 from specguide.engine.prompts import prompt_ids
-from specguide.engine.served import CloseReport, EngineHealth, check_samples
+from specguide.engine.served import CloseReport, EngineHealth, check_samples, in_time
 from specguide.engine.stats import EngineStats
 from specguide.engine.stream import Mailbox, RequestDelta, RequestStream
 from specguide.engine.wire_data import delta_of, error_of, params_text
@@ -36,7 +36,6 @@ from specguide.scheduler import OutputText
 from specguide.tokenizer import Tokenizer
 from specguide.trace import Span
 
-_LONGEST_ANSWER_S = 10.0
 _LONGEST_STATS_S = 2.0
 _MOST_PRIORITY = 2**63 - 1
 _ABORT_S = 0.5
@@ -150,12 +149,7 @@ class RemoteEngine:
 
     async def spans(self) -> list[Span]:
         """As AsyncEngine.spans."""
-        try:
-            answer = await asyncio.wait_for(self._ask("spans"), _LONGEST_ANSWER_S)
-        except asyncio.TimeoutError:
-            raise EngineError(
-                f"the engine did not give its timeline within {_LONGEST_ANSWER_S:g} s"
-            ) from None
+        answer = await in_time(self._ask("spans"))
         if answer.error is not None:
             raise error_of(answer.error)
         return answer.spans or []

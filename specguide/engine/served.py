@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from specguide.engine.stats import EngineStats
 from specguide.engine.stream import RequestStream
@@ -15,6 +16,10 @@ from specguide.params import SamplingParams
 from specguide.resolved_config import ResolvedConfig
 from specguide.tokenizer import Tokenizer
 from specguide.trace import Span
+
+T = TypeVar("T")
+
+_LONGEST_ANSWER_S = 10.0
 
 
 @dataclass(frozen=True)
@@ -76,6 +81,17 @@ class ServedEngine(Protocol):
     def stats(self) -> EngineStats: ...
 
     async def close(self, timeout_s: float = 30.0) -> CloseReport: ...
+
+
+async def in_time(timeline: Awaitable[T]) -> T:
+    """What an engine answers that was asked for its timeline. Raises EngineError where it has no
+    time for it."""
+    try:
+        return await asyncio.wait_for(timeline, _LONGEST_ANSWER_S)
+    except asyncio.TimeoutError:
+        raise EngineError(
+            f"the engine did not give its timeline within {_LONGEST_ANSWER_S:g} s"
+        ) from None
 
 
 def check_samples(num_samples: int, max_unfinished: int) -> None:
