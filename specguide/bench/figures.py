@@ -30,10 +30,13 @@ def summary(
     """Counts of answers by fault and cause, rates over the time from the first to the last,
     latencies by kind.
 
-    Only answers that are neither refused nor lost count in latencies and rates. Latencies in
-    milliseconds: ttft from when a request was due to its first chunk with content; tpot the mean
-                  after that per token; itl each gap between
-    two chunks; e2e to the end of the stream.
+    Only answers that are neither refused nor lost count in latencies and rates. Latencies are in
+    milliseconds:
+
+    ttft: from when a request was due to its first chunk with content
+    tpot: after that, the mean per token
+    itl:  each gap between two chunks
+    e2e:  from when it was due to the end of the stream
 
     window: in which all clients of a closed loop are busy; the rate in it is told too
     """

@@ -129,8 +129,8 @@ def _drive_part(
         limits = httpx.Limits(
             max_connections=load.concurrency, max_keepalive_connections=load.concurrency
         )
-        is_shown = None if first == 0 else True
-        with tqdm(total=load.num_requests, unit=" answers", disable=is_shown) as progress:
+        is_hidden = True if first else None  # None: where standard error is no terminal
+        with tqdm(total=load.num_requests, unit=" answers", disable=is_hidden) as progress:
             async with httpx.AsyncClient(
                 base_url=target.address.url.rstrip("/") + "/",
                 headers=_headers(target.address),
