@@ -22,7 +22,7 @@ by_schedule_key = attrgetter("schedule_key")
 
 
 class Placement:
-    """Gives slots and pages to requests, and takes them from those that are entitled least.
+    """Gives slots and pages to requests, and takes them from those of the greatest schedule keys.
 
     shares:     what the clients were served
     waiting:    those without a slot
@@ -117,7 +117,7 @@ class Placement:
         return sequence.max_len + self._limits.num_behind
 
     def make_room(self, sequence: SequenceState, num_positions: int) -> bool:
-        """Pages for so many positions, if need be of requests that are less entitled; False where
+        """Pages for so many positions, if need be of requests of greater schedule keys; False where
         it waits again."""
         most = self.most_positions(sequence)
         while not self.tables.grow(sequence, min(num_positions, most), most):

@@ -31,9 +31,9 @@ class Scheduler:
     Requests run in the order of their schedule key (see `sequence`). Prompts are computed in
     chunks, of `max_prefill_tokens` an iteration in all: beside those that decode, or where that
     cannot be in iterations of their own between two in which these do, so nobody's prompt stalls
-    them for longer. Pages are handed out as the sequences grow;
-    when they run out, the request that is entitled last waits again. It finds those of its pages
-    that nobody took, and its grammar goes on where it was.
+    them for longer. Pages are handed out as the sequences grow; when they run out, the running
+    request with the greatest schedule key waits again. It finds those of its pages that nobody
+    took, and its grammar goes on where it was.
 
     `schedule` may be called again before the last plan's results are committed: a request that had
     ended by then runs along for nothing, and `commit` passes over it.

@@ -332,7 +332,7 @@ def test_any_priority_can_be_compared(many):
     assert order == [1, 2, 0]
 
 
-def test_who_is_entitled_last_loses_its_pages_and_goes_on_later():
+def test_the_greatest_schedule_key_loses_its_pages_and_goes_on_later():
     scheduler = make(num_pages=13, max_batch_size=2)
     first, second = request(0, prompt_len=8, max_tokens=24), request(1, prompt_len=8, max_tokens=24)
     scheduler.add(first)
