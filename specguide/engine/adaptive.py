@@ -4,8 +4,7 @@ takes.
 A level is a part of all drafts that there may be, level 0 is none. Whichever gains most tokens a
 second runs, and the others are tried now and then: one at a time, the less often the longer that
 does not pay, and never for more than a small share of the time. So where nothing is ever accepted
-it takes
-hardly longer than plain decoding. Where many slots run, the larger levels are left out.
+it takes hardly longer than plain decoding. Where many slots run, the larger levels are left out.
 """
 
 from __future__ import annotations
