@@ -109,18 +109,18 @@ class _Places:
         return list(found.values())
 
     def _described(self, nodes: list[Node]) -> dict[str, Json]:
-        arrays = [_counted(node.kinds.arrays) for node in nodes if _may_be(node, "array")]
-        objects = [node.kinds.objects for node in nodes if _may_be(node, "object")]
+        arrays = [_counted(node.kinds.arrays) for node in nodes if node.kinds.may_be("array")]
+        objects = [node.kinds.objects for node in nodes if node.kinds.may_be("object")]
         values = [value for node in nodes for value in node.values or ()]
         lists = [value for value in values if isinstance(value, list)]
         num_placed = max((len(one.prefix) for one in arrays), default=0)
-        asking = [node for node in nodes if _may_be(node, "array") and _asks(node)]
+        asking = [node for node in nodes if node.kinds.may_be("array") and _asks(node)]
         for node in asking:
             self._check_listed(node)
             _check_different(node.path, lists)
         told = _once_if_alike(one for one in arrays if one is not NO_ARRAYS)
         prefix = [
-            [*(_item(one, i) for one in arrays), *self._listed(one[i : i + 1] for one in lists)]
+            [*(one.item(i) for one in arrays), *self._listed(one[i : i + 1] for one in lists)]
             for i in range(num_placed)
         ]
         rest = [*(one.rest for one in arrays), *self._listed(one[num_placed:] for one in lists)]
@@ -227,20 +227,12 @@ def _check_different(path: str, lists: Iterable[list[Json]]) -> None:
         )
 
 
-def _may_be(node: Node, name: str) -> bool:
-    return node.kinds.types is None or name in node.kinds.types
-
-
 def _are_distinct_values(items: tuple[Core, ...]) -> bool:
     """Whether each item is one value, and no two are equal."""
     values = [listed(item) for item in items]
     return all(len(one) == 1 for one in values) and len(
         {value_key(value) for (value,) in values}
     ) == len(items)
-
-
-def _item(asked: Arrays, i: int) -> Core:
-    return asked.prefix[i] if i < len(asked.prefix) else asked.rest
 
 
 def _asking(schema: CoreSchema) -> set[int]:

@@ -20,7 +20,6 @@ from specguide.guided.budget import spend
 from specguide.guided.schema.evaluate import asked_of
 from specguide.guided.schema.json_values import Json
 from specguide.guided.schema.nodes import (
-    Arrays,
     Core,
     CoreSchema,
     Node,
@@ -112,8 +111,8 @@ class _Places:
         return [one for one in found.values() if not _leads_on(one)], takes_any
 
     def _description(self, nodes: list[Node], takes_any: bool) -> dict[str, Json]:
-        arrays = [node.kinds.arrays for node in nodes if _may_be(node, "array")]
-        objects = [node for node in nodes if _may_be(node, "object")]
+        arrays = [node.kinds.arrays for node in nodes if node.kinds.may_be("array")]
+        objects = [node for node in nodes if node.kinds.may_be("object")]
         asked = [node.kinds.objects for node in objects]
         names = list(dict.fromkeys(chain.from_iterable(map(_named, asked))))
         self._track(objects, names, takes_any)
@@ -128,7 +127,7 @@ class _Places:
             },
             "other": self._number(chain(anything, unnamed)),
             "prefix": [
-                self._number([*anything, *(_item(one, i) for one in arrays)])
+                self._number([*anything, *(one.item(i) for one in arrays)])
                 for i in range(num_placed)
             ],
             "rest": self._number([*anything, *(one.rest for one in arrays)]),
@@ -237,12 +236,4 @@ def _leads_on(node: Node) -> bool:
 
 
 def _holds_more(node: Node) -> bool:
-    return _may_be(node, "object") or _may_be(node, "array")
-
-
-def _may_be(node: Node, name: str) -> bool:
-    return node.kinds.types is None or name in node.kinds.types
-
-
-def _item(asked: Arrays, i: int) -> Core:
-    return asked.prefix[i] if i < len(asked.prefix) else asked.rest
+    return node.kinds.may_be("object") or node.kinds.may_be("array")

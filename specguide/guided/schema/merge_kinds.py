@@ -201,17 +201,13 @@ def merge_arrays(conjoin: Conjoin, atoms: list[Atom], path: str) -> Arrays | Non
     most = _least_count(one.max_items for one in asked)
     rest = conjoin((one.rest for one in asked), path)
     num_places = max((len(one.prefix) for one in asked), default=0)
-    prefix = [conjoin((_asked_of_item(one, i) for one in asked), path) for i in range(num_places)]
+    prefix = [conjoin((one.item(i) for one in asked), path) for i in range(num_places)]
     if False in prefix:  # the array ends before it
         prefix, rest = prefix[: prefix.index(False)], False
     fewest = least or 0
     if (most is not None and fewest > most) or (rest is False and fewest > len(prefix)):
         return None
     return Arrays(least, most, tuple(prefix), rest, any(one.is_distinct for one in asked))
-
-
-def _asked_of_item(asked: Arrays, i: int) -> Core:
-    return asked.prefix[i] if i < len(asked.prefix) else asked.rest
 
 
 def merge_objects(

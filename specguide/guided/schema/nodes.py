@@ -66,6 +66,10 @@ class Arrays:
     rest: Core = True
     is_distinct: bool = False
 
+    def item(self, i: int) -> Core:
+        """What is asked of the item at place i."""
+        return self.prefix[i] if i < len(self.prefix) else self.rest
+
 
 @quick
 @dataclass(frozen=True)
@@ -96,6 +100,10 @@ class Kinds:
     strings: Strings = NO_STRINGS
     arrays: Arrays = NO_ARRAYS
     objects: Objects = NO_OBJECTS
+
+    def may_be(self, name: str) -> bool:
+        """A value of the type `name` is not excluded."""
+        return self.types is None or name in self.types
 
 
 ANYTHING = Kinds()
