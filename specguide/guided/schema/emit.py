@@ -10,6 +10,7 @@ from specguide.guided.schema.document import IN_MAP
 from specguide.guided.schema.json_values import Json
 from specguide.guided.schema.keywords import UNIQUE_ITEMS, Value, keywords
 from specguide.guided.schema.nodes import CoreSchema, Node
+from specguide.integers import is_int
 
 
 def emit(schema: CoreSchema) -> dict[str, Json]:
@@ -48,7 +49,7 @@ def in_doubles(core: Json) -> Json:
         return core
     listed = core.get("enum")
     for value in listed if isinstance(listed, list) else ():  # else the compile refuses it
-        if _is_whole(value) and abs(value) > 2**53:
+        if is_int(value) and abs(value) > 2**53:
             raise UnsupportedGuide(
                 f"the number {value} in an enum is too large to be told from its neighbours",
                 keyword="enum",
@@ -57,15 +58,11 @@ def in_doubles(core: Json) -> Json:
 
 
 def _in_doubles(keyword: str, value: Json) -> Json:
-    if keyword in _BOUNDS and _is_whole(value):
+    if keyword in _BOUNDS and is_int(value):
         return _inner(keyword, value)
     if keyword in IN_MAP and isinstance(value, dict):
         return {name: in_doubles(schema) for name, schema in value.items()}
     return value if keyword in _VALUES else in_doubles(value)
-
-
-def _is_whole(value: Json) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _inner(keyword: str, bound: int) -> float:
