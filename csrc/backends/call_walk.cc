@@ -30,7 +30,7 @@ bool CallWalk::take(CallState& state, std::string_view bytes) const {
 
 bool CallWalk::take_special(CallState& state, int32_t token) const {
   if (state.mode == Mode::kScalar) end_arguments(state);
-  return take(state, KeyStarts::kToken + std::to_string(token) + KeyStarts::kToken);
+  return take(state, KeyStarts::of_special(token));
 }
 
 bool CallWalk::step(CallState& state, char byte) const {

@@ -66,16 +66,12 @@ DistinctState DistinctWalk::start() const {
 
 void DistinctWalk::take_special(DistinctState& state, int32_t token) const {
   if (starts_->empty() || state.top != nullptr || state.is_in_string()) return;
-  for (const char byte : KeyStarts::kToken + std::to_string(token) + KeyStarts::kToken) step_outside(state, byte);
+  for (const char byte : KeyStarts::of_special(token)) step_outside(state, byte);
 }
 
 // A byte behind which JSON may begin.
 void DistinctWalk::step_outside(DistinctState& state, char byte) const {
-  state.node = starts_->next(state.node, byte);
-  const int place = starts_->place(state.node);
-  const bool goes_on = state.mode == Mode::kValue && is_space(byte);
-  if (place >= 0) state.place = place;
-  state.mode = place >= 0 || goes_on ? Mode::kValue : Mode::kOutside;
+  state.mode = starts_->step(state.search, state.mode == Mode::kValue, byte) ? Mode::kValue : Mode::kOutside;
 }
 
 bool DistinctWalk::take(DistinctState& state, std::string_view bytes) {
@@ -164,7 +160,7 @@ void DistinctWalk::begin_value(DistinctState& state) const {
 
 void DistinctWalk::open(DistinctState& state, bool is_object) {
   const DistinctFrame* outer = state.top.get();
-  const DistinctPlace* place = outer == nullptr    ? places_->at(state.place)
+  const DistinctPlace* place = outer == nullptr    ? places_->at(state.search.place)
                                : outer->is_object ? outer->inner
                                                   : places_->item(outer->place, outer->num_items);
   auto frame = std::make_shared<DistinctFrame>();
@@ -197,7 +193,7 @@ bool DistinctWalk::end_value(DistinctState& state) {
   state.mode = Mode::kAfter;
   if (state.top == nullptr) {
     if (starts_->empty()) return true;
-    state.node = 0;
+    state.search.node = 0;
     step_outside(state, KeyStarts::kJsonEnd);
     return true;
   }

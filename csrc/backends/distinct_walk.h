@@ -102,14 +102,14 @@ struct DistinctFrame {
 
 // Where a text has come to. size, raw_size: of the JSON in it without whitespace between values, and of the whole text
 // start: where the string or scalar begins that is open
-// kOutside: in no JSON; node: of the beginnings of JSON that are searched for; place: of the JSON that begins
+// kOutside: in no JSON, whose beginning is searched for
 struct DistinctState {
   enum class Mode : unsigned char { kOutside, kValue, kKey, kAfter, kScalar, kString, kEscape };
 
   std::shared_ptr<const DistinctFrame> top;
   Mode mode = Mode::kValue;
   bool is_key = false;
-  int node = 0, place = 0;
+  KeyStarts::Search search{};
   size_t size = 0, raw_size = 0, start = 0;
 
   bool is_in_string() const { return mode == Mode::kString || mode == Mode::kEscape; }

@@ -77,6 +77,13 @@ int KeyStarts::next(int node, char byte) const {
   return std::max(found, 0);
 }
 
+bool KeyStarts::step(Search& search, bool may_begin, char byte) const {
+  search.node = next(search.node, byte);
+  const int found = place(search.node);
+  if (found >= 0) search.place = found;
+  return found >= 0 || (may_begin && is_space(byte));
+}
+
 KeyWalk::KeyWalk(std::shared_ptr<const KeyPlaces> places, std::shared_ptr<const KeyStarts> starts)
     : places_(std::move(places)), starts_(std::move(starts)) {
   if (!places_ || !starts_) throw std::invalid_argument("keys in any order need places, and starts");
@@ -90,16 +97,12 @@ KeyState KeyWalk::start() const {
 
 void KeyWalk::take_special(KeyState& state, int32_t token) const {
   if (starts_->empty() || state.top != nullptr || state.is_in_string()) return;
-  for (const char byte : KeyStarts::kToken + std::to_string(token) + KeyStarts::kToken) step_outside(state, byte);
+  for (const char byte : KeyStarts::of_special(token)) step_outside(state, byte);
 }
 
 // A byte behind which JSON may begin.
 void KeyWalk::step_outside(KeyState& state, char byte) const {
-  state.node = starts_->next(state.node, byte);
-  const int place = starts_->place(state.node);
-  const bool goes_on = state.mode == Mode::kValue && is_space(byte);
-  if (place >= 0) state.place = place;
-  state.mode = place >= 0 || goes_on ? Mode::kValue : Mode::kOutside;
+  state.mode = starts_->step(state.search, state.mode == Mode::kValue, byte) ? Mode::kValue : Mode::kOutside;
 }
 
 KeyVerdict KeyWalk::take(KeyState& state, std::string_view bytes) const {
@@ -200,7 +203,7 @@ void KeyWalk::open(KeyState& state, bool is_object) const {
   auto frame = std::make_shared<KeyFrame>();
   frame->parent = state.top;
   frame->is_object = is_object;
-  frame->place = outer == nullptr     ? places_->at(state.place)
+  frame->place = outer == nullptr     ? places_->at(state.search.place)
                  : outer->is_object ? outer->inner
                                     : places_->at(outer->place->item_place(outer->num));
   if (is_object) {
@@ -246,7 +249,7 @@ void KeyWalk::end_value(KeyState& state) const {
   state.mode = Mode::kAfter;
   if (state.top == nullptr) {
     if (starts_->empty()) return;
-    state.node = 0;
+    state.search.node = 0;
     step_outside(state, KeyStarts::kJsonEnd);
     return;
   }

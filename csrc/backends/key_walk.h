@@ -12,6 +12,43 @@
 
 namespace specguide {
 
+// The texts behind which JSON begins, and its place. None: the whole text is JSON, of the first place. Immutable.
+//
+// Bytes that are in no text stand for what is no text: kTextStart for its start, kJsonEnd for the end of JSON, and
+// kToken before and behind the decimal id of a special token.
+class KeyStarts {
+ public:
+  static constexpr char kTextStart = '\xFE', kJsonEnd = '\xFD', kToken = '\xFF';
+
+  // Throws std::invalid_argument for a text that is empty.
+  explicit KeyStarts(const std::vector<std::pair<std::string, int>>& starts);
+
+  // What has come of the texts, and the place of the JSON that begins.
+  struct Search {
+    int node = 0, place = 0;
+  };
+
+  bool empty() const { return nodes_.size() == 1; }
+  // The node behind a byte; Aho and Corasick, "Efficient string matching", 1975.
+  int next(int node, char byte) const;
+  // The place of the JSON that begins there; -1: none does.
+  int place(int node) const { return nodes_[static_cast<size_t>(node)].place; }
+  // Goes on by a byte outside of JSON. Whether JSON may begin behind it; may_begin: whether it might before.
+  bool step(Search& search, bool may_begin, char byte) const;
+  // The bytes that stand for a token which is no text.
+  static std::string of_special(int32_t token) { return kToken + std::to_string(token) + kToken; }
+
+ private:
+  struct Node {
+    std::vector<std::pair<char, int>> next;
+    int shorter = 0, place = -1;
+  };
+
+  int child(int node, char byte) const;
+
+  std::vector<Node> nodes_;
+};
+
 // A key of an object as it was written, and those before it.
 struct SeenKey {
   std::shared_ptr<SeenKey> before;
@@ -59,42 +96,13 @@ struct KeyState {
   std::shared_ptr<const KeyFrame> top;
   Mode mode = Mode::kValue;
   bool is_key = false;
-  int place = 0;    // of the JSON that begins
-  int node = 0;     // of the beginnings that are searched for
+  KeyStarts::Search search{};
   std::string key;  // as far as it has come, with its first quote
 
   bool is_in_string() const { return mode == Mode::kString || mode == Mode::kEscape; }
   bool is_before_key() const { return mode == Mode::kKey || mode == Mode::kFirst; }
   // Whether a key must follow, or is open.
   bool is_in_key() const { return mode == Mode::kKey || (is_key && is_in_string()); }
-};
-
-// The texts behind which JSON begins, and its place. None: the whole text is JSON, of the first place. Immutable.
-//
-// Bytes that are in no text stand for what is no text: kTextStart for its start, kJsonEnd for the end of JSON, and
-// kToken before and behind the decimal id of a special token.
-class KeyStarts {
- public:
-  static constexpr char kTextStart = '\xFE', kJsonEnd = '\xFD', kToken = '\xFF';
-
-  // Throws std::invalid_argument for a text that is empty.
-  explicit KeyStarts(const std::vector<std::pair<std::string, int>>& starts);
-
-  bool empty() const { return nodes_.size() == 1; }
-  // The node behind a byte; Aho and Corasick, "Efficient string matching", 1975.
-  int next(int node, char byte) const;
-  // The place of the JSON that begins there; -1: none does.
-  int place(int node) const { return nodes_[static_cast<size_t>(node)].place; }
-
- private:
-  struct Node {
-    std::vector<std::pair<char, int>> next;
-    int shorter = 0, place = -1;
-  };
-
-  int child(int node, char byte) const;
-
-  std::vector<Node> nodes_;
 };
 
 // What is to be said of a text: it must not be, it may, or that hangs on whether the grammar knows another key.
