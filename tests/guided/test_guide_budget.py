@@ -42,7 +42,7 @@ DEAR = {
     "allOf": {
         "allOf": [
             {"patternProperties": {f"^.*{word}.*$": {"maximum": i}}}
-            for i, word in enumerate(WORDS[:200])
+            for i, word in enumerate(WORDS[:400])
         ]
     },
     "contains": containing(6),

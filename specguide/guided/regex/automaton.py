@@ -8,33 +8,57 @@ nowhere.
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import reduce
-from itertools import pairwise
+from functools import cached_property, reduce
+from itertools import groupby
 from operator import and_, itemgetter, sub
 
 from specguide.guided.budget import spend
 from specguide.guided.quick import hashed_once
 from specguide.guided.regex.elimination import tree_of
-from specguide.guided.regex.nfa import Edge, Nfa
+from specguide.guided.regex.letters import (
+    NOWHERE,
+    Alphabet,
+    Edge,
+    Row,
+    SideBySide,
+    fewest_letters,
+    rows_of,
+)
+from specguide.guided.regex.minimal import minimal_rows
+from specguide.guided.regex.nfa import Nfa
 from specguide.guided.regex.tree import Both, Node, UnsupportedRegex
 
 MAX_STATES = 400
-_NOWHERE = -1
-_first = itemgetter(0)
+_target = itemgetter(2)
 
 
 @hashed_once
 @dataclass(frozen=True)
 class Automaton:
-    """A deterministic automaton, trimmed and minimal. `edges`: per state, sorted and apart; no
-    states: no text."""
+    """A deterministic automaton, trimmed and minimal, over as few letters as it can be.
 
-    edges: tuple[tuple[Edge, ...], ...]
+    rows: of each state; none: no text
+    """
+
+    alphabet: Alphabet
+    rows: tuple[Row, ...]
     accepting: frozenset[int]
+
+    @classmethod
+    def of(
+        cls, alphabet: Alphabet, rows: Sequence[Sequence[int]], accepting: set[int]
+    ) -> Automaton:
+        """One of any states."""
+        few, ends = minimal_rows(rows, accepting)
+        return cls(*fewest_letters(alphabet, few), ends)
+
+    @cached_property
+    def edges(self) -> tuple[tuple[Edge, ...], ...]:
+        """Per state, sorted and apart."""
+        return tuple(map(self.alphabet.edges, self.rows))
 
     @property
     def is_empty(self) -> bool:
@@ -43,19 +67,17 @@ class Automaton:
 
     def matches(self, text: str) -> bool:
         """Whether it matches the whole text."""
-        state = 0
+        state = 0 if self.rows else NOWHERE
         spend(1 + len(text))
         for char in text:
-            edges = self.edges[state] if self.edges else ()
-            at = bisect_right(edges, ord(char), key=_first)
-            if at == 0 or edges[at - 1][1] < ord(char):
+            if state == NOWHERE:
                 return False
-            state = edges[at - 1][2]
+            state = self.rows[state][self.alphabet.letter_at(ord(char))]
         return state in self.accepting
 
     def num_texts(self, most: int) -> int:
         """How many texts it matches, up to a little over `most`."""
-        found, states = 0, Counter([0] if self.edges else [])
+        found, states = 0, Counter([0] if self.rows else [])
         while states and found <= most:
             found += sum(count for state, count in states.items() if state in self.accepting)
             after: Counter[int] = Counter()
@@ -69,7 +91,7 @@ class Automaton:
     def texts(self) -> Iterator[str]:
         """Every text that it matches, the shortest first; of endless languages it comes to no
         end."""
-        paths = [("", 0)] if self.edges else []
+        paths = [("", 0)] if self.rows else []
         for text, state in paths:
             if state in self.accepting:
                 yield text
@@ -99,20 +121,48 @@ def automaton(node: Node, *, outer: bool = False) -> Automaton:
     if isinstance(node, Both):
         return _of_both(node, outer)
     nfa = Nfa(node, outer=outer, most_states=10 * MAX_STATES)
+    alphabet, rows_from = _rows_from(nfa)
+    nothing = (NOWHERE,) * (1 + max(alphabet.letters))
     start = nfa.closure({0})
-    numbers, edges, queue = {start: 0}, [], [start]
+    numbers, rows, queue = {start: 0}, [], [start]
     for states in queue:
-        moves = _cut((low, high, to) for state in states for low, high, to in nfa.moves[state])
-        found = []
-        for low, high, targets in moves:
-            into = nfa.closure(targets)
-            if into not in numbers:
-                numbers[into] = len(numbers)
-                queue.append(into)
+        ways = [row for state in states for row in rows_from[state]] or [nothing]
+        spend(1 + len(ways) * (1 + len(nothing) // 16))
+        columns = list(map(frozenset, zip(*ways, strict=True)))
+        into: dict[frozenset[int], int] = {}
+        for targets in dict.fromkeys(columns):
+            behind = nfa.closure(targets - {NOWHERE})
+            if behind and behind not in numbers:
+                numbers[behind] = len(numbers)
+                queue.append(behind)
                 _check_states(len(numbers))
-            found.append((low, high, numbers[into]))
-        edges.append(found)
-    return minimal(edges, {number for states, number in numbers.items() if nfa.last in states})
+            into[targets] = numbers.get(behind, NOWHERE)
+        rows.append(list(map(into.__getitem__, columns)))
+    ends = {number for states, number in numbers.items() if nfa.last in states}
+    return Automaton.of(alphabet, rows, ends)
+
+
+def minimal(edges: Sequence[Sequence[Edge]], accepting: set[int]) -> Automaton:
+    """The automaton of states whose edges lie apart."""
+    return Automaton.of(*rows_of(edges), accepting)
+
+
+def _rows_from(nfa: Nfa) -> tuple[Alphabet, list[list[Row]]]:
+    """Of each state, a row for each of those that its edges lead to, since these may overlap."""
+    ranges: dict[tuple[tuple[int, int], ...], int] = {}
+    ways: list[list[tuple[int, int]]] = []
+    for moves in nfa.moves:
+        ways.append([])
+        for to, found in groupby(moves, key=_target):
+            taken = tuple((low, high) for low, high, _ in found)
+            ways[-1].append((ranges.setdefault(taken, len(ranges)), to))
+            spend(1 + len(taken) // 4)
+    alphabet, of_ranges = rows_of([(low, high, 0) for low, high in taken] for taken in ranges)
+    rows = [
+        [tuple([NOWHERE if way else to for way in of_ranges[number]]) for number, to in found]
+        for found in ways
+    ]
+    return alphabet, rows
 
 
 def _of_both(node: Both, outer: bool) -> Automaton:
@@ -129,176 +179,29 @@ def _check_states(num_states: int) -> None:
         )
 
 
-def _cut(edges: Iterable[Edge]) -> Iterator[tuple[int, int, frozenset[int]]]:
-    """Edges that may overlap, as sorted ranges that do not, each with all the states it leads
-    to."""
-    edges = list(edges)
-    if len(edges) < 2:
-        spend(2 * len(edges))
-        yield from ((low, high, frozenset((to,))) for low, high, to in edges)
-        return
-    opens: dict[int, list[int]] = defaultdict(list)
-    closes: dict[int, list[int]] = defaultdict(list)
-    for low, high, to in edges:
-        opens[low].append(to)
-        closes[high + 1].append(to)
-    active: Counter[int] = Counter()
-    marks = sorted({*opens, *closes})
-    for low, after in pairwise(marks):
-        active.update(opens[low])
-        for to in closes[low]:
-            active[to] -= 1
-            if not active[to]:
-                del active[to]
-        spend(2 + len(active) // 16)
-        if active:
-            yield low, after - 1, frozenset(active)
-
-
 def _product(left: Automaton, right: Automaton, keep: Callable[[bool, bool], bool]) -> Automaton:
     """Both side by side, while the left one has somewhere to go; `keep` says which pairs of ends
     are ends."""
     if left.is_empty:
         return left
-    start = (0, 0 if right.edges else _NOWHERE)
-    numbers, edges, queue = {start: 0}, [], [start]
-    needs_right = not keep(True, False)
-    for one, other in queue:
-        found = []
-        beside_it = right.edges[other] if other != _NOWHERE else ()
-        for low, high, mine, beside in _side_by_side(left.edges[one], beside_it):
-            if needs_right and beside == _NOWHERE:
-                continue
-            if (mine, beside) not in numbers:
-                numbers[mine, beside] = len(numbers)
-                queue.append((mine, beside))
-                _check_states(len(numbers))
-            found.append((low, high, numbers[mine, beside]))
-        edges.append(found)
-    accepting = {
+    both = SideBySide([(left.alphabet, left.rows), (right.alphabet, right.rows)])
+    start = (0, 0 if right.rows else NOWHERE)
+    numbers: dict[tuple[int, ...], int] = {start: 0}
+    rows, queue = [], list(numbers)
+    num_needed = 1 if keep(True, False) else 2
+    for states in queue:
+        pairs = list(both.after(states))
+        for pair in dict.fromkeys(pairs):
+            if pair not in numbers:
+                is_dead = NOWHERE in pair[:num_needed]
+                numbers[pair] = NOWHERE if is_dead else len(queue)
+                if not is_dead:
+                    queue.append(pair)
+                    _check_states(len(queue))
+        rows.append(list(map(numbers.__getitem__, pairs)))
+    ends = {
         number
-        for (one, other), number in numbers.items()
+        for number, (one, other) in enumerate(queue)
         if keep(one in left.accepting, other in right.accepting)
     }
-    return minimal(edges, accepting)
-
-
-def _side_by_side(
-    left: Sequence[Edge], right: Sequence[Edge]
-) -> Iterator[tuple[int, int, int, int]]:
-    """The edges of the left state, cut where those of the right one begin and end: first and last
-    code point, where the left one goes, where the right one does."""
-    spend(1 + (len(left) + len(right)) // 2)
-    at = 0
-    for low, high, to in left:
-        while low <= high:
-            while at < len(right) and right[at][1] < low:
-                at += 1
-            first, last, beside = right[at] if at < len(right) else (high + 1, high + 1, _NOWHERE)
-            end = min(high, last if first <= low else first - 1)
-            yield low, end, to, beside if first <= low else _NOWHERE
-            low = end + 1
-
-
-def minimal(edges: list[list[Edge]], accepting: set[int]) -> Automaton:
-    """The same without states that lead to no end, and with states that nothing tells apart made
-    one."""
-    distances = _distances(edges, accepting)
-    if 0 not in distances:
-        return Automaton((), frozenset())
-    live = {
-        state: [edge for edge in found if edge[2] in distances]
-        for state, found in enumerate(edges)
-        if state in distances
-    }
-    block = _blocks(live, distances)
-    kept = {block[state]: state for state in reversed(live)}
-    minimal = tuple(_into(block, live[kept[number]]) for number in range(len(kept)))
-    return Automaton(minimal, frozenset(block[state] for state in accepting))
-
-
-def _distances(edges: list[list[Edge]], accepting: set[int]) -> dict[int, int]:
-    """How far from an end a state is, of those that lead to one."""
-    sources = _sources(enumerate(edges))
-    distances = dict.fromkeys(accepting, 0)
-    todo = deque(accepting)
-    while todo:
-        target = todo.popleft()
-        for state in sources[target]:
-            if state not in distances:
-                distances[state] = distances[target] + 1
-                todo.append(state)
-    return distances
-
-
-def _sources(edges: Iterable[tuple[int, list[Edge]]]) -> dict[int, set[int]]:
-    """From which states edges lead to a state."""
-    sources: dict[int, set[int]] = defaultdict(set)
-    for state, found in edges:
-        for _, _, to in found:
-            sources[to].add(state)
-    return sources
-
-
-def _blocks(live: dict[int, list[Edge]], apart: dict[int, int]) -> dict[int, int]:
-    """The states' numbers, the same for states that nothing tells apart; those that `apart` gives
-    different numbers are told apart to begin with.
-
-    A block is looked at again only where one of its edges leads into a block that was divided.
-    """
-    blocks = _Blocks(live, apart)
-    todo: Iterable[int] = live
-    while todo:
-        todo = blocks.divided(todo)
-    numbers: dict[int, int] = {}
-    return {state: numbers.setdefault(blocks.of[state], len(numbers)) for state in live}
-
-
-class _Blocks:
-    """Blocks of states, which are divided."""
-
-    def __init__(self, live: dict[int, list[Edge]], apart: dict[int, int]) -> None:
-        self.of = {state: apart[state] for state in live}
-        self._edges = live
-        self._sizes = Counter(self.of.values())
-        self._last = max(self._sizes)
-        self._sources = _sources(live.items())
-
-    def divided(self, states: Iterable[int]) -> set[int]:
-        """Divides blocks by where these states' edges lead; the states whose edges now lead
-        elsewhere. All others of a block have edges into the same blocks."""
-        found: dict[int, dict[tuple[Edge, ...], list[int]]] = defaultdict(dict)
-        for state in states:
-            edges = self._edges[state]
-            spend(1 + len(edges))
-            found[self.of[state]].setdefault(_into(self.of, edges), []).append(state)
-        moved = [state for number, parts in found.items() for state in self._split(number, parts)]
-        return {source for state in moved for source in self._sources[state]}
-
-    def _split(self, number: int, parts: Mapping[tuple[Edge, ...], list[int]]) -> Iterator[int]:
-        """Makes parts of a block blocks; the states that have left it. The largest part stays where
-        nothing else does."""
-        leaving = sorted(parts.values(), key=len)
-        if sum(map(len, leaving)) == self._sizes[number]:
-            leaving.pop()
-        for part in leaving:
-            self._last += 1
-            self._sizes[self._last] = len(part)
-            self._sizes[number] -= len(part)
-            self.of.update(dict.fromkeys(part, self._last))
-            yield from part
-
-
-def _into(block: dict[int, int], edges: list[Edge]) -> tuple[Edge, ...]:
-    """Sorted edges that lead into blocks of states; neighbours that lead into the same one are made
-    one."""
-    found: list[Edge] = []
-    last_high = last_into = -2
-    for low, high, to in edges:
-        into = block[to]
-        if into == last_into and last_high + 1 == low:
-            found[-1] = (found[-1][0], high, into)
-        else:
-            found.append((low, high, into))
-        last_high, last_into = high, into
-    return tuple(found)
+    return Automaton.of(both.alphabet, rows, ends)

@@ -12,10 +12,8 @@ from collections.abc import Iterable
 
 from specguide.guided.budget import kept, spend
 from specguide.guided.regex.first import first_of
+from specguide.guided.regex.letters import Edge
 from specguide.guided.regex.tree import Both, Chars, Concat, Either, Node, Repeat, UnsupportedRegex
-
-Edge = tuple[int, int, int]
-"""First and last code point, state that they lead to."""
 
 _MAX_STATES = 1_000_000
 

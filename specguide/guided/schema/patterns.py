@@ -4,14 +4,15 @@ that no two of them overlap."""
 from __future__ import annotations
 
 from functools import reduce
-from itertools import count
+from itertools import chain, count
 from operator import and_
 
 from specguide.errors import UnsupportedGuide
-from specguide.guided.budget import at_work, kept, spend
+from specguide.guided.budget import at_work, kept
 from specguide.guided.regex.automaton import Automaton, automaton
 from specguide.guided.regex.charset import EVERYTHING, CharSet
 from specguide.guided.regex.first import First, first_of
+from specguide.guided.regex.letters import NOWHERE, SideBySide
 from specguide.guided.regex.nfa import TextMatcher, text_matcher
 from specguide.guided.regex.samples import samples
 from specguide.guided.regex.tree import (
@@ -95,8 +96,9 @@ def have_common_text(patterns: tuple[str, ...], least: int, most: int | None) ->
     if _have_sample(patterns, least, most):
         return True
     found = [pattern_automaton(pattern) for pattern in patterns]
-    if not all(one.edges for one in found):
+    if not all(one.rows for one in found):
         return False
+    together = SideBySide([(one.alphabet, one.rows) for one in found])
     states, seen, num_looked = {(0,) * len(found)}, set[tuple[int, ...]](), 0
     for length in count():
         if not states or (most is not None and length > most):
@@ -109,7 +111,8 @@ def have_common_text(patterns: tuple[str, ...], least: int, most: int | None) ->
         num_looked += 1 + len(states)
         if num_looked > MAX_LOOKS:
             raise UnsupportedRegex("the schema compares too many patterns with each other")
-        states = {after for state in states for after in _after(found, state)}
+        after = chain.from_iterable(map(together.after, states))
+        states = {state for state in set(after) if NOWHERE not in state}
     return False
 
 
@@ -125,24 +128,6 @@ def _have_sample(patterns: tuple[str, ...], least: int, most: int | None) -> boo
 
 def _all_accept(found: list[Automaton], states: tuple[int, ...]) -> bool:
     return all(state in one.accepting for one, state in zip(found, states, strict=True))
-
-
-def _after(found: list[Automaton], states: tuple[int, ...]) -> set[tuple[int, ...]]:
-    """The states that one character more leads to, all of them by the same."""
-    ways: list[tuple[int, int, tuple[int, ...]]] = [(0, 0x10FFFF, ())]
-    for one, state in zip(found, states, strict=True):
-        edges = one.edges[state]
-        spend(2 + (len(ways) + len(edges)) // 4)
-        both, at = [], 0
-        for low, high, path in ways:
-            while at < len(edges) and edges[at][1] < low:
-                at += 1
-            for first, last, to in edges[at:]:
-                if first > high:
-                    break
-                both.append((max(low, first), min(high, last), (*path, to)))
-        ways = both
-    return {path for _, _, path in ways}
 
 
 def _checked(text: str) -> str:
@@ -237,7 +222,7 @@ class Patterns:
         return _checked(f"^(?:{write(self._counted(found).node())})$")
 
     def _counted(self, found: Automaton) -> Automaton:
-        self._work += 10 + len(found.edges)
+        self._work += 10 + len(found.rows)
         if self._work > MAX_WORK:
             raise UnsupportedRegex("the schema compares too many patterns with each other")
         return found

@@ -15,8 +15,8 @@ from dataclasses import replace
 from specguide.guided.backends.llguidance.schema_terminals import NoRules
 from specguide.guided.budget import spend
 from specguide.guided.regex.automaton import Automaton, automaton, minimal
+from specguide.guided.regex.letters import Edge
 from specguide.guided.regex.multiples import multiples
-from specguide.guided.regex.nfa import Edge
 from specguide.guided.regex.tree import NOTHING, UnsupportedRegex
 from specguide.guided.schema.json_values import Number, exact
 from specguide.guided.schema.merge_kinds import holds_number
