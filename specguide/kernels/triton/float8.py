@@ -66,10 +66,15 @@ def scale_of_row(largest, static_scale):
 
 
 @triton.jit
+def clamped(values):
+    """Numbers that are too large become the largest, and NaN stays."""
+    return tl.clamp(values, -_LARGEST, _LARGEST, propagate_nan=tl.PropagateNan.ALL)
+
+
+@triton.jit
 def rounded(values, scale):
     """Of a row, float32, as float8 holds them."""
-    values = values * tl.div_rn(tl.full((), 1.0, tl.float32), scale)
-    return tl.minimum(tl.maximum(values, -_LARGEST), _LARGEST)
+    return clamped(values * tl.div_rn(tl.full((), 1.0, tl.float32), scale))
 
 
 @triton.jit
@@ -96,8 +101,7 @@ def store_float8(
         largest = tl.maximum(tl.max(tl.abs(groups), 2), _LEAST_ROW)
         scale = tl.div_rn(largest, tl.full((ROWS, WIDTH // GROUP), _LARGEST, tl.float32))
     inverse = tl.div_rn(tl.full((ROWS, WIDTH // GROUP), 1.0, tl.float32), scale)
-    groups = groups * inverse[:, :, None]
-    rounded = tl.reshape(tl.minimum(tl.maximum(groups, -_LARGEST), _LARGEST), (ROWS, WIDTH))
+    rounded = tl.reshape(clamped(groups * inverse[:, :, None]), (ROWS, WIDTH))
     tl.store(output + row * DIM + column, rounded.to(output.dtype.element_ty), mask=exists)
     NUM_GROUPS: tl.constexpr = (DIM + GROUP - 1) // GROUP
     group = tl.min(column) // GROUP + tl.arange(0, WIDTH // GROUP)[None, :]

@@ -11,14 +11,11 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from specguide.kernels.float8 import LARGEST
 from specguide.kernels.kv_scales import UNSCALED, KVScales
 from specguide.kernels.pointwise import ProductScales
 from specguide.kernels.rotary_layout import HALVES, RotaryLayout
 from specguide.kernels.triton.device import await_results, overlap
-from specguide.kernels.triton.float8 import NO_SCALES, ScalesAt
-
-_LARGEST = tl.constexpr(LARGEST)
+from specguide.kernels.triton.float8 import NO_SCALES, ScalesAt, clamped
 
 
 class _Heads(NamedTuple):
@@ -47,8 +44,7 @@ def _store_halves(sink, low, high, exists, HALF: tl.constexpr):
 def _cached(numbers, factor, dtype: tl.constexpr):
     """See kv_scales.cached; `factor` is the scale's inverse."""
     if dtype == tl.float8e4nv:
-        numbers = numbers.to(tl.float32) * factor
-        numbers = tl.clamp(numbers, -_LARGEST, _LARGEST, propagate_nan=tl.PropagateNan.ALL)
+        numbers = clamped(numbers.to(tl.float32) * factor)
     return numbers.to(dtype)
 
 
