@@ -3,8 +3,10 @@ of HTTP answers."""
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 
 from prometheus_client import CollectorRegistry, Counter, Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
@@ -20,6 +22,9 @@ from specguide.server.plans import COUNTS_FOLDER
 
 _ENGINE = "0"  # vLLM's label; here there is one
 _FAMILIES = {"gauge": GaugeMetricFamily, "counter": CounterMetricFamily}
+_COUNTS_BYTES = 1 << 18
+"""Of a process's file of counts: more than all routes with all codes take."""
+_LOGGER = logging.getLogger(__name__)
 
 
 class EngineCollector(Collector):
@@ -142,25 +147,49 @@ def _histogram(
 
 class StatusCounts:
     """ASGI middleware. Counts HTTP answers by route and status; where processes count together, a
-    scrape of each has the sum of all that there are and were."""
+    scrape of each has the sum of all that there are and were. One that has no room on the disk
+    counts nothing, and says so in its log."""
 
     def __init__(self, app: ASGIApp, registry: CollectorRegistry) -> None:
-        self._app = app
-        is_shared = COUNTS_FOLDER in os.environ
-        if is_shared:
-            MultiProcessCollector(registry)
-        self._answers = Counter(
-            "specguide_http_responses",
-            "HTTP answers",
-            ["route", "code"],
-            registry=None if is_shared else registry,
-        )
+        self._app, self._answers = app, _answers(registry)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def counted(message: Message) -> None:
-            if message["type"] == "http.response.start":
+            if message["type"] == "http.response.start" and self._answers is not None:
                 route = getattr(scope.get("route"), "path", "other")
                 self._answers.labels(route, str(message["status"])).inc()
             await send(message)
 
         await self._app(scope, receive, counted if scope["type"] == "http" else send)
+
+
+def _answers(registry: CollectorRegistry) -> Counter | None:
+    """None where this process cannot count."""
+    folder = os.environ.get(COUNTS_FOLDER)
+    if folder is not None:
+        MultiProcessCollector(registry)
+        try:
+            _reserve_counts(Path(folder))
+        except OSError as error:
+            _LOGGER.warning("HTTP answers of this process are not counted: %s", error)
+            return None
+    return Counter(
+        "specguide_http_responses",
+        "HTTP answers",
+        ["route", "code"],
+        registry=None if folder is not None else registry,
+    )
+
+
+def _reserve_counts(folder: Path) -> None:
+    """Take the room of this process's file before it is written through a mapping: a disk that has
+    become full would end the process then. Others see the file once it is whole."""
+    counts, part = (folder / f"counter_{os.getpid()}.{end}" for end in ("db", "part"))
+    if counts.exists():  # of one that has died, with the same id
+        return
+    try:
+        with part.open("wb") as file:
+            os.posix_fallocate(file.fileno(), 0, _COUNTS_BYTES)
+        part.rename(counts)
+    finally:
+        part.unlink(missing_ok=True)

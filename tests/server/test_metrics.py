@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import errno
 import json
+import os
 import re
 from pathlib import Path
 
 import httpx
 import pytest
 from live_server import small_server
+from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
 from specguide.engine.stats import GuideCounts
@@ -16,6 +20,8 @@ from specguide.errors import InvalidParams
 from specguide.guide import Guide
 from specguide.request_records import RequestMetrics
 from specguide.server.config import ServerConfig
+from specguide.server.metrics import StatusCounts
+from specguide.server.plans import COUNTS_FOLDER
 
 DOCS = Path(__file__).parents[2] / "docs"
 SUFFIX = re.compile(r"_(total|bucket|count|sum|created)$")
@@ -133,3 +139,35 @@ def test_unknown_names():
 def test_a_port_that_there_is_not_is_refused(port):
     with pytest.raises(InvalidParams, match=f"port must be 0 to 65535, found {port}"):
         ServerConfig("small", port=port)
+
+
+async def answer(_, __, send):
+    await send({"type": "http.response.start", "status": 200})
+
+
+def sent_by(counts: StatusCounts) -> list:
+    sent = []
+
+    async def send(message):
+        sent.append(message)
+
+    asyncio.run(counts({"type": "http"}, None, send))
+    return sent
+
+
+def test_counts_of_several_processes_have_their_room_before_they_are_written(tmp_path, monkeypatch):
+    monkeypatch.setenv(COUNTS_FOLDER, str(tmp_path))
+    assert sent_by(StatusCounts(answer, CollectorRegistry()))
+    (file,) = tmp_path.iterdir()
+    assert file.name == f"counter_{os.getpid()}.db"
+    assert file.stat().st_blocks * 512 >= file.stat().st_size > 0
+
+
+def test_a_process_without_room_for_its_counts_answers(tmp_path, monkeypatch, caplog):
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setenv(COUNTS_FOLDER, str(tmp_path))
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    assert sent_by(StatusCounts(answer, CollectorRegistry()))
+    assert not list(tmp_path.iterdir()) and "not counted" in caplog.text
