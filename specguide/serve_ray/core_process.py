@@ -4,13 +4,12 @@ when it is gone."""
 from __future__ import annotations
 
 import asyncio
-import tempfile
 from collections.abc import Callable
 
 from specguide.engine.control import CoreFacts, CorePlan, StartFailure, Stop
 from specguide.errors import EngineError, InvalidParams
 from specguide.server.child import Child
-from specguide.server.plans import ServicePlan
+from specguide.server.plans import ServicePlan, service_folder
 
 _CORE = "specguide.engine.core:run_core"
 _END_S = 2.0
@@ -26,7 +25,7 @@ class CoreProcess:
     """
 
     def __init__(self, plan: ServicePlan, *, core: str = _CORE) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="specguide-")
+        self._folder = service_folder()
         self.address = f"ipc://{self._folder.name}/core"
         server = plan.server
         core_plan = CorePlan(

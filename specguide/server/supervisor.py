@@ -6,7 +6,6 @@ from __future__ import annotations
 import math
 import signal
 import socket
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -26,7 +25,7 @@ from specguide.engine.control import (
 from specguide.errors import EngineError, InvalidParams, SpecguideError
 from specguide.server.child import Child
 from specguide.server.listening import Reservation
-from specguide.server.plans import COUNTS_FOLDER, FrontPlan, ServicePlan
+from specguide.server.plans import COUNTS_FOLDER, FrontPlan, ServicePlan, service_folder
 from specguide.server.tls import check_tls
 
 _CORE = "specguide.engine.core:run_core"
@@ -70,7 +69,7 @@ class Supervisor:
         check_tls(self._plan.server.exposure)
         with ExitStack() as stack:
             self._wakes = stack.enter_context(self._listening_to_signals())
-            self._folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="specguide-"))
+            self._folder = stack.enter_context(service_folder())
             self._reserved = Reservation(self._plan.server.host, self._plan.server.port)
             stack.callback(self._reserved.close)
             stack.callback(self._kill_all)
