@@ -184,7 +184,7 @@ async def _read(receive: Receive) -> bytes:
     while True:
         message = await receive()
         if message["type"] == "http.disconnect":
-            raise Refusal(ApiError(499, "the client has left"))
+            raise Refusal(ApiError.client_left())
         pieces.append(message.get("body", b""))
         if not message.get("more_body", False):
             return b"".join(pieces)

@@ -184,7 +184,7 @@ async def unless_left(request: Request, work: Awaitable[T]) -> T:
         while not task.done():
             await asyncio.wait([task], timeout=_LOOK_S)
             if not task.done() and await request.is_disconnected():
-                raise ApiError(499, "the client has left")
+                raise ApiError.client_left()
         return task.result()
     finally:
         task.cancel()

@@ -9,6 +9,7 @@ from typing import Any
 
 from fastapi import Request, Response
 from fastapi.routing import APIRoute
+from starlette.requests import ClientDisconnect
 
 from specguide.errors import InvalidParams
 from specguide.server.config import ServerConfig
@@ -30,6 +31,13 @@ class BodyRoute(APIRoute):
 class CountedRequest(Request):
     """A request whose JSON is parsed in a thread, unless it is short. Raises Refusal, which names
     the field."""
+
+    async def body(self) -> bytes:
+        """Raises Refusal where the client leaves before its end."""
+        try:
+            return await super().body()
+        except ClientDisconnect:
+            raise Refusal(ApiError.client_left()) from None
 
     async def json(self) -> Any:
         backend, body = self.app.state.backend, await self.body()

@@ -84,6 +84,10 @@ class BoundedConnection(H11Protocol):
         self._probe()
         return True
 
+    def _unsupported_upgrade_warning(self) -> None:
+        """Says nothing: an offer of another protocol is answered in this one, and some clients, as
+        Java's, make one with each request."""
+
     def on_response_complete(self) -> None:
         """Goes on to the next request, or ends where there is none and will be none."""
         super().on_response_complete()

@@ -128,6 +128,11 @@ class ApiError(Exception):
         return cls(500, str(error), kind="server_error", code="request_failed")
 
     @classmethod
+    def client_left(cls) -> ApiError:
+        """For the counts; nobody reads it."""
+        return cls(499, "the client has left")
+
+    @classmethod
     def shutting_down(cls) -> ApiError:
         """The server has been told to stop."""
         return cls(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import socket
 import time
 from collections.abc import Iterator
@@ -61,6 +62,33 @@ def test_half_a_body_is_not_waited_for(server):
     with server.connect(head(chat())[:-5]) as one:
         one.shutdown(socket.SHUT_WR)
         assert read_all(one) == b"" and time.monotonic() - start < 10
+
+
+def test_a_client_that_leaves_within_its_body_has_sent_no_bad_request(server):
+    name, route = "specguide_http_responses_total", 'route="/v1/chat/completions"}'
+    counted = f'{name}{{code="499",{route} '
+    bad = f'{name}{{code="400",{route} '
+    before = [line for line in metrics(server) if line.startswith(bad)]
+    with server.connect(head(chat())[:-5]):
+        time.sleep(0.2)
+    until(lambda: any(line.startswith(counted) for line in metrics(server)))
+    assert [line for line in metrics(server) if line.startswith(bad)] == before
+
+
+def metrics(server) -> list[str]:
+    return httpx.get(f"{server.url}/metrics").text.splitlines()
+
+
+def test_an_offer_of_another_protocol_is_not_taken_and_not_logged(server, caplog):
+    offer = {"Connection": "Upgrade, HTTP2-Settings", "Upgrade": "h2c", "HTTP2-Settings": "AAEAAA"}
+    offer["Content-Type"] = "application/json"
+    log = logging.getLogger("uvicorn.error")
+    log.addHandler(caplog.handler)
+    with caplog.at_level("WARNING", log.name):
+        answer = httpx.post(f"{server.url}/v1/chat/completions", content=chat(), headers=offer)
+    log.removeHandler(caplog.handler)
+    assert answer.status_code == 200 and answer.json()["choices"]
+    assert not caplog.records
 
 
 @pytest.mark.parametrize("stream", [False, True])
