@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -73,10 +73,16 @@ def serve(
     server = ServerConfig(**given[ServerConfig], exposure=Exposure(**given[Exposure]))
     engine = replace(engine_config(model, given), transfer=TransferConfig(**given[TransferConfig]))
     plan = ServicePlan(engine, server)
-    tell = partial(typer.echo, err=True)
     if given[ReplicaConfig]["replicas"] is not None:
-        raise typer.Exit(_run_replicas(plan, ReplicaConfig(**given[ReplicaConfig]), tell))
-    raise typer.Exit(Supervisor(plan, tell).run())
+        raise typer.Exit(_run_replicas(plan, ReplicaConfig(**given[ReplicaConfig]), _tell))
+    raise typer.Exit(Supervisor(plan, _tell).run())
+
+
+def _tell(text: str) -> None:
+    """An operator, on standard error. One that takes nothing, as a log on a full disk, ends no
+    service."""
+    with suppress(OSError):
+        typer.echo(text, err=True)
 
 
 def _refuse_alone(source: ConfigOptions, given: Given, needed: str, left_out: object) -> None:

@@ -67,7 +67,8 @@ class StoppableServer(uvicorn.Server):
         """Until it is stopped, and the process ends."""
         await super().serve(sockets)
         logging.shutdown()
-        sys.stdout.flush()
+        with contextlib.suppress(OSError):  # of a disk that is full
+            sys.stdout.flush()
         os._exit(0)  # threads that are inside a library would hold up an orderly end, or abort it
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:

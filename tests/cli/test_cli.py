@@ -31,7 +31,7 @@ from specguide.cli.config_options import (
     field_words,
 )
 from specguide.cli.generate import generate
-from specguide.cli.serve import serve
+from specguide.cli.serve import _tell, serve
 from specguide.config import (
     CacheConfig,
     EngineConfig,
@@ -436,3 +436,14 @@ def test_serve_takes_its_model_either_way(monkeypatch):
         assert (plans[-1].engine.model, plans[-1].server.model_name) == (Path("org/name"), "name")
     both = specguide("serve", "one", "--model", "other")
     assert both.returncode == 2 and "--model" in both.stderr
+
+
+def test_a_log_on_a_full_disk_ends_no_service(monkeypatch):
+    with (
+        pytest.raises(OSError, match="No space"),
+        open("/dev/full", "w") as full,
+    ):  # as it is closed
+        monkeypatch.setattr(sys, "stderr", full)
+        _tell("front-1 was ended by SIGKILL; starting another one")
+        is_told = True
+    assert is_told
