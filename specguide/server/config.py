@@ -146,7 +146,8 @@ class ServerConfig:
 
     Of connections:
 
-    max_connections:  most that are open at once; one more is told 503 and closed
+    max_connections:  most that are open at once, fewer where the process may have fewer files open;
+                      one more is told 503 and closed
     header_timeout_s: longest time until a request's header is there, from the connection's or the
                       last answer's end
     body_timeout_s:   longest time from a request's header to its body's end; then 408

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
+import resource
 import socket
 from functools import partial
 from typing import Any
@@ -27,6 +29,30 @@ _MOST_HEADER_BYTES = 64 << 10
 """uvicorn's own bound, where its configuration has none."""
 _PROBE_S = 0.1
 """Between looks whether a client that sends nothing more is still there."""
+_OTHER_FILES = 64
+"""That a front has open beside its connections, and one too many until it is refused."""
+_LOGGER = logging.getLogger(__name__)
+
+
+def most_connections(wanted: int) -> int:
+    """As many of them as this process may have open, for which its limit of open files is raised
+    as far as it can be. Beyond that limit connections would be cut, and nobody be told."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = wanted + _OTHER_FILES
+    if 0 <= soft < needed:  # none is a negative number
+        soft = needed if hard < 0 else min(needed, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    if soft < 0 or soft >= needed:
+        return wanted
+    found = max(1, soft - _OTHER_FILES)
+    _LOGGER.warning(
+        "%d files may be open here, so that %d connections are served at once and not %d: raise "
+        "the limit (ulimit -n), or lower --max-connections",
+        soft,
+        found,
+        wanted,
+    )
+    return found
 
 
 def uvicorn_config(app: ASGIApp, config: ServerConfig, **options: Any) -> uvicorn.Config:

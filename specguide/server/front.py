@@ -7,6 +7,7 @@ import os
 import socket
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from dataclasses import replace
 from multiprocessing.connection import Connection
 
 import uvloop
@@ -20,6 +21,7 @@ from specguide.engine.remote_engine import RemoteEngine
 from specguide.engine.target_folder import load_tokenizer
 from specguide.server.app import create_app
 from specguide.server.config import ServerConfig
+from specguide.server.connection import most_connections
 from specguide.server.listening import listener
 from specguide.server.plans import FrontPlan
 from specguide.server.request_log import log_config
@@ -36,8 +38,9 @@ async def _serve(plan: FrontPlan, control: Connection) -> None:
     tokenizer = load_tokenizer(plan.facts.config)
     tokenizer.vocabulary(plan.facts.vocab_size)  # else the first request waits for it
     engine = RemoteEngine(plan.facts, tokenizer, plan.name)
-    app = create_app(engine, plan.config)
-    server = _Front(app, plan.config, control)
+    config = replace(plan.config, max_connections=most_connections(plan.config.max_connections))
+    app = create_app(engine, config)
+    server = _Front(app, config, control)
     asyncio.get_running_loop().add_reader(control.fileno(), _obey, control, engine, server)
     await server.serve([listener(address) for address in plan.addresses])
 

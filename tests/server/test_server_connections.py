@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import resource
 import socket
 import time
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from benchmarks.hostile_load import ENDLESS, chat, head, post, prompted
 from specguide.config import EngineConfig
 from specguide.server.bodies import FREE_BYTES
 from specguide.server.config import ServerConfig
+from specguide.server.connection import most_connections
 
 ROOM = 1 << 20
 LIMITS = ServerConfig("small", max_bodies_bytes=ROOM, body_timeout_s=20.0)
@@ -113,6 +115,26 @@ def test_the_standard_library_reads_an_answer_after_closing_its_side(server):
     connection.sock.shutdown(socket.SHUT_WR)
     answer = connection.getresponse()
     assert answer.status == 200 and json.loads(answer.read())["choices"]
+
+
+@pytest.mark.parametrize(
+    ("soft", "hard", "then", "found"),
+    [
+        (1024, 4096, 1024, 300),
+        (100, 4096, 364, 300),
+        (100, -1, 364, 300),
+        (-1, -1, -1, 300),
+        (100, 200, 200, 136),
+        (40, 40, 40, 1),
+    ],
+)
+def test_files_that_may_be_open_bound_the_connections(monkeypatch, caplog, soft, hard, then, found):
+    limits = [(soft, hard)]
+    monkeypatch.setattr(resource, "getrlimit", lambda _: limits[-1])
+    monkeypatch.setattr(resource, "setrlimit", lambda _, limit: limits.append(limit))
+    assert most_connections(300) == found
+    assert limits[-1] == (then, hard)
+    assert ("ulimit -n" in caplog.text) == (found < 300)
 
 
 def large(num_bytes: int) -> bytes:
