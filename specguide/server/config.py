@@ -149,7 +149,7 @@ class ServerConfig:
     max_connections:  most that are open at once, fewer where the process may have fewer files open;
                       one more is told 503 and closed
     header_timeout_s: longest time until a request's header is there, from the connection's or the
-                      last answer's end
+                      last answer's end; and for a client's part of TLS's handshake
     body_timeout_s:   longest time from a request's header to its body's end; then 408
     write_timeout_s:  longest time that a client may leave an answer unread, once the socket's
                       buffers are full; then the connection is cut and its request cancelled

@@ -8,7 +8,9 @@ import socket
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from multiprocessing.connection import Connection
+from typing import Any
 
 import uvloop
 from fastapi import FastAPI
@@ -27,11 +29,31 @@ from specguide.server.plans import FrontPlan
 from specguide.server.request_log import log_config
 from specguide.server.stop import StoppableServer
 
+_SHORTEST_S = 1e-3
+"""uvloop takes no time of 0."""
+
 
 def run_front(plan: FrontPlan, control: Connection, parent_pid: int) -> None:
     """A front's process, to its end. Exit code 0 once told to stop."""
     live_with(parent_pid, "specguide-front")
-    uvloop.run(_serve(plan, control))
+    loop_factory = partial(BoundedLoop, plan.config.header_timeout_s)
+    uvloop.run(_serve(plan, control), loop_factory=loop_factory)
+
+
+class BoundedLoop(uvloop.Loop):
+    """An event loop whose servers wait for a client's part of TLS's handshake no longer than for a
+    header; by itself a minute. Until then no connection is counted or looked at."""
+
+    def __init__(self, handshake_s: float) -> None:
+        super().__init__()
+        self._handshake_s = max(handshake_s, _SHORTEST_S)
+
+    async def create_server(  # type: ignore[override]
+        self, *args: Any, **options: Any
+    ) -> asyncio.AbstractServer:
+        if options.get("ssl") is not None:
+            options["ssl_handshake_timeout"] = self._handshake_s
+        return await super().create_server(*args, **options)
 
 
 async def _serve(plan: FrontPlan, control: Connection) -> None:

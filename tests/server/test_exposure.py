@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import re
@@ -13,6 +14,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import httpx
 import pytest
+import uvloop
 from fastapi.testclient import TestClient
 from live_server import Server, until
 from starlette.responses import Response
@@ -24,6 +26,7 @@ from specguide.engine.served import EngineHealth
 from specguide.errors import EngineClosed, EngineError, InvalidParams
 from specguide.server.app import create_app
 from specguide.server.config import Exposure, ServerConfig
+from specguide.server.front import BoundedLoop
 from specguide.server.middleware import RequestIds
 from specguide.server.request_log import WithRequestId, log_config
 from specguide.server.tls import check_tls
@@ -198,6 +201,26 @@ def test_https(certificate):
         assert answer.status_code == 200 and answer.text.endswith("data: [DONE]\n\n")
     finally:
         server.stop()
+
+
+def test_who_does_not_begin_to_encrypt_is_not_waited_for(certificate):
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(*certificate)
+
+    async def silent() -> float:
+        loop = asyncio.get_running_loop()
+        async with await loop.create_server(
+            asyncio.Protocol, "127.0.0.1", 0, ssl=context
+        ) as server:
+            name = server.sockets[0].getsockname()
+            reader, writer = await asyncio.open_connection(*name)
+            start_s = loop.time()
+            await asyncio.wait_for(reader.read(), 20)
+            writer.close()
+            return loop.time() - start_s
+
+    waited_s = uvloop.run(silent(), loop_factory=partial(BoundedLoop, 0.5))
+    assert 0.4 < waited_s < 10
 
 
 def test_certificates_that_are_none(certificate, tmp_path):
