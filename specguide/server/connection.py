@@ -57,7 +57,7 @@ def most_connections(wanted: int) -> int:
 
 def uvicorn_config(app: ASGIApp, config: ServerConfig, **options: Any) -> uvicorn.Config:
     """To run the app with the config's bounds of connections. options: of uvicorn.Config"""
-    options |= tls_options(config.exposure)
+    options |= tls_options(config.exposure) | {"timeout_keep_alive": config.header_timeout_s}
     return uvicorn.Config(app, http=partial(BoundedConnection, config), ws="none", **options)  # type: ignore[arg-type]
 
 

@@ -18,7 +18,7 @@ from benchmarks.hostile_load import ENDLESS, chat, head, post, prompted
 from specguide.config import EngineConfig
 from specguide.server.bodies import FREE_BYTES
 from specguide.server.config import ServerConfig
-from specguide.server.connection import most_connections
+from specguide.server.connection import most_connections, uvicorn_config
 
 ROOM = 1 << 20
 LIMITS = ServerConfig("small", max_bodies_bytes=ROOM, body_timeout_s=20.0)
@@ -57,6 +57,12 @@ def test_requests_behind_each_other_are_all_answered(server):
         one.shutdown(socket.SHUT_WR)
         answer = read_all(one)
     assert answer.count(b"HTTP/1.1 200") == 4 and answer.count(b'"finish_reason"') == 2
+
+
+@pytest.mark.parametrize("header_timeout_s", [0.5, 60.0])
+def test_a_connection_waits_for_its_next_request_as_long_as_for_its_first(header_timeout_s):
+    limits = ServerConfig("small", header_timeout_s=header_timeout_s)
+    assert uvicorn_config(None, limits).timeout_keep_alive == header_timeout_s
 
 
 def test_half_a_body_is_not_waited_for(server):
