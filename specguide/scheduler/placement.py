@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
@@ -23,6 +23,7 @@ by_schedule_key = attrgetter("schedule_key")
 
 class Placement:
     """Gives slots and pages to requests, and takes them from those of the greatest schedule keys.
+    Nobody else changes its lists.
 
     shares:     what the clients were served
     waiting:    those without a slot
@@ -44,9 +45,19 @@ class Placement:
         self._slots = SlotPool(limits.max_batch_size, slot_is_idle)
         self._released: list[int] = []  # since the last answer
 
+    @property
+    def running(self) -> list[SequenceState]:
+        """Those with a slot."""
+        return [*self.prefilling, *self.decoding]
+
+    @property
+    def num_running(self) -> int:
+        """Of those with a slot."""
+        return len(self.prefilling) + len(self.decoding)
+
     def check_integrity(self) -> None:
         """Raise EngineError unless every page and slot is held by those that should hold it."""
-        running = [*self.prefilling, *self.decoding]
+        running = self.running
         if len({sequence.slot for sequence in running}) != len(running) or any(
             sequence.slot < 0 for sequence in running
         ):
@@ -88,12 +99,23 @@ class Placement:
             request.metrics.queue_s = request.metrics.queue_s or waited_s
             self.prefilling.append(self.waiting.pop())
 
+    def start_decoding(self, sequences: Iterable[SequenceState]) -> None:
+        """The keys of all their tokens are planned."""
+        for sequence in sequences:
+            self.prefilling.remove(sequence)
+            self.decoding.append(sequence)
+
+    def prefill_again(self, sequence: SequenceState) -> None:
+        """Its last token is to be computed again."""
+        self.decoding.remove(sequence)
+        self.prefilling.append(sequence)
+
     def num_tokens_to_admit(self) -> float:
         """Prompt tokens of as many of those that wait as there are slots left, in the mean."""
         load = self.waiting.load()
         if not load.num_requests:
             return 0.0
-        num_left = self._limits.max_batch_size - len(self.prefilling) - len(self.decoding)
+        num_left = self._limits.max_batch_size - self.num_running
         return load.num_prompt_tokens * min(1.0, num_left / load.num_requests)
 
     def _num_to_compute(self, sequence: SequenceState) -> int:
@@ -121,7 +143,7 @@ class Placement:
         it waits again."""
         most = self.most_positions(sequence)
         while not self.tables.grow(sequence, min(num_positions, most), most):
-            victim = max([*self.prefilling, *self.decoding], key=by_schedule_key)
+            victim = max(self.running, key=by_schedule_key)
             self.preempt(victim)
             if victim is sequence:
                 return False

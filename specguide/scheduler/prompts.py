@@ -52,27 +52,25 @@ class PromptPlanner:
                 planned.append(sequence)
                 chunks.append(chunk)
                 budget -= len(chunk.token_ids)
-        for sequence, chunk in zip(planned, chunks, strict=True):
-            if chunk.next_id is None:
-                placement.prefilling.remove(sequence)
-                placement.decoding.append(sequence)
+        placement.start_decoding(
+            sequence
+            for sequence, chunk in zip(planned, chunks, strict=True)
+            if chunk.next_id is None
+        )
         return planned, chunks
 
     def take_starting(self) -> set[SequenceState]:
         """Those that decode from now on: the keys of all their tokens but the last are planned, or
         there is but one token."""
-        placement = self._placement
         starting = {
             sequence
-            for sequence in placement.prefilling
+            for sequence in self._placement.prefilling
             if sequence.num_left == 1
             if self.may_piggyback(sequence) and sequence.error is None
         }
-        if starting:
-            for sequence in starting:
-                self._open(sequence)
-            placement.prefilling[:] = [one for one in placement.prefilling if one not in starting]
-            placement.decoding += starting
+        for sequence in starting:
+            self._open(sequence)
+        self._placement.start_decoding(starting)
         return starting
 
     def piggyback(self, decoding: Sequence[SequenceState]) -> Piggyback:

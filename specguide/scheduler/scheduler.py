@@ -64,7 +64,7 @@ class Scheduler:
     @property
     def num_running(self) -> int:
         """Requests that hold a slot."""
-        return len(self._placement.prefilling) + len(self._placement.decoding)
+        return self._placement.num_running
 
     def take_time(self, batch: Batch, advances: Sequence[Advance], seconds: float) -> None:
         """What an iteration has taken, once it is committed."""
@@ -210,11 +210,7 @@ class Scheduler:
 
     def abort(self, error: SpecguideError | None = None) -> Commit:
         """End every request that waits or runs: with `error`, or as aborted."""
-        sequences = [
-            *self._placement.waiting,
-            *self._placement.prefilling,
-            *self._placement.decoding,
-        ]
+        sequences = [*self._placement.waiting, *self._placement.running]
         for sequence in sequences:
             self._finish(sequence, "error" if error else "abort", error)
         self._pages.forget()
@@ -238,8 +234,7 @@ class Scheduler:
             sequence.not_before = self._planner.num_planned + min(
                 2**sequence.num_late, _LONGEST_PAUSE
             )
-            self._placement.decoding.remove(sequence)
-            self._placement.prefilling.append(sequence)
+            self._placement.prefill_again(sequence)
 
     def _take_tokens(
         self, sequence: SequenceState, tokens: Sequence[int], is_first: bool
