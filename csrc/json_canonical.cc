@@ -6,15 +6,13 @@
 #include <map>
 #include <stdexcept>
 
+#include "json_text.h"
+
 namespace specguide {
 namespace {
 
 constexpr int kMaxDepth = 1000;
 constexpr size_t kMaxExponentDigits = 15;
-
-bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
-
-bool ends_scalar(char c) { return is_space(c) || c == ',' || c == ']' || c == '}'; }
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "json_text.h"
+
 namespace specguide {
 
 void DistinctIndex::put(const std::shared_ptr<DistinctItem>& last) {

@@ -35,8 +35,6 @@ struct DistinctItem {
   }
 };
 
-inline bool begins_with(std::string_view text, std::string_view start) { return text.substr(0, start.size()) == start; }
-
 // What the items up to one are, by their texts. Of those behind it each is looked at.
 class DistinctIndex {
  public:

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "backends/forced_tokens.h"
+#include "json_text.h"
 #include "row.h"
 
 namespace specguide {
@@ -15,19 +16,18 @@ using Mode = DistinctState::Mode;
 namespace {
 
 constexpr std::string_view kEnding = DistinctTokens::kEnding;
-constexpr std::string_view kSpaces = DistinctTokens::kSpaces;
 
 // Whether it may go on behind an array's item, by more than the first byte of another one.
 bool holds_item(std::string_view bytes) {
   const size_t comma = bytes.find(',');
   if (comma == std::string_view::npos) return false;
-  const size_t next = bytes.find_first_not_of(kSpaces, comma + 1);
-  return next != std::string_view::npos && bytes.find_first_not_of(kSpaces, next + 1) != std::string_view::npos;
+  const size_t next = bytes.find_first_not_of(kJsonSpaces, comma + 1);
+  return next != std::string_view::npos && bytes.find_first_not_of(kJsonSpaces, next + 1) != std::string_view::npos;
 }
 
 // Whether it may hold a whole value, from its start on.
 bool holds_value(std::string_view bytes) {
-  const size_t start = bytes.find_first_not_of(kSpaces);
+  const size_t start = bytes.find_first_not_of(kJsonSpaces);
   return start != std::string_view::npos && bytes.find_first_of(kEnding, start + 1) != std::string_view::npos;
 }
 
@@ -190,7 +190,7 @@ DistinctMatcher::Bytes DistinctMatcher::going_wrong(const DistinctState& state) 
     }
   }
   if (found.any() && !state.is_in_string()) {
-    for (const char space : kSpaces) found.set(static_cast<uint8_t>(space));
+    for (const char space : kJsonSpaces) found.set(static_cast<uint8_t>(space));
   }
   return found;
 }

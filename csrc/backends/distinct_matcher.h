@@ -19,7 +19,6 @@ namespace specguide {
 
 // Which tokens of a vocabulary may end items. Shared and immutable; rows of words as those of matchers.
 struct DistinctTokens {
-  static constexpr std::string_view kSpaces = " \t\n\r";
   static constexpr std::string_view kEnding = "\",]} \t\n\r";  // bytes behind which a value may have ended
 
   explicit DistinctTokens(std::shared_ptr<const Vocabulary> vocabulary);

@@ -7,6 +7,7 @@
 
 #include "backends/distinct_beginnings.h"
 #include "backends/distinct_matcher.h"
+#include "json_text.h"
 #include "row.h"
 
 namespace specguide {
@@ -186,9 +187,9 @@ bool DistinctMatcher::is_live(bool has_ended) {
     for (auto bits = static_cast<uint32_t>(scratch_[static_cast<size_t>(word)]); bits != 0; bits &= bits - 1) {
       const std::string& bytes = bytes_of(word * 32 + __builtin_ctz(bits));
       if (!is_begun && !bytes.empty() && bytes[0] == ']') continue;
-      const bool is_space = !bytes.empty() && DistinctTokens::kSpaces.find(bytes[0]) != std::string_view::npos;
+      const bool is_apart = !bytes.empty() && is_space(bytes[0]);
       const bool goes_on = has_ended && !bytes.empty() && DistinctTokens::kEnding.find(bytes[0]) == std::string_view::npos;
-      if (state_.is_in_string() || (!is_space && !goes_on)) return true;
+      if (state_.is_in_string() || (!is_apart && !goes_on)) return true;
     }
   }
   return false;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "json_canonical.h"
+#include "json_text.h"
 
 namespace specguide {
 
@@ -13,10 +14,6 @@ using Mode = DistinctState::Mode;
 using Room = DistinctPlace::Room;
 
 namespace {
-
-bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
-
-bool ends_scalar(char c) { return is_space(c) || c == ',' || c == ']' || c == '}'; }
 
 bool is_opener(std::string_view text) { return text == "\"" || text == "[" || text == "{"; }
 

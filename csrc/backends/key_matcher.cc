@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "backends/forced_tokens.h"
+#include "json_text.h"
 #include "row.h"
 
 namespace specguide {
@@ -28,7 +29,7 @@ std::string squeezed(std::string_view text) {
   std::string out = "\"";
   size_t at = 1;
   for (; at < text.size() && text[at] != '"'; ++at) {
-    if (std::string_view(" \t\n\r").find(text[at]) == std::string_view::npos) out += text[at];
+    if (!is_space(text[at])) out += text[at];
   }
   return out.append(text.substr(at));
 }

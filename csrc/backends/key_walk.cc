@@ -6,19 +6,11 @@
 #include <stdexcept>
 #include <utility>
 
+#include "json_text.h"
+
 namespace specguide {
 
 using Mode = KeyState::Mode;
-
-namespace {
-
-bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
-
-bool ends_scalar(char c) { return is_space(c) || c == ',' || c == ']' || c == '}'; }
-
-bool begins_with(std::string_view text, std::string_view start) { return text.substr(0, start.size()) == start; }
-
-}  // namespace
 
 KeyFrame::~KeyFrame() {
   while (parent != nullptr && parent.use_count() == 1) {

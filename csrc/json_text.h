@@ -1,0 +1,17 @@
+// Owns which bytes part the values of a JSON text.
+#pragma once
+
+#include <string_view>
+
+namespace specguide {
+
+inline constexpr std::string_view kJsonSpaces = " \t\n\r";
+
+inline bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
+
+// A number, true, false or null goes on up to such a byte.
+inline bool ends_scalar(char c) { return is_space(c) || c == ',' || c == ']' || c == '}'; }
+
+inline bool begins_with(std::string_view text, std::string_view start) { return text.substr(0, start.size()) == start; }
+
+}  // namespace specguide
