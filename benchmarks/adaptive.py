@@ -101,9 +101,11 @@ class Task:
 class EveryLevel(LevelChoice):
     """All pairs of levels in turn, so that graphs of all are captured."""
 
+    num_planned = 0
+
     def _next(self, batch: Batch) -> int:
-        self._num_planned += 1
-        turn, num = divmod(self._num_planned, 2), len(self.levels)
+        self.num_planned += 1
+        turn, num = divmod(self.num_planned, 2), len(self.levels)
         return (turn[0] // num if turn[1] == 0 else turn[0]) % num
 
 

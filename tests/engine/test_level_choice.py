@@ -15,7 +15,8 @@ from specguide.batch import Batch
 from specguide.config import SpecConfig
 from specguide.draft_layout import DraftLayout
 from specguide.draft_tree import DynamicTree
-from specguide.engine.adaptive import LevelChoice, LevelPlan
+from specguide.engine.adaptive import LevelChoice
+from specguide.engine.level_rates import LevelPlan
 from specguide.engine.level_times import LevelTimes
 from specguide.engine.observers import Committed
 from specguide.params import SamplingParams
@@ -192,7 +193,7 @@ def test_requests_that_have_ended_are_forgotten():
     late = choice.choose(batch)
     choice.forget(Request(RequestSpec(7, [1], SamplingParams())))
     choice.take(committed(late, SimpleNamespace(num_tokens=torch.tensor([2])), 1.0))
-    assert not choice._acceptances
+    assert not choice._rates.acceptances
 
 
 def test_times_of_other_batches_stand_in():

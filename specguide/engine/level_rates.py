@@ -1,0 +1,84 @@
+"""Owns what each level gains: the tokens a second of its iterations, as they were measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from specguide.batch import Batch
+from specguide.engine.acceptances import Acceptances
+from specguide.engine.level_times import LevelTimes
+from specguide.engine.observers import Committed
+
+
+class LevelPlan(NamedTuple):
+    """Of one iteration: the level whose drafts it verifies, and that of which it drafts."""
+
+    verified: int
+    drafted: int
+
+
+class LevelRates:
+    """What iterations accepted, over what they took.
+
+    guesses: drafts that an iteration of each level accepts, before anything is known
+    """
+
+    def __init__(self, guesses: Iterable[float]) -> None:
+        self.acceptances = Acceptances(guesses)
+        self._times = LevelTimes()
+        self._last: tuple[tuple[int, ...], float] | None = None
+        """Requests of the last iteration, and its end, seconds; None: the next cannot be timed."""
+        self._begun_trial: tuple[LevelPlan, float] | None = None
+
+    def of(self, batch: Batch, num_levels: int) -> list[float | None]:
+        """Tokens that each of the first levels gains a second with the batch; None where nobody
+        knows."""
+        num_requests = len(batch.slots)
+        expected = [self.acceptances.expected(request_id) for request_id in batch.request_ids]
+        seconds = [self.seconds(num_requests, level) for level in range(num_levels)]
+        return [
+            None if s is None else (num_requests + sum(e[level] for e in expected)) / s
+            for level, s in enumerate(seconds)
+        ]
+
+    def seconds(self, num_requests: int, level: int) -> float | None:
+        """What an iteration of the level takes; None where nobody knows."""
+        return self._times.seconds(num_requests, level)
+
+    def take(self, committed: Committed, plan: LevelPlan | None) -> float:
+        """Learn from an iteration; None: it followed no plan. Seconds that it took, 0 where that
+        cannot be told."""
+        batch, end_s = committed.batch, committed.times.end_s
+        is_timed = plan is not None and not batch.piggyback.chunks
+        last, self._last = self._last, (batch.request_ids, end_s) if is_timed else None
+        if plan is None:
+            return 0.0
+        self._take_accepted(committed, plan.verified)
+        if not (is_timed and last) or last[0] != batch.request_ids or batch.processed:
+            self._begun_trial = None
+            return 0.0
+        seconds = end_s - last[1]
+        self._take_time(len(batch.request_ids), plan, seconds)
+        return seconds
+
+    def _take_accepted(self, committed: Committed, level: int) -> None:
+        batch, first_rows = committed.batch, committed.batch.first_rows
+        num_tokens = committed.output.num_tokens.tolist()
+        for row, (request_id, num) in enumerate(zip(batch.request_ids, num_tokens, strict=True)):
+            if num and row not in first_rows:
+                self.acceptances.take(request_id, level, num - 1)
+
+    def _take_time(self, num_requests: int, plan: LevelPlan, seconds: float) -> None:
+        """Of a level that runs; of one that is tried it takes two, one that drafts it and one that
+        verifies it."""
+        begun, self._begun_trial = self._begun_trial, None
+        if plan.verified == plan.drafted:
+            self._times.add(num_requests, plan.drafted, seconds)
+        elif begun is None or begun[0] != (plan.drafted, plan.verified):
+            self._begun_trial = plan, seconds
+        else:
+            other = self._times.seconds(num_requests, plan.drafted)
+            if other is not None:
+                tried = max(begun[1] + seconds - other, 0.1 * seconds)
+                self._times.add(num_requests, plan.verified, tried, is_trial=True)
