@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable
 from operator import attrgetter
 from typing import TYPE_CHECKING
@@ -93,10 +92,7 @@ class Placement:
             slot = self._slots.acquire()
             if slot is None:
                 return
-            sequence.slot = slot
-            request = sequence.request
-            waited_s = time.perf_counter() - request.arrival_s
-            request.metrics.queue_s = request.metrics.queue_s or waited_s
+            sequence.enter_slot(slot)
             self.prefilling.append(self.waiting.pop())
 
     def start_decoding(self, sequences: Iterable[SequenceState]) -> None:

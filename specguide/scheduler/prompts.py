@@ -114,43 +114,27 @@ class PromptPlanner:
     def _next_chunk(self, sequence: SequenceState, budget: int) -> Chunk | None:
         """Of at most `budget` tokens, with pages for them; None where there are too few."""
         self._open(sequence)
-        start = sequence.num_computed
-        end = min(sequence.num_tokens, start + budget)
+        end = min(sequence.num_tokens, sequence.num_computed + budget)
         num_ahead = self._placement.num_ahead if end == sequence.num_tokens else 0
         if not self._placement.make_room(sequence, end + num_ahead):
             return None
-        return self._chunk(sequence, start, end)
+        return self._chunk(sequence, end)
 
     def _piggyback_chunk(self, sequence: SequenceState, budget: int) -> Chunk | None:
         """Of at most `budget` tokens; None where nothing is left to compute, or no page is free."""
         self._open(sequence)
-        start = sequence.num_computed
-        end = min(sequence.num_tokens - 1, start + budget)
+        end = min(sequence.num_tokens - 1, sequence.num_computed + budget)
         most = self._placement.most_positions(sequence)
-        if start == end or not self._placement.tables.grow(sequence, end, most):
+        if end == sequence.num_computed or not self._placement.tables.grow(sequence, end, most):
             return None
-        return self._chunk(sequence, start, end)
+        return self._chunk(sequence, end)
 
     def _open(self, sequence: SequenceState) -> None:
         """Give it the pages that hold keys of its first tokens already, unless it has them."""
         if sequence not in self._placement.tables:
-            sequence.num_computed = self._placement.tables.open(sequence)
-            if not sequence.request.output_ids:
-                sequence.request.metrics.num_cached = sequence.num_computed
+            sequence.find_keys(self._placement.tables.open(sequence))
 
-    def _chunk(self, sequence: SequenceState, start: int, end: int) -> Chunk:
-        """The tokens from `start` to before `end`, for which there are pages."""
-        sequence.num_computed = end
+    def _chunk(self, sequence: SequenceState, end: int) -> Chunk:
+        """Its next tokens, to before position `end`, for which there are pages."""
         self._placement.tables.publish(sequence, end)
-        is_last = end == sequence.num_tokens
-        starts_walk = is_last and not sequence.has_walk
-        sequence.has_walk = sequence.has_walk or is_last
-        tokens = sequence.tokens(start, end + 1)
-        return Chunk(
-            tokens[: end - start],
-            start,
-            None if is_last else tokens[-1],
-            starts_walk,
-            sequence.ids_to_score(start, end),
-            sequence.request.spec.score_temperature,
-        )
+        return sequence.next_chunk(end)

@@ -21,10 +21,6 @@ if TYPE_CHECKING:
     from specguide.cache import PageAllocator
 
 
-_LONGEST_PAUSE = 32
-"""Iterations after which a prefill whose first row was late is tried again at the latest."""
-
-
 class Scheduler:
     """Admits requests by slots and pages, and plans one iteration at a time.
 
@@ -227,13 +223,8 @@ class Scheduler:
 
     def _hold(self, sequence: SequenceState, is_prefill: bool) -> None:
         sequence.request.metrics.num_held += 1
-        # its last token is computed again, for what follows; the later, the longer its row takes
         if is_prefill:
-            sequence.num_computed = sequence.num_tokens - 1
-            sequence.num_late += 1
-            sequence.not_before = self._planner.num_planned + min(
-                2**sequence.num_late, _LONGEST_PAUSE
-            )
+            sequence.hold_prefill(self._planner.num_planned)
             self._placement.prefill_again(sequence)
 
     def _take_tokens(

@@ -18,13 +18,17 @@ So of two requests that came within that time the one of higher priority runs fi
 waits for ever: who comes late enough is behind it, whatever their priority.
 """
 
+_LONGEST_PAUSE = 32
+"""Iterations after which a prefill whose first row was late is tried again at the latest."""
+
 _MOST_STEPS = 10**6
 """Of priority, up or down; more count as so many. Greater numbers would drown the arrival."""
 
 
 @dataclass(eq=False)
 class SequenceState:
-    """A request from `Scheduler.add` to its end. The scheduler alone changes it.
+    """A request from `Scheduler.add` to its end. The scheduler alone changes it, its tokens when it
+    commits.
 
     max_len:       tokens, prompt and output, at which it ends
     own_end_ids:   the model's own end tokens, where they end it
@@ -138,12 +142,43 @@ class SequenceState:
             guided_drafts=request.spec.has_guided_drafts,
         )
 
+    def enter_slot(self, slot: int) -> None:
+        """It has waited for it."""
+        self.slot = slot
+        waited_s = time.perf_counter() - self.request.arrival_s
+        self.request.metrics.queue_s = self.request.metrics.queue_s or waited_s
+
+    def find_keys(self, num_cached: int) -> None:
+        """The keys of so many of its first tokens are there."""
+        self.num_computed = num_cached
+        if not self.request.output_ids:
+            self.request.metrics.num_cached = num_cached
+
+    def next_chunk(self, end: int) -> Chunk:
+        """Its tokens from the first whose keys are not planned yet to before position `end`; they
+        are planned now."""
+        start, self.num_computed = self.num_computed, end
+        is_last = end == self.num_tokens
+        tokens = self.tokens(start, end + 1)
+        return Chunk(
+            tokens[: end - start],
+            start,
+            None if is_last else tokens[-1],
+            is_last and self._starts_walk(),
+            self.ids_to_score(start, end),
+            self.request.spec.score_temperature,
+        )
+
     def start(self, row: int) -> Start:
         """It decodes from an iteration on, in which it has place `row`."""
-        starts_walk, self.has_walk = not self.has_walk, True
         num_before = self.num_tokens - 1
         last_id = self.tokens(num_before, self.num_tokens)[0]
-        return Start(row, self.entry(), last_id, num_before, starts_walk)
+        return Start(row, self.entry(), last_id, num_before, self._starts_walk())
+
+    def _starts_walk(self) -> bool:
+        """Whether its grammar is yet to start in its slot; from now on it has."""
+        starts_walk, self.has_walk = not self.has_walk, True
+        return starts_walk
 
     def take(self, tokens: Sequence[int]) -> tuple[int, FinishReason | None]:
         """More tokens of output: how many of them count, and why it ends with the last of these, if
@@ -178,6 +213,15 @@ class SequenceState:
         become of its slot meanwhile."""
         if chunk.start + 1 <= self.num_scored:
             self.num_scored = max(self.num_scored, chunk.start + 1 + len(chunk.scored_ids))
+
+    def hold_prefill(self, num_planned: int) -> None:
+        """Its last token is computed again, for what follows; the later, the longer its row takes.
+
+        num_planned: iterations of the scheduler so far
+        """
+        self.num_computed = self.num_tokens - 1
+        self.num_late += 1
+        self.not_before = num_planned + min(2**self.num_late, _LONGEST_PAUSE)
 
     def lose_slot(self) -> None:
         """It waits again, and another matcher begins."""
