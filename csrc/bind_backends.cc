@@ -115,18 +115,7 @@ void bind_calls(py::module_& m) {
            py::arg("calls"));
 }
 
-}  // namespace
-
-void bind_backends(py::module_& m) {
-  py::class_<Vocabulary, std::shared_ptr<Vocabulary>>(m, "NativeVocabulary")
-      .def(py::init(&make_vocabulary), py::arg("token_bytes"), py::arg("eos_token_ids"))
-      .def("__len__", &Vocabulary::size);
-  py::class_<LibraryMatcher, Matcher, std::shared_ptr<LibraryMatcher>>(m, "LibraryMatcher")
-      .def("fill", &fill_row, py::arg("row"))
-      .def("fill", [](LibraryMatcher& self, uintptr_t row) { self.fill(reinterpret_cast<int32_t*>(row)); },
-           py::arg("row"), release());
-  py::class_<CompiledGrammar, std::shared_ptr<CompiledGrammar>>(m, "NativeGrammar")
-      .def("matcher", &CompiledGrammar::matcher, release());
+void bind_reasoning(py::module_& m) {
   py::class_<ReasoningMark, std::shared_ptr<ReasoningMark>>(m, "ReasoningMark")
       .def(py::init([](std::shared_ptr<Vocabulary> vocabulary, const py::bytes& text) {
              return std::make_shared<ReasoningMark>(std::move(vocabulary), std::string(text));
@@ -143,12 +132,14 @@ void bind_backends(py::module_& m) {
              return std::make_shared<ReasoningMatcher>(std::move(section), std::move(answer));
            }),
            py::arg("answer"), py::arg("end"), py::arg("begin") = py::tuple(), py::arg("max_tokens") = std::nullopt);
+}
+
+void bind_distinct(py::module_& m) {
   py::class_<DistinctTokens, std::shared_ptr<DistinctTokens>>(m, "DistinctTokens")
       .def(py::init([](std::shared_ptr<Vocabulary> vocabulary) {
              return std::make_shared<DistinctTokens>(std::move(vocabulary));
            }),
            py::arg("vocabulary"));
-  bind_keys(m);
   using Place = DistinctPlace;
   py::enum_<Place::Room>(m, "DistinctRoom")
       .value("FREE", Place::Room::kFree)
@@ -171,7 +162,9 @@ void bind_backends(py::module_& m) {
              return std::make_shared<DistinctMatcher>(std::move(inner), std::move(tokens), std::move(walk));
            }),
            py::arg("inner"), py::arg("tokens"), py::arg("places"), py::arg("starts"), py::arg("in_any_order") = false);
-  bind_calls(m);
+}
+
+void bind_libraries(py::module_& m) {
   py::class_<XGrammarLibrary, std::shared_ptr<XGrammarLibrary>>(m, "XGrammarLibrary")
       .def(py::init<const std::string&>(), py::arg("tvm_ffi_path"))
       .def("grammar",
@@ -206,4 +199,23 @@ void bind_backends(py::module_& m) {
              return LLGuidanceTokenizer::compile(std::move(self), lark, usual, more);
            },
            py::arg("lark"), py::arg("usual"), py::arg("more"), release());
+}
+
+}  // namespace
+
+void bind_backends(py::module_& m) {
+  py::class_<Vocabulary, std::shared_ptr<Vocabulary>>(m, "NativeVocabulary")
+      .def(py::init(&make_vocabulary), py::arg("token_bytes"), py::arg("eos_token_ids"))
+      .def("__len__", &Vocabulary::size);
+  py::class_<LibraryMatcher, Matcher, std::shared_ptr<LibraryMatcher>>(m, "LibraryMatcher")
+      .def("fill", &fill_row, py::arg("row"))
+      .def("fill", [](LibraryMatcher& self, uintptr_t row) { self.fill(reinterpret_cast<int32_t*>(row)); },
+           py::arg("row"), release());
+  py::class_<CompiledGrammar, std::shared_ptr<CompiledGrammar>>(m, "NativeGrammar")
+      .def("matcher", &CompiledGrammar::matcher, release());
+  bind_reasoning(m);
+  bind_keys(m);
+  bind_distinct(m);
+  bind_calls(m);
+  bind_libraries(m);
 }
