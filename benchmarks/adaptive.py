@@ -129,7 +129,7 @@ class Writer:
             3, self._vocab_size, (task.batch_size + 1, MAX_LEN), generator=numbers
         ).int()
         self._texts = text.tolist()
-        self._runner = LocalExecutor.of(
+        self._runner = LocalExecutor.build(
             resolve(config, facts_of(target)),
             target,
             head if spec else None,

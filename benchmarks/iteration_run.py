@@ -157,7 +157,7 @@ class Run:
             config = replace(config, tensor_parallel_size=target.ranks.size)
             return RanksExecutor.load(resolve(config, facts), build=RankBuild(ranked, parts))
         drafter = models.drafters[mode.spec.method] if mode.spec and layout.num_model else None
-        return LocalExecutor.of(resolve(config, facts), target, drafter, parts)
+        return LocalExecutor.build(resolve(config, facts), target, drafter, parts)
 
     def _batch(self, slots: Sequence[int], *, is_prefill: bool = False) -> Batch:
         batch = Batch(tuple(slots), tuple(slots), tuple(self.tables[slot] for slot in slots))

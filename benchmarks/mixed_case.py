@@ -57,7 +57,7 @@ class MixedCase:
         )
         drafter = models.drafters[spec.method] if spec else None
         resolved = resolve(self.config, facts_of(models.target))
-        self.executor = LocalExecutor.of(resolved, models.target, drafter)
+        self.executor = LocalExecutor.build(resolved, models.target, drafter)
         self.executor.warm_up()
         self.limits = self.executor.capabilities.piggyback
         numbers = random.Random(1)

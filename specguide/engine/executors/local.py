@@ -70,10 +70,10 @@ class LocalExecutor:
         Raises CheckpointError for a folder that does not fit, InvalidParams for a device or size
         that does not.
         """
-        return cls.of(config, *load_models(config), parts)
+        return cls.build(config, *load_models(config), parts)
 
     @classmethod
-    def of(
+    def build(
         cls,
         config: ResolvedConfig,
         target: Decoder,
@@ -86,24 +86,11 @@ class LocalExecutor:
         parts:   None: the usual ones
         """
         parts = parts or EngineParts()
-        entry = _entry(config)
-        needs = DraftNeeds() if drafter is None else entry.needs(drafter)
+        needs = DraftNeeds() if drafter is None else _entry(config).needs(drafter)
         _share_memory(target, needs)
         memory = Memory.allocate(config, target, needs.keys)
-        state = memory.slots
-        recorder = _recorder(config.trace, target.device, config.lag)
-        lookup = entry.lookup(config.spec) if config.spec and entry.lookup else None
-        grammar = _grammar_stream(
-            config, state, recorder, lookup, parts.executor, target.stage.world
-        )
-        proposer = None
-        if drafter is not None and entry.propose is not None:
-            proposer = entry.propose(drafter, memory.draft_cache, state)
-        passes = ForwardPasses(target, memory.cache, state, proposer)
-        sampler = _sampler(config, grammar, state, parts)
-        step = parts.step(
-            passes, sampler, state, grammar, _step_options(config, entry, target.ranks)
-        )
+        grammar = _grammar_stream(config, target, memory.slots, parts.executor)
+        step = _step(config, target, drafter, memory, grammar, parts)
         if target.device.type == "cuda":
             # What was filled on another stream than the step's is there.
             torch.cuda.synchronize(target.device)
@@ -116,8 +103,7 @@ class LocalExecutor:
             lag=config.lag,
             piggyback=step.piggyback_limits,
         )
-        caches = tuple(cache for cache in (memory.cache, memory.draft_cache) if cache is not None)
-        return cls(step, grammar, capabilities, config.max_prefill_tokens, caches)
+        return cls(step, grammar, capabilities, config.max_prefill_tokens, memory.caches)
 
     def execute(self, batch: Batch) -> PendingOutput:
         """As Executor's. On a CPU the batch has then run."""
@@ -182,21 +168,38 @@ def _entry(config: ResolvedConfig) -> DrafterSpec:
     return drafter_named(config.spec.method) if config.spec else NO_DRAFTER
 
 
-def _step_options(config: ResolvedConfig, entry: DrafterSpec, ranks: Ranks) -> StepOptions:
+def _step(
+    config: ResolvedConfig,
+    target: Decoder,
+    drafter: Any,
+    memory: Memory,
+    grammar: GrammarStream,
+    parts: EngineParts,
+) -> Step:
+    entry, slots = _entry(config), memory.slots
+    proposer = None
+    if drafter is not None and entry.propose is not None:
+        proposer = entry.propose(drafter, memory.draft_cache, slots)
+    passes = ForwardPasses(target, memory.cache, slots, proposer)
+    sampler = _sampler(config, grammar, slots, parts)
+    return parts.step(passes, sampler, slots, grammar, _step_options(config, target.ranks))
+
+
+def _step_options(config: ResolvedConfig, ranks: Ranks) -> StepOptions:
     return StepOptions(
         config.lag,
         config.enforce_eager,
         config.is_adaptive,
-        entry.drafting,
+        _entry(config).drafting,
         config.mixed_iterations,
         ranks.collectives.gather if ranks.size > 1 else None,
     )
 
 
 def _sampler(
-    config: ResolvedConfig, grammar: GrammarStream, state: SlotTable, parts: EngineParts
+    config: ResolvedConfig, grammar: GrammarStream, slots: SlotTable, parts: EngineParts
 ) -> Sampler:
-    own = parts.sampler(grammar, state, guided_drafts=config.guided_drafts)
+    own = parts.sampler(grammar, slots, guided_drafts=config.guided_drafts)
     spec = config.spec
     if spec is None or spec.synthetic_acceptance is None:
         return own
@@ -206,31 +209,33 @@ def _sampler(
         spec.synthetic_acceptance,
     )
     return SyntheticAcceptance(
-        own, grammar, state, spec.synthetic_acceptance, spec.num_draft_tokens
+        own, grammar, slots, spec.synthetic_acceptance, spec.num_draft_tokens
     )
 
 
 def _grammar_stream(
-    config: ResolvedConfig,
-    state: SlotTable,
-    recorder: Recorder,
-    lookup: native.LookupSource | None,
-    executor: ExecutorFactory,
-    ranks: Ranks,
+    config: ResolvedConfig, target: Decoder, slots: SlotTable, executor: ExecutorFactory
 ) -> GrammarStream:
     """One that does nothing where the engine has no guides."""
-    forward, sizes = ForwardStream(state.ids.device), state.sizes
+    recorder = _recorder(config.trace, target.device, config.lag)
+    forward, sizes = ForwardStream(slots.ids.device), slots.sizes
     if config.callbacks is None:
         return NoGrammar(sizes.num_slots, sizes.layout, forward, recorder)
-    walked = Walked(
-        state.host_nodes, shape_of(sizes.layout).walks(sizes.layout), sizes.vocab_size, lookup
-    )
+    walks = shape_of(sizes.layout).walks(sizes.layout)
+    walked = Walked(slots.host_nodes, walks, sizes.vocab_size, _lookup(config))
+    ranks = target.stage.world
     if ranks.size == 1:
         return GrammarCallbacks(walked, config.callbacks, forward, recorder, executor)
-    tokens = state.nodes.tokens
+    tokens = slots.nodes.tokens
     if ranks.rank:
         return ReceivedRows(walked, config.callbacks, forward, recorder, ranks, tokens)
     return SharingCallbacks(walked, config.callbacks, forward, recorder, executor, ranks, tokens)
+
+
+def _lookup(config: ResolvedConfig) -> native.LookupSource | None:
+    """Where the method finds its drafts without a model."""
+    lookup = _entry(config).lookup
+    return lookup(config.spec) if config.spec and lookup else None
 
 
 def _recorder(trace: bool, device: torch.device, lag: int) -> Recorder:

@@ -30,6 +30,11 @@ class Memory:
     draft_cache: KVCache | None
     slots: SlotTable
 
+    @property
+    def caches(self) -> tuple[KVCache, ...]:
+        """The target's and, where it has one, the drafter's."""
+        return (self.cache,) if self.draft_cache is None else (self.cache, self.draft_cache)
+
     @classmethod
     def allocate(
         cls, config: ResolvedConfig, target: Decoder, draft_keys: KeyShape | None

@@ -110,7 +110,7 @@ def run(connection: Connection) -> None:
     plan: Plan = connection.recv()
     models = load_part(plan)
     connection.send(LOADED)
-    executor = LocalExecutor.of(plan.config, *models, plan.build.parts)
+    executor = LocalExecutor.build(plan.config, *models, plan.build.parts)
     connection.send(READY)
     pending: deque[PendingOutput] = deque()
     while True:

@@ -98,7 +98,7 @@ class RanksExecutor:
                 follower.tell(plan)
             models = load_part(own_plan, store)
             _hear(followers, _LOAD_TIMEOUT_S)
-            own = LocalExecutor.of(configs[0], *models, build.parts)
+            own = LocalExecutor.build(configs[0], *models, build.parts)
             _hear(followers, _LOAD_TIMEOUT_S)
         except BaseException as cause:
             if isinstance(cause, Exception) and not isinstance(cause, UserError):
