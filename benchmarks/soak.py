@@ -226,8 +226,7 @@ def print_row(row: dict[str, Any]) -> None:
     grown = ", ".join(f"{name} {first[name]:.1f} → {last[name]:.1f}" for name in first)
     print(
         f"{'':<13}{row['decode_iterations']} decode iterations, {row['of_requests']['requests']} "
-        "requests, "
-        f"{row['held_slots']} held slots; MB: {grown}",
+        f"requests, {row['held_slots']} held slots; MB: {grown}",
         flush=True,
     )
 

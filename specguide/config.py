@@ -53,8 +53,7 @@ class CacheConfig:
         if not 0 < self.gpu_memory_utilization <= 1:
             raise InvalidParams(
                 "gpu_memory_utilization is a share of the GPU's memory, above 0 and at most 1; "
-                "found "
-                f"{self.gpu_memory_utilization}",
+                f"found {self.gpu_memory_utilization}",
                 param="gpu_memory_utilization",
             )
 

@@ -238,8 +238,7 @@ class DynamicTree(TreeShape):
         if self.num_nodes - 1 > most_drafts:
             raise InvalidParams(
                 f"a draft tree of top_k {self.top_k} and depth {self.depth} has {most_drafts} "
-                "drafts: "
-                f"num_nodes must be at most {most_drafts + 1}, found {self.num_nodes}",
+                f"drafts: num_nodes must be at most {most_drafts + 1}, found {self.num_nodes}",
                 param="tree",
             )
 

@@ -189,8 +189,7 @@ def check_finite(value: Any, kind: str) -> None:
             )
             raise InvalidGuide(
                 f"{keyword} at {pointer or 'the root'} is {number}; a number must be finite, at "
-                "most "
-                "1.7976931348623157e308",
+                "most 1.7976931348623157e308",
                 param=kind,
             )
 

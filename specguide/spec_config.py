@@ -99,8 +99,7 @@ class SpecConfig:
         if self.model is not None and self.method == AUTO:
             raise InvalidParams(
                 "method 'auto' finds the head that belongs to the target: leave model out, or name "
-                "the "
-                "method of the model",
+                "the method of the model",
                 param="model",
             )
         if self.model is not None and not method.has_model:

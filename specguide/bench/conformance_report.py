@@ -146,14 +146,10 @@ def markdown(
         *(f"* {backend}: made by {_makers(found)}" for backend, found in records.items()),
         "",
         "*Compiled*: the backend serves the schema. *Clean*: and takes all its valid instances, no "
-        "invalid one, "
-        "and all random texts drawn from its grammar that came to an end are instances (by "
-        "`jsonschema`, formats "
-        "included). *Reordered*: taken with its keys in another order than it was written in. "
-        "*Failed*: a random "
-        "text inside which the library gave up. *Cut*: one that came to no end. `bare-…`: the "
-        "library given the "
-        "schema as it is.",
+        "invalid one, and all random texts drawn from its grammar that came to an end are "
+        "instances (by `jsonschema`, formats included). *Reordered*: taken with its keys in "
+        "another order than it was written in. *Failed*: a random text inside which the library "
+        "gave up. *Cut*: one that came to no end. `bare-…`: the library given the schema as it is.",
         "",
         _line(HEADER),
         _line(["---"] * len(HEADER)),

@@ -44,8 +44,7 @@ def load_tasks(
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise InvalidParams(
                 f"record {number} of {name} has neither messages, a question with tools nor a "
-                "schema "
-                f"in the form that is known: {error!r}",
+                f"schema in the form that is known: {error!r}",
                 param="sets",
             ) from error
         if task is not None and (max_chars is None or task.num_chars <= max_chars):
@@ -74,8 +73,7 @@ def _records(name: str, folder: Path | None) -> Iterable[Mapping[str, Any]]:
         return _of_hub(_SHORT[name])
     raise InvalidParams(
         f"there is no data set {name}: put {name}.jsonl into the folder that --data names, take "
-        "one of "
-        f"{', '.join(built_in())}, or hub:REPOSITORY",
+        f"one of {', '.join(built_in())}, or hub:REPOSITORY",
         param="sets",
     )
 
@@ -96,8 +94,7 @@ def _of_hub(name: str) -> Iterable[Mapping[str, Any]]:
     except ModuleNotFoundError as error:
         raise InvalidParams(
             f'{name} comes from the Hugging Face hub: pip install "specguide[hub]", or give --data '
-            "a "
-            "folder with the file",
+            "a folder with the file",
             param="sets",
         ) from error
     repository, split, config = (*name.removeprefix(HUB).split(":"), "", "")[:3]
@@ -113,8 +110,7 @@ def _of_hub(name: str) -> Iterable[Mapping[str, Any]]:
     except (OSError, ValueError) as error:
         raise InvalidParams(
             f"cannot load {name}: {' '.join(str(error).split())[:300]}. Is the machine online, and "
-            "the "
-            "name right? A folder with NAME.jsonl goes to --data",
+            "the name right? A folder with NAME.jsonl goes to --data",
             param="sets",
         ) from error
     if not isinstance(found, Mapping):

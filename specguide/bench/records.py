@@ -35,8 +35,7 @@ class Records:
             if record["conditions"] != self._conditions:
                 raise InvalidParams(
                     f"{self._path} has figures of {record['conditions']}, and {self._conditions} "
-                    "are "
-                    "asked for: choose another --output",
+                    "are asked for: choose another --output",
                     param="output",
                 )
             self._lines.append(record)

@@ -48,8 +48,7 @@ class Target:
         except (httpx.HTTPError, httpx.InvalidURL, ValueError, KeyError, TypeError) as error:
             raise InvalidParams(
                 f"no server of the OpenAI API answers at {url}: {error}; is it running, and does "
-                "the "
-                "URL end in /v1?",
+                "the URL end in /v1?",
                 param="url",
             ) from error
         if not found or model not in (None, *found):

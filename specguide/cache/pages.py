@@ -57,10 +57,8 @@ class PageAllocator:
         if num_pages > self.num_free:
             raise EngineError(
                 f"out of KV pages: {num_pages} asked for, {self.num_free} of {self._num_pages} "
-                "free; "
-                "give the cache more (gpu_memory_utilization, kv_cache_memory_bytes) or run fewer "
-                "requests at once "
-                "(max_batch_size)"
+                "free; give the cache more (gpu_memory_utilization, kv_cache_memory_bytes) or run "
+                "fewer requests at once (max_batch_size)"
             )
         for _ in range(num_pages - len(self._free)):
             page, _none = self._remembered.popitem(last=False)
@@ -133,8 +131,7 @@ class PageAllocator:
         if free | held | remembered != set(range(self._num_pages)):
             raise EngineError(
                 f"KV pages are corrupt: {len(free)} free, {len(remembered)} remembered and "
-                f"{len(held)} "
-                f"held pages do not make {self._num_pages}"
+                f"{len(held)} held pages do not make {self._num_pages}"
             )
         if {
             page: key for key, page in self._pages.items()

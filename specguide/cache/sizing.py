@@ -91,8 +91,7 @@ def _available(config: CacheConfig, needs: CacheNeeds, device: torch.device) -> 
     left = min(allowed, free) - needs.activation_bytes
     return max(0, left), (
         f"gpu_memory_utilization {config.gpu_memory_utilization:g} of {total / _GIB:.1f} GiB "
-        "leaves, "
-        f"beside the weights and {needs.activation_bytes / _GIB:.1f} GiB for iterations,"
+        f"leaves, beside the weights and {needs.activation_bytes / _GIB:.1f} GiB for iterations,"
     )
 
 

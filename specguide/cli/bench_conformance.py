@@ -31,9 +31,8 @@ def conformance(
             help="Files and folders. NAME.json: a schema, its instances a line each in "
             "NAME.valid.jsonl and "
             'NAME.invalid.jsonl beside it, or groups of {"schema", "tests": [{"data", "valid"}]} '
-            "as in "
-            "JSON-Schema-Test-Suite. NAME.jsonl: records as in JSONSchemaBench, JSON Mode Eval or "
-            "BFCL."
+            "as in JSON-Schema-Test-Suite. NAME.jsonl: records as in JSONSchemaBench, JSON Mode "
+            "Eval or BFCL."
         ),
     ],
     *,

@@ -77,8 +77,7 @@ class RemoteModel:
         except (openai.OpenAIError, IndexError) as error:
             raise InvalidParams(
                 f"no server of the OpenAI API answers at {url}: {error}; is it running, and does "
-                "the "
-                "URL end in /v1?",
+                "the URL end in /v1?",
                 param="url",
             ) from error
         self._client = openai.AsyncOpenAI(base_url=url, api_key=api_key)

@@ -25,8 +25,7 @@ class InUse:
         if not self._lock.acquire(blocking=False):
             raise EngineError(
                 "the engine is in use: it takes one call at a time, and none from within a call; "
-                "several "
-                "threads use LLM or AsyncEngine"
+                "several threads use LLM or AsyncEngine"
             )
 
     def __exit__(self, *_: object) -> None:

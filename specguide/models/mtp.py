@@ -126,9 +126,8 @@ class MtpHead:
         if len(set(config.sliding_windows)) > 1:
             raise CheckpointError(
                 "'sliding_window' differs from layer to layer, and nothing says which window the "
-                "MTP "
-                "head has; put its tensors into a folder of their own with 'layer_types' of one "
-                "kind"
+                "MTP head has; put its tensors into a folder of their own with 'layer_types' of "
+                "one kind"
             )
         self.layout = layout
         self.target_norm = target.norm

@@ -39,8 +39,7 @@ def adjustment_of(
         outside = [token for token in getattr(params, name) or () if token >= vocab_size]
         if outside:
             raise InvalidParams(
-                f"{name} has token {outside[0]}, which is not an id of this model's "
-                f"{vocab_size} "
+                f"{name} has token {outside[0]}, which is not an id of this model's {vocab_size} "
                 "tokens",
                 param=name,
             )
@@ -90,8 +89,7 @@ def _spellings(
     if sum(len(sequence) > 1 for sequence in found) > MAX_SEQUENCES:
         raise InvalidParams(
             f"bad_words are {len(found)} sequences of tokens, words with and without a space "
-            "before "
-            f"them; at most {MAX_SEQUENCES} can be of several tokens: give fewer words",
+            f"before them; at most {MAX_SEQUENCES} can be of several tokens: give fewer words",
             param="bad_words",
         )
     return found

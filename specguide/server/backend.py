@@ -90,8 +90,7 @@ class Backend:
                 f"n = {num_samples}"
                 + (f" for each of {num_prompts} prompts" if num_prompts > 1 else "")
                 + f" is more than the {most} answers that this server has room for at once; ask "
-                "for "
-                "fewer",
+                "for fewer",
                 param="n" if num_samples > 1 else "prompt",
             )
 

@@ -116,8 +116,7 @@ def _check_samples(prompt: Any, n: Any, most: int) -> None:
     if num_prompts > 1 and num_samples > most:
         raise InvalidParams(
             f"there may be {most} answers to a request, found {num_prompts} prompts and "
-            f"{num_samples} "
-            "answers",
+            f"{num_samples} answers",
             param="prompt",
         )
     if num_samples > most:

@@ -226,8 +226,7 @@ class BodyLimit:
             return ApiError(
                 415,
                 f"a body with Content-Encoding {coding.decode('latin-1')!r} is not read; send it "
-                "as "
-                "it is",
+                "as it is",
             )
         stated = headers.get(b"content-length", b"0")
         return self._too_large if stated.isdigit() and int(stated) > self._max_bytes else None

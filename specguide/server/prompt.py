@@ -94,8 +94,7 @@ def _client_template(backend: Backend, asked: TemplateFields) -> ClientTemplate 
     if not config.allow_client_templates:
         raise InvalidParams(
             "this server takes the model's own chat template only: leave chat_template out, or "
-            "start "
-            "it with --allow-client-templates",
+            "start it with --allow-client-templates",
             param="chat_template",
         )
     return ClientTemplate(

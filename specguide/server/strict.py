@@ -117,8 +117,7 @@ def _object_fault(node: Mapping[str, Any]) -> str | None:
     if missing is not None:
         return (
             "'required' is required to be supplied and to be an array including every key in "
-            "properties. "
-            f"Missing '{missing}'."
+            f"properties. Missing '{missing}'."
         )
     return None
 
@@ -160,6 +159,5 @@ def _limits(schema: Mapping[str, Any], nodes: list[tuple[Context, Any]]) -> Iter
         if len(texts) > _MAX_LONG_ENUM and sum(map(len, texts)) > _MAX_ENUM_CHARACTERS:
             yield (
                 f"In context={context}, an enum of more than {_MAX_LONG_ENUM} values may have at "
-                "most "
-                f"{_MAX_ENUM_CHARACTERS} characters."
+                f"most {_MAX_ENUM_CHARACTERS} characters."
             )

@@ -58,8 +58,7 @@ def text_of(content: Any, param: str) -> str:
         if not isinstance(text, str):
             raise InvalidParams(
                 f'this model reads text only: a part must be {{"type": "text", "text": …}}, found '
-                f"type "
-                f"{kind!r}",
+                f"type {kind!r}",
                 param=f"{param}[{index}]",
             )
         texts.append(text)

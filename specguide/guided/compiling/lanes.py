@@ -94,8 +94,7 @@ class IsolatedRunner:
                     job,
                     _busy(
                         f"{MOST_SLOW_WAITING} grammars that take long to compile wait for their "
-                        "turn, "
-                        "and this is another"
+                        "turn, and this is another"
                     ),
                 )
 

@@ -25,8 +25,7 @@ def check_shapes(schema: Json, path: str) -> None:
     if not is_object(schema):
         raise InvalidGuide(
             f"what is at {path or 'the root'} must be a JSON Schema, that is, an object or a "
-            "boolean, "
-            f"found {_shown(schema)}",
+            f"boolean, found {_shown(schema)}",
             param="json_schema",
         )
     for keyword, value in schema.items():

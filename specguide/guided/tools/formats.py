@@ -92,8 +92,7 @@ def choose_tool_format(name: str | None, template: str | None) -> ToolFormat:
     if found is None:
         raise InvalidParams(
             "the model's chat template does not say how tool calls are written; name one of the "
-            "tool "
-            f"formats {known}",
+            f"tool formats {known}",
             param="tool_format",
         )
     return found
