@@ -14,11 +14,8 @@ from specguide.engine.parts import EngineParts
 
 K = 3
 TREES = (SMALL_TREE, DynamicTree(8, 5, 32), DynamicTree())
-WINDOWS = (
-    4,
-    8,
-    16,
-)  # drafts that are verified: K and the forced ones, forced ones alone, or looked up
+WINDOWS = (4, 8, 16)
+"""Drafts that are verified: K and the forced ones, forced ones alone, or looked up."""
 
 
 @dataclass(frozen=True)

@@ -36,9 +36,8 @@ def diagnose() -> list[Finding]:
 def _safely(check: Callable[[], Iterator[Finding]]) -> list[Finding]:
     try:
         return list(check())
-    except (
-        Exception
-    ) as error:  # a broken installation breaks in its own ways; report it like any finding
+    # a broken installation breaks in its own ways; report it like any finding
+    except Exception as error:
         return [
             Finding(
                 check.__name__.strip("_").replace("_", " "),

@@ -133,9 +133,8 @@ class TwoModelStep:
         self._state.enter(batch)
         slots = self._batch_sampling.slots
         verified = self._prefill_exactly(batch.chunks, batch.slots, sampling)
-        self._state.active[slots] = self._state.active[slots] & (
-            verified.num_accepted >= 0
-        )  # else it starts again
+        is_accepted = verified.num_accepted >= 0  # else it starts again
+        self._state.active[slots] = self._state.active[slots] & is_accepted
         return verified
 
     def _prefill_exactly(

@@ -63,9 +63,8 @@ class BackendCompiler:
         self.vocabulary = vocabulary
         for name in backend_names():
             if backend in (AUTO, name):
-                create_backend(
-                    name, vocabulary
-                )  # loads the library, which may take longer than a compile may
+                # loads the library, which may take longer than a compile may
+                create_backend(name, vocabulary)
         self._compiler = GrammarCompiler(
             vocabulary, GuideConfig(backend=backend, key_order=key_order)
         )

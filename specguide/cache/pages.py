@@ -31,9 +31,8 @@ class PageAllocator:
         self._num_holders: dict[int, int] = {}
         self._pages: dict[PageKey, int] = {}  # published
         self._keys: dict[int, PageKey] = {}  # the other way round
-        self._remembered: OrderedDict[int, None] = (
-            OrderedDict()
-        )  # published and not held, longest unused first
+        # published and not held, longest unused first
+        self._remembered: OrderedDict[int, None] = OrderedDict()
 
     @property
     def num_pages(self) -> int:

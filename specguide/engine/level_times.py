@@ -34,9 +34,8 @@ class LevelTimes:
             return
         self._num_running = self._num_running + 1 if key == self._running else 1
         self._running = key
-        if (
-            before is not None and self._num_running > _NUM_KEPT
-        ):  # all those kept ran one after the other
+        all_kept_ran_in_turn = self._num_running > _NUM_KEPT
+        if before is not None and all_kept_ran_in_turn:
             self._scale_others(key, self._medians[key] / before)
 
     def _scale_others(self, key: tuple[int, int], factor: float) -> None:

@@ -160,6 +160,6 @@ def kept_of(thing: Any, make: Callable[[], _Result]) -> _Result:
     budget = _current.get()
     if budget is None:
         return make()
-    return budget.keep(("identity", id(thing)), lambda: (thing, make()))[
-        1
-    ]  # alive, so that the id stays its own
+    # kept with it, so that it lives and its id stays its own
+    _, made = budget.keep(("identity", id(thing)), lambda: (thing, make()))
+    return made

@@ -76,9 +76,8 @@ class StepRows:
         self._all_rows = self.bitmask.flatten(0, 1), self.guided.flatten()
         num_nodes, num_slots = self.guided.shape
         row_ids = torch.arange(num_nodes * num_slots, device=self.guided.device)
-        self._row_ids = row_ids.view(
-            num_nodes, num_slots
-        ).T.contiguous()  # of each slot's nodes, in all rows
+        # of each slot's nodes, in all rows
+        self._row_ids = row_ids.view(num_nodes, num_slots).T.contiguous()
 
     def take(self, callback: int, num_slots: int, num_nodes: int | None, wait: Wait | None) -> None:
         """What a callback has filled, where the step has copies; see GrammarStream.launch."""

@@ -101,9 +101,8 @@ class _StopMatcher:
 
     def __init__(self, text: str) -> None:
         self.text, self.num_matched = text, 0
-        self._borders = [0] * len(
-            text
-        )  # of the first i + 1 characters: the longest end that is also a beginning
+        # of the first i + 1 characters: the longest end that is also a beginning
+        self._borders = [0] * len(text)
         for i in range(1, len(text)):
             self._borders[i] = self._next(self._borders[i - 1], text[i])
 

@@ -35,10 +35,10 @@ class Backend:
     def __init__(self, engine: ServedEngine, config: ServerConfig) -> None:
         self.engine, self.config, self.tokenizer = engine, config, engine.tokenizer
         self._unknown_fields = UnknownFields(config.strict_fields)
-        self._lane = asyncio.Semaphore()  # of large bodies
-        self._template_lane = asyncio.Semaphore(
-            _MOST_TEMPLATES
-        )  # of clients' templates, whose threads wait for them
+        self._lane = asyncio.Semaphore()
+        """Of large bodies."""
+        self._template_lane = asyncio.Semaphore(_MOST_TEMPLATES)
+        """Of clients' templates, whose threads wait for them."""
 
     @property
     def limits(self) -> GuideConfig:

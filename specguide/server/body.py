@@ -50,9 +50,8 @@ class CountedRequest(Request):
 
 
 def _parsed(body: bytes, config: ServerConfig) -> Any:
-    if (
-        body.count(b",") + body.count(b'"') // 2 > config.max_body_values
-    ):  # parsing holds the interpreter
+    # parsing holds the interpreter
+    if body.count(b",") + body.count(b'"') // 2 > config.max_body_values:
         raise InvalidParams(
             f"the body has more than {config.max_body_values} values; make it smaller"
         )

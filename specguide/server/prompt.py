@@ -65,19 +65,15 @@ def check_variables(variables: Mapping[str, Any]) -> None:
             one = rest.pop()
             num_values += 1
             num_chars += len(one) if isinstance(one, str) else 0
-            if (
-                isinstance(one, (int, float)) and not abs(one) <= MAX_NUMBER
-            ):  # not a number is not, either
+            # nor may it be NaN
+            if isinstance(one, (int, float)) and not abs(one) <= MAX_NUMBER:
                 raise _too_much(name, f"a number of more than {MAX_NUMBER}")
             if num_values > MAX_VALUES or num_chars > MAX_CHARS:
                 raise _too_much(name, f"more than {MAX_VALUES} values or {MAX_CHARS} characters")
-            rest += (
-                [*one, *one.values()]
-                if isinstance(one, dict)
-                else one
-                if isinstance(one, list)
-                else []
-            )
+            if isinstance(one, dict):
+                rest += [*one, *one.values()]
+            elif isinstance(one, list):
+                rest += one
 
 
 def _too_much(name: str, what: str) -> InvalidParams:

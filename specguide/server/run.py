@@ -63,9 +63,8 @@ async def begun(stream: RequestStream, task: Task) -> AsyncIterator[RequestDelta
     first = await anext(stream)
     if first.error is not None:
         raise ApiError.of(first.error, task.guide_field(first.error))
-    if (
-        first.finish_reason == "abort" and not first.token_ids
-    ):  # never began, and the server is at its end
+    # it never began, and the server is at its end
+    if first.finish_reason == "abort" and not first.token_ids:
         raise ApiError.shutting_down()
 
     async def all_of_them() -> AsyncIterator[RequestDelta]:

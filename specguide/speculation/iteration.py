@@ -78,9 +78,8 @@ class Iteration:
             self._drafting.golden(inputs), sampling, num_slots, self._prefill_layouts
         )
         active = self._state.active
-        active[plan.slots] = active[plan.slots] & (
-            verified.num_accepted >= 0
-        )  # else it starts again
+        is_accepted = verified.num_accepted >= 0  # else it starts again
+        active[plan.slots] = active[plan.slots] & is_accepted
         return verified
 
     def prompts_exactly(self, piggyback: Piggyback) -> ForwardInput | None:

@@ -104,9 +104,8 @@ class ChatTemplate:
             return str(
                 self._chat.apply_chat_template(others.pop("messages"), tokenize=False, **others)
             )
-        except (
-            Exception
-        ) as error:  # whatever a template can raise: it is the messages' affair, not the server's
+        # whatever a template can raise: it is the messages' affair, not the server's
+        except Exception as error:
             raise _refused(error) from None
 
     @cached_property

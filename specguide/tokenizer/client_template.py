@@ -47,9 +47,8 @@ class ClientTemplate:
             str(self.max_bytes),
             str(math.ceil(self.timeout_s)),
         ]
-        path = {
-            "PYTHONPATH": os.pathsep.join(filter(None, sys.path))
-        }  # and no secrets of this process
+        # and no secrets of this process
+        path = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         with subprocess.Popen(
             command,
             stdin=subprocess.PIPE,

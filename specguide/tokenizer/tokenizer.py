@@ -111,9 +111,8 @@ class Tokenizer:
         can spell, and for text that the vocabulary cannot write.
         """
         try:
-            (one,) = self._backend.encode_batch_fast(
-                [text], add_special_tokens=add_special_tokens
-            )  # holds no GIL
+            # holds no GIL
+            (one,) = self._backend.encode_batch_fast([text], add_special_tokens=add_special_tokens)
             return list(one.ids)
         except TypeError:
             raise InvalidParams(
@@ -260,9 +259,8 @@ def _transformers_tokenizer(folder: Path) -> Any:
         return AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     except CheckpointError:
         raise
-    except (
-        Exception
-    ) as error:  # transformers and tokenizers raise many kinds, plain Exception among them
+    # transformers and tokenizers raise many kinds, plain Exception among them
+    except Exception as error:
         raise CheckpointError(f"{folder}: its tokenizer cannot be read: {error}") from None
 
 

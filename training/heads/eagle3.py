@@ -78,9 +78,8 @@ class Eagle3Head(nn.Module):
 
     def features(self, aux: Tensor) -> Tensor:
         """The target's tapped states [B, L, 3H] → what the first step reads [B, L, H]."""
-        return self.fc(aux).to(
-            self.norm.weight.dtype
-        )  # under autocast too the residual keeps full precision
+        # under autocast too the residual keeps full precision
+        return self.fc(aux).to(self.norm.weight.dtype)
 
     def enter(self, embeds: Tensor, feature: Tensor) -> tuple[Tensor, Tensor]:
         """[B, N, H] each → the residual stream [B, N, H] and what attention reads [B, N, 2H]."""

@@ -80,9 +80,8 @@ class _Server:
     def run(self) -> None:
         """Until the control socket is closed."""
         while True:
-            fd = self._poll.poll()[0][
-                0
-            ]  # one at a time: what it does may close the others' descriptors
+            # one at a time: what it does may close the others' descriptors
+            fd = self._poll.poll()[0][0]
             if fd == self._control.fileno():
                 message, fds, _, _ = socket.recv_fds(self._control, 1, 1)
                 if not message:

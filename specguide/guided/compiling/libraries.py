@@ -178,9 +178,8 @@ class Libraries:
         if written.calls is not None:
             assert self._submit is not None
             return self._calls.grammar(grammar, written, guide, self._submit)
-        if (
-            written.keys is not None
-        ):  # which of the required keys are missing, the text does not tell
+        # which of the required keys are missing, the text does not tell
+        if written.keys is not None:
             return grammar
         return self._endings.told(grammar, written.outline, spare_of(written))
 

@@ -71,9 +71,8 @@ class _Parser(Reader):
         items: list[Node] = []
         while not self.at_end() and self.peek() not in "|)":
             item = self.repeated(self.atom(depth))
-            if not (
-                isinstance(item, Anchor) and items and items[-1] == item
-            ):  # twice the same says nothing more
+            # twice the same anchor says nothing more
+            if not (isinstance(item, Anchor) and items and items[-1] == item):
                 items.append(item)
         return items[0] if len(items) == 1 else Concat(tuple(items))
 

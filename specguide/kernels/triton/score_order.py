@@ -20,9 +20,8 @@ def in_order(score):
 @triton.jit
 def chosen(key, exists, NUM: tl.constexpr):
     """Which are the NUM with the greatest keys; of equals the first ones."""
-    least = (
-        tl.sum(tl.zeros_like(key), 0).to(tl.int64) + LEAST
-    )  # the greatest that so many keys reach, bit by bit
+    # the greatest that so many keys reach, bit by bit
+    least = tl.sum(tl.zeros_like(key), 0).to(tl.int64) + LEAST
     for bit in range(32):
         higher = least + (tl.full((), 1, tl.int64) << (31 - bit))
         num = tl.sum((exists & (key.to(tl.int64) >= higher)).to(tl.int32), 0)

@@ -68,9 +68,8 @@ def grammar_rules(source: str) -> str:
     was read."""
     if grammar_form(source) == "Lark":
         return source
-    spend(
-        4 * len(source) + source.count("::=") * len(source) // 16
-    )  # the converter reads all rules again for each
+    # the converter reads all rules again for each
+    spend(4 * len(source) + source.count("::=") * len(source) // 16)
     try:
         return gbnf_to_lark(without_comments(source))
     except Exception as error:  # the converter raises its own class and plain Exception

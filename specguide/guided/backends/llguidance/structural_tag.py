@@ -109,9 +109,8 @@ class _Writer:
 
     def _grammar(self, node: Node, last: bool) -> str:
         source = _field(node, "grammar", str)
-        if (
-            grammar_form(source) == "EBNF"
-        ):  # it says what the text is, and Lark what the terminals are
+        # EBNF says what the text is, and Lark what the terminals are
+        if grammar_form(source) == "EBNF":
             raise _unsupported("a grammar in EBNF")
         return "%lark {\n" + source + "\n}"
 
@@ -169,9 +168,8 @@ class _Writer:
         if content.get("type") == "any_text" and all(ends):
             _refuse(content, max_tokens=None, max_chars=None, excludes=[])
             return self._lazy_text(ends)
-        if (
-            content.get("type") == "regex"
-        ):  # one term, since a term of its own would swallow what looks like the end
+        # one term, since a term of its own would swallow what looks like the end
+        if content.get("type") == "regex":
             return regex_term(f"(?:{_field(content, 'pattern', str)}){_one_of(ends)}")
         return f"{self.term(content, last=False)} {self._rule(choice_term(ends))}"
 
