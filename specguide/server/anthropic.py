@@ -24,7 +24,7 @@ from specguide.server.conversation import conversation_task
 from specguide.server.errors import ApiError
 from specguide.server.events import Arguments, CallBegin, End, Event, Reasoned, Text
 from specguide.server.guides import naming
-from specguide.server.prompt import prompt_ids
+from specguide.server.prompt import Conversation, prompt_ids
 from specguide.server.shared_fields import GeneratingBody, TemplateFields, TurnFields, Values
 from specguide.server.task import Task
 from specguide.server.tools import ToolFields, function_of
@@ -92,7 +92,7 @@ class CountRequest(ConversationFields):
 
 def parse(backend: Backend, body: MessagesRequest) -> Task:
     """Raises ApiError, InvalidParams and InvalidGuide, which name the field."""
-    messages = "messages", template_messages(body.system, body.messages)
+    conversation = Conversation("messages", template_messages(body.system, body.messages))
     turn = _turn(
         body,
         temperature=body.temperature,
@@ -103,7 +103,7 @@ def parse(backend: Backend, body: MessagesRequest) -> Task:
     )
     named = ToolFields(parameters="input_schema")
     return conversation_task(
-        backend, turn, messages, _answer(body), named, max_tokens=body.max_tokens
+        backend, turn, conversation, _answer(body), named, max_tokens=body.max_tokens
     )
 
 
@@ -113,10 +113,10 @@ def count(backend: Backend, body: CountRequest) -> Told:
     turn, answer = _turn(body), _answer(body)
     tools = [{"type": "function", "function": function_of(tool)} for tool in turn.tools or ()]
     schema = None if answer is None else answer.source()
-    messages = "messages", template_messages(body.system, body.messages)
+    conversation = Conversation("messages", template_messages(body.system, body.messages))
     is_called = turn.tool_choice != "none"
     prompt = prompt_ids(
-        backend, turn, messages, tools=tools if is_called else None, json_schema=schema
+        backend, turn, conversation, tools=tools if is_called else None, json_schema=schema
     )
     return {"input_tokens": len(prompt)}
 

@@ -17,6 +17,7 @@ from specguide.server.events import CallBegin, End, Event, Reasoned, Said, Spans
 from specguide.server.guides import guide_of, response_format_guide, schema_rules
 from specguide.server.messages import template_messages
 from specguide.server.openai_objects import ChunkUsage, span_objects, token_score, usage_object
+from specguide.server.prompt import Conversation
 from specguide.server.requests import ChatRequest
 from specguide.server.task import Task
 from specguide.server.tools import OF_OPENAI, ToolFields
@@ -33,7 +34,7 @@ def parse(backend: Backend, body: ChatRequest) -> Task:
     task = conversation_task(
         backend,
         _modern(body),
-        ("messages", template_messages(body.messages)),
+        Conversation("messages", template_messages(body.messages)),
         answer,
         _named(body),
         n=body.n,

@@ -10,7 +10,7 @@ from typing import Any
 from specguide.guide import Guide
 from specguide.server.backend import Backend
 from specguide.server.guides import closed_guide, schema_rules
-from specguide.server.prompt import prompt_ids
+from specguide.server.prompt import Conversation, prompt_ids
 from specguide.server.reasoning import ReasoningPlan
 from specguide.server.schemas import SchemaRules
 from specguide.server.shared_fields import TurnFields
@@ -22,14 +22,13 @@ from specguide.server.tools import OF_OPENAI, ToolFields, function_of, tools_of
 def conversation_task(
     backend: Backend,
     body: TurnFields,
-    messages: tuple[str, Sequence[dict[str, Any]]],
+    conversation: Conversation,
     answer: Guide | None,
     named: ToolFields = OF_OPENAI,
     **sampling: Any,
 ) -> Task:
     """Raises ApiError, InvalidParams and InvalidGuide, which name the field.
 
-    messages: the field that has them, and what chat templates read of them
     answer:   what the turn's text must match
     named:    how the request calls its tools
     sampling: further values of SamplingParams; max_tokens None: all that the model has room for
@@ -42,7 +41,7 @@ def conversation_task(
     has_tools = calls.tools is not None
     plan = ReasoningPlan.of(body, backend.reasoning_format, has_tools=has_tools)
     json_schema = answer.source() if answer and answer.kind == "json_schema" else None
-    token_ids = _prompt(backend, body, messages, plan, calls.tools, json_schema)
+    token_ids = _prompt(backend, body, conversation, plan, calls.tools, json_schema)
     if sampling.get("max_tokens") is None:
         sampling["max_tokens"] = max(1, backend.engine.max_model_len - len(token_ids))
     expected = plan.expected(token_ids, backend.tokenizer)
@@ -59,24 +58,24 @@ def conversation_task(
 def _prompt(
     backend: Backend,
     body: TurnFields,
-    messages: tuple[str, Sequence[dict[str, Any]]],
+    conversation: Conversation,
     plan: ReasoningPlan,
     tools: Sequence[Mapping[str, Any]] | None,
     json_schema: Any,
 ) -> list[int]:
     """Token ids of the conversation up to the answer. Raises ApiError where it is too long."""
-    field, conversation = messages
-    backend.check_prompt(sum(len(message["content"] or "") for message in conversation), field)
+    num_chars = sum(len(message["content"] or "") for message in conversation.messages)
+    backend.check_prompt(num_chars, conversation.field)
     token_ids = prompt_ids(
         backend,
         body,
-        messages,
+        conversation,
         tools=tools,
         json_schema=json_schema,
         variables=plan.variables(),
     )
     token_ids = plan.finished(token_ids, backend.tokenizer)
-    backend.check_prompt_ids(token_ids, field)
+    backend.check_prompt_ids(token_ids, conversation.field)
     return token_ids
 
 

@@ -18,7 +18,7 @@ from specguide.server.body import BodyRoute
 from specguide.server.errors import RESPONSES, ApiError, refusals
 from specguide.server.ignored import ignored_header
 from specguide.server.messages import template_messages
-from specguide.server.prompt import prompt_ids
+from specguide.server.prompt import Conversation, prompt_ids
 from specguide.server.requests import DetokenizeRequest, TokenizeRequest
 
 B = TypeVar("B", bound=Body)
@@ -129,7 +129,7 @@ def _tokens(backend: Backend, body: TokenizeRequest) -> list[int]:
     return prompt_ids(
         backend,
         body,
-        ("messages", template_messages(body.messages or ())),
+        Conversation("messages", template_messages(body.messages or ())),
         tools=body.tools,
         add_generation_prompt=body.add_generation_prompt,
     )

@@ -4,7 +4,7 @@ either is told."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from specguide.errors import InvalidParams
 from specguide.server.backend import Backend
@@ -19,10 +19,17 @@ MAX_VALUES = 256
 """Most values in chat_template_kwargs."""
 
 
+class Conversation(NamedTuple):
+    """Messages as chat templates read them. field: of the request, that has them"""
+
+    field: str
+    messages: Sequence[dict[str, Any]]
+
+
 def prompt_ids(
     backend: Backend,
     asked: TemplateFields,
-    messages: tuple[str, Sequence[dict[str, Any]]],
+    conversation: Conversation,
     *,
     tools: Sequence[Mapping[str, Any]] | None = None,
     json_schema: Any = None,
@@ -31,27 +38,26 @@ def prompt_ids(
 ) -> list[int]:
     """Token ids of a conversation, of any length. Raises InvalidParams, which names the field.
 
-    messages:  the field that has them, and what chat templates read of them
     variables: of the template, beside those of the request, which come first
     """
-    field, conversation = messages
-    check_variables(asked.chat_template_kwargs or {})
-    is_allowed = asked.allow_special_tokens
+    own_variables = asked.chat_template_kwargs or {}
+    check_variables(own_variables)
+    special_tokens_allowed = asked.allow_special_tokens
+    if special_tokens_allowed is None:
+        special_tokens_allowed = backend.config.allow_special_tokens
     try:
         return backend.tokenizer.apply_chat_template(
-            conversation,
+            conversation.messages,
             tools,
             json_schema,
-            variables={**(variables or {}), **(asked.chat_template_kwargs or {})},
+            variables={**(variables or {}), **own_variables},
             add_generation_prompt=add_generation_prompt,
             client_template=_client_template(backend, asked),
-            allow_special_tokens=backend.config.allow_special_tokens
-            if is_allowed is None
-            else is_allowed,
+            allow_special_tokens=special_tokens_allowed,
         )
     except InvalidParams as error:
         if error.param in ("messages", "prompt"):
-            error.param = field
+            error.param = conversation.field
         raise
 
 

@@ -18,6 +18,7 @@ from specguide.server.errors import ApiError
 from specguide.server.events import CallBegin, End, Event, Reasoned, Said, Text
 from specguide.server.guides import guide_of, schema_rules, text_format_guide
 from specguide.server.openai_objects import token_score
+from specguide.server.prompt import Conversation
 from specguide.server.reasoning import EFFORTS
 from specguide.server.requests import ResponsesRequest
 from specguide.server.responses_input import input_messages
@@ -73,7 +74,7 @@ def parse(backend: Backend, body: ResponsesRequest) -> Task:
     return conversation_task(
         backend,
         _with_flat_tools(backend, body),
-        ("input", input_messages(body.instructions, body.input)),
+        Conversation("input", input_messages(body.instructions, body.input)),
         answer,
         ToolFields(function_places(body.tools or ())),
         max_tokens=body.max_output_tokens,
