@@ -5,7 +5,7 @@ A Batch is plain data, so that it can be sent to another process.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -258,6 +258,10 @@ class TokenScores:
     def tensors(self) -> tuple[Tensor, ...]:
         """All, in this order."""
         return self.logprobs, self.ranks, self.top_ids, self.top_logprobs
+
+    def map(self, change: Callable[[Tensor], Tensor]) -> TokenScores:
+        """With `change` of each tensor in its place."""
+        return TokenScores(*map(change, self.tensors()))
 
 
 @dataclass(frozen=True)

@@ -136,8 +136,15 @@ class AsyncEngine:
         params, arrival_s = params or SamplingParams(), time.perf_counter()
         prompt_ids = self._engine.prompt_ids(prompt)
         mailbox = Mailbox(params.n)
-        add = partial(self._engine.add, prompt_ids, params, priority=priority)
-        add = partial(add, arrival_s=arrival_s, client=client, external_id=EXTERNAL_ID.get())
+        add = partial(
+            self._engine.add,
+            prompt_ids,
+            params,
+            priority=priority,
+            arrival_s=arrival_s,
+            client=client,
+            external_id=EXTERNAL_ID.get(),
+        )
         with self._lock:
             self._check_room(params.n)
             check_wait(self._engine.wait_s(client, priority), self._max_wait_s)

@@ -158,9 +158,15 @@ class Fronts:
             raise QueueFull(queue_full(self.loop.num_live, self.max_unfinished))
         wait_s = self._engine.wait_s(message.client, message.priority)
         check_wait(wait_s, self._plan.max_wait_s)
-        add = partial(self._engine.add, ids, params, priority=message.priority)
-        add = partial(add, arrival_s=message.arrival_s, client=message.client)
-        add = partial(add, external_id=message.external_id)
+        add = partial(
+            self._engine.add,
+            ids,
+            params,
+            priority=message.priority,
+            arrival_s=message.arrival_s,
+            client=message.client,
+            external_id=message.external_id,
+        )
         self.loop.add(key, params.n, add)
 
     def _answer(self, message: wire.Ask) -> wire.Answer:

@@ -51,19 +51,15 @@ class PendingOutput:
         """Waits for the iteration. Raises torch's error where the device failed."""
         if self.done is not None:
             self.done.synchronize()
-        rows, (tokens, num_accepted, drafts, scores, failures, prompt_scores, origins) = (
-            list(self.rows),
-            self.verified,
-        )
+        rows, verified = list(self.rows), self.verified
+        scores, origins = verified.scores, verified.origins
         return StepOutput(
-            tokens=tokens[rows],
-            num_tokens=num_accepted[rows] + 1,
-            drafts=drafts[rows],
-            scores=TokenScores(*(tensor[rows] for tensor in scores.tensors()))
-            if scores is not None
-            else None,
-            prompt_scores=prompt_scores,
-            failures=failures,
+            tokens=verified.tokens[rows],
+            num_tokens=verified.num_accepted[rows] + 1,
+            drafts=verified.drafts[rows],
+            scores=None if scores is None else scores.map(lambda tensor: tensor[rows]),
+            prompt_scores=verified.prompt_scores,
+            failures=verified.failures,
             origins=None if origins is None else origins[rows],
         )
 
@@ -139,9 +135,7 @@ class ResultRing:
 
 
 def _to_pinned(scores: TokenScores) -> TokenScores:
-    return TokenScores(
-        *(_copy(tensor, _pinned(tensor.dtype, tensor.numel())) for tensor in scores.tensors())
-    )
+    return scores.map(lambda tensor: _copy(tensor, _pinned(tensor.dtype, tensor.numel())))
 
 
 def _pinned(dtype: torch.dtype, num_values: int) -> Tensor:
