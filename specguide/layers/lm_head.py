@@ -81,27 +81,32 @@ class LmHead:
     weights: [vocab_size, hidden_size]
     name:    of the map in the checkpoint; None where it is the embeddings' matrix
     ranks:   each has the logits of as many tokens, one behind the other
+    stored:  where the checkpoint's tensors go, of which this rank has a part; None: to `weights`
 
     A vocabulary that ranks cannot divide each of them has as a whole.
     """
 
     def __init__(
-        self, weights: ProjectionWeights, name: str | None, ranks: Ranks = ONE_RANK
+        self,
+        weights: ProjectionWeights,
+        name: str | None,
+        ranks: Ranks = ONE_RANK,
+        stored: dict[str, Destination] | None = None,
     ) -> None:
         self.weights = weights
         self.name = name
         self.ranks = ranks
-        self._stored: dict[str, Destination] | None = None
+        self._stored = stored
 
     @classmethod
     def create(cls, place: Placement, vocab_size: int, hidden_size: int) -> LmHead:
         """Uninitialised weights, lm_head.weight in the checkpoint."""
         ranks = place.ranks
         if ranks.size > 1 and vocab_size % ranks.size == 0:
-            head = cls.create(replace(place, ranks=ONE_RANK), vocab_size // ranks.size, hidden_size)
-            whole = cls.create(place.whole(), vocab_size, hidden_size).destinations()
-            head._stored, head.ranks = shards(whole, head.destinations(), ranks), ranks
-            return head
+            part = cls.create(replace(place, ranks=ONE_RANK), vocab_size // ranks.size, hidden_size)
+            whole = cls.create(place.whole(), vocab_size, hidden_size)
+            stored = shards(whole.destinations(), part.destinations(), ranks)
+            return cls(part.weights, part.name, ranks, stored)
         spec = place.matrix(vocab_size, hidden_size, (_LM_HEAD,))
         return cls(place.weights(spec), spec.names[0])
 
