@@ -26,9 +26,8 @@ class RopeConfig:
                       there
     factor:           context extension, for linear, llama3 and yarn
     original_len:     context of the pre-training, tokens, for llama3 and yarn
-    low_freq_factor, high_freq_factor:  llama3's band
-    beta_fast, beta_slow, truncate:     yarn's band, rotations; truncate rounds it to whole
-                                        dimensions
+    low_freq_factor, high_freq_factor: llama3's band
+    beta_fast, beta_slow, truncate: yarn's band, rotations; truncate rounds it to whole dimensions
     attention_factor: multiplies cosine and sine (yarn, longrope)
     share:            of a head's dimensions that are rotated; 0: the layer knows no positions
     is_interleaved:   see RotaryLayout

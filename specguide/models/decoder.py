@@ -144,7 +144,7 @@ class Decoder:
         if config.tie_word_embeddings:
             check_tied(files, decoder.embedding, rename=text_name)
         with naming(folder):
-            decoder.has_cache_scales()
+            decoder.has_cache_scales()  # raises where some layers lack theirs
         return decoder
 
     @classmethod
@@ -164,12 +164,11 @@ class Decoder:
         """One pass over T tokens; stores their keys and values in `cache` (layer i in
         cache.keys[i]).
 
-        input_ids:     int64 [T]
+        input_ids:  int64 [T]
         aux_layers: layers whose input is wanted, 0 … num_layers, that is, the residual stream
-                       before layer i, the output of layer i - 1 (num_layers: of the last, before
-                       the final norm). This is what EAGLE-3 and its heads mean by a layer's hidden
-                       state.
-        outputs:       the tokens whose hidden states are returned, W of them; None: all, W = T
+                    before layer i, the output of layer i - 1 (num_layers: of the last, before the
+                    final norm). This is what EAGLE-3 and its heads mean by a layer's hidden state.
+        outputs:    the tokens whose hidden states are returned, W of them; None: all, W = T
         Returns hidden [W, hidden_size] after the final norm, and the aux layers' inputs side by
         side [T, len(aux_layers) · hidden_size].
         """

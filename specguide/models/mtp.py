@@ -104,7 +104,7 @@ class MtpHead:
     alignment of tokens and hidden states; it is kept here, as in the model code.
 
     config:        the layer's shape; num_layers is 1
-    aux_layers: what the target's `forward` is to be asked for
+    aux_layers:    what the target's `forward` is to be asked for
     target_ids:    None: it proposes any token of the target's vocabulary
     ranks:         among which its layer is cut: the target's, or one where it cannot be
     """

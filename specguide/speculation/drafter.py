@@ -13,7 +13,7 @@ from specguide.speculation.forward_input import ForwardInput
 class Drafter(Protocol):
     """Proposes the tokens after the golden one, each from a pass of its own.
 
-    aux_layers:   layers of the target whose input it reads
+    aux_layers:      layers of the target whose input it reads
     target_ids:      int32 [draft_vocab_size], the target id of each draft id; None where they are
                      the same
     position_offset: where the pass over a token stands: 0 at the token's own position, -1 at the

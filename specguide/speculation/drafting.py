@@ -24,7 +24,7 @@ class Accepted(NamedTuple):
     """What a verification leaves to draft from.
 
     verified: along the accepted path, which is a chain
-    inputs:    the tokens of that chain
+    inputs:   the tokens of that chain
     features: [T, …], what the drafter reads of the target's layers for them
     beside:   prompts whose keys the drafter is to store, while the grammar has its turn
     """

@@ -142,7 +142,7 @@ def tree_input(
     tokens: int32 [B, Q], -1 for none
     start:  int64 [B]
     depths: int64 [B, M] or [M], positions of the nodes behind `start` + `offset`
-    ancestor_mask:   bool [B, Q, M], as TreeMask
+    ancestor_mask: bool [B, Q, M], as TreeMask
     """
     block_table = table.block_table[slots]
     placed = place_nodes(tokens, start, block_table, table.sizes.page_size, offset, depths)

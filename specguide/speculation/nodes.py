@@ -15,7 +15,7 @@ from specguide.speculation.forward_input import ForwardInput
 class Nodes:
     """What one target forward verifies: N nodes of each of B requests.
 
-    inputs:  the tokens of the forward
+    inputs: the tokens of the forward
     rows:   what may follow each, [B · N]; None: anything
     depths: int64 [N] or [B, N], drafts on the path to each
     paths:  makes these drafts, int32 [B, N, D], -1 behind the last

@@ -162,7 +162,7 @@ class ForwardPasses:
         hidden: [B · Q, hidden], the features of their parents
         start:  int64 [B], position of the golden token
         depths: int64 [M], of all M nodes, drafts on the path to each
-        ancestor_mask:   bool [B, Q, M]
+        ancestor_mask: bool [B, Q, M]
         Returns what `draft_logits` takes and the features to go on from, both [B · Q, hidden].
         """
         drafter = self._drafting

@@ -170,9 +170,9 @@ class Tokenizer:
                      this name
         variables:   more variables of the template; those that it does not read are left out
         add_generation_prompt: False leaves the answer's opening out
-        allow_special_tokens:  special tokens that messages, tools and variables spell become these
-                               tokens; else they
-                     are text like any other, and only the template's own are special tokens
+        allow_special_tokens: special tokens that messages, tools and variables spell become these
+                     tokens; else they are text like any other, and only the template's own are
+                     special tokens
         client_template: to take instead of the model's
 
         Raises InvalidParams when the folder has no chat template, the template refuses the messages
