@@ -82,9 +82,13 @@ class Supervisor:
             raise self._error
         return 0
 
+    @property
+    def _children(self) -> list[Child]:
+        return [*self._fronts, *([self._core] if self._core else [])]
+
     def _watch(self) -> None:
         """Wait until something happens, and see to it."""
-        children = [*self._fronts, *([self._core] if self._core else [])]
+        children = self._children
         sources = [source for child in children for source in child.sources]
         timeout_s = None if self._kill_at_s == math.inf else self._kill_at_s - time.monotonic()
         happened = wait([self._wakes, *sources], timeout_s and max(0.0, timeout_s))
@@ -107,7 +111,7 @@ class Supervisor:
             case StartFailure(message, is_user_error):
                 self._error = (InvalidParams if is_user_error else EngineError)(message)
             case FrontReady():
-                child.is_ready, self._num_failed_starts = True, 0
+                self._take_ready(child)
                 if all(front.is_ready for front in self._fronts):
                     self._tell(f"serving on {self._plan.server.url(self._reserved.port)}")
 
@@ -115,10 +119,10 @@ class Supervisor:
         child.bury()
         if child is self._core:
             self._core = None
-            self._without_core(child)
+            self._go_on_without_core(child)
         else:
             self._fronts.remove(child)
-            self._without(child)
+            self._go_on_without_front(child)
 
     def _start_core(self) -> None:
         number = next(self._names)
@@ -129,14 +133,13 @@ class Supervisor:
             self._plan.server.longest_wait_s,
             self._plan.server.restart,
         )
-        self._address, self._core = (
-            plan.address,
-            Child("the engine's process", self._core_function, plan),
-        )
+        self._address = plan.address
+        self._core = Child("the engine's process", self._core_function, plan)
 
     def _take_core(self, core: Child, facts: CoreFacts) -> None:
         """One is ready."""
-        core.is_ready, self._num_failed_starts, self._error = True, 0, None
+        self._take_ready(core)
+        self._error = None
         self._tell(facts.cache_size if self._facts is None else "serving again")
         self._facts = facts
         for front in self._fronts:
@@ -152,8 +155,7 @@ class Supervisor:
             front.tell(CoreUp(self._address))
         self._fronts.append(front)
 
-    def _without_core(self, core: Child) -> None:
-        """It has ended."""
+    def _go_on_without_core(self, core: Child) -> None:
         if self._is_stopping:
             return
         for front in self._fronts:
@@ -166,8 +168,7 @@ class Supervisor:
             self._error = self._error or EngineError(core.end)
             self._stop(_TOLD_S)
 
-    def _without(self, front: Child) -> None:
-        """It has ended."""
+    def _go_on_without_front(self, front: Child) -> None:
         if self._core is not None:
             self._core.tell(FrontLeft(front.name))
         if self._is_stopping:
@@ -178,6 +179,10 @@ class Supervisor:
         else:
             self._error = EngineError(f"{front.end} before it could serve")
             self._stop(_TOLD_S)
+
+    def _take_ready(self, child: Child) -> None:
+        child.is_ready = True
+        self._num_failed_starts = 0
 
     def _may_start_again(self, child: Child) -> bool:
         """Another one, unless none comes to be ready."""
@@ -202,7 +207,7 @@ class Supervisor:
         return len(self._signals) > 1 or bool(self._signals and self._facts is None)
 
     def _kill_all(self) -> None:
-        children = [*self._fronts, *([self._core] if self._core else [])]
+        children = self._children
         for child in children:
             child.kill()
         for child in children:
