@@ -100,10 +100,8 @@ def masked_top_k(
             torch.arange(tokens.shape[1], device=tokens.device) == 0
         )
         only = _only_token(rows.bitmask[rows.ids])[:, None].to(torch.int32)
-        tokens, logprobs = (
-            torch.where(is_only, only, tokens),
-            torch.where(is_only & (only >= 0), 0.0, logprobs),
-        )
+        tokens = torch.where(is_only, only, tokens)
+        logprobs = torch.where(is_only & (only >= 0), 0.0, logprobs)
     padding = 0, k - tokens.shape[1]
     return pad(tokens, padding, value=-1), pad(logprobs, padding, value=float("-inf"))
 

@@ -49,12 +49,8 @@ class IsolatedRunner:
         done: Done,
         is_wanted: Callable[[Job], bool],
     ) -> None:
-        self._libraries, self._config, self._done, self._is_wanted = (
-            libraries,
-            config,
-            done,
-            is_wanted,
-        )
+        self._libraries, self._config = libraries, config
+        self._done, self._is_wanted = done, is_wanted
         self._sandbox = Sandbox(libraries.vocabulary, config)
         self._quick: Lane[Job] = Lane(
             "grammar compile",

@@ -46,10 +46,8 @@ def _num_digits(divisor: int) -> int | None:
 
 def _with_ending(ending: str, places: int) -> Iterator[str]:
     """Numerals whose digits up to `places` behind the point end so, and go on with zeros."""
-    in_whole, behind_point = (
-        ending[:-places] if places else ending,
-        ending[-places:] if places else "",
-    )
+    point = max(0, len(ending) - places)
+    in_whole, behind_point = ending[:point], ending[point:]
     num_free = places - len(behind_point)
     digits = behind_point.rstrip("0")
     if digits:

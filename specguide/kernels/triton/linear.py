@@ -179,10 +179,8 @@ def _splits(x: Tensor, num_programs: int) -> int:
 
 def choose_tile(x: Tensor, weight: Tensor, *, is_gated: bool, may_split: bool) -> Tile:
     """From shapes alone; what was fastest on an H200."""
-    num_processors, num_outputs = (
-        num_multiprocessors(x.device),
-        weight.shape[0] // (2 if is_gated else 1),
-    )
+    num_processors = num_multiprocessors(x.device)
+    num_outputs = weight.shape[0] // (2 if is_gated else 1)
     block_out = 128 if not is_gated and num_outputs >= 128 * num_processors else 64
     num_splits = _splits(x, triton.cdiv(num_outputs, block_out)) if may_split else 1
     return Tile(block_out, num_splits, num_stages=4 if is_gated or block_out == 128 else 6)
