@@ -105,14 +105,9 @@ def _of_file(path: Path, root: Path) -> list[Case]:
 
 def _of_json(path: Path) -> Iterator[tuple[Any, list[tuple[Any, bool]]]]:
     (content,) = _read(path, [path.read_text("utf-8", "replace")])
-    groups = (
-        content
-        if isinstance(content, list)
-        else [content]
-        if (isinstance(content, dict) and {"schema", "tests"} <= content.keys())
-        else None
-    )
-    if groups is not None:
+    is_group = isinstance(content, dict) and {"schema", "tests"} <= content.keys()
+    if is_group or isinstance(content, list):
+        groups = [content] if is_group else content
         yield from ((group["schema"], _tests(group["tests"])) for group in groups)
         return
     instances = []

@@ -79,28 +79,28 @@ class Decoder:
         self.ranks, self.stage = ranks, stage
         place = Placement(self.device, dtype, config.quantization, ranks=ranks)
         inner = place.within("model")
-        vocab_size, hidden_size = config.vocab_size, config.hidden_size
         self.embedding = Embedding.create(
             inner,
-            vocab_size,
-            hidden_size,
+            config.vocab_size,
+            config.hidden_size,
             is_tied=config.tie_word_embeddings,
             scale=config.embedding_scale,
         )
-        self.lm_head = (
-            LmHead.tied(self.embedding, ranks)
-            if config.tie_word_embeddings
-            else LmHead.create(place, vocab_size, hidden_size)
-        )
+        self.lm_head = self._lm_head(place)
         family = FAMILIES[config.architecture]
         self.layers = tuple(
             family.build_layer(config, index, inner.within(f"layers.{index}"))
             for index in stage.layers(config.num_layers)
         )
         last_norm = replace(config.norm, weight_factor=config.logits_scale)
-        self.norm = RmsNorm.create(inner, "norm", hidden_size, last_norm)
+        self.norm = RmsNorm.create(inner, "norm", config.hidden_size, last_norm)
         ropes = dict.fromkeys(layer.attention.shape.rope for layer in self.layers)
         self._rope_tables = {rope: self._rope_table(rope, config.head_dim) for rope in ropes}
+
+    def _lm_head(self, place: Placement) -> LmHead:
+        if self.config.tie_word_embeddings:
+            return LmHead.tied(self.embedding, place.ranks)
+        return LmHead.create(place, self.config.vocab_size, self.config.hidden_size)
 
     @classmethod
     def load(

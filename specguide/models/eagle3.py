@@ -125,12 +125,8 @@ class Eagle3Head:
         with naming(folder):
             _check_fit(config, target.config, present)
             skeleton = cls(config, target.skeleton(target.config), present)
-        check_weights(
-            files,
-            merged(skeleton, vocabulary),
-            rename=canonical,
-            ignored=lambda name: name.endswith("rotary_emb.inv_freq"),
-        )
+        expected = merged(skeleton, vocabulary)
+        check_weights(files, expected, rename=canonical, ignored=_is_left_aside)
         with naming(folder):
             head = cls(config, target, present)
         load_weights(files, merged(head, vocabulary), rename=canonical)
@@ -232,6 +228,11 @@ def held_in(config: Eagle3Config, quantization: str | None) -> Eagle3Config:
     if quantization is None:
         return config
     return replace(config, layer=quantized(config.layer, quantization, is_head=True))
+
+
+def _is_left_aside(name: str) -> bool:
+    """A tensor that a head may hold, and has no use for."""
+    return name.endswith("rotary_emb.inv_freq")
 
 
 def _check_place(target: Decoder, device: torch.device, dtype: torch.dtype) -> None:

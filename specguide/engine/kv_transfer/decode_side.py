@@ -30,6 +30,7 @@ from specguide.request import Request
 _SMALL_FRAME = 1 << 16
 _BLOCKS_A_STEP = 2
 """That are copied into the cache between two iterations."""
+_LATE = "its pages did not come in time"
 _LOGGER = logging.getLogger(__name__)
 
 News = tuple[Pages | Refused, list[zmq.Frame]]
@@ -208,6 +209,3 @@ class DecodeSide:
             number, _ = self._deadlines.popleft()
             if number in self._fetches:
                 self._tell(Refused(number, _LATE), [])
-
-
-_LATE = "its pages did not come in time"
