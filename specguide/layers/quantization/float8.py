@@ -3,6 +3,7 @@ inputs."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -78,8 +79,48 @@ class Stored(Enum):
     UNROUNDED = "unrounded"
 
 
+class Float8Products(ProjectionWeights):
+    """The products of a matrix in float8, whatever its scales are of.
+
+    weight: float8 [out_features, in_features]
+    scale:  float32
+    bias:   [out_features] or None
+    dtype:  of products
+    """
+
+    weight: Tensor
+    scale: Tensor
+    bias: Tensor | None
+    dtype: torch.dtype
+
+    @property
+    @abstractmethod
+    def input_format(self) -> Float8Input:
+        """How inputs are rounded."""
+
+    def product(self, x: Tensor | Float8Rows) -> Tensor:
+        rows = self.input_format.of(x)
+        return kernels.linear_float8(rows, self.weight, self.scale, self.bias, self.dtype)
+
+    def product_parts(self, x: Tensor | Float8Rows) -> PartialSums:
+        rows = self.input_format.of(x)
+        return PartialSums(
+            *kernels.linear_float8_parts(rows, self.weight, self.scale, self.bias, self.dtype)
+        )
+
+    def product_gated(
+        self, x: Tensor | Float8Rows, activation: Activation, wanted: InputFormat | None
+    ) -> ProjectionInput:
+        if activation != "silu" or not isinstance(wanted, Float8Input):
+            return super().product_gated(x, activation, wanted)
+        rows = self.input_format.of(x)
+        return kernels.gated_linear_float8(
+            rows, self.weight, self.scale, self.bias, wanted.scaling, self.dtype
+        )
+
+
 @dataclass(frozen=True, eq=False)
-class Float8Weights(ProjectionWeights):
+class Float8Weights(Float8Products):
     """Maps that lie in one matrix keep each its own scales.
 
     Across ranks: cut by output features, weight, scale and bias are cut alike, and each rank rounds
@@ -103,7 +144,7 @@ class Float8Weights(ProjectionWeights):
     has_whole_rows: bool = True
 
     @property
-    def input_format(self) -> InputFormat:
+    def input_format(self) -> Float8Input:
         return self.input
 
     def destinations(self) -> dict[str, Destination]:
@@ -133,27 +174,6 @@ class Float8Weights(ProjectionWeights):
             weight=self.weight[:, start:stop],
             bias=None,
             has_whole_rows=stop - start == self.weight.shape[1],
-        )
-
-    def product(self, x: Tensor | Float8Rows) -> Tensor:
-        return kernels.linear_float8(
-            self.input.of(x), self.weight, self.scale, self.bias, self.dtype
-        )
-
-    def product_parts(self, x: Tensor | Float8Rows) -> PartialSums:
-        return PartialSums(
-            *kernels.linear_float8_parts(
-                self.input.of(x), self.weight, self.scale, self.bias, self.dtype
-            )
-        )
-
-    def product_gated(
-        self, x: Tensor | Float8Rows, activation: Activation, wanted: InputFormat | None
-    ) -> ProjectionInput:
-        if activation != "silu" or not isinstance(wanted, Float8Input):
-            return super().product_gated(x, activation, wanted)
-        return kernels.gated_linear_float8(
-            self.input.of(x), self.weight, self.scale, self.bias, wanted.scaling, self.dtype
         )
 
     def _weight_destinations(self) -> dict[str, Destination]:

@@ -9,28 +9,20 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from specguide import kernels
 from specguide.errors import CheckpointError
 from specguide.json_fields import shown
 from specguide.kernels.experts import ExpertMatrices
-from specguide.kernels.float8 import BLOCK, FLOAT8, Float8Rows, Float8Scaling
+from specguide.kernels.float8 import BLOCK, FLOAT8, Float8Scaling
 from specguide.layers.destination import Destination
-from specguide.layers.partial_sums import PartialSums
 from specguide.layers.quantization.experts import ExpertWeights
-from specguide.layers.quantization.float8 import Float8Input, check_device
-from specguide.layers.quantization.method import (
-    Activation,
-    InputFormat,
-    MatrixSpec,
-    ProjectionInput,
-    ProjectionWeights,
-)
+from specguide.layers.quantization.float8 import Float8Input, Float8Products, check_device
+from specguide.layers.quantization.method import MatrixSpec
 
 _INPUT = Float8Input(Float8Scaling(is_grouped=True))
 
 
 @dataclass(frozen=True, eq=False)
-class BlockWeights(ProjectionWeights):
+class BlockWeights(Float8Products):
     """Inputs are rounded in groups of 128 features, each token's with scales of its own.
 
     Across ranks: cut by output or input features at multiples of 128, weight and scale are cut
@@ -50,7 +42,7 @@ class BlockWeights(ProjectionWeights):
     scale_name: str
 
     @property
-    def input_format(self) -> InputFormat:
+    def input_format(self) -> Float8Input:
         return _INPUT
 
     def destinations(self) -> dict[str, Destination]:
@@ -80,25 +72,6 @@ class BlockWeights(ProjectionWeights):
             weight=self.weight[:, start:stop],
             scale=self.scale[:, start // BLOCK : stop // BLOCK],
             bias=None,
-        )
-
-    def product(self, x: Tensor | Float8Rows) -> Tensor:
-        return kernels.linear_float8(_INPUT.of(x), self.weight, self.scale, self.bias, self.dtype)
-
-    def product_parts(self, x: Tensor | Float8Rows) -> PartialSums:
-        return PartialSums(
-            *kernels.linear_float8_parts(
-                _INPUT.of(x), self.weight, self.scale, self.bias, self.dtype
-            )
-        )
-
-    def product_gated(
-        self, x: Tensor | Float8Rows, activation: Activation, wanted: InputFormat | None
-    ) -> ProjectionInput:
-        if activation != "silu" or not isinstance(wanted, Float8Input):
-            return super().product_gated(x, activation, wanted)
-        return kernels.gated_linear_float8(
-            _INPUT.of(x), self.weight, self.scale, self.bias, wanted.scaling, self.dtype
         )
 
 
