@@ -250,8 +250,7 @@ def told(rows: Sequence[dict[str, Any]]) -> None:
         print(
             f"{row['text']:<10} {row['batch_size']:>5} {row['plain_tokens_per_s']:>9.0f} "
             f"{row['fixed_tokens_per_s']:>9.0f} {row['adaptive_tokens_per_s']:>9.0f} "
-            f"{row['of_plain']:>8.3f} "
-            f"{row['of_fixed']:>8.3f}",
+            f"{row['of_plain']:>8.3f} {row['of_fixed']:>8.3f}",
             flush=True,
         )
 

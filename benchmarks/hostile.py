@@ -267,8 +267,8 @@ def main() -> None:
         rows.append({"attack": name, **row})
         print(
             f"{name:44} p50 {row['p50_ms']} ms, p99 {row['p99_ms']} ms; after p50 "
-            f"{row['after_p50_ms']} ms, p99 "
-            f"{row['after_p99_ms']} ms; {row['peak_mb']} MB; {row['hostile']}",
+            f"{row['after_p50_ms']} ms, p99 {row['after_p99_ms']} ms; {row['peak_mb']} MB; "
+            f"{row['hostile']}",
             flush=True,
         )
         faults += _faults(name, row, server)

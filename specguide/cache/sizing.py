@@ -117,8 +117,8 @@ def _too_small(needs: CacheNeeds, num_bytes: int, whence: str, page_size: int) -
     return InvalidParams(
         f"one request of full context ({needs.max_model_len} tokens) needs a KV cache of "
         f"{needs.request_pages * needs.page_bytes / _GIB:.2f} GiB, and {whence} "
-        f"{num_bytes / _GIB:.2f} GiB; "
-        f"{mend} the cache more (gpu_memory_utilization, kv_cache_memory_bytes)",
+        f"{num_bytes / _GIB:.2f} GiB; {mend} the cache more (gpu_memory_utilization, "
+        "kv_cache_memory_bytes)",
         param="max_model_len",
     )
 

@@ -89,8 +89,7 @@ def timeout(request: Request) -> RequestTimeout:
         f"{waited_s:.3g} s"
         + (" for its grammar or a slot" if request.params.guide else " for a slot")
         + f", ran {total_s - waited_s:.3g} s and has {len(request.output_ids)} tokens; raise "
-        "timeout_s, lower "
-        "max_tokens, or send fewer requests at once",
+        "timeout_s, lower max_tokens, or send fewer requests at once",
         waited_s=waited_s,
         ran_s=total_s - waited_s,
     )

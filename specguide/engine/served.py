@@ -109,8 +109,7 @@ def check_wait(wait_s: float, max_wait_s: float) -> None:
     if wait_s > max_wait_s:
         raise QueueFull(
             f"a request that comes now would wait for about {math.ceil(wait_s)} s, and "
-            f"{max_wait_s:g} s "
-            "are the most; try again later, or raise max_wait_s",
+            f"{max_wait_s:g} s are the most; try again later, or raise max_wait_s",
             retry_after_s=wait_s - max_wait_s,
         )
 

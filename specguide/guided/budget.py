@@ -48,8 +48,7 @@ class Budget:
         except _OutOfSteps as end:
             raise GuideLimitExceeded(
                 f"{end.what} takes more than max_schema_steps ({self._most}) steps to rewrite; "
-                "make it smaller or "
-                "simpler, or raise the limit",
+                "make it smaller or simpler, or raise the limit",
                 limit="max_schema_steps",
             ) from None
         finally:

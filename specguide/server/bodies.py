@@ -87,8 +87,7 @@ class BodyRoom:
             ApiError(
                 503,
                 f"all bodies together have more than {self._max_bytes} bytes, and this is the "
-                "largest of those that "
-                "are still being sent; try again later, or send it faster",
+                "largest of those that are still being sent; try again later, or send it faster",
                 kind="server_error",
                 code="too_many_bodies",
             ),

@@ -136,9 +136,8 @@ class ThreadRunner:
             if self._num_abandoned[backend] >= MAX_ABANDONED:
                 raise CompilerBusy(
                     f"{MAX_ABANDONED} grammars for {backend}, which this one needs, took longer "
-                    "than compile_timeout_s "
-                    f"({self._config.compile_timeout_s:g} s) and are still at it; try again when "
-                    "one has ended"
+                    f"than compile_timeout_s ({self._config.compile_timeout_s:g} s) and are still "
+                    "at it; try again when one has ended"
                 )
             run.backend = backend
 

@@ -104,8 +104,8 @@ def _load_small_model(
         first = differing[0]
         raise CheckpointError(
             f"{folder}: a draft model needs the tokenizer of its target; {len(differing)} ids "
-            "differ, the first is "
-            f"{first}: {tokens.get(first)!r} here, {target_tokens.get(first)!r} in {target_folder}"
+            f"differ, the first is {first}: {tokens.get(first)!r} here, "
+            f"{target_tokens.get(first)!r} in {target_folder}"
         )
     model = load_decoder(
         folder,
