@@ -86,25 +86,19 @@ def check_counts(values: dict[str, Any], config: ServerConfig) -> None:
         if isinstance(value, (list, dict)) and len(value) > most:
             raise InvalidParams(f"there may be {most} {name}, found {len(value)}", param=name)
     for name in ("stop", "stop_sequences", "bad_words"):
-        words = values.get(name)
-        longest = (
-            max(
-                (
-                    len(word)
-                    for word in ([words] if isinstance(words, str) else words or ())
-                    if isinstance(word, str)
-                ),
-                default=0,
-            )
-            if isinstance(words, (str, list))
-            else 0
-        )
+        longest = _longest_text(values.get(name))
         if longest > config.max_stop_chars:
             raise InvalidParams(
                 f"{name} may have {config.max_stop_chars} characters each, found {longest}",
                 param=name,
             )
     _check_samples(values.get("prompt"), values.get("n"), config.max_samples)
+
+
+def _longest_text(words: Any) -> int:
+    """Characters of a text, or of the longest in a list; 0 where there is none."""
+    listed = words if isinstance(words, list) else [words]
+    return max((len(word) for word in listed if isinstance(word, str)), default=0)
 
 
 def _check_samples(prompt: Any, n: Any, most: int) -> None:

@@ -112,8 +112,7 @@ def tools_of(
             raise InvalidParams(
                 f"a tool must be a function that the caller runs, found type {kind!r}: "
                 '{"type": "function", "function": {"name": …, "parameters": …}}, or the same '
-                "without "
-                'an inner "function"',
+                'without an inner "function"',
                 param=param,
             )
         param += "" if definition.get("function") is None else ".function"
