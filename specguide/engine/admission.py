@@ -100,9 +100,10 @@ class Admission:
         self,
         prompt_ids: Sequence[int],
         params: SamplingParams,
-        priority: int,
-        sample: int,
-        arrival_s: float | None,
+        *,
+        priority: int = 0,
+        sample: int = 0,
+        arrival_s: float | None = None,
         client: str = "",
         external_id: str = "",
     ) -> Request:
@@ -144,7 +145,12 @@ class Admission:
             return None
         if params.reasoning is not None:  # which may be as long as the shortest answer lets it
             return 0
-        return min(params.max_tokens, self._capabilities.max_model_len - len(request.prompt_ids))
+        return self._most_output(request)
+
+    def _most_output(self, request: Request) -> int:
+        """Tokens for which there is room behind its prompt."""
+        num_left = self._capabilities.max_model_len - len(request.prompt_ids)
+        return min(request.params.max_tokens, num_left)
 
     def next_id(self) -> int:
         """Of a new request."""
@@ -194,8 +200,9 @@ class Admission:
                 "or with adaptive drafts",
                 param="logits_processors",
             )
-        most = min(params.max_tokens, self._capabilities.max_model_len - len(request.prompt_ids))
-        grammar = None if compiled is None else self._as_asked(_result(compiled), params, most)
+        grammar = None
+        if compiled is not None:
+            grammar = self._as_asked(_result(compiled), params, self._most_output(request))
         if grammar is not None and params.may_stop_by_text:
             request.text = self._guided_text(request, grammar)
         request.span_reader = self._span_reader(params)

@@ -146,7 +146,13 @@ class Engine:
         external_id: the name under which its log shows it
         """
         request = self._admission.request(
-            prompt_ids, params, priority, sample, arrival_s, client, external_id
+            prompt_ids,
+            params,
+            priority=priority,
+            sample=sample,
+            arrival_s=arrival_s,
+            client=client,
+            external_id=external_id,
         )
         if self._transfer.refusal is not None:
             self._requests.end(request, InvalidParams(self._transfer.refusal))
@@ -293,7 +299,7 @@ class Engine:
     def _add_prompt(self, prompt_ids: Sequence[int]) -> Request:
         """A prompt whose keys another engine wants, within a step."""
         params = SamplingParams(max_tokens=1, temperature=0.0, ignore_eos=True)
-        request = self._admission.request(prompt_ids, params, 0, 0, None)
+        request = self._admission.request(prompt_ids, params)
         self._requests.add(request)
         return request
 

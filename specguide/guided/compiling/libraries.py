@@ -243,9 +243,8 @@ def internal_error(guide: Guide, cause: BaseException) -> EngineError:
 def too_slow(config: GuideConfig) -> GuideLimitExceeded:
     """The error of a compile that outran its time."""
     return GuideLimitExceeded(
-        f"the grammar took longer to compile than compile_timeout_s ({config.compile_timeout_s:g} "
-        "s); make it smaller, "
-        "or raise the limit",
+        "the grammar took longer to compile than compile_timeout_s "
+        f"({config.compile_timeout_s:g} s); make it smaller, or raise the limit",
         limit="compile_timeout_s",
     )
 
@@ -254,7 +253,6 @@ def too_large(guide: Guide, config: GuideConfig) -> GuideLimitExceeded:
     """The error of a compile that outran its memory."""
     return GuideLimitExceeded(
         f"compiling the {guide.kind} takes more memory than max_compile_bytes "
-        f"({config.max_compile_bytes}); make it "
-        "smaller, or raise the limit",
+        f"({config.max_compile_bytes}); make it smaller, or raise the limit",
         limit="max_compile_bytes",
     )
