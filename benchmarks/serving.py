@@ -2,8 +2,7 @@
 them guided.
 
     python -m benchmarks.serving [--requests 2000] [--concurrency 64] [--shares 0,5,20,100,0]
-    [--max-tokens 100]
-                                 [--rounds 5]
+                                 [--max-tokens 100] [--rounds 5]
 
 The shipped model. All prompts ask for long lists; guided outputs must match the list's schema, free
 ones go on to max_tokens. The shares take turns in each round, so that a host that is slow for a

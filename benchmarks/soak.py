@@ -6,10 +6,10 @@ Four phases with the shipped model, each with an engine of its own whose slots a
 quarter is free:
 
     spinners     beside Python threads that never let go of the GIL of their own accord, and a
-    thread with work on
-                 a CUDA stream of its own
+                 thread with work on a CUDA stream of its own
     no spinners  the rest of the iterations, if any, at least a tenth of them, beside the CUDA
-    thread alone reference    float32, one request's matcher goes through Python
+                 thread alone
+    reference    float32, one request's matcher goes through Python
     stall        the same, and that matcher sleeps 20 ms in every 50th fill, ten times the deadline
 
 A host loop that competes with four spinners gets a fifth of the GIL, and each call of torch has to

@@ -107,8 +107,7 @@ class SamplingParams:
     logprobs: for each token of the output its log-probability and those of the so many likeliest
               ones, 0 to 20, by the model's own logits before anything is done to them; None: none
     prompt_logprobs: the same for each token of the prompt but the first; all of the prompt is then
-                     computed, also where
-              its keys are known from an earlier one
+                     computed, also where its keys are known from an earlier one
     return_drafts: tell for each iteration what was drafted and how much of it was accepted, as
                    `iterations`
     return_spans: tell for each output token which part of the output it lies in: a field's value, a

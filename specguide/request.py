@@ -176,8 +176,8 @@ class RequestOutput:
     logprobs:      of each token its own Logprob and those of the likeliest tokens, by token id;
                    None: not asked for
     prompt_logprobs: as `logprobs`, of each token of the prompt, None for the first; fewer where it
-                     ended before its
-                   prompt was computed; None: not asked for, and for second and later samples
+                     ended before its prompt was computed; None: not asked for, and for second and
+                     later samples
     stop_reason:   the stop string or stop token id that ended it; None for the model's own end
                    token and where finish_reason is not "stop"
     others:        the second and later samples of its prompt, where SamplingParams.n asks for them

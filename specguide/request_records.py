@@ -25,8 +25,8 @@ class RequestMetrics:
     is_compile_cached:  its grammar was there when it was asked for
     accepted_histogram: entry a counts the iterations that accepted a drafts
     drafts_proposed, drafts_accepted: by batch.DRAFT_ORIGINS, who proposed how many drafts that were
-                                      verified, and how
-                        many of them were taken; empty where all are a draft head's
+                        verified, and how many of them were taken; empty where all are a draft
+                        head's
     """
 
     prompt_tokens: int = 0

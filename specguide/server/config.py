@@ -107,8 +107,8 @@ class ServerConfig:
     max_body_bytes: largest request body
     max_tools:      most tools of a request
     allow_special_tokens: special tokens that users' messages spell become these tokens; else they
-                          are text. A request
-                    may say otherwise; the prompt of a completion always has them
+                    are text. A request may say otherwise; the prompt of a completion always has
+                    them
     drain_s:        longest time that requests under way are given when the server is stopped,
                     seconds
     api_servers:    front processes, which serve HTTP beside the engine's own process
