@@ -176,9 +176,9 @@ class ApiError(Exception):
         body_of: what it is in the API that was asked
         closes:  the connection too, as where a body is not read to its end
         """
-        headers = (
-            {} if self.retry_after_s is None else {"Retry-After": str(self.retry_after_s)}
-        ) | ({"Connection": "close"} if closes else {})
+        headers = {"Connection": "close"} if closes else {}
+        if self.retry_after_s is not None:
+            headers["Retry-After"] = str(self.retry_after_s)
         return JSONResponse(body_of(self), self.status, headers)
 
 
