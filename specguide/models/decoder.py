@@ -22,6 +22,7 @@ from specguide.layers.norm import NoNorm, RmsNorm
 from specguide.layers.placement import Placement
 from specguide.layers.quantization import scale_name
 from specguide.layers.rope import RopeConfig, TableSize, query_scales, rope_table
+from specguide.models.aux_states import AuxStates
 from specguide.models.config import ModelConfig
 from specguide.models.multimodal import is_of_encoder, text_name
 from specguide.models.registry import FAMILIES, read_config
@@ -173,14 +174,12 @@ class Decoder:
         side [T, len(aux_layers) · hidden_size].
         """
         hidden = self.embedding.forward(input_ids)
-        inputs = {0: hidden}
+        aux = AuxStates(aux_layers, {0: hidden})
         early = outputs if self.config.num_layers not in aux_layers else None
-        hidden, normed = self.run_layers(
-            hidden, context, cache, self.norm, aux_layers, inputs, early
-        )
+        hidden, normed = self.run_layers(hidden, context, cache, self.norm, aux, early)
         if outputs is not None and early is None:
             normed = normed[outputs.index]
-        return normed, self.aux_hidden_states(hidden, aux_layers, inputs)
+        return normed, aux.beside(hidden, self.config.stream_scale)
 
     def run_layers(
         self,
@@ -188,15 +187,13 @@ class Decoder:
         context: PassContext,
         cache: KVCache,
         last_norm: RmsNorm | NoNorm,
-        aux_layers: tuple[int, ...],
-        inputs: dict[int, Tensor],
+        aux: AuxStates,
         outputs: OutputRows | None = None,
     ) -> tuple[Tensor, Tensor]:
         """The residual stream [T, hidden_size] behind the layers that are here, and its
         `last_norm`.
 
-        inputs:  takes the inputs of aux layers behind these layers, by number; as `forward` names
-                 them
+        aux:     takes what is found here
         outputs: the tokens for which the last layer computes more than keys and values, and whose
                  stream is returned; None: all
         """
@@ -216,19 +213,9 @@ class Decoder:
             if layer is self.layers[-1]:
                 state = state._replace(outputs=outputs)
             hidden, normed = layer(hidden, normed, next_norm, state)
-            if index in aux_layers:
-                inputs[index] = hidden
+            if index in aux.layers:
+                aux.found[index] = hidden
         return hidden, normed
-
-    def aux_hidden_states(
-        self, hidden: Tensor, aux_layers: tuple[int, ...], inputs: dict[int, Tensor]
-    ) -> Tensor:
-        """As the second that `forward` returns; inputs: of the aux layers, by number."""
-        if not aux_layers:
-            return hidden[:, :0]
-        aux = torch.cat([inputs[layer] for layer in aux_layers], dim=-1)
-        scale = self.config.stream_scale
-        return aux if scale == 1.0 else aux * scale
 
     def logits(self, hidden: Tensor) -> Tensor:
         """hidden [n, hidden_size] as `forward` returns it → [n, vocab_size], in the model's

@@ -11,6 +11,7 @@ from specguide.cache import KVCache
 from specguide.kernels.attention import OutputRows, PassContext
 from specguide.kernels.attention.micro_batches import micro_batches
 from specguide.layers.norm import NoNorm
+from specguide.models.aux_states import AuxStates
 from specguide.models.decoder import Decoder
 from specguide.parallel import Pending, wait_all
 
@@ -19,22 +20,23 @@ from specguide.parallel import Pending, wait_all
 class _Carried:
     """What goes from stage to stage: the residual stream, and the aux layers' inputs so far.
 
-    numbers: of these aux layers
+    layers: these aux layers, ascending
     """
 
-    numbers: tuple[int, ...]
+    layers: tuple[int, ...]
 
     @classmethod
     def behind(cls, layer: int, aux_layers: tuple[int, ...]) -> _Carried:
         """Before the first layer, `layer` of them have run."""
-        return cls(tuple(sorted({number for number in aux_layers if number <= layer})))
+        return cls(tuple(sorted({one for one in aux_layers if one <= layer})))
 
-    def pack(self, hidden: Tensor, inputs: dict[int, Tensor]) -> Tensor:
-        """[1 + numbers, T, hidden_size]"""
-        return torch.stack([hidden, *(inputs[number] for number in self.numbers)])
+    def pack(self, hidden: Tensor, aux: AuxStates) -> Tensor:
+        """[1 + len(layers), T, hidden_size]"""
+        return torch.stack([hidden, *(aux.found[layer] for layer in self.layers)])
 
     def unpack(self, message: Tensor) -> tuple[Tensor, dict[int, Tensor]]:
-        return message[0], dict(zip(self.numbers, message[1:].unbind(), strict=True))
+        """The stream, and the inputs by layer."""
+        return message[0], dict(zip(self.layers, message[1:].unbind(), strict=True))
 
 
 class StagedDecoder(Decoder):
@@ -58,54 +60,43 @@ class StagedDecoder(Decoder):
         results: list[Tensor] = []
         sent: list[Pending] = []
         for part, tokens in micro_batches(context, self.stage.num_micro_batches):
-            hidden, inputs = self._enter(input_ids[tokens], aux_layers)
+            hidden, aux = self._enter(input_ids[tokens], aux_layers)
             if self.stage.is_last:
-                results.append(self._finish(hidden, part, cache, aux_layers, inputs))
+                results.append(self._finish(hidden, part, cache, aux))
             else:
-                sent.append(self._pass_on(hidden, part, cache, aux_layers, inputs))
+                sent.append(self._pass_on(hidden, part, cache, aux))
         width = (1 + len(aux_layers)) * self.config.hidden_size
         whole = torch.cat(results) if results else self._empty(len(input_ids), width)
         self.stage.from_last(whole)
         wait_all(sent)
-        normed, aux = whole.split([self.config.hidden_size, width - self.config.hidden_size], 1)
+        normed, states = whole.split([self.config.hidden_size, width - self.config.hidden_size], 1)
         wanted = normed if outputs is None else normed[outputs.index]
-        return wanted.contiguous(), aux.contiguous()
+        return wanted.contiguous(), states.contiguous()
 
-    def _enter(
-        self, input_ids: Tensor, aux_layers: tuple[int, ...]
-    ) -> tuple[Tensor, dict[int, Tensor]]:
+    def _enter(self, input_ids: Tensor, aux_layers: tuple[int, ...]) -> tuple[Tensor, AuxStates]:
         """The residual stream before this stage, and the aux layers' inputs there are by then."""
         if self.stage.is_first:
             hidden = self.embedding.forward(input_ids)
-            return hidden, {0: hidden}
+            return hidden, AuxStates(aux_layers, {0: hidden})
         carried = _Carried.behind(self._layers.start, aux_layers)
-        shape = 1 + len(carried.numbers), len(input_ids), self.config.hidden_size
-        return carried.unpack(self.stage.receive(self._empty(*shape)))
+        shape = 1 + len(carried.layers), len(input_ids), self.config.hidden_size
+        hidden, found = carried.unpack(self.stage.receive(self._empty(*shape)))
+        return hidden, AuxStates(aux_layers, found)
 
     def _pass_on(
-        self,
-        hidden: Tensor,
-        context: PassContext,
-        cache: KVCache,
-        aux_layers: tuple[int, ...],
-        inputs: dict[int, Tensor],
+        self, hidden: Tensor, context: PassContext, cache: KVCache, aux: AuxStates
     ) -> Pending:
         """The next stage norms the stream itself."""
-        hidden, _ = self.run_layers(hidden, context, cache, NoNorm(), aux_layers, inputs)
-        carried = _Carried.behind(self._layers.stop, aux_layers)
-        return self.stage.send(carried.pack(hidden, inputs))
+        hidden, _ = self.run_layers(hidden, context, cache, NoNorm(), aux)
+        carried = _Carried.behind(self._layers.stop, aux.layers)
+        return self.stage.send(carried.pack(hidden, aux))
 
     def _finish(
-        self,
-        hidden: Tensor,
-        context: PassContext,
-        cache: KVCache,
-        aux_layers: tuple[int, ...],
-        inputs: dict[int, Tensor],
+        self, hidden: Tensor, context: PassContext, cache: KVCache, aux: AuxStates
     ) -> Tensor:
         """What `forward` returns, side by side."""
-        hidden, normed = self.run_layers(hidden, context, cache, self.norm, aux_layers, inputs)
-        return torch.cat([normed, self.aux_hidden_states(hidden, aux_layers, inputs)], 1)
+        hidden, normed = self.run_layers(hidden, context, cache, self.norm, aux)
+        return torch.cat([normed, aux.beside(hidden, self.config.stream_scale)], 1)
 
     @property
     def _layers(self) -> range:

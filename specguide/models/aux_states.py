@@ -1,0 +1,28 @@
+"""Owns the hidden states of a target's layers that a draft head reads, as a pass comes to them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class AuxStates:
+    """The inputs of some layers in one pass over T tokens.
+
+    layers: whose input is wanted, as in Decoder.forward
+    found:  [T, hidden_size] of those that the pass has come to, by layer
+    """
+
+    layers: tuple[int, ...]
+    found: dict[int, Tensor] = field(default_factory=dict)
+
+    def beside(self, hidden: Tensor, scale: float) -> Tensor:
+        """Once all are there: side by side, times `scale`, [T, len(layers) · hidden_size]; hidden:
+        any state of the pass, [T, hidden_size]."""
+        if not self.layers:
+            return hidden[:, :0]
+        states = torch.cat([self.found[layer] for layer in self.layers], dim=-1)
+        return states if scale == 1.0 else states * scale
