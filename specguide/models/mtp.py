@@ -94,14 +94,14 @@ class MtpHead:
 
     The forward pass is that of the published model code (XiaomiMiMo/MiMo-7B, `MiMoMTPLayers`; the
     idea: DeepSeek-V3, arXiv 2412.19437): input_proj of [hidden_layernorm(hidden),
-          token_layernorm(embedding)] in this order, a layer of
-    the target's family, final_layernorm. What the code leaves open follows the publisher's vLLM
-    (`mimo_mtp`): the target's hidden state is the one before its final norm. The one module drafts
-    all K tokens: from the second step on it reads its own output, after final_layernorm, as vLLM
-    does it. In DeepSeek's style (`MtpLayout`) the target's hidden state is the one behind its final
-    norm, and a step reads the last one's before it, as vLLM (`deepseek_mtp`) does it. vLLM also
-    zeroes the embedding that is read at position 0, a leftover of another
-    alignment of tokens and hidden states; it is kept here, as in the model code.
+    token_layernorm(embedding)] in this order, a layer of the target's family, final_layernorm. What
+    the code leaves open follows the publisher's vLLM (`mimo_mtp`): the target's hidden state is the
+    one before its final norm. The one module drafts all K tokens: from the second step on it reads
+    its own output, after final_layernorm, as vLLM does it. In DeepSeek's style (`MtpLayout`) the
+    target's hidden state is the one behind its final norm, and a step reads the last one's before
+    it, as vLLM (`deepseek_mtp`) does it. vLLM also zeroes the embedding that is read at position 0,
+    a leftover of another alignment of tokens and hidden states; it is kept here, as in the model
+    code.
 
     config:        the layer's shape; num_layers is 1
     aux_layers:    what the target's `forward` is to be asked for
@@ -159,10 +159,9 @@ class MtpHead:
         safetensors.
 
         The tensors are those under `model.mtp_layers.0.`, or of the layer behind the target's last
-        one, where it has `eh_proj`; others are left aside. Raises
-        CheckpointError that names what is wrong, or does not fit the target, and where the folder
-        holds the head alone, for a field that is unknown; InvalidParams for an unknown
-        quantization.
+        one, where it has `eh_proj`; others are left aside. Raises CheckpointError that names what
+        is wrong, or does not fit the target, and where the folder holds the head alone, for a field
+        that is unknown; InvalidParams for an unknown quantization.
 
         quantization: of ONLINE: what the weights are turned into as they are read
         """
