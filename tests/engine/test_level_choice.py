@@ -18,6 +18,7 @@ from specguide.draft_tree import DynamicTree
 from specguide.engine.adaptive import LevelChoice
 from specguide.engine.level_rates import LevelPlan
 from specguide.engine.level_times import LevelTimes
+from specguide.engine.level_trials import LevelTrials
 from specguide.engine.observers import Committed
 from specguide.params import SamplingParams
 from specguide.request import Request, RequestSpec
@@ -194,6 +195,23 @@ def test_requests_that_have_ended_are_forgotten():
     choice.forget(Request(RequestSpec(7, [1], SamplingParams())))
     choice.take(committed(late, SimpleNamespace(num_tokens=torch.tensor([2])), 1.0))
     assert not choice._rates.acceptances
+
+
+def test_trials_come_less_often_and_take_a_share_of_the_time():
+    trials, begun = LevelTrials(3), []
+    for number in range(1, 201):
+        trials.tick()
+        trials.earn(1.0)
+        if trials.begin(2, cost_s=0.0, is_above=True):
+            begun.append(number)
+    assert begun == [8, 16, 32, 64, 128, 192]
+    assert trials.begin(1, cost_s=1.0, is_above=False)
+    assert not trials.begin(0, cost_s=1.0, is_above=False), "1.6 s were earned"
+    trials.pay_back(1)
+    assert not trials.begin(0, cost_s=1.0, is_above=False), "all begin anew"
+    for _ in range(8):
+        trials.tick()
+    assert trials.begin(0, cost_s=1.0, is_above=False)
 
 
 def test_times_of_other_batches_stand_in():
