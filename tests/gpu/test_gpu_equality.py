@@ -18,6 +18,9 @@ from training.evaluate.fields import SAMPLERS, samples_of
 pytestmark = pytest.mark.gpu
 
 MAX_TOKENS = 96
+MOST_APART = 2**-4
+"""Logits that bfloat16 may take for equal: its step between 8 and 16. A graph has more rows than an
+eager pass, so its sums are of another order."""
 SCHEMAS = (
     '{"type":"object","properties":{"tags":{"type":"array","items":{"type":"string","maxLength":12},"maxItems":4}},'
     '"required":["tags"],"additionalProperties":false}',
@@ -55,17 +58,21 @@ def generate(**options) -> list[tuple[int, ...]]:
     return [output.token_ids for output in outputs]
 
 
-def differing(name: str, ones: list[tuple[int, ...]], others: list[tuple[int, ...]]) -> list[str]:
-    """What differs, with how far apart the two tokens really are."""
+def differing(
+    name: str,
+    ones: list[tuple[int, ...]],
+    others: list[tuple[int, ...]],
+    most_apart: float = 0.0,
+) -> list[str]:
+    """What differs where the logits of the two tokens, in float64, are further apart."""
     prompts = prompts_of(tasks())
-    return [
-        f"{name}: request {it.request} differs at token {it.position}, {it.tokens[0]} against "
-        f"{it.tokens[1]}; in "
-        "float64 their logits are "
-        f"{logit_gap([*prompts[it.request], *ones[it.request][: it.position]], it.tokens)} "
-        "apart"
-        for it in differences(ones, others)
-    ]
+    found = []
+    for it in differences(ones, others):
+        gap = logit_gap([*prompts[it.request], *ones[it.request][: it.position]], it.tokens)
+        if not most_apart or gap is None or gap > most_apart:
+            what = f"request {it.request} differs at token {it.position}, {it.tokens[0]} against"
+            found.append(f"{name}: {what} {it.tokens[1]}; their logits are {gap} apart")
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +114,7 @@ def test_bfloat16_gives_the_same_captured_and_eager(on_cpu, spec, record_propert
         device="cuda", dtype="bfloat16", spec=SpecConfig() if spec == "speculative" else None
     )
     captured, eager = generate(**options), generate(enforce_eager=True, **options)
-    assert differing("eager", captured, eager) == []
+    assert differing("eager", captured, eager, most_apart=MOST_APART) == []
     tokens_before = sum(num_same(one, other) for one, other in zip(on_cpu, captured, strict=True))
     record_property(
         "share of requests that differ from float32",
