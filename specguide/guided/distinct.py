@@ -52,14 +52,10 @@ class DistinctItems:
         self, grammar: CompiledGrammar, known: Mapping[str, Any], *, in_any_order: bool
     ) -> DistinctGrammar:
         """known: the fields of KnownItems, with one place at least"""
-        made = [
-            native.DistinctPlace(**{**place, "room": getattr(native.DistinctRoom, place["room"])})
-            for place in known["places"]
-        ]
         return DistinctGrammar(
             grammar,
             self._tokens,
-            native.DistinctPlaces(made),
+            native.DistinctPlaces(list(map(_native_place, known["places"]))),
             native.KeyStarts([(bytes(text), place) for text, place in known["starts"]]),
             in_any_order,
             len(self._vocabulary),
@@ -72,3 +68,8 @@ class DistinctItems:
             self._vocabulary.token_bytes, self._vocabulary.eos_token_ids
         )
         return native.DistinctTokens(words)
+
+
+def _native_place(place: Mapping[str, Any]) -> native.DistinctPlace:
+    fields = {name: value for name, value in place.items() if name != "spare"}
+    return native.DistinctPlace(**{**fields, "room": getattr(native.DistinctRoom, place["room"])})

@@ -11,7 +11,6 @@ from specguide import native
 from specguide.errors import InvalidGuide, InvalidParams
 from specguide.guided.backend import Outline, Written
 from specguide.guided.backends import CompiledGrammar
-from specguide.guided.grammar_form import literals
 from specguide.guided.matcher import Matcher
 from specguide.tokenizer.vocabulary import Vocabulary
 
@@ -28,13 +27,11 @@ _POOL_BYTES = 256 << 20  # states of all grammars; those of one that is used aga
 
 def spare_of(written: Written) -> int:
     """Tokens by which the ends of a grammar may be farther than its outline says: where distinct
-    items have few values, the next one may have to be the longest."""
+    items have few values, those that are left may be the longest."""
     if written.distinct is None:
         return _SPARE if written.kind.startswith("grammar") else 0
-    has_few = any(place["room"] == "FEW" for place in written.distinct["places"])
-    if written.outline is None or not has_few:
-        return _SPARE
-    return _SPARE + max(map(len, literals(written.outline.text)), default=0)
+    spare: int = max(place["spare"] for place in written.distinct["places"])
+    return _SPARE + spare
 
 
 @dataclass(frozen=True)

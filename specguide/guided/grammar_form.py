@@ -81,11 +81,6 @@ def without_comments(source: str) -> str:
     return "".join(text for sign, text in _ebnf_parts(source) if sign != "#")
 
 
-def literals(source: str) -> Iterator[str]:
-    """The literals of a grammar, with their quotes."""
-    return (text for sign, text in _ebnf_parts(source) if sign == '"')
-
-
 def with_least_counts(source: str) -> str:
     """An EBNF grammar with {0,n} for {,n}, as GBNF has it."""
     return "".join(text if sign else _with_least(text) for sign, text in _ebnf_parts(source))

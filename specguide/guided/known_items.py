@@ -10,6 +10,7 @@ _ANYWHERE: Final[Mapping[str, Any]] = {
     "is_distinct": False,
     "is_even": True,
     "room": "FREE",
+    "spare": 0,
     "prefix": [],
     "rest": -1,
     "properties": {},
@@ -22,7 +23,8 @@ _ANYWHERE: Final[Mapping[str, Any]] = {
 class KnownItems:
     """What is known of a text's schemas.
 
-    places: the fields of native.DistinctPlace for each place of them
+    places: the fields of native.DistinctPlace for each place of them; and `spare`, characters by
+            which an array may be longer than the shortest, since its items must differ and are few
     starts: the texts behind which JSON begins, as of KnownKeys
     """
 

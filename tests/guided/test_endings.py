@@ -197,6 +197,7 @@ def test_a_guide_without_an_end_is_refused(auto):
         ({"type": "string"}, 2),
         ({"enum": ["a", "b", "abcdefghijklmnop"]}, 2),
         ({"enum": ["a", "b", "abcdefghijklmnop"]}, 3),
+        ({"enum": ["a", *(f"{number}bcdefghijklmnop" for number in range(4))]}, 5),
     ],
 )
 def test_distinct_items_end_in_time(auto, items, least):
@@ -207,6 +208,31 @@ def test_distinct_items_end_in_time(auto, items, least):
         text = walk(grammar.within(most).matcher(), VOCABULARY, random.Random(seed), most + 1)
         assert text is not None, most
         jsonschema.validate(json.loads(text), schema)
+
+
+LONG = {
+    "when": {"type": "string", "format": "date-time"},
+    "mail": {"type": "string", "format": "email"},
+    "about": {"const": "x" * 300},
+}
+
+
+@pytest.mark.parametrize("others", [{}, LONG], ids=["alone", "long"])
+def test_distinct_items_change_nothing_far_from_the_end(compiler, others):
+    if compiler.config.backend == "xgrammar" and others:
+        pytest.skip("it compiles no such guide")
+    tags = {"type": "array", "uniqueItems": True, "items": {"enum": ["red", "green"]}}
+    schema = {"type": "object", "properties": {"tags": tags, **others}, "required": ["tags"]}
+    grammar = compiled(compiler, Guide(json_schema=schema))
+    for seed in range(20):
+        free, timed, rng = grammar.matcher(), grammar.within(500).matcher(), random.Random(seed)
+        for _ in range(40):
+            may_follow = allowed(free, VOCABULARY)
+            assert allowed(timed, VOCABULARY) == may_follow
+            token = rng.choice(may_follow)
+            assert free.accept(token) and timed.accept(token)
+            if free.is_terminated:
+                break
 
 
 def test_too_few_tokens_for_distinct_items_are_refused(auto):

@@ -17,6 +17,7 @@ from specguide.errors import UnsupportedGuide
 from specguide.guided.budget import spend
 from specguide.guided.schema.evaluate import asked_of
 from specguide.guided.schema.json_values import Json, value_key
+from specguide.guided.schema.longest_told import longest_told
 from specguide.guided.schema.nodes import (
     NO_ARRAYS,
     Arrays,
@@ -34,8 +35,8 @@ _MAX_PLACES = 2_000
 
 
 def distinct_places(schema: CoreSchema) -> list[dict[str, Json]]:
-    """The fields of native.DistinctPlace for each place, the first that of the whole text; none
-    where no items must differ.
+    """What KnownItems has of each place, the first that of the whole text; none where no items must
+    differ.
 
     Raises UnsupportedGuide where there are too many, or items could be used up before their array
     is long enough.
@@ -124,10 +125,12 @@ class _Places:
             for i in range(num_placed)
         ]
         rest = [*(one.rest for one in arrays), *self._listed(one[num_placed:] for one in lists)]
+        room = self._room(asking[0].path, told, bool(lists)) if asking else "FREE"
         return {
             "is_distinct": bool(asking),
             "is_even": not lists and len(told) <= 1,
-            "room": self._room(asking[0].path, told, bool(lists)) if asking else "FREE",
+            "room": room,
+            "spare": self._spare(told, lists) if room == "FEW" else 0,
             "prefix": [self._number(items) for items in prefix],
             "rest": self._number(rest),
             **self._members(objects, [value for value in values if isinstance(value, dict)]),
@@ -176,6 +179,21 @@ class _Places:
             return "FREE"
         is_endless = len(told) == 1 and not has_lists and self._count(told[0].rest) >= MANY
         return "ENDLESS" if is_endless else "FEW"
+
+    def _spare(self, told: list[Arrays], lists: list[list[Json]]) -> int:
+        """Characters of as many items as an array needs, were each the longest text that is told of
+        an item or of a part of one."""
+        num_needed = max((one.min_items or 1 for one in told), default=1)
+        todo = [item for one in told for item in (*one.prefix, one.rest)]
+        todo += self._listed([lists])
+        known: dict[int, Node] = {}
+        while todo:
+            core = todo.pop()
+            spend()
+            if isinstance(core, Node) and id(core) not in known:
+                known[id(core)] = core
+                todo += _next(core, self._definitions)
+        return num_needed * max(map(longest_told, known.values()), default=0)
 
     def _check_listed(self, asking: Node) -> None:
         """Raises UnsupportedGuide where an array must be a listed one, too: which items those may
