@@ -65,16 +65,24 @@ class Reader : private Scanner {
     if (take("\"")) return Expression::literal(literal());
     if (take("[")) return char_class();
     const std::string name = this->name();
-    if (name == "Regex" && take_here("(")) {
-      const std::string pattern = quoted();
-      expect(")");
-      return regex_expression(pattern, "");
-    }
+    if (name == "Regex" && take_here("(")) return regex();
     if (name != "TagDispatch" || !is_here("(")) return Expression::rule(name);
     Expression found;
     found.kind = Expression::Kind::kFreeText;
     found.free_text = std::make_shared<FreeText>(tag_dispatch());
     return found;
+  }
+
+  // That it stands within a JSON string, whose quotes are beside it, forbids some characters; ends are no nearer for that.
+  Expression regex() {
+    const std::string pattern = quoted();
+    while (take(",")) {
+      if (const std::string option = name(); option != "json_string") fail("what " + option + " means is not known");
+      expect("=");
+      name();
+    }
+    expect(")");
+    return regex_expression(pattern, "");
   }
 
   Expression quantified(Expression item) {

@@ -63,6 +63,12 @@ PLAIN = {
     "properties": {"name": {"type": "string"}, "size": {"type": "integer"}},
     "required": ["name", "size"],
 }
+SIZED = {
+    "type": "object",
+    "properties": {"size": {"type": "integer"}},
+    "required": ["size", "code"],
+    "additionalProperties": False,
+}
 TAG = {
     "type": "structural_tag",
     "format": {
@@ -179,6 +185,18 @@ def test_too_few_tokens_are_refused(compiler):
     ) as caught:
         grammar.within(1)
     assert caught.value.param == "max_tokens"
+
+
+@pytest.mark.parametrize("pattern", ["^[a-z]{1,4}$", "^[A-Z]{2}[0-9]+$", "^.{2,5}$", "[xy]"])
+def test_strings_of_a_pattern_end_in_time(compiler, pattern):
+    code = {"type": "string", "pattern": pattern}
+    schema = {**SIZED, "properties": {**SIZED["properties"], "code": code}}
+    grammar = compiled(compiler, Guide(json_schema=schema))
+    for seed in range(20):
+        most = grammar.num_least + seed
+        text = walk(grammar.within(most).matcher(), VOCABULARY, random.Random(seed), most)
+        assert text is not None, most
+        jsonschema.validate(json.loads(text), schema)
 
 
 def test_a_guide_without_an_end_is_refused(auto):
