@@ -25,6 +25,6 @@ def _longest_match(pattern: str | None) -> int:
     if pattern is None:
         return 0
     try:
-        return len(pattern_automaton(pattern).edges)
+        return len(pattern_automaton(pattern).rows)
     except UnsupportedRegex:
         return len(pattern)
