@@ -29,6 +29,7 @@ from specguide.guided.backend import (
     checked_text,
     read_as,
 )
+from specguide.guided.backends.xgrammar.escapes import with_plain_controls
 from specguide.guided.backends.xgrammar.outline import outline_of
 from specguide.guided.backends.xgrammar.schema_ebnf import schema_ebnf
 from specguide.guided.backends.xgrammar.structural_tag import for_xgrammar
@@ -183,7 +184,7 @@ def _grammar(source: str) -> tuple[str, str]:
 _FORMS: dict[str, Callable[[Json, GuideConfig], tuple[str, str]]] = {
     "json_schema": lambda schema, limits: ("ebnf", schema_ebnf(schema, limits)),
     "json_object": lambda _, limits: ("ebnf", schema_ebnf(ANY_OBJECT, limits)),
-    "regex": lambda pattern, _: ("regex", checked_text(pattern, "regex")),
+    "regex": lambda pattern, _: ("regex", with_plain_controls(checked_text(pattern, "regex"))),
     "choice": lambda options, _: ("ebnf", _choice(options)),
     "structural_tag": lambda tag, limits: ("structural_tag", _tag(tag, limits)),
     "grammar": lambda source, _: _grammar(source),

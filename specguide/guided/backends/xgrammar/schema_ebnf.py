@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import xgrammar as xgr
 
 from specguide.config import GuideConfig
+from specguide.guided.backends.xgrammar.escapes import with_closed_escapes
 from specguide.guided.budget import spend
 from specguide.guided.schema.emit import emit
 from specguide.guided.schema.json_values import JsonSchema
@@ -44,11 +45,12 @@ def schema_ebnf(
             strict_mode=False,
             any_order=any_order,
         )
-        return named.numbers.with_rules(str(grammar))
+        return named.numbers.with_rules(with_closed_escapes(str(grammar)))
     grammar = xgr.Grammar.from_json_schema(
         named.text, strict_mode=False, max_whitespace_cnt=named.mark, any_order=any_order
     )
-    return named.numbers.with_rules(_with_whitespace(str(grammar), named.mark, limits))
+    printed = with_closed_escapes(str(grammar))
+    return named.numbers.with_rules(_with_whitespace(printed, named.mark, limits))
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ import xgrammar as xgr
 
 from specguide.config import GuideConfig
 from specguide.errors import UnsupportedGuide
+from specguide.guided.backends.xgrammar.escapes import with_closed_escapes, with_plain_controls
 from specguide.guided.backends.xgrammar.schema_ebnf import schema_ebnf, with_names
 from specguide.guided.schema.json_values import Json
 from specguide.guided.whitespace import just
@@ -44,7 +45,10 @@ def for_xgrammar(node: Json, limits: GuideConfig) -> Json:
         return node
     if node.get("type") in ("json_schema", "qwen_xml_parameter") and "json_schema" in node:
         return {"type": "grammar", "grammar": _schema_grammar(node, limits)}
-    return {name: for_xgrammar(value, limits) for name, value in node.items()}
+    found = {name: for_xgrammar(value, limits) for name, value in node.items()}
+    if node.get("type") == "regex" and "pattern" in node:
+        found["pattern"] = with_plain_controls(node["pattern"])
+    return found
 
 
 def _schema_grammar(node: dict[str, Json], limits: GuideConfig) -> str:
@@ -70,7 +74,8 @@ def _other_style(node: dict[str, Json], max_whitespace: int) -> str:
         "max_whitespace_cnt": max_whitespace,
     }
     tag = {"type": "structural_tag", "format": opened}
-    return named.numbers.with_rules(str(xgr.Grammar.from_structural_tag(tag)))
+    printed = with_closed_escapes(str(xgr.Grammar.from_structural_tag(tag)))
+    return named.numbers.with_rules(printed)
 
 
 def _opened(schema: Json) -> Json:

@@ -1,0 +1,51 @@
+"""Characters that grammar libraries spell in their own ways: each backend takes them as they are,
+whatever stands beside them."""
+
+from __future__ import annotations
+
+import pytest
+from byte_vocabulary import backend, takes
+
+from specguide.config import GuideConfig
+from specguide.guide import Guide
+from specguide.guided.backends import CompiledGrammar, backend_names
+from specguide.guided.select import rewrites
+
+BOTH = pytest.mark.parametrize("name", backend_names())
+SPELT = ["\0", "\t", "\n", "\r", "\x10", "\x1f", "\x7f", "\x80", "é", "ÿ", "\u0e9a", "😀"]
+
+
+def compiled(name: str, **kind: object) -> CompiledGrammar:
+    rewritten = next(iter(rewrites(Guide(**kind), name)))
+    limits = GuideConfig()
+    adapter = backend(name, True)
+    return adapter.compile(adapter.write(rewritten, limits), limits)
+
+
+@BOTH
+@pytest.mark.parametrize("char", SPELT)
+def test_a_hexadecimal_digit_behind_a_character_is_one_of_its_own(name: str, char: str) -> None:
+    text = f"{char}Af0"
+    escaped = "".join(f"\\u{{{ord(one):x}}}" for one in text)
+    tag = {"format": {"type": "regex", "pattern": f"[{escaped}]{{4}}"}}
+    for grammar in (
+        compiled(name, choice=[text, "other"]),
+        compiled(name, regex=escaped),
+        compiled(name, regex=f"[{escaped}]{{4}}"),
+        compiled(name, structural_tag=tag),
+    ):
+        assert takes(grammar, text) and not takes(grammar, text[1:])
+
+
+@BOTH
+@pytest.mark.parametrize("char", [one for one in SPELT if one >= "\x80"])
+def test_so_it_is_in_schemas(name: str, char: str) -> None:
+    closed = {"type": "object", "required": [f"{char}a"], "additionalProperties": False}
+    schema = {**closed, "properties": {f"{char}a": {"const": f"{char}1"}}}
+    assert takes(compiled(name, json_schema=schema), f'{{"{char}a":"{char}1"}}')
+
+
+@BOTH
+@pytest.mark.parametrize("source", [r'root ::= "\x41BC"', r"root ::= [\x41B] [\x42C]+"])
+def test_an_escape_in_ebnf_has_two_digits(name: str, source: str) -> None:
+    assert takes(compiled(name, grammar=source), "ABC")
