@@ -49,3 +49,13 @@ def test_so_it_is_in_schemas(name: str, char: str) -> None:
 @pytest.mark.parametrize("source", [r'root ::= "\x41BC"', r"root ::= [\x41B] [\x42C]+"])
 def test_an_escape_in_ebnf_has_two_digits(name: str, source: str) -> None:
     assert takes(compiled(name, grammar=source), "ABC")
+
+
+@BOTH
+@pytest.mark.parametrize("pattern", [r"[\^a]", r"[\^-a]", r"[a^_]"])
+def test_a_caret_in_a_class_negates_nothing(name: str, pattern: str) -> None:
+    for grammar in (
+        compiled(name, regex=pattern),
+        compiled(name, structural_tag={"format": {"type": "regex", "pattern": pattern}}),
+    ):
+        assert takes(grammar, "^") and takes(grammar, "a") and not takes(grammar, "b")

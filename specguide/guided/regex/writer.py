@@ -31,6 +31,7 @@ from specguide.guided.regex.tree import (
     least_length,
 )
 
+_CARET = ord("^")
 ANY_TEXT = Repeat(Chars(CharSet(EVERYTHING, EVERYTHING)), 0, None)
 _SOME_DIALECT = Repeat(Chars(CharSet((), EVERYTHING)), 1, None)
 """Any text in some dialect, none in all: says of an alternative that dialects read it
@@ -299,14 +300,21 @@ def _write_bounds(node: Repeat) -> str:
 def _write_class(ranges: Ranges) -> str:
     if len(ranges) == 1 and ranges[0][0] == ranges[0][1]:
         return _write_char(ranges[0][0])
-    return (
-        "["
-        + "".join(
-            _write_char(low) if low == high else f"{_write_char(low)}-{_write_char(high)}"
-            for low, high in ranges
-        )
-        + "]"
-    )
+    return f"[{''.join(_write_range(low, high) for low, high in _with_last_caret(ranges))}]"
+
+
+def _with_last_caret(ranges: Ranges) -> Ranges:
+    """The ranges with a `^` that begins the first of them behind all: xgrammar negates a class that
+    begins with one, escaped or not."""
+    (low, high), *others = ranges
+    if low != _CARET:
+        return ranges
+    rest = [(low + 1, high)] if low < high else []
+    return (*rest, *others, (low, low))
+
+
+def _write_range(low: int, high: int) -> str:
+    return _write_char(low) if low == high else f"{_write_char(low)}-{_write_char(high)}"
 
 
 def _write_char(code: int) -> str:
