@@ -28,6 +28,7 @@ from specguide.guided.grammar_form import (
 from specguide.guided.known_items import KnownItems
 from specguide.guided.known_keys import KnownKeys
 from specguide.guided.lark.attributes import lark_attributes
+from specguide.guided.lark.lazy import greedy_lazy_expression
 from specguide.guided.lark.schema import BEHIND
 from specguide.guided.regex.charset import EVERYTHING
 from specguide.guided.regex.parse import parse
@@ -253,5 +254,12 @@ def _check_grammar(source: str) -> GrammarForm:
     if form == "Lark" and "temperature" in lark_attributes(source):
         raise UnsupportedGuide(
             "temperature= of a rule in a Lark grammar would be ignored; it is a sampling parameter"
+        )
+    lazy = greedy_lazy_expression(source) if form == "Lark" else None
+    if lazy is not None:
+        raise UnsupportedGuide(
+            f"the lazy repetition in /{lazy}/ in the Lark grammar would take as much as it can; "
+            "say what its text cannot hold, as in /[^;]*;/, or give it a rule of its own with the "
+            "attribute lazy: name[lazy]: /.*;/"
         )
     return form

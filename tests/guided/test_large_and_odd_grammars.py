@@ -15,6 +15,7 @@ from specguide.errors import UnsupportedGuide
 from specguide.guide import Guide
 from specguide.guided.compile import GrammarCompiler
 from specguide.guided.lark.attributes import lark_attributes
+from specguide.guided.lark.lazy import greedy_lazy_expression
 from specguide.tokenizer.vocabulary import Vocabulary
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -108,11 +109,41 @@ def test_attributes_that_change_nothing_else_are_taken(
     assert takes(grammar, text + " temperature=1")
 
 
-@pytest.mark.parametrize("unit", ["a[b=", '"', '\\"', "a ", "/", "[", 'a["', "x", "a[\n"])
+LAZY = (
+    'start: "<" /.*?/ ">"',
+    'start: S ("," S)*\nS: /".*?"/',
+    "start: a\na[lazy]: /b*?/\n?c: /(?:a)[?]x{2,}?/",
+    "start: a // /\na:\n  | /(?s:.)+?;/ // a[lazy]",
+)
+HARMLESS = (
+    'start: /"[^"]*?"/',
+    'start: text "!"\ntext[lazy]: /x/\n  | /.*?;/',
+    'start: "/a*?/" A? # "a*? /\nA: /[*?]\\*?(?:a)?/',
+    'start: %json {"const": "/a*?/"}',
+)
+
+
+@pytest.mark.parametrize("source", LAZY)
+def test_a_lazy_repetition_that_would_be_greedy_is_refused(
+    compiler: GrammarCompiler, source: str
+) -> None:
+    with pytest.raises(UnsupportedGuide, match="lazy repetition in /"):
+        compiler.compile(Guide(grammar=source))
+
+
+@pytest.mark.parametrize("source", HARMLESS)
+def test_one_that_changes_nothing_is_taken(compiler: GrammarCompiler, source: str) -> None:
+    assert compiler.compile(Guide(grammar=source)).num_bytes > 0
+
+
+@pytest.mark.parametrize(
+    "unit", ["a[b=", '"', '\\"', "a ", "/", "[", 'a["', "x", "a[\n", "{1", "??"]
+)
 def test_attributes_are_found_in_linear_time(unit: str) -> None:
     def seconds(length: int) -> float:
         begin = time.perf_counter()
         list(lark_attributes("a[" + unit * (length // len(unit))))
+        greedy_lazy_expression("a[" + unit * (length // len(unit)) + "*?")
         return time.perf_counter() - begin
 
     seconds(1000)

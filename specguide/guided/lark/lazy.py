@@ -1,0 +1,86 @@
+"""Owns lazy repetitions in the regular expressions of a Lark grammar, which llguidance reads as
+greedy ones; in linear time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from specguide.guided.grammar_form import behind_mark
+from specguide.guided.regex.automaton import automaton
+from specguide.guided.regex.parse import parse
+from specguide.guided.regex.tree import RegexError
+from specguide.guided.regex.writer import whole
+
+_COUNT = frozenset("0123456789,")
+_SIGNS = ("*?", "+?", "??", "}?")
+_NO_HEAD = -1
+
+
+def greedy_lazy_expression(source: str) -> str | None:
+    """A regular expression with a lazy repetition whose texts may go on, and so would; None where
+    there is none. Rules that have attributes say themselves where their text ends."""
+    if not any(sign in source for sign in _SIGNS):
+        return None
+    for pattern in _expressions(source):
+        if _has_lazy_repetition(pattern) and _may_go_on(pattern):
+            return pattern
+    return None
+
+
+def _expressions(source: str) -> Iterator[str]:
+    """The regular expressions of the rules without attributes."""
+    at = head = 0
+    has_attributes = False
+    while at < len(source):
+        sign = source[at]
+        if sign == "\n":
+            head = at + 1
+        elif sign in ":[" and head >= 0:
+            if source[head:at].strip().lstrip("?!").isidentifier():
+                has_attributes = sign == "["
+            head = _NO_HEAD
+        elif sign == "#" or source.startswith("//", at):
+            line_end = source.find("\n", at)
+            at = (len(source) if line_end < 0 else line_end) - 1
+        elif sign in '"/':
+            end = behind_mark(source, at + 1, sign) or len(source)
+            if sign == "/" and not has_attributes:
+                yield source[at + 1 : end - 1]
+            at = end - 1
+        at += 1
+
+
+def _has_lazy_repetition(pattern: str) -> bool:
+    at = 0
+    while at < len(pattern):
+        behind = _behind_repetition(pattern, at)
+        if behind is not None and pattern.startswith("?", behind):
+            return True
+        if pattern[at] == "[":
+            at = behind_mark(pattern, at + 1, "]") or len(pattern)
+        elif pattern[at] == "\\" or pattern.startswith("(?", at):
+            at += 2
+        else:
+            at = at + 1 if behind is None else behind
+    return False
+
+
+def _behind_repetition(pattern: str, at: int) -> int | None:
+    """The place behind the repetition that begins there; None where there is none."""
+    if pattern[at] in "*+?":
+        return at + 1
+    if pattern[at] != "{":
+        return None
+    end = at + 1
+    while pattern[end : end + 1] in _COUNT:
+        end += 1
+    return end + 1 if pattern.startswith("}", end) and end > at + 1 else None
+
+
+def _may_go_on(pattern: str) -> bool:
+    """Whether one of its texts begins another, as far as can be told."""
+    try:
+        found = automaton(whole(parse(pattern), search=False), outer=True)
+    except RegexError:
+        return True
+    return any(found.edges[state] for state in found.accepting)
