@@ -109,6 +109,9 @@ REFUSED = (
     ("(?#x)a", "comment"),
     ("a{1000000}", "repetitions"),
     ("^*", "anchor"),
+    ("[[:alpha:]]+", r"POSIX class \[:alpha:\], which engines read differently"),
+    ("[a[:^xdigit:]]", "POSIX class"),
+    ("[a-z&&[^b]]", "intersection"),
 )
 
 
@@ -164,6 +167,8 @@ def test_escapes() -> None:
         (r"^{a}$", "{a}"),
         (r"^[a\]^-]+$", "a]^-"),
         (r"^[+--]+$", "+,-"),
+        (r"^[[:;:]+$", "[:;"),
+        (r"^[&&a]+$", "a&"),
     ):
         assert rewritten(pattern).fullmatch(text), pattern
 

@@ -9,6 +9,7 @@ from specguide.guided.regex.reader import Reader
 
 _LONGEST_CODE = 7
 _CLASSES = {"d": DIGIT, "D": ~DIGIT, "w": WORD, "W": ~WORD, "s": SPACE, "S": ~SPACE}
+_LONGEST_POSIX = len("[:^xdigit:]")
 _CONTROLS = {"t": 9, "n": 10, "v": 11, "f": 12, "r": 13, "0": 0}
 
 
@@ -48,8 +49,21 @@ def _range(reader: Reader, low: CharSet) -> CharSet:
 
 
 def _class_item(reader: Reader) -> CharSet:
+    refused = _refused_item(reader.peek(_LONGEST_POSIX))
+    if refused is not None:
+        raise reader.unsupported(f"{refused}, which engines read differently,")
     char = reader.take()
     return read_escape(reader, in_class=True) if char == "\\" else one(ord(char))
+
+
+def _refused_item(text: str) -> str | None:
+    """What begins a text inside a class that only some engines take for more than its characters;
+    None for what all take for these."""
+    if text.startswith("&&["):
+        return "an intersection of classes"
+    name, closed, _ = text.removeprefix("[:").partition(":]")
+    is_posix = text.startswith("[:") and closed and name.removeprefix("^").isalpha()
+    return f"the POSIX class [:{name}:]" if is_posix else None
 
 
 def read_escape(reader: Reader, in_class: bool) -> CharSet:
