@@ -78,12 +78,12 @@ def behind_space(source: str, at: int) -> int:
 
 def without_comments(source: str) -> str:
     """An EBNF grammar without its comments; lines stay lines."""
-    return "".join(text for sign, text in _ebnf_parts(source) if sign != "#")
+    return "".join(text for sign, text in ebnf_parts(source) if sign != "#")
 
 
 def with_least_counts(source: str) -> str:
     """An EBNF grammar with {0,n} for {,n}, as GBNF has it."""
-    return "".join(text if sign else _with_least(text) for sign, text in _ebnf_parts(source))
+    return "".join(text if sign else _with_least(text) for sign, text in ebnf_parts(source))
 
 
 def _with_least(text: str) -> str:
@@ -93,7 +93,7 @@ def _with_least(text: str) -> str:
 
 def with_any_characters(source: str) -> str:
     """An EBNF grammar with a class of all characters for each `.`, as GBNF has it."""
-    return "".join(text if sign else _with_any(text) for sign, text in _ebnf_parts(source))
+    return "".join(text if sign else _with_any(text) for sign, text in ebnf_parts(source))
 
 
 def _with_any(text: str) -> str:
@@ -113,7 +113,7 @@ def with_empty_choices(source: str) -> str:
     at all stays so."""
     written: list[str] = []
     choices = _Choices(written)
-    for sign, text in _ebnf_parts(source):
+    for sign, text in ebnf_parts(source):
         if sign:
             written.append(text)
             choices.is_open &= sign == "#"
@@ -174,11 +174,11 @@ class _Choices:
 
 def has_lookahead(source: str) -> bool:
     """Whether an EBNF grammar has a lookahead, (= …)."""
-    bare = "".join(" " if sign else text for sign, text in _ebnf_parts(source))
+    bare = "".join(" " if sign else text for sign, text in ebnf_parts(source))
     return any(part.lstrip().startswith("=") for part in bare.split("(")[1:])
 
 
-def _ebnf_parts(source: str) -> Iterator[tuple[str, str]]:
+def ebnf_parts(source: str) -> Iterator[tuple[str, str]]:
     """A grammar in pieces: ('"', a literal), ("[", a class of characters), ("#", a comment) and
     ("", other text)."""
     ends = dict(_ENDS)

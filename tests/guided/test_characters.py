@@ -7,6 +7,7 @@ import pytest
 from byte_vocabulary import backend, takes
 
 from specguide.config import GuideConfig
+from specguide.errors import InvalidGuide
 from specguide.guide import Guide
 from specguide.guided.backends import CompiledGrammar, backend_names
 from specguide.guided.select import rewrites
@@ -59,3 +60,26 @@ def test_a_caret_in_a_class_negates_nothing(name: str, pattern: str) -> None:
         compiled(name, structural_tag={"format": {"type": "regex", "pattern": pattern}}),
     ):
         assert takes(grammar, "^") and takes(grammar, "a") and not takes(grammar, "b")
+
+
+@BOTH
+@pytest.mark.parametrize(
+    "source",
+    [
+        r'root ::= "\ud83d\ude00" # \ud83d',
+        r"root ::= [\ud83d\ude00-\ud83d\ude4f]",
+        r'root ::= "\U0001f600"',
+        r"root ::= [\U0001f600]",
+    ],
+)
+def test_a_character_of_two_halves_is_whole(name: str, source: str) -> None:
+    grammar = compiled(name, grammar=source)
+    assert takes(grammar, "😀") and not takes(grammar, b"\xed\xa0\xbd\xed\xb8\x80")
+
+
+@BOTH
+@pytest.mark.parametrize("text", [r"\ud83d", r"\ude00\ud83d", r"\\\ud83dx"])
+def test_half_of_one_is_refused(name: str, text: str) -> None:
+    for source in (f'root ::= "{text}"', f"root ::= [a{text}]"):
+        with pytest.raises(InvalidGuide, match="half of a surrogate pair"):
+            compiled(name, grammar=source)

@@ -1,0 +1,53 @@
+"""Owns the escapes of characters beyond U+FFFF in an EBNF grammar: they stand as they are, as
+libraries read their escapes differently; in linear time."""
+
+from __future__ import annotations
+
+from specguide.errors import InvalidGuide
+from specguide.guided.grammar_form import ebnf_parts
+
+_FIRST_HALVES, _SECOND_HALVES = range(0xD800, 0xDC00), range(0xDC00, 0xE000)
+_BEYOND = range(0x10000, 0x110000)
+
+
+def with_whole_characters(source: str) -> str:
+    """A grammar with the character for each `\\U0001f600`, and for each pair of halves that `\\u`
+    spells, as JSON does. Raises InvalidGuide for half of one."""
+    if "\\u" not in source and "\\U" not in source:
+        return source
+    return "".join(
+        _written(text) if sign in ('"', "[") else text for sign, text in ebnf_parts(source)
+    )
+
+
+def _written(text: str) -> str:
+    """A literal or a class."""
+    written, done, at = [], 0, text.find("\\")
+    while at >= 0:
+        code, end = _code(text, at)
+        if code in _FIRST_HALVES:
+            second, behind = _code(text, end)
+            if second in _SECOND_HALVES:
+                code, end = 0x10000 + ((code - 0xD800) << 10) + second - 0xDC00, behind
+        if code in _FIRST_HALVES or code in _SECOND_HALVES:
+            raise InvalidGuide(
+                f"{text[at:end]} in the grammar is half of a surrogate pair, which is no "
+                "character; write both halves, or the character",
+                param="grammar",
+            )
+        if code in _BEYOND:
+            written += [text[done:at], chr(code)]
+            done = end
+        at = text.find("\\", end)
+    return "".join([*written, text[done:]])
+
+
+def _code(text: str, at: int) -> tuple[int, int]:
+    """What the escape at a place spells in hexadecimal digits, -1 for another, and where it
+    ends."""
+    num_digits = {"\\u": 4, "\\U": 8}.get(text[at : at + 2], 0)
+    digits = text[at + 2 : at + 2 + num_digits]
+    try:
+        return int(digits, 16), at + 2 + num_digits
+    except ValueError:
+        return -1, at + 2
