@@ -18,7 +18,9 @@ from specguide.guide import Guide
 from specguide.guided.backends import backend_names
 from specguide.guided.compile import GrammarCompiler
 from specguide.guided.regex.charset import EVERYTHING, JSON_TEXT
+from specguide.guided.regex.classes import read_escape
 from specguide.guided.regex.parse import parse
+from specguide.guided.regex.reader import Reader
 from specguide.guided.regex.tree import NOTHING, RegexError, UnsupportedRegex
 from specguide.guided.regex.writer import is_exact, restrict, whole, write
 from specguide.guided.schema.formats import FORMAT_LENGTHS, FORMATS
@@ -145,13 +147,23 @@ def test_what_engines_read_differently_is_read_narrowly() -> None:
         (r"^\s$", "\x1c", " "),
         (r"^\S$", "\ufeff", "é"),
         ("^.$", "\r", "é"),
-        (r"^[^\d]$", "é", "e"),
+        (r"^[^\d]$", "٣", "é"),
+        (r"^\D$", "𝟗", "語"),
+        (r"^\W$", "é", "。"),
+        (r"^[^\w\s]$", "ª", "😀"),
     ):
         assert rewritten(pattern).fullmatch(kept) and not rewritten(pattern).fullmatch(lost), (
             pattern
         )
     assert rewritten("^[^a]$").fullmatch("\n")
     assert is_exact(parse("[a-z]+"), EVERYTHING) and not is_exact(parse(r"\w+"), EVERYTHING)
+
+
+def test_no_digit_and_no_letter_of_any_script_passes_for_none() -> None:
+    for pattern in (r"\d", r"\w"):
+        inner = read_escape(Reader(pattern[1].upper()), in_class=False).inner
+        chars = "".join(chr(code) for low, high in inner for code in range(low, high + 1))
+        assert len(chars) > 1000 and re.search(pattern, chars) is None
 
 
 def test_escapes() -> None:
