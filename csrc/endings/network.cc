@@ -219,6 +219,13 @@ int64_t Network::most_missing_of(const Node& node) const {
   int64_t most = node.cost < kNever ? node.cost : 0;
   const bool is_split = node.kind == Kind::kSplit;
   for (const int32_t next : node.next) most = std::max(most, is_split ? most_missing_at(next) : (*this)[next].most_missing);
+  if (node.kind == Kind::kLiteral) {
+    // Inside of it there may be more than at its beginning, where one token may be all of it.
+    const Text& text = texts_[static_cast<size_t>(node.index)];
+    const int64_t last = cost(node, static_cast<int32_t>(text.bytes.size()));
+    const int64_t longest = *std::max_element(text.tokens.begin(), text.tokens.end());
+    return sum(longest, last) < kNever ? std::max(most, sum(longest, last)) : most;
+  }
   if (node.kind != Kind::kCall) return most;
   const int64_t behind = cost(node, 1);
   return behind < kNever ? std::max(most, rules_[static_cast<size_t>(node.index)].most_missing + behind) : most;

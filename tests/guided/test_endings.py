@@ -146,6 +146,15 @@ def walk(matcher, vocabulary: Vocabulary, rng: random.Random, most: int) -> byte
     return None
 
 
+@pytest.mark.parametrize("most", range(3, 8))
+def test_no_beginning_of_a_word_is_allowed_that_has_no_room(auto, most):
+    """The whole word is one token, and its rest behind its first byte is four."""
+    guide = Guide(choice=["true", "false"], backend="xgrammar")
+    for seed in range(20):
+        matcher = compiled(auto, guide).within(most).matcher()
+        assert walk(matcher, VOCABULARY, random.Random(seed), most) in (b"true", b"false")
+
+
 @pytest.mark.parametrize("name", GUIDES)
 def test_random_texts_end_in_time(compiler, name):
     if compiler.config.backend == "xgrammar" and name not in (
