@@ -15,7 +15,7 @@ from functools import cached_property, reduce
 from itertools import groupby
 from operator import and_, itemgetter, sub
 
-from specguide.guided.budget import spend
+from specguide.guided.budget import kept, spend
 from specguide.guided.quick import hashed_once
 from specguide.guided.regex.elimination import tree_of
 from specguide.guided.regex.letters import (
@@ -102,15 +102,20 @@ class Automaton:
             ]
 
     def __and__(self, other: Automaton) -> Automaton:
-        return _product(self, other, lambda left, right: left and right)
+        return _product(self, other, _in_both)
 
     def __sub__(self, other: Automaton) -> Automaton:
-        return _product(self, other, lambda left, right: left and not right)
+        return _product(self, other, _in_left_alone)
 
     def node(self) -> Node:
         """A tree, the same in all dialects, of what it matches. Raises UnsupportedRegex where that
         is too large."""
-        return tree_of(self.edges, self.accepting)
+        return _tree(self)
+
+
+@kept
+def _tree(found: Automaton) -> Node:
+    return tree_of(found.edges, found.accepting)
 
 
 def automaton(node: Node, *, outer: bool = False) -> Automaton:
@@ -179,6 +184,15 @@ def _check_states(num_states: int) -> None:
         )
 
 
+def _in_both(left: bool, right: bool) -> bool:
+    return left and right
+
+
+def _in_left_alone(left: bool, right: bool) -> bool:
+    return left and not right
+
+
+@kept
 def _product(left: Automaton, right: Automaton, keep: Callable[[bool, bool], bool]) -> Automaton:
     """Both side by side, while the left one has somewhere to go; `keep` says which pairs of ends
     are ends."""
