@@ -70,7 +70,8 @@ def assert_nan_stays(x: Tensor, kind: Float8Scaling) -> None:
     ):
         values = rounded.values.float()
         assert values[0, 3].isnan() and values[1:].isfinite().all()
-    assert (found.values[1:].float().cpu() != expected[1:]).float().mean() < 0.03
+    differ = found.values[1:].float().cpu() != expected[1:]
+    assert differ.sum() <= 0.03 * differ.numel()
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
