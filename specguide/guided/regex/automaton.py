@@ -1,9 +1,9 @@
-"""Owns finite automata over characters: what regular expressions have in common, what one leaves
-out, and back again.
+"""Owns finite automata over characters: they say what regular expressions have in common, and what
+one matches and another does not.
 
-A tree of `parse` has a language per dialect; an automaton has one, the `inner` or the `outer` one.
-States are numbered from 0, where every text starts; a character that no edge of a state takes leads
-nowhere.
+A tree of `parse` may match other texts in another dialect. An automaton matches what all dialects
+match (`inner`), or what some dialect matches (`outer`). States are numbered from 0, where every
+text starts.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ _target = itemgetter(2)
 @hashed_once
 @dataclass(frozen=True)
 class Automaton:
-    """A deterministic automaton, trimmed and minimal, over as few letters as it can be.
+    """A deterministic automaton with as few states and letters as there can be.
 
-    rows: of each state; none: no text
+    rows: one for each state; without rows it matches no text
     """
 
     alphabet: Alphabet
@@ -48,16 +48,21 @@ class Automaton:
     accepting: frozenset[int]
 
     @classmethod
-    def of(
+    def from_rows(
         cls, alphabet: Alphabet, rows: Sequence[Sequence[int]], accepting: set[int]
     ) -> Automaton:
-        """One of any states."""
+        """The smallest automaton for these states, each of which some text reaches."""
         few, ends = minimal_rows(rows, accepting)
         return cls(*fewest_letters(alphabet, few), ends)
 
+    @classmethod
+    def from_edges(cls, edges: Sequence[Sequence[Edge]], accepting: set[int]) -> Automaton:
+        """The same for states with edges; those of one state have no character in common."""
+        return cls.from_rows(*rows_of(edges), accepting)
+
     @cached_property
     def edges(self) -> tuple[tuple[Edge, ...], ...]:
-        """Per state, sorted and apart."""
+        """For each state its edges, sorted; they have no character in common."""
         return tuple(map(self.alphabet.edges, self.rows))
 
     @property
@@ -89,8 +94,8 @@ class Automaton:
         return found
 
     def texts(self) -> Iterator[str]:
-        """Every text that it matches, the shortest first; of endless languages it comes to no
-        end."""
+        """Every text that it matches, the shortest first. This ends only where they are finitely
+        many."""
         paths = [("", 0)] if self.rows else []
         for text, state in paths:
             if state in self.accepting:
@@ -108,8 +113,8 @@ class Automaton:
         return _product(self, other, _in_left_alone)
 
     def node(self) -> Node:
-        """A tree, the same in all dialects, of what it matches. Raises UnsupportedRegex where that
-        is too large."""
+        """A tree that matches the same texts in every dialect. Raises UnsupportedRegex where it is
+        too large."""
         return _tree(self)
 
 
@@ -119,9 +124,9 @@ def _tree(found: Automaton) -> Node:
 
 
 def automaton(node: Node, *, outer: bool = False) -> Automaton:
-    """What a tree without anchors matches in every dialect, or in some (`outer`).
+    """The automaton of what a tree without anchors matches in every dialect, or in some (`outer`).
 
-    Raises UnsupportedRegex where it has too many states.
+    Raises UnsupportedRegex where it has more than MAX_STATES states.
     """
     if isinstance(node, Both):
         return _of_both(node, outer)
@@ -144,16 +149,12 @@ def automaton(node: Node, *, outer: bool = False) -> Automaton:
             into[targets] = numbers.get(behind, NOWHERE)
         rows.append(list(map(into.__getitem__, columns)))
     ends = {number for states, number in numbers.items() if nfa.last in states}
-    return Automaton.of(alphabet, rows, ends)
-
-
-def minimal(edges: Sequence[Sequence[Edge]], accepting: set[int]) -> Automaton:
-    """The automaton of states whose edges lie apart."""
-    return Automaton.of(*rows_of(edges), accepting)
+    return Automaton.from_rows(alphabet, rows, ends)
 
 
 def _rows_from(nfa: Nfa) -> tuple[Alphabet, list[list[Row]]]:
-    """Of each state, a row for each of those that its edges lead to, since these may overlap."""
+    """The alphabet of the states, and for each state several rows, one for each state that its
+    edges lead to: edges to different states may overlap."""
     ranges: dict[tuple[tuple[int, int], ...], int] = {}
     ways: list[list[tuple[int, int]]] = []
     for moves in nfa.moves:
@@ -194,8 +195,10 @@ def _in_left_alone(left: bool, right: bool) -> bool:
 
 @kept
 def _product(left: Automaton, right: Automaton, keep: Callable[[bool, bool], bool]) -> Automaton:
-    """Both side by side, while the left one has somewhere to go; `keep` says which pairs of ends
-    are ends."""
+    """The automaton whose states are pairs of the states of both.
+
+    keep: whether a text is matched that the left one matches or not, and the right one or not
+    """
     if left.is_empty:
         return left
     both = SideBySide([(left.alphabet, left.rows), (right.alphabet, right.rows)])
@@ -218,4 +221,4 @@ def _product(left: Automaton, right: Automaton, keep: Callable[[bool, bool], boo
         for number, (one, other) in enumerate(queue)
         if keep(one in left.accepting, other in right.accepting)
     }
-    return Automaton.of(both.alphabet, rows, ends)
+    return Automaton.from_rows(both.alphabet, rows, ends)

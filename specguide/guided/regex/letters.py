@@ -1,7 +1,7 @@
-"""Owns letters: characters that no state of some automata tells apart are one letter.
+"""Owns letters: characters are the same letter where no state of the automata tells them apart.
 
-What a state does is a row then, of where each letter leads. Rows are followed and compared as a
-whole, which takes a small part of the time that it takes edge by edge.
+So a state is a row: for each letter, the state that it leads to. To follow and to compare whole
+rows takes a small part of the time that edges take one by one.
 """
 
 from __future__ import annotations
@@ -15,32 +15,32 @@ from typing import NamedTuple
 from specguide.guided.budget import spend
 
 Edge = tuple[int, int, int]
-"""First and last code point, state that they lead to."""
+"""First code point, last code point, and the state that both and all between them lead to."""
 Row = tuple[int, ...]
-"""Of a state: where each letter leads."""
+"""A state: for each letter, the state that it leads to, or NOWHERE."""
 
 NOWHERE = -1
-"""Where a letter leads that no text goes on with."""
+"""Where a letter leads if no text may go on with it."""
 _BEHIND_ALL = 0x110000
 _second, _target = itemgetter(1), itemgetter(2)
 
 
 class Alphabet(NamedTuple):
-    """Letters are numbered in the order of their first characters.
+    """Which letter each character is. Letters are numbered in the order of their first characters.
 
     starts:  code points at which ranges of characters begin, ascending from 0
-    letters: of each range
+    letters: for each of these ranges, its letter
     """
 
     starts: tuple[int, ...] = (0,)
     letters: tuple[int, ...] = (0,)
 
     def letter_at(self, code: int) -> int:
-        """Of a character."""
+        """The letter of the character with this code point."""
         return self.letters[bisect_right(self.starts, code) - 1]
 
     def edges(self, row: Row) -> tuple[Edge, ...]:
-        """Those of a state, sorted; neighbours that lead to the same state are one."""
+        """The edges of a state, sorted; neighbours that lead to the same state are one edge."""
         spend(1 + len(self.starts) // 8)
         ends = (*self.starts[1:], _BEHIND_ALL)
         ranges = zip(self.starts, ends, map(row.__getitem__, self.letters), strict=True)
@@ -56,18 +56,22 @@ def fewest_letters(
     alphabet: Alphabet, rows: Sequence[Sequence[int]]
 ) -> tuple[Alphabet, tuple[Row, ...]]:
     """The same states over as few letters and ranges as there can be."""
-    spend(1 + len(rows) * (1 + len(rows[0]) // 16) + len(alphabet.starts) // 8 if rows else 1)
+    if not rows:
+        return Alphabet(), ()
+    spend(1 + len(rows) * (1 + len(rows[0]) // 16) + len(alphabet.starts) // 8)
     numbers: dict[Row, int] = {}
-    columns = zip(*rows, strict=True)
-    fewer = [numbers.setdefault(column, len(numbers)) for column in columns] if rows else [0]
-    letters = [fewer[letter] for letter in alphabet.letters] if rows else [0]
-    ranges = groupby(zip(alphabet.starts, letters, strict=False), key=_second)
-    kept = [next(same) for _, same in ranges]
-    return Alphabet(*zip(*kept, strict=True)), tuple(zip(*numbers, strict=True))
+    fewer = [numbers.setdefault(column, len(numbers)) for column in zip(*rows, strict=True)]
+    letters = [fewer[letter] for letter in alphabet.letters]
+    ranges = groupby(zip(alphabet.starts, letters, strict=True), key=_second)
+    first_of_each = [next(same) for _, same in ranges]
+    return Alphabet(*zip(*first_of_each, strict=True)), tuple(zip(*numbers, strict=True))
 
 
 def rows_of(edges: Iterable[Iterable[Edge]]) -> tuple[Alphabet, tuple[Row, ...]]:
-    """The letters of some states, and the row of each; the edges of a state lie apart."""
+    """The alphabet of some states, and the row of each state.
+
+    edges: of each state; those of one state have no character in common
+    """
     all_edges = [tuple(found) for found in edges]
     starts = sorted({0}.union(*((low, high + 1) for found in all_edges for low, high, _ in found)))
     places = {start: place for place, start in enumerate(starts)}
@@ -83,9 +87,9 @@ def rows_of(edges: Iterable[Iterable[Edge]]) -> tuple[Alphabet, tuple[Row, ...]]
 
 
 class SideBySide:
-    """Some automata over the same letters: those that none of them tells apart.
+    """Several automata that are followed at once, over one alphabet.
 
-    alphabet: of all of them
+    alphabet: its letters are characters that none of the automata tells apart
     """
 
     def __init__(self, automata: Sequence[tuple[Alphabet, Sequence[Row]]]) -> None:
@@ -103,13 +107,13 @@ class SideBySide:
         self._rows: list[dict[int, Row]] = [{NOWHERE: nowhere} for _ in automata]
 
     def after(self, states: Iterable[int]) -> Iterator[tuple[int, ...]]:
-        """Where each letter leads from a state of each automaton."""
+        """For each letter, where it leads from these states, one of each automaton."""
         rows = list(map(self._row, count(), states))
         spend(len(rows) * (2 + len(rows[0]) // 4))
         return zip(*rows, strict=True)
 
     def _row(self, number: int, state: int) -> Row:
-        """Of a state of one of the automata."""
+        """The row of a state of one of the automata, over the letters of all."""
         known = self._rows[number]
         if state not in known:
             own = self._own_rows[number][state]

@@ -1,4 +1,8 @@
-"""Owns which states of an automaton nothing tells apart."""
+"""Owns the smallest form of an automaton: states that no text tells apart are one state.
+
+It begins with few blocks of states and divides them until the states of each block lead into the
+same blocks (partition refinement; Hopcroft 1971).
+"""
 
 from __future__ import annotations
 
@@ -12,8 +16,10 @@ from specguide.guided.regex.letters import NOWHERE, Row
 def minimal_rows(
     rows: Sequence[Sequence[int]], accepting: Iterable[int]
 ) -> tuple[list[Row], frozenset[int]]:
-    """The same without states that lead to no end, and with states that nothing tells apart made
-    one; and which of them are ends. No rows: there is no text."""
+    """The rows of the smallest automaton for the same texts, and its accepting states.
+
+    States that lead to no end are left out. Without rows there is no text.
+    """
     ends = set(accepting)
     distances = _distances(rows, ends)
     if 0 not in distances:
@@ -25,14 +31,14 @@ def minimal_rows(
         for state, row in enumerate(rows)
         if state in distances
     }
-    block = _blocks(live, distances)
-    of_block = {block[state]: state for state in reversed(live)}
-    found = [_into(block, live[of_block[number]]) for number in range(len(of_block))]
-    return found, frozenset(block[state] for state in ends)
+    block_of = _blocks(live, distances)
+    first_states = {block_of[state]: state for state in reversed(live)}
+    found = [_into(block_of, live[first_states[block]]) for block in range(len(first_states))]
+    return found, frozenset(block_of[state] for state in ends)
 
 
 def _distances(rows: Sequence[Sequence[int]], accepting: set[int]) -> dict[int, int]:
-    """How far from an end a state is, of those that lead to one."""
+    """For each state that leads to an end, the number of characters to the nearest one."""
     sources = _sources(enumerate(rows))
     distances = dict.fromkeys(accepting, 0)
     todo = deque(accepting)
@@ -46,7 +52,7 @@ def _distances(rows: Sequence[Sequence[int]], accepting: set[int]) -> dict[int, 
 
 
 def _sources(rows: Iterable[tuple[int, Sequence[int]]]) -> dict[int, list[int]]:
-    """From which states a letter leads to a state."""
+    """For each state, the states from which some letter leads to it."""
     sources: dict[int, list[int]] = defaultdict(list)
     for state, row in rows:
         for to in set(row):
@@ -55,55 +61,61 @@ def _sources(rows: Iterable[tuple[int, Sequence[int]]]) -> dict[int, list[int]]:
 
 
 def _blocks(live: dict[int, Row], apart: dict[int, int]) -> dict[int, int]:
-    """The states' numbers, the same for states that nothing tells apart; those that `apart` gives
-    different numbers are told apart to begin with.
+    """The block of each state. Blocks are numbered in the order of their first states.
 
-    A block is looked at again only where one of its letters leads into a block that was divided.
+    live:  rows of the states
+    apart: states with different numbers here are in different blocks
     """
     blocks = _Blocks(live, apart)
     todo: Iterable[int] = live
     while todo:
-        todo = blocks.divided(todo)
+        todo = blocks.divide(todo)
     numbers: dict[int, int] = {}
-    found = {state: numbers.setdefault(blocks.of[state], len(numbers)) for state in live}
+    found = {state: numbers.setdefault(blocks.block_of[state], len(numbers)) for state in live}
     return found | {NOWHERE: NOWHERE}
 
 
-def _into(block: dict[int, int], row: Row) -> Row:
-    """A row that leads into blocks of states."""
-    return tuple(map(block.__getitem__, row))
+def _into(block_of: dict[int, int], row: Row) -> Row:
+    """The row with blocks in the place of states."""
+    return tuple(map(block_of.__getitem__, row))
 
 
 class _Blocks:
-    """Blocks of states, which are divided."""
+    """Blocks of states, which are divided until the states of each lead into the same blocks."""
 
     def __init__(self, live: dict[int, Row], apart: dict[int, int]) -> None:
-        self.of = {state: apart[state] for state in live} | {NOWHERE: NOWHERE}
+        self.block_of = {state: apart[state] for state in live} | {NOWHERE: NOWHERE}
         self._rows = live
-        self._sizes = Counter(self.of.values())
+        self._sizes = Counter(self.block_of.values())
         self._last = max(self._sizes)
         self._sources = _sources(live.items())
 
-    def divided(self, states: Iterable[int]) -> set[int]:
-        """Divides blocks by where these states' letters lead; the states whose letters now lead
-        elsewhere. All others of a block have letters into the same blocks."""
+    def divide(self, states: Iterable[int]) -> set[int]:
+        """Divides the blocks of these states by where they lead.
+
+        The states that are not given lead into the same blocks as all others of their own block.
+        Returns the states that now lead into other blocks than before: they are to be given next.
+        """
         found: dict[int, dict[Row, list[int]]] = defaultdict(dict)
         for state in states:
             row = self._rows[state]
             spend(1 + len(row) // 8)
-            found[self.of[state]].setdefault(_into(self.of, row), []).append(state)
-        moved = [state for number, parts in found.items() for state in self._split(number, parts)]
+            parts = found[self.block_of[state]]
+            parts.setdefault(_into(self.block_of, row), []).append(state)
+        moved = [state for block, parts in found.items() for state in self._split(block, parts)]
         return {source for state in moved for source in self._sources[state]}
 
-    def _split(self, number: int, parts: Mapping[Row, list[int]]) -> Iterator[int]:
-        """Makes parts of a block blocks; the states that have left it. The largest part stays where
-        nothing else does."""
+    def _split(self, block: int, parts: Mapping[Row, list[int]]) -> Iterator[int]:
+        """Makes each part of a block a block of its own; yields the states that have left it.
+
+        If the parts are all of the block, the largest one stays.
+        """
         leaving = sorted(parts.values(), key=len)
-        if sum(map(len, leaving)) == self._sizes[number]:
+        if sum(map(len, leaving)) == self._sizes[block]:
             leaving.pop()
         for part in leaving:
             self._last += 1
             self._sizes[self._last] = len(part)
-            self._sizes[number] -= len(part)
-            self.of.update(dict.fromkeys(part, self._last))
+            self._sizes[block] -= len(part)
+            self.block_of.update(dict.fromkeys(part, self._last))
             yield from part

@@ -14,7 +14,7 @@ from math import gcd
 from specguide.guided.backends.llguidance.lark_rules import content_name
 from specguide.guided.backends.llguidance.remainders import with_remainders, written_states
 from specguide.guided.backends.llguidance.schema_terminals import NoRules
-from specguide.guided.regex.automaton import Automaton, automaton, minimal
+from specguide.guided.regex.automaton import Automaton, automaton
 from specguide.guided.regex.decimals import digit_from
 from specguide.guided.regex.multiples import multiples, num_places
 from specguide.guided.regex.numerals import endless_numerals
@@ -85,4 +85,4 @@ def _by_remainder(numerals: Automaton, units: int) -> Automaton:
         raise NoRules("multipleOf")
     states, edges = found
     ends = {i for i, (at, rest) in enumerate(states) if at in numerals.accepting and rest == 0}
-    return minimal(edges, ends)
+    return Automaton.from_edges(edges, ends)

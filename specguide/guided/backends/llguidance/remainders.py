@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from specguide.guided.backends.llguidance.schema_terminals import NoRules
 from specguide.guided.budget import spend
-from specguide.guided.regex.automaton import Automaton, automaton, minimal
+from specguide.guided.regex.automaton import Automaton, automaton
 from specguide.guided.regex.letters import Edge
 from specguide.guided.regex.multiples import multiples
 from specguide.guided.regex.tree import NOTHING, UnsupportedRegex
@@ -83,7 +83,7 @@ def _by_remainder(asked: Numbers, terminal: Terminal) -> str:
                 and rest % step == 0
                 and all(rest % one for one in others)
             }
-            return _written(minimal(edges, accepted), terminal)
+            return _written(Automaton.from_edges(edges, accepted), terminal)
     raise NoRules("multipleOf")
 
 
