@@ -55,11 +55,11 @@ class Backend(Protocol):
     """One grammar library bound to one vocabulary. Its methods may be called from any thread."""
 
     name: str
-    """That of its BackendSpec."""
+    """The name of its BackendSpec."""
     native: bool
     """Whether its matchers are native."""
     reason: str | None
-    """Why they are not, where they are not."""
+    """Why they are not native; None where they are."""
 
     def write(self, rewritten: Rewritten, limits: GuideConfig) -> Written:
         """A guide as text for the library. Raises what `compile` does."""
@@ -82,7 +82,7 @@ class Backend(Protocol):
 
 @dataclass(frozen=True)
 class Rewritten:
-    """A guide as a backend is to be told it.
+    """A guide in the form that a backend is given.
 
     kind:  the guide's
     value: what the guide holds, JSON read; a JSON Schema, the guide itself or a part of it, as a

@@ -126,8 +126,8 @@ def spend(num_steps: int = 1) -> None:
 
 @contextmanager
 def at_work(keyword: str, path: str) -> Iterator[None]:
-    """Of the keywords at work when a budget is spent, the innermost that took half of it is named,
-    else the outermost."""
+    """Says that a keyword is at work inside. Where the budget is spent, the error names one of the
+    keywords at work: the innermost that took at least half of it, else the outermost."""
     budget = _current.get()
     left_before = 0 if budget is None else budget.left
     try:
@@ -154,8 +154,8 @@ def kept(function: Callable[_Args, _Result]) -> Callable[_Args, _Result]:
 
 
 def kept_of(thing: Any, make: Callable[[], _Result]) -> _Result:
-    """As `kept`, for what is made of a thing that has no hash; it is told from others by its
-    identity."""
+    """What `make` makes of a thing, made once for the guide at work. The thing needs no hash: its
+    identity tells it from others."""
     budget = _current.get()
     if budget is None:
         return make()

@@ -51,7 +51,7 @@ class ProposalBuffers:
     def allocate(
         cls, max_batch_size: int, num_nodes: int, *, pinned: bool = False
     ) -> ProposalBuffers:
-        """All zero, on the host."""
+        """New buffers on the host, all zero."""
 
         def zeros(*shape: int, dtype: torch.dtype) -> Tensor:
             return torch.zeros(shape, dtype=dtype, pin_memory=pinned)
@@ -108,7 +108,7 @@ class GrammarBuffers:
     def allocate(
         cls, max_batch_size: int, num_nodes: int, num_words: int, zeros: Zeros | None = None
     ) -> GrammarBuffers:
-        """All zero, in ordinary memory where none is given."""
+        """New buffers, all zero, in memory that `zeros` gives; by default in ordinary memory."""
         make = zeros or plain_zeros
         return cls(
             bitmask=make((num_nodes, max_batch_size, num_words), torch.int32),
@@ -118,7 +118,7 @@ class GrammarBuffers:
         )
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """As the executor takes them, by name."""
+        """The buffers as arrays, by the names that `native.GrammarBuffers` has for them."""
         buffers = {field.name: getattr(self, field.name) for field in fields(self)}
         group = buffers.pop("proposals")
         del buffers["num_kept_rows"]
@@ -128,10 +128,10 @@ class GrammarBuffers:
 
 
 def plain_zeros(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
-    """Ordinary memory."""
+    """Ordinary memory of the host, all zero."""
     return torch.zeros(shape, dtype=dtype)
 
 
 def pinned_zeros(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
-    """Memory that GPUs read and write over the bus."""
+    """Memory of the host, all zero, that GPUs read and write over the bus."""
     return torch.zeros(shape, dtype=dtype, pin_memory=True)

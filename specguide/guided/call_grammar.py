@@ -38,7 +38,7 @@ class CallGrammar:
         return self.inner.backend
 
     def matcher(self) -> native.CallMatcher:
-        """At the start of the message."""
+        """A new matcher at the start of the message."""
         return native.CallMatcher(self.calls)
 
 
@@ -106,8 +106,8 @@ class _Parts:
     submit: Callable[[Guide], GrammarFuture]
 
     def matcher(self, tool: int, num_left: int) -> native.Matcher:
-        """Of the part for a tool, `num_left` bytes of the lead before its arguments; of the whole
-        message for -1.
+        """A matcher for the part of a tool, which begins `num_left` bytes before the end of the
+        lead to its arguments; for tool -1, one for the whole message.
 
         Raises EngineError, which names the tool.
         """

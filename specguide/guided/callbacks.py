@@ -31,9 +31,9 @@ _NUM_KEPT_ROWS = 4096
 
 
 class HostMemory:
-    """Where callbacks, and the GPUs that read what they write, have memory in common.
+    """Memory that callbacks write and GPUs read.
 
-    zeros:     gives some
+    zeros:     gives some of it
     aborted:   int32 [1] of it, as this GPU reads it; not 0: nobody waits for callbacks any more
     num_ranks: whose GPUs read it
     """
@@ -43,7 +43,7 @@ class HostMemory:
 
     @classmethod
     def of_process(cls, device: torch.device) -> HostMemory:
-        """Of this process and its GPU alone."""
+        """Memory that this process and its GPU alone have in common."""
         return cls(pinned_zeros, mapped(pinned_zeros((1,), torch.int32), device))
 
 
@@ -153,7 +153,8 @@ class GrammarCallbacks(StepRows):
 
 
 def call_words(walked: Walked, zeros: Zeros, num_ranks: int) -> CallWords:
-    """Enough for the callbacks of these walks: one before the first stage, and one behind each."""
+    """The words for the callbacks of these walks: one before the first stage, and one behind
+    each."""
     return CallWords(len(walked.layout.stages), zeros, num_ranks)
 
 

@@ -51,8 +51,7 @@ _compilers: weakref.WeakSet[GrammarCompiler] = weakref.WeakSet()
 
 
 def backend_report() -> list[BackendStatus]:
-    """Per grammar backend what was found: its version, whether it is native, and why not where it
-    is not."""
+    """For each grammar backend, its version, whether it is native, and if not, why not."""
     return [backend_status(name) for name in backend_names()]
 
 

@@ -33,7 +33,7 @@ class DistinctGrammar:
         return self.inner.backend
 
     def matcher(self) -> native.DistinctMatcher:
-        """At the start of the text."""
+        """A new matcher at the start of the text."""
         inner = self.inner.matcher()
         if not isinstance(inner, native.Matcher):
             inner = native.PythonMatcher(inner, self.vocab_size)

@@ -61,7 +61,8 @@ class EndingGrammar:
 
     @cached_property
     def num_needed(self) -> int:
-        """The same of a text that the guard allows, if there is one; a few more, perhaps."""
+        """Tokens of the shortest text that the guard allows, its end token included; perhaps a few
+        more than that. Where no such text is found, it is `num_least`."""
         if self.num_spare == 0:
             return self.num_least
         tried = self.num_least, self.num_least + self.num_spare, _NO_BOUND
@@ -80,17 +81,17 @@ class EndingGrammar:
         _ = self.num_needed
 
     def matcher(self) -> Matcher:
-        """One that knows of no end in time."""
+        """A new matcher, whose texts need not end in time."""
         inner = self.inner.matcher()
         if not self.may_be_exact or not isinstance(inner, native.Matcher):
             return inner
         return native.EndingMatcher(inner, self.endings, _NO_BOUND)  # it shares rows
 
     def within(self, max_tokens: int) -> CompiledGrammar:
-        """The same, all of whose texts end within so many tokens, the end token included where
+        """A grammar of the texts that end within so many tokens, the end token included where
         there is room for it.
 
-        Raises InvalidParams where not even the shortest does.
+        Raises InvalidParams where not even the shortest text does.
         """
         if not self.has_room(max_tokens + 1) and self.num_needed - 1 > max_tokens:
             raise InvalidParams(
@@ -105,7 +106,7 @@ class EndingGrammar:
 
 @dataclass(frozen=True)
 class _TimedGrammar:
-    """As EndingGrammar.within."""
+    """What EndingGrammar.within returns."""
 
     grammar: EndingGrammar
     max_tokens: int

@@ -1,5 +1,5 @@
-"""Owns what runs the walks of all slots: the interface that the grammar stream drives, and the one
-in C++ behind it."""
+"""Owns the grammar executor as the grammar stream sees it: its interface, and how the one in C++ is
+made."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from specguide.resolved_config import CallbackConfig
 
 
 class GrammarExecutor(Protocol):
-    """As `native.GrammarExecutor`, which says what each means."""
+    """Runs the walks of all slots. `native.GrammarExecutor` describes the methods."""
 
     def submit(
         self,
@@ -67,13 +67,13 @@ class Walked:
 
 
 ExecutorFactory = Callable[[GrammarBuffers, Walked, CallbackConfig], GrammarExecutor]
-"""Makes one for buffers on the host, what is walked over, deadlines and threads."""
+"""Makes an executor for buffers on the host, what is walked over, and deadlines and threads."""
 
 
 def native_executor(
     buffers: GrammarBuffers, walked: Walked, config: CallbackConfig
 ) -> GrammarExecutor:
-    """The one that the engine takes unless it is told otherwise."""
+    """The executor in C++, which the engine takes unless it is given another factory."""
     shape = walked.shape
     return native.GrammarExecutor(
         native.GrammarBuffers(

@@ -1,4 +1,4 @@
-"""Owns grammars of few outputs: which token sequences a mask admits, all of them."""
+"""Owns grammars of few outputs, for which all token sequences that the masks admit are listed."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class FiniteGrammar:
         return self.inner.num_bytes
 
     def matcher(self) -> Matcher:
-        """Of the grammar, as if nothing had been listed."""
+        """A matcher of the grammar itself; the list plays no part in it."""
         return self.inner.matcher()
 
 
@@ -54,9 +54,9 @@ class FiniteGrammars:
         self._last: tuple[CompiledGrammar, int, FiniteGrammar] | None = None
 
     def submit(self, compiled: GrammarFuture, max_tokens: int) -> GrammarFuture:
-        """A FiniteGrammar of what `compiled` comes to, of outputs of at most so many tokens, soon.
+        """A future of the FiniteGrammar of a grammar, with the outputs of at most so many tokens.
 
-        Its error is that of `compiled`, or what `admitted_sequences` raises.
+        Its error is the error of `compiled`, or what `admitted_sequences` raises.
         """
         listed = GrammarFuture()
         compiled.add_done_callback(lambda _: self._put(compiled, listed, max_tokens))

@@ -28,7 +28,7 @@ class KeyedGrammar:
         return self.inner.backend
 
     def matcher(self) -> native.KeyMatcher:
-        """At the start of the text."""
+        """A new matcher at the start of the text."""
         inner = self.inner.matcher()
         if not isinstance(inner, native.Matcher):
             inner = native.PythonMatcher(inner, self.vocab_size)

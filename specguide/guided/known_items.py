@@ -32,8 +32,8 @@ class KnownItems:
     starts: list[tuple[list[int], int]] = field(default_factory=list)
 
     def add(self, places: Sequence[Mapping[str, Any]], starts: Iterable[bytes]) -> None:
-        """One schema more, by its own places, of which there may be none, and the texts behind
-        which its JSON begins."""
+        """Adds a schema: its places, which may be none, and the texts behind which its JSON
+        begins."""
         first = len(self.places)
         self.places.extend(_shifted(place, first) for place in places or [_ANYWHERE])
         self.starts.extend((list(start), first) for start in starts)

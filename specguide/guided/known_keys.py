@@ -29,7 +29,7 @@ class KnownKeys:
     starts: list[tuple[list[int], int]] = field(default_factory=list)
 
     def add(self, places: Iterable[Mapping[str, Any]], starts: Iterable[bytes]) -> None:
-        """One schema more, by its own places, and the texts behind which its JSON begins."""
+        """Adds a schema: its places, and the texts behind which its JSON begins."""
         first = len(self.places)
         self.places.extend(_shifted(place, first) for place in places)
         self.starts.extend((list(start), first) for start in starts)

@@ -37,7 +37,7 @@ class ReasonedGrammar:
         return self.answer.num_bytes
 
     def matcher(self) -> native.ReasoningMatcher:
-        """At the beginning of the section."""
+        """A new matcher at the beginning of the section."""
         answer = self.answer.matcher()
         if not isinstance(answer, native.Matcher):
             answer = native.PythonMatcher(answer, self.vocab_size)
@@ -45,8 +45,8 @@ class ReasonedGrammar:
 
 
 class ReasoningSections:
-    """Makes them for one vocabulary; what marks cost, some milliseconds and some rows, they cost
-    once.
+    """Puts reasoning sections in front of grammars over one vocabulary. A mark takes some
+    milliseconds and some rows when it is first asked for.
 
     token_id: says which token a text is, for marks that are special tokens
     """
@@ -56,7 +56,8 @@ class ReasoningSections:
         self._marks: dict[str, native.ReasoningMark] = {}
 
     def before(self, grammar: CompiledGrammar, reasoning: Reasoning) -> ReasonedGrammar:
-        """Raises InvalidParams where the vocabulary has no such mark."""
+        """The grammar behind a reasoning section. Raises InvalidParams where the vocabulary has no
+        such mark."""
         return ReasonedGrammar(
             grammar,
             self._marks_of(reasoning.end),

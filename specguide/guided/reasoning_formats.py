@@ -47,7 +47,7 @@ class ReasoningFormat(WrittenForm):
 
 @cache
 def reasoning_formats() -> dict[str, ReasoningFormat]:
-    """All that are known, by name."""
+    """All formats that are known, by name."""
     return read_forms("reasoning", ReasoningFormat)
 
 

@@ -67,7 +67,8 @@ def interval_of(asked: Numbers, kind: str, most_digits: int = MAX_DIGITS) -> Int
 
 @lru_cache(maxsize=1024)
 def _written(interval: Interval) -> str | None:
-    """The same intervals are in nearly all schemas: no bounds, at least 0, 1 to 100."""
+    """A regular expression of an interval's numerals; None where there are none. It is kept, since
+    nearly all schemas have the same intervals: no bounds, at least 0, 1 to 100."""
     node = numerals(interval)
     return None if node == NOTHING else write(node)
 

@@ -58,13 +58,13 @@ class SharedBuffers:
 
 
 def shared_memory(walked: Walked, forward: ForwardStream, ranks: Ranks) -> HostMemory | None:
-    """Of the ranks' GPUs and rank 0's callbacks; None: they have none in common. All ranks call
-    it."""
+    """The memory that rank 0's callbacks and the GPUs of all ranks have in common; None where there
+    is none. All ranks call it."""
     return None if forward.torch is None else memory_of_ranks(walked, ranks)
 
 
 def memory_of_ranks(walked: Walked, ranks: Ranks) -> HostMemory | None:
-    """As `shared_memory`, for a CPU, too."""
+    """As `shared_memory`; it serves ranks on CPUs, too."""
     sizes: list[int] = []
 
     def measured(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
@@ -79,7 +79,8 @@ def memory_of_ranks(walked: Walked, ranks: Ranks) -> HostMemory | None:
 
 
 def _parts_of(memory: Tensor, aborted: Tensor, num_ranks: int) -> HostMemory:
-    """One behind the other, of uint8 [bytes]; so each rank has to ask for the same ones."""
+    """Gives parts of `memory` uint8 [bytes] one behind the other, so all ranks must ask for the
+    same parts in the same order."""
     num_used = 0
 
     def zeros(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:

@@ -112,8 +112,9 @@ class ForkedCallbacks:
 
 
 class CallWords:
-    """What callbacks are called and answered by, in the host's memory: two words each, and one for
-    each other rank, by which that tells rank 0 that it has come as far."""
+    """The words in the host's memory by which callbacks are called and answered. Each callback has
+    two words, and one more for each other rank, which tells rank 0 that this rank has come as
+    far."""
 
     def __init__(self, most_callbacks: int, zeros: Zeros, num_ranks: int = 1) -> None:
         self.most_callbacks = most_callbacks
@@ -125,7 +126,8 @@ class CallWords:
         return self.words[1]
 
     def calls(self, device: torch.device, aborted: Tensor, rank: int = 0) -> list[HostCall]:
-        """Those of a rank's device. aborted: int32 [1] of the host's memory, as that reads it"""
+        """The calls that a rank's device makes. aborted: int32 [1] of the host's memory, as the
+        device reads it"""
         words, most = mapped(self.words, device), self.most_callbacks
         due, others = (words[1 + rank], words[:0]) if rank else (words[0], words[2:])
         own = torch.zeros(2 * most, dtype=torch.int32, device=device)
@@ -158,12 +160,12 @@ class CalledCallbacks:
             take(Wait(self._calls[callback], self._needed, callback + 1))
 
     def forget(self) -> None:
-        """What was not joined."""
+        """Forgets the callbacks that were not joined."""
         self._under_way = []
 
 
 class PolledCallbacks(CalledCallbacks):
-    """The same where callbacks run in this process, on a thread that polls for calls."""
+    """As CalledCallbacks, with the callbacks in this process, on a thread that polls for calls."""
 
     def __init__(
         self,
@@ -173,7 +175,7 @@ class PolledCallbacks(CalledCallbacks):
         words: CallWords,
         aborted: Tensor,
     ) -> None:
-        """As in ForkedCallbacks and CallWords."""
+        """needed: as of ForkedCallbacks; aborted: as of CallWords.calls"""
         stream: native.Stream = native.CallerStream("forward")
         if forward.torch is not None:
             stream = native.CudaStream(forward.torch.cuda_stream, "forward")

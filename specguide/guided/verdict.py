@@ -34,8 +34,8 @@ def check_start(grammar: CompiledGrammar, vocabulary: Vocabulary) -> None:
 
 
 def why_none(guide: Guide, reasons: dict[str, InvalidGuide]) -> InvalidGuide:
-    """One error from each backend's: the first where none of them is about support, else all of
-    them."""
+    """One error that stands for the errors of all backends. Where the guide is malformed for all of
+    them it is the first; else it has the words of all."""
     if reasons and not any(isinstance(reason, UnsupportedGuide) for reason in reasons.values()):
         return next(iter(reasons.values()))
     grouped: dict[str, list[str]] = {}

@@ -14,7 +14,7 @@ from specguide.guided.buffers import ProposalBuffers, WalkedNodes
 
 
 class ChainWalks:
-    """One draft behind the other: each node is a stage.
+    """Walks over chains: one draft behind the other, and each node is a stage.
 
     layout: the drafts that there may be
     """
@@ -53,12 +53,13 @@ class ChainWalks:
         return slice(0, num_nodes)
 
     def draft_rows(self, callback: int) -> slice:
-        """Nodes whose rows it wants after another callback: that callback's own."""
+        """Nodes whose rows the step wants after another callback: the nodes of that callback."""
         return slice(callback - 1, callback)
 
 
 class ProposedChainWalks(ChainWalks):
-    """Some drafts come from the host, all of them where there is no draft head or model."""
+    """Walks over chains in which some drafts come from the host; all of them do where there is no
+    draft head or model."""
 
     def proposals(self, num_slots: int, *, pinned: bool) -> ProposalBuffers | None:
         return ProposalBuffers.allocate(num_slots, self.layout.num_places, pinned=pinned)
@@ -68,10 +69,10 @@ class ProposedChainWalks(ChainWalks):
 
 
 class TreeWalks(ChainWalks):
-    """Several nodes are a stage."""
+    """Walks over trees: several nodes are a stage."""
 
     def request_limits(self, layout: DraftLayout) -> native.DraftLimits:
-        """All: the step leaves nodes out."""
+        """The limits of the whole layout: the step itself leaves nodes out."""
         return self.limits(self.layout)
 
     @property

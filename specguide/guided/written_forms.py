@@ -1,5 +1,5 @@
-"""Owns what descriptions of how model families write something have in common: tool calls, and
-reasoning. They are files under grammars/."""
+"""Owns what two kinds of descriptions have in common: how a model family writes tool calls, and how
+it writes reasoning. They are files under grammars/."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class WrittenForm:
 
 
 def read_forms(folder: str, form: type[F]) -> dict[str, F]:
-    """Those of a folder under grammars/, by name."""
+    """The descriptions in a folder under grammars/, by name."""
     forms = {}
     for path in sorted((grammars_folder() / folder).glob("*.json")):
         described: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))

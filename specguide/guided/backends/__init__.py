@@ -48,17 +48,17 @@ def _found() -> Iterator[BackendSpec]:
 
 
 BACKENDS: dict[str, BackendSpec] = {spec.name: spec for spec in _found()}
-"""By name. One that is put in at run time serves the compiles of this process, and not those that
-GuideConfig.isolate_compiles sends to another."""
+"""All backends by name. A backend that is added at run time serves the compiles of this process,
+but not those that GuideConfig.isolate_compiles sends to another process."""
 
 
 def backend_names() -> tuple[str, ...]:
-    """In the order in which "auto" tries them."""
+    """The names of all backends, in the order in which "auto" tries them."""
     return tuple(sorted(BACKENDS, key=lambda name: (BACKENDS[name].rank, name)))
 
 
 def backend_spec(name: str) -> BackendSpec:
-    """One of them. Raises ValueError."""
+    """The backend of this name. Raises ValueError where there is none."""
     if name not in BACKENDS:
         raise ValueError(
             f"grammar backend {name!r} is unknown; known: {', '.join(backend_names())}"

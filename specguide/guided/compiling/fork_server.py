@@ -78,7 +78,7 @@ class _Server:
         self._poll.register(control, select.POLLIN)
 
     def run(self) -> None:
-        """Until the control socket is closed."""
+        """Serves leases until the control socket is closed."""
         while True:
             # one at a time: what it does may close the others' descriptors
             fd = self._poll.poll()[0][0]

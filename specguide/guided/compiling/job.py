@@ -1,4 +1,4 @@
-"""Owns what a compile is to those who run it: a guide, and whether anybody still waits for it."""
+"""Owns Job: one compile as its runners see it, with the callers that still wait for it."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class Job:
     """One compile, for all callers that wait for it. Its methods are called with the compiler's
     lock held.
 
-    key:       of the guide in the cache
+    key:       the guide's key in the cache
     requested: "auto", or the backend that is asked for
-    futures:   its callers'; none once it has come to something
+    futures:   one for each caller; none once the job has an outcome
     """
 
     key: Hashable
@@ -34,13 +34,13 @@ class Job:
         return not all(future.cancelled() for future in self.futures)
 
     def take_futures(self) -> list[GrammarFuture]:
-        """To be settled, once."""
+        """The futures, which the caller settles; the job has none then."""
         futures, self.futures = self.futures, []
         return futures
 
 
 Done = Callable[[Job, Outcome], None]
-"""Told what a job came to; a second time where it was given up first."""
+"""Is told the outcome of a job. A job that was given up has a second outcome when it ends."""
 
 
 class Runner(Protocol):

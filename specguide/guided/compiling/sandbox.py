@@ -191,7 +191,7 @@ class Sandbox:
         return lease
 
     def _lease(self) -> socket.socket:
-        """Of an idle worker, or a new one; with the lock held."""
+        """The socket of an idle worker, or of a new one. The caller holds the lock."""
         if self._is_closed:
             raise EngineError("the grammar compiler is closed")
         if self._control is None or self._server is None or self._server.poll() is not None:

@@ -52,7 +52,7 @@ class ListedReader:
         self._around = place._replace(role="punctuation", path="")
 
     def read(self) -> Steps[bool]:
-        """All of them; whether they were whole."""
+        """Reads all arguments and says whether they were whole."""
         cursor, num_read = self._cursor, 0
         while not (yield from cursor.begins(self._after)):
             separator = self._marks.separator if num_read else b""
@@ -64,7 +64,8 @@ class ListedReader:
         return True
 
     def _argument(self, before: bytes, num_read: int) -> Steps[bool]:
-        """Whether it was whole. Its name is held back until it is."""
+        """Reads one argument and says whether it was whole. Its name is held back until it is
+        whole."""
         cursor, marks = self._cursor, self._marks
         is_there = yield from cursor.begins(before)
         end = (yield from cursor.find(marks.before_value, len(before))) if is_there else None

@@ -28,7 +28,7 @@ class CallReader:
         self._listed = None if one.arguments is None else ArgumentMarks(layout)
 
     def read(self) -> Steps[None]:
-        """All of it."""
+        """Reads the message to its end."""
         one = self._layout.tool_format
         if self._layout.must_call:
             yield from self._calls()
@@ -65,7 +65,7 @@ class CallReader:
             yield from JsonReader(self._cursor, CONTENT_JSON).read()
 
     def _calls(self) -> Steps[None]:
-        """Calls up to the message's end."""
+        """Reads calls up to the message's end."""
         one, before = self._layout.tool_format, self._opening
         for call in count():
             if not (yield from self._call(before, call)):
@@ -80,7 +80,8 @@ class CallReader:
             self._cursor.mark(end, CONTENT_MARK)
 
     def _call(self, before: bytes, call: int) -> Steps[bool]:
-        """A call, behind its opening; whether it was whole. Its name is held back until it is."""
+        """Reads a call behind `before` and says whether it was whole. Its name is held back until
+        it is whole."""
         cursor = self._cursor
         end = yield from self._name_end(before)
         if end is None:
@@ -97,7 +98,7 @@ class CallReader:
         return (yield from self._arguments(around, name))
 
     def _arguments(self, around: Part, name: str) -> Steps[bool]:
-        """Whether they were whole, with the mark behind them."""
+        """Reads arguments and the mark behind them, and says whether all of that was whole."""
         cursor, after = self._cursor, self._after_arguments
         if self._listed is not None:
             texts = self._layout.texts[name]
@@ -109,8 +110,7 @@ class CallReader:
         return True
 
     def _name_end(self, before: bytes) -> Steps[int | None]:
-        """Where the name of the call ends that comes next; takes nothing. None: there comes no
-        call."""
+        """Where the next call's name ends; None where no call comes next. Takes nothing."""
         cursor, names = self._cursor, self._layout.names
         if not (yield from cursor.begins(before)):
             return None

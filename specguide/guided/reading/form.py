@@ -21,7 +21,7 @@ _JSON_KINDS = ("json_schema", "json_object")
 
 @dataclass(frozen=True)
 class ReasoningMarks:
-    """Of a section that an output begins with.
+    """The marks of the reasoning section that an output begins with, as bytes of SpelledTokens.
 
     end:    all behind the section
     begin:  None where the prompt has begun it; else the section is left out where the output begins
@@ -35,7 +35,7 @@ class ReasoningMarks:
 
     @classmethod
     def of(cls, end: str, begin: str | None, answer: str, special: SpecialToken) -> ReasoningMarks:
-        """From their texts."""
+        """The marks with these texts, in which `special` tells special tokens."""
 
         def spelled(text: str) -> bytes:
             parts = ((special(part), part) for part in mark_parts(text, special))
@@ -48,7 +48,7 @@ class ReasoningMarks:
 
 @dataclass(frozen=True)
 class OutputForm:
-    """Of one output.
+    """What is known of one output before it is written.
 
     reasoning: None where there is none to read
     calls:     None where no tools are called
@@ -63,13 +63,13 @@ class OutputForm:
 
     @classmethod
     def of(cls, guide: Guide | None, reasoning: ReasoningMarks | None) -> OutputForm:
-        """Of an output that a guide lets through."""
+        """The form of an output that a guide lets through."""
         if guide is None:
             return cls(reasoning)
         return cls(reasoning, guide.layout, guide.kind in _JSON_KINDS)
 
     def with_tags(self, guide: Guide | None) -> OutputForm:
-        """The same, with what is known of a guide's structural tags."""
+        """This form with what is known of a guide's structural tags."""
         if guide is None or guide.kind != "structural_tag":
             return self
         form = json.loads(guide.source())["format"]
@@ -78,7 +78,7 @@ class OutputForm:
 
     @classmethod
     def asked(cls, params: SamplingParams, special: SpecialToken) -> OutputForm:
-        """Of a request's outputs."""
+        """The form of a request's outputs."""
         marks = params.reasoning
         if marks is None:
             return cls.of(params.guide, None).with_tags(params.guide)

@@ -87,7 +87,7 @@ class JsonReader:
 
 
 def _name(key: str) -> str:
-    """That a key spells; as it is written where no grammar would have written it so."""
+    """The name that a key spells; where it is no JSON string, the text between its quotes."""
     try:
         name: str = json.loads(key, strict=False)
     except ValueError:

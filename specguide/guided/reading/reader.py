@@ -32,13 +32,13 @@ class OutputReader:
         next(self._steps)
 
     def feed(self, data: bytes) -> list[Piece]:
-        """More bytes; what has become certain, in order."""
+        """Reads more bytes; returns the pieces that have become certain, in order."""
         self._cursor.add(data)
         next(self._steps, None)
         return self._cursor.drain()
 
     def finish(self) -> list[Piece]:
-        """The output is over: what was held back."""
+        """Ends the output; returns the pieces that were held back."""
         self._cursor.is_over = True
         next(self._steps, None)
         return self._cursor.drain()
@@ -88,7 +88,7 @@ class OutputReader:
             yield
 
     def _line_breaks(self, part: Part) -> Steps[None]:
-        """Those that stand behind a mark are none of the text."""
+        """Takes the line breaks behind a mark, which are no part of the text."""
         cursor = self._cursor
         while (yield from cursor.more()):
             end = cursor.at

@@ -15,7 +15,8 @@ from specguide.tokenizer.vocabulary import Vocabulary
 
 
 class TokenSpans:
-    """Puts tokens, and pieces made of their bytes, together. Time is linear in both."""
+    """Finds the tokens of each part, from the tokens and from the pieces made of their bytes. Time
+    is linear in both."""
 
     def __init__(self) -> None:
         self._ends: list[int] = []  # of each token, in bytes of the output
@@ -33,7 +34,7 @@ class TokenSpans:
         self._logprobs += logprobs
 
     def take(self, pieces: Sequence[Piece]) -> list[OutputSpan]:
-        """The next pieces; the spans that are over with them."""
+        """Takes the next pieces; returns the spans that end with them."""
         spans = []
         for piece in pieces:
             if piece.part != self._part:
@@ -43,7 +44,7 @@ class TokenSpans:
         return spans
 
     def finish(self) -> list[OutputSpan]:
-        """The one that was still open."""
+        """The span that was still open, if there is one."""
         part, self._part = self._part, None
         if part is None:
             return []
@@ -69,7 +70,7 @@ class SpanReader:
     def of(
         cls, params: SamplingParams, vocabulary: Vocabulary, token_id: Callable[[str], int | None]
     ) -> SpanReader:
-        """Of an output that is asked for so. token_id: says which token a text is"""
+        """The reader for an output of such a request. token_id: says which token a text is"""
         table = vocabulary.token_bytes
 
         def special(text: str) -> int | None:
@@ -79,8 +80,8 @@ class SpanReader:
         return cls(OutputForm.asked(params, special), spelled)
 
     def add(self, token_ids: Sequence[int], logprobs: Sequence[float] = ()) -> list[OutputSpan]:
-        """The next tokens, and log-probabilities if they are asked for; the spans that are over
-        with them."""
+        """Takes the next tokens, and their log-probabilities if these are asked for; returns the
+        spans that end with them."""
         spelled = [self._spelled[token] for token in token_ids]
         self._spans.add(spelled, logprobs)
         return self._spans.take(self._reader.feed(b"".join(spelled)))

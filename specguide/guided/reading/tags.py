@@ -16,7 +16,8 @@ _SEPARATOR = Part("content", "punctuation")
 
 @dataclass(frozen=True)
 class Tag:
-    """One that may come. is_json: what it holds; else that is text up to the first of its ends"""
+    """A tag that may come. is_json: it holds JSON; else it holds text up to the first of its
+    ends"""
 
     begin: bytes
     is_json: bool
@@ -38,7 +39,8 @@ class TagLayout:
 
 
 def tag_layout(form: Mapping[str, Any]) -> TagLayout | None:
-    """Of a format of a structural tag; None where it is not certain which part a text is of."""
+    """The layout of a structural tag's format; None where a text may be of one part or of
+    another."""
     kind = form["type"]
     if kind not in ("tag", "triggered_tags", "tags_with_separator"):
         return None
@@ -77,7 +79,7 @@ class TagReader:
         self._cursor, self._layout = cursor, layout
 
     def read(self) -> Steps[None]:
-        """All of it."""
+        """Reads the output up to the end of its last tag."""
         cursor, layout = self._cursor, self._layout
         for number in count():
             if layout.triggers and not (yield from cursor.text(layout.triggers, _TEXT)):
@@ -100,7 +102,7 @@ class TagReader:
         return None
 
     def _enclosed(self, tag: Tag, number: int) -> Steps[bool]:
-        """A tag, and whether it was whole. number: which of the output's"""
+        """Reads a tag and says whether it was whole. number: of the tag in the output, from 0"""
         cursor, name = self._cursor, tag.begin.decode()
         around = Part("tool", "punctuation", None, name, number)
         cursor.mark(tag.begin, around)

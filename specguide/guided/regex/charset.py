@@ -87,7 +87,7 @@ class CharSet:
 
 
 def exactly(*ranges: tuple[int, int]) -> CharSet:
-    """The same set in every dialect."""
+    """The set of these ranges, which is the same in every dialect."""
     found = ranges if len(ranges) == 1 else union(ranges)
     return CharSet(found, found)
 

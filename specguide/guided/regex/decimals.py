@@ -106,7 +106,7 @@ def _run(digits: str) -> Node:
 
 
 def decimal_numerals(low: Bound, high: Bound, is_fraction: bool) -> Node:
-    """Numerals without an exponent."""
+    """The numerals without an exponent from `low` to `high`. is_fraction: of no integers"""
     low_whole, low_part = _parts(low[0])
     high_whole, high_part = _parts(high[0])
     at_low, at_high = (low_part, low[1]), (high_part, high[1])
@@ -143,8 +143,8 @@ def fraction_part(low: End, high: End, is_fraction: bool) -> Node:
 
 
 def _digits_between(low: End, high: End, is_fraction: bool) -> Iterator[Node]:
-    """The same without the point, as texts with a beginning each. Digits that follow an end all the
-    way lead on."""
+    """The digits of `fraction_part` behind the point: alternatives with a beginning each. Digits
+    that are so far those of an end lead on to longer beginnings."""
     todo = [("", low, high)]
     for beginning, least, greatest in todo:
         least = None if least == ("", False) else least

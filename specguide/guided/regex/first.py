@@ -35,7 +35,7 @@ _EMPTY = First((), True)
 
 
 def first_of(node: Node) -> First:
-    """Of a tree without anchors; of a Both, what the first of its items says."""
+    """The First of a tree without anchors. A Both has the First of its first item."""
     spend(2)
     match node:
         case Chars(chars):

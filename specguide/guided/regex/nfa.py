@@ -49,7 +49,7 @@ class Nfa:
         return found
 
     def _closure_of(self, state: int) -> frozenset[int]:
-        """That of one state; it has all its moves when this is asked."""
+        """The closure of one state, which is asked for only when all moves are there."""
         known = self._closures.get(state)
         if known is None:
             found, todo = {state}, [state]
@@ -62,7 +62,7 @@ class Nfa:
         return known
 
     def _state(self, num_edges: int = 0) -> int:
-        """A new one. num_edges: as many lead to it"""
+        """Adds a state and returns its number. num_edges: of the edges that lead to it"""
         spend(2 + num_edges)
         self.moves.append([])
         self.skips.append([])

@@ -69,8 +69,8 @@ def numerals(interval: Interval) -> Node:
 
 
 def endless_numerals(interval: Interval) -> Node:
-    """As `numerals` of numbers or integers, without exponents and of any length where no bound says
-    so; -0 only where there is no bound at all."""
+    """As `numerals`, without exponents and of any length that the bounds allow. It has -0 only
+    where there is no bound at all. The kind is "number" or "integer"."""
     low, high, kind = interval.low, interval.high, interval.kind
     is_bounded = low is not None or high is not None
     positive = _endless(_higher(low, (Decimal(0), False)), high, kind)

@@ -114,8 +114,8 @@ def _of_way(lowering: Lowering, evaluated: Evaluated, others: Core, path: str) -
 
 
 def _spelt_out(asked: Arrays, path: str, *, tells_apart: bool) -> Core | None:
-    """All arrays of distinct items, where each item that is told by its place is one of few values;
-    None where they are not so few, or others may follow that cannot be told apart."""
+    """All arrays of distinct items, written out one by one, where each item of `prefix` is one of
+    few values. None where these are too many, or where items follow that cannot be told apart."""
     placed = len(asked.prefix)
     most = placed if asked.max_items is None else min(asked.max_items, placed)
     goes_on = asked.rest is not False and (asked.max_items is None or asked.max_items > placed)

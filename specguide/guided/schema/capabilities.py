@@ -68,11 +68,11 @@ class Capabilities:
         return self.keywords[UNIQUE_ITEMS].level is Level.ENFORCED
 
     def with_guard(self) -> Capabilities:
-        """The same of a whole text, whose arrays a guard can follow."""
+        """The capabilities with a guard that follows the arrays of a text."""
         return replace(self, keywords={**self.keywords, UNIQUE_ITEMS: Support(Level.ENFORCED)})
 
     def with_free_keys(self) -> Capabilities:
-        """The same where a guard sees to the keys of objects."""
+        """The capabilities with a guard that sees to the keys of objects."""
         counted = dict.fromkeys(_OF_KEYS, Support(Level.ENFORCED))
         return replace(self, keywords={**self.keywords, **counted}, counts_keys=True)
 

@@ -58,8 +58,8 @@ class Comparison:
         depth: int = 0,
         context: Located = _ANYWHERE,
     ) -> frozenset[str]:
-        """Those of `types` of which instances that fit both subschemas, and `context` too, cannot
-        be excluded."""
+        """Those of `types` that may have an instance of both subschemas, and of `context` too. A
+        type is left out only where it is certain that it has none."""
         self._num_steps += depth > 0
         spend(2)
         if depth > _MAX_DEPTH or self._num_steps > _MAX_STEPS:
@@ -206,7 +206,8 @@ def _property(located: Located, name: str) -> Located:
 
 
 def _values(schema: Mapping[str, Json]) -> dict[str, set[Key]] | None:
-    """Per type the keys of the values that `const` or `enum` lists."""
+    """For each type, the keys of the values that `const` or `enum` lists; None without these
+    keywords."""
     if "const" in schema:
         key = value_key(schema["const"])
         return {key[0]: {key}}

@@ -78,7 +78,8 @@ class _Places:
             self.found.append(self._described(self._to_describe[len(self.found)]))
 
     def _number(self, cores: Iterable[Core]) -> int:
-        """Of the place where these may hold; -1 where no items within must differ."""
+        """The number of the place where these cores may hold; -1 where no items within must
+        differ."""
         cores = list(cores)
         if self._asking.isdisjoint(map(id, cores)):
             return -1
@@ -224,7 +225,7 @@ class _Places:
 
 
 def _counted(asked: Arrays) -> Arrays:
-    """The same, with no item behind those that are told by their place where there is no room."""
+    """The arrays; where `max_items` leaves no room behind `prefix`, their `rest` is False."""
     is_full = asked.max_items is not None and asked.max_items <= len(asked.prefix)
     return replace(asked, rest=False) if is_full else asked
 

@@ -60,5 +60,5 @@ class Instances:
 
     @property
     def draft(self) -> int:
-        """Of the document."""
+        """The draft of the document, as Document.draft."""
         return self._document.draft

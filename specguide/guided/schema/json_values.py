@@ -61,7 +61,8 @@ def value_key(value: Json) -> Key:
 
 
 def keys_by_type(values: Sequence[Json]) -> dict[str, set[Key]]:
-    """Per type the keys of several values, which must not change; they are made once."""
+    """For each type, the keys of the values of that type. They are made once, so the values must
+    not change."""
 
     def make() -> dict[str, set[Key]]:
         found: dict[str, set[Key]] = {}

@@ -46,7 +46,7 @@ def key_places(schema: CoreSchema) -> tuple[CoreSchema, list[dict[str, Json]]]:
 
 @dataclass(frozen=True)
 class _Option:
-    """One of the objects that a place allows; see native.KeyOption."""
+    """What one kind of object that a place allows asks of its keys; see native.KeyOption."""
 
     allowed: frozenset[str]
     required: frozenset[str]
@@ -78,7 +78,7 @@ class _Places:
             self.described.append(self._description(*self._to_describe[len(self.described)]))
 
     def _number(self, cores: Iterable[Core]) -> int:
-        """Of the place where these may hold; -1 where anything may."""
+        """The number of the place where these cores may hold; -1 where anything may."""
         nodes, takes_any = self._holding(cores)
         key = frozenset(map(id, nodes)), takes_any
         if self._to_describe and not any(map(_holds_more, nodes)):

@@ -125,8 +125,8 @@ def _weight(core: Core | CoreSchema) -> int:
 
 
 class _Weights:
-    """As `weight`. Of a node it is one more than its keywords' values, as `keywords` has them, and
-    their names."""
+    """Finds what `weight` returns. A node weighs one more than the values of its keywords, which
+    are those of `keywords`, and their names."""
 
     def __init__(self) -> None:
         self._known: dict[int, int] = {}

@@ -54,10 +54,10 @@ def merge(
     patterns_apart: bool = False,
     all_orders: bool = False,
 ) -> CoreSchema:
-    """The same instances, said without `all_of` and without siblings of `any_of` and `ref`.
+    """A schema of the same instances without `all_of`, and with nothing beside `any_of` and `ref`.
 
-    most_ways:      of those to fail a subschema so many are kept, the simplest; the instances are
-                    fewer then. None: all of them
+    most_ways:      so many ways to fail a subschema are kept, the simplest ones; then it has fewer
+                    instances. None: all ways are kept
     patterns_apart: patterns of one string stay side by side, which is quicker
     all_orders:     options stay that another one has among its instances, in other orders of keys
 
@@ -134,7 +134,8 @@ class _Conjunctions:
         return Node(path, ref=self._names[key])
 
     def _leaf(self, atom: Atom) -> Core:
-        """One atom that speaks of no other nodes; many ask the same."""
+        """The node of one atom that speaks of no other nodes. It is built once for all atoms that
+        ask the same."""
         number = self._number(atom)
         if number not in self._leaves:
             self._leaves[number] = self.build([atom], atom.path)
@@ -185,7 +186,7 @@ class _Conjunctions:
         return self._atoms[id(node)]
 
     def build(self, atoms: list[Atom] | None, path: str) -> Core:
-        """One node for all the atoms."""
+        """The node of what fits all the atoms. None for `atoms`: nothing does."""
         if atoms is None:
             return False
         while choices := [atom for atom in atoms if atom.any_of]:

@@ -96,7 +96,7 @@ class _Inhabited:
         )
 
     def pruned(self, core: Core) -> Core:
-        """The same without parts that have no instance."""
+        """The node without parts that have no instance; False where it has none itself."""
         spend(4)
         if not self._has_instance(core) or isinstance(core, bool):
             return core is True

@@ -16,7 +16,7 @@ class Judge(Protocol):
 
     @property
     def draft(self) -> int:
-        """Of the document."""
+        """The draft of the document, as Document.draft."""
         ...
 
     def asserted_format(self, schema: Mapping[str, Json]) -> str | None:

@@ -1,4 +1,4 @@
-"""Owns which core nodes say the same: they are given one number."""
+"""Owns Sameness, which gives one number to all core nodes that say the same."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ class Sameness:
         self._known: dict[int, tuple[Core, int]] = {}
 
     def number(self, core: Core) -> int:
-        """The same for nodes that ask the same in the same order, wherever they come from."""
+        """The number of a node: it is equal for nodes that ask the same in the same order, wherever
+        they come from."""
         if isinstance(core, bool):
             return -1 - core
         if id(core) not in self._known:

@@ -24,8 +24,8 @@ from specguide.guided.schema.nodes import (
 
 
 def spread(schema: CoreSchema) -> CoreSchema:
-    """The same with listed objects written out, property by property, so that these may come in
-    any order, too. Nodes that are shared stay so."""
+    """The schema with listed objects written out, property by property, so that their properties
+    may come in any order, too. Nodes that are shared stay shared."""
     spreading = _Spreading()
     definitions = {name: spreading.of(core) for name, core in schema.definitions.items()}
     return replace(schema, root=spreading.of(schema.root), definitions=definitions)

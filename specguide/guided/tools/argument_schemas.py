@@ -1,5 +1,5 @@
-"""Owns what the schemas of a tool's arguments say where these are written one by one: which of them
-are text as it is, what each may be, and what is asked of all of them."""
+"""Owns what the schemas of a tool's arguments say where arguments are written one by one: which
+arguments are text as it is, what each may be, and what is asked of all of them."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class ArgumentsForm:
 
     @property
     def after_text(self) -> str:
-        """All behind a text that is written as it is."""
+        """All that stands behind a text that is written as it is."""
         return (self.text_marks[1] if self.text_marks else "") + self.after_value
 
     def written(self, arguments: str) -> str:
@@ -123,7 +123,8 @@ def _asks(keyword: str, parameters: Mapping[str, Any]) -> bool:
 
 
 def properties_of(parameters: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """In their order; those that are required and not described are what others must be."""
+    """The name and schema of each argument, in order. Arguments that are required and not described
+    have the schema of `additionalProperties`."""
     described = parameters.get("properties", {})
     yield from described.items()
     for name in dict.fromkeys(parameters.get("required", ())):
@@ -188,7 +189,8 @@ def ends_first(text: str, mark: str) -> bool:
 
 
 def constants(form: ArgumentsForm, schema: Any) -> list[str]:
-    """All that a value may be, where it has constants alone, of which there are other words."""
+    """The format's words for all that a value may be, where it may be nothing but true, false or
+    null; else none."""
     kind = schema.get("type") if isinstance(schema, Mapping) else None
     names = _NAMES.get(kind, ()) if isinstance(kind, str) else ()
     if not names or not form.constants or not (_LISTING | _JUDGING).isdisjoint(schema):

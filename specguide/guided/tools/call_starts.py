@@ -14,17 +14,18 @@ _OPENERS = ("{", "[", '"')
 
 @dataclass(frozen=True)
 class CallStarts:
-    """Of a format; each text as the hexadecimal digits of its bytes.
+    """The texts behind which arguments begin in a format, each as the hexadecimal digits of its
+    bytes.
 
-    ids: of special tokens, by their text
+    ids: the ids of special tokens, by their texts
     """
 
     tool_format: ToolFormat
     ids: Mapping[str, int]
 
     def of_call(self, name: str) -> list[str]:
-        """Of a tool's arguments: in the first call, which begins as no other text does, and in
-        later ones, which follow another's arguments."""
+        """The texts in front of a tool's arguments: one of a first call, which begins as no other
+        text does, and one of a later call, which follows another call's arguments."""
         one = self.tool_format
         starts = [self._bytes(one.opening + name + one.before_arguments)]
         if one.separator is not None:
@@ -58,7 +59,7 @@ class CallStarts:
         )
 
     def _are_told(self, must_call: bool, has_answer: bool) -> bool:
-        """Whether no other text is as the beginning of a call."""
+        """Whether no other text of a message can be taken for the beginning of a call."""
         one = self.tool_format
         if one.arguments is None:
             return why_in_order(one, self.ids, must_call, has_answer) is None
@@ -96,7 +97,7 @@ class CallStarts:
         return b"".join(sorted(found)).hex()
 
     def of_answer(self) -> list[str]:
-        """Of an answer's JSON."""
+        """The texts in front of an answer's JSON."""
         return [(TEXT_START + self._bytes(self.tool_format.before_answer)).hex()]
 
     def _bytes(self, text: str) -> bytes:

@@ -44,11 +44,11 @@ class ToolFormat(WrittenForm):
 
     @property
     def opening(self) -> str:
-        """All before the first call's name."""
+        """All that stands in front of the first call's name."""
         return self.begin + self.before_name
 
     def call(self, name: str, arguments: str, index: int = 0) -> str:
-        """One call's text. arguments: as JSON"""
+        """The text of one call. arguments: JSON; index: of the call in its message"""
         numbered = f"{name}{self.before_index}{index}" if self.before_index else name
         written = arguments if self.arguments is None else self.arguments.written(arguments)
         return self.before_name + numbered + self.before_arguments + written + self.after_arguments
@@ -68,12 +68,12 @@ class ToolFormat(WrittenForm):
 
 @cache
 def tool_formats() -> dict[str, ToolFormat]:
-    """All that are known, by name."""
+    """All formats that are known, by name."""
     return {name: _with_form(one) for name, one in read_forms("tool_calls", ToolFormat).items()}
 
 
 def _with_form(one: ToolFormat) -> ToolFormat:
-    """With the arguments' form made of what the description has for it."""
+    """The format with an ArgumentsForm in the place of its description."""
     described: Any = one.arguments
     return one if described is None else replace(one, arguments=ArgumentsForm(**described))
 

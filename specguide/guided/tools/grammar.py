@@ -233,7 +233,8 @@ class _Rules:
             raise
 
     def calls(self, is_parallel: bool, *, after: str = "") -> str:
-        """All of a message's calls, behind a part of their opening."""
+        """The terms of all calls of a message. after: the part of their opening that is there
+        already"""
         one = self.format
         opening = self.terms(one.opening.removeprefix(after))
         return " ".join(part for part in (opening, "tool", *self._behind(is_parallel)) if part)

@@ -11,11 +11,11 @@ from specguide.guided.tools.formats import ToolFormat
 
 @dataclass(frozen=True)
 class CallLayout:
-    """Of a guide that `tool_guide` has made.
+    """What a guide that `tool_guide` has made fixes of a message.
 
-    special_ids: of the format's marks that are special tokens
-    texts:       by tool, for all of them, the arguments that are written as they are, not as JSON
-    must_call:   it is calls, and no text
+    special_ids: ids of the format's marks that are special tokens, by their texts
+    texts:       for each tool, the names of the arguments that are written as they are, not as JSON
+    must_call:   the message is calls, and no text
     has_answer:  what is not calls is JSON, and no free text
     """
 
@@ -27,10 +27,10 @@ class CallLayout:
 
     @cached_property
     def names(self) -> frozenset[bytes]:
-        """Of the tools."""
+        """The names of the tools, in UTF-8."""
         return frozenset(name.encode() for name in self.texts)
 
     @cached_property
     def longest_name(self) -> int:
-        """In bytes."""
+        """Length of the longest name in bytes; 0 where there is no tool."""
         return max(map(len, self.names), default=0)

@@ -54,7 +54,10 @@ def all_multiples(asked: Numbers, name: str, put: Put) -> list[str]:
 
 
 def _multiples(asked: Numbers, places: int, units: int, put: Put) -> str | None:
-    """Of so many digits behind the point, read as if there was none. None where there are none."""
+    """The name of the first terminal of the multiples with up to `places` digits behind the point;
+    None where there are no such multiples. The point is skipped: digits are read as those of an
+    integer.
+    """
     kind = "number" if places else "integer"
     numerals = automaton(endless_numerals(interval_of(asked, kind)))
     if places:

@@ -63,8 +63,8 @@ def with_deferred_calls(source: str, texts: CallTexts) -> tuple[str, DeferredCal
 def _without_listed(
     source: str, texts: CallTexts, places: Sequence[Sequence[int]]
 ) -> tuple[str, DeferredCalls]:
-    """The same where arguments are written one by one: terms and rules of those that can wait are
-    left out."""
+    """The grammar and what is left out of it, where arguments are written one by one: the terms and
+    rules of arguments that can wait are left out."""
     kept: list[str] = []  # behind which something is left out, each
     behind: list[str] = []
     numbers = list(range(texts.num_schemas))  # of the schemas that are kept, as the source has them

@@ -1,4 +1,4 @@
-"""Owns the question whether a greedy lexer reads a structural tag as it is meant.
+"""Owns the check that a greedy lexer reads a structural tag as it is meant.
 
 llguidance splits text into terminals, and a terminal takes as much as it can: behind the number 1
 it takes the E of an end string END for the exponent of 1E5, and never comes back. So of every two
@@ -106,7 +106,7 @@ _TYPES = tuple(_FIRST_OF)
 
 
 def _regex(pattern: str, ends: Sequence[str] = ("",)) -> _Shape:
-    """Of one terminal: a regular expression, and behind it one of some strings."""
+    """The shape of one terminal: a regular expression with one of the strings `ends` behind it."""
     try:
         body, end = whole(parse(pattern), search=False), literals(ends)
         found = automaton(Concat((body, end)), outer=True)
@@ -176,7 +176,8 @@ def _any(*shapes: _Shape | None) -> _Shape | None:
 
 
 def _then(before: _Shape, after: _Shape) -> _Shape:
-    """Of what stands behind each other. Raises UnsupportedGuide."""
+    """The shape of two formats, one behind the other. Raises UnsupportedGuide where `before` might
+    run on into `after`."""
     spend(8)
     if before is _EMPTY or after is _EMPTY:
         return after if before is _EMPTY else before
@@ -195,7 +196,7 @@ def _then(before: _Shape, after: _Shape) -> _Shape:
 
 
 def _shallow(shape: _Shape) -> _Shape:
-    """The same, but that no literal is known: of what is behind one that is told, and no more."""
+    """The shape without its literal: the literals behind another literal are not kept."""
     return shape if shape is _EMPTY else replace(shape, literal="", rest=None, branches=())
 
 
@@ -204,7 +205,8 @@ def _sequence(shapes: Sequence[_Shape]) -> _Shape:
 
 
 def _either(shapes: Sequence[_Shape]) -> _Shape:
-    """Of any one of some. Raises UnsupportedGuide."""
+    """The shape of a choice between formats. Raises UnsupportedGuide where one might be taken for
+    another."""
     every = (branch for shape in shapes for branch in (shape.branches or (shape,)))
     flat = list(dict.fromkeys(every))
     spend(8 + 8 * len(flat))
@@ -237,7 +239,8 @@ def _either(shapes: Sequence[_Shape]) -> _Shape:
 
 
 def _behind(rests: list[_Shape]) -> _Shape:
-    """Of what stands behind one literal in several formats. Raises UnsupportedGuide."""
+    """The shape of what follows one literal with which several formats begin. Raises
+    UnsupportedGuide where one format might be the beginning of another."""
     may_end = any(rest.may_be_empty for rest in rests)
     if len(rests) > 1 and may_end and any(rest is not _EMPTY for rest in rests):
         raise _refusal("formats in each other's place of which one may be the beginning of another")

@@ -66,9 +66,11 @@ def written_term(text: str, schema: Schema, part: int) -> SchemaRules | str:
 
 
 def with_free_keys(source: str) -> tuple[str, KnownKeys, KnownItems | None]:
-    """The same with keys in any order, and what is known of them and of arrays of distinct items.
-    Each schema says behind which texts its JSON begins, in its option `behind`, as hexadecimal
-    digits of their bytes.
+    """A Lark grammar whose objects take their keys in any order, and what guards must know of these
+    objects and of arrays of distinct items.
+
+    Each schema says behind which texts its JSON begins: its option `behind` lists their bytes as
+    hexadecimal digits.
 
     Raises InvalidGuide, which says which of them it is.
     """
@@ -84,7 +86,8 @@ def with_free_keys(source: str) -> tuple[str, KnownKeys, KnownItems | None]:
 
 
 def with_distinct_items(source: str) -> tuple[str, KnownItems | None]:
-    """The same in the schemas' order. Schemas without that option may ask for no distinct items."""
+    """As `with_free_keys`, with keys in the schemas' order. A schema without the option `behind`
+    may not ask for distinct items."""
     items = KnownItems()
 
     def term(text: str, schema: Schema, part: int) -> SchemaRules | str:
@@ -214,7 +217,8 @@ def _first_freed(
 
 
 def whitespace_of(options: Mapping[str, Json]) -> str | None:
-    """That between two JSON tokens, as a user's options have it; None where these ask for more."""
+    """A regular expression of the whitespace between two JSON tokens, by a user's options; None
+    where these ask for more than that."""
     if not options.keys() <= {*_LARK_OPTIONS, "whitespace_flexible", "whitespace_pattern"}:
         return None
     is_flexible = options.get("whitespace_flexible", True)
@@ -229,8 +233,8 @@ def _term_of_lark(schema: Schema, part: int) -> SchemaRules | str:
 def _guarded_term(
     schema: Schema, part: int, *, may_guard: bool = True
 ) -> tuple[SchemaRules | str, Places, list[bytes]]:
-    """The same with the places of its arrays of distinct items, and the texts behind which it
-    begins."""
+    """A term for the grammar's schema number `part`, the places of its arrays of distinct items,
+    and the texts behind which its JSON begins."""
     check_finite(schema, "grammar")
     options = dict(schema.get("x-guidance", {})) if isinstance(schema, Mapping) else {}
     behind = options.pop("behind", None) if may_guard else None
@@ -245,7 +249,8 @@ def _guarded_term(
 
 
 def _starts(behind: Json) -> list[bytes]:
-    """Of a schema's option `behind`. Raises InvalidGuide where it says none."""
+    """The texts of a schema's option `behind`. Raises InvalidGuide where they are not hexadecimal
+    digits."""
     try:
         starts = [bytes.fromhex(one) for one in behind]
         if all(starts):

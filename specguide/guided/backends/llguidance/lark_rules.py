@@ -66,14 +66,15 @@ class SchemaRules:
 
     @cached_property
     def rules_of_members(self) -> Mapping[str, str]:
-        """Those that `members` need."""
+        """The rules that `members` need."""
         others = {name: body for name, body in self.rules.items() if name != self.start}
         return self.rules if self.start in " ".join(others.values()) else others
 
 
 @dataclass(frozen=True)
 class Marked:
-    """A schema's texts behind a text, and before any one of some, if there are some."""
+    """A schema with the text `before` in front, and one of the texts `after` behind it; none where
+    `after` is empty."""
 
     before: str
     schema: SchemaRules | str
@@ -106,8 +107,8 @@ def alternatives(options: Sequence[Marked | str]) -> str:
 
 
 def _shared(whitespace: str, options: Sequence[tuple[Marked, SchemaRules]]) -> str:
-    """One grammar of objects. A brace stands in one terminal with the text beside it, so that there
-    is no whitespace between the two."""
+    """One grammar of several kinds of objects, which share their rules. A brace stands in one
+    terminal with the text beside it, so that there is no whitespace between the two."""
     rules: dict[str, str] = {}
     starts = []
     for marked, schema in options:

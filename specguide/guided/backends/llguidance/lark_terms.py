@@ -36,7 +36,7 @@ def json_term(schema: CoreSchema | JsonSchema, limits: GuideConfig) -> str:
 
 
 def json_rules(schema: CoreSchema | JsonSchema, limits: GuideConfig) -> SchemaRules | str:
-    """As `json_term`; its rules, where it is written as rules."""
+    """As `json_term`, but a schema that is written as rules comes as SchemaRules."""
     if not isinstance(schema, CoreSchema):
         return schema_term(in_doubles(schema), limits)
     try:

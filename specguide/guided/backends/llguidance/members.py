@@ -16,7 +16,8 @@ _LONG = 200  # characters
 
 
 def repeated(item: str, least: int, most: int | None, *, is_first: bool) -> str:
-    """From `least` to `most` items, each but the first of all behind a comma."""
+    """From `least` to `most` items; each has a comma in front, but the first item of an array has
+    none."""
     if not is_first:
         return f'(","{item}){_times(least, most)}' if most != 0 else ""
     later = repeated(item, max(0, least - 1), None if most is None else most - 1, is_first=False)
@@ -100,7 +101,7 @@ def counted(
 
 
 def _either(rule: Callable[[str], str], ways: Sequence[str]) -> str:
-    """One of some terms, of which one may be nothing."""
+    """One of several terms; an empty text among them says that all may be left out."""
     said = [way for way in ways if way]
     if not said:
         return ""

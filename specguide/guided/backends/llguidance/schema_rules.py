@@ -121,7 +121,8 @@ class _Rules:
         return terms[0] if len(terms) == 1 else self._rule("|".join(dict.fromkeys(terms)))
 
     def _within(self, core: Core) -> str:
-        """The same of a part without which there may be a value."""
+        """The rule for a part that a value may lack. Raises NoRules, not NoValue, where no value
+        fits."""
         try:
             return self._value(core)
         except NoValue:

@@ -79,7 +79,7 @@ def _other_style(node: dict[str, Json], max_whitespace: int) -> str:
 
 
 def _opened(schema: Json) -> Json:
-    """The same schema with JSON Schema's default for unnamed properties and items written out."""
+    """The schema with JSON Schema's default for unnamed properties and items written out."""
     if not isinstance(schema, dict) or _mentions_unevaluated(schema):
         return schema
     opened = dict(schema)
