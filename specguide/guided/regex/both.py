@@ -11,9 +11,10 @@ from operator import and_, sub
 
 from specguide.guided.budget import kept, spend
 from specguide.guided.regex.automaton import automaton
-from specguide.guided.regex.charset import EVERYTHING, JSON_TEXT, CharSet, intersect
+from specguide.guided.regex.charset import JSON_TEXT, CharSet, intersect
 from specguide.guided.regex.nfa import Nfa
 from specguide.guided.regex.tree import (
+    ANY_TEXT,
     Both,
     Chars,
     Concat,
@@ -26,11 +27,10 @@ from specguide.guided.regex.tree import (
 _MAX_NFA = 20_000
 _MAX_LOOKS = 2_000
 _MAX_PAIRS = 10_000_000
-"""Of states of all automata at once: a library follows them together, and meets its limits."""
-_ANYTHING = Repeat(Chars(CharSet(EVERYTHING, EVERYTHING)), 0, None)
+"""Most states of all automata at once. A library follows them together, and meets its limits."""
 
 _States = tuple[frozenset[int], ...]
-"""Of several automata: where one text may have led each of them."""
+"""For each of several automata, the states that one text may lead to."""
 
 
 def together(items: Sequence[Node], but: Sequence[Node], *, is_exact: bool) -> Node:
@@ -55,7 +55,7 @@ def together(items: Sequence[Node], but: Sequence[Node], *, is_exact: bool) -> N
 def everything_but(node: Node) -> Node:
     """The texts that `node`, without anchors, matches in no dialect. Raises UnsupportedRegex where
     there may be none."""
-    return together([_ANYTHING], [node], is_exact=True)
+    return together([ANY_TEXT], [node], is_exact=True)
 
 
 def _outermost(node: Node) -> Node:
@@ -93,7 +93,7 @@ class _Search:
 
     @property
     def num_states(self) -> int:
-        """Of all automata together, at most."""
+        """Most states that all automata together can have."""
         return prod(len(one.moves) for one in self._automata)
 
     def finds(self) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from specguide.guided.budget import spend
 from specguide.guided.regex.charset import CharSet, union
+from specguide.guided.regex.letters import Edge
 from specguide.guided.regex.tree import (
     EMPTY,
     NOTHING,
@@ -17,19 +18,18 @@ from specguide.guided.regex.tree import (
     Node,
     Repeat,
     UnsupportedRegex,
+    concat,
 )
 
 MAX_SIZE = 4_000
 MAX_NESTED = 75
-"""Groups inside each other; of more than 80 the libraries read no expression, and we of more than
+"""Most groups inside each other: the libraries read no more than 80, and `parse` no more than
 100."""
 
-Edges = Sequence[Sequence[tuple[int, int, int]]]
-"""Per state, first and last code point of each edge, and the state that they lead to."""
 
-
-def tree_of(edges: Edges, accepting: Iterable[int]) -> Node:
-    """What an automaton matches. Raises UnsupportedRegex where the tree is too large."""
+def tree_of(edges: Sequence[Sequence[Edge]], accepting: Iterable[int]) -> Node:
+    """The tree of the texts that an automaton matches, by the edges of each of its states. Raises
+    UnsupportedRegex where it is too large."""
     return _Elimination(edges, accepting).run()
 
 
@@ -37,7 +37,7 @@ class _Elimination:
     """The way back to a tree: states are taken out one by one, and what led through them is written
     on the edges."""
 
-    def __init__(self, all_edges: Edges, accepting: Iterable[int]) -> None:
+    def __init__(self, all_edges: Sequence[Sequence[Edge]], accepting: Iterable[int]) -> None:
         self._out: dict[int, dict[int, Node]] = defaultdict(dict)
         self._into: dict[int, set[int]] = defaultdict(set)
         self._sizes: dict[int, tuple[Node, int, int]] = {}
@@ -73,7 +73,7 @@ class _Elimination:
         for source in self._into.pop(state, ()):
             before = self._out[source].pop(state)
             for to, behind in after.items():
-                self._join(source, to, _sequence(before, around, behind))
+                self._join(source, to, concat(before, around, behind))
         for to in after:
             self._into[to].discard(state)
 
@@ -89,8 +89,8 @@ class _Elimination:
             )
 
     def _size(self, node: Node) -> tuple[int, int]:
-        """Nodes in a tree, where they stand several times each time, and how deep groups stand in
-        each other."""
+        """How many nodes a tree has, where one that stands in it twice counts twice, and how deep
+        its groups stand inside each other."""
         if id(node) not in self._sizes:
             spend(1 + len(node.chars.inner) // 16 if isinstance(node, Chars) else 1)
             inside: Iterable[Node] = ()
@@ -109,20 +109,14 @@ class _Elimination:
 
 
 def _is_group(node: Node, around: Node) -> bool:
-    """Whether a part of a node is written as a group."""
+    """Whether a node is written as a group where it is a part of the node around it."""
     if isinstance(around, Repeat):
         return not isinstance(node, Chars)
     return isinstance(around, Concat) and isinstance(node, Either)
 
 
-def _sequence(*nodes: Node) -> Node:
-    items = tuple(
-        item for node in nodes for item in (node.items if isinstance(node, Concat) else (node,))
-    )
-    return items[0] if len(items) == 1 else Concat(items)
-
-
 def _either(left: Node, right: Node) -> Node:
+    """As `either` of a tree, without what is in it twice."""
     items = tuple(
         dict.fromkeys(
             item

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from specguide.guided.quick import hashed_once, quick
-from specguide.guided.regex.charset import CharSet, exactly
+from specguide.guided.regex.charset import EVERYTHING, CharSet, exactly
 
 MAX_CHARS = 1 << 16
 """A longer text of a regular expression is neither read nor written."""
@@ -98,6 +98,8 @@ Node = Chars | Concat | Either | Repeat | Anchor | Look | Both
 
 EMPTY = Concat(())
 NOTHING = Either(())
+ANY_CHAR = Chars(CharSet(EVERYTHING, EVERYTHING))
+ANY_TEXT = Repeat(ANY_CHAR, 0, None)
 
 
 def least_length(node: Node) -> float:

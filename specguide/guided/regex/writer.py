@@ -17,6 +17,7 @@ from specguide.guided.regex.both import together
 from specguide.guided.regex.charset import EVERYTHING, CharSet, Ranges, intersect
 from specguide.guided.regex.parse import parse
 from specguide.guided.regex.tree import (
+    ANY_TEXT,
     EMPTY,
     NOTHING,
     Anchor,
@@ -32,7 +33,6 @@ from specguide.guided.regex.tree import (
 )
 
 _CARET = ord("^")
-ANY_TEXT = Repeat(Chars(CharSet(EVERYTHING, EVERYTHING)), 0, None)
 _SOME_DIALECT = Repeat(Chars(CharSet((), EVERYTHING)), 1, None)
 """Any text in some dialect, none in all: says of an alternative that dialects read it
 differently."""

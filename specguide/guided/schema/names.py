@@ -8,12 +8,13 @@ from posixpath import commonprefix
 
 from specguide.guided.budget import kept_of, spend
 from specguide.guided.regex.both import together
-from specguide.guided.regex.charset import EVERYTHING, CharSet
+from specguide.guided.regex.charset import EVERYTHING
 from specguide.guided.regex.nfa import text_matcher
 from specguide.guided.regex.tree import (
+    ANY_CHAR,
+    ANY_TEXT,
     NOTHING,
     Both,
-    Chars,
     Repeat,
     UnsupportedRegex,
     either,
@@ -39,8 +40,6 @@ from specguide.guided.schema.pattern_text import read_pattern, write_pattern
 from specguide.guided.schema.patterns import pattern_automaton
 
 _FEW_NAMES = 8
-_ANY_CHAR = Chars(CharSet(EVERYTHING, EVERYTHING))
-_ANYTHING = Repeat(_ANY_CHAR, 0, None)
 
 
 def lower_names(
@@ -168,13 +167,13 @@ def _lowered(lowering: Lowering, schema: Mapping[str, Json], place: Place) -> Co
 def _name_node(core: Core, place: Place) -> Regex:
     """The strings that fit a core schema."""
     if isinstance(core, bool):
-        return _ANYTHING if core else NOTHING
+        return ANY_TEXT if core else NOTHING
     types = core.kinds.types
     if types is not None and "string" not in types:
         return NOTHING
     asked = list(_asked_of_name(core, place))
     if len(asked) < 2:
-        return asked[0] if asked else _ANYTHING
+        return asked[0] if asked else ANY_TEXT
     names = next((_words(one) for one in (core, *core.all_of) if _words(one) is not None), None)
     try:
         if names is not None:
@@ -206,6 +205,6 @@ def _asked_of_name(core: Node, place: Place) -> Iterator[Regex]:
     if asked.pattern is not None:
         yield read_pattern(asked.pattern, "propertyNames", place.path)
     if asked.min_length or asked.max_length is not None:
-        yield Repeat(_ANY_CHAR, asked.min_length or 0, asked.max_length)
+        yield Repeat(ANY_CHAR, asked.min_length or 0, asked.max_length)
     for part in core.all_of:
         yield _name_node(part, place)

@@ -9,8 +9,9 @@ from math import comb
 
 from specguide.guided.budget import spend
 from specguide.guided.regex.charset import EVERYTHING
+from specguide.guided.regex.tree import ANY_TEXT
 from specguide.guided.regex.tree import Node as Regex
-from specguide.guided.regex.writer import ANY_TEXT, is_exact
+from specguide.guided.regex.writer import is_exact
 from specguide.guided.schema.document import Place
 from specguide.guided.schema.json_values import Json
 from specguide.guided.schema.keywords import weight
@@ -91,8 +92,8 @@ def _patterns(
 def _without_any_name(
     properties: dict[str, Core], patterns: Patterns, additional: Core, path: str
 ) -> tuple[dict[str, Core], Patterns, Core]:
-    """The same without patterns that any name matches: what they ask holds of all properties, and
-    none is left that only `additional` would speak of."""
+    """The parts without patterns that match any name. What such a pattern asks is asked of all
+    properties, and no property is left for `additional` alone."""
     of_all = [child for node, child in patterns if node == ANY_TEXT]
     if not of_all:
         return properties, patterns, additional

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from specguide.guided.budget import kept, spend
-from specguide.guided.regex.charset import EVERYTHING, CharSet, Ranges, exactly
+from specguide.guided.regex.charset import Ranges, exactly
 from specguide.guided.regex.tree import (
+    ANY_TEXT,
     MAX_CHARS,
     Chars,
     Concat,
     Either,
     Node,
-    Repeat,
     UnsupportedRegex,
     literal,
 )
@@ -83,5 +83,5 @@ def _beside(
         )
         for follow, found in rests.items()
     ]
-    yield Concat((Either(tuple(left)), Repeat(Chars(CharSet(EVERYTHING, EVERYTHING)), 0, None)))
+    yield Concat((Either(tuple(left)), ANY_TEXT))
     yield from (literal(beginning[start:]) for beginning in beginnings if beginning not in words)

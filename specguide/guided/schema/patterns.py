@@ -10,15 +10,14 @@ from operator import and_
 from specguide.errors import UnsupportedGuide
 from specguide.guided.budget import at_work, kept
 from specguide.guided.regex.automaton import Automaton, automaton
-from specguide.guided.regex.charset import EVERYTHING, CharSet
 from specguide.guided.regex.first import First, first_of
 from specguide.guided.regex.letters import NOWHERE, SideBySide
 from specguide.guided.regex.nfa import TextMatcher, text_matcher
 from specguide.guided.regex.samples import samples
 from specguide.guided.regex.tree import (
+    ANY_CHAR,
     MAX_CHARS,
     Both,
-    Chars,
     Repeat,
     UnsupportedRegex,
     is_endless,
@@ -170,9 +169,7 @@ class Patterns:
             both = self._counted(_all_of(patterns[:num]))
         sized = both
         if max(least, most or 0) <= _MAX_COUNTED and (least or most is not None):
-            sized = self._counted(
-                both & automaton(Repeat(Chars(CharSet(EVERYTHING, EVERYTHING)), least, most))
-            )
+            sized = self._counted(both & automaton(Repeat(ANY_CHAR, least, most)))
         return None if sized.is_empty else self._text(both)
 
     def cells(self, patterns: list[str], names: list[str]) -> list[Cell]:
