@@ -20,6 +20,7 @@ from specguide.guided.call_texts import (
     lark_terms,
 )
 from specguide.guided.compiling.grammar_future import GrammarFuture
+from specguide.guided.to_native import native_vocabulary
 from specguide.tokenizer.vocabulary import Vocabulary
 
 _MOST_LEADS = 64
@@ -91,7 +92,7 @@ class CallGrammars:
 
     @cached_property
     def _words(self) -> native.NativeVocabulary:
-        return native.NativeVocabulary(self._vocabulary.token_bytes, self._vocabulary.eos_token_ids)
+        return native_vocabulary(self._vocabulary)
 
 
 @dataclass(frozen=True)

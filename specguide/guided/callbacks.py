@@ -20,6 +20,7 @@ from specguide.guided.matcher import Matcher
 from specguide.guided.step_rows import RowCopies, StepRows
 from specguide.guided.stream import GrammarCounters
 from specguide.guided.streams import CallbackStreams, CallWords, ForkedCallbacks, PolledCallbacks
+from specguide.guided.to_native import native_matcher
 from specguide.kernels.forward_stream import ForwardStream
 from specguide.kernels.shared_memory import mapped
 from specguide.resolved_config import CallbackConfig
@@ -147,9 +148,7 @@ class GrammarCallbacks(StepRows):
         return self._executor.take_callback_spans()
 
     def _native(self, matcher: Matcher | native.Matcher | None) -> native.Matcher | None:
-        if matcher is None or isinstance(matcher, native.Matcher):
-            return matcher
-        return native.PythonMatcher(matcher, self._vocab_size)
+        return None if matcher is None else native_matcher(matcher, self._vocab_size)
 
 
 def call_words(walked: Walked, zeros: Zeros, num_ranks: int) -> CallWords:

@@ -9,6 +9,7 @@ from typing import Any
 
 from specguide import native
 from specguide.guided.backends import CompiledGrammar
+from specguide.guided.to_native import native_matcher, native_vocabulary
 from specguide.tokenizer.vocabulary import Vocabulary
 
 
@@ -34,9 +35,7 @@ class DistinctGrammar:
 
     def matcher(self) -> native.DistinctMatcher:
         """A new matcher at the start of the text."""
-        inner = self.inner.matcher()
-        if not isinstance(inner, native.Matcher):
-            inner = native.PythonMatcher(inner, self.vocab_size)
+        inner = native_matcher(self.inner.matcher(), self.vocab_size)
         return native.DistinctMatcher(
             inner, self.tokens, self.places, self.starts, self.in_any_order
         )
@@ -64,10 +63,7 @@ class DistinctItems:
 
     @cached_property
     def _tokens(self) -> native.DistinctTokens:
-        words = native.NativeVocabulary(
-            self._vocabulary.token_bytes, self._vocabulary.eos_token_ids
-        )
-        return native.DistinctTokens(words)
+        return native.DistinctTokens(native_vocabulary(self._vocabulary))
 
 
 def _native_place(place: Mapping[str, Any]) -> native.DistinctPlace:

@@ -12,6 +12,7 @@ from specguide.errors import InvalidGuide, InvalidParams
 from specguide.guided.backend import Outline, Written
 from specguide.guided.backends import CompiledGrammar
 from specguide.guided.matcher import Matcher
+from specguide.guided.to_native import native_matcher, native_vocabulary
 from specguide.tokenizer.vocabulary import Vocabulary
 
 _LOGGER = logging.getLogger(__name__)
@@ -120,12 +121,9 @@ class _TimedGrammar:
         return self.grammar.num_bytes
 
     def matcher(self) -> native.EndingMatcher:
-        inner = self.grammar.inner.matcher()
-        if not isinstance(inner, native.Matcher):
-            inner = native.PythonMatcher(inner, self.grammar.vocab_size)
-        return native.EndingMatcher(
-            inner, self.grammar.endings, self.max_tokens, self.grammar.num_spare
-        )
+        grammar = self.grammar
+        inner = native_matcher(grammar.inner.matcher(), grammar.vocab_size)
+        return native.EndingMatcher(inner, grammar.endings, self.max_tokens, grammar.num_spare)
 
 
 class GrammarEndings:
@@ -177,7 +175,4 @@ class GrammarEndings:
 
     @cached_property
     def _trie(self) -> native.TokenTrie:
-        words = native.NativeVocabulary(
-            self._vocabulary.token_bytes, self._vocabulary.eos_token_ids
-        )
-        return native.TokenTrie(words)
+        return native.TokenTrie(native_vocabulary(self._vocabulary))

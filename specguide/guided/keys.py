@@ -9,6 +9,7 @@ from typing import Any
 
 from specguide import native
 from specguide.guided.backends import CompiledGrammar
+from specguide.guided.to_native import native_matcher, native_vocabulary
 from specguide.tokenizer.vocabulary import Vocabulary
 
 
@@ -29,9 +30,7 @@ class KeyedGrammar:
 
     def matcher(self) -> native.KeyMatcher:
         """A new matcher at the start of the text."""
-        inner = self.inner.matcher()
-        if not isinstance(inner, native.Matcher):
-            inner = native.PythonMatcher(inner, self.vocab_size)
+        inner = native_matcher(self.inner.matcher(), self.vocab_size)
         return native.KeyMatcher(inner, self.tokens, self.places, self.starts)
 
 
@@ -54,9 +53,7 @@ class KeyGuard:
 
     @cached_property
     def _tokens(self) -> native.KeyTokens:
-        return native.KeyTokens(
-            native.NativeVocabulary(self._vocabulary.token_bytes, self._vocabulary.eos_token_ids)
-        )
+        return native.KeyTokens(native_vocabulary(self._vocabulary))
 
 
 def _place(known: Mapping[str, Any]) -> native.KeyPlace:

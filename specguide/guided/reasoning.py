@@ -12,6 +12,7 @@ from specguide.errors import InvalidParams
 from specguide.guide import Reasoning
 from specguide.guided.backends import CompiledGrammar
 from specguide.guided.endings import EndingGrammar
+from specguide.guided.to_native import native_matcher, native_vocabulary
 from specguide.tokenizer.vocabulary import Vocabulary
 
 _CLOSING = {"<": ">", "[": "]"}
@@ -38,9 +39,7 @@ class ReasonedGrammar:
 
     def matcher(self) -> native.ReasoningMatcher:
         """A new matcher at the beginning of the section."""
-        answer = self.answer.matcher()
-        if not isinstance(answer, native.Matcher):
-            answer = native.PythonMatcher(answer, self.vocab_size)
+        answer = native_matcher(self.answer.matcher(), self.vocab_size)
         return native.ReasoningMatcher(answer, self.end, self.begin, self.max_tokens)
 
 
@@ -111,7 +110,7 @@ class ReasoningSections:
 
     @cached_property
     def _words(self) -> native.NativeVocabulary:
-        return native.NativeVocabulary(self._vocabulary.token_bytes, self._vocabulary.eos_token_ids)
+        return native_vocabulary(self._vocabulary)
 
 
 def mark_parts(text: str, special: Callable[[str], int | None]) -> list[str]:

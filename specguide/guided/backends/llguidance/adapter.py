@@ -29,6 +29,7 @@ from specguide.guided.backends.llguidance.refusal import refusal
 from specguide.guided.matcher import Matcher
 from specguide.guided.schema.nodes import CoreSchema
 from specguide.guided.self_test import SELF_TEST_VOCABULARY, check_native_walk
+from specguide.guided.to_native import native_vocabulary
 from specguide.tokenizer.vocabulary import Vocabulary
 
 NAME = "llguidance"
@@ -40,8 +41,8 @@ USUAL_LIMITS = native.LLGuidanceLimits(
     step_lexer_fuel=1_000_000,
     max_lexer_states=250_000,
 )
-"""Of a walk; those of the library by default, but for items, which take little memory, and fuel,
-which takes time."""
+"""The limits of a walk. They are the library's own but for items, which take little memory, and
+fuel, which takes time."""
 MORE_LIMITS = native.LLGuidanceLimits(
     max_items_in_row=1_000_000,
     step_max_items=20_000_000,
@@ -49,7 +50,8 @@ MORE_LIMITS = native.LLGuidanceLimits(
     step_lexer_fuel=20_000_000,
     max_lexer_states=1_000_000,
 )
-"""Of a matcher that met one of them: seconds a row, and at most about a gigabyte."""
+"""The limits of a matcher that met one of USUAL_LIMITS. It may take seconds a row, and at most
+about a gigabyte."""
 
 
 @dataclass(frozen=True)
@@ -130,8 +132,7 @@ def _compile(
 def _native_tokenizer(
     library: native.LLGuidanceLibrary, vocabulary: Vocabulary
 ) -> native.LLGuidanceTokenizer:
-    words = native.NativeVocabulary(vocabulary.token_bytes, vocabulary.eos_token_ids)
-    return native.LLGuidanceTokenizer(library, words)
+    return native.LLGuidanceTokenizer(library, native_vocabulary(vocabulary))
 
 
 def _estimate_bytes(lark: str) -> int:

@@ -39,6 +39,7 @@ from specguide.guided.python_matcher import LibraryMatcher
 from specguide.guided.schema.json_values import Json
 from specguide.guided.schema.nodes import ANY_OBJECT
 from specguide.guided.self_test import SELF_TEST_VOCABULARY, check_native_walk
+from specguide.guided.to_native import native_vocabulary
 from specguide.tokenizer.vocabulary import Vocabulary
 
 NAME = "xgrammar"
@@ -135,9 +136,7 @@ class XGrammarBackend:
         with self._lock:
             if self._compilers is None:
                 if self._library is not None:
-                    self._native_vocabulary = native.NativeVocabulary(
-                        self._vocabulary.token_bytes, self._vocabulary.eos_token_ids
-                    )
+                    self._native_vocabulary = native_vocabulary(self._vocabulary)
                 self._compilers = _compilers(self._vocabulary, limits)
             return self._compilers
 
@@ -250,9 +249,7 @@ def native_library() -> tuple[native.XGrammarLibrary | None, str | None]:
 
         library = native.XGrammarLibrary(str(libinfo.find_libtvm_ffi()))
         compiler = _compilers(SELF_TEST_VOCABULARY, GuideConfig())[1]
-        vocabulary = native.NativeVocabulary(
-            SELF_TEST_VOCABULARY.token_bytes, SELF_TEST_VOCABULARY.eos_token_ids
-        )
+        vocabulary = native_vocabulary(SELF_TEST_VOCABULARY)
         check_native_walk(_native_grammar(library, vocabulary, compiler.compile_regex("ab?")))
     except Exception as error:  # whatever a changed library answers, the Python adapter takes over
         return None, str(error) or type(error).__name__

@@ -1,0 +1,22 @@
+"""Owns how what is written in Python becomes what the C++ core takes: matchers and vocabularies."""
+
+from __future__ import annotations
+
+from specguide import native
+from specguide.guided.matcher import Matcher
+from specguide.tokenizer.vocabulary import Vocabulary
+
+
+def native_matcher(matcher: Matcher | native.Matcher, vocab_size: int) -> native.Matcher:
+    """The matcher itself where it is native; else one that calls it, and takes the GIL for that.
+
+    vocab_size: width of the logits
+    """
+    if isinstance(matcher, native.Matcher):
+        return matcher
+    return native.PythonMatcher(matcher, vocab_size)
+
+
+def native_vocabulary(vocabulary: Vocabulary) -> native.NativeVocabulary:
+    """A copy of the vocabulary for the C++ core."""
+    return native.NativeVocabulary(vocabulary.token_bytes, vocabulary.eos_token_ids)
