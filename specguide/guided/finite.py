@@ -12,7 +12,7 @@ from specguide.errors import InvalidParams, MatcherError, SpecguideError
 from specguide.guided.backends import CompiledGrammar
 from specguide.guided.compiling.grammar_future import GrammarFuture
 from specguide.guided.compiling.job import settle
-from specguide.guided.matcher import Matcher
+from specguide.guided.matcher import Matcher, allowed_tokens
 
 MAX_SEQUENCES = 4096
 """Most token sequences of a grammar that are listed."""
@@ -132,7 +132,7 @@ def admitted_sequences(
 def _allowed(matcher: Matcher, row: np.ndarray) -> Iterator[int]:
     """Tokens that may follow. Raises InvalidParams where those alone are too many."""
     matcher.fill(row)
-    tokens = np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little"))
+    tokens = allowed_tokens(row)
     if len(tokens) > MAX_SEQUENCES:
         raise InvalidParams(
             f"faithful takes guides of at most {MAX_SEQUENCES} token sequences, and in this one "

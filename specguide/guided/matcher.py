@@ -19,6 +19,11 @@ Row = npt.NDArray[np.int32]
 is allowed."""
 
 
+def allowed_tokens(row: Row) -> npt.NDArray[np.int64]:
+    """The ids that a row allows, in order."""
+    return np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little"))
+
+
 @runtime_checkable
 class Matcher(Protocol):
     """The grammar state of one request.

@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
-from specguide.guided.matcher import Matcher, Row
+from specguide.guided.matcher import Matcher, Row, allowed_tokens
 from specguide.tokenizer.vocabulary import Vocabulary
 
 MAX_FORCED_TOKENS = 32
@@ -116,7 +116,7 @@ def forced_token(row: Row, vocabulary: Vocabulary) -> int | None:
     None where allowed tokens part at once, where the grammar may end, or where nothing is allowed.
     """
     text, agreed = b"", None
-    allowed = np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little"))
+    allowed = allowed_tokens(row)
     for token in allowed:
         token_bytes = b"" if token in vocabulary.eos_token_ids else vocabulary.token_bytes[token]
         common = _common_prefix(text, token_bytes)

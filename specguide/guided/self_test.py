@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from specguide import native
+from specguide.guided.matcher import allowed_tokens
 from specguide.tokenizer.vocabulary import Vocabulary
 
 # Two letters, an end token, and a token that no grammar allows, in a vocabulary wider than a word.
@@ -22,7 +23,7 @@ def check_native_walk(grammar: native.NativeGrammar) -> None:
 
     def allowed() -> list[int]:
         matcher.fill(row)
-        return np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little")).tolist()
+        return allowed_tokens(row).tolist()
 
     seen = [
         allowed(),

@@ -8,6 +8,7 @@ import numpy as np
 from specguide.errors import InvalidGuide, UnsupportedGuide
 from specguide.guide import Guide
 from specguide.guided.backends import CompiledGrammar
+from specguide.guided.matcher import allowed_tokens
 from specguide.tokenizer.vocabulary import Vocabulary
 
 
@@ -21,9 +22,8 @@ def check_start(grammar: CompiledGrammar, vocabulary: Vocabulary) -> None:
     try:
         matcher = grammar.matcher()
         matcher.fill(row)
-        allowed = np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little"))
         ends = vocabulary.eos_token_ids
-        first = next((int(token) for token in allowed if token not in ends), None)
+        first = next((int(token) for token in allowed_tokens(row) if token not in ends), None)
         if first is not None:
             matcher.accept(first)
             matcher.rollback(1)

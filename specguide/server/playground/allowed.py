@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from specguide.guided.matcher import Matcher
+from specguide.guided.matcher import Matcher, allowed_tokens
 from specguide.tokenizer.vocabulary import Vocabulary
 
 MAX_SAMPLE = 48
@@ -53,9 +53,9 @@ class AllowedWalk:
         return Allowed(len(ids), tuple(ids[:MAX_SAMPLE].tolist()), is_text_forced)
 
     def _ids(self) -> npt.NDArray[np.int64]:
-        """Of the tokens that may come next, in order."""
+        """The ids of the tokens that may come next, in order."""
         self._matcher.fill(self._row)
-        return np.flatnonzero(np.unpackbits(self._row.view(np.uint8), bitorder="little"))
+        return allowed_tokens(self._row)
 
     def _is_forced(self, text: bytes, ids: npt.NDArray[np.int64]) -> bool:
         """All allowed tokens go along with the text, and again behind the shortest of them, with
