@@ -38,8 +38,8 @@ class GrammarCache:
             return outcome
 
     def put(self, key: Hashable, outcome: Outcome) -> None:
-        """Keeps an outcome, unless it is larger than the whole budget. Of an error it keeps no
-        stack frames."""
+        """Keeps an outcome, unless it is larger than the whole budget. An error is kept
+        without its stack frames."""
         if isinstance(outcome, InvalidGuide):
             outcome.__traceback__ = outcome.__cause__ = outcome.__context__ = None
         with self._lock:

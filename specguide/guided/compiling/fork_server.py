@@ -45,11 +45,11 @@ STARTED = b"."
 QUICK_S = 0.5
 """What takes longer than this is slow, seconds."""
 STACK_BYTES = 256 << 20
-"""Of a thread that compiles: the libraries follow nested schemas and chains of rules on the
-stack."""
+"""The stack of a thread that compiles: the libraries follow nested schemas and chains of rules
+on it."""
 _SLACK_BYTES = 16 << 20  # for Python and the answer
 _MOST_LEFT_BYTES = 128 << 20
-"""Of memory that a worker may hold between two guides beyond what it began with."""
+"""The most memory that a worker may hold between two guides beyond what it began with."""
 _MOST_ANSWER_CHARS = 32 << 20
 _SLOW_NICENESS = 15
 _WITH_TORCH = "--with-torch"

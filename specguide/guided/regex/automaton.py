@@ -57,7 +57,7 @@ class Automaton:
 
     @classmethod
     def from_edges(cls, edges: Sequence[Sequence[Edge]], accepting: set[int]) -> Automaton:
-        """The same for states with edges; those of one state have no character in common."""
+        """The same, by the edges of states; those of one state have no character in common."""
         return cls.from_rows(*rows_of(edges), accepting)
 
     @cached_property

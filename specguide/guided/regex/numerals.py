@@ -36,7 +36,7 @@ from specguide.guided.regex.tree import (
 )
 
 MAX_EXPONENT = 308
-"""Of normalized numbers; of those with this one, the greatest double is the last."""
+"""Greatest exponent of normalized numerals; the greatest double has it."""
 _MIN_EXPONENT = -307
 _GREATEST_DOUBLE = Decimal(repr(sys.float_info.max)), False
 _LONG = 200

@@ -19,7 +19,8 @@ from specguide.guided.schema.plain import plain_core
 from specguide.guided.schema.prune import prune
 
 _TRIALS = ((None, 600_000), (2, 170_000), (1, 300_000))
-"""Of merging: how many ways to fail a subschema are kept, and the most steps."""
+"""Trials of merging, in order: how many ways to fail a subschema are kept (None: all), and the most
+steps."""
 
 
 def core_schemas(

@@ -81,7 +81,7 @@ class Comparison:
     def _shared_by_conjuncts(
         self, left: Located, right: Located, types: frozenset[str], depth: int, context: Located
     ) -> Iterator[str]:
-        """Those of `types` that no two conjuncts of the sides exclude by their own keywords."""
+        """The types among `types` that no two conjuncts of the sides exclude by their keywords."""
         ours, theirs = (list(self._conjuncts(side, 0)) for side in (left, right))
         everything = [schema for schema, _ in (*ours, *theirs, *self._conjuncts(context, 0))]
         required = dict.fromkeys(

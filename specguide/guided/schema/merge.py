@@ -208,7 +208,7 @@ class _Conjunctions:
             return self._merge(atoms, path)
 
     def _fitting(self, listed: Atom, atoms: list[Atom]) -> Core:
-        """Those of one atom's values that fit all of them."""
+        """The values of `listed` that fit all the atoms."""
         return one_of_values(
             listed.path,
             (

@@ -213,8 +213,8 @@ def merge_arrays(conjoin: Conjoin, atoms: list[Atom], path: str) -> Arrays | Non
 def merge_objects(
     conjoin: Conjoin, patterns: Patterns, atoms: list[Atom], path: str
 ) -> Objects | None:
-    """Per name what all ask of it; the patterns cut so that no two of them, and none of the names,
-    overlap."""
+    """What all the objects ask of each name. Patterns are cut so that no two of them overlap, and
+    none of them matches a name. None where no object fits all."""
     asked = [one.kinds.objects for one in atoms if one.kinds.objects is not NO_OBJECTS]
     required = tuple(dict.fromkeys(name for one in asked for name in one.required))
     names: dict[str, list[int]] = {}  # places among `asked` of those that name it
@@ -245,7 +245,8 @@ def merge_objects(
 
 
 def _closed(asked: Objects) -> Objects | None:
-    """The same of objects without other properties; patterns of a few names become properties."""
+    """Objects whose `additional` is False, with properties in the place of patterns of few names;
+    None where they have no instance."""
     properties = dict(asked.properties)
     patterns: dict[str, Core] = {
         text: child for text, child in asked.patterns.items() if child is not False

@@ -1,4 +1,4 @@
-"""Owns the question how many values a core schema has at least."""
+"""Owns a lower bound of how many values a core schema has."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _of(
 
 
 def _sum(counts: Iterable[int]) -> int:
-    """Of the counts, up to MANY, where the others are not asked for."""
+    """The sum of the counts, up to MANY; behind that no more of them are asked for."""
     found = 0
     for count in counts:
         found += count

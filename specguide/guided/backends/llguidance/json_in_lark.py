@@ -38,7 +38,7 @@ _CHARACTERS_A_STEP = 2_000
 _LARK_OPTIONS = {"json_allowed_escapes": 'nrbtf\\"', "lenient": False, "coerce_one_of": False}
 Schema = Mapping[str, Json] | bool
 MakeTerm = Callable[[str, Schema, int], SchemaRules | str]
-"""Of a schema's text, the schema, and its number in the grammar."""
+"""Makes a term from a schema's text, the schema, and its number in the grammar."""
 _written: WrittenCache[SchemaRules | str] = WrittenCache(
     lambda term: len(str(term)), most_of_one=64 << 10
 )
