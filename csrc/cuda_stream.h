@@ -46,7 +46,7 @@ class CudaStream final : public Stream {
   void check() override { latch_->raise_if_set(); }
 
  private:
-  // Of a word that a graph keeps where this stream captures.
+  // The address of a word on the device. A graph that this stream captures keeps the word.
   CudaAddress address_of(WordRef word, const std::string& what) const;
 
   const CudaDriver& driver_;

@@ -55,7 +55,8 @@ void GrammarExecutor::begin_iteration() {
   for (const Entry& entry : *current_) set_target_flags(progress_of(entry));
 }
 
-// So that the device is told of no old numbers; of those that come again it is told then.
+// Forgets the rows of slots that have left the iteration, so that the device is told of no old numbers. A slot that comes
+// again has its rows told then.
 void GrammarExecutor::forget_rows_of_left(const Snapshot& last) {
   for (const Entry& entry : *current_) in_iteration_[entry.walk->slot()] = iteration_;
   for (const Entry& entry : last) {

@@ -34,9 +34,13 @@
 
 namespace specguide {
 
-// Totals since construction. `iterations` counts guided requests in iterations, `held` those of them that accepted
-// nothing, `late_draft_rows` rows that the drafter had to do without, `guessed_draft_rows` those of like states that it had
-// in place of exact ones; `max_*` are per iteration and guided request.
+// Totals since construction.
+//
+// iterations:         guided requests in iterations, each counted once per iteration
+// held:               those of them that accepted nothing
+// late_draft_rows:    rows that the drafter had to do without
+// guessed_draft_rows: rows of like states that it had in the place of exact ones
+// max_*:              the most per iteration and guided request
 struct ExecutorCounters {
   int64_t accepts, fills, rollbacks;
   int64_t iterations, held, late_draft_rows, guessed_draft_rows;
@@ -44,8 +48,8 @@ struct ExecutorCounters {
   int64_t max_accepts, max_fills, max_rollbacks;
 };
 
-// How callbacks wait, and how many workers walk. Without draft_wait_us it is deadline_us, without target_wait_us as long
-// as `Waits` says.
+// How callbacks wait, in microseconds, and how many workers walk. draft_wait_us is deadline_us where it is not given; how
+// long target rows are waited for without target_wait_us, `Waits` says.
 struct ExecutorOptions {
   int num_threads = 1;
   int64_t deadline_us = 0;
@@ -105,7 +109,7 @@ class GrammarExecutor : public std::enable_shared_from_this<GrammarExecutor> {
 
   ExecutorCounters counters() const;
 
-  // Start it to have the callbacks timed.
+  // The times of callbacks; they are kept once it is started.
   CallbackLog& callback_log() { return callback_log_; }
 
  private:
@@ -142,7 +146,7 @@ class GrammarExecutor : public std::enable_shared_from_this<GrammarExecutor> {
     bool may_grow() const { return std::max(next_token, chain_len + 1) <= limits.num_draft_tokens; }
   };
 
-  // Operations of one callback that are yet to be pushed, and those of all that it waits for, until `end`.
+  // The operations of one callback that are yet to be pushed, and the countdown of all that it waits for, until `end`.
   struct Batch {
     explicit Batch(int index) : callback(index) {}
     std::vector<std::pair<ThreadPool::LaneRef, ThreadPool::Operation>> operations;
@@ -194,7 +198,7 @@ class GrammarExecutor : public std::enable_shared_from_this<GrammarExecutor> {
   std::deque<std::shared_ptr<const Snapshot>> snapshots_;
   std::optional<std::string> error_;
 
-  // Of the callback thread.
+  // The callback thread's own.
   std::shared_ptr<const Snapshot> current_;
   std::vector<Progress> progress_;  // by slot
   int64_t iteration_ = 0;

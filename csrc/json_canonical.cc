@@ -156,7 +156,7 @@ class Reader {
     append_utf8(out, code);
   }
 
-  // Of \uXXXX, two of them where they are a pair.
+  // The code point of a \uXXXX, or of two that are a surrogate pair.
   uint32_t code_point() {
     const uint32_t high = code_unit();
     const bool may_be_pair = high >= 0xD800 && high < 0xDC00 && text_.compare(at_ + 1, 2, "\\u") == 0;
@@ -169,7 +169,7 @@ class Reader {
     return high;
   }
 
-  // Of the four digits behind `at_`, which stands on the last one then.
+  // The code unit of the four digits behind `at_`, which then stands on the last of them.
   uint32_t code_unit() {
     if (at_ + 4 >= text_.size()) throw std::runtime_error("a JSON value is cut off");
     const uint32_t unit = static_cast<uint32_t>(std::stoul(std::string(text_.substr(at_ + 1, 4)), nullptr, 16));

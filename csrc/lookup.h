@@ -7,14 +7,16 @@
 
 namespace specguide {
 
+// A proposed token.
+//
 // token:       -1: nothing is known
-// probability: an estimate, 0 … 1, of its being next
+// probability: that it comes next, 0 … 1; an estimate
 struct LookedUp {
   int32_t token = -1;
   double probability = 0;
 };
 
-// One request's. Its calls come one at a time, from any thread.
+// Looks up drafts for one request. Calls come one at a time, from any thread.
 class Lookup {
  public:
   virtual ~Lookup() = default;
@@ -34,7 +36,7 @@ class LookupSource {
  public:
   virtual ~LookupSource() = default;
 
-  // For a request whose verified tokens so far are `text`. Takes no longer for a longer one but for moving it.
+  // Begins the lookups of a request whose verified tokens so far are `text`. Its time does not grow with the text.
   virtual std::unique_ptr<Lookup> start(std::vector<int32_t> text) = 0;
 
   // A proposal is made as long as the product of the probabilities of a chain's looked-up tokens is no less than this.

@@ -23,7 +23,8 @@ class Matcher {
   // True when the grammar takes `token` here, and then it is taken.
   virtual bool accept(int32_t token) = 0;
 
-  // Takes tokens that may follow, as is known; false where it refuses one after all, and takes those before it or none.
+  // Takes tokens of which it is known that they may follow. False where it refuses one after all; then it has taken those
+  // before it, or none.
   virtual bool accept_all(const int32_t* tokens, size_t num_tokens) {
     return std::all_of(tokens, tokens + num_tokens, [this](int32_t token) { return accept(token); });
   }
@@ -32,19 +33,20 @@ class Matcher {
   // allowed where the grammar may end. Not to be called on a terminated matcher.
   virtual void fill(int32_t* row) = 0;
 
-  // The same. What the row holds already need not be written.
+  // As `fill`; what the row holds already need not be written again.
   virtual void refill(FilledRow& row) {
     row.content = 0;
     fill(row.words);
   }
 
-  // The same of drafts, whose rows are asked for before they are verified: at once, if need be by a guess.
+  // As accept and refill, for drafts that are not verified yet: these answer at once, if need be by a guess.
   //
-  // What is accepted by a guess is rolled back before anything but drafts' tokens and rows is asked for; a token that is
-  // refused by one may be accepted behind other tokens.
+  // A token that was accepted by a guess is rolled back before anything but drafts' tokens and rows is asked for. A token
+  // that was refused by a guess may be accepted behind other tokens.
   enum class Answer { kNo, kYes, kNoByGuess, kYesByGuess };
   virtual Answer accept_draft(int32_t token) { return accept(token) ? Answer::kYes : Answer::kNo; }
-  // kYes: filled. kYesByGuess: with what may follow in a state that is like this one. kNoByGuess: nothing is known at once.
+  // kYes: the row is filled. kYesByGuess: it has what may follow in a state that is like this one. kNoByGuess: nothing is
+  // known at once.
   virtual Answer refill_draft(FilledRow& row) {
     refill(row);
     return Answer::kYes;
@@ -55,7 +57,8 @@ class Matcher {
 
   virtual bool is_terminated() const = 0;
 
-  // Says how many tokens of the output come before the first that it takes: none, unless it is told. It has taken none.
+  // Tells it how many tokens of the output come before the first that it takes. Without this call there are none. Only
+  // before it takes a token.
   virtual void begin_behind(int64_t num_tokens) { (void)num_tokens; }
 
   // Tokens that must follow whatever is chosen, possibly none; the state stays as it is.

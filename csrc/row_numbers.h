@@ -1,7 +1,8 @@
 // Owns the numbers by which a device knows rows: rows that are equal, as who filled them knows, have one number, so
 // that the device may have kept what the host fills again.
 //
-// A device keeps the last rows with numbers above 0, as many as there is room for, number n at place n modulo that.
+// A device keeps the last rows with numbers above 0, as many as there is room for. With room for R rows, number n is at
+// place n modulo R.
 // All numbers that it is told at once are among as many that follow one another, so that no two of them have one
 // place: what is older than half of these gets a new number, and no more new numbers than the other half are given
 // until the device has taken what it was told (the executor asks for room for that).
@@ -22,7 +23,7 @@ class RowNumbers {
   // num_kept: rows that the device has room for; 0: it keeps none
   explicit RowNumbers(int64_t num_kept) : contents_(static_cast<size_t>(num_kept)) {}
 
-  // Of a row of this content, as in FilledRow. Below 0: of this row alone.
+  // The number of a row with this content, which is as in FilledRow. A number below 0 is of this row alone.
   int64_t of(int64_t content);
   // What the device is told of a row with this number.
   int64_t told(int64_t number) { return number > 0 && !is_recent(number) ? own() : number; }

@@ -15,10 +15,10 @@ struct SpeltToken {
   int32_t canonical;
 };
 
-// Of all requests of an executor; any thread may call it. What is learnt is a guess, as any draft.
+// What all requests of an executor have taught; any thread may call it. What is learnt is a guess, as any draft is.
 class Spelling {
  public:
-  // Of `vocab_size` 0: one that learns nothing.
+  // With a `vocab_size` of 0 it learns nothing.
   explicit Spelling(int vocab_size) : habits_(static_cast<size_t>(vocab_size)) {}
 
   // What the target says where the tokenizer has `canonical`, as far as is known.

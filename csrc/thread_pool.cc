@@ -84,7 +84,7 @@ struct ThreadPool::State {
     --num_running;
   }
 
-  // Of one that has been stood in for: whether it is one too many now.
+  // Whether a worker that another one has stood in for is one too many now. If so, it is retired.
   bool retires(std::list<Worker>::iterator worker) {
     worker->last_lane = nullptr;
     Lock lock(spin_lock);

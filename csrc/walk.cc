@@ -119,7 +119,8 @@ bool Walk::take_draft(int node) {
   return true;
 }
 
-// The same as far as the matcher knows at once, if need be by guesses. False where the grammar is known to refuse it.
+// As take_draft, as far as the matcher answers at once, if need be by a guess. False where the grammar is known to refuse
+// the token.
 bool Walk::guess_draft(int node) {
   const std::optional<bool> is_followed = path_.follow_at_once(node);
   if (path_[node].can_go_on()) fill_at_once(node);

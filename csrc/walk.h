@@ -1,6 +1,6 @@
-// Owns one request's operations: the golden token is taken, then the drafts, a row of the grammar filled after each.
-// Behind the golden token, or the last draft but one of a model's, it may go on by itself: by what the grammar forces, then
-// by what a lookup finds. A chain is a tree in which each draft is behind the one before it.
+// Owns one request's operations: it takes the golden token, then the drafts, and fills a row of the grammar after each.
+// Behind the golden token, or behind the last draft but one of a model, it may go on by itself: by what the grammar
+// forces, then by what a lookup finds. A chain is a tree in which each draft is behind the one before it.
 //
 // A walk belongs to one slot from the request's first iteration to its end. Its operations run on worker threads, one
 // at a time and in order; what they leave for the callback thread is published by `num_done`.
@@ -49,7 +49,7 @@ class Walk {
   // takes them, and fills their rows. What the walk has of a chain from `begin` on, which came too late to count, it takes
   // back before.
   void drafts(int64_t iteration, int begin, int end, Haste haste);
-  // Asks for what was guessed. Who waits for it waits for all operations before it.
+  // Asks the matcher again for all that was guessed. Whoever waits for it waits for all operations before it.
   void settle(int64_t iteration);
   // Lets go of matcher and lookup. Only when no operation runs or will run.
   void release();
@@ -75,13 +75,14 @@ class Walk {
 
   // True when the row of `node` holds what may follow it. Only while no operation is under way.
   bool is_filled(int node) const { return path_[node].fill_id != 0; }
-  // As in RowNumbers; 0 where it is not.
+  // The number of the row of `node`, as in RowNumbers; 0 where it is not filled.
   int64_t fill_id(int node) const { return path_[node].fill_id; }
-  // True when that is what may follow in a state that is like this one, or when nothing was known at once.
+  // True when the row of `node` was filled for a state that is like this one, or when nothing was known at once.
   bool is_guessed(int node) const { return path_[node].is_guessed; }
   // Whether an operation without haste must come before its rows count. Only while no operation is under way.
   bool has_guesses() const { return path_.has_guesses(); }
-  // What the last operation went on by, behind the token that it was given. Only while no operation is under way.
+  // The drafts by which the last operation went on behind the token that it was given. Only while no operation is under
+  // way.
   const std::vector<Draft>& proposed() const { return proposed_; }
 
  private:

@@ -29,32 +29,33 @@ class WalkPath {
 
   const Node& operator[](int id) const { return nodes_[static_cast<size_t>(id)]; }
   int here() const { return path_.empty() ? 0 : path_.back(); }
-  // Of the drafts that the matcher holds; good until the next call.
+  // The tokens of the drafts that the matcher holds; good until the next call.
   const std::vector<int32_t>& tokens_here();
 
   // What the matcher holds is verified: it stands at the root of a tree that has no drafts.
   void take_root();
-  // Goes back to before `first`, and forgets the drafts from there on. Only of a chain it holds any.
+  // Goes back to before `first`, and forgets the drafts from there on. The matcher holds some of them only where the tree
+  // is a chain.
   void forget_from(int first);
   // Knows a draft from now on; whether the grammar takes it is not asked yet.
   void add(int id, int parent, SpeltToken draft);
-  // In the order that takes the fewest accepts from here. None of them is behind another.
+  // Puts drafts in the order that takes the fewest accepts from here. None of them is behind another.
   void sort_depth_first(std::vector<int>& ids) const;
   // Moves behind the draft. False where the grammar refuses it, and the matcher stands at its parent, which can go on.
   bool follow(int id);
-  // The same by what the matcher says at once. Nothing where that is a guess: then the draft is open.
+  // As `follow`, by what the matcher says at once. Nothing where that is a guess: then the draft is open.
   std::optional<bool> follow_at_once(int id);
-  // Asks again whether an open draft is followed, what is before it being known. Its row is to be filled again.
+  // Asks again whether an open draft is followed, once that is known of all before it. Its row is to be filled again.
   bool follow_again(int id);
   void mark_filled(int id, int64_t fill_id) { mark(id, fill_id, false); }
   // Its row has been filled by a guess, or not at all (0) since nothing was known at once.
   void mark_guessed(int id, int64_t fill_id) { mark(id, fill_id, true); }
   // Whether drafts are open, or rows guessed.
   bool has_guesses() const { return has_guesses_; }
-  // Those of all nodes are going to be asked for again.
+  // Says that what was guessed of any node is going to be asked for again.
   void take_guesses() { has_guesses_ = false; }
-  // To the root or a draft that is followed and not open. Throws std::runtime_error where the matcher refuses what it had
-  // taken.
+  // Moves to the root, or to a draft that is followed and not open. Throws std::runtime_error where the matcher refuses
+  // what it had taken.
   void move_to(int id);
   // How many of the first `num` ids lie on one path from the root that the grammar follows.
   int num_followed(const std::vector<int>& ids, int num) const;

@@ -27,7 +27,7 @@ struct DistinctItem {
   bool is_even = true, is_settled = false;
   std::vector<std::string> dead;
 
-  // One by one: there may be too many for the stack.
+  // Lets go of those before it one by one: there may be too many for the stack.
   ~DistinctItem() {
     while (before != nullptr && before.use_count() == 1) {
       before = std::shared_ptr<DistinctItem>(std::move(before->before));

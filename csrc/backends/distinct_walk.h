@@ -57,7 +57,7 @@ struct DistinctPart {
 
   DistinctPart(std::shared_ptr<DistinctPart> those_before, std::string text)
       : before(std::move(those_before)), canonical(std::move(text)) {}
-  // One by one: there may be too many for the stack.
+  // Lets go of those before it one by one: there may be too many for the stack.
   ~DistinctPart() {
     while (before != nullptr && before.use_count() == 1) {
       before = std::shared_ptr<DistinctPart>(std::move(before->before));

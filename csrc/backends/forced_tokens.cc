@@ -118,7 +118,8 @@ bool may_be_longer(Matcher& matcher, const Vocabulary& vocabulary, const std::ve
   return may_be;
 }
 
-// As the tokenizer spells it, but where the target has a habit of its own; then as the tokenizer spells the rest.
+// The tokens of a text as the tokenizer spells it. Where the target has a habit of its own, it has that token, and the
+// rest as the tokenizer spells it.
 std::vector<SpeltToken> spell(std::string_view text, const Vocabulary& vocabulary, const Spelling& spelling) {
   std::vector<SpeltToken> spelt;
   std::vector<int32_t> canonical;  // of `text`, the next one last

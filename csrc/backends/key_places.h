@@ -26,7 +26,7 @@ class NameSet {
   std::vector<uint64_t> words_;
 };
 
-// One of the objects that a place allows. Names are JSON strings, as texts spell them.
+// What one kind of object that a place allows asks of its keys. Names are JSON strings, as texts spell them.
 //
 // allowed:     the names of its place that it may have
 // required:    those that it must have
@@ -71,7 +71,7 @@ class KnownPlace {
   // The number of a name; num_names() where it has none.
   size_t number(const std::string& name) const;
   uint64_t all_options() const { return all_; }
-  // Those of some options that may have a key, by its number.
+  // The options among `options` that may have a key, by its number.
   uint64_t with_key(uint64_t options, size_t number) const;
   KeyDemand demand(uint64_t options, const NameSet& seen) const;
   int value_place(size_t number) const { return number < names_.size() ? inner_[number] : other_; }

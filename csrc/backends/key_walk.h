@@ -54,7 +54,7 @@ struct SeenKey {
   std::shared_ptr<SeenKey> before;
   std::string text;
 
-  // One by one: there may be too many for the stack.
+  // Lets go of those before it one by one: there may be too many for the stack.
   ~SeenKey() {
     while (before != nullptr && before.use_count() == 1) before = std::shared_ptr<SeenKey>(std::move(before->before));
   }

@@ -27,9 +27,9 @@ class ReasoningMark {
 
   // The state behind `token`; nothing where it is no text, or goes on behind the mark: the answer begins with a token.
   std::optional<int> next(int state, int32_t token) const;
-  // What `next` takes in the state.
+  // The tokens that `next` takes in the state.
   const std::vector<int32_t>& free_row(int state) const { return free_rows_[static_cast<size_t>(state)]; }
-  // Of these, what brings the mark on by its whole text.
+  // The tokens of free_row whose whole text brings the mark on.
   const std::vector<int32_t>& forced_row(int state) const { return forced_rows_[static_cast<size_t>(state)]; }
 
  private:

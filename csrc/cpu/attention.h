@@ -1,4 +1,4 @@
-// Owns attention over the paged cache on a CPU, of few tokens: read where it lies, float32.
+// Owns attention of few tokens over the paged cache on a CPU, in float32; keys and values are read where they lie.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ struct AttentionPass {
   int64_t num_pairs() const;
 };
 
-// One layer's part.
+// What one layer of the pass reads and writes.
 struct AttentionLayer {
   const float* query = nullptr;        // [T, num_heads, head_dim]
   const float* key_cache = nullptr;    // [pages, page_size, num_kv_heads, head_dim]

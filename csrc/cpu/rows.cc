@@ -11,7 +11,7 @@ namespace specguide {
 
 namespace {
 
-// One head, its halves turned against each other; sine's first half is negative.
+// Rotates one head, whose halves are the two axes. The first half of the sine is negated already.
 void rotate(const float* head, const float* rotary, float* output, int64_t dim) {
   const float *cosine = rotary, *sine = rotary + dim;
   const int64_t half = dim / 2;

@@ -26,13 +26,13 @@ namespace specguide {
 
 class Automaton {
  public:
-  // Of a state. It holds until `epoch` changes: states that take too much memory are forgotten.
+  // The number of a state. It holds until `epoch` changes: states that take too much memory are forgotten.
   using State = int32_t;
   static constexpr State kDead = -1;  // no text of the grammar begins so, or it may stand in too many places to tell
   static constexpr size_t kMostBytes = size_t{32} << 20;
   static constexpr size_t kMostRowBytes = kMostBytes / 2;
-  static constexpr size_t kMostPlaces = 1'000;   // of one state, but for those in rules that it enters
-  static constexpr size_t kMostEntered = 40'000;  // of one state in all
+  static constexpr size_t kMostPlaces = 1'000;    // that one state has, without those in the rules that it enters
+  static constexpr size_t kMostEntered = 40'000;  // that one state has in all
 
   Automaton(std::shared_ptr<const Network> network, std::shared_ptr<AutomatonPool> pool);
   ~Automaton() { pool_->leave(*this); }
@@ -41,7 +41,8 @@ class Automaton {
 
   const Network& network() const { return *network_; }
 
-  // Looks at what walks have found, beside other looks. Nothing where none has been yet. As walks, looks are of one epoch.
+  // Looks at what walks have found, beside other looks; it answers nothing where no walk has been. A look is of one
+  // epoch, as a walk is.
   class Look {
    public:
     explicit Look(Automaton& automaton);
@@ -75,7 +76,7 @@ class Automaton {
     Walk& operator=(const Walk&) = delete;
 
     int64_t epoch() const { return automaton_.epoch_; }
-    // Whether a state was met of too many places.
+    // Whether a state with too many places was met.
     bool has_lost_track() const { return automaton_.has_lost_track_; }
     // The state of the empty text.
     State start();
@@ -100,7 +101,7 @@ class Automaton {
     bool copy_like_row(State state, FilledRow& row) const;
     // What such a row says of a token of so many bytes; nothing where it does not say.
     std::optional<bool> allows(State state, int32_t token, size_t num_bytes);
-    // The least that are missing behind a token of a row; Network::kNever where none of them may follow.
+    // The fewest tokens that are missing behind any token of a row; Network::kNever where none of these may follow.
     int64_t least_behind(State state, const TokenTrie& trie, const int32_t* row);
 
    private:
@@ -173,8 +174,8 @@ class Automaton {
     }
   };
 
-  // A row that a matcher has filled in one of some states that go on alike; it holds in all for tokens of at most `reach`
-  // bytes, of those that reach as far.
+  // A row for several states that go on alike; a matcher has filled it in one of them. In all that go on alike for
+  // `reach` bytes it is right for tokens of at most `reach` bytes.
   struct SharedRow {
     int32_t row = -1;  // of `rows_`, -1: none yet
     size_t reach = 0;

@@ -74,7 +74,7 @@ class Finder {
     return one;
   }
 
-  // Of rules that others asked for within themselves.
+  // Finds `least` of the rules that were asked for within themselves, which was not known then.
   void find_rest_of_least() {
     for (bool has_changed = true; has_changed;) {
       has_changed = false;

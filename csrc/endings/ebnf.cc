@@ -73,7 +73,8 @@ class Reader : private Scanner {
     return found;
   }
 
-  // That it stands within a JSON string, whose quotes are beside it, forbids some characters; ends are no nearer for that.
+  // The option `json_string` says that the text stands within a JSON string. It forbids some characters, and brings no
+  // end nearer.
   Expression regex() {
     const std::string pattern = quoted();
     while (take(",")) {

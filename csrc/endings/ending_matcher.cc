@@ -153,7 +153,7 @@ bool EndingMatcher::copy_seen_row(FilledRow& row) {
   return true;
 }
 
-// What another text that goes on alike was allowed.
+// Copies the row that was filled for another text which goes on alike; false where there is none.
 bool EndingMatcher::copy_row(FilledRow& row) {
   Automaton::Walk walk(*automaton_);
   const Automaton::State state = here(walk);
@@ -162,7 +162,7 @@ bool EndingMatcher::copy_row(FilledRow& row) {
   return true;
 }
 
-// Of row_; false where nothing is left.
+// Leaves in `row` the tokens behind which at most `most` are missing, and the end tokens of row_; false where none is left.
 bool EndingMatcher::keep_endable(Automaton::Walk& walk, Automaton::State state, int64_t most, int32_t* row) {
   walk.keep_endable(state, *endings_->trie, most, row);
   for (const int32_t end : vocabulary().eos_token_ids) {
@@ -171,13 +171,14 @@ bool EndingMatcher::keep_endable(Automaton::Walk& walk, Automaton::State state, 
   return !is_empty(row, vocabulary().num_words());
 }
 
-// No way that the matcher goes ends in time: of row_, the one that misses it by least.
+// Writes to `row` the tokens of row_ behind which the nearest end is. No way that the matcher goes ends in time, and
+// these are late by the least.
 void EndingMatcher::keep_least(int32_t* row) {
   std::copy(row_.begin(), row_.end(), row);
   keep_nearest(row, Network::kNever - 1);
 }
 
-// Follows the tokens that came since it was asked last.
+// The state behind all tokens; it follows those that have come since the last call.
 Automaton::State EndingMatcher::here(Automaton::Walk& walk) {
   if (epoch_ != walk.epoch()) {
     states_.assign(1, walk.start());

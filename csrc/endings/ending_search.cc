@@ -32,7 +32,8 @@ bool EndingMatcher::keep_nearest(int32_t* row, int64_t most) {
   return true;
 }
 
-// Of row_, a few tokens behind which an end is found in time, those of the nearest ends first; false where there are none.
+// Writes to `row` a few tokens of row_ behind which an end is found in time; those with the nearest ends are tried first.
+// False where there are none.
 bool EndingMatcher::keep_found(int32_t* row, int64_t most) {
   std::vector<int32_t> nearest = row_;
   if (!keep_nearest(nearest.data(), most)) return false;

@@ -109,7 +109,7 @@ int64_t Network::cost_of(const Node& node) const {
   return best;
 }
 
-// Of what a node leads to; that of a byte, found anew from what is behind it, so that fewer rounds are needed.
+// The cost of a node. That of a byte is found anew from the node behind it, so that fewer rounds are needed.
 int64_t Network::cost_at(int32_t at) const {
   const Node& node = (*this)[at];
   return node.kind == Kind::kBytes ? cost_of(node) : node.cost;

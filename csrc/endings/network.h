@@ -19,7 +19,7 @@ ByteSet spellable_bytes(const Vocabulary& vocabulary);
 
 class Network {
  public:
-  // Of a node; few have more than one.
+  // The nodes that a node leads to; few lead to more than one.
   class Ways {
    public:
     Ways() = default;
@@ -75,7 +75,7 @@ class Network {
   void add_way(int32_t split, int32_t next) { nodes_[static_cast<size_t>(split)].next.push_back(next); }
   // Finds out all costs. root: the rule of the whole text
   void settle(int32_t root);
-  // It has the texts of its grammar and no others.
+  // Says that the network has the texts of its grammar and no others.
   void set_exact() { is_exact_ = true; }
 
   bool is_exact() const { return is_exact_; }

@@ -88,7 +88,7 @@ class Explorer {
     return std::none_of(walks_.begin(), walks_.end(), [](const auto* walk) { return walk->has_lost_track(); });
   }
 
-  // Those of the factors.
+  // The states of the factors that a state of the product stands for.
   const State* of(size_t state) const { return states_.data() + state * num_factors_; }
 
   void find_classes() {

@@ -47,7 +47,7 @@ class Text {
   std::string text_;
 };
 
-// Of the process.
+// The bounds that this process has found so far, by their texts.
 struct Kept {
   std::mutex mutex;
   std::unordered_map<std::string, int64_t> bounds{};  // in bytes

@@ -18,7 +18,7 @@ class ProductBounds {
   ProductBounds(const Grammar& grammar, const Vocabulary& vocabulary, bool is_exact)
       : grammar_(grammar), is_exact_(is_exact), products_(grammar, vocabulary, is_exact) {}
 
-  // As of Bounds; unknown where there are too many states.
+  // As `least` and `missing` of Bounds; unknown where there are too many states.
   int64_t least(const Expression& product) { return kept_or_found(product, least_of_product, '<'); }
   int64_t missing(const Expression& product) { return kept_or_found(product, missing_of_product, '>'); }
 

@@ -11,8 +11,10 @@ namespace specguide {
 
 class TokenTrie {
  public:
-  // In depth-first order. end: index behind its subtree. token: of the bytes up to here, -1 for none; where several have
-  // the same bytes, `same` gives the next one.
+  // Nodes are in depth-first order.
+  //
+  // end:   index behind its subtree
+  // token: the token with the bytes up to here, -1 for none; where several have these bytes, `same` gives the next one
   struct Node {
     uint8_t byte;
     uint8_t depth;  // 1 for a first byte; tokens of more than 255 bytes are left out
@@ -26,7 +28,7 @@ class TokenTrie {
 
   const Vocabulary& vocabulary() const { return *vocabulary_; }
   const std::vector<Node>& nodes() const { return nodes_; }
-  // Another token of the same bytes; -1 for none.
+  // The next token with the same bytes; -1 for none.
   int32_t same(int32_t token) const { return same_[static_cast<size_t>(token)]; }
   // Tokens of more than kLong bytes, the longest first.
   const std::vector<int32_t>& long_tokens() const { return long_tokens_; }
