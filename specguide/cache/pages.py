@@ -79,12 +79,12 @@ class PageAllocator:
         return page
 
     def is_published(self, key: PageKey) -> bool:
-        """`share` would find a page."""
+        """Whether `share` would find a page."""
         return key in self._pages
 
     def publish(self, page: int, key: PageKey) -> None:
-        """From now on the page, which is held, is found under the key; nothing changes where
-        another one is."""
+        """Puts a page that is held under the key, so that `share` finds it. Nothing changes where
+        another page is under it. Raises EngineError for a page that is not held."""
         if self._num_holders.get(page, 0) < 1:
             raise EngineError(f"cannot publish KV page {page}: it is not taken")
         if key not in self._pages and page not in self._keys:
@@ -108,8 +108,7 @@ class PageAllocator:
                     self._free.append(page)
 
     def forget(self) -> None:
-        """Nothing that is published now will be found again, say because what the pages hold is in
-        doubt."""
+        """Takes all pages from under their keys, for when it is in doubt what they hold."""
         self._free += self._remembered
         self._remembered.clear()
         self._pages.clear()

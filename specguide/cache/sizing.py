@@ -44,9 +44,9 @@ class CacheSize:
 
 @dataclass(frozen=True)
 class CacheNeeds:
-    """What the size of a cache goes by.
+    """What the size of a cache depends on.
 
-    page_bytes:       of one page, all layers
+    page_bytes:       bytes that one page takes over all layers
     max_model_len:    tokens of a request of full context
     request_pages:    its pages, those of drafts behind its end included
     max_batch_size:   requests that run at once

@@ -42,12 +42,12 @@ class KVCache:
 
     @cached_property
     def keys(self) -> tuple[Tensor, ...]:
-        """Of each layer, [num_pages, page_size, num_kv_heads, head_dim]."""
+        """The keys of each layer, [num_pages, page_size, num_kv_heads, head_dim]."""
         return self.memory[0].unbind()
 
     @cached_property
     def values(self) -> tuple[Tensor, ...]:
-        """Of each layer, as `keys`."""
+        """The values of each layer, shaped as `keys`."""
         return self.memory[1].unbind()
 
     @property
@@ -72,7 +72,7 @@ class KVCache:
 
     @property
     def page_bytes(self) -> int:
-        """Of one page, all layers."""
+        """Bytes that one page takes over all layers."""
         return self.memory.nbytes // self.num_pages
 
     def read_pages(self, pages: Sequence[int]) -> Tensor:

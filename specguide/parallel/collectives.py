@@ -1,6 +1,6 @@
-"""Owns Collectives, what ranks do together, and its implementations over gloo and NCCL.
+"""Owns Collectives, which is what ranks do together, and its implementations over gloo and NCCL.
 
-Another way to sum, as one over symmetric memory, is another subclass.
+Another way to sum, such as one over symmetric memory, is another subclass.
 """
 
 from __future__ import annotations
@@ -26,14 +26,15 @@ class Pending(Protocol):
 
 
 class Collectives(Protocol):
-    """All ranks call the same ones in the same order, with tensors of the same shape and dtype.
+    """What the ranks do together. All ranks make the same calls in the same order, with tensors of
+    the same shape and dtype.
 
-    Each raises CollectiveFailed where another rank does not come. Results are bitwise the same on
-    all ranks.
+    Each call raises CollectiveFailed where another rank does not come. Results are bitwise the same
+    on all ranks.
     """
 
     def sum(self, tensor: Tensor) -> Tensor:
-        """Of all ranks' contiguous tensors; may be written over the one given."""
+        """The sum of all ranks' contiguous tensors; it may be written over the one given."""
 
     def peers(self, num_rows: int, dim: int, dtype: torch.dtype) -> Peers | None:
         """What kernels sum rows [num_rows, dim] over ranks with; None: call `sum`.
@@ -53,18 +54,18 @@ class Collectives(Protocol):
         """Write rank `root`'s contiguous tensor to that of the others."""
 
     def send(self, tensor: Tensor, rank: int) -> Pending:
-        """A contiguous tensor to one other rank, which alone receives it."""
+        """Send a contiguous tensor to one other rank, which alone receives it."""
 
     def receive(self, tensor: Tensor, rank: int) -> None:
         """Write what one other rank sends, of the same shape and dtype."""
 
     def abort(self) -> None:
-        """A rank is gone: what waits for it on this device comes to an end, and nothing is done
-        together any more."""
+        """End what waits on this device, since a rank is gone. Nothing is done together any
+        more."""
 
 
 class NoCollectives:
-    """Of one rank alone: nothing is to be done."""
+    """The collectives of one rank alone, which has nothing to do for them."""
 
     def sum(self, tensor: Tensor) -> Tensor:
         return tensor
@@ -154,10 +155,11 @@ class GroupCollectives:
 
 
 class GlooCollectives(GroupCollectives):
-    """On CPUs. A peer that has ended fails at once, and one that is late after the timeout."""
+    """Collectives between CPUs. They fail at once where a peer has ended, and after the timeout
+    where one is late."""
 
     def sum(self, tensor: Tensor) -> Tensor:
-        """In the order of ranks, so that it is bitwise the same on all of them."""
+        """The sum in the order of ranks, so that it is bitwise the same on all of them."""
         return self.gather(tensor).sum(0)
 
     def abort(self) -> None:

@@ -19,7 +19,7 @@ from specguide.parallel.stages import Stage
 
 _HOST = "127.0.0.1"
 _NCCL_TIMEOUT = timedelta(minutes=30)
-"""For ranks that meet while others still load; in iterations it is the executor that waits."""
+"""It is long, since ranks meet while others still load. In iterations the executor waits itself."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Meeting:
 
     @classmethod
     def open(cls, size: int, timeout_s: float) -> tuple[Meeting, Any]:
-        """By rank 0, and the store that it is to be held by."""
+        """A new meeting and its store. Rank 0 opens it; it lasts as long as the store is held."""
         store = dist.TCPStore(
             _HOST, 0, size, True, timedelta(seconds=timeout_s), wait_for_workers=False
         )
@@ -72,8 +72,8 @@ def connect_stages(
     *,
     has_whole_experts: bool = False,
 ) -> tuple[Ranks, Stage]:
-    """As `connect`: the ranks of this process's stage, among which its layers are cut, and the
-    stage. Rank r is in stage r // (ranks of a stage)."""
+    """Join the others, as `connect`. Returns the ranks of this process's stage, among which its
+    layers are cut, and the stage. Rank r is in stage r // (ranks of a stage)."""
     store = _store(meeting, store)
     world = _group(dist.PrefixStore("world", store), meeting, rank, meeting.size, device)
     size = meeting.size // num_stages
@@ -120,6 +120,6 @@ def _group(store: Any, meeting: Meeting, rank: int, size: int, device: torch.dev
 
 
 def _keep_for_ever(group: Any) -> None:
-    """Its destructor would wait, for half an hour, for graphs that are destroyed behind it. What it
-    holds, `abort` sets free."""
+    """Keeps the group alive until the process ends. Its destructor would wait half an hour for
+    graphs that are destroyed after it. `abort` frees what it holds."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(group))

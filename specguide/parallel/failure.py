@@ -1,4 +1,4 @@
-"""Owns CollectiveFailed, with which what ranks do together fails."""
+"""Owns CollectiveFailed, the error of what ranks do together."""
 
 from __future__ import annotations
 

@@ -20,13 +20,13 @@ from specguide.parallel.failure import CollectiveFailed
 _MOST_ROWS = 1024
 """Rows that a rank receives in one call: with more, it pays to sum parts and gather the sums."""
 _POLLS_EACH_S = 4_000_000
-"""More than a kernel makes."""
+"""More polls a second than a kernel makes."""
 _LOGGER = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
 class Memory(Protocol):
-    """Where ranks get memory from that they share. All ranks call it, in the same order."""
+    """Gives memory that ranks share. All ranks make the same calls in the same order."""
 
     def allocate(self, num_bytes: int) -> list[Tensor]:
         """uint8 [num_bytes] of each rank, as this process sees it, all zero. Raises RuntimeError
@@ -64,7 +64,7 @@ class NoPlaces:
 
 
 class MemoryPlaces:
-    """Over memory that ranks share, which is allocated when a size is first asked for."""
+    """Places in memory that ranks share; it is allocated when a size is first asked for."""
 
     def __init__(
         self,
@@ -118,8 +118,8 @@ class MemoryPlaces:
         return self._aborted, self._most_polls
 
     def _allocated(self, num_bytes: int, over: Callable[[list[Tensor]], T]) -> T | None:
-        """What is made over so much memory of each rank; None where they share none, and then for
-        ever."""
+        """What `over` makes of so much memory of each rank. None where they share none; then it is
+        None for every later call, too."""
         memory = self._shared(num_bytes) if self._is_shared else []
         self._is_shared = bool(memory)
         if not memory:
@@ -129,8 +129,8 @@ class MemoryPlaces:
         return made
 
     def _shared(self, num_bytes: int) -> list[Tensor]:
-        """Of each rank, all zero; empty where one has none, or does not find in it what the others
-        write there."""
+        """Memory of each rank, all zero; empty where a rank has none, or does not find in its own
+        what the others write there."""
         memory = list[Tensor]()
         try:
             memory = self._memory.allocate(num_bytes)
@@ -148,7 +148,7 @@ class MemoryPlaces:
         return memory if self._all(is_written) else []
 
     def _all(self, is_so: bool) -> bool:
-        """Whether it is so on all ranks, once their devices have done what they were told."""
+        """Whether `is_so` is true on all ranks. Waits for all that their devices have been told."""
         if self._device.type == "cuda":
             torch.cuda.synchronize(self._device)
         return bool(self._least(int(is_so)))
@@ -182,7 +182,7 @@ class CudaMemory:
         ]
 
     def allocate_on_host(self, num_bytes: int) -> Tensor:
-        """Made by rank 0."""
+        """Memory of the host that rank 0 makes and the others map."""
         name, self._num_allocated = str(self._num_allocated), self._num_allocated + 1
         if self._rank:
             return of_another_process(self._given(name).decode(), num_bytes)

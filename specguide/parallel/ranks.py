@@ -27,7 +27,7 @@ class Ranks:
     has_whole_experts: bool = False
 
     def share(self, total: int, what: str) -> int:
-        """Of `total`, what each rank has. Raises InvalidParams where it cannot be divided.
+        """How many of `total` each rank has. Raises InvalidParams where they cannot be divided.
 
         what: words for it, as "attention heads"
         """
@@ -40,7 +40,7 @@ class Ranks:
         return total // self.size
 
     def least(self, value: int, device: torch.device) -> int:
-        """Of all ranks' values."""
+        """The least of all ranks' values. All ranks call it."""
         mine = torch.tensor([value], dtype=torch.int64, device=device)
         return int(self.collectives.gather(mine).min())
 

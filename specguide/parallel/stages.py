@@ -37,8 +37,9 @@ class Stage:
         return self.index == self.num - 1
 
     def layers(self, total: int) -> range:
-        """Of `total` layers those of this stage; earlier stages have one more where they are not
-        equally many. Raises InvalidParams where there are fewer layers than stages."""
+        """The layers of this stage among `total`. Where the stages cannot have equally many,
+        earlier ones have one more. Raises InvalidParams where there are fewer layers than
+        stages."""
         if total < self.num:
             raise InvalidParams(
                 f"a model of {total} layers cannot be cut into {self.num} stages: take a "
@@ -55,18 +56,18 @@ class Stage:
         return tensor
 
     def send(self, tensor: Tensor) -> Pending:
-        """To the stage behind, which receives in the same order. `tensor` is to be kept as it is
-        until the answer's `wait` has returned."""
+        """Send to the stage behind, which receives in the same order. `tensor` must stay as it is
+        until the `wait` of what this returns has returned."""
         return self.world.collectives.send(tensor, self.world.rank + self._num_ranks)
 
     def from_last(self, tensor: Tensor) -> Tensor:
-        """Make it that of the last stage, on all ranks. Raises CollectiveFailed."""
+        """Fill it on all ranks with what the last stage has in it. Raises CollectiveFailed."""
         self.world.collectives.broadcast(tensor, (self.num - 1) * self._num_ranks)
         return tensor
 
     @property
     def _num_ranks(self) -> int:
-        """Of each stage."""
+        """How many ranks each stage has."""
         return self.world.size // self.num
 
 
@@ -75,6 +76,6 @@ ONE_STAGE = Stage()
 
 
 def wait_all(sent: Sequence[Pending]) -> None:
-    """Until all that was sent is gone. Raises CollectiveFailed."""
+    """Wait until all that was sent has left. Raises CollectiveFailed."""
     for pending in sent:
         pending.wait()

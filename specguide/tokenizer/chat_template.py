@@ -46,7 +46,8 @@ class ChatTemplate:
 
     @property
     def text(self) -> str | None:
-        """Of the template, or of the one of several that is for tools; None where there is none."""
+        """The text of the template; where there are several, of the one for tools. None without
+        one."""
         template = getattr(self._chat, "chat_template", None)
         if isinstance(template, Mapping):
             template = template.get("tool_use", template.get("default"))
@@ -55,8 +56,8 @@ class ChatTemplate:
     def constants(
         self, values: Mapping[str, Any], client: ClientTemplate | None = None
     ) -> tuple[str, ...]:
-        """Strings that the template for these values mentions, and may look for in them; of a
-        client's none."""
+        """Strings that the template for these values mentions, and may look for in them; none for a
+        template of a client's."""
         return self._source(values).constants if client is None else ()
 
     def known(
@@ -65,7 +66,8 @@ class ChatTemplate:
         values: Mapping[str, Any],
         client: ClientTemplate | None = None,
     ) -> dict[str, Any]:
-        """Those variables that the template for these values reads; a client's are all taken to be.
+        """The variables that the template for these values reads; a template of a client's is taken
+        to read all of them.
 
         Raises InvalidParams for a name with a meaning of its own.
         """

@@ -45,8 +45,8 @@ def _plain(message: Any, param: str) -> dict[str, Any]:
 
 
 def text_of(content: Any, param: str) -> str:
-    """Of a content, which is a text, or text parts of either API. Raises InvalidParams naming what
-    else is there."""
+    """The text of a content, which is a text or text parts of either API. Raises InvalidParams that
+    names any other part."""
     if isinstance(content, str):
         return content
     if not isinstance(content, list):

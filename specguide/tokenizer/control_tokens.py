@@ -31,10 +31,11 @@ _NAME_LENGTH = 12  # characters of a secret name, each one of 6,400
 
 @dataclass(frozen=True)
 class Marks:
-    """Characters that stand for others. hidden, shown: by what each is replaced, of which `shown`
-    ends as itself
+    """Characters that stand for others while a template renders them.
 
-    kept: texts whose first character is not hidden, since the template looks for them
+    hidden: the mark of each character that may begin a control token
+    shown:  a mark of each that is put back before the template renders
+    kept:   texts whose first character is not hidden, since the template looks for them
     """
 
     hidden: Mapping[str, str]
@@ -46,11 +47,12 @@ class Marks:
         return _mapped(value, self._marked)
 
     def undo(self, text: str) -> str:
-        """With the characters themselves again, one for one."""
+        """The text with the characters themselves in the place of their marks."""
         return text.translate(_table({mark: char for char, mark in self.hidden.items()}))
 
     def unescape(self, text: str) -> str:
-        """With marks that a template has written as JSON escapes as such."""
+        """The text with marks in the place of the JSON escapes that a template has written for
+        them."""
         for mark in self.hidden.values():
             text = text.replace(_escaped(mark), mark)
         return text
@@ -96,12 +98,12 @@ class ControlTokens:
         self._twin: _Twin | None = None
 
     def marks(self, values: Any, rendered: str, constants: Sequence[str]) -> Marks | None:
-        """For the strings of what a template renders; None where none of them can spell a control
-        token.
+        """The marks for the strings of what a template renders; None where no string can spell a
+        control token.
 
-        constants: strings that the template itself mentions, and may look for. Raises InvalidParams
-                   where the text has
-        all characters that a mark could be.
+        constants: strings that the template itself mentions, and may look for
+
+        Raises InvalidParams where the text has all characters that a mark could be.
         """
         strings = "\0".join(_strings(values))
         hidden = sorted(filter(self._may_tell, set(strings)))
@@ -175,8 +177,8 @@ class ControlTokens:
 
 
 class _Twin:
-    """The same tokenizer, but its control tokens have secret names, and no text but these can
-    become them."""
+    """A copy of the tokenizer whose control tokens have secret names; no other text can become
+    one."""
 
     def __init__(self, backend: Backend, added: Mapping[int, Any], names: set[str]) -> None:
         from tokenizers import AddedToken
@@ -223,7 +225,8 @@ class _Twin:
 
 
 def _renamed(model: Any, names: Mapping[str, str]) -> Any:
-    """The model itself where it knows no such entries; else one that has others in their places."""
+    """The model itself where it has none of these entries; else a copy with the new names in their
+    places."""
     if all(model.token_to_id(name) is None for name in names):
         return model
     from tokenizers import Tokenizer as Backend
@@ -253,7 +256,7 @@ def _tell_tale(name: str) -> str:
 
 
 def _strings(value: Any) -> Iterator[str]:
-    """All strings of a value, keys among them."""
+    """The strings of a value; keys are among them."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
@@ -278,5 +281,5 @@ def _table(changes: Mapping[str, str]) -> dict[int, str]:
 
 
 def _escaped(char: str) -> str:
-    """As JSON has it in ASCII."""
+    """The JSON escape of a character, in ASCII."""
     return json.dumps(char)[1:-1]

@@ -58,7 +58,7 @@ class Detokenizers:
         )
 
     def make(self, prompt_ids: Sequence[int], *, is_guided: bool) -> IncrementalDetokenizer:
-        """As Tokenizer.detokenizer."""
+        """What Tokenizer.detokenizer returns."""
         behind = () if is_guided else prompt_ids
         if isinstance(self._pieces, _BytePieces):
             byte_level = _ByteLevel(self._pieces, behind)

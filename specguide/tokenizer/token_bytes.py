@@ -48,7 +48,8 @@ def token_bytes(backend: Backend, size: int, special_ids: frozenset[int]) -> tup
 
 
 def _entry_decoder(backend: Backend) -> Callable[[str], bytes]:
-    """From a vocabulary entry to its bytes, chosen by the tokenizer's decoder."""
+    """The function that turns a vocabulary entry into its bytes, by the tokenizer's decoder. Raises
+    CheckpointError for a decoder that is not known."""
     steps = decoder_steps(backend)
     kinds = [step["type"] for step in steps]
     if kinds == ["ByteLevel"]:

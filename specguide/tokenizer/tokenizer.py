@@ -49,7 +49,7 @@ class Tokenizer:
 
     @classmethod
     def from_folder(cls, folder: str | Path) -> Tokenizer:
-        """From a Hugging Face folder, as `transformers` reads it: tokenizer.json,
+        """The tokenizer of a Hugging Face folder, as `transformers` reads it: tokenizer.json,
         tokenizer_config.json, template (or chat_template.json).
 
         The end tokens are those of generation_config.json, else config.json, else
@@ -80,8 +80,8 @@ class Tokenizer:
 
     @classmethod
     def from_file(cls, path: str | Path, eos_token_ids: Sequence[int] = ()) -> Tokenizer:
-        """From a bare tokenizer.json, which may be gzipped (.gz); without a chat template. Raises
-        CheckpointError."""
+        """The tokenizer of a bare tokenizer.json, which may be gzipped (.gz); it has no chat
+        template. Raises CheckpointError."""
         from tokenizers import Tokenizer as Backend
 
         path = Path(path)
@@ -130,8 +130,8 @@ class Tokenizer:
     def detokenizer(
         self, prompt_ids: Sequence[int] = (), *, is_guided: bool = False
     ) -> IncrementalDetokenizer:
-        """For tokens that come one after another: their text behind a prompt, as `decode` would
-        have it of all.
+        """A detokenizer of tokens that come one after another. Their texts behind the prompt are
+        together what `decode` would give for all of them.
 
         is_guided: a grammar reads the tokens' own bytes, so that their text is exactly these: no
                    space is trimmed where the prompt has no text, and no character goes on that the
