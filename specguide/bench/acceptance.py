@@ -39,13 +39,14 @@ class Conditions:
     heads: Mapping[str, Path] = field(default_factory=dict)
 
     def guide(self, backend: str) -> GuideConfig:
-        """The same limits for all, with time for slow compilers."""
+        """The configuration of guides: the same limits for all backends, with time for slow
+        compilers."""
         return GuideConfig(
             backend=backend, max_whitespace=self.max_whitespace, compile_timeout_s=60.0
         )
 
     def llm(self, setting: Setting) -> Any:
-        """Built anew for each setting, with a recorder, whose times are read."""
+        """An LLM for this setting alone, with a recorder, whose times are read."""
         return self.make(
             spec=setting.spec(self.heads),
             guide=self.guide(setting.backend),
@@ -67,7 +68,7 @@ class _Run:
     vocabulary: Vocabulary
 
     def tokens(self) -> Tokens:
-        """Of what ended without an error."""
+        """The token ids of outputs that ended without an error, by their tasks' names."""
         return {
             task.name: output.token_ids
             for task, output in zip(self.asked, self.outputs, strict=True)

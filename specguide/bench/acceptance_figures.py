@@ -27,8 +27,8 @@ MIDDLE = (50, 99)
 
 
 def acceptance(outputs: Sequence[RequestOutput]) -> dict[str, Any]:
-    """Of all requests that ended well: tokens an iteration, golden token included, and where drafts
-    were lost.
+    """Tokens an iteration, golden token included, and where drafts were lost, over all requests
+    that ended well.
 
     histogram:         entry a counts the iterations that accepted a drafts
     accepted_to_depth: entry d the share of all iterations that accepted more than d drafts; they
@@ -63,9 +63,14 @@ def acceptance(outputs: Sequence[RequestOutput]) -> dict[str, Any]:
 
 
 def validity(tasks: Sequence[Task], outputs: Sequence[RequestOutput]) -> dict[str, Any]:
-    """Of outputs that a schema asks for, how many ended by themselves, which of them are invalid,
-    and which `jsonschema` cannot judge; how many were cut by max_tokens; errors by kind, of all. Of
-    calls that the set judges, how many are right."""
+    """How right outputs are.
+
+    guided:            outputs that a schema is asked for
+    whole, cut:        of these, how many ended by themselves, and how many at max_tokens
+    invalid, unjudged: names of whole ones that are invalid, or that `jsonschema` cannot judge
+    judged, right:     tasks with a call that is right, and how many outputs are that call
+    errors:            errors of all outputs, by kind
+    """
     guided = [
         (task, output)
         for task, output in zip(tasks, outputs, strict=True)
@@ -96,8 +101,9 @@ def validity(tasks: Sequence[Task], outputs: Sequence[RequestOutput]) -> dict[st
 
 
 def latencies(outputs: Sequence[RequestOutput]) -> dict[str, Any]:
-    """Of requests that ended well, from when they got their slot: milliseconds to the first token
-    and to the end, and what a user gets, tokens/s after the first token, in the median."""
+    """Latencies of requests that ended well, from when they got their slot: milliseconds to the
+    first token and to the end, and the median of the tokens a second that a user gets after the
+    first."""
     ended = [output.metrics for output in outputs if output.error is None]
     rates = [1 / metrics.tpot_s for metrics in ended if metrics.tpot_s > 0]
     return {
@@ -110,7 +116,7 @@ def latencies(outputs: Sequence[RequestOutput]) -> dict[str, Any]:
 
 
 def times(spans: Iterable[Span], since_ns: int) -> dict[str, Any]:
-    """From a timeline: milliseconds of an iteration that decodes, on the forward stream, and
+    """Times from a timeline: milliseconds of an iteration that decodes, on the forward stream, and
     microseconds of a grammar callback, which serves the whole batch."""
     begin, end = dict[Any, int](), defaultdict[Any, int](int)
     callbacks = []
@@ -164,7 +170,7 @@ def grammar_costs(
 
 
 def percentiles(values: Sequence[float], shares: Sequence[float]) -> dict[str, float]:
-    """By name, p50 and the like; none where there are no values."""
+    """Percentiles by their names, as p50; none where there are no values."""
     if not len(values):
         return {}
     return {

@@ -152,7 +152,7 @@ def _kind(record: Record) -> tuple[int, int]:
 
 
 def _drafter(record: Record, records: Sequence[Record]) -> str:
-    """With K and backend where they differ among records."""
+    """The drafter's name, with K and the backend where these differ among the records."""
     num_drafts = {one["num_draft_tokens"] for one in records if one["num_draft_tokens"]}
     backends = {one["backend"] for one in records}
     return "".join(

@@ -46,7 +46,7 @@ class Answer:
     is_done: bool = False
 
     def take(self, line: str, now_s: float) -> None:
-        """One line of the event stream."""
+        """Takes one line of the event stream, which came at `now_s`."""
         if not line.startswith("data:"):
             return
         data = line.removeprefix("data:").strip()

@@ -11,8 +11,8 @@ Window = tuple[float, float]
 
 
 def busy_window(answers: Sequence[Answer], num_clients: int) -> Window | None:
-    """From when every client has sent its first request until one finds no more; None where clients
-    are never all busy.
+    """The time from when every client has sent its first request until one finds no more; None
+    where clients are never all busy.
 
     answers: of a closed loop's clients that share their requests, all of them
     """
@@ -25,7 +25,7 @@ def busy_window(answers: Sequence[Answer], num_clients: int) -> Window | None:
 
 
 def common(windows: Sequence[Window | None]) -> Window | None:
-    """In all of them; None where there is no such time."""
+    """The time that all windows have in common; None where there is none."""
     found = [window for window in windows if window is not None]
     if not found or len(found) < len(windows):
         return None

@@ -33,7 +33,7 @@ class Fault:
 
 
 def faults_of(answers: Sequence[Answer]) -> list[list[Fault]]:
-    """Of each answer, in order; none where all is well."""
+    """The faults of each answer, in order; none for an answer that is right."""
     num_with = Counter(id for answer in answers for id in answer.ids)
     markers = {answer.task.marker for answer in answers}
     found = []

@@ -68,11 +68,11 @@ class Load:
 
     @property
     def num_requests(self) -> int | None:
-        """That are sent; None: as many as there is time for."""
+        """Requests that are sent; None: as many as there is time for."""
         return self.requests if self.rounds is None else self.rounds * self.concurrency
 
     def parts(self) -> list[Load]:
-        """Of each process, none without clients or requests."""
+        """The part of the load for each process; no part is without clients or requests."""
         num = min(self.processes, self.concurrency, self.num_requests or self.concurrency)
         return [
             replace(
@@ -116,7 +116,7 @@ class RequestMix:
 
     @property
     def shares(self) -> dict[str, float]:
-        """Of each kind of request."""
+        """The share of each kind of request."""
         return {"free": self.free, "json": self.json, "tools": self.tools}
 
 
@@ -155,7 +155,8 @@ class RequestSizes:
 
     @cached_property
     def id_range(self) -> range | None:
-        """Of prompt_ids. Raises InvalidParams."""
+        """The range that prompt_ids says; None where they are left out. Raises InvalidParams where
+        it is no range."""
         if self.prompt_ids is None:
             return None
         try:

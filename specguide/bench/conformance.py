@@ -96,8 +96,8 @@ class Trial:
     orders: int = 0
 
     def records(self, cases: Sequence[Case]) -> list[dict[str, Any]]:
-        """Those of all cases: the ones that `path` holds, and the missing ones, which are added to
-        it."""
+        """The records of all cases, in order. Those that `path` does not hold yet are measured and
+        added to it."""
         known, keys = self._known(), [self._key(case) for case in cases]
         missing = {key: case for key, case in zip(keys, cases, strict=True) if key not in known}
         if missing:
@@ -117,7 +117,7 @@ class Trial:
         return [known[key] for key in keys]
 
     def _key(self, case: Case) -> str:
-        """Another one for a schema or instance that was changed."""
+        """The key of a case; it is another one once the schema or an instance was changed."""
         counts = [self.draws, self.orders] if self.orders else [self.draws]
         content = json.dumps([case.name, case.data_set, case.schema, case.instances, *counts])
         return hashlib.sha256(content.encode()).hexdigest()[:16]

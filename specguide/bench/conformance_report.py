@@ -25,7 +25,7 @@ _MOST_REFUSALS = 20
 
 
 def summary(records: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Per data set the counts of a backend's records."""
+    """The counts of a backend's records for each data set."""
     names = dict.fromkeys(record["set"] for record in records)
     return {
         name: _counts([record for record in records if record["set"] == name])

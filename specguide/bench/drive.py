@@ -18,10 +18,10 @@ _PAUSE_S = 0.5
 
 
 class Requests(Protocol):
-    """What is sent."""
+    """The requests that are sent."""
 
     def task(self, number: int) -> Task:
-        """The same for the same number."""
+        """The request with this number, which is always the same."""
 
 
 class Arrivals:
@@ -65,8 +65,12 @@ async def drive(
     numbers: Iterator[int],
     ended: Callable[[Answer], None],
 ) -> list[Answer]:
-    """All answers in order of their numbers; `ended` is called as each ends. Nothing is checked
-    meanwhile. numbers: of the requests, ascending"""
+    """Sends requests and returns all answers in the order of their numbers. Nothing is checked
+    meanwhile.
+
+    numbers: of the requests, ascending
+    ended:   is called with each answer when it ends
+    """
     arrivals, answers = Arrivals(load, numbers), list[Answer]()
 
     async def one_client() -> None:

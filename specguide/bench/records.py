@@ -14,8 +14,8 @@ from specguide.errors import InvalidParams
 
 
 class Records:
-    """Of settings that were measured under the same conditions. Raises InvalidParams for a folder
-    of others."""
+    """The records of settings that were measured under the same conditions. Raises InvalidParams
+    for a folder whose records were measured under others."""
 
     def __init__(self, folder: Path, conditions: Mapping[str, Any]) -> None:
         self._path, self._conditions = folder / "records.jsonl", dict(conditions)

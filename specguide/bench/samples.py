@@ -78,7 +78,8 @@ def built_in() -> dict[str, list[Sample]]:
 
 
 def read_schemas(path: Path) -> list[Sample]:
-    """Of records {"schema": …}, those that can carry a marker. Raises InvalidParams."""
+    """Samples of the records {"schema": …} whose schema can carry a marker. Raises
+    InvalidParams."""
 
     def of(record: Mapping[str, Any]) -> Sample | None:
         return (
@@ -91,8 +92,8 @@ def read_schemas(path: Path) -> list[Sample]:
 
 
 def read_tool_tasks(path: Path) -> list[Sample]:
-    """Of records {"question": messages, "tools": […]}, those whose tools can carry a marker. Raises
-    InvalidParams."""
+    """Samples of the records {"question": messages, "tools": […]} whose tools can carry a marker.
+    Raises InvalidParams."""
 
     def of(record: Mapping[str, Any]) -> Sample | None:
         tools = record["tools"]

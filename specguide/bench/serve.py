@@ -38,8 +38,8 @@ class Target:
 
     @classmethod
     def reach(cls, address: ServerAddress) -> Target:
-        """With the first model that it names, where none is given. Raises InvalidParams where it is
-        no such server."""
+        """The server at an address and its model, which is the first that it names where none is
+        given. Raises InvalidParams where no server of the OpenAI API answers."""
         url, model = address.url, address.model
         try:
             answer = httpx.get(f"{url.rstrip('/')}/models", headers=_headers(address), timeout=10)
@@ -79,7 +79,7 @@ def fitted(target: Target, sizes: RequestSizes, seed: int) -> SizedWorkload:
 def _num_tokens(
     target: Target, sizes: RequestSizes, num_words: int, *, is_guided: bool = False
 ) -> int:
-    """Of a prompt of so many words, as the server counts them; 0 where it does not."""
+    """Tokens of a prompt of so many words, as the server counts them; 0 where it does not."""
     prompt_len = round(num_words * WordTokens().each)
     trial = replace(sizes, prompt_len=prompt_len, output_len=1, guided_share=float(is_guided))
     requests = SizedWorkload(trial, target.model, _TRIAL_SEED)
@@ -122,7 +122,7 @@ def measure(target: Target, requests: Requests, load: Load) -> Measured:
 def _drive_part(
     target: Target, requests: Requests, load: Load, first: int, step: int
 ) -> list[Answer]:
-    """One process's clients, which send every `step`-th request. Returns all answers."""
+    """Runs the clients of one process, which send every `step`-th request. Returns all answers."""
 
     async def run() -> list[Answer]:
         limits = httpx.Limits(

@@ -70,7 +70,7 @@ class Setting:
 
     @property
     def plain(self) -> Setting:
-        """The same without drafts."""
+        """This setting without drafts."""
         return replace(self, drafter=PLAIN, num_draft_tokens=0, num_forced=0, guided_drafts=True)
 
 

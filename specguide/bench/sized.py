@@ -35,9 +35,10 @@ class WordTokens:
     around: float = 0.0
 
     def num_words(self, num_tokens: int, what: str) -> int:
-        """Of a prompt of so many tokens. Raises InvalidParams where there is no room for a word.
+        """How many words a prompt of so many tokens has. Raises InvalidParams where there is no
+        room for one word.
 
-        what: is asked, for the error
+        what: the kind of request, as the error names it
         """
         least = math.ceil(self.around + self.each)
         if self.around and num_tokens < least:
@@ -65,7 +66,7 @@ class SizedWorkload:
     words: dict[bool, WordTokens] = field(default_factory=dict)
 
     def task(self, number: int) -> Task:
-        """The same for the same number and seed."""
+        """The request with this number; it is the same for the same number and seed."""
         sizes, rng = self.sizes, Random(f"{self.seed}:{number}")
         is_guided = _is_share(number, sizes.guided_share)
         prompt = self._ids(rng) if self.is_of_ids else self._words(rng, self.num_words(is_guided))
@@ -92,11 +93,11 @@ class SizedWorkload:
 
     @property
     def is_of_ids(self) -> bool:
-        """Prompts are token ids, as many as were asked for."""
+        """Whether prompts are token ids, as many as were asked for."""
         return self.sizes.api == "completions" and self.sizes.id_range is not None
 
     def num_words(self, is_guided: bool) -> int:
-        """Of a prompt. Raises InvalidParams where there is no room for any."""
+        """How many words a prompt has. Raises InvalidParams where there is no room for one."""
         tokens = self.words.get(is_guided, WordTokens())
         return tokens.num_words(self._prompt_len, "guided" if is_guided else "free")
 
@@ -114,5 +115,5 @@ class SizedWorkload:
 
 
 def _is_share(number: int, share: float) -> bool:
-    """Of all numbers so many are, evenly spread."""
+    """Whether the number is one of a share of all numbers, which are evenly spread."""
     return math.floor((number + 1) * share + 1e-9) > math.floor(number * share + 1e-9)

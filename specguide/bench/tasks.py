@@ -34,12 +34,12 @@ class Task:
 
     @property
     def num_chars(self) -> int:
-        """Of all that a prompt may show."""
+        """Characters of all that a prompt may show."""
         return len(json.dumps([self.messages, self.schema, self.tools]))
 
     @property
     def guide(self) -> Guide | None:
-        """That its answer must match."""
+        """The guide that its answer must match; None where it is free."""
         if self.schema is None:
             return None
         return Guide(json_schema=closed(self.schema) if self.is_closed else self.schema)
@@ -48,9 +48,9 @@ class Task:
 def task_of(record: Mapping[str, Any], number: int) -> Task | None:
     """The task of a record, whose columns say what form it has; None where it asks nothing.
 
-    number: its place in the data set, its name where it has no "id". Raises KeyError, TypeError and
-            ValueError for a
-    record of another form.
+    number: its place in the data set, its name where it has no "id"
+
+    Raises KeyError, TypeError and ValueError for a record of another form.
     """
     name = str(record.get("id", record.get("unique_id", number)))
     if "question" in record:

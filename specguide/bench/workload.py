@@ -81,7 +81,8 @@ class Workload:
 
     @classmethod
     def of(cls, mix: RequestMix, model: str, seed: int) -> Workload:
-        """With the samples that `mix` names. Raises InvalidParams for files that have none."""
+        """The workload with the samples that `mix` names. Raises InvalidParams for files without
+        any."""
         samples = built_in()
         if mix.schemas is not None:
             samples["json"] = read_schemas(mix.schemas)
@@ -90,7 +91,7 @@ class Workload:
         return cls(samples, mix.shares, model, mix.max_tokens, mix.temperature, seed)
 
     def task(self, number: int) -> Task:
-        """The same for the same number and seed."""
+        """The request with this number; it is the same for the same number and seed."""
         rng = Random(f"{self.seed}:{number}")
         (kind,) = rng.choices(KINDS, [self.shares[kind] for kind in KINDS])
         sample, marker = rng.choice(self.samples[kind]), f"req-{number}-{rng.getrandbits(16):04x}"

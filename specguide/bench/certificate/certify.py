@@ -69,7 +69,7 @@ def certify(
 
 
 class _Run:
-    """One schema's."""
+    """The certification of one schema."""
 
     def __init__(self, grammar: CompiledGrammar, schema: Any, config: CertifyConfig) -> None:
         self._grammar, self._schema, self._config = grammar, schema, config

@@ -25,8 +25,13 @@ _RULES = "specguide's rewriting, then {}"
 
 
 class Enforcement(NamedTuple):
-    """One keyword. num: how often the schema has it; by: who enforces it; alone: what the library
-    does with it where it is given the schema as it is, None for what no library is asked"""
+    """How one keyword of a schema is enforced.
+
+    num:   how often the schema has it
+    by:    who enforces it
+    alone: what the library does with it when it is given the schema as it is; None for a keyword
+           that no library is asked about
+    """
 
     keyword: str
     num: int
@@ -35,7 +40,7 @@ class Enforcement(NamedTuple):
 
 
 def enforcement(schema: Any, backend: str) -> list[Enforcement]:
-    """Of each keyword of a schema that a backend enforces, in the schema's order.
+    """How each keyword of a schema is enforced, in the schema's order.
 
     Raises InvalidGuide, UnsupportedGuide.
     """

@@ -58,8 +58,11 @@ class Tally:
 
 @dataclass(frozen=True)
 class Known:
-    """A text along which masks are checked. instance: what it spells, where it is an instance;
-    style: in which style, None for none of them"""
+    """A text along which masks are checked.
+
+    instance: the JSON value that it spells, where that is an instance
+    style:    the style in which it is spelt; None where it is in none of them
+    """
 
     text: str
     instance: Any = None
@@ -67,7 +70,7 @@ class Known:
 
 
 class MaskChecks:
-    """Of one schema's grammar over BYTES.
+    """Checks the masks of one schema's grammar over BYTES.
 
     bits: how many bits of a mask are put to the validator, half of them 1 and half 0
     """
