@@ -96,7 +96,7 @@ def _part(record: Figures) -> str:
 
 
 def _heads(folders: Mapping[str, str]) -> str:
-    """Of a title."""
+    """The heads, as a title names them."""
     return "".join(f", {method} from {folder}" for method, folder in folders.items())
 
 
@@ -155,7 +155,7 @@ def _counts(one: Figures) -> Iterator[str]:
 
 
 def _differ(found: Sequence[Figures], plain: Figures) -> str:
-    """Of all drafters together, and how many answers these are."""
+    """How many answers of all drafters together differ from plain decoding's, and of how many."""
     drafted = [
         one
         for one in found

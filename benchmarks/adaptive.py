@@ -90,7 +90,7 @@ class Task:
         return {"plain": None, "fixed": spec, "adaptive": replace(spec, adaptive=True)}
 
     def forced(self, text: Tensor, num_drafts: int) -> ForcedAcceptance:
-        """Of the text int32 [slots, L]."""
+        """The acceptance that is forced on drafts of the text int32 [slots, L]."""
         if self.kind == "switching":
             return StretchedAcceptance(text, self.acceptance_length, num_drafts, self.stretch)
         return ForcedAcceptance(
@@ -234,7 +234,7 @@ def measure(task: Task, models: RandomModels, num_rounds: int) -> dict[str, Any]
 
 
 def load_models() -> RandomModels:
-    """As the module says, for the device that there is."""
+    """The target and the draft head that the module names for the device that there is."""
     if torch.cuda.is_available():
         return RandomModels.of(["eagle3"], torch.device("cuda"), torch.bfloat16, MAX_LEN)
     target = Decoder.load(

@@ -48,7 +48,7 @@ def load_cases() -> Iterator[Case]:
 
 
 def _arguments(calls: list[dict[str, Any]] | None, name: str) -> Iterator[dict[str, Any]]:
-    """Of each call of a tool the arguments, each with the first value that is accepted."""
+    """The arguments of each call of a tool, each with the first value that is accepted."""
     for call in calls or ():
         if name in call:
             yield {key: some[0] for key, some in call[name].items() if some and some[0] != ""}

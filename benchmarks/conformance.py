@@ -85,7 +85,7 @@ class BareCompiler:
 
 
 def compiler(backend: str, vocabulary: Vocabulary, key_order: str) -> SchemaCompiler:
-    """One of BACKENDS."""
+    """The compiler of one of BACKENDS."""
     library = backend.removeprefix("bare-")
     return (
         BackendCompiler(backend, vocabulary, key_order)

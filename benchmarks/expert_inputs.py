@@ -86,7 +86,7 @@ def _by_twins(layer: Experts, x: Tensor) -> Tensor:
 
 
 def _logits(layer: Experts, x: Tensor) -> Tensor:
-    """Of the router, with no two alike: nothing says which of them is higher."""
+    """Logits of the router, no two alike: with equal ones nothing would say which is higher."""
     logits = layer.router.forward(x).float()
     return logits + 1e-3 * torch.linspace(0, 1, logits.shape[1], device=logits.device)
 

@@ -89,7 +89,7 @@ def library(
 def triton(
     num_rows: int, shape: tuple[int, int], sizes: tuple[int, ...], *, has_blocks: bool = False
 ) -> tuple[Call, int]:
-    """With a tile of these sizes, split as the engine splits it."""
+    """A call of the Triton kernel with a tile of these sizes, split as the engine splits it."""
     from specguide.kernels.triton import linear_float8
 
     rows, weight, scale = inputs_of(num_rows, shape, has_blocks=has_blocks)
@@ -102,7 +102,7 @@ def triton(
 
 
 def ways(num_rows: int, shape: tuple[int, int]) -> dict[str, Make]:
-    """By name."""
+    """The ways to compute the product, by name."""
     tiles = FEW_TILES if num_rows <= 64 else MANY_TILES
     found: dict[str, Make] = {
         "bfloat16": partial(bfloat16, num_rows, shape),

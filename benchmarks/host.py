@@ -45,7 +45,7 @@ def start(engine: Engine, pool: list[Job], batch: int) -> None:
 
 
 def decode(engine: Engine, num_iterations: int) -> None:
-    """Until some request ends, at most so many."""
+    """Runs iterations until some request ends, at most so many."""
     for _ in range(num_iterations):
         if engine.step():
             return

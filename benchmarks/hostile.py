@@ -99,7 +99,7 @@ class Server:
 
     @property
     def _pids(self) -> list[int]:
-        """Of all its processes."""
+        """The ids of all its processes."""
         return [self._process.pid, *descendants_of(self._process.pid)]
 
     def forget_peak(self) -> None:

@@ -170,7 +170,7 @@ def denial(url: str, *, pause_s: float = 0.25, calm_s: float = 30.0) -> dict[str
 
 
 def faults_of(row: dict[str, Any]) -> list[str]:
-    """What of the bar was missed."""
+    """The faults by which the bar was missed."""
     found = []
     if row["served_beside"] < SERVED_BESIDE:
         found.append(

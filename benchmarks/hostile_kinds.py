@@ -186,7 +186,7 @@ def _wrong() -> dict[str, Make]:
 
 
 def _slow_bodies(connect: Connect) -> str:
-    """All of them at once, none to its end, for some seconds."""
+    """Sends all bodies at once, none to its end, for some seconds."""
     body = head(chat(user="x" * (_SLOW_BYTES - 1000)))[:-10]
     num_refused = 0
     held: list[socket.socket] = []

@@ -32,7 +32,7 @@ class Neighbour(threading.Thread):
         self.statuses: set[int] = set()
 
     def run(self) -> None:
-        """Until it is left."""
+        """Sends requests until the client is left."""
         with httpx.Client(timeout=60) as client:
             while not self._is_done.is_set():
                 start = time.perf_counter()

@@ -22,7 +22,7 @@ OF_ROUNDS = (
 
 
 def times_of(times: np.ndarray) -> dict[str, float]:
-    """Of the iterations' milliseconds."""
+    """Figures of the iterations' milliseconds."""
     return {
         "median_ms": round(float(np.median(times)), 3),
         "p99_ms": round(float(np.percentile(times, 99)), 3),
@@ -52,8 +52,8 @@ def grammar_work(before: Any, after: Any, num_timed: int, num_draft_rows: int) -
 
 
 def running_median(times: np.ndarray, reach: int = 10) -> np.ndarray:
-    """Of each time and up to `reach` on either side: contexts grow, and a GPU that gets hot lowers
-    its clock."""
+    """The median of each time and up to `reach` on either side: contexts grow, and a GPU that gets
+    hot lowers its clock."""
     return np.array(
         [np.median(times[max(0, i - reach) : i + reach + 1]) for i in range(len(times))]
     )

@@ -83,7 +83,7 @@ def _windows(name: str, spec: SpecConfig, sizes: Iterable[int]) -> list[Mode]:
 
 
 def modes() -> dict[str, Mode]:
-    """By name."""
+    """All modes by name."""
     spec = SpecConfig(num_draft_tokens=K)
     every = [
         Mode("grammarless", spec, 0, has_guides=False),

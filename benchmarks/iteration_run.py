@@ -125,7 +125,7 @@ class Run:
         return sum(len(request.output_ids) for request in self.requests)
 
     def _begin_requests(self) -> None:
-        """One for each slot, with a prompt of random numbers."""
+        """Begins a request in each slot, with a prompt of random numbers."""
         self.requests, self.walks = list[Request](), Walks()
         for slot, grammar in enumerate(self.grammars):
             prompt = [self._numbers.randrange(128_000) for _ in range(PROMPT_LEN)]
@@ -177,7 +177,8 @@ class Run:
             self._prefill(range(first, min(first + 16, batch_size)))
 
     def _prefill(self, slots: Sequence[int]) -> None:
-        """Until each slot has its first token: one whose first row is late starts again."""
+        """Prefills until each slot has its first token: a slot whose first row is late starts
+        again."""
         while slots:
             self._take(self._batch(slots, is_prefill=True), self.launch(slots, is_prefill=True))
             slots = [slot for slot in slots if not self.requests[slot].output_ids]
@@ -193,7 +194,8 @@ class Run:
 
 
 def _pages_each(mode: Mode) -> int:
-    """Of a request: its context, and what an iteration may write behind it."""
+    """The pages of a request: those of its context, and of what an iteration may write behind
+    it."""
     layout = mode.layout
     num_behind = layout.num_drafts + layout.num_positions + 1
     return -(-(MAX_LEN + num_behind) // PAGE_SIZE)

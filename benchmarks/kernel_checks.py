@@ -61,7 +61,7 @@ def _check_attention() -> None:
 
 
 def _check_argmax(logits: Tensor, rows: BitmaskRows) -> None:
-    """Of the whole vocabulary, and of a pruned one."""
+    """Checks the argmax over the whole vocabulary, and over a pruned one."""
     cpu_rows, ids = _on_cpu(rows), draft_ids()
     draft = logits[:, :DRAFT_VOCAB_SIZE].contiguous()
     found = kernels.masked_argmax(logits, rows).cpu()
@@ -71,7 +71,7 @@ def _check_argmax(logits: Tensor, rows: BitmaskRows) -> None:
 
 
 def _check_sample(logits: Tensor, rows: BitmaskRows) -> None:
-    """Up to one row, in which a rounding may tip the draw."""
+    """Checks the sampled tokens. One row may differ: a rounding may tip its draw."""
     params = [
         SamplingParams(temperature=0.7, top_k=20 * (row % 2), top_p=0.8 + 0.2 * (row % 3 == 0))
         for row in range(40)

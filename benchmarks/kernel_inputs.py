@@ -167,8 +167,8 @@ def rope(num_tokens: int) -> tuple[Call, int]:
 
 @cache
 def xgrammar_backends() -> dict[str, str]:
-    """Those that run here, by the name in the table: its default on a GPU, and the one that nvcc
-    must compile."""
+    """The backends that run here, by their names in the table: the default on a GPU, and the one
+    that nvcc must compile."""
     try:
         import_module("xgrammar.kernels.apply_token_bitmask_inplace_cuda")
     except (ImportError, OSError, RuntimeError):

@@ -85,7 +85,7 @@ def cases() -> Iterator[Case]:
 
 
 def int4_cases() -> Iterator[Case]:
-    """Of symmetric weights and of those with zeros, beside the same products in bf16."""
+    """Products of symmetric weights and of weights with zeros, beside the same in bf16."""
     for num_rows, (name, layer), has_zeros in product(ROWS, PRODUCTS.items(), (False, True)):
         yield Case(
             "int4_linear",
@@ -96,7 +96,7 @@ def int4_cases() -> Iterator[Case]:
 
 
 def attention_cases() -> Iterator[Case]:
-    """With keys and values in bf16 and in fp8."""
+    """Attention with keys and values in bf16 and in fp8."""
     dtypes = {"": torch.bfloat16, ", fp8": torch.float8_e4m3fn}
     sizes = product(CONTEXTS, BATCHES, (1, NUM_NODES), dtypes.items())
     for context_len, batch, query_len, (name, dtype) in sizes:
@@ -108,7 +108,7 @@ def attention_cases() -> Iterator[Case]:
 
 
 def argmax_cases() -> Iterator[Case]:
-    """Of all tokens in both types, and of a pruned vocabulary."""
+    """The argmax of all tokens in both types, and of a pruned vocabulary."""
     kinds = ((torch.float32, False), (torch.bfloat16, False), (torch.bfloat16, True))
     for num_rows, allowed, (dtype, pruned) in product((1, 4, 64, 256, 512), (0.001, 0.9), kinds):
         width = "32k of 128k" if pruned else "128k"

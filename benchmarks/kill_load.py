@@ -30,7 +30,7 @@ def complete(url: str, prompt: object, **fields: Any) -> httpx.Response:
 
 
 def text_of(answer: httpx.Response) -> str:
-    """Of its first choice."""
+    """The text of its first choice."""
     text: str = answer.json()["choices"][0]["text"]
     return text
 
@@ -66,7 +66,7 @@ class Load:
         self._clients = [self._pool.submit(self._run, number) for number in range(num_clients)]
 
     def go_on(self, num_answers: int) -> None:
-        """Until so many more good answers have come."""
+        """Waits until so many more good answers have come."""
         before = self.statuses.count(200)
         wait_for(lambda: self.statuses.count(200) >= before + num_answers, _LONGEST_S)
 

@@ -29,7 +29,7 @@ _ANSWERS = 12
 
 
 def kill_fronts(service: ServiceProcess, load: Load, times: int) -> None:
-    """One after another."""
+    """Kills the fronts, one after another."""
     for _ in range(times):
         service.kill_front()
         load.go_on(_ANSWERS)

@@ -222,8 +222,8 @@ def _random(model: Any) -> Any:
 
 
 def _num_bytes(model: DraftModel, expert_share: float = 1.0) -> float:
-    """Of the weights that a pass over few tokens reads: of the embeddings it takes some rows, of
-    experts those in use."""
+    """Bytes of the weights that a pass over few tokens reads: it takes some rows of the embeddings,
+    and the experts in use."""
     weights = sum(
         d.tensor.nbytes * (expert_share if ".experts." in name else 1)
         for name, d in model.destinations().items()
@@ -233,7 +233,7 @@ def _num_bytes(model: DraftModel, expert_share: float = 1.0) -> float:
 
 
 def _kv_bytes(model: DraftModel) -> int:
-    """Of a token; what one rank has."""
+    """Bytes of keys and values of one token, on one rank."""
     config = model.config
     num_heads = config.num_kv_heads // model.ranks.size
     return 2 * config.num_layers * num_heads * config.head_dim * model.dtype.itemsize

@@ -107,7 +107,7 @@ def as_tags(tools: Tools) -> Guide:
 
 
 class Clocks:
-    """Of the processor and of the clock."""
+    """Times by the processor and by the clock."""
 
     def __init__(self) -> None:
         self._clock, self.processor_s = time.perf_counter(), time.process_time()
@@ -161,7 +161,7 @@ def measure(compiler: GrammarCompiler, form: str, tools: Tools, args: argparse.N
 
 
 def run(vocabulary: Vocabulary, args: argparse.Namespace) -> dict[str, dict]:
-    """By case; the reason where a case is refused."""
+    """Figures by case; the reason where a case is refused."""
     args.vocabulary = vocabulary
     args.num_words = vocabulary.num_words
     config = GuideConfig(compile_timeout_s=60, backend=args.backend, isolate_compiles=args.isolated)

@@ -95,7 +95,7 @@ class MixedCase:
         return request
 
     def _prompt_alone(self, slot: int) -> Batch:
-        """All of a prompt but its last token."""
+        """Prefills all of a prompt but its last token."""
         chunk = self._chunk(slot, self._prompt_len - 1)
         return replace(self._batch([slot]), chunks=(chunk,), entries=(_entry(slot),))
 

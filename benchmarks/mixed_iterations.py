@@ -63,7 +63,8 @@ def product_times(models: RandomModels, all_rows: Sequence[int]) -> list[dict[st
 
 
 def _captured_products(models: RandomModels, num_rows: int) -> torch.cuda.CUDAGraph:
-    """In the engine's ways, with its memory of a layer that the next one overwrites."""
+    """The products as the engine does them, captured; each layer overwrites the memory of the
+    last."""
     config, target = models.target.config, models.target
     normed, attended, inner = (
         torch.randn(num_rows, size, device=target.device, dtype=target.dtype)

@@ -67,7 +67,7 @@ class PacedEngine:
         return max(0.0, self._next_s - time.perf_counter()) if self._requests else math.inf
 
     def step(self) -> None:
-        """One tick."""
+        """Gives each request the tokens of one tick."""
         self._next_s = max(self._next_s, time.perf_counter() - 1.0) + self._iteration_s
         for request, ids in list(self._requests.items()):
             num_before = len(request.output_ids)
@@ -80,7 +80,7 @@ class PacedEngine:
                 del self._requests[request]
 
     def stats(self) -> EngineStats:
-        """Nothing."""
+        """Statistics that say nothing."""
         hints = get_type_hints(EngineStats)
         return EngineStats(**{name: {} if "apping" in str(of) else 0 for name, of in hints.items()})
 
@@ -89,7 +89,7 @@ class PacedEngine:
 
 
 def run_paced_core(plan: CorePlan, control: Connection, parent_pid: int) -> None:
-    """As engine.core.run_core, without a model."""
+    """Runs a core as engine.core.run_core does, without a model."""
     live_with(parent_pid, "specguide-core")
     engine: Any = PacedEngine(plan.config, os.environ[PACE])
     fronts = Fronts(engine, plan, control)

@@ -61,7 +61,7 @@ class NobodyElse(NoCollectives):
 
 
 def first_of(num_ranks: int, device: torch.device) -> Ranks:
-    """One of so many, without the others."""
+    """One rank of so many, without the others."""
     return ONE_RANK if num_ranks == 1 else Ranks(0, num_ranks, NobodyElse(device))
 
 

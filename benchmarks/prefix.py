@@ -23,7 +23,7 @@ from specguide.request import Request
 
 
 def run(engine: Engine, prompts: list[list[int]]) -> list[Request]:
-    """One after another."""
+    """Sends the prompts, one after another."""
     requests = []
     for prompt in prompts:
         requests.append(engine.add(prompt, SamplingParams(max_tokens=8)))
@@ -36,7 +36,8 @@ def run(engine: Engine, prompts: list[list[int]]) -> list[Request]:
 
 
 def summary(requests: list[Request]) -> dict[str, float]:
-    """Of all but the first, which warms up what is cold and computes what is shared."""
+    """Figures of all requests but the first, which warms up what is cold and computes what is
+    shared."""
     times = [1e3 * request.metrics.time_to_first_token_s for request in requests[1:]]
     computed = [len(request.prompt_ids) - request.metrics.num_cached for request in requests]
     return {

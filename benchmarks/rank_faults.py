@@ -167,7 +167,7 @@ def until_it_fails(
     args: argparse.Namespace,
     found: Found,
 ) -> None:
-    """One life of the ranks."""
+    """Runs one life of the ranks, until it fails."""
     llm = started(config, found)
     (process_id,) = llm._shared._engine._executor.process_ids
     faults = Faults(process_id, rng, args.mean_s, found)

@@ -83,7 +83,7 @@ def measure(ranks: Ranks, num_rows: int, dim: int, device: torch.device) -> dict
 
 
 def run(args: argparse.Namespace, ranks: Ranks) -> list[dict[str, Any]]:
-    """On one rank."""
+    """Runs one rank."""
     device = torch.device("cuda", ranks.rank)
     rows = []
     for num_rows in map(int, args.rows.split(",")):

@@ -27,7 +27,7 @@ from specguide.ready_grammars import MARK, ReadyGrammar, ready_grammar, ready_gr
 
 
 def guide_of(one: ReadyGrammar, backend: str) -> Guide:
-    """Of a ready grammar, by its name."""
+    """The guide of a ready grammar, by its name."""
     kind = "json_schema" if one.is_schema else "grammar"
     return Guide(**{kind: MARK + one.name}, backend=backend)
 
@@ -49,7 +49,8 @@ def wrong_texts(
 
 
 def measured(compiler: GrammarCompiler, args: argparse.Namespace, name: str) -> dict[str, Any]:
-    """By backend: texts, those that are wrong, seconds. A backend that refuses it is left out."""
+    """For each backend: texts, wrong texts, seconds. A backend that refuses the grammar is left
+    out."""
     found: dict[str, Any] = {}
     for backend in backend_names():
         try:

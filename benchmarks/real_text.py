@@ -55,7 +55,7 @@ def load_vocabulary() -> tuple[Vocabulary, Tokenizer]:
 
 
 def load_cases(tokenizer: Tokenizer, schemas: Sequence[str]) -> list[Case]:
-    """By the schemas' names in JSONSchemaBench."""
+    """The cases by their schemas' names in JSONSchemaBench."""
     wanted: dict[str, Any] = {
         record["id"]: record
         for record in read_jsonl(data_path("jsonschemabench.jsonl"))

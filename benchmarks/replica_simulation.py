@@ -109,7 +109,7 @@ class RouterView:
         self.router.note(name, key)
 
     def ended(self, name: str) -> None:
-        """One of its requests has."""
+        """Takes note that one of its requests has ended."""
         self._known[name] = max(0, self._known[name] - 1)
 
     def lost(self, name: str) -> None:
@@ -205,7 +205,7 @@ class Simulation:
         self._homes[session.number] = name
 
     def _kill(self) -> None:
-        """One at random, and another one takes its place in time."""
+        """Ends one replica at random; another one takes its place in time."""
         name = self._random.choice(list(self._replicas))
         self.num_lost += self._replicas.pop(name).num_ongoing
         for view in self._views:

@@ -75,7 +75,7 @@ class Sessions:
         self._popularity = list(accumulate(1 / rank for rank in range(1, NUM_APPS + 1)))
 
     def begin(self) -> Session:
-        """One more."""
+        """Begins one more session."""
         draw = self._random
         kind = draw.choices(KINDS, [kind.share for kind in KINDS])[0]
         app = draw.choices(range(NUM_APPS), cum_weights=self._popularity)[0]
@@ -106,7 +106,7 @@ class Sessions:
         return turn
 
     def pause_s(self, session: Session) -> float:
-        """Until its next turn."""
+        """Seconds until its next turn."""
         return self._random.expovariate(1 / session.kind.shape.every_s)
 
     def arrivals(self, per_s: float) -> Iterator[float]:
@@ -118,12 +118,12 @@ class Sessions:
 
 
 def turns_a_session() -> float:
-    """On average."""
+    """Turns of a session, on average."""
     return sum(kind.share * (1 + kind.shape.num_turns) / 2 for kind in KINDS)
 
 
 def _key(session: Session, prompt_len: int) -> RoutingKey:
-    """Of a text of the application's own and one of the session's own."""
+    """The key of a text of the application's own and one of the session's own."""
     parts = [
         _text(b"app %5d" % session.app, session.prefix_len),
         _text(b"%9d" % session.number, session.history),

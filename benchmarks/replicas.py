@@ -29,7 +29,7 @@ _TIMED, _MOST_ENTRIES = 2_000, 1 << 20
 
 
 def fresh_keys(seed: int) -> list[RoutingKey]:
-    """Of sessions' turns, of which none is another's."""
+    """Keys of sessions' turns, no two of them equal."""
     sessions = Sessions(seed)
     return [sessions.turn(sessions.begin()).key for _ in range(_TIMED)]
 
@@ -110,7 +110,7 @@ def killed(args: argparse.Namespace, num_replicas: int, num_requests: int) -> di
 
 
 def print_row(row: dict[str, Any]) -> None:
-    """As Markdown."""
+    """Prints a row of the Markdown table."""
     print("|", " | ".join(str(value) for value in row.values()), "|", flush=True)
 
 

@@ -10,7 +10,7 @@ from benchmarks.report_records import Line, Record, Row, number, over
 
 
 def adaptive_lines(record: Record) -> Iterator[Line]:
-    """One for each text."""
+    """One line for each text."""
     for text in dict.fromkeys(row["text"] for row in record.rows):
         rows = [row for row in record.rows if row["text"] == text]
         yield Line(
@@ -42,7 +42,7 @@ def kernel_lines(record: Record) -> Iterator[Line]:
 
 
 def callback_lines(record: Record) -> Iterator[Line]:
-    """One for each way in each place."""
+    """One line for each way in each place."""
     for row in record.rows:
         yield Line(
             f"callback: {row['callback']}, {row['place']}", "", f"{number(row['us'])} µs", record
@@ -50,7 +50,7 @@ def callback_lines(record: Record) -> Iterator[Line]:
 
 
 def soak_lines(record: Record) -> Iterator[Line]:
-    """One for each phase."""
+    """One line for each phase."""
     for row in record.rows:
         ms = row["ms_without_prefill"]
         shown = f"; {number(ms['median'])} ({number(ms['p99'])}) ms" if ms["num"] else ""
@@ -90,7 +90,7 @@ def serving_lines(record: Record) -> Iterator[Line]:
 
 
 def host_lines(record: Record) -> Iterator[Line]:
-    """Both sides of an iteration, by batch."""
+    """Lines of both sides of an iteration, by batch."""
     yield Line(
         "guided iteration of the shipped model, µs: device (host, beside it)",
         over(row["batch_size"] for row in record.rows),
@@ -100,7 +100,7 @@ def host_lines(record: Record) -> Iterator[Line]:
 
 
 def equality_lines(record: Record) -> Iterator[Line]:
-    """One for each pair of runs."""
+    """One line for each pair of runs."""
     for row in record.rows:
         yield Line(
             f"greedy outputs that differ: {row['name']}",

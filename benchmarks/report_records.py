@@ -52,7 +52,7 @@ class Line:
 
 
 def load_records(folder: Path) -> list[Record]:
-    """Those made on a GPU, by name."""
+    """The records that were made on a GPU, by name."""
     contents = {path.stem: json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))}
     return [
         Record(name.split("_")[0], content)

@@ -147,7 +147,7 @@ class ClosedLoop:
         self._idle_s: float | None = None
 
     def run(self) -> dict[str, Any]:
-        """To the end. Returns its figures."""
+        """Runs to the end. Returns its figures."""
         under_way: deque[tuple[Batch, Sequence[Request], float]] = deque()
         end_s = 0.0
         while self._num_left or self.scheduler.num_unfinished:

@@ -54,7 +54,7 @@ class Simulation:
         self.waits_s: dict[str, list[float]] = {kind: [] for kind in SHAPES}
 
     def run(self, num_requests: int) -> None:
-        """Until so many requests have ended."""
+        """Runs until so many requests have ended."""
         while self.num_ended < num_requests:
             for request in self.traffic.due(self.now_s):
                 self._add(request)

@@ -67,7 +67,7 @@ class Client:
 
 @dataclass
 class Traffic:
-    """All clients: asks for requests as time goes on, and hears which have ended.
+    """All clients. They ask for requests as time goes on, and hear which have ended.
 
     output_lens: tokens that the output of each request under way comes to
     """

@@ -40,7 +40,7 @@ class ServiceProcess:
 
     @property
     def errors(self) -> str:
-        """All that it has written."""
+        """All that it has written, its errors among that."""
         return "".join(self.lines)
 
     def __enter__(self) -> ServiceProcess:
@@ -66,7 +66,7 @@ class ServiceProcess:
         self.url, self.port = found[1], int(found[2])
 
     def pids(self, title: str) -> list[int]:
-        """Of its living processes that `top` calls by this name."""
+        """The ids of its living processes that `top` calls by this name."""
         return [
             pid
             for pid in children_of(self.process.pid)
@@ -74,7 +74,7 @@ class ServiceProcess:
         ]
 
     def kill_front(self) -> None:
-        """One of them; waits until another one listens."""
+        """Kills one of the fronts; waits until another one listens."""
         num_before = self.errors.count("serving on")
         os.kill(self.pids(FRONT)[0], signal.SIGKILL)
         wait_for(lambda: self.errors.count("serving on") > num_before, _READY_S)

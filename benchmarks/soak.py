@@ -77,7 +77,7 @@ class Phase:
     stalls: bool | None = None
 
     def config(self, batch: int) -> EngineConfig:
-        """Of its engine."""
+        """The configuration of its engine."""
         config = EngineConfig(spec=SpecConfig(), max_batch_size=batch, cache=CACHE)
         if self.stalls is None:
             return config
@@ -85,7 +85,7 @@ class Phase:
 
 
 class Soak:
-    """One phase under way."""
+    """The run of one phase."""
 
     def __init__(self, phase: Phase, pool: Sequence[Job], batch: int, hang_s: float) -> None:
         self.phase, self.batch, self._pool = phase, batch, pool
@@ -216,7 +216,7 @@ def stall_faults(reference: Soak, stall: Soak, rows: Sequence[dict[str, Any]]) -
 
 
 def print_row(row: dict[str, Any]) -> None:
-    """For people."""
+    """Prints the row of a phase."""
     for name in ("ms", "ms_without_prefill"):
         print(
             f"{row['phase']:<13}{name:<20}"
@@ -232,7 +232,7 @@ def print_row(row: dict[str, Any]) -> None:
 
 
 def run_phases(args: argparse.Namespace, pool: Sequence[Job]) -> list[dict[str, Any]]:
-    """One row each."""
+    """Runs the phases; one row for each."""
     rows: list[dict[str, Any]] = []
 
     def run(phase: Phase) -> Soak:

@@ -78,7 +78,7 @@ class WatchedEngine(Engine):
         self._last_s = 0.0
 
     def take(self, committed: Committed) -> None:
-        """As an observer of its own iterations."""
+        """Takes an iteration, as an observer of the engine."""
         batch = committed.batch
         self.num_decodes += not batch.is_prefill
         now_s = perf_counter()
@@ -155,7 +155,7 @@ class Ledger:
         self._unchecked.clear()
 
     def close(self) -> None:
-        """All must have come back."""
+        """Notes a fault for each request that has not come back."""
         self.check()
         self.faults += [f"request {request.request_id} was lost" for request in self._under_way]
 
@@ -252,7 +252,7 @@ def in_mb(memory: Memory) -> dict[str, float]:
 
 
 def distribution(iterations: Sequence[Iteration]) -> dict[str, float]:
-    """Of milliseconds."""
+    """The distribution of times in milliseconds."""
     if not iterations:
         return {"num": 0}
     times = np.array([iteration.ms for iteration in iterations])

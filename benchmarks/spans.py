@@ -42,7 +42,7 @@ class Cut:
 
     @property
     def tokens(self) -> list[int]:
-        """All of them."""
+        """All tokens."""
         return [token for window in self.windows for token in window]
 
 
@@ -84,14 +84,14 @@ def check(made: Written, cut: Cut) -> None:
 
 
 def spans_of(made: Written, cut: Cut) -> list[OutputSpan]:
-    """As they are read, window by window."""
+    """The spans as they are read, window by window."""
     reader = SpanReader(made.form, cut.spelled)
     spans = [span for one in cut.windows for span in reader.add(one, list(map(_logprob, one)))]
     return spans + reader.finish()
 
 
 def expected_spans(parts: Iterable[tuple[Part, bytes]], cut: Cut) -> list[OutputSpan]:
-    """By what each byte was written as, and which token it is of."""
+    """The spans that must come, by what each byte was written as and which token it is of."""
     tokens = cut.tokens
     owners = [i for i, token in enumerate(tokens) for _ in cut.spelled[token]]
     spans, begin = [], 0

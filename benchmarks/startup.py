@@ -86,7 +86,7 @@ class Server:
 
 
 async def burst(url: str, num_requests: int) -> dict[str, float]:
-    """All requests at once. Exits where one is not answered in full."""
+    """Sends all requests at once. Exits where one is not answered in full."""
     async with httpx.AsyncClient(
         base_url=url, timeout=_MOST_S, limits=httpx.Limits(max_connections=None)
     ) as client:

@@ -30,7 +30,7 @@ class Case(Protocol):
 
     @property
     def num_bytes(self) -> int:
-        """That a call must read."""
+        """Bytes that a call must read."""
 
     def inputs(self) -> Any:
         """Random ones, on the GPU."""
@@ -43,7 +43,7 @@ class Case(Protocol):
 
 
 def compile_all(cases: Sequence[Case]) -> None:
-    """So that they are found compiled afterwards, by any process."""
+    """Compiles all tiles, so that any process finds them compiled afterwards."""
     jobs = [
         (case, first)
         for case in cases

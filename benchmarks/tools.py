@@ -38,7 +38,7 @@ CHOICES = ("auto", "required", "named")
 
 
 def tasks(number: int) -> list[dict[str, Any]]:
-    """From each category in turn."""
+    """Tasks from each category in turn."""
     records = [record for record in read_jsonl(data_path("bfcl.jsonl")) if record["answer"]]
     by_category = [
         [r for r in records if r["category"].startswith(category)] for category in CATEGORIES

@@ -64,7 +64,7 @@ class Written:
 
 
 def kinds() -> list[str]:
-    """Of outputs: JSON, structural tags, or calls in a family's format."""
+    """The kinds of outputs: JSON, structural tags, or calls in a family's format."""
     return ["json", "tags", *tool_formats()]
 
 

@@ -14,8 +14,8 @@ from specguide.native import Matcher
 
 @dataclass
 class WalkCounters:
-    """As `native.ExecutorCounters`. No row is late or guessed here; who is held has
-    failed."""
+    """The counters of `native.ExecutorCounters`. No row is late or guessed here, and a slot is held
+    only where its walk has failed."""
 
     accepts: int = 0
     fills: int = 0
