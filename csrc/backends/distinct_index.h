@@ -9,6 +9,8 @@
 #include <unordered_set>
 #include <vector>
 
+#include "chain.h"
+
 namespace specguide {
 
 // An item of an array whose items must differ, and those before it.
@@ -27,12 +29,7 @@ struct DistinctItem {
   bool is_even = true, is_settled = false;
   std::vector<std::string> dead;
 
-  // Lets go of those before it one by one: there may be too many for the stack.
-  ~DistinctItem() {
-    while (before != nullptr && before.use_count() == 1) {
-      before = std::shared_ptr<DistinctItem>(std::move(before->before));
-    }
-  }
+  ~DistinctItem() { release_chain(before, &DistinctItem::before); }
 };
 
 // What the items up to one are, by their texts. Of those behind it each is looked at.

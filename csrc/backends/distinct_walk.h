@@ -57,12 +57,7 @@ struct DistinctPart {
 
   DistinctPart(std::shared_ptr<DistinctPart> those_before, std::string text)
       : before(std::move(those_before)), canonical(std::move(text)) {}
-  // Lets go of those before it one by one: there may be too many for the stack.
-  ~DistinctPart() {
-    while (before != nullptr && before.use_count() == 1) {
-      before = std::shared_ptr<DistinctPart>(std::move(before->before));
-    }
-  }
+  ~DistinctPart() { release_chain(before, &DistinctPart::before); }
 };
 
 // An array or object that is open.
@@ -77,9 +72,14 @@ struct DistinctPart {
 // is_tried:  whether its item is begun on trial; what comes behind that item does not matter then
 // depth:     how many tight arrays it is within, from that on whose item is begun on trial; 0 where none is
 struct DistinctFrame {
+  DistinctFrame() = default;
+  DistinctFrame(const DistinctFrame&) = default;
+  DistinctFrame& operator=(const DistinctFrame&) = delete;
+  ~DistinctFrame() { release_chain(parent, &DistinctFrame::parent); }
+
   std::shared_ptr<const DistinctFrame> parent;
-  bool is_object;
-  const DistinctPlace* place;
+  bool is_object = false;
+  const DistinctPlace* place = nullptr;
   const DistinctPlace* inner = nullptr;
   size_t num_items = 0, start = 0, raw_start = 0;
   std::shared_ptr<DistinctItem> items{};

@@ -12,12 +12,6 @@ namespace specguide {
 
 using Mode = KeyState::Mode;
 
-KeyFrame::~KeyFrame() {
-  while (parent != nullptr && parent.use_count() == 1) {
-    parent = std::shared_ptr<const KeyFrame>(std::move(const_cast<KeyFrame&>(*parent).parent));
-  }
-}
-
 bool KeyFrame::has_come(std::string_view key) const {
   for (const SeenKey* one = keys.get(); one != nullptr; one = one->before.get()) {
     if (one->text == key) return true;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "backends/key_places.h"
+#include "chain.h"
 
 namespace specguide {
 
@@ -54,10 +55,7 @@ struct SeenKey {
   std::shared_ptr<SeenKey> before;
   std::string text;
 
-  // Lets go of those before it one by one: there may be too many for the stack.
-  ~SeenKey() {
-    while (before != nullptr && before.use_count() == 1) before = std::shared_ptr<SeenKey>(std::move(before->before));
-  }
+  ~SeenKey() { release_chain(before, &SeenKey::before); }
 };
 
 // An array or object that is open.
@@ -70,8 +68,7 @@ struct KeyFrame {
   KeyFrame() = default;
   KeyFrame(const KeyFrame&) = default;
   KeyFrame& operator=(const KeyFrame&) = delete;
-  // Its parents one by one: there may be too many for the stack.
-  ~KeyFrame();
+  ~KeyFrame() { release_chain(parent, &KeyFrame::parent); }
 
   std::shared_ptr<const KeyFrame> parent;
   bool is_object = false;

@@ -263,6 +263,42 @@ def test_thousands_of_items():
     assert IDS[b","] not in allowed(matcher)
 
 
+class AnyMatcher:
+    """Takes every token but the end."""
+
+    is_terminated = False
+
+    def accept(self, token: int) -> bool:
+        return True
+
+    def fill(self, row: np.ndarray) -> None:
+        row[:] = -1
+
+    def rollback(self, n: int) -> None:
+        pass
+
+    def forced_tokens(self) -> list[int]:
+        return []
+
+
+class AnyText:
+    """The grammar of all texts."""
+
+    backend, num_bytes = "any", 0
+
+    def matcher(self) -> AnyMatcher:
+        return AnyMatcher()
+
+
+def test_a_million_open_arrays_are_let_go_of():
+    vocabulary = Vocabulary((b"[" * 10_000, b""), (1,))
+    place = {"is_distinct": True, "room": "FREE", "prefix": [], "rest": 0, "properties": {}}
+    known = {"places": [{**place, "other": -1, "spare": 0}], "starts": []}
+    matcher = DistinctItems(vocabulary).guard(AnyText(), known, in_any_order=False).matcher()
+    for _ in range(100):
+        assert matcher.accept(0)
+
+
 def test_places_that_are_not_there_are_refused():
     place = native.DistinctPlace(
         is_distinct=True,
