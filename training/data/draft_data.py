@@ -236,7 +236,7 @@ def answer_greedily(
     max_new_tokens: int,
     batch_size: int = 384,
 ) -> list[Example]:
-    """The same prompts with the target's own greedy answers, cut after the end token or
+    """The examples' prompts with the target's own greedy answers, cut after the end token or
     `max_new_tokens`. Examples of like answer length share a batch, since the longest answer of a
     batch sets its time."""
     order = sorted(range(len(examples)), key=lambda i: len(examples[i].answer))
@@ -248,10 +248,9 @@ def answer_greedily(
         ids = torch.full((len(chunk), width), eos_ids[0], dtype=torch.int64)
         mask = torch.zeros((len(chunk), width), dtype=torch.int64)
         for row, prompt in enumerate(prompts):
-            ids[row, width - len(prompt) :], mask[row, width - len(prompt) :] = (
-                torch.from_numpy(prompt),
-                1,
-            )
+            start = width - len(prompt)
+            ids[row, start:] = torch.from_numpy(prompt)
+            mask[row, start:] = 1
         out = target.generate(
             ids.to(target.device),
             attention_mask=mask.to(target.device),

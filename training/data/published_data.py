@@ -58,7 +58,7 @@ def answered(
 def _share(
     model: Path, groups: Sequence[Prompts], sizes: Sizes, until: float, index: int
 ) -> list[list[Example]]:
-    """Of one of the processes."""
+    """The answers of one of the processes, for each group of prompts."""
     llm = LLM(
         model,
         spec=None,
@@ -113,7 +113,7 @@ def _wants(one: Asked) -> bool:
 
 
 def _before_turn(llm: Any, one: Asked) -> str:
-    """All of the prompt up to the turn, special tokens spelt."""
+    """The prompt up to the turn; special tokens are spelt out."""
     text: str = llm.tokenizer.decode(_prompt(llm, one), skip_special_tokens=False)
     return text[: text.rindex(TURN)]
 
@@ -154,7 +154,7 @@ def _fitting(llm: Any, chunk: Sequence[Asked], max_len: int) -> Iterator[tuple[A
 
 
 def _prompt(llm: Any, one: Asked) -> list[int]:
-    """As `specguide bench acceptance` asks it."""
+    """The token ids of a prompt, as `specguide bench acceptance` asks it."""
     task, tokenizer = one.task, llm.tokenizer
     ids: list[int] = tokenizer.apply_chat_template(
         messages_of(task, tokenizer.chat_template),

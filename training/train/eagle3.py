@@ -39,8 +39,11 @@ from training.train.head_trainer import (
 
 @dataclass(frozen=True)
 class TrainPlan(head_trainer.TrainPlan):
-    """With the shape of the head. aux_layers: None reads the inputs of layers 2, n//2 and n-1 (of 0
-    … n-1). draft_vocab_size: 0 drafts every token, with the target's own output matrix."""
+    """The plan of the training, with the shape of the head.
+
+    aux_layers:       None reads the inputs of layers 2, n//2 and n-1 (of 0 … n-1)
+    draft_vocab_size: 0 drafts every token, with the target's own output matrix
+    """
 
     draft_vocab_size: int = 3072
     intermediate_size: int = 704

@@ -154,7 +154,7 @@ def learning_rate(plan: TrainPlan, step: int, progress: float) -> float:
 
 @contextmanager
 def fast_passes(device: torch.device) -> Iterator[None]:
-    """On a GPU: bfloat16, and attention of kernels that take any shape at once."""
+    """Inside, a GPU computes in bfloat16, and attention by kernels that take any shape at once."""
     on_gpu = device.type == "cuda"
     with sdpa_kernel(ATTENTION), torch.autocast(device.type, torch.bfloat16, enabled=on_gpu):
         yield
@@ -226,7 +226,7 @@ class Trainer:
         return loss.detach()
 
     def loss(self, batch: Any) -> Tensor:
-        """Of one of `batches`; the target is asked for its states."""
+        """The loss on one of `batches`; the target is asked for its states."""
         batch = batch.to(self.target.device)
         aux, target_logits = tap(self.target, batch, self.head.config.aux_layers)
         embedding = self.target.get_input_embeddings().weight

@@ -114,7 +114,8 @@ def _states(target: PreTrainedModel, batch: PackedBatch, aux_layers: tuple[int, 
 
 
 class KeptTrainer(Trainer):
-    """Of a head that shares the target's output matrix. plan.num_anchors: of a row, at a time"""
+    """Trains a head that shares the target's output matrix. plan.num_anchors: anchors of a row that
+    are trained at a time"""
 
     def batches(self, examples: list[Example]) -> Iterator[Any]:
         plan = self.plan

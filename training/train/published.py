@@ -46,8 +46,12 @@ from training.train.kept_states import KeptTrainer
 
 @dataclass(frozen=True)
 class TrainPlan(eagle3.TrainPlan):
-    """With the model's answers in place of the data's. num_examples: most prompts; batch: answered
-    at once by a process; num_anchors: of a row, in a step; num_self_answers has no part"""
+    """The plan of a training on the model's own answers; num_self_answers has no part in it.
+
+    num_examples: most prompts
+    batch:        prompts that a process answers at once
+    num_anchors:  anchors of a row that are trained in a step
+    """
 
     num_steps: int = 20_000
     num_rows: int = 32
