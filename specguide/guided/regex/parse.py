@@ -38,8 +38,6 @@ _GROUPS = {
     "#": "a comment",
     "P=": "a backreference",
 }
-
-
 _BOUNDS: dict[str, tuple[int, int | None]] = {"*": (0, None), "+": (1, None), "?": (0, 1)}
 
 
@@ -102,7 +100,8 @@ class _Parser(Reader):
             raise self.unsupported(
                 "a repetition without a lower bound, which engines read differently,"
             )
-        low, high = int(least), (int(most) if most else None) if comma else int(least)
+        low = int(least)
+        high = low if not comma else int(most) if most else None
         if max(low, high or 0) > MAX_REPETITION:
             raise self.unsupported(f"more than {MAX_REPETITION} repetitions")
         if high is not None and low > high:
@@ -145,8 +144,10 @@ class _Parser(Reader):
         return Chars(one(ord(char)))
 
     def group(self, depth: int) -> Node:
+        """The group whose `(` is read."""
         if self.skip("?=") or self.skip("?!"):
-            return self.look(self.text[self.pos - 1] == "!", depth)
+            negative = self.text[self.pos - 1] == "!"
+            return Look(self.inside(depth), negative)
         if self.skip("?"):
             for sign, name in _GROUPS.items():
                 if self.text.startswith(sign, self.pos):
@@ -158,13 +159,11 @@ class _Parser(Reader):
                 self.pos = end + 1
             elif not self.skip(":"):
                 raise self.unsupported("a flag")
+        return self.inside(depth)
+
+    def inside(self, depth: int) -> Node:
+        """What a group holds; its `)` is read, too."""
         node = self.alternatives(depth + 1)
         if not self.skip(")"):
             raise self.malformed("missing ')'")
         return node
-
-    def look(self, negative: bool, depth: int) -> Look:
-        node = self.alternatives(depth + 1)
-        if not self.skip(")"):
-            raise self.malformed("missing ')'")
-        return Look(node, negative)
