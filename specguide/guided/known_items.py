@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from specguide.guided.known_keys import shifted
+
 _ANYWHERE: Final[Mapping[str, Any]] = {
     "is_distinct": False,
     "is_even": True,
@@ -35,22 +37,10 @@ class KnownItems:
         """Adds a schema: its places, which may be none, and the texts behind which its JSON
         begins."""
         first = len(self.places)
-        self.places.extend(_shifted(place, first) for place in places or [_ANYWHERE])
+        known = places or [_ANYWHERE]
+        self.places.extend(shifted(place, first, "properties") for place in known)
         self.starts.extend((list(start), first) for start in starts)
 
     def unless_needless(self) -> KnownItems | None:
         """None where no items must differ."""
         return self if any(place["is_distinct"] for place in self.places) else None
-
-
-def _shifted(place: Mapping[str, Any], by: int) -> dict[str, Any]:
-    def shift(number: int) -> int:
-        return number if number < 0 else number + by
-
-    return {
-        **place,
-        "prefix": list(map(shift, place["prefix"])),
-        "rest": shift(place["rest"]),
-        "properties": {name: shift(number) for name, number in place["properties"].items()},
-        "other": shift(place["other"]),
-    }

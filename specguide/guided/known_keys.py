@@ -31,17 +31,22 @@ class KnownKeys:
     def add(self, places: Iterable[Mapping[str, Any]], starts: Iterable[bytes]) -> None:
         """Adds a schema: its places, and the texts behind which its JSON begins."""
         first = len(self.places)
-        self.places.extend(_shifted(place, first) for place in places)
+        self.places.extend(shifted(place, first, "names") for place in places)
         self.starts.extend((list(start), first) for start in starts)
 
 
-def _shifted(place: Mapping[str, Any], by: int) -> dict[str, Any]:
+def shifted(place: Mapping[str, Any], by: int, by_name: str) -> dict[str, Any]:
+    """The place with all numbers of places in it raised by `by`; those below 0 are no places.
+
+    by_name: the field that has numbers by the names of properties
+    """
+
     def shift(number: int) -> int:
         return number if number < 0 else number + by
 
     return {
-        "options": place["options"],
-        "names": {name: shift(number) for name, number in place["names"].items()},
+        **place,
+        by_name: {name: shift(number) for name, number in place[by_name].items()},
         "other": shift(place["other"]),
         "prefix": list(map(shift, place["prefix"])),
         "rest": shift(place["rest"]),
