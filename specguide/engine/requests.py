@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 from specguide.engine.admission import Admission, Admitted
 from specguide.engine.deadlines import Deadlines
@@ -89,7 +90,8 @@ class Requests:
             self._admit(request, compiled)
         for request in self._transfer.take_up():
             if request in self._parked:
-                self._run(self._parked.pop(request))
+                with self._ending(request):
+                    self._run(self._parked.pop(request))
         for request in self.deadlines.take_expired():
             self.end(request, timeout(request))
 
@@ -160,8 +162,14 @@ class Requests:
         self.ended.append(sample)
 
     def _admit(self, request: Request, compiled: GrammarFuture | None = None) -> None:
-        try:
+        with self._ending(request):
             self._enter(self._admission.admit(request, compiled))
+
+    @contextmanager
+    def _ending(self, request: Request) -> Iterator[None]:
+        """What goes wrong with a request ends it alone."""
+        try:
+            yield
         except SpecguideError as error:
             # Its frames hold the engine, and the grammar cache keeps it.
             self.end(request, error.with_traceback(None))

@@ -21,7 +21,7 @@ from specguide.config import CacheConfig, EngineConfig, TransferConfig
 from specguide.draft_tree import DynamicTree
 from specguide.engine import AsyncEngine, Engine
 from specguide.engine.kv_transfer import wire
-from specguide.errors import InvalidParams
+from specguide.errors import InvalidParams, PromptTooLong
 
 PROMPT = "a prompt of some pages " * 5
 CASES = [
@@ -264,6 +264,19 @@ def test_a_request_that_leaves_while_it_waits_ends(folders):
                     served.generate(PROMPT, replace(CASES[0], timeout_s=0.2))
                 )
                 assert last.finish_reason == "error" and "timeout_s" in str(last.error)
+
+    asyncio.run(run())
+
+
+def test_a_prompt_that_is_too_long_ends_alone(folders):
+    async def run():
+        config, at = replace(config_of(folders), max_model_len=100), address()
+        async with apart(config, at) as (served, _, _):
+            [(_, _, last)] = await collect(served.generate([97] * 100, CASES[0]))
+            assert isinstance(last.error, PromptTooLong)
+            assert await outputs(served, CASES[:1], "abc") == await alone(
+                config, cases=CASES[:1], prompt="abc"
+            )
 
     asyncio.run(run())
 
