@@ -91,6 +91,14 @@ def test_a_rank_that_is_killed_is_named(target):
     assert not Path(f"/proc/{process_id}").exists()
 
 
+def test_a_terminals_interrupt_is_rank_0s_to_answer(target):
+    llm = LLM(target, tensor_parallel_size=2, max_model_len=64)
+    (process_id,) = llm._shared._engine._executor.process_ids
+    os.kill(process_id, signal.SIGINT)
+    assert llm.generate(["abc"], SamplingParams(max_tokens=4))[0].error is None
+    llm.close()
+
+
 def test_a_rank_that_is_gone_is_named_where_rank_0_fails_for_want_of_it(target, monkeypatch):
     llm = rank_threads.llm(EngineConfig(target, tensor_parallel_size=2, max_model_len=64))
     executor = llm._shared._engine._executor

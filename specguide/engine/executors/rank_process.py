@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import signal
 import threading
 import time
 from collections import deque
@@ -162,6 +163,7 @@ def main(file_descriptor: int, parent: int) -> None:
     file_descriptor: of its end of the sockets
     parent:          id of rank 0's process
     """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's; rank 0 decides when this ends
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     connection = Connection(file_descriptor)
     try:
