@@ -41,6 +41,8 @@ class LLM:
     Raises CheckpointError and InvalidParams.
     """
 
+    _when_dropped: weakref.finalize[..., LLM] | None = None
+
     def __init__(
         self,
         model: str | Path | None = None,
@@ -118,7 +120,8 @@ class LLM:
         self.tokenizer = engine.tokenizer
 
     def _close_when_dropped(self) -> None:
-        weakref.finalize(self, self._shared.close).atexit = False
+        self._when_dropped = weakref.finalize(self, self._shared.close)
+        self._when_dropped.atexit = False
 
     def __enter__(self) -> Self:
         return self
@@ -224,6 +227,8 @@ class LLM:
         """End what is under way as aborted and stop the worker threads. An LLM that nobody holds
         any more is closed by itself."""
         self._shared.close()
+        if self._when_dropped is not None:  # it would hold the engine for as long as this LLM
+            self._when_dropped.detach()
 
     def _run(
         self, prompts: Sequence[list[int] | UserError], params: Sequence[SamplingParams]

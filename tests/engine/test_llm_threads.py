@@ -15,7 +15,8 @@ import pytest
 from random_requests import cases
 from tiny_engine import make
 
-from specguide import Guide, SamplingParams
+from specguide import LLM, Guide, SamplingParams
+from specguide.engine.executors import LocalExecutor
 from specguide.errors import EngineError, UnsupportedGuide
 
 ENDLESS = SamplingParams(max_tokens=480, ignore_eos=True)
@@ -212,6 +213,21 @@ def test_an_engine_that_refused_a_guide_is_forgotten_once_closed(folders):
     for _ in range(2):
         (out,) = llm.generate("abc", SamplingParams(max_tokens=3, guide=refused))
         assert isinstance(out.error, UnsupportedGuide) and out.error.__traceback__ is None
+    llm.close()
+    del llm
+    gc.collect()
+    assert engine() is None
+
+
+def test_nothing_is_left_of_an_engine_that_failed_once_it_is_closed(folders, monkeypatch):
+    llm = LLM(folders[0], max_model_len=64)
+    engine = weakref.ref(llm._engine)
+
+    def fail(*batch):
+        raise RuntimeError("out of ideas")
+
+    monkeypatch.setattr(LocalExecutor, "execute", fail)
+    assert "out of ideas" in str(llm.generate(["abc"])[0].error)
     llm.close()
     del llm
     gc.collect()
