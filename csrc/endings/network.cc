@@ -9,6 +9,7 @@ namespace specguide {
 namespace {
 
 constexpr size_t kLongestToken = 16;  // bytes; longer ones are not looked for
+constexpr int kMostLeftOut = 16;      // calls between two literals that one token may reach over
 
 int64_t sum(int64_t a, int64_t b) { return std::min(Network::kNever, a + b); }
 
@@ -80,16 +81,72 @@ int32_t Network::add_call(int32_t rule, int32_t callee, int32_t least, int32_t m
 void Network::settle(int32_t root) {
   root_ = root;
   for (const std::vector<int32_t>& group : callees_first()) {
+    for (const int32_t rule : group) {
+      for (const int32_t at : rules_[static_cast<size_t>(rule)].nodes) find_run(at);
+    }
     find_costs(group);
     find_most_missing(group);
   }
   find_classes();
 }
 
+// The literal that may follow one at once; -1 for none. Nodes stand behind those that they lead to, but in loops, of which
+// nothing is told.
+int32_t Network::literal_behind(int32_t at) const {
+  for (int num_left_out = 0; num_left_out <= kMostLeftOut; ++num_left_out) {
+    const int32_t behind = (*this)[at].next[0];
+    if (behind >= at) return -1;
+    const Node& node = (*this)[behind];
+    if (node.kind == Kind::kLiteral) return behind;
+    if (node.kind != Kind::kCall || !may_be_left_out(node)) return -1;
+    at = behind;
+  }
+  return -1;
+}
+
+bool Network::may_be_left_out(const Node& call) const {
+  return call.least == 0 || rules_[static_cast<size_t>(call.index)].least == 0;
+}
+
+// Of a literal, once it is known of those behind it.
+void Network::find_run(int32_t at) {
+  const int32_t second = (*this)[at].kind == Kind::kLiteral ? literal_behind(at) : -1;
+  if (second < 0) return;
+  std::string bytes = text((*this)[at]);
+  const size_t size = bytes.size();
+  for (int32_t next = second; next >= 0 && bytes.size() < size + kLongestToken; next = literal_behind(next)) {
+    bytes += text((*this)[next]);
+  }
+  const Node& behind = (*this)[second];
+  const int32_t end = behind.run < 0 ? behind.next[0] : runs_[static_cast<size_t>(behind.run)].end;
+  Run found{std::vector<int64_t>(size), end};
+  for (size_t from = size; from-- > 0;) {
+    const size_t len = vocabulary_.longest(std::string_view(bytes).substr(from), kLongestToken);
+    const size_t to = from + len;
+    found.tokens[from] = len == 0 ? kNever : sum(1, to < size ? found.tokens[to] : rest_of_run(second, to - size));
+  }
+  nodes_[static_cast<size_t>(at)].run = static_cast<int32_t>(runs_.size());
+  runs_.push_back(std::move(found));
+}
+
+// Tokens to the end of the run that a literal is of, from so many bytes of it on.
+int64_t Network::rest_of_run(int32_t at, size_t done) const {
+  while (at >= 0 && done >= text((*this)[at]).size()) {
+    done -= text((*this)[at]).size();
+    at = literal_behind(at);
+  }
+  if (at < 0) return 0;
+  const Node& node = (*this)[at];
+  return (node.run < 0 ? texts_[static_cast<size_t>(node.index)].tokens : runs_[static_cast<size_t>(node.run)].tokens)[done];
+}
+
 int64_t Network::cost(const Node& node, int32_t done) const {
   if (node.kind == Kind::kLiteral) {
     const Text& text = texts_[static_cast<size_t>(node.index)];
-    return sum(text.tokens[static_cast<size_t>(done)], (*this)[node.next[0]].cost);
+    const int64_t alone = sum(text.tokens[static_cast<size_t>(done)], (*this)[node.next[0]].cost);
+    if (node.run < 0) return alone;
+    const Run& run = runs_[static_cast<size_t>(node.run)];
+    return std::min(alone, sum(run.tokens[static_cast<size_t>(done)], (*this)[run.end].cost));
   }
   if (node.kind != Kind::kCall) return node.cost;
   const int64_t left = std::max(0, node.least - done);
@@ -222,7 +279,7 @@ int64_t Network::most_missing_of(const Node& node) const {
   if (node.kind == Kind::kLiteral) {
     // Inside of it there may be more than at its beginning, where one token may be all of it.
     const Text& text = texts_[static_cast<size_t>(node.index)];
-    const int64_t last = cost(node, static_cast<int32_t>(text.bytes.size()));
+    const int64_t last = (*this)[node.next[0]].cost;
     const int64_t longest = *std::max_element(text.tokens.begin(), text.tokens.end());
     return sum(longest, last) < kNever ? std::max(most, sum(longest, last)) : most;
   }

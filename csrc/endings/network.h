@@ -53,6 +53,7 @@ class Network {
     Ways next{};
     int32_t index = -1;  // of the set, the text or the rule
     int32_t least = 1, most = 1;
+    int32_t run = -1;  // of a literal behind which another one may stand at once
     int64_t cost = kNever;     // tokens of the shortest text from here to the end of the rule
     int64_t most_missing = 0;  // the most that the cost comes to anywhere behind here, rules entered included
   };
@@ -106,7 +107,16 @@ class Network {
     std::string bytes;
     std::vector<int64_t> tokens;  // of the rest, from each byte on
   };
+  // Literals behind each other, with nothing between that may not be left out. A token may spell parts of several.
+  struct Run {
+    std::vector<int64_t> tokens;  // from each byte of the first on, to the end of the last
+    int32_t end;                  // the node behind it
+  };
 
+  int32_t literal_behind(int32_t at) const;
+  bool may_be_left_out(const Node& call) const;
+  void find_run(int32_t at);
+  int64_t rest_of_run(int32_t at, size_t done) const;
   int64_t cost_of(const Node& node) const;
   int64_t cost_at(int32_t at) const;
   int64_t most_missing_at(int32_t at) const;
@@ -129,6 +139,7 @@ class Network {
   int num_classes_ = 1;
   int32_t root_ = 0;
   bool is_exact_ = false;
+  std::vector<Run> runs_;
 };
 
 }  // namespace specguide

@@ -9,7 +9,7 @@ import random
 import jsonschema
 import numpy as np
 import pytest
-from byte_vocabulary import VOCABULARY
+from byte_vocabulary import VOCABULARY, num_tokens
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -303,7 +303,7 @@ def test_ends_are_known_where_a_choice_stands_before_what_holds_beside_it(auto):
     grammar = compiled(auto, Guide(json_schema={"allOf": [{"anyOf": first}, then]}))
     matcher, begun = grammar.matcher(), b'{"a":"'
     assert all(map(matcher.accept, begun))
-    assert grammar.endings.num_missing(begun) == len('","b":0}') + 1
+    assert grammar.endings.num_missing(begun) == num_tokens('","b":0}') + 1
     for most in range(grammar.num_least, grammar.num_least + 20):
         assert walk(grammar.within(most).matcher(), VOCABULARY, random.Random(most), most)
 
@@ -313,7 +313,39 @@ def test_ends_are_known_of_names_that_a_choice_only_requires(auto):
     schema = {"type": "object", "allOf": [either, {"required": ["a"]}]}
     grammar, begun = compiled(auto, Guide(json_schema=schema)), b'{"b":'
     assert all(map(grammar.matcher().accept, begun))
-    assert grammar.endings.num_missing(begun) == len('0,"a":0}') + 1
+    assert grammar.endings.num_missing(begun) == num_tokens('0,"a":0}') + 1
+
+
+SPELT = Vocabulary(
+    (*(bytes([byte]) for byte in range(128)), b"yes", b'":', b"true", b',"', b""), (132,)
+)
+FLAGS = {
+    "type": "object",
+    "properties": {"a": {"type": "boolean"}, "b": {"enum": [True]}},
+    "required": ["a", "b"],
+    "additionalProperties": False,
+}
+
+
+@pytest.mark.parametrize(
+    ("guide", "texts"),
+    [
+        (Guide(regex="no|yes"), ((b"yes",), (b"n", b"o"))),
+        (Guide(regex="(x=)?(yes)+"), ((b"yes",), (b"x", b"=", b"yes"))),
+        (
+            Guide(json_schema=FLAGS),
+            ((b"{", b'"', b"a", b'":', b"true", b',"', b"b", b'":', b"true", b"}"),),
+        ),
+    ],
+)
+def test_tokens_that_spell_several_letters_or_literals_take_no_more_room(guide, texts):
+    grammar = compiled(GrammarCompiler(SPELT, GuideConfig()), guide)
+    assert grammar.num_needed == len(texts[0]) + 1
+    for text in texts:
+        matcher = grammar.within(len(text) + 1).matcher()
+        for token in map(SPELT.token_bytes.index, text):
+            assert token in allowed(matcher, SPELT) and matcher.accept(token)
+        assert 132 in allowed(matcher, SPELT)
 
 
 def test_a_text_may_take_all_tokens_but_that_of_its_end(auto):

@@ -143,7 +143,7 @@ def test_who_has_little_room_is_told_with_the_ends():
     for _ in range(2):  # also of the cache
         grammar = compiler.submit(Guide(json_schema=EITHER), room=2).result()
         assert isinstance(grammar, EndingGrammar) and grammar.endings.is_built
-        with pytest.raises(InvalidParams, match="takes 7 tokens"):
+        with pytest.raises(InvalidParams, match="takes 5 tokens"):
             grammar.within(2)
     compiler.close()
 

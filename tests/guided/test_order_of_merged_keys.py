@@ -7,7 +7,7 @@ import random
 from typing import Any
 
 import pytest
-from byte_vocabulary import VOCABULARY, backend, takes
+from byte_vocabulary import VOCABULARY, backend, num_tokens, takes
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from lowered_schemas import lowered
@@ -141,4 +141,4 @@ def test_names_that_are_only_required_have_the_order_that_they_had(all_of, begun
     )
     assert isinstance(grammar, EndingGrammar) and grammar.endings.is_exact
     assert all(map(grammar.matcher().accept, begun))
-    assert grammar.endings.num_missing(begun) == len(rest) + 1
+    assert grammar.endings.num_missing(begun) == num_tokens(rest) + 1
