@@ -139,9 +139,9 @@ void EndingMatcher::refill(FilledRow& row) {
     if (walk.all_endable(state, most - num_spare_)) return;
     row.content = 0;
     row_.assign(row.words, row.words + vocabulary().num_words());
-    if (keep_endable(walk, state, most - num_spare_, row.words)) return;
+    if (keep_endable(walk, state, most - num_spare_, row.words) && num_spare_ == 0) return;
   }
-  if (num_spare_ == 0 || !keep_found(row.words, most)) keep_least(row.words);
+  if (num_spare_ == 0 || !add_found(row.words, most)) keep_least(row.words);
 }
 
 // What was allowed where the text stands, if it may end in time behind all of that.

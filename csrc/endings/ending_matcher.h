@@ -63,7 +63,7 @@ class EndingMatcher final : public Matcher {
   void catch_up();
   bool keep_endable(Automaton::Walk& walk, Automaton::State state, int64_t most, int32_t* row);
   void keep_least(int32_t* row);
-  bool keep_found(int32_t* row, int64_t most);
+  bool add_found(int32_t* row, int64_t most);
   bool keep_nearest(int32_t* row, int64_t most);
   int64_t found_end(int& num_rows);
 

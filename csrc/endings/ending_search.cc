@@ -9,6 +9,10 @@ namespace specguide {
 
 namespace {
 
+bool is_empty(const int32_t* row, int num_words) {
+  return std::all_of(row, row + num_words, [](int32_t word) { return word == 0; });
+}
+
 // The first token that a row allows, from one on; -1 where there is none.
 int32_t next_token(const std::vector<int32_t>& row, int32_t from) {
   for (size_t word = static_cast<size_t>(from) / 32; word < row.size(); ++word) {
@@ -32,21 +36,21 @@ bool EndingMatcher::keep_nearest(int32_t* row, int64_t most) {
   return true;
 }
 
-// Writes to `row` a few tokens of row_ behind which an end is found in time; those with the nearest ends are tried first.
-// False where there are none.
-bool EndingMatcher::keep_found(int32_t* row, int64_t most) {
+// Adds to `row` a few tokens of row_ behind which an end is found in time; those with the nearest ends are tried first.
+// False where the row has none then.
+bool EndingMatcher::add_found(int32_t* row, int64_t most) {
+  const bool has_some = !is_empty(row, vocabulary().num_words());
   std::vector<int32_t> nearest = row_;
-  if (!keep_nearest(nearest.data(), most)) return false;
+  if (!keep_nearest(nearest.data(), most)) return has_some;
   std::vector<int32_t> others = row_;
   {
     Automaton::Walk walk(*automaton_);
     walk.keep_endable(here(walk), *endings_->trie, most, others.data());
   }
-  std::fill_n(row, row_.size(), 0);
   int num_tried = 0, num_found = 0, num_rows = kMostRows;
   for (const std::vector<int32_t>* tokens : {&std::as_const(nearest), &std::as_const(others)}) {
     for (int32_t token = next_token(*tokens, 0); token >= 0 && num_found < kMostFound; token = next_token(*tokens, token + 1)) {
-      if (tokens == &others && has_bit(nearest.data(), token)) continue;
+      if (has_bit(row, token) || (tokens == &others && has_bit(nearest.data(), token))) continue;
       if (++num_tried > kMostTried || !accept(token)) break;
       if (found_end(num_rows) >= 0) {
         set_bit(row, token);
@@ -55,7 +59,7 @@ bool EndingMatcher::keep_found(int32_t* row, int64_t most) {
       rollback(1);
     }
   }
-  return num_found > 0;
+  return has_some || num_found > 0;
 }
 
 int64_t EndingMatcher::found_end() {

@@ -348,6 +348,17 @@ def test_tokens_that_spell_several_letters_or_literals_take_no_more_room(guide, 
         assert 132 in allowed(matcher, SPELT)
 
 
+@pytest.mark.parametrize("head", ["root ::=", "start:"])
+def test_more_room_takes_no_way_out(head):
+    compiler = GrammarCompiler(SPELT, GuideConfig())
+    grammar = compiled(compiler, Guide(grammar=f'{head} "yes" | "true true"'))
+    for most in range(4, 16):
+        rows = allowed(grammar.within(most).matcher(), SPELT)
+        assert {SPELT.token_bytes.index(b"yes"), SPELT.token_bytes.index(b"true")} <= set(rows), (
+            most
+        )
+
+
 def test_a_text_may_take_all_tokens_but_that_of_its_end(auto):
     grammar = compiled(auto, Guide(regex="[ab]{4}"))
     assert grammar.num_least == 5
