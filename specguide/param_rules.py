@@ -96,7 +96,7 @@ RULES: dict[str, tuple[Predicate, str]] = {
     "top_k": (_int_in(-1), "an integer ≥ 1, or 0 for no limit"),
     "top_p": (lambda value: _is_positive(value) and value <= 1, "a number in (0, 1]"),
     "min_p": (_real_in(0, 1), "a number in [0, 1]"),
-    "seed": (_optional(_int_in(0, 2**63 - 1)), "an integer in [0, 2^63)"),
+    "seed": (_optional(_int_in(-(2**63), 2**63 - 1)), "an integer in [-2^63, 2^63)"),
     "stop_token_ids": (_are_ids, "token ids ≥ 0"),
     "ignore_eos": (_instance_of(bool), "True or False"),
     "guide": (_optional(_instance_of(Guide)), "a Guide or None"),

@@ -56,6 +56,11 @@ def _as_stop(stop: Any) -> Any:
     return tuple(stop) if isinstance(stop, Sequence) else stop
 
 
+def _as_seed(seed: Any) -> Any:
+    seed = as_int(seed)
+    return None if seed == -1 else seed  # as others have it: any
+
+
 @dataclass(frozen=True)
 class SamplingParams:
     """How one request is decoded; names and defaults as in vLLM and the OpenAI API.
@@ -66,7 +71,7 @@ class SamplingParams:
     top_p:          keep the smallest set of likeliest tokens whose probability reaches it, in (0,
                     1]
     min_p:          drop tokens whose probability is below min_p × the greatest, in [0, 1]
-    seed:           makes sampling repeatable; None draws one
+    seed:           makes sampling repeatable, in [-2^63, 2^63); None or -1 draws one
     stop_token_ids: tokens that end a free request besides the model's own end tokens, and a guided
                     one where its grammar may end behind them
     ignore_eos:     end tokens of the model do not end a free request
@@ -125,7 +130,7 @@ class SamplingParams:
     top_k: int = converted(0, as_int)
     top_p: float = converted(1.0, as_real)
     min_p: float = converted(0.0, as_real)
-    seed: int | None = converted(None, as_int)
+    seed: int | None = converted(None, _as_seed)
     stop_token_ids: tuple[int, ...] = converted((), _as_ids)
     ignore_eos: bool = False
     guide: Guide | None = None

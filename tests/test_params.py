@@ -39,7 +39,7 @@ from specguide.request_records import RequestMetrics
         ("top_p", True),
         ("min_p", -0.1),
         ("min_p", 1.1),
-        ("seed", -1),
+        ("seed", -(2**63) - 1),
         ("seed", 2**63),
         ("seed", 1.0),
         ("logit_bias", {"1" * 5000: 1}),
@@ -89,11 +89,16 @@ def test_wrong_parameter_is_named(name: str, value: Any) -> None:
         ("min_p", 0),
         ("min_p", 1.0),
         ("seed", 2**63 - 1),
+        ("seed", -(2**63)),
         ("seed", None),
     ],
 )
 def test_bounds_belong_to_the_range(name: str, value: Any) -> None:
     assert getattr(SamplingParams(**{name: value}), name) == value
+
+
+def test_a_seed_of_minus_1_is_none() -> None:
+    assert SamplingParams(seed=-1).seed is None
 
 
 def test_stop_tokens_become_a_tuple() -> None:

@@ -260,8 +260,8 @@ class Admission:
 
 
 def _seed(seed: int | None, sample: int) -> int:
-    """Of a sample; the first one's is the one given. Steps of 2^63 / golden ratio keep all of a
-    prompt apart."""
+    """Of a sample, in [0, 2^63); the first one's is the one given, modulo 2^63. Steps of 2^63 /
+    golden ratio keep all of a prompt apart."""
     return secrets.randbits(62) if seed is None else (seed + sample * 0x4F1BBCDCBFA53E0B) % 2**63
 
 

@@ -91,8 +91,6 @@ class SamplingFields(GeneratingBody):
         given = {name: getattr(self, name) for name in _SAMPLING}
         given["stop"] = _stop_strings(self.stop)
         given["speculation"] = self.speculation and Speculation(**dict(self.speculation))
-        if self.seed == -1:  # as others have it: any
-            given["seed"] = None
         if self.top_p == 0:  # as others have it: the likeliest token alone
             given["top_p"] = LEAST_TOP_P
         return SamplingParams.from_dict(

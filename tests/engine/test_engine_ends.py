@@ -149,6 +149,16 @@ def test_closing_ends_what_compiles(folders):
     assert request.finish_reason == "abort"
 
 
+def test_a_negative_seed_is_one_of_its_own(folders):
+    llm = make(folders, max_batch_size=4)
+    params = [
+        SamplingParams(max_tokens=12, temperature=1.5, ignore_eos=True, seed=seed)
+        for seed in (-5, -5, 5, -(2**63))
+    ]
+    first, again, *others = (out.token_ids for out in llm.generate(["abc"] * 4, params))
+    assert first == again and first not in others
+
+
 def test_samples_have_seeds_of_their_own(folders):
     llm, params = make(folders), dict(max_tokens=12, temperature=1.0, ignore_eos=True)
     (one,) = llm.generate("abc", SamplingParams(seed=7, **params))

@@ -52,6 +52,7 @@ EVERYWHERE = [
     {"skip_special_tokens": True},
     {"use_beam_search": False},
     {"seed": -1},
+    {"seed": -(2**63)},
     {"stop": ""},
     {"stop": ["", "x"]},
     {"top_p": 0},
