@@ -103,8 +103,8 @@ class RequestCounts:
 
     finished: how many, by finish_reason
     latency:  histograms in seconds: "queue" (arrival to first iteration), "ttft" (arrival to first
-              token), "tpot" (mean time per token after the first), "e2e" (arrival to end), and of
-              guided requests "compile", or "compile_cached" where the grammar was there already
+              token), "tpot" (mean time per token after the first), "e2e" (arrival to end, of all),
+              and of guided requests "compile", or "compile_cached" where the grammar was there already
     acceptance: histogram of tokens gained per iteration, of requests that had any
     guides:   as in GuideCounts
     accepted: entry a counts the iterations that accepted a drafts, "all" of them and those of
@@ -137,7 +137,7 @@ class RequestCounts:
             ("compile_cached", metrics.compile_s, is_guided and is_cached),
             ("ttft", metrics.time_to_first_token_s, metrics.output_tokens > 0),
             ("tpot", metrics.tpot_s, metrics.output_tokens > 1),
-            ("e2e", metrics.total_s, metrics.output_tokens > 0),
+            ("e2e", metrics.total_s, True),
         ):
             if has_value:
                 self.latency[name].observe(value_s)

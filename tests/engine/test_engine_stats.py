@@ -60,6 +60,9 @@ def test_counts_are_those_of_the_requests(folders):
     ttft = stats.latency["ttft"]
     assert sum(ttft.counts) == sum(bool(one.output_ids) for one in requests)
     assert ttft.total == pytest.approx(sum(one.metrics.time_to_first_token_s for one in requests))
+    e2e = stats.latency["e2e"]
+    assert sum(e2e.counts) == sum(stats.finished.values()) == len(requests)
+    assert e2e.total == pytest.approx(sum(one.metrics.total_s for one in requests))
     num_guided = sum(one.params.guide is not None for one in requests[1:])
     compiled, cached = (sum(stats.latency[name].counts) for name in ("compile", "compile_cached"))
     assert num_guided <= compiled + cached <= num_guided + 1  # the cancelled one may be counted
