@@ -16,9 +16,9 @@ import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from specguide.server.chunked import ChunkedConnection
 from specguide.server.config import ServerConfig
 from specguide.server.errors import ApiError
+from specguide.server.request_heads import RequestHeads
 from specguide.server.tls import tls_options
 
 _LOOKS = 4  # in the time of the shortest bound
@@ -67,7 +67,7 @@ class BoundedConnection(H11Protocol):
     def __init__(self, limits: ServerConfig, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         most_bytes = self.config.h11_max_incomplete_event_size or _MOST_HEADER_BYTES
-        self.conn = ChunkedConnection(h11.SERVER, most_bytes)
+        self.conn = RequestHeads(h11.SERVER, most_bytes)
         self._limits = limits
         self._state: tuple[str, object] = ("", None)
         self._since_s = 0.0

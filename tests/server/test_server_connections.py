@@ -59,6 +59,24 @@ def test_requests_behind_each_other_are_all_answered(server):
     assert answer.count(b"HTTP/1.1 200") == 4 and answer.count(b'"finish_reason"') == 2
 
 
+@pytest.mark.parametrize("target", ["http://x/health", "HTTP://x:80/health?a=b"])
+def test_a_target_in_absolute_form(server, target):
+    with server.connect(f"GET {target} HTTP/1.1\r\nHost: x\r\n\r\n".encode()) as one:
+        one.shutdown(socket.SHUT_WR)
+        assert read_all(one).startswith(b"HTTP/1.1 200")
+
+
+def test_a_request_behind_one_that_is_framed_twice_is_not_read(server):
+    body = chat()
+    twice = b"Content-Length: 3\r\nTransfer-Encoding: chunked\r\nContent-Type: application/json"
+    request = b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\n%b\r\n\r\n%x\r\n%b\r\n0\r\n\r\n"
+    get = b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n"
+    with server.connect(request % (twice, len(body), body) + get) as one:
+        answer = read_all(one)  # the server closes
+    assert answer.startswith(b"HTTP/1.1 200") and b"connection: close" in answer.lower()
+    assert answer.count(b"HTTP/1.1") == 1
+
+
 @pytest.mark.parametrize("header_timeout_s", [0.5, 60.0])
 def test_a_connection_waits_for_its_next_request_as_long_as_for_its_first(header_timeout_s):
     limits = ServerConfig("small", header_timeout_s=header_timeout_s)
