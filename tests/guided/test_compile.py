@@ -26,11 +26,12 @@ from specguide.errors import (
 )
 from specguide.guide import Guide
 from specguide.guided.backend import Rewritten, Written
-from specguide.guided.backends import CompiledGrammar, backend_names
+from specguide.guided.backends import Backend, CompiledGrammar, backend_names
 from specguide.guided.compile import GrammarCompiler, backend_report
 from specguide.guided.compiling import libraries
 from specguide.guided.compiling.threads import MAX_ABANDONED
 from specguide.guided.grammar_cache import GrammarCache
+from specguide.tokenizer.vocabulary import Vocabulary
 
 TAG = {
     "type": "structural_tag",
@@ -350,6 +351,24 @@ def test_facts_about_a_guide_are_kept_and_time_outs_are_not(slow: SlowBackend) -
     assert (
         compiler.compile(Guide(regex="a" * 60)).backend == "llguidance"
     )  # what came too late is there now
+    compiler.close()
+
+
+def test_a_library_is_loaded_outside_of_the_time_of_a_compile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    create = libraries.create_backend
+
+    def create_slowly(name: str, vocabulary: Vocabulary) -> Backend:
+        time.sleep(0.5 if name == "xgrammar" else 0.0)
+        return create(name, vocabulary)
+
+    create("xgrammar", VOCABULARY)  # which imports it
+    monkeypatch.setattr(libraries, "create_backend", create_slowly)
+    compiler = GrammarCompiler(VOCABULARY, GuideConfig(compile_timeout_s=0.3))
+    loading = compiler.submit(Guide(regex="a", backend="xgrammar"))
+    assert compiler.compile(Guide(regex="a", backend="llguidance")) and not loading.done()
+    assert loading.result(10).backend == "xgrammar"
     compiler.close()
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -76,7 +78,13 @@ class Libraries:
         self._endings = GrammarEndings(vocabulary)
         self._key_guard = KeyGuard(vocabulary)
         self._calls = CallGrammars(vocabulary)
-        self._lock = threading.Lock()
+        self._locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
+
+    def load(self, name: str) -> None:
+        """Import a library, which takes seconds once. One that fails says why when it is asked for
+        more."""
+        with suppress(Exception):
+            self._backend(name)
 
     def first_enforcing(
         self, guide: Guide, requested: str, before: Callable[[str], None]
@@ -184,7 +192,7 @@ class Libraries:
         return self._endings.told(grammar, written.outline, spare_of(written))
 
     def _backend(self, name: str) -> Backend:
-        with self._lock:
+        with self._locks[name]:
             if name not in self._backends:
                 try:
                     self._backends[name] = create_backend(name, self.vocabulary)

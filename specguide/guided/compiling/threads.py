@@ -32,6 +32,8 @@ from specguide.guided.compiling.libraries import (
 from specguide.guided.compiling.workers import join_threads, start_thread
 
 MAX_ABANDONED = 4
+_LOAD_S = 60.0
+"""Longest time in which a library is loaded before its first compile, seconds."""
 
 
 @dataclass(eq=False)
@@ -129,7 +131,8 @@ class ThreadRunner:
         return self._libraries.served(enforced.grammar, enforced.written, guide)
 
     def _begin(self, run: _Run, backend: str) -> None:
-        """Raises CompilerBusy where the backend is at too much already."""
+        """Load the backend, beside the run's time. Raises CompilerBusy where the backend is at too
+        much already."""
         with self._changed:
             if run not in self._running:  # nobody waits for it
                 raise CompilerBusy("it was given up")
@@ -140,6 +143,12 @@ class ThreadRunner:
                     "at it; try again when one has ended"
                 )
             run.backend = backend
+            run.deadline += _LOAD_S
+        began_s = time.monotonic()
+        self._libraries.load(backend)
+        with self._changed:
+            run.deadline += time.monotonic() - began_s - _LOAD_S
+            self._changed.notify_all()
 
     def _watch(self) -> None:
         """Gives up jobs whose time is over, until it is closed."""
