@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ from specguide.errors import InvalidParams
 
 _GIB = 1 << 30
 _CPU_SHARE = 0.25
+_LOGGER = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,17 @@ def cache_size(config: CacheConfig, needs: CacheNeeds, device: torch.device) -> 
         num_bytes, whence = _available(config, needs, device)
         num_pages = num_bytes // needs.page_bytes
         if num_pages < needs.request_pages:
-            raise _too_small(needs, num_bytes, whence, config.page_size)
+            raise _too_small(config, needs, num_bytes, whence)
+    elif num_pages < needs.request_pages:
+        _LOGGER.warning(
+            "num_pages %d holds no request of full context (%d tokens, %d pages): one whose prompt "
+            "and max_tokens are more than about %d tokens together is refused; give more pages, or "
+            "lower max_model_len",
+            num_pages,
+            needs.max_model_len,
+            needs.request_pages,
+            max(0, num_pages * config.page_size - _num_behind(config, needs)),
+        )
     _check_room(config, num_pages * needs.page_bytes, device)
     return CacheSize(
         num_pages,
@@ -109,10 +121,16 @@ def _check_room(config: CacheConfig, num_bytes: int, device: torch.device) -> No
         )
 
 
-def _too_small(needs: CacheNeeds, num_bytes: int, whence: str, page_size: int) -> InvalidParams:
-    per_token = needs.page_bytes / page_size
-    behind = needs.request_pages * page_size - needs.max_model_len  # drafts beyond the end
-    longest = int(num_bytes / per_token) - behind - page_size
+def _num_behind(config: CacheConfig, needs: CacheNeeds) -> int:
+    """Tokens of drafts beyond a request's end, and of the rest of its last page."""
+    return needs.request_pages * config.page_size - needs.max_model_len
+
+
+def _too_small(
+    config: CacheConfig, needs: CacheNeeds, num_bytes: int, whence: str
+) -> InvalidParams:
+    per_token = needs.page_bytes / config.page_size
+    longest = int(num_bytes / per_token) - _num_behind(config, needs) - config.page_size
     mend = f"set max_model_len to {longest} or less, or give" if longest >= 2 else "give"
     return InvalidParams(
         f"one request of full context ({needs.max_model_len} tokens) needs a KV cache of "

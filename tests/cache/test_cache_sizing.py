@@ -46,6 +46,13 @@ def test_a_size_that_is_given_is_taken(gpu):
     assert cache_size(CacheConfig(kv_cache_memory_bytes=GIB), NEEDS, CUDA).num_pages == 1024
 
 
+def test_pages_for_less_than_a_full_context_are_warned_of(gpu, caplog):
+    assert cache_size(CacheConfig(num_pages=NEEDS.request_pages), NEEDS, CUDA) and not caplog.text
+    behind = NEEDS.request_pages * CacheConfig().page_size - NEEDS.max_model_len
+    cache_size(CacheConfig(num_pages=7), NEEDS, CUDA)
+    assert f"more than about {7 * CacheConfig().page_size - behind} tokens together" in caplog.text
+
+
 def test_the_error_names_the_longest_context_that_finds_room(gpu):
     with pytest.raises(
         InvalidParams, match=r"set max_model_len to (\d+) or less.*gpu_memory_utilization"
