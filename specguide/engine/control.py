@@ -29,6 +29,7 @@ class CorePlan:
     max_waiting: most requests under way beyond the engine's slots; each sample counts
     max_wait_s:  longest that a request is probably to wait for a slot, seconds
     may_restart: another core follows one whose engine fails, so that it ends with its engine
+    log_requests: write a line of JSON on standard error for each request that has ended
     """
 
     config: EngineConfig
@@ -36,6 +37,7 @@ class CorePlan:
     max_waiting: int
     max_wait_s: float
     may_restart: bool
+    log_requests: bool = False
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from specguide.engine.control import (
     settle,
 )
 from specguide.engine.engine import Engine
-from specguide.engine.loop import EngineLoop
+from specguide.engine.loop import REQUEST_LOGGER, EngineLoop
 from specguide.engine.served import check_samples, check_wait, queue_full
 from specguide.engine.stream import RequestDelta
 from specguide.engine.wire_data import error_data, params_of, wire_delta
@@ -191,12 +191,21 @@ def run_core(plan: CorePlan, control: Connection, parent_pid: int) -> None:
     except SpecguideError as error:
         control.send(StartFailure(str(error), isinstance(error, UserError)))
         sys.exit(1)
+    if plan.log_requests:
+        _log_requests()
     fronts = Fronts(engine, plan, control)
     fronts.loop = EngineLoop(engine, fronts, fronts)
     settle()
     control.send(facts_of_core(engine, fronts.max_unfinished))
     fronts.loop.run()
     fronts.end(0 if fronts.loop.failure is None else 1)
+
+
+def _log_requests() -> None:
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    REQUEST_LOGGER.addHandler(handler)
+    REQUEST_LOGGER.setLevel(logging.INFO)
 
 
 def facts_of_core(engine: Engine, max_unfinished: int) -> CoreFacts:

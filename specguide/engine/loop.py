@@ -23,7 +23,7 @@ K = TypeVar("K")
 
 LONGEST_SLEEP_S = 3600.0
 _LOGGER = logging.getLogger(__name__)
-_REQUEST_LOGGER = logging.getLogger("specguide.requests")
+REQUEST_LOGGER = logging.getLogger("specguide.requests")
 
 
 class Inbox(Protocol):
@@ -188,7 +188,7 @@ class EngineLoop(Generic[K]):
 
 
 def _log(requests: Iterable[Request | None]) -> None:
-    if _REQUEST_LOGGER.isEnabledFor(logging.INFO):
+    if REQUEST_LOGGER.isEnabledFor(logging.INFO):
         for request in requests:
             if request is not None:
-                _REQUEST_LOGGER.info(json.dumps(request_record(request), ensure_ascii=False))
+                REQUEST_LOGGER.info(json.dumps(request_record(request), ensure_ascii=False))

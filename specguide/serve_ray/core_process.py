@@ -29,7 +29,12 @@ class CoreProcess:
         self.address = f"ipc://{self._folder.name}/core"
         server = plan.server
         core_plan = CorePlan(
-            plan.engine, self.address, server.max_waiting, server.longest_wait_s, may_restart=True
+            plan.engine,
+            self.address,
+            server.max_waiting,
+            server.longest_wait_s,
+            may_restart=True,
+            log_requests=server.log_requests,
         )
         self.end: str | None = None
         self._child = Child("the engine's process", core, core_plan)

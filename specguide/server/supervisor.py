@@ -132,6 +132,7 @@ class Supervisor:
             self._plan.server.max_waiting,
             self._plan.server.longest_wait_s,
             self._plan.server.restart,
+            self._plan.server.log_requests,
         )
         self._address = plan.address
         self._core = Child("the engine's process", self._core_function, plan)

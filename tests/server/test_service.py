@@ -105,6 +105,17 @@ def test_metrics_and_requests_of_all_fronts(service):
         assert text_of(chosen) in ("left", "right")
 
 
+@pytest.mark.slow
+def test_requests_are_logged_where_it_is_asked_for():
+    with serving("--log-requests") as service:
+        named = {"x-request-id": "first"}
+        body = asked("x", max_tokens=2)
+        httpx.post(f"{service.url}/v1/completions", json=body, headers=named).raise_for_status()
+        until(lambda: any(line.startswith("{") for line in service.lines))
+        (line,) = [json.loads(line) for line in service.lines if line.startswith("{")]
+    assert line["external_id"] == "first" and line["output_tokens"] == 2
+
+
 def num_answers(metrics: str) -> int:
     """HTTP answers of all kinds."""
     name = "specguide_http_responses_total"
