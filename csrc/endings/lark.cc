@@ -212,10 +212,18 @@ class Reader : private LarkScanner {
       expect("{");
       return Expression::rule(block(/*is_inner=*/true));
     }
+    if (take("<[")) return behind_space(special_term());
     const std::string name = rule_name();
     if (name.empty()) fail("what " + std::string(text_.substr(at_, 8)) + " means is not known");
     Expression found = Expression::rule(block_.prefix + name);
     return is_terminal(name) ? behind_space(std::move(found)) : found;
+  }
+
+  // One special token by its id, as the vocabulary of a grammar's ends spells it.
+  Expression special_term() {
+    const std::string id = std::to_string(number());
+    if (!take_here("]>")) fail("a set of special tokens");
+    return Expression::literal("\xff" + id + "\xff");
   }
 
   Expression behind_space(Expression terminal) const {

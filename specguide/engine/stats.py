@@ -103,8 +103,9 @@ class RequestCounts:
 
     finished: how many, by finish_reason
     latency:  histograms in seconds: "queue" (arrival to first iteration), "ttft" (arrival to first
-              token), "tpot" (mean time per token after the first), "e2e" (arrival to end, of all),
-              and of guided requests "compile", or "compile_cached" where the grammar was there already
+              token), "tpot" (mean time per token after the first), "e2e" (arrival to end, of all
+              requests), and of guided ones "compile", or "compile_cached" where the grammar was
+              there already
     acceptance: histogram of tokens gained per iteration, of requests that had any
     guides:   as in GuideCounts
     accepted: entry a counts the iterations that accepted a drafts, "all" of them and those of

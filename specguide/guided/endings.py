@@ -12,7 +12,7 @@ from specguide.errors import InvalidGuide, InvalidParams
 from specguide.guided.backend import Outline, Written
 from specguide.guided.backends import CompiledGrammar
 from specguide.guided.matcher import Matcher
-from specguide.guided.to_native import native_matcher, native_vocabulary
+from specguide.guided.to_native import native_matcher
 from specguide.tokenizer.vocabulary import Vocabulary
 
 _LOGGER = logging.getLogger(__name__)
@@ -20,7 +20,7 @@ _BYTES_A_CHARACTER = 40
 _SPARE = 8
 """Tokens by which an end may be farther than the outline says: an item must not repeat another, or
 a lexer takes the longest terminal."""
-_MOST_LATE = 300_000
+MOST_LATE = 300_000
 """Characters of an outline whose ends are found behind the first row: a third of a second."""
 _NO_BOUND = 1 << 62
 _POOL_BYTES = 256 << 20  # states of all grammars; those of one that is used again are found again
@@ -63,12 +63,13 @@ class EndingGrammar:
     @cached_property
     def num_needed(self) -> int:
         """Tokens of the shortest text that the guard allows, its end token included; perhaps a few
-        more than that. Where no such text is found, it is `num_least`."""
+        more than that. No fewer than `num_least`: by these the rows go, though a text may be
+        spelled in longer tokens than its parts."""
         if self.num_spare == 0:
             return self.num_least
         tried = self.num_least, self.num_least + self.num_spare, _NO_BOUND
         found = (_TimedGrammar(self, most).matcher().found_end() for most in tried)
-        return next((num for num in found if num >= 0), self.num_least)
+        return max(self.num_least, next((num for num in found if num >= 0), 0))
 
     def has_room(self, max_tokens: int) -> bool:
         """Whether the shortest text is known to have so many tokens at most, its end token
@@ -152,7 +153,7 @@ class GrammarEndings:
                 self._trie,
                 self._pool,
                 is_exact,
-                may_wait=len(outline.text) <= _MOST_LATE,
+                may_wait=len(outline.text) <= MOST_LATE,
             )
         except ValueError as error:
             _LOGGER.debug("it is not known how texts of a grammar end: %s", error)
@@ -175,4 +176,6 @@ class GrammarEndings:
 
     @cached_property
     def _trie(self) -> native.TokenTrie:
-        return native.TokenTrie(native_vocabulary(self._vocabulary))
+        """Special tokens are spelled by their ids, between bytes that are in no text."""
+        spelt = [text or b"\xff%d\xff" % i for i, text in enumerate(self._vocabulary.token_bytes)]
+        return native.TokenTrie(native.NativeVocabulary(spelt, self._vocabulary.eos_token_ids))

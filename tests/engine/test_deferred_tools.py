@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -26,6 +27,19 @@ def at_once(guide: Guide) -> Guide:
     return replace(guide, calls=None)
 
 
+def test_calls_are_whole_or_refused():
+    tools = [Tool(f"tool_{i}", PLACE) for i in range(40)]
+    guide = tool_guide(tool_formats()["hermes"], tools, MARKS.get, GuideConfig(), must_call=True)
+    llm = LLM(spec=SPECS["chain"], max_batch_size=4)
+    params = [SamplingParams(guide=guide, max_tokens=most) for most in (10, 24, 27, 30, 36)]
+    refused, *outputs = llm.generate(["a call"] * len(params), params)
+    assert "the shortest output that matches the guide takes" in str(refused.error)
+    for one in outputs:
+        assert one.error is None
+        assert json.loads(one.text)["arguments"]["city"] in ("Oslo", "Rome")
+    llm.close()
+
+
 @pytest.mark.parametrize("spec", SPECS)
 def test_outputs_are_those_of_all_compiled_at_once(spec):
     tools = [
@@ -38,7 +52,13 @@ def test_outputs_are_those_of_all_compiled_at_once(spec):
     texts = []
     for asked in (guide, at_once(guide)):
         params = [
-            SamplingParams(guide=asked, max_tokens=40, seed=i, temperature=0.9 if i else 0.0)
+            SamplingParams(
+                guide=asked,
+                max_tokens=40,
+                seed=i,
+                temperature=0.9 if i else 0.0,
+                allow_truncation=True,  # near the end, how much room is left is told otherwise
+            )
             for i in range(3)
         ]
         params[1] = replace(params[1], reasoning=Reasoning("</think>", max_tokens=5))

@@ -6,78 +6,38 @@ from __future__ import annotations
 import json
 import random
 from dataclasses import replace
-from functools import cache
-from typing import Any
 
 import numpy as np
 import pytest
+from call_messages import (
+    ANSWER,
+    DEFERRING,
+    END,
+    ENDS,
+    FIRST_MARK,
+    FORMATS,
+    LIMITS,
+    MARKS,
+    NAMES,
+    OF_LISTED,
+    PIECES,
+    PLAIN,
+    SPELT,
+    TOOLS,
+    VOCABULARY,
+    asked,
+    compiler,
+    is_deferred,
+    row_of,
+)
 
 from specguide import native
-from specguide.config import GuideConfig
 from specguide.errors import InvalidGuide
 from specguide.guide import Guide
-from specguide.guided.call_grammar import CallGrammar
 from specguide.guided.compile import GrammarCompiler
 from specguide.guided.matcher import Matcher
-from specguide.guided.tools import Tool, tool_formats, tool_guide
-from specguide.guided.tools.grammar import LEAST_DEFERRED
+from specguide.guided.tools import Tool, tool_guide
 from specguide.tokenizer.vocabulary import Vocabulary
-
-FORMATS = tool_formats()
-MARKS = sorted({mark for one in FORMATS.values() for mark in one.special_tokens})
-PIECES = (
-    '", "', 'arguments": ', '": ', '": {"', "}}\n", '"}', '{"', '"}}', "}, {", '", "arg', '{"name',
-    '": "we', "we", "ath", 'er"', "er.a", 'er", "', " {", "\n", ' "', '":', "1}", "}\n```", "[1",
-    "\n```json\n", "json", "{}", "}}", "tool_", '\\"', 'a"}',
-)  # fmt: skip
-SPELT = [*(bytes([byte]) for byte in range(256)), *(piece.encode() for piece in PIECES)]
-FIRST_MARK = len(SPELT)
-VOCABULARY = Vocabulary((*SPELT, *[b""] * (len(MARKS) + 1)), (FIRST_MARK + len(MARKS),))
-END = VOCABULARY.eos_token_ids[0]
-ENDS = b'"},'
-LIMITS = GuideConfig()
-PLAIN = {
-    "type": "object",
-    "properties": {"a": {"type": "string"}, "b": {"type": "array", "items": {"type": "integer"}}},
-    "required": ["a"],
-}
-CLOSED = {**PLAIN, "additionalProperties": False, "properties": {"a": {"enum": ["{", "]", 1]}}}
-BOUNDED = {"type": "object", "properties": {"a": {"type": "integer", "minimum": 3}}}
-NAMED = {"type": "object", "properties": {"name": {"type": "string"}, "arguments": PLAIN}}
-SCHEMAS = [PLAIN, CLOSED, BOUNDED, NAMED, {"type": "object"}, {"enum": ["x", 12]}, {}]
-NAMES = ["we", "weather", "weather.a", "tool_1"]
-TOOLS = [
-    Tool(NAMES[i] if i < len(NAMES) else f"other_{i}", SCHEMAS[i % len(SCHEMAS)])
-    for i in range(LEAST_DEFERRED)
-]
-LISTED = [  # arguments that can be written one by one
-    Tool(one.name, one.parameters if "enum" not in one.parameters else {"properties": {"n": PLAIN}})
-    for one in TOOLS
-]
-ANSWER = {"type": "object", "properties": {"x": {"type": "string"}}}
-OF_LISTED = ["glm45", "qwen3_coder"]
-DEFERRING = [
-    *OF_LISTED,
-    *(
-        name
-        for name, one in FORMATS.items()
-        if one.special_tokens and one.arguments is None and not one.before_index
-    ),
-]
-
-
-@cache
-def compiler() -> GrammarCompiler:
-    return GrammarCompiler(VOCABULARY, LIMITS)
-
-
-def special(text: str) -> int | None:
-    return FIRST_MARK + MARKS.index(text) if text in MARKS else None
-
-
-def asked(name: str, tools: list[Tool] | None = None, **more: Any) -> Guide:
-    usual = LISTED if FORMATS[name].arguments is not None else TOOLS
-    return tool_guide(FORMATS[name], usual if tools is None else tools, special, LIMITS, **more)
 
 
 def at_once(guide: Guide) -> Guide:
@@ -88,15 +48,8 @@ def at_once(guide: Guide) -> Guide:
 def matchers(guide: Guide) -> tuple[Matcher, Matcher]:
     """Of the grammar with the arguments left out, and of the whole one."""
     deferred, whole = compiler().compile(guide), compiler().compile(at_once(guide))
-    assert isinstance(deferred, CallGrammar)
-    assert not isinstance(whole, CallGrammar)
+    assert is_deferred(deferred) and not is_deferred(whole)
     return deferred.matcher(), whole.matcher()
-
-
-def row_of(matcher: Matcher) -> np.ndarray:
-    row = np.zeros(VOCABULARY.num_words, np.int32)
-    matcher.fill(row)
-    return np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little"))
 
 
 def spelt(text: str) -> list[int]:
@@ -250,16 +203,16 @@ def test_a_token_that_reaches_over_a_lead_has_all_compiled_at_once():
     ids = {mark: len(SPELT) + 1 + i for i, mark in enumerate(MARKS)}
     guide = tool_guide(FORMATS["hermes"], TOOLS, ids.get, LIMITS)
     assert guide.calls is not None
-    assert not isinstance(one.compile(guide), CallGrammar)
+    assert not is_deferred(one.compile(guide))
     guide = tool_guide(FORMATS["deepseek_v31"], TOOLS, ids.get, LIMITS)
-    assert isinstance(one.compile(guide), CallGrammar)
+    assert is_deferred(one.compile(guide))
     one.close()
 
 
 def test_compiled_in_a_process_apart():
     one = GrammarCompiler(VOCABULARY, replace(LIMITS, isolate_compiles=True))
     grammar = one.compile(asked("hermes", must_call=True))
-    assert isinstance(grammar, CallGrammar)
+    assert is_deferred(grammar)
     matcher = grammar.matcher()
     message = FORMATS["hermes"].message([("weather", '{"a":"]"}')])
     assert all(map(matcher.accept, [*spelt(message), END]))

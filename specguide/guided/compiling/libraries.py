@@ -20,13 +20,13 @@ from specguide.errors import (
     UnsupportedGuide,
 )
 from specguide.guide import Guide
-from specguide.guided.backend import Rewritten, Written
+from specguide.guided.backend import Outline, Rewritten, Written
 from specguide.guided.backends import Backend, CompiledGrammar, create_backend
 from specguide.guided.budget import Budget
 from specguide.guided.call_grammar import CallGrammars
 from specguide.guided.compiling.grammar_future import GrammarFuture
 from specguide.guided.distinct import DistinctItems
-from specguide.guided.endings import EndingGrammar, GrammarEndings, spare_of
+from specguide.guided.endings import MOST_LATE, EndingGrammar, GrammarEndings, spare_of
 from specguide.guided.key_order import in_any_order
 from specguide.guided.keys import KeyGuard
 from specguide.guided.known_items import KnownItems
@@ -125,7 +125,7 @@ class Libraries:
             try:
                 for rewritten in self._rewrites(guide, name, order):
                     try:
-                        return self._enforced(rewritten, name, order)
+                        return self._enforced(rewritten, name, order, guide)
                     except InvalidGuide as error:
                         if order == "any" and getattr(reasons.get(name), "keyword", "") is None:
                             del reasons[name]  # a later one may name the keyword
@@ -134,14 +134,33 @@ class Libraries:
                 reasons.setdefault(name, error)
         return None
 
-    def _enforced(self, rewritten: Rewritten, backend: str, order: str) -> Enforced:
+    def _enforced(self, rewritten: Rewritten, backend: str, order: str, guide: Guide) -> Enforced:
         """Raises InvalidGuide, and UnsupportedGuide if the backend refuses it."""
         written = self._written(rewritten, backend, order)
         grammar = self.compile(written, backend)
-        if written.keys is None and written.calls is None:
-            outline = self._backend(backend).outline(written, rewritten)
+        if written.keys is None:
+            outline = self._outline(written, rewritten, backend, guide)
             written = replace(written, outline=outline)
         return Enforced(written, backend, grammar)
+
+    def _outline(
+        self, written: Written, rewritten: Rewritten, backend: str, guide: Guide
+    ) -> Outline | None:
+        """Of all of the guide, what is left out of it included."""
+        if written.calls is None:
+            return self._backend(backend).outline(written, rewritten)
+        if len(guide.source()) > MOST_LATE:  # the first row would wait for it
+            return None
+        try:
+            with Budget(self.config.max_schema_steps).counting():
+                (whole,) = self._rewrites(replace(guide, calls=None), backend, "schema")
+                written = self._written(whole, backend, "schema")
+        except InvalidGuide:
+            return None
+        outline = self._backend(backend).outline(written, whole)
+        is_small = outline is not None and len(outline.text) <= MOST_LATE
+        # each part has rows of its own
+        return outline._replace(is_exact=False) if outline is not None and is_small else None
 
     def _rewrites(self, guide: Guide, backend: str, order: str) -> Iterator[Rewritten]:
         def may_defer(lead: bytes, after: bytes | None) -> bool:
@@ -185,7 +204,9 @@ class Libraries:
         known, and has what was left out compiled."""
         if written.calls is not None:
             assert self._submit is not None
-            return self._calls.grammar(grammar, written, guide, self._submit)
+            calls = self._calls.grammar(grammar, written, guide, self._submit)
+            # to look for ends by the matcher would compile parts, and wait for them
+            return self._endings.told(calls, written.outline, 0)
         # which of the required keys are missing, the text does not tell
         if written.keys is not None:
             return grammar

@@ -20,6 +20,8 @@ from specguide.guided.schema.prune import prune
 
 _MOST_CHARACTERS = 2_000_000
 _MOST_STEPS = 1_000_000
+_SPECIAL = "<["
+"""What a special token begins with. Bytes may spell, to the outline, what stands for it."""
 
 
 def outline_of(lark: str, core: CoreSchema | None) -> Outline | None:
@@ -30,7 +32,7 @@ def outline_of(lark: str, core: CoreSchema | None) -> Outline | None:
     if len(lark) > _MOST_CHARACTERS:
         return None
     if JSON_OF_LARK not in lark:
-        return Outline("lark", lark, is_exact=True)
+        return Outline("lark", lark, is_exact=_SPECIAL not in lark)
     try:
         with Budget(_MOST_STEPS).counting():
             return Outline("lark", with_terms(lark, lambda _, schema, __: _rules(schema, core)))

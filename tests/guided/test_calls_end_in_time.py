@@ -1,0 +1,71 @@
+"""Calls of tools end within max_tokens, whose marks are special tokens, as most models' are."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from call_messages import (
+    ANSWER,
+    DEFERRING,
+    FORMATS,
+    PLAIN,
+    VOCABULARY,
+    asked,
+    compiler,
+    is_deferred,
+    row_of,
+)
+
+from specguide.errors import InvalidParams
+from specguide.guide import Guide
+from specguide.guided.endings import EndingGrammar
+from specguide.guided.matcher import Matcher
+from specguide.guided.tools import Tool
+
+PLACE = {
+    "type": "object",
+    "properties": {"city": {"enum": ["Oslo", "Rome"]}, "days": {"type": "integer"}},
+    "required": ["city"],
+    "additionalProperties": False,
+}
+FEW = [Tool("weather", PLACE), Tool("weather.a", PLAIN)]
+WAYS = [{"must_call": True}, {"must_call": True, "is_parallel": False}, {}, {"answer": ANSWER}]
+
+
+def ends(matcher: Matcher, most: int, rng: random.Random) -> bool:
+    """Whether a random message is whole after so many tokens, its end token not counted."""
+    for _ in range(most):
+        token = rng.choice(row_of(matcher))
+        assert matcher.accept(token)
+        if matcher.is_terminated:
+            return True
+    return bool(set(VOCABULARY.eos_token_ids) & set(row_of(matcher)))
+
+
+def check_ends(guide: Guide, rng: random.Random) -> EndingGrammar:
+    grammar = compiler().compile(guide)
+    assert isinstance(grammar, EndingGrammar)
+    least = grammar.num_needed
+    if least > 2:
+        with pytest.raises(InvalidParams, match=f"takes {least - 1} tokens"):
+            grammar.within(least - 2)
+    for extra in (0, 1, 4, 12, 40):
+        matcher = grammar.within(least + extra).matcher()
+        assert ends(matcher, least + extra, rng), extra
+    return grammar
+
+
+@pytest.mark.parametrize("way", range(len(WAYS)))
+@pytest.mark.parametrize("name", FORMATS)
+def test_random_messages_end_in_time(name, way):
+    if name == "llama3_json" and way == len(WAYS) - 1:
+        pytest.skip("an answer may begin as a call does")
+    check_ends(asked(name, FEW, **WAYS[way]), random.Random(f"{name} {way}"))
+
+
+@pytest.mark.parametrize("way", range(len(WAYS)))
+@pytest.mark.parametrize("name", DEFERRING)
+def test_those_of_many_tools_do_too(name, way):
+    grammar = check_ends(asked(name, **WAYS[way]), random.Random(f"{name} {way}"))
+    assert is_deferred(grammar)
