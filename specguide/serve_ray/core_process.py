@@ -9,7 +9,8 @@ from collections.abc import Callable
 from specguide.engine.control import CoreFacts, CorePlan, StartFailure, Stop
 from specguide.errors import EngineError, InvalidParams
 from specguide.server.child import Child
-from specguide.server.plans import ServicePlan, service_folder
+from specguide.server.plans import ServicePlan
+from specguide.server.service_folder import ServiceFolder
 
 _CORE = "specguide.engine.core:run_core"
 _END_S = 2.0
@@ -25,7 +26,7 @@ class CoreProcess:
     """
 
     def __init__(self, plan: ServicePlan, *, core: str = _CORE) -> None:
-        self._folder = service_folder()
+        self._folder = ServiceFolder()
         self.address = f"ipc://{self._folder.name}/core"
         server = plan.server
         core_plan = CorePlan(

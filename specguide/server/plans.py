@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from dataclasses import dataclass
 
 from specguide.config import EngineConfig
 from specguide.engine.control import CoreFacts
-from specguide.errors import InvalidParams
 from specguide.guided.reasoning_formats import choose_reasoning_format
 from specguide.guided.tools import choose_tool_format
 from specguide.server.config import ServerConfig
@@ -18,22 +15,6 @@ COUNTS_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 """Environment variable of fronts, by which prometheus_client counts over several processes: a
 folder in which each keeps its counts, and which outlives it. It is read by the import of that
 library."""
-_MOST_FOLDER_BYTES = 90
-"""Of the path of a service's folder: with a socket's name behind it, the kernel takes 107."""
-
-
-def service_folder() -> tempfile.TemporaryDirectory[str]:
-    """A new folder for a service's sockets and counts, which goes with the service. Raises
-    InvalidParams where its path is too long for a socket's."""
-    folder = tempfile.TemporaryDirectory(prefix="specguide-")
-    num_bytes = len(os.fsencode(folder.name))
-    if num_bytes > _MOST_FOLDER_BYTES:
-        folder.cleanup()
-        raise InvalidParams(
-            f"the folder for sockets {folder.name} has a path of {num_bytes} bytes, and "
-            f"{_MOST_FOLDER_BYTES} are the most; set TMPDIR to a shorter one"
-        )
-    return folder
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,8 @@ from specguide.engine.control import (
 from specguide.errors import EngineError, InvalidParams, SpecguideError
 from specguide.server.child import Child
 from specguide.server.listening import Reservation
-from specguide.server.plans import COUNTS_FOLDER, FrontPlan, ServicePlan, service_folder
+from specguide.server.plans import COUNTS_FOLDER, FrontPlan, ServicePlan
+from specguide.server.service_folder import ServiceFolder
 from specguide.server.tls import check_tls
 
 _CORE = "specguide.engine.core:run_core"
@@ -69,7 +70,7 @@ class Supervisor:
         check_tls(self._plan.server.exposure)
         with ExitStack() as stack:
             self._wakes = stack.enter_context(self._listening_to_signals())
-            self._folder = stack.enter_context(service_folder())
+            self._folder = stack.enter_context(ServiceFolder())
             self._reserved = Reservation(self._plan.server.host, self._plan.server.port)
             stack.callback(self._reserved.close)
             stack.callback(self._kill_all)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import tempfile
+from pathlib import Path
 
 import pytest
 import zmq
 
 from specguide.errors import InvalidParams
-from specguide.server.plans import service_folder
+from specguide.server.service_folder import ServiceFolder
 
 
 @pytest.fixture
@@ -26,7 +29,7 @@ def within(tmp_path, monkeypatch):
 
 def test_the_longest_path_has_room_for_sockets(within):
     within(90)
-    with service_folder() as folder, zmq.Context() as context, context.socket(zmq.ROUTER) as socket:
+    with ServiceFolder() as folder, zmq.Context() as context, context.socket(zmq.ROUTER) as socket:
         assert len(folder) == 90
         socket.bind(f"ipc://{folder}/core-1000000000")
 
@@ -34,5 +37,36 @@ def test_the_longest_path_has_room_for_sockets(within):
 def test_a_longer_one_is_refused_and_leaves_nothing(within, tmp_path):
     within(91)
     with pytest.raises(InvalidParams, match="TMPDIR"):
-        service_folder()
+        ServiceFolder()
     assert not list(tmp_path.rglob("specguide-*"))
+
+
+HELD = """
+import sys, tempfile
+from specguide.server.service_folder import ServiceFolder
+tempfile.tempdir = sys.argv[1]
+folder = ServiceFolder()
+print(folder.name, flush=True)
+sys.stdin.read()
+"""
+
+
+def test_what_a_process_leaves_that_is_killed_the_next_one_removes(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    other = tmp_path / "specguide-other"  # which is no service's
+    other.mkdir()
+    held = subprocess.Popen(
+        [sys.executable, "-c", HELD, str(tmp_path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert held.stdout is not None
+    left = Path(held.stdout.readline().strip())
+    with ServiceFolder() as first:
+        assert left.is_dir()
+        held.kill()
+        held.communicate()
+        with ServiceFolder() as second:
+            assert not left.exists() and Path(first).is_dir() and Path(second).is_dir()
+    assert list(tmp_path.iterdir()) == [other]
