@@ -89,11 +89,12 @@ def masked_top_k(
         .masked_fill(missing, -1)
         .to(torch.int32)
     )
+    greatest = values[:, :1]
+    shift = greatest.where(greatest.isfinite(), 0)  # beside which sums of huge logits are rounded
+    log_total = (allowed - shift).logsumexp(dim=-1, keepdim=True)
     # Infinity less infinity: the likelihood of an infinite logit, beside which all others are
     # nothing.
-    logprobs = (values - allowed.logsumexp(dim=-1, keepdim=True)).nan_to_num_(
-        nan=0.0, neginf=float("-inf")
-    )
+    logprobs = (values - shift - log_total).nan_to_num_(nan=0.0, neginf=float("-inf"))
     logprobs = logprobs.masked_fill(missing, float("-inf"))
     if rows is not None and bias is not None and target_ids is not None:
         is_only = (bias.amax(dim=-1) < 0)[:, None] & (

@@ -231,6 +231,13 @@ def test_half_precision_logits(dtype: torch.dtype) -> None:
     assert logits.tolist() == [[1.0, -INF, -INF, -INF]] and logits.dtype == dtype
 
 
+@pytest.mark.parametrize("greatest", [3e7, -3e7, 1e30])
+def test_log_probabilities_of_huge_logits(greatest: float) -> None:
+    logits = torch.tensor([[greatest, greatest, greatest - abs(greatest) / 2]])
+    logprobs = masked_top_k(logits, None, None, 2)[1]
+    assert logprobs.tolist() == [pytest.approx([-math.log(2)] * 2)]
+
+
 @given(cases(pruned=False), st.integers(1, 5))
 def test_without_rows_all_are_free(case: Case, k: int) -> None:
     logits, rows = case.arguments()

@@ -96,7 +96,8 @@ def _top_k_kernel(
 
 @triton.jit
 def _log_total(bests, totals, NUM_SPLITS: tl.constexpr, BLOCK_SPLITS: tl.constexpr):
-    """A row's greatest logit, and the logarithm of its sum of exponentials, from its parts."""
+    """A row's greatest logit, and the logarithm of its sum of exponentials less that, where it is
+    finite, from its parts."""
     split = tl.arange(0, BLOCK_SPLITS)
     best = tl.load(bests + split, mask=split < NUM_SPLITS, other=float("-inf"))
     total = tl.load(totals + split, mask=split < NUM_SPLITS, other=0.0)
@@ -104,13 +105,14 @@ def _log_total(bests, totals, NUM_SPLITS: tl.constexpr, BLOCK_SPLITS: tl.constex
     shift = tl.where(tl.abs(greatest) == float("inf"), 0.0, greatest)
     scale = tl.exp(tl.where(best == greatest, 0.0, best - shift))
     scale = tl.where(best > float("-inf"), scale, 0.0)
-    return greatest, shift + tl.log(tl.sum(total * scale, 0))
+    return greatest, tl.log(tl.sum(total * scale, 0))
 
 
 @triton.jit
 def _logprob(logit, greatest, log_total):
-    """Beside an infinite logit all others are nothing."""
-    finite = tl.where(greatest == float("inf"), float("-inf"), logit - log_total)
+    """Beside an infinite logit all others are nothing. Huge ones differ by exact numbers, where
+    their sum with a logarithm would be rounded."""
+    finite = tl.where(greatest == float("inf"), float("-inf"), (logit - greatest) - log_total)
     return tl.where(logit == float("inf"), 0.0, finite)
 
 
