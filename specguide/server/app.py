@@ -12,6 +12,7 @@ from fastapi.exceptions import RequestValidationError
 from prometheus_client import CollectorRegistry
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
+from starlette.routing import Route
 
 from specguide.engine import ServedEngine
 from specguide.errors import SpecguideError
@@ -72,9 +73,9 @@ def create_app(engine: ServedEngine, config: ServerConfig) -> FastAPI:
     app.state.registry = CollectorRegistry()
     app.state.registry.register(EngineCollector(engine, config.metrics_names, config.model_name))
     app.state.started_s = int(time.time())
-    app.include_router(router)
-    app.include_router(plain_routes)
-    app.include_router(playground)
+    routers = (router, plain_routes, playground)
+    for each in routers:
+        app.include_router(each)
     app.add_middleware(
         BodyLimit,
         room=app.state.bodies,
@@ -88,7 +89,8 @@ def create_app(engine: ServedEngine, config: ServerConfig) -> FastAPI:
         app.add_middleware(CORSMiddleware, **cors(exposure.allowed_origins))
     app.add_middleware(Heads)
     app.add_middleware(RequestIds)
-    app.add_middleware(StatusCounts, registry=app.state.registry)
+    paths = {one.path for each in routers for one in each.routes if isinstance(one, Route)}
+    app.add_middleware(StatusCounts, registry=app.state.registry, paths=paths)
     app.add_middleware(RootPath, root_path=exposure.root_path)
     app.add_middleware(Cancellable)  # around all others
     for kind in (ApiError, SpecguideError, RequestValidationError, Refusal, HTTPException):

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry, Counter, Metric
@@ -24,6 +24,7 @@ _ENGINE = "0"  # vLLM's label; here there is one
 _FAMILIES = {"gauge": GaugeMetricFamily, "counter": CounterMetricFamily}
 _COUNTS_BYTES = 1 << 18
 """Of a process's file of counts: more than all routes with all codes take."""
+_OTHER = "other"
 _LOGGER = logging.getLogger(__name__)
 
 
@@ -148,19 +149,29 @@ def _histogram(
 class StatusCounts:
     """ASGI middleware. Counts HTTP answers by route and status; where processes count together, a
     scrape of each has the sum of all that there are and were. One that has no room on the disk
-    counts nothing, and says so in its log."""
+    counts nothing, and says so in its log.
 
-    def __init__(self, app: ASGIApp, registry: CollectorRegistry) -> None:
-        self._app, self._answers = app, _answers(registry)
+    paths: of the routes, by which those are counted that are refused before they are routed
+    """
+
+    def __init__(
+        self, app: ASGIApp, registry: CollectorRegistry, paths: Collection[str] = ()
+    ) -> None:
+        self._app, self._answers, self._paths = app, _answers(registry), paths
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def counted(message: Message) -> None:
             if message["type"] == "http.response.start" and self._answers is not None:
-                route = getattr(scope.get("route"), "path", "other")
-                self._answers.labels(route, str(message["status"])).inc()
+                self._answers.labels(self._route(scope), str(message["status"])).inc()
             await send(message)
 
         await self._app(scope, receive, counted if scope["type"] == "http" else send)
+
+    def _route(self, scope: Scope) -> str:
+        if "route" in scope:
+            return str(getattr(scope["route"], "path", _OTHER))
+        path = scope.get("path", "").removeprefix(scope.get("root_path", ""))
+        return path if path in self._paths else _OTHER
 
 
 def _answers(registry: CollectorRegistry) -> Counter | None:

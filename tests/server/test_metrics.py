@@ -37,6 +37,7 @@ def families():
         for _ in range(2):
             client.post("/completions", json={**body, "guided_choice": ["left", "right"]})
         assert client.post("/completions", json={**body, "max_tokens": -1}).status_code == 400
+        assert client.post("/completions", json={"prompt": "x" * 300_000}).status_code == 413
         assert client.get("/nowhere/at/all").status_code == 404
     text = httpx.get(f"{server.url}/metrics").text
     server.stop()
@@ -96,6 +97,7 @@ def test_requests_are_counted(families):
     assert counts["specguide_compile_cached_seconds_count",] == 1
     assert counts["specguide_http_responses_total", "200", "/v1/completions"] == 3
     assert counts["specguide_http_responses_total", "400", "/v1/completions"] == 1
+    assert counts["specguide_http_responses_total", "413", "/v1/completions"] == 1
     assert counts["specguide_http_responses_total", "404", "other"] == 1
     (guide,) = families["specguide_guide_requests"].samples
     assert guide.value == 2 and re.fullmatch("[0-9a-f]{8}", guide.labels["guide"])
