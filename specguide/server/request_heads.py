@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import h11
 
 from specguide.server.chunked import ChunkedConnection
 
-_ABSOLUTE = re.compile(rb"https?://[^/?]*", re.IGNORECASE)
+_SCHEMES = (b"http", b"https")
 _CLOSE = (b"connection", b"close")
 
 
@@ -31,8 +30,9 @@ class RequestHeads(ChunkedConnection):
 
 
 def _origin_form(target: bytes) -> bytes:
-    authority = _ABSOLUTE.match(target)
-    if authority is None:
+    scheme, mark, rest = target.partition(b"://")
+    if not mark or scheme.lower() not in _SCHEMES:
         return target
-    path = target[authority.end() :]
+    authority = rest.partition(b"/")[0].partition(b"?")[0]
+    path = rest[len(authority) :]
     return path if path.startswith(b"/") else b"/" + path

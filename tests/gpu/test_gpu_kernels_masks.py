@@ -117,7 +117,7 @@ def test_top_k(width: int, dtype: torch.dtype, pruned: bool) -> None:
         assert torch.equal(tokens.cpu()[is_alone], expected_tokens[is_alone])
 
 
-@pytest.mark.parametrize("greatest", [small(3e7), -3e7, 1e30])
+@pytest.mark.parametrize("greatest", [3e7, -3e7, 1e30])
 def test_log_probabilities_of_huge_logits(greatest: float) -> None:
     logits = to_device(torch.full((3, 5000), greatest - abs(greatest) / 2))
     logits[:, ::1250] = greatest

@@ -15,12 +15,19 @@ from specguide.server.service_folder import ServiceFolder
 
 
 @pytest.fixture
-def within(tmp_path, monkeypatch):
+def short_path():
+    """Of a folder; that of a test is too long for sockets."""
+    with tempfile.TemporaryDirectory(prefix="test-") as folder:
+        yield Path(folder)
+
+
+@pytest.fixture
+def within(short_path, monkeypatch):
     """Makes temporary files go where a folder's path has so many bytes."""
 
     def set_length(num_bytes: int) -> None:
-        num_more = num_bytes - len(f"{tmp_path}//specguide-12345678")
-        folder = tmp_path / ("x" * num_more)
+        num_more = num_bytes - len(f"{short_path}//specguide-12345678")
+        folder = short_path / ("x" * num_more)
         folder.mkdir()
         monkeypatch.setattr(tempfile, "tempdir", str(folder))
 
@@ -34,11 +41,11 @@ def test_the_longest_path_has_room_for_sockets(within):
         socket.bind(f"ipc://{folder}/core-1000000000")
 
 
-def test_a_longer_one_is_refused_and_leaves_nothing(within, tmp_path):
+def test_a_longer_one_is_refused_and_leaves_nothing(within, short_path):
     within(91)
     with pytest.raises(InvalidParams, match="TMPDIR"):
         ServiceFolder()
-    assert not list(tmp_path.rglob("specguide-*"))
+    assert not list(short_path.rglob("specguide-*"))
 
 
 HELD = """
@@ -51,12 +58,12 @@ sys.stdin.read()
 """
 
 
-def test_what_a_process_leaves_that_is_killed_the_next_one_removes(tmp_path, monkeypatch):
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    other = tmp_path / "specguide-other"  # which is no service's
+def test_what_a_process_leaves_that_is_killed_the_next_one_removes(short_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(short_path))
+    other = short_path / "specguide-other"  # which is no service's
     other.mkdir()
     held = subprocess.Popen(
-        [sys.executable, "-c", HELD, str(tmp_path)],
+        [sys.executable, "-c", HELD, str(short_path)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -69,4 +76,4 @@ def test_what_a_process_leaves_that_is_killed_the_next_one_removes(tmp_path, mon
         held.communicate()
         with ServiceFolder() as second:
             assert not left.exists() and Path(first).is_dir() and Path(second).is_dir()
-    assert list(tmp_path.iterdir()) == [other]
+    assert list(short_path.iterdir()) == [other]
