@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import time
 
 import pytest
 from hypothesis import given, settings
@@ -71,6 +72,14 @@ def test_texts_are_listed_and_counted() -> None:
 def test_too_many_states_are_refused() -> None:
     with pytest.raises(UnsupportedRegex, match=str(MAX_STATES)):
         automaton(tree("(?:a|b)*a(?:a|b){12}"))
+
+
+def test_too_many_different_characters_are_refused_soon() -> None:
+    words = "".join(map(chr, range(0x4E00, 0x4E00 + 2 * 3000, 2)))
+    start = time.process_time()
+    with pytest.raises(UnsupportedRegex, match="different characters"):
+        automaton(tree(words))
+    assert time.process_time() - start < 2
 
 
 LOOKAHEADS = (

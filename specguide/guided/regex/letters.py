@@ -13,6 +13,7 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from specguide.guided.budget import spend
+from specguide.guided.regex.tree import UnsupportedRegex
 
 Edge = tuple[int, int, int]
 """First code point, last code point, and the state that both and all between them lead to."""
@@ -22,6 +23,8 @@ Row = tuple[int, ...]
 NOWHERE = -1
 """Where a letter leads if no text may go on with it."""
 _BEHIND_ALL = 0x110000
+_MOST_PLACES = 4_000_000
+"""Of rows before letters are made fewer: 32 MB."""
 _second, _target = itemgetter(1), itemgetter(2)
 
 
@@ -71,9 +74,15 @@ def rows_of(edges: Iterable[Iterable[Edge]]) -> tuple[Alphabet, tuple[Row, ...]]
     """The alphabet of some states, and the row of each state.
 
     edges: of each state; those of one state have no character in common
+
+    Raises UnsupportedRegex where states tell too many characters apart.
     """
     all_edges = [tuple(found) for found in edges]
     starts = sorted({0}.union(*((low, high + 1) for found in all_edges for low, high, _ in found)))
+    if len(all_edges) * len(starts) > _MOST_PLACES:
+        raise UnsupportedRegex(
+            "a regular expression of so many different characters cannot be compared with others"
+        )
     places = {start: place for place, start in enumerate(starts)}
     rows = []
     for found in all_edges:
