@@ -24,6 +24,8 @@ class RequestHeads(ChunkedConnection):
         target, headers = _origin_form(event.target), list(event.headers)
         if {b"transfer-encoding", b"content-length"} <= {name for name, _ in headers}:
             headers.append(_CLOSE)
+        elif target == event.target:
+            return event
         return h11.Request(
             method=event.method, target=target, headers=headers, http_version=event.http_version
         )
