@@ -3,11 +3,14 @@ libraries read their escapes differently; in linear time."""
 
 from __future__ import annotations
 
+from string import hexdigits
+
 from specguide.errors import InvalidGuide
 from specguide.guided.grammar_form import ebnf_parts
 
 _FIRST_HALVES, _SECOND_HALVES = range(0xD800, 0xDC00), range(0xDC00, 0xE000)
 _BEYOND = range(0x10000, 0x110000)
+_HEX = frozenset(hexdigits)
 
 
 def with_whole_characters(source: str) -> str:
@@ -47,7 +50,6 @@ def _code(text: str, at: int) -> tuple[int, int]:
     ends."""
     num_digits = {"\\u": 4, "\\U": 8}.get(text[at : at + 2], 0)
     digits = text[at + 2 : at + 2 + num_digits]
-    try:
+    if num_digits and len(digits) == num_digits and _HEX.issuperset(digits):
         return int(digits, 16), at + 2 + num_digits
-    except ValueError:
-        return -1, at + 2
+    return -1, at + 2
