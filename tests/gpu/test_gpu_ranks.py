@@ -1,4 +1,4 @@
-"""Two GPUs of a host give the tokens of one, as ranks and as stages."""
+"""Two and four GPUs of a host give the tokens of one, as ranks and as stages."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ pytestmark = [
     pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two CUDA devices"),
 ]
 MEMORIES = pytest.mark.parametrize("shares_memory", [False, True], ids=["nccl", "shared"])
+needs_four = pytest.mark.skipif(torch.cuda.device_count() < 4, reason="needs four CUDA devices")
 
 
 def config_of(name: str) -> EngineConfig:
@@ -31,9 +32,9 @@ def config_of(name: str) -> EngineConfig:
     )
 
 
-def check(config: EngineConfig, **two: int) -> None:
-    """Two processes' outputs are those of one."""
-    assert tokens(replace(config, **two)) == tokens(config)
+def check(config: EngineConfig, **several: int) -> None:
+    """Several processes' outputs are those of one."""
+    assert tokens(replace(config, **several)) == tokens(config)
 
 
 def tokens(config: EngineConfig) -> list[tuple[int, ...]]:
@@ -78,9 +79,16 @@ def test_two_gpus_do_together_what_collectives_say(shares_memory: bool) -> None:
 
 @MEMORIES
 @pytest.mark.usefixtures("memory")
+@pytest.mark.parametrize("num_ranks", [2, pytest.param(4, marks=needs_four)])
 @pytest.mark.parametrize("name", SPECS)
-def test_two_ranks_give_the_tokens_of_one(name: str) -> None:
-    check(config_of(name), tensor_parallel_size=2)
+def test_ranks_give_the_tokens_of_one(name: str, num_ranks: int) -> None:
+    check(config_of(name), tensor_parallel_size=num_ranks)
+
+
+@needs_four
+@pytest.mark.parametrize("name", ["eagle3", "tree"])
+def test_two_stages_of_two_ranks_give_the_tokens_of_one(name: str) -> None:
+    check(config_of(name), tensor_parallel_size=2, pipeline_parallel_size=2)
 
 
 @MEMORIES
