@@ -30,32 +30,40 @@ pytestmark = [pytest.mark.gpu, pytest.mark.small]
 SHAPE = (24, 160)
 
 
-def two_ranks(
+def ranks_of(
     dtype: torch.dtype,
     device: torch.device,
     most_polls: int = 1 << 29,
     shape: tuple[int, int] = SHAPE,
+    num_ranks: int = 2,
 ) -> list[Peers]:
-    num_bytes = peers_num_bytes(2, shape, dtype)
-    memory = [torch.zeros(num_bytes, dtype=torch.uint8, device=device) for _ in range(2)]
+    num_bytes, ranks = peers_num_bytes(num_ranks, shape, dtype), range(num_ranks)
+    memory = [torch.zeros(num_bytes, dtype=torch.uint8, device=device) for _ in ranks]
     aborted = torch.zeros(1, dtype=torch.int32, device=device)
-    return [Peers.over(rank, memory, shape, dtype, aborted, most_polls) for rank in range(2)]
+    return [Peers.over(rank, memory, shape, dtype, aborted, most_polls) for rank in ranks]
 
 
-def leave(values: Tensor, reader: Peers) -> None:
-    """What rank 1's kernel writes for rank 0, whose next turn it is."""
-    bits = values.to(reader.dtype).view(reader.buffers[0].dtype)
-    bits = bits.masked_fill(bits == NOTHING[bits.dtype], 0)
-    row = torch.arange(len(values), device=values.device)
-    turn = reader.turns[row // rows_each(SHAPE[1])] & 1
-    reader.buffers[0][1, turn, row] = bits
+def sent(values: Tensor, peers: Peers) -> Tensor:
+    """The bits of values, as they travel."""
+    bits = values.to(peers.dtype).view(peers.buffers[0].dtype)
+    return bits.masked_fill(bits == NOTHING[bits.dtype], 0)
+
+
+def leave(values: Tensor, reader: Peers, writer: int = 1, rows: Tensor | None = None) -> None:
+    """What a rank's kernel writes for another one, whose next turn it is.
+
+    rows: of these alone
+    """
+    row = torch.arange(len(values), device=values.device) if rows is None else rows
+    turn = reader.turns[row // rows_each(values.shape[1])] & 1
+    reader.buffers[reader.rank][writer, turn, row] = sent(values, reader)[row]
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32], ids=str)
 @pytest.mark.parametrize("num_parts", [1, 3])
 def test_a_rank_adds_what_the_other_leaves_it(dtype: torch.dtype, num_parts: int) -> None:
     torch.manual_seed(0)
-    (mine, theirs), twin = two_ranks(dtype, DEVICE), two_ranks(dtype, torch.device("cpu"))[0]
+    (mine, theirs), twin = ranks_of(dtype, DEVICE), ranks_of(dtype, torch.device("cpu"))[0]
     for num_rows in (5, 24, 1, 7):
         parts = torch.randn(num_parts, num_rows, SHAPE[1])
         parts = parts if num_parts > 1 else parts.to(dtype)
@@ -73,7 +81,7 @@ def test_a_rank_adds_what_the_other_leaves_it(dtype: torch.dtype, num_parts: int
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32], ids=str)
 def test_a_norm_adds_what_the_other_rank_leaves(dtype: torch.dtype) -> None:
     torch.manual_seed(0)
-    mine, twin = two_ranks(dtype, DEVICE)[0], two_ranks(dtype, torch.device("cpu"))[0]
+    mine, twin = ranks_of(dtype, DEVICE)[0], ranks_of(dtype, torch.device("cpu"))[0]
     weight = torch.randn(SHAPE[1]).to(dtype)
     for num_rows in (3, 8, 2):
         residual, part, other = (torch.randn(num_rows, SHAPE[1]).to(dtype) for _ in range(3))
@@ -86,44 +94,79 @@ def test_a_norm_adds_what_the_other_rank_leaves(dtype: torch.dtype) -> None:
             torch.testing.assert_close(one.cpu(), two, atol=2e-2, rtol=2e-2)
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32], ids=str)
+@pytest.mark.parametrize("rank", [0, 2])
+def test_of_four_ranks_one_adds_up_each_row(dtype: torch.dtype, rank: int) -> None:
+    torch.manual_seed(0)
+    shape = (96, 4096)
+    ranks = ranks_of(dtype, DEVICE, shape=shape, num_ranks=4)
+    mine = ranks[rank]
+    others = [it for it in range(4) if it != rank]
+    for num_rows in (90, 3, 96):
+        parts = torch.randn(4, num_rows, shape[1]).to(dtype)
+        parts[:, 0, :3] = -0.0
+        total = sum(parts.float()).to(dtype)
+        row = torch.arange(num_rows)
+        has_owners = mine.has_owners(num_rows)
+        assert has_owners == (num_rows > 3)
+        owns = row[row % 4 == rank] if has_owners else row
+        turn = (mine.turns[row.to(DEVICE)] & 1).cpu()
+        for other in others:
+            leave(parts[other].to(DEVICE), mine, other, owns.to(DEVICE))
+            if has_owners:
+                leave(total.to(DEVICE), mine, other, row[row % 4 == other].to(DEVICE))
+        found = sum_over_ranks(parts[rank, None].to(DEVICE), mine)
+        assert torch.equal(found.cpu(), total)
+        assert (mine.buffers[rank] == NOTHING[mine.buffers[rank].dtype]).all()
+        for other in others:
+            told = mine.buffers[other][rank].cpu()[turn, row]
+            if has_owners:
+                asked = row[row % 4 == other]
+                assert torch.equal(told[asked], sent(parts[rank], mine)[asked])
+            answer = total if has_owners else parts[rank]
+            assert torch.equal(told[owns], sent(answer, mine)[owns])
+
+
 def test_a_rank_that_does_not_come_is_not_waited_for_for_ever() -> None:
-    mine = two_ranks(torch.float32, DEVICE, 20)[0]
+    mine = ranks_of(torch.float32, DEVICE, 20)[0]
     sum_over_ranks(torch.randn(1, 2, SHAPE[1], device=DEVICE), mine)
     assert mine.aborted.item()
 
 
 def test_a_wait_ends_when_it_is_aborted() -> None:
-    mine = two_ranks(torch.float32, DEVICE, 1000)[0]
+    mine = ranks_of(torch.float32, DEVICE, 1000)[0]
     mine.aborted.fill_(1)
     sum_over_ranks(torch.randn(1, 2, SHAPE[1], device=DEVICE), mine)
 
 
 @pytest.mark.skipif(IS_INTERPRETED, reason="needs kernels that run at the same time")
-def test_kernels_of_two_ranks_wait_for_one_another() -> None:
+@pytest.mark.parametrize(("num_ranks", "shape"), [(2, SHAPE), (4, (100, 4096))])
+def test_kernels_of_ranks_wait_for_one_another(num_ranks: int, shape: tuple[int, int]) -> None:
     """A kernel that waits may keep CUDA from loading another one, and from new memory. So each
     rank's is loaded first, on its stream: the very kernel, which Triton compiles anew where the
     number of polls is no multiple of 16. Waits end after seconds."""
     torch.manual_seed(0)
-    streams = [torch.cuda.Stream() for _ in range(2)]
-    first = two_ranks(torch.bfloat16, DEVICE, most_polls=16)
-    both = two_ranks(torch.bfloat16, DEVICE, most_polls=1 << 22)
-    zeros = torch.zeros(1, *SHAPE, device=DEVICE).bfloat16()
-    torch.cuda.synchronize()
-    for its, stream in zip(first, streams, strict=True):
-        with torch.cuda.stream(stream):
-            sum_over_ranks(zeros, its)
+    streams = [torch.cuda.Stream() for _ in range(num_ranks)]
+    made = partial(ranks_of, torch.bfloat16, DEVICE, shape=shape, num_ranks=num_ranks)
+    first, ranks = made(most_polls=16), made(most_polls=1 << 22)
+    for num_rows in (1, shape[0]):
+        zeros = torch.zeros(1, num_rows, shape[1], device=DEVICE).bfloat16()
         torch.cuda.synchronize()
-    for num_rows in [1, 24, 5] * 40:
-        parts = torch.randn(2, 1, num_rows, SHAPE[1], device=DEVICE).bfloat16()
+        for its, stream in zip(first, streams, strict=True):
+            with torch.cuda.stream(stream):
+                sum_over_ranks(zeros, its)
+            torch.cuda.synchronize()
+    for num_rows in [1, shape[0], 5] * 40:
+        parts = torch.randn(num_ranks, 1, num_rows, shape[1], device=DEVICE).bfloat16()
         torch.cuda.synchronize()
         found = []
         for rank, stream in enumerate(streams):
             with torch.cuda.stream(stream):
-                found.append(sum_over_ranks(parts[rank], both[rank]))
+                found.append(sum_over_ranks(parts[rank], ranks[rank]))
         torch.cuda.synchronize()
-        expected = (parts[0, 0].float() + parts[1, 0].float()).bfloat16()
+        expected = sum(parts[:, 0].float()).bfloat16()
         assert all(torch.equal(it, expected) for it in found)
-    assert not both[0].aborted.item()
+    assert not ranks[0].aborted.item()
 
 
 def shares(logits: Tensor, both: list[Peers]) -> list[LogitsShare]:
@@ -153,12 +196,12 @@ def test_ranks_choose_as_one_that_has_all_logits(is_pruned: bool, has_rows: bool
     logits, rows, ids = draft_case(is_pruned)
     rows = rows if has_rows else None
     expected = reference.masked_argmax(logits, rows, ids)
-    twins = shares(logits, two_ranks(torch.float32, torch.device("cpu"), shape=(8, NUM_WORDS)))
+    twins = shares(logits, ranks_of(torch.float32, torch.device("cpu"), shape=(8, NUM_WORDS)))
     with ThreadPoolExecutor(2) as pool:
         choose = partial(masked_argmax_of_shares_twin, rows=rows, target_ids=ids)
         for found in pool.map(choose, twins):
             assert torch.equal(found, expected)
-    both = two_ranks(torch.float32, DEVICE, shape=(8, NUM_WORDS))
+    both = ranks_of(torch.float32, DEVICE, shape=(8, NUM_WORDS))
     mine, other = shares(logits.to(DEVICE), both)
     first = logits[:, : logits.shape[1] // 2]
     best, place, is_reached = reference.best_of_rows(

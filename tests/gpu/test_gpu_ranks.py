@@ -24,6 +24,7 @@ pytestmark = [
 ]
 MEMORIES = pytest.mark.parametrize("shares_memory", [False, True], ids=["nccl", "shared"])
 needs_four = pytest.mark.skipif(torch.cuda.device_count() < 4, reason="needs four CUDA devices")
+RANKS = pytest.mark.parametrize("num_ranks", [2, pytest.param(4, marks=needs_four)])
 
 
 def config_of(name: str) -> EngineConfig:
@@ -73,13 +74,14 @@ def memory(shares_memory: bool, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @MEMORIES
 @pytest.mark.usefixtures("memory")
-def test_two_gpus_do_together_what_collectives_say(shares_memory: bool) -> None:
-    collective_contract.check_in_two_processes("cuda", shares_memory=shares_memory)
+@RANKS
+def test_gpus_do_together_what_collectives_say(num_ranks: int, shares_memory: bool) -> None:
+    collective_contract.check_in_processes("cuda", shares_memory=shares_memory, num_ranks=num_ranks)
 
 
 @MEMORIES
 @pytest.mark.usefixtures("memory")
-@pytest.mark.parametrize("num_ranks", [2, pytest.param(4, marks=needs_four)])
+@RANKS
 @pytest.mark.parametrize("name", SPECS)
 def test_ranks_give_the_tokens_of_one(name: str, num_ranks: int) -> None:
     check(config_of(name), tensor_parallel_size=num_ranks)

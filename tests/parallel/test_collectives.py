@@ -15,14 +15,15 @@ CPU = torch.device("cpu")
 
 
 def test_two_processes_over_gloo() -> None:
-    collective_contract.check_in_two_processes("cpu", shares_memory=False)
+    collective_contract.check_in_processes("cpu", shares_memory=False)
 
 
-def test_two_threads_that_share_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    thread_memory.put_in(monkeypatch)
-    meeting, store = Meeting.open(2, 60.0)
-    with ThreadPoolExecutor(2) as pool:
+@pytest.mark.parametrize("num_ranks", [2, 4])
+def test_threads_that_share_memory(num_ranks: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    thread_memory.put_in(monkeypatch, num_ranks)
+    meeting, store = Meeting.open(num_ranks, 60.0)
+    with ThreadPoolExecutor(num_ranks) as pool:
         ranks = pool.map(
-            lambda rank: connect(meeting, rank, CPU, store if not rank else None), (0, 1)
+            lambda rank: connect(meeting, rank, CPU, store if not rank else None), range(num_ranks)
         )
-        list(pool.map(collective_contract.check, ranks, (CPU, CPU)))
+        list(pool.map(collective_contract.check, ranks, [CPU] * num_ranks))

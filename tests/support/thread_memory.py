@@ -46,16 +46,17 @@ class OneRanksMemory:
         return self.allocate(num_bytes)[0]
 
 
-def put_in(patch: pytest.MonkeyPatch) -> None:
-    """The two ranks of the next engine share memory, as they do on GPUs."""
-    memory = ThreadMemory(2)
+def put_in(patch: pytest.MonkeyPatch, num_ranks: int = 2) -> None:
+    """The ranks of the next engine share memory, as they do on GPUs."""
+    memory = ThreadMemory(num_ranks)
 
     def collectives(group: object) -> GlooCollectives:
         plain, cpu = GlooCollectives(group), torch.device("cpu")
         rank = group.rank()  # type: ignore[attr-defined]
-        ranks = Ranks(rank, 2, plain)
+        ranks = Ranks(rank, num_ranks, plain)
+        own = memory.of(rank)
         places = MemoryPlaces(
-            memory.of(rank), rank, 2, cpu, 60.0, lambda value: ranks.least(value, cpu)
+            own, rank, num_ranks, cpu, 60.0, lambda value: ranks.least(value, cpu)
         )
         return GlooCollectives(group, places)
 

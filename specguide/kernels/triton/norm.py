@@ -27,7 +27,7 @@ from specguide.kernels.triton.float8 import (
 )
 from specguide.kernels.triton.peers import (
     PeerArguments,
-    rank_constants,
+    sum_constants,
     sum_over_ranks_of,
 )
 
@@ -85,6 +85,7 @@ def _norm_kernel(
     GROUP: tl.constexpr,
     RANK: tl.constexpr,
     NUM_RANKS: tl.constexpr,
+    HAS_OWNERS: tl.constexpr,
     OVERLAP: tl.constexpr,
 ):
     """float8: without scales where the output is not rounded
@@ -107,7 +108,9 @@ def _norm_kernel(
     values = with_scales(values, product_scales, row, dim, row < num_rows, dim < DIM)
     if peers.pointers is not None:
         kept: tl.constexpr = residual.dtype.element_ty
-        values = sum_over_ranks_of(values, peers, row, dim, exists, kept, DIM, RANK, NUM_RANKS)
+        values = sum_over_ranks_of(
+            values, peers, row, dim, exists, kept, DIM, RANK, NUM_RANKS, HAS_OWNERS
+        )
     if residual is not None:
         values = _with_residual(values, before, total + row.to(tl.int64) * DIM + dim, exists)
     scale = tl.rsqrt(tl.sum(values * values, 1) / DIM + eps)[:, None]
@@ -225,7 +228,7 @@ def _launch(
         BLOCK=block,
         GROUP=FLOAT8_GROUP if scaling.is_grouped else block,
         num_warps=_num_warps(block, num_programs, parts.device),
-        **rank_constants(peers),
+        **sum_constants(peers, num_rows),
         **overlap(parts.device),
     )
 

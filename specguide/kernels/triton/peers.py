@@ -41,6 +41,12 @@ def rank_constants(peers: Peers | None) -> dict[str, Any]:
     return {"RANK": peers.rank, "NUM_RANKS": peers.num_ranks}
 
 
+def sum_constants(peers: Peers | None, num_rows: int) -> dict[str, Any]:
+    """Constants of a launch that sums so many rows: those of ranks, and HAS_OWNERS."""
+    has_owners = peers is not None and peers.has_owners(num_rows)
+    return {**rank_constants(peers), "HAS_OWNERS": has_owners}
+
+
 @triton.jit
 def _buffer_of(rank, peers, BITS: tl.constexpr):
     """Pointer to a rank's buffer."""
@@ -135,6 +141,59 @@ def bits_of_rank(
 
 
 @triton.jit
+def _sum_of_all(
+    bits,
+    peers,
+    row,
+    dim,
+    exists,
+    turn,
+    DTYPE: tl.constexpr,
+    DIM: tl.constexpr,
+    RANK: tl.constexpr,
+    NUM_RANKS: tl.constexpr,
+):
+    """Of this rank's bits and those that come from all others; float32."""
+    total = tl.zeros(bits.shape, tl.float32)
+    for rank in tl.static_range(NUM_RANKS):
+        theirs = bits_of_rank(rank, bits, peers, row, dim, exists, turn, DIM, RANK)
+        total += theirs.to(DTYPE, bitcast=True).to(tl.float32)
+    return total
+
+
+@triton.jit
+def _sum_by_owner(
+    bits,
+    peers,
+    row,
+    dim,
+    exists,
+    turn,
+    DTYPE: tl.constexpr,
+    DIM: tl.constexpr,
+    RANK: tl.constexpr,
+    NUM_RANKS: tl.constexpr,
+):
+    """As `_sum_of_all`, rounded to DTYPE: one rank adds up a program's rows and tells the others.
+
+    Whoever has its sum knows that all have come to this turn, so that places are free as ever.
+    """
+    owner = tl.program_id(0) % NUM_RANKS
+    if owner == RANK:
+        total = _sum_of_all(bits, peers, row, dim, exists, turn, DTYPE, DIM, RANK, NUM_RANKS)
+        found = sendable(total.to(DTYPE).to(bits.dtype, bitcast=True))
+        send_bits(found, peers, row, dim, exists, turn, DIM, RANK, NUM_RANKS)
+    else:
+        NOTHING: tl.constexpr = -(2**15) if bits.dtype.primitive_bitwidth == 16 else -(2**31)
+        sent = _buffer_of(owner, peers, bits.dtype)
+        tl.store(sent + _place_of(RANK, peers, row, dim, turn, DIM), bits, mask=exists)
+        own = _buffer_of(RANK, peers, bits.dtype)
+        place = own + _place_of(owner, peers, row, dim, turn, DIM)
+        found = _await_bits(place, exists, peers, NOTHING)
+    return found.to(DTYPE, bitcast=True).to(tl.float32)
+
+
+@triton.jit
 def sum_over_ranks_of(
     values,
     peers,
@@ -145,17 +204,18 @@ def sum_over_ranks_of(
     DIM: tl.constexpr,
     RANK: tl.constexpr,
     NUM_RANKS: tl.constexpr,
+    HAS_OWNERS: tl.constexpr,
 ):
     """The sum of all ranks' values, float32 [ROWS, BLOCK], each rounded to DTYPE. One program has
     all of the rows `row` [ROWS, 1], and the same ones in each call; dim: [1, BLOCK]."""
     BITS: tl.constexpr = tl.int16 if DTYPE.primitive_bitwidth == 16 else tl.int32
     turn = tl.load(peers.turns + tl.program_id(0))
     bits = sendable(values.to(DTYPE).to(BITS, bitcast=True))
-    send_bits(bits, peers, row, dim, exists, turn, DIM, RANK, NUM_RANKS)
-    total = tl.zeros_like(values)
-    for rank in tl.static_range(NUM_RANKS):
-        theirs = bits_of_rank(rank, bits, peers, row, dim, exists, turn, DIM, RANK)
-        total += theirs.to(DTYPE, bitcast=True).to(tl.float32)
+    if HAS_OWNERS:
+        total = _sum_by_owner(bits, peers, row, dim, exists, turn, DTYPE, DIM, RANK, NUM_RANKS)
+    else:
+        send_bits(bits, peers, row, dim, exists, turn, DIM, RANK, NUM_RANKS)
+        total = _sum_of_all(bits, peers, row, dim, exists, turn, DTYPE, DIM, RANK, NUM_RANKS)
     tl.store(peers.turns + tl.program_id(0), turn + 1)
     return total
 
@@ -174,6 +234,7 @@ def _sum_kernel(
     BLOCK: tl.constexpr,
     RANK: tl.constexpr,
     NUM_RANKS: tl.constexpr,
+    HAS_OWNERS: tl.constexpr,
     OVERLAP: tl.constexpr,
 ):
     row = (tl.program_id(0) * ROWS + tl.arange(0, ROWS))[:, None]
@@ -185,7 +246,9 @@ def _sum_kernel(
     for part in tl.static_range(1, NUM_PARTS):
         values += tl.load(source + part * part_stride, mask=exists, other=0)
     kept: tl.constexpr = output.dtype.element_ty
-    total = sum_over_ranks_of(values, peers, row, dim, exists, kept, DIM, RANK, NUM_RANKS)
+    total = sum_over_ranks_of(
+        values, peers, row, dim, exists, kept, DIM, RANK, NUM_RANKS, HAS_OWNERS
+    )
     tl.store(output + row.to(tl.int64) * DIM + dim, total.to(kept), mask=exists)
 
 
@@ -206,7 +269,7 @@ def sum_over_ranks(parts: Tensor, peers: Peers) -> Tensor:
         ROWS=rows_each(dim),
         BLOCK=block,
         num_warps=min(8, max(1, block // 512)),
-        **rank_constants(peers),
+        **sum_constants(peers, num_rows),
         **overlap(parts.device),
     )
     return output
