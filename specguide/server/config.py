@@ -91,7 +91,7 @@ class ServerConfig:
 
     model_name:     what clients call it; the folder's name
     model_aliases:  what clients may call it, too. May be repeated on the command line
-    host:           address to listen on; 0.0.0.0 for all
+    host:           address to listen on; 0.0.0.0 for all of IPv4, :: for all
     port:           port to listen on; 0: one that is free, which is told
     max_waiting:    requests beyond max_batch_size; further ones are told to come back
     max_wait_s:     longest that a request is to wait until it runs, seconds; one that would

@@ -3,6 +3,7 @@ the connections."""
 
 from __future__ import annotations
 
+import errno
 import socket
 from contextlib import ExitStack
 from typing import Any
@@ -11,12 +12,18 @@ from specguide.errors import InvalidParams
 
 Address = tuple[socket.AddressFamily, tuple[Any, ...]]
 """Family of a socket, and what it is bound to."""
+_EVERY_ADDRESS = "::"  # of IPv4, too
+_REMEDIES = {
+    errno.EADDRINUSE: ("port", "give another port or end the process that has it"),
+    errno.EACCES: ("port", "give a port from 1024 on, or run it with the right to listen there"),
+}
+_OTHER_HOST = ("host", "give an address of this machine, as 127.0.0.1 or ::1, or one of its names")
 
 
 class Reservation:
     """Addresses that are this service's, though it may have no front now. Nothing listens here.
 
-    host, port: to listen on; port 0: one that is free
+    host, port: to listen on; "::": every address, of IPv4 too; port 0: one that is free
     addresses:  of the fronts' listeners
     port:       theirs
 
@@ -29,13 +36,12 @@ class Reservation:
             found = socket.getaddrinfo(
                 host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
             )
-            self.addresses = tuple(self._reserve(one[0], one[4]) for one in dict.fromkeys(found))
+            self.addresses = tuple(self._reserve(*one) for one in _distinct(found))
         except OSError as error:
             self.close()
+            param, remedy = _REMEDIES.get(error.errno or 0, _OTHER_HOST)
             raise InvalidParams(
-                f"cannot listen on {host} port {port}: {error.strerror}; give another port or end "
-                "the process that has it",
-                param="port",
+                f"cannot listen on {host} port {port}: {error.strerror}; {remedy}", param=param
             ) from None
 
     def close(self) -> None:
@@ -44,10 +50,10 @@ class Reservation:
 
     def _reserve(self, family: socket.AddressFamily, name: tuple[Any, ...]) -> Address:
         name = (name[0], self.port, *name[2:])
-        with _socket(family) as probe:  # fails where anybody listens, also a service like this one
+        with _socket(family, name) as probe:  # fails where anybody listens, also a like service
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(name)
-        kept = self._sockets.enter_context(_socket(family))
+        kept = self._sockets.enter_context(_socket(family, name))
         kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         kept.bind(name)
         self.port = kept.getsockname()[1]
@@ -58,7 +64,7 @@ def listener(address: Address) -> socket.socket:
     """One more socket of an address. The server that has it listens once it accepts connections:
     else the kernel would give it some before, which would wait until it has started."""
     family, name = address
-    one = _socket(family)
+    one = _socket(family, name)
     one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     one.bind(name)
@@ -66,8 +72,14 @@ def listener(address: Address) -> socket.socket:
     return one
 
 
-def _socket(family: socket.AddressFamily) -> socket.socket:
+def _distinct(found: list[Any]) -> list[Address]:
+    """Of what a host's name was found to be, each address once; none beside the one that is all."""
+    addresses = list(dict.fromkeys((one[0], one[4]) for one in found))
+    return [one for one in addresses if one[1][0] == _EVERY_ADDRESS] or addresses
+
+
+def _socket(family: socket.AddressFamily, name: tuple[Any, ...]) -> socket.socket:
     one = socket.socket(family, socket.SOCK_STREAM)
     if family == socket.AF_INET6:
-        one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, name[0] != _EVERY_ADDRESS)
     return one

@@ -5,6 +5,7 @@ import socket
 
 import pytest
 
+from specguide.errors import InvalidParams
 from specguide.server.listening import Reservation, listener
 
 HOST = "127.0.0.1"
@@ -37,3 +38,27 @@ async def _answer(port: int) -> bytes:
     said = await asyncio.wait_for(reader.read(), 5)
     writer.close()
     return said
+
+
+@pytest.mark.parametrize("host", ["::", ""])
+def test_every_address_is_one_of_ipv4_too(host: str) -> None:
+    reserved = Reservation(host, 0)
+    with socket.socket() as other, pytest.raises(OSError):
+        other.bind((HOST, reserved.port))
+    with listener(*reserved.addresses) as front:
+        front.listen()
+        for one in (HOST, "::1"):
+            socket.create_connection((one, reserved.port), timeout=5).close()
+    reserved.close()
+
+
+def test_the_remedy_is_of_what_is_wrong() -> None:
+    reserved = Reservation(HOST, 0)
+    with pytest.raises(InvalidParams, match="give another port") as refused:
+        Reservation(HOST, reserved.port)
+    assert refused.value.param == "port"
+    reserved.close()
+    for host in ("[::1]", "192.0.2.1"):
+        with pytest.raises(InvalidParams, match="give an address of this machine") as refused:
+            Reservation(host, 0)
+        assert refused.value.param == "host"
