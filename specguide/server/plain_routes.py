@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime, timezone
 from typing import Any, TypeVar
 
 from fastapi import APIRouter, Request, Response
@@ -30,10 +31,17 @@ _TEXT: dict[int | str, dict[str, Any]] = {
 
 
 @router.get("/v1/models")
+@router.get("/v1/models/", include_in_schema=False)
 async def models(request: Request) -> dict[str, Any]:
-    """The one that is served, under each of its names."""
+    """The one that is served, under each of its names; with Anthropic's fields beside OpenAI's."""
     names = _backend(request).config.model_names
-    return {"object": "list", "data": [_model(request, name) for name in names]}
+    return {
+        "object": "list",
+        "data": [_model(request, name) for name in names],
+        "has_more": False,
+        "first_id": names[0],
+        "last_id": names[-1],
+    }
 
 
 @router.get("/v1/models/{name:path}")
@@ -85,11 +93,14 @@ async def metrics(request: Request) -> Response:
 
 
 def _model(request: Request, name: str) -> dict[str, Any]:
-    backend = _backend(request)
+    backend, started_s = _backend(request), request.app.state.started_s
     return {
         "id": name,
         "object": "model",
-        "created": request.app.state.started_s,
+        "type": "model",
+        "display_name": name,
+        "created": started_s,
+        "created_at": datetime.fromtimestamp(started_s, timezone.utc).isoformat(),
         "owned_by": "specguide",
         "root": backend.config.model_name,
         "max_model_len": backend.engine.max_model_len,

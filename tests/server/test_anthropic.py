@@ -54,6 +54,15 @@ def answer(schema):
     return {"type": "json_schema", "schema": schema}
 
 
+def test_models(client):
+    listed = client.models.list()
+    assert (listed.first_id, listed.last_id, listed.has_more) == ("small", "small", False)
+    (one,) = listed.data
+    assert one == client.models.retrieve("small")
+    assert (one.id, one.type, one.display_name) == ("small", "model", "small")
+    assert one.created_at.timestamp() == one.created
+
+
 def test_text(client):
     message = client.messages.create(**ASKED, system="Answer in one line.")
     assert message.type == "message" and message.role == "assistant" and message.model == "small"

@@ -287,6 +287,7 @@ def test_the_model_has_several_names(engine):
     config = ServerConfig("small", model_aliases=("gpt-4o", "org/small"))
     client = TestClient(create_app(AsyncEngine(engine), config))
     listed = client.get("/v1/models").json()["data"]
+    assert client.get("/v1/models/").json()["data"] == listed
     assert [one["id"] for one in listed] == ["small", "gpt-4o", "org/small"]
     for one in listed:
         assert client.get(f"/v1/models/{one['id']}").json() == one
