@@ -114,8 +114,8 @@ class EngineConfig:
     model_impl:     what runs the target: "native": a family of ours; "transformers": that library's
                     modules with our attention and products, for any decoder-only architecture;
                     "auto": the second where there is no first
-    device, dtype:  torch names; left out: CUDA and bfloat16 where there is a GPU, else CPU and
-                    float32
+    device, dtype:  torch names; left out, or "auto": CUDA and bfloat16 where there is a GPU, else
+                    CPU and float32
     max_batch_size: slots
     max_model_len:  longest prompt plus output, tokens; left out: the model's own
     max_prefill_tokens: most tokens of prompts that are computed in an iteration; a longer prompt is

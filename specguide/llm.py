@@ -12,6 +12,7 @@ from specguide.config import CacheConfig, EngineConfig, GuideConfig, SpecConfig
 from specguide.engine import Engine, EngineStats, SharedEngine
 from specguide.engine.prompts import check_tools, conversation_list, params_list, prompt_list
 from specguide.errors import UserError
+from specguide.other_engines import OTHER_OPTIONS
 from specguide.params import SamplingParams
 from specguide.request import Request, RequestOutput
 from specguide.request_records import RequestMetrics
@@ -31,7 +32,8 @@ class LLM:
     guide:         the whole GuideConfig instead; None: no guides, requests that want one are
                    refused, and iterations have nothing of the grammar in them
     cache:         CacheConfig; or its fields one by one, as `gpu_memory_utilization=0.8`
-    the others:    as in EngineConfig
+    the others:    as in EngineConfig; what vLLM calls otherwise is refused with our name for it,
+                   and taken where it changes nothing here, as `trust_remote_code=True`
 
     Several threads may use it at once: what they ask runs together. Ctrl-C ends `generate` and
     `chat` between two iterations, and with them their requests. `with LLM() as llm:` closes it at
@@ -278,9 +280,16 @@ def _output(samples: Sequence[Request]) -> RequestOutput:
 def _cache_config(cache: CacheConfig | None, of_cache: Mapping[str, Any]) -> CacheConfig:
     """What EngineConfig refuses stays as it is."""
     known = {entry.name for entry in fields(CacheConfig)}
-    for name in of_cache:
-        if name not in known:
+    for name, value in of_cache.items():
+        if name in OTHER_OPTIONS:
+            OTHER_OPTIONS[name].check(name, value, _in_python)
+        elif name not in known:
             raise TypeError(f"LLM has no parameter {name!r}, nor has CacheConfig")
+    given = {name: value for name, value in of_cache.items() if name in known}
     if cache is None:
-        return CacheConfig(**of_cache)
-    return replace(cache, **of_cache) if isinstance(cache, CacheConfig) else cache
+        return CacheConfig(**given)
+    return replace(cache, **given) if isinstance(cache, CacheConfig) else cache
+
+
+def _in_python(name: str) -> str:
+    return "spec=SpecConfig(…)" if name == "spec" else name

@@ -23,6 +23,7 @@ LEVELS: tuple[tuple[str, ...], ...] = (
         "errors",
         "env",
         "release",
+        "other_engines",
         "integers",
         "field_types",
         "converted",

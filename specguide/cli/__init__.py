@@ -11,6 +11,7 @@ from specguide.cli.chat import chat
 from specguide.cli.doctor import doctor
 from specguide.cli.generate import generate
 from specguide.cli.grammars import grammars
+from specguide.cli.other_engines import KnowsOtherEngines
 from specguide.cli.serve import serve
 from specguide.errors import SpecguideError, UserError
 
@@ -20,8 +21,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Generate text that is certain to match a grammar, fast by speculative decoding.",
 )
-for command in (generate, chat, serve, doctor):
-    app.command()(command)
+for command in (generate, chat, serve):
+    app.command(cls=KnowsOtherEngines)(command)
+app.command()(doctor)
 app.add_typer(bench, name="bench")
 app.add_typer(grammars, name="grammars")
 

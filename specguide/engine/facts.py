@@ -26,18 +26,22 @@ def resolved(config: EngineConfig) -> ResolvedConfig:
 
 def find_facts(config: EngineConfig) -> Facts:
     """Of the device that is wanted and the target's folder. Raises as `resolved`."""
-    device = _device(config.device)
+    device = _device(_given(config.device))
     folder = target_folder(config.model)
     target = read_config(folder, model_impl=config.model_impl)
     with naming(folder):
         has_fp8_cache = _has_fp8_cache(config.cache.kv_cache_dtype, target.cache_scheme)
     return Facts(
         device=str(device),
-        dtype=_dtype(config.dtype or ("bfloat16" if device.type == "cuda" else "float32")),
+        dtype=_dtype(_given(config.dtype) or ("bfloat16" if device.type == "cuda" else "float32")),
         max_positions=target.max_position_embeddings,
         own_head=_own_head(config.model),
         has_fp8_cache=has_fp8_cache,
     )
+
+
+def _given(name: str | None) -> str | None:
+    return None if name == "auto" else name
 
 
 def facts_of(target: Decoder) -> Facts:

@@ -206,3 +206,23 @@ def test_settings_of_the_cache_are_named_like_the_others(folders):
     llm.close()
     with pytest.raises(TypeError, match="LLM has no parameter 'num_page'"):
         LLM(folders[0], num_page=40)
+
+
+def test_options_of_other_engines_are_taken_where_they_change_nothing(folders):
+    options = {"trust_remote_code": True, "enable_prefix_caching": True, "swap_space": 4}
+    LLM(folders[0], dtype="auto", device="auto", seed=None, task="generate", **options).close()
+
+
+@pytest.mark.parametrize(
+    ("option", "told"),
+    [
+        ({"max_num_seqs": 4}, "max_num_seqs is not an option here: take max_batch_size"),
+        ({"enable_prefix_caching": False}, "it is always on"),
+        ({"speculative_config": {"method": "ngram"}}, r"take spec=SpecConfig"),
+        ({"seed": 0}, "requests have a seed each"),
+    ],
+    ids=str,
+)
+def test_and_refused_with_what_to_do_where_they_would(folders, option, told):
+    with pytest.raises(InvalidParams, match=told):
+        LLM(folders[0], **option)

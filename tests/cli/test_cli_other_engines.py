@@ -1,0 +1,80 @@
+"""Options by the names that they have in vLLM and SGLang: taken where they change nothing, else
+refused with what to do instead."""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import Any
+
+import pytest
+import typer
+
+from specguide.cli import app, main
+from specguide.cli.other_engines import KnowsOtherEngines
+from specguide.other_engines import OTHER_OPTIONS
+
+
+def _given(*args: str) -> dict[str, Any]:
+    """What a command with three options of its own is called with."""
+    given: dict[str, Any] = {}
+    small = typer.Typer()
+
+    @small.command(cls=KnowsOtherEngines)
+    def run(text: str = "", seed: int = 0, port: int = 0) -> None:
+        given.update(text=text, seed=seed, port=port)
+
+    small(list(args), standalone_mode=False)
+    return given
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "--trust-remote-code --port 5",
+        "--enable-prefix-caching --swap-space 4 --port 5",
+        "--port 5 --load-format=auto --disable-log-stats",
+        "--no-enable-lora --port=5 --generation-config vllm",
+    ],
+)
+def test_what_changes_nothing_is_taken(written: str) -> None:
+    assert _given(*written.split()) == {"text": "", "seed": 0, "port": 5}
+
+
+def test_own_options_stay_what_they_are() -> None:
+    assert _given("--seed", "7", "--text", "--") == {"text": "--", "seed": 7, "port": 0}
+    assert _given("--text=--max-num-seqs") == {"text": "--max-num-seqs", "seed": 0, "port": 0}
+
+
+@pytest.mark.parametrize(
+    ("written", "told"),
+    [
+        ("--max-num-seqs 4", "--max-num-seqs is not an option here: take --max-batch-size"),
+        ("--max-num-seqs=4", "take --max-batch-size"),
+        ("-tp 2", "take --tensor-parallel-size"),
+        ('--speculative-config {"method":"ngram"}', "take --spec-method, --head and"),
+        ("--no-enable-prefix-caching", "--enable-prefix-caching is not an option here: it is"),
+        ("--tool-call-parser hermes", "take --tool-format"),
+        ("--load-format gguf", "a model is a folder"),
+        ("--seed 0", "requests have a seed each"),
+    ],
+)
+def test_the_rest_is_refused_with_what_to_do(
+    written: str,
+    told: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["specguide", "serve", *written.split()])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2 and told in capsys.readouterr().err
+
+
+def test_none_of_them_is_an_option_of_ours() -> None:
+    command: Any = typer.main.get_command(app)
+    ours = {parameter.name for parameter in command.commands["serve"].params}
+    assert not ours & set(OTHER_OPTIONS)
+    remedies = " ".join(option.remedy or "" for option in OTHER_OPTIONS.values())
+    named = {word[1:-1] for word in re.findall(r"\{\w+\}", remedies)}
+    assert named - {"spec"} <= ours
