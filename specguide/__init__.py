@@ -12,6 +12,7 @@ from specguide.draft_tree import DraftTree, DynamicTree
 from specguide.errors import SpecguideError
 from specguide.guide import Guide, Reasoning
 from specguide.params import SamplingParams, Speculation
+from specguide.release import installed_version
 from specguide.request import RequestOutput
 from specguide.request_records import Logprob, OutputSpan, RequestMetrics
 
@@ -42,4 +43,6 @@ def __getattr__(name: str) -> Any:
         from specguide.llm import LLM
 
         return LLM
+    if name == "__version__":
+        return installed_version()
     raise AttributeError(f"module 'specguide' has no attribute {name!r}")

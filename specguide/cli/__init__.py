@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import Annotated
 
 import typer
 
@@ -14,6 +15,7 @@ from specguide.cli.grammars import grammars
 from specguide.cli.other_engines import KnowsOtherEngines
 from specguide.cli.serve import serve
 from specguide.errors import SpecguideError, UserError
+from specguide.release import installed_version
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -26,6 +28,24 @@ for command in (generate, chat, serve):
 app.command()(doctor)
 app.add_typer(bench, name="bench")
 app.add_typer(grammars, name="grammars")
+
+
+def _tell_version(is_asked: bool) -> None:
+    if is_asked:
+        typer.echo(installed_version() or "a checkout that is not installed")
+        raise typer.Exit
+
+
+@app.callback()
+def _of_all_commands(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Which release this is.", callback=_tell_version, is_eager=True
+        ),
+    ] = False,
+) -> None:
+    """What stands before a command."""
 
 
 def main() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import io
 import json
@@ -83,6 +84,15 @@ def specguide(*args: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
     return subprocess.CompletedProcess(
         args, end.value.code, streams[1].getvalue(), streams[2].getvalue()
     )
+
+
+def test_the_release_is_told(monkeypatch):
+    for release, told in ("1.2.3", "1.2.3"), (None, "a checkout that is not installed"):
+        monkeypatch.setattr("specguide.cli.installed_version", lambda release=release: release)
+        said = CliRunner().invoke(app, ["--version"])
+        assert said.exit_code == 0 and said.output == f"{told}\n"
+    monkeypatch.setattr("specguide.installed_version", lambda: "1.2.3")
+    assert importlib.import_module("specguide").__version__ == "1.2.3"
 
 
 def test_generate_reads_standard_input_and_writes_json():
