@@ -63,7 +63,8 @@ def _as_seed(seed: Any) -> Any:
 
 @dataclass(frozen=True)
 class SamplingParams:
-    """How one request is decoded; names and defaults as in vLLM and the OpenAI API.
+    """How one request is decoded; names as in vLLM and the OpenAI API. Where nothing is said it is
+    greedy, and of 256 tokens.
 
     max_tokens:     most tokens to generate, ≥ 1
     temperature:    0 is greedy; otherwise logits are divided by it, > 0
