@@ -46,6 +46,7 @@ _IMAGES: Final = NoEffect("of images, which this model does not read")
 _TEXT_ONLY: Final = "this model reads and writes text only: leave it out"
 _HIDDEN: Final = "it is not told here: leave it out"
 _TRANSFER: Final = "keys stay on this server: leave it out"
+_WITHIN: Final = "give its fields beside the others, as guided_json"
 _LIMIT: Final = "take max_tokens, or of responses max_output_tokens"
 _TEMPLATE: Final = "the chat template begins a new answer: leave it out"
 
@@ -97,7 +98,9 @@ _GENERATING: Final[Table] = {
     "lora_path": Refused("there are no adapters here: leave it out"),
     "grammar": Refused("take guided_grammar, guided_regex or guided_json", ("",)),
     "structural_tag": Refused("take structured_outputs.structural_tag"),
-    "nvext": Refused("give its fields beside the others, as guided_json", ({},)),
+    "nvext": Refused(_WITHIN, ({},)),
+    "extra_body": Refused(_WITHIN, ({},)),
+    "sampling_params": Refused(_WITHIN, ({},)),
     "n_predict": Refused(_LIMIT, (-1,)),
     "max_new_tokens": Refused(_LIMIT),
     "repeat_penalty": Refused("take repetition_penalty", (1, 1.0)),
@@ -126,6 +129,7 @@ CHAT: Final[Table] = {
 COMPLETIONS: Final[Table] = {
     **_GENERATING,
     "reasoning_effort": NoEffect("a prompt that is no conversation is continued as it is"),
+    "prompt_embeds": Refused("a prompt is a text or token ids: give it as prompt"),
     "suffix": Refused("this model does not fill in: leave it out", ("",)),
     "messages": Refused("this API reads a prompt; /v1/chat/completions reads messages"),
     "tools": Refused("take /v1/chat/completions, where tools are called", ([],)),
