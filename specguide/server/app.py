@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -148,7 +148,8 @@ for _api in APIS:
 
 def _invalid(error: RequestValidationError) -> ApiError:
     """The first thing that is wrong with a body, named as one would in JSON."""
-    first = error.errors()[0]
+    errors = error.errors()
+    first = errors[0]
     if isinstance(error.body, bytes):
         return ApiError(
             400, "the body is read as JSON only with the header content-type: application/json"
@@ -157,16 +158,39 @@ def _invalid(error: RequestValidationError) -> ApiError:
         return ApiError(
             400, f"the body is not JSON: {first['ctx']['error']} at character {first['loc'][-1]}"
         )
-    place = [
-        part
-        for part in first["loc"]
-        if part not in ("body", "str", "bool") and "[" not in str(part)
-    ]
+    place, message = _wrong(errors)
     if first["type"] == "field":
         place.append(first["ctx"]["name"])
     param = (
         "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place).lstrip(".")
         or None
     )
-    told = first["msg"] if first["type"] == "field" else f"{param or 'body'}: {first['msg']}"
+    told = first["msg"] if first["type"] == "field" else f"{param or 'body'}: {message}"
     return ApiError(400, told, param=param)
+
+
+def _wrong(errors: Sequence[Any]) -> tuple[list[Any], str]:
+    """Where the first error is, and what it says; of a value that may be of several types, of the
+    types under which it is read furthest."""
+    place = _place(errors[0])
+    if len(place) == len(errors[0]["loc"]) - 1:  # behind "body"
+        return place, errors[0]["msg"]
+    of_value = [one for one in errors if _place(one)[: len(place)] == place]
+    furthest = max(map(_place, of_value), key=_indices)
+    messages = dict.fromkeys(one["msg"] for one in of_value if _place(one) == furthest)
+    head, *others = messages
+    return furthest, " or ".join([head, *(one.removeprefix("Input should be ") for one in others)])
+
+
+def _indices(place: Sequence[Any]) -> list[int]:
+    """In a place; a member of an object is behind none of an array."""
+    return [part if isinstance(part, int) else -1 for part in place]
+
+
+def _place(error: Any) -> list[Any]:
+    """Without the types that a value may have."""
+    return [
+        part
+        for part in error["loc"]
+        if part not in ("body", "str", "bool") and "[" not in str(part)
+    ]

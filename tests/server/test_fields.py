@@ -162,6 +162,24 @@ def test_what_would_change_the_output_is_refused_by_name(http, path, given, para
     assert answer.status_code == 400 and answer.json()["error"]["param"].startswith(param)
 
 
+@pytest.mark.parametrize(
+    ("path", "given", "param", "told"),
+    [
+        (COMPLETIONS, {"prompt": [1, 2.5]}, "prompt[1]", "a valid integer"),
+        (COMPLETIONS, {"prompt": ["a", [1]]}, "prompt[1]", "a valid string"),
+        (COMPLETIONS, {"prompt": [[1], ["a"]]}, "prompt[1][0]", "a valid integer"),
+        (COMPLETIONS, {"prompt": {"a": 1}}, "prompt", "a valid string or a valid list"),
+        (CHAT, {"stop": ["a", 1]}, "stop[1]", "a valid string"),
+        (CHAT, {"stop": 1}, "stop", "a valid string or a valid list"),
+        (CHAT, {"temperature": "hot", "stop": 1}, "temperature", "a valid number"),
+    ],
+    ids=str,
+)
+def test_of_a_value_of_several_types_what_is_wrong_is_told(http, path, given, param, told):
+    error = http.post(path, json=LEAST[path] | given).json()["error"]
+    assert error["param"] == param and error["message"] == f"{param}: Input should be {told}"
+
+
 BODIES = {CHAT: ChatRequest, COMPLETIONS: CompletionRequest, RESPONSES: ResponsesRequest}
 
 
