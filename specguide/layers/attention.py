@@ -17,7 +17,7 @@ from specguide.layers.placement import Placement
 from specguide.layers.projection import Projection
 from specguide.layers.quantization import ProjectionInput
 from specguide.layers.rope import RopeConfig
-from specguide.layers.sharding import shards
+from specguide.layers.sharding import Section, shards
 from specguide.parallel import Ranks
 
 
@@ -115,14 +115,16 @@ class Attention:
     def create(
         cls, place: Placement, input_size: int, hidden_size: int, shape: AttentionShape
     ) -> Attention:
-        """Uninitialised weights of input_size → hidden_size; the heads are divided among ranks.
+        """Uninitialised weights of input_size → hidden_size; the heads are divided among ranks, of
+        which several have the same key-value head where there are more ranks than those.
 
         Raises InvalidParams where they cannot be.
         """
         query_size = shape.num_heads * shape.head_dim
         kv_size = shape.num_kv_heads * shape.head_dim
         qkv = {"q_proj": query_size, "k_proj": kv_size, "v_proj": kv_size}
-        sections = tuple(qkv.values()) if shape.is_fused else ()
+        kv_ranks = place.ranks.groups(shape.num_kv_heads)
+        sections = Section(query_size, place.ranks), *[Section(kv_size, kv_ranks)] * 2
         if shape.is_fused:
             qkv = {"qkv_proj": query_size + 2 * kv_size}
         out = {"o_proj": hidden_size}
@@ -133,7 +135,7 @@ class Attention:
                 place, input_size, qkv, bias=shape.qkv_bias, cut="outputs", sections=sections
             ),
             Projection.create(place, query_size, out, bias=shape.out_bias, cut="inputs"),
-            _qk_norm(place, shape),
+            _qk_norm(place, shape, kv_ranks),
             CacheScales.create(place),
             Sinks.create(place, shape.num_heads) if shape.has_sinks else None,
         )
@@ -201,18 +203,27 @@ class Attention:
         return merged(*(part for part in parts if part is not None))
 
 
+def kv_heads_of_rank(num_kv_heads: int, ranks: Ranks) -> int:
+    """How many of a model's key-value heads a rank has. Raises InvalidParams where they cannot be
+    divided."""
+    return ranks.groups(num_kv_heads).share(num_kv_heads, "key-value heads")
+
+
 def _of_rank(shape: AttentionShape, ranks: Ranks) -> AttentionShape:
     """Each has as many query heads, and the key heads that these read."""
     return replace(
         shape,
         num_heads=ranks.share(shape.num_heads, "attention heads"),
-        num_kv_heads=ranks.share(shape.num_kv_heads, "key-value heads"),
+        num_kv_heads=kv_heads_of_rank(shape.num_kv_heads, ranks),
     )
 
 
-def _qk_norm(place: Placement, shape: AttentionShape) -> RmsNorm | WholeNorms | None:
+def _qk_norm(
+    place: Placement, shape: AttentionShape, kv_ranks: Ranks
+) -> RmsNorm | WholeNorms | None:
     if shape.qk_norm is None:
         return None
     num_heads = {"q_norm": shape.num_heads, "k_norm": shape.num_kv_heads}
-    kind = WholeNorms.create if shape.is_qk_norm_whole else RmsNorm.of_heads
-    return kind(place, num_heads, shape.head_dim, shape.qk_norm)
+    if shape.is_qk_norm_whole:
+        return WholeNorms.create(place, num_heads, shape.head_dim, shape.qk_norm, kv_ranks)
+    return RmsNorm.of_heads(place, num_heads, shape.head_dim, shape.qk_norm)

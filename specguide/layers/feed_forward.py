@@ -10,6 +10,7 @@ from specguide.layers.partial_sums import PartialSums
 from specguide.layers.placement import Placement
 from specguide.layers.projection import Projection
 from specguide.layers.quantization import Activation, InputFormat, ProjectionInput
+from specguide.layers.sharding import Section
 
 
 class FeedForward(Protocol):
@@ -66,7 +67,7 @@ class GatedMlp:
         place.ranks.share(intermediate_size, "inner features")
         share = 2 * intermediate_size // len(names.gate_up)
         both = dict.fromkeys(names.gate_up, share)
-        sections = () if len(both) == 2 else (intermediate_size, intermediate_size)
+        sections = [Section(intermediate_size, place.ranks)] * 2
         return cls(
             Projection.create(
                 place, hidden_size, both, bias=bias, cut="outputs", sections=sections

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from specguide.kernels import add_rms_norm, norm_into, rms_norm
-from specguide.layers.destination import Destination, merged
+from specguide.layers.destination import Destination
 from specguide.layers.partial_sums import PartialSums
 from specguide.layers.placement import Placement
 from specguide.layers.quantization import InputFormat, ProjectionInput
@@ -148,21 +148,28 @@ class WholeNorms:
 
     queries, keys: their norms, weights [heads · head_dim] of the heads that this rank has
     ranks: those that have the other heads; they sum the squares
+    key_ranks: among which the key heads are cut; several of `ranks` may be one of these
     """
 
     queries: RmsNorm
     keys: RmsNorm
     ranks: Ranks = ONE_RANK
+    key_ranks: Ranks = ONE_RANK
 
     @classmethod
     def create(
-        cls, place: Placement, num_heads: Mapping[str, int], head_dim: int, kind: NormKind
+        cls,
+        place: Placement,
+        num_heads: Mapping[str, int],
+        head_dim: int,
+        kind: NormKind,
+        key_ranks: Ranks,
     ) -> WholeNorms:
         """Uninitialised weights; num_heads: of queries, then of keys, by the norm's name."""
         queries, keys = (
             RmsNorm.create(place, name, count * head_dim, kind) for name, count in num_heads.items()
         )
-        return cls(queries, keys, place.ranks)
+        return cls(queries, keys, place.ranks, key_ranks)
 
     def __call__(self, heads: Tensor) -> Tensor:
         """[T, heads, head_dim], queries first → the same."""
@@ -189,12 +196,17 @@ class WholeNorms:
 
     def destinations(self) -> dict[str, Destination]:
         """Where each tensor of a checkpoint goes, by its full name."""
-        parts = merged(self.queries, self.keys)
-        whole = {
-            name: replace(part, shape=(part.shape[0] * self.ranks.size,))
-            for name, part in parts.items()
-        }
-        return shards(whole, parts, self.ranks)
+        cut = (self.queries, self.ranks), (self.keys, self.key_ranks)
+        return {name: it for norm, ranks in cut for name, it in _shards_of(norm, ranks).items()}
+
+
+def _shards_of(norm: RmsNorm, ranks: Ranks) -> dict[str, Destination]:
+    """Of a norm whose weights are cut."""
+    parts = norm.destinations()
+    whole = {
+        name: replace(part, shape=(part.shape[0] * ranks.size,)) for name, part in parts.items()
+    }
+    return shards(whole, parts, ranks)
 
 
 def _empty(place: Placement, kind: NormKind, *shape: int) -> Tensor:

@@ -16,7 +16,7 @@ from specguide.layers.quantization import (
     ProjectionInput,
     ProjectionWeights,
 )
-from specguide.layers.sharding import Cut, added_once, shards, shards_of_sections
+from specguide.layers.sharding import Cut, Section, added_once, shards, shards_of_sections
 from specguide.parallel import ONE_RANK, Ranks
 
 
@@ -47,41 +47,52 @@ class Projection:
         *,
         bias: bool = False,
         cut: Cut | None = None,
-        sections: Sequence[int] = (),
+        sections: Sequence[Section] = (),
     ) -> Projection:
         """Maps of the same input: `outputs` are their names, with their output features.
 
         cut: which features are divided among the ranks of `place`; None: each has all. Sizes are
              those of the whole map. Raises InvalidParams where they cannot be divided.
-        sections: output features of the parts of the only map, where each is divided by itself
+        sections: output features of each map, or of the parts of the only one, which are divided
+             by themselves; none: of each map, among all ranks
         """
-        if cut is not None and place.ranks.size > 1:
-            return cls._cut(place, in_features, outputs, bias, cut, sections)
+        if cut == "outputs" and place.ranks.size > 1:
+            return cls._cut_by_outputs(place, in_features, outputs, bias, sections)
+        if cut == "inputs" and place.ranks.size > 1:
+            return cls._cut_by_inputs(place, in_features, outputs, bias)
         spec = place.matrix(sum(outputs.values()), in_features, outputs, bias=bias)
         weights = place.weights(spec)
         return cls(weights, dict(zip(spec.names, _views(weights.rows, outputs), strict=True)))
 
     @classmethod
-    def _cut(
+    def _cut_by_outputs(
         cls,
         place: Placement,
         in_features: int,
         outputs: Mapping[str, int],
         bias: bool,
-        cut: Cut,
-        sections: Sequence[int],
+        sections: Sequence[Section],
+    ) -> Projection:
+        whole = cls.create(place.whole(), in_features, outputs, bias=bias).destinations()
+        sections = sections or [Section(size, place.ranks) for size in outputs.values()]
+        of_maps = [sections] if len(outputs) == 1 else [[section] for section in sections]
+        outputs = {
+            name: sum(section.share(f"outputs of {name}") for section in its)
+            for name, its in zip(outputs, of_maps, strict=True)
+        }
+        part = cls.create(place, in_features, outputs, bias=bias)
+        stored = dict[str, Destination]()
+        for (name, weights), its in zip(part.maps.items(), of_maps, strict=True):
+            mine = _destinations(name, weights)
+            stored |= shards_of_sections({it: whole[it] for it in mine}, mine, its)
+        return replace(part, stored=stored)
+
+    @classmethod
+    def _cut_by_inputs(
+        cls, place: Placement, in_features: int, outputs: Mapping[str, int], bias: bool
     ) -> Projection:
         ranks, names = place.ranks, " and ".join(outputs)
         whole = cls.create(place.whole(), in_features, outputs, bias=bias).destinations()
-        if cut == "outputs":
-            outputs = {
-                name: ranks.share(size, f"outputs of {name}") for name, size in outputs.items()
-            }
-            part = cls.create(place, in_features, outputs, bias=bias)
-            mine = part.destinations()
-            if sections:
-                return replace(part, stored=shards_of_sections(whole, mine, ranks, sections))
-            return replace(part, stored=shards(whole, mine, ranks))
         part = cls.create(place, ranks.share(in_features, f"inputs of {names}"), outputs, bias=bias)
         stored = shards(whole, part.destinations(), ranks)
         for name in stored:
@@ -117,16 +128,18 @@ class Projection:
         """Where each tensor of a checkpoint goes, by its full name."""
         if self.stored is not None:
             return dict(self.stored)
-        return {
-            f"{name}.{tensor}": destination
-            for name, weights in self.maps.items()
-            for tensor, destination in weights.destinations().items()
-        }
+        every = (_destinations(name, weights) for name, weights in self.maps.items())
+        return {name: destination for its in every for name, destination in its.items()}
 
     @property
     def num_bytes(self) -> int:
         """Memory of the weights, bytes."""
         return sum(it.tensor.nbytes for it in self.destinations().values())
+
+
+def _destinations(name: str, weights: ProjectionWeights) -> dict[str, Destination]:
+    """Of a map's tensors, by their full names."""
+    return {f"{name}.{tensor}": it for tensor, it in weights.destinations().items()}
 
 
 def _views(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
@@ -16,6 +16,18 @@ from specguide.parallel import Ranks
 Cut = Literal["outputs", "inputs"]
 """Which features of a projection are divided among ranks: its outputs (column parallel), or its
 inputs, so that the ranks' products are summed (row parallel)."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """Output features that lie one behind the other, and the ranks among which they are cut."""
+
+    size: int
+    ranks: Ranks
+
+    def share(self, what: str) -> int:
+        """Features of a rank. Raises InvalidParams as Ranks.share."""
+        return self.ranks.share(self.size, what)
 
 
 def shards(
@@ -34,45 +46,46 @@ def shards(
 
 
 def shards_of_sections(
-    whole: Mapping[str, Destination],
-    parts: Mapping[str, Destination],
-    ranks: Ranks,
-    sections: Sequence[int],
+    whole: Mapping[str, Destination], parts: Mapping[str, Destination], sections: Sequence[Section]
 ) -> dict[str, Destination]:
-    """As `shards`, of a map in which several lie one behind the other, as gate and up: each rank
-    keeps a part of each section.
-
-    sections: features of each; they are all of those that are cut
-    """
-    cut = shards(whole, parts, ranks)
+    """As `shards`, of a map whose output features are `sections`, as gate and up: each rank keeps
+    its part of each."""
+    if len(sections) == 1:
+        return shards(whole, parts, sections[0].ranks)
     return {
-        name: _shard_of_sections(name, cut[name], part, ranks, sections)
-        for name, part in parts.items()
+        name: _shard_of_sections(name, whole[name], part, sections) for name, part in parts.items()
     }
 
 
 def _shard_of_sections(
-    name: str, cut: Destination, part: Destination, ranks: Ranks, sections: Sequence[int]
+    name: str, whole: Destination, part: Destination, sections: Sequence[Section]
 ) -> Destination:
-    if cut is part or part.tensor.numel() == 0:
-        return cut
-    wanted_shapes = (part.shape, *part.other_shapes)
-    shapes = dict(zip((cut.shape, *cut.other_shapes), wanted_shapes, strict=True))
-    for shape, wanted in shapes.items():
-        for there, size in zip(shape, wanted, strict=True):
+    if part.tensor.numel() == 0:
+        return _checked_whole(whole, part)
+    shapes = (whole.shape, *whole.other_shapes)
+    wanted = dict(zip(shapes, (part.shape, *part.other_shapes), strict=True))
+    if all(shape == size for shape, size in wanted.items()):
+        return part
+    for shape, sizes in wanted.items():
+        for there, size in zip(shape, sizes, strict=True):
             if there != size:
-                _check_sections(name, there, ranks, sections)
+                _check_sections(name, there, size, sections)
 
     def convert(stored: Tensor) -> Tensor:
-        for dim, size in enumerate(shapes[tuple(stored.shape)]):
-            there = stored.shape[dim]
-            if there != size:
-                sizes = [section * there // sum(sections) for section in sections]
-                chunks = [it.chunk(ranks.size, dim)[ranks.rank] for it in stored.split(sizes, dim)]
-                stored = torch.cat(chunks, dim)
+        for dim, size in enumerate(wanted[tuple(stored.shape)]):
+            if size != stored.shape[dim]:
+                stored = _chunks_of_sections(stored, dim, sections)
         return stored if part.convert is None else part.convert(stored)
 
-    return replace(cut, convert=convert)
+    return replace(part, shape=whole.shape, other_shapes=whole.other_shapes, convert=convert)
+
+
+def _chunks_of_sections(stored: Tensor, dim: int, sections: Sequence[Section]) -> Tensor:
+    """A rank's part of each section, one behind the other."""
+    num_each = sum(it.size for it in sections) // stored.shape[dim]
+    whole = stored.split([it.size // num_each for it in sections], dim)
+    parts = zip(whole, sections, strict=True)
+    return torch.cat([it.chunk(of.ranks.size, dim)[of.ranks.rank] for it, of in parts], dim)
 
 
 def added_once(whole: Destination, part: Destination, ranks: Ranks) -> Destination:
@@ -130,13 +143,15 @@ def _check(name: str, shape: tuple[int, ...], wanted: tuple[int, ...], ranks: Ra
         )
 
 
-def _check_sections(name: str, there: int, ranks: Ranks, sections: Sequence[int]) -> None:
+def _check_sections(name: str, there: int, size: int, sections: Sequence[Section]) -> None:
     """An entry of the tensor may stand for several features, as a scale does: none for features of
     two ranks, or of two sections."""
-    each, rest = divmod(sum(sections), there)
-    if rest or any(section % (each * ranks.size) for section in sections):
+    sizes = [section.size for section in sections]
+    each, rest = divmod(sum(sizes), there)
+    is_cut = not rest and not any(it.size % (each * it.ranks.size) for it in sections)
+    if not is_cut or size != sum(it.size // (each * it.ranks.size) for it in sections):
         raise CheckpointError(
-            f"{name} holds parts of {list(sections)} features, which cannot be cut among "
-            f"{ranks.size} ranks in the form in which the checkpoint holds them: take another "
-            "tensor_parallel_size, or a checkpoint that is not quantized"
+            f"{name} holds parts of {sizes} features, which cannot be cut among "
+            f"{sections[0].ranks.size} ranks in the form in which the checkpoint holds them: take "
+            "another tensor_parallel_size, or a checkpoint that is not quantized"
         )

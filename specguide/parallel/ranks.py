@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 
@@ -38,6 +38,13 @@ class Ranks:
                 param="tensor_parallel_size",
             )
         return total // self.size
+
+    def groups(self, total: int) -> Ranks:
+        """Where as many ranks share each of `total` parts: the group of this rank, as one of so
+        many ranks. Else the ranks themselves."""
+        if self.size % total:
+            return self
+        return replace(self, rank=self.rank * total // self.size, size=total)
 
     def least(self, value: int, device: torch.device) -> int:
         """The least of all ranks' values. All ranks call it."""

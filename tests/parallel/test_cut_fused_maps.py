@@ -57,11 +57,11 @@ def tokens(llm: LLM) -> list[tuple[int, ...]]:
         llm.close()
 
 
-def check_two_ranks(folder: Path, spec: SpecConfig | None) -> None:
+def check_ranks(folder: Path, spec: SpecConfig | None, num_ranks: int = 2) -> None:
     tiny.save_tokenizer(folder)
     config = EngineConfig(folder, spec, PATIENT, max_model_len=128, dtype="float32")
-    two = replace(config, tensor_parallel_size=2)
-    assert tokens(rank_threads.llm(two)) == tokens(LLM.around(Engine(config)))
+    several = replace(config, tensor_parallel_size=num_ranks)
+    assert tokens(rank_threads.llm(several)) == tokens(LLM.around(Engine(config)))
 
 
 def made(name: str, **sizes: Any) -> PreTrainedModel:
@@ -74,13 +74,26 @@ def made(name: str, **sizes: Any) -> PreTrainedModel:
 @pytest.mark.parametrize("name", ["phi3", "glm4", "glm4-0414", "granite4", "olmo2", "olmo3"])
 def test_two_ranks_give_the_tokens_of_one_family(name, folders, tmp_path):
     made(name).save_pretrained(tmp_path)
-    check_two_ranks(tmp_path, SpecConfig("eagle3", folders[1], 3))
+    check_ranks(tmp_path, SpecConfig("eagle3", folders[1], 3))
+
+
+@pytest.mark.parametrize("name", ["phi3", "qwen3", "olmo2"])
+def test_four_ranks_share_two_key_heads(name, folders, tmp_path):
+    made(name).save_pretrained(tmp_path)
+    check_ranks(tmp_path, SpecConfig("eagle3", folders[1], 3), num_ranks=4)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("name", ["glm4-0414", "phi3"])
+def test_key_heads_are_shared_in_quantized_forms(name, form, tmp_path):
+    FORMS[form](tmp_path, model=made(name, **WIDE | {"num_key_value_heads": 1, "head_dim": 128}))
+    check_ranks(tmp_path, None)
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_fused_maps_are_cut_in_quantized_forms(form, tmp_path):
     FORMS[form](tmp_path, model=made("glm4-0414", **WIDE))
-    check_two_ranks(tmp_path, None)
+    check_ranks(tmp_path, None)
 
 
 def test_a_block_of_two_ranks_is_refused(tmp_path):

@@ -16,12 +16,22 @@ from random_models import CASES, random_model, tokens
 from torch import Tensor
 
 from specguide.errors import CheckpointError, InvalidParams
+from specguide.layers.attention import kv_heads_of_rank
 from specguide.models import Decoder
 from specguide.parallel import ONE_RANK, Meeting, Ranks, connect
 
 T = TypeVar("T")
-CUT = ("llama-tied", "llama-biases", "qwen2", "qwen3", "gemma3", "mixtral", "qwen3-moe")
-REFUSED = ("gpt-oss", "llama-head_dim")
+CUT = (
+    "llama-tied",
+    "llama-biases",
+    "llama-head_dim",
+    "qwen2",
+    "qwen3",
+    "gemma3",
+    "mixtral",
+    "qwen3-moe",
+)
+REFUSED = ("gpt-oss",)
 
 
 def save(name: str, folder: Path) -> Path:
@@ -38,7 +48,8 @@ def logits(
         decoder = decoder or Decoder.load(folder, ranks=ranks, **settings)
         config = decoder.config
         sequences = Sequences(1, 8)
-        cache = sequences.cache(replace(config, num_kv_heads=config.num_kv_heads // ranks.size))
+        num_kv_heads = kv_heads_of_rank(config.num_kv_heads, ranks)
+        cache = sequences.cache(replace(config, num_kv_heads=num_kv_heads))
         hidden, _ = decoder.forward(tokens(8), sequences.extend([8]), cache)
         return decoder.logits(hidden)
 

@@ -12,6 +12,7 @@ from specguide.cache import KVCache
 from specguide.config import SpecConfig
 from specguide.draft_methods import DraftMethod, add_method
 from specguide.errors import InvalidParams
+from specguide.layers.attention import kv_heads_of_rank
 from specguide.models import Decoder
 from specguide.models.config import ModelConfig
 from specguide.parallel import Ranks
@@ -54,7 +55,8 @@ class CutModel(Protocol):
 def keys_of(model: CutModel) -> KeyShape:
     """Of the keys that it stores for each token."""
     config = model.config
-    return config.num_layers, config.num_kv_heads // model.ranks.size, config.head_dim
+    num_kv_heads = kv_heads_of_rank(config.num_kv_heads, model.ranks)
+    return config.num_layers, num_kv_heads, config.head_dim
 
 
 @dataclass(frozen=True)
