@@ -24,7 +24,7 @@ from specguide.server.body import BodyRoute
 from specguide.server.config import ServerConfig
 from specguide.server.error_answers import ErrorAnswers, ErrorBody
 from specguide.server.errors import RESPONSES, ApiError, Refusal, refusals
-from specguide.server.metrics import EngineCollector, StatusCounts
+from specguide.server.metrics import AnswerCounts, EngineCollector, StatusCounts
 from specguide.server.middleware import (
     ApiKeys,
     BodyLimit,
@@ -72,6 +72,7 @@ def create_app(engine: ServedEngine, config: ServerConfig) -> FastAPI:
     app.state.bodies = BodyRoom(config.max_bodies_bytes)
     app.state.registry = CollectorRegistry()
     app.state.registry.register(EngineCollector(engine, config.metrics_names, config.model_name))
+    app.state.answers = AnswerCounts(app.state.registry)
     app.state.started_s = int(time.time())
     routers = (router, plain_routes, playground)
     for each in routers:
@@ -90,7 +91,7 @@ def create_app(engine: ServedEngine, config: ServerConfig) -> FastAPI:
     app.add_middleware(Heads)
     app.add_middleware(RequestIds)
     paths = {one.path for each in routers for one in each.routes if isinstance(one, Route)}
-    app.add_middleware(StatusCounts, registry=app.state.registry, paths=paths)
+    app.add_middleware(StatusCounts, answers=app.state.answers, paths=paths)
     app.add_middleware(RootPath, root_path=exposure.root_path)
     app.add_middleware(Cancellable)  # around all others
     for kind in (ApiError, SpecguideError, RequestValidationError, Refusal, HTTPException):

@@ -13,11 +13,12 @@ from typing import Any
 
 import h11
 import uvicorn
-from starlette.types import ASGIApp
+from fastapi import FastAPI
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from specguide.server.config import ServerConfig
 from specguide.server.errors import ApiError
+from specguide.server.metrics import AnswerCounts, tell_in_its_place
 from specguide.server.request_heads import RequestHeads
 from specguide.server.tls import tls_options
 
@@ -55,20 +56,27 @@ def most_connections(wanted: int) -> int:
     return found
 
 
-def uvicorn_config(app: ASGIApp, config: ServerConfig, **options: Any) -> uvicorn.Config:
-    """To run the app with the config's bounds of connections. options: of uvicorn.Config"""
+def uvicorn_config(app: FastAPI, config: ServerConfig, **options: Any) -> uvicorn.Config:
+    """To run an app of `create_app` with the config's bounds of connections. options: of
+    uvicorn.Config"""
     options |= tls_options(config.exposure) | {"timeout_keep_alive": config.header_timeout_s}
-    return uvicorn.Config(app, http=partial(BoundedConnection, config), ws="none", **options)  # type: ignore[arg-type]
+    connection = partial(BoundedConnection, config, app.state.answers)
+    return uvicorn.Config(app, http=connection, ws="none", **options)  # type: ignore[arg-type]
 
 
 class BoundedConnection(H11Protocol):
-    """uvicorn's connection, which by itself waits for ever for a header and for a reader."""
+    """uvicorn's connection, which by itself waits for ever for a header and for a reader.
 
-    def __init__(self, limits: ServerConfig, *args: Any, **kwargs: Any) -> None:
+    answers: counts those that are given here, before there is a request
+    """
+
+    def __init__(
+        self, limits: ServerConfig, answers: AnswerCounts, *args: Any, **kwargs: Any
+    ) -> None:
         super().__init__(*args, **kwargs)
         most_bytes = self.config.h11_max_incomplete_event_size or _MOST_HEADER_BYTES
         self.conn = RequestHeads(h11.SERVER, most_bytes)
-        self._limits = limits
+        self._limits, self._answers = limits, answers
         self._state: tuple[str, object] = ("", None)
         self._since_s = 0.0
         self._next_look: asyncio.TimerHandle | None = None
@@ -82,6 +90,7 @@ class BoundedConnection(H11Protocol):
             socket.SOL_SOCKET, socket.SO_SNDBUF, _UNREAD_BYTES
         )
         if len(self.connections) > self._limits.max_connections:
+            self._answers.count(503)
             transport.write(_refusal(self._limits.max_connections))
             transport.close()
         self._look()
@@ -109,6 +118,17 @@ class BoundedConnection(H11Protocol):
             )
         self._probe()
         return True
+
+    def send_400_response(self, msg: str) -> None:
+        """Tells a client that what it sends is no HTTP, unless its request was answered before."""
+        if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
+            self.transport.close()
+            return
+        if self.cycle is None or self.cycle.response_complete:
+            self._answers.count(400)
+        else:
+            tell_in_its_place(self.cycle.scope, 400)
+        super().send_400_response(msg)
 
     def _unsupported_upgrade_warning(self) -> None:
         """Says nothing: an offer of another protocol is answered in this one, and some clients, as

@@ -25,6 +25,7 @@ _FAMILIES = {"gauge": GaugeMetricFamily, "counter": CounterMetricFamily}
 _COUNTS_BYTES = 1 << 18
 """Of a process's file of counts: more than all routes with all codes take."""
 _OTHER = "other"
+_TOLD = "specguide.told"
 _LOGGER = logging.getLogger(__name__)
 
 
@@ -146,23 +147,39 @@ def _histogram(
     return family
 
 
+class AnswerCounts:
+    """Counts HTTP answers by route and status; where processes count together, a scrape of each has
+    the sum of all that there are and were. One that has no room on the disk counts nothing, and
+    says so in its log."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._answers = _answers(registry)
+
+    def count(self, status: int, route: str = _OTHER) -> None:
+        """One more of them."""
+        if self._answers is not None:
+            self._answers.labels(route, str(status)).inc()
+
+
+def tell_in_its_place(scope: Scope, status: int) -> None:
+    """A request's client was told this, whatever the application answers from now on."""
+    scope[_TOLD] = status
+
+
 class StatusCounts:
-    """ASGI middleware. Counts HTTP answers by route and status; where processes count together, a
-    scrape of each has the sum of all that there are and were. One that has no room on the disk
-    counts nothing, and says so in its log.
+    """ASGI middleware. Counts the application's answers.
 
     paths: of the routes, by which those are counted that are refused before they are routed
     """
 
-    def __init__(
-        self, app: ASGIApp, registry: CollectorRegistry, paths: Collection[str] = ()
-    ) -> None:
-        self._app, self._answers, self._paths = app, _answers(registry), paths
+    def __init__(self, app: ASGIApp, answers: AnswerCounts, paths: Collection[str] = ()) -> None:
+        self._app, self._answers, self._paths = app, answers, paths
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def counted(message: Message) -> None:
-            if message["type"] == "http.response.start" and self._answers is not None:
-                self._answers.labels(self._route(scope), str(message["status"])).inc()
+            if message["type"] == "http.response.start":
+                status = scope.get(_TOLD, message["status"])
+                self._answers.count(status, self._route(scope))
             await send(message)
 
         await self._app(scope, receive, counted if scope["type"] == "http" else send)

@@ -20,7 +20,7 @@ from specguide.errors import InvalidParams
 from specguide.guide import Guide
 from specguide.request_records import RequestMetrics
 from specguide.server.config import ServerConfig
-from specguide.server.metrics import StatusCounts
+from specguide.server.metrics import AnswerCounts, StatusCounts
 from specguide.server.plans import COUNTS_FOLDER
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -159,7 +159,7 @@ def sent_by(counts: StatusCounts) -> list:
 
 def test_counts_of_several_processes_have_their_room_before_they_are_written(tmp_path, monkeypatch):
     monkeypatch.setenv(COUNTS_FOLDER, str(tmp_path))
-    assert sent_by(StatusCounts(answer, CollectorRegistry()))
+    assert sent_by(StatusCounts(answer, AnswerCounts(CollectorRegistry())))
     (file,) = tmp_path.iterdir()
     assert file.name == f"counter_{os.getpid()}.db"
     assert file.stat().st_blocks * 512 >= file.stat().st_size > 0
@@ -171,5 +171,5 @@ def test_a_process_without_room_for_its_counts_answers(tmp_path, monkeypatch, ca
 
     monkeypatch.setenv(COUNTS_FOLDER, str(tmp_path))
     monkeypatch.setattr(os, "posix_fallocate", full)
-    assert sent_by(StatusCounts(answer, CollectorRegistry()))
+    assert sent_by(StatusCounts(answer, AnswerCounts(CollectorRegistry())))
     assert not list(tmp_path.iterdir()) and "not counted" in caplog.text

@@ -78,9 +78,9 @@ def test_a_request_behind_one_that_is_framed_twice_is_not_read(server):
 
 
 @pytest.mark.parametrize("header_timeout_s", [0.5, 60.0])
-def test_a_connection_waits_for_its_next_request_as_long_as_for_its_first(header_timeout_s):
+def test_a_connection_waits_for_its_next_request_as_long_as_for_its_first(server, header_timeout_s):
     limits = ServerConfig("small", header_timeout_s=header_timeout_s)
-    assert uvicorn_config(None, limits).timeout_keep_alive == header_timeout_s
+    assert uvicorn_config(server.app, limits).timeout_keep_alive == header_timeout_s
 
 
 def test_half_a_body_is_not_waited_for(server):
@@ -91,18 +91,54 @@ def test_half_a_body_is_not_waited_for(server):
 
 
 def test_a_client_that_leaves_within_its_body_has_sent_no_bad_request(server):
-    name, route = "specguide_http_responses_total", 'route="/v1/chat/completions"}'
-    counted = f'{name}{{code="499",{route} '
-    bad = f'{name}{{code="400",{route} '
-    before = [line for line in metrics(server) if line.startswith(bad)]
+    route = "/v1/chat/completions"
+    bad, left = counted(server, 400, route), counted(server, 499, route)
     with server.connect(head(chat())[:-5]):
         time.sleep(0.2)
-    until(lambda: any(line.startswith(counted) for line in metrics(server)))
-    assert [line for line in metrics(server) if line.startswith(bad)] == before
+    until(lambda: counted(server, 499, route) == left + 1)
+    assert counted(server, 400, route) == bad
 
 
-def metrics(server) -> list[str]:
-    return httpx.get(f"{server.url}/metrics").text.splitlines()
+def counted(server, code: int, route: str) -> int:
+    """Answers so far."""
+    sample = f'specguide_http_responses_total{{code="{code}",route="{route}"}} '
+    lines = httpx.get(f"{server.url}/metrics").text.splitlines()
+    return sum(int(float(line.split()[-1])) for line in lines if line.startswith(sample))
+
+
+CHUNKED = b"%b HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("request_", "route"),
+    [(b"no HTTP\r\n\r\n", "other"), (CHUNKED % b"POST /tokenize" + b"no size\r\n", "/tokenize")],
+    ids=["head", "body"],
+)
+def test_what_is_no_http_is_counted(server, request_, route):
+    before, left = counted(server, 400, route), counted(server, 499, route)
+    with server.connect(request_) as one:
+        assert read_all(one).startswith(b"HTTP/1.1 400")
+    until(lambda: counted(server, 400, route) == before + 1)
+    assert counted(server, 499, route) == left
+
+
+def test_what_is_no_http_behind_an_answer_ends_the_connection(server, caplog):
+    with server.connect(CHUNKED % b"GET /health") as one:
+        assert one.recv(4096).startswith(b"HTTP/1.1 200")
+        one.sendall(b"no size\r\n")
+        assert read_all(one) == b""
+    assert all(record.levelno < logging.ERROR for record in caplog.records)
+
+
+def test_connections_that_are_refused_are_counted():
+    server = Server(EngineConfig(), ServerConfig("small", max_connections=2))
+    with server.connect(), server.connect():
+        time.sleep(0.2)
+        for _ in range(3):
+            with server.connect() as one:
+                assert read_all(one).startswith(b"HTTP/1.1 503")
+    until(lambda: counted(server, 503, "other") == 3)
+    server.stop()
 
 
 def test_an_offer_of_another_protocol_is_not_taken_and_not_logged(server, caplog):
