@@ -20,6 +20,7 @@ from specguide.server.config import ServerConfig
 from specguide.server.errors import ApiError
 from specguide.server.metrics import AnswerCounts, tell_in_its_place
 from specguide.server.request_heads import RequestHeads
+from specguide.server.request_log import AccessLog
 from specguide.server.tls import tls_options
 
 _LOOKS = 4  # in the time of the shortest bound
@@ -61,7 +62,7 @@ def uvicorn_config(app: FastAPI, config: ServerConfig, **options: Any) -> uvicor
     uvicorn.Config"""
     options |= tls_options(config.exposure) | {"timeout_keep_alive": config.header_timeout_s}
     connection = partial(BoundedConnection, config, app.state.answers)
-    return uvicorn.Config(app, http=connection, ws="none", **options)  # type: ignore[arg-type]
+    return uvicorn.Config(AccessLog(app), http=connection, ws="none", **options)  # type: ignore[arg-type]
 
 
 class BoundedConnection(H11Protocol):
@@ -76,6 +77,7 @@ class BoundedConnection(H11Protocol):
         super().__init__(*args, **kwargs)
         most_bytes = self.config.h11_max_incomplete_event_size or _MOST_HEADER_BYTES
         self.conn = RequestHeads(h11.SERVER, most_bytes)
+        self.access_log = False  # AccessLog has them all
         self._limits, self._answers = limits, answers
         self._state: tuple[str, object] = ("", None)
         self._since_s = 0.0
@@ -127,7 +129,7 @@ class BoundedConnection(H11Protocol):
         if self.cycle is None or self.cycle.response_complete:
             self._answers.count(400)
         else:
-            tell_in_its_place(self.cycle.scope, 400)
+            tell_in_its_place(self.cycle.scope, 400)  # type: ignore[arg-type]
         super().send_400_response(msg)
 
     def _unsupported_upgrade_warning(self) -> None:

@@ -166,6 +166,12 @@ def tell_in_its_place(scope: Scope, status: int) -> None:
     scope[_TOLD] = status
 
 
+def told_status(scope: Scope, start: Message) -> int:
+    """The status of an answer that the application begins."""
+    status: int = scope.get(_TOLD, start["status"])
+    return status
+
+
 class StatusCounts:
     """ASGI middleware. Counts the application's answers.
 
@@ -178,8 +184,7 @@ class StatusCounts:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def counted(message: Message) -> None:
             if message["type"] == "http.response.start":
-                status = scope.get(_TOLD, message["status"])
-                self._answers.count(status, self._route(scope))
+                self._answers.count(told_status(scope, message), self._route(scope))
             await send(message)
 
         await self._app(scope, receive, counted if scope["type"] == "http" else send)

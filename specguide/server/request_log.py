@@ -1,4 +1,5 @@
-"""Owns the log of requests: uvicorn's lines, each with the id of its request at its end."""
+"""Owns the log of requests: lines as uvicorn has them, each with the id of its request at its end,
+also of those whose clients have left."""
 
 from __future__ import annotations
 
@@ -6,9 +7,36 @@ import copy
 import logging
 from typing import Any
 
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.config import LOGGING_CONFIG
+from uvicorn.protocols.utils import get_client_addr, get_path_with_query_string
 
 from specguide.request import EXTERNAL_ID
+from specguide.server.metrics import told_status
+
+_LOGGER = logging.getLogger("uvicorn.access")
+
+
+class AccessLog:
+    """ASGI middleware. Logs each answer in a line; uvicorn leaves out those that nobody reads."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def logged(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                _LOGGER.info(
+                    '%s - "%s %s HTTP/%s" %d',
+                    get_client_addr(scope),  # type: ignore[arg-type]
+                    scope["method"],
+                    get_path_with_query_string(scope),  # type: ignore[arg-type]
+                    scope["http_version"],
+                    told_status(scope, message),
+                )
+            await send(message)
+
+        await self._app(scope, receive, logged)
 
 
 class WithRequestId(logging.Filter):

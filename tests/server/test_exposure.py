@@ -28,7 +28,7 @@ from specguide.server.app import create_app
 from specguide.server.config import Exposure, ServerConfig
 from specguide.server.front import BoundedLoop
 from specguide.server.middleware import RequestIds
-from specguide.server.request_log import WithRequestId, log_config
+from specguide.server.request_log import AccessLog, WithRequestId, log_config
 from specguide.server.tls import check_tls
 
 KEY = "a secret"
@@ -103,15 +103,11 @@ def test_request_ids(plain):
 
 
 def test_the_log_ends_its_lines_with_the_requests_id(caplog):
-    async def answer(scope, receive, send):
-        line = "127.0.0.1:1", "GET", "/", "1.1", 200  # as uvicorn logs it while it is sent
-        logging.getLogger("uvicorn.access").info('%s - "%s %s HTTP/%s" %d', *line)
-        await Response()(scope, receive, send)
-
     caplog.set_level(logging.INFO, "uvicorn.access")
     form = log_config()["formatters"]["access"]["fmt"]
+    app = AccessLog(RequestIds(Response()))
     with caplog.filtering(WithRequestId()):
-        assert TestClient(RequestIds(answer)).get("/", headers={"x-request-id": "job-7"})
+        assert TestClient(app, client=("127.0.0.1", 1)).get("/", headers={"x-request-id": "job-7"})
     [record] = [one for one in caplog.records if one.name == "uvicorn.access"]
     line = AccessFormatter(form, use_colors=False).format(record)
     assert line.endswith('127.0.0.1:1 - "GET / HTTP/1.1" 200 OK job-7')

@@ -99,6 +99,20 @@ def test_a_client_that_leaves_within_its_body_has_sent_no_bad_request(server):
     assert counted(server, 400, route) == bad
 
 
+def test_a_client_that_leaves_before_its_answer_has_a_line_in_the_access_log(server, caplog):
+    log = logging.getLogger("uvicorn.access")
+    log.addHandler(caplog.handler)
+    with caplog.at_level("INFO", log.name):
+        with server.connect(head(chat(**ENDLESS))):
+            until(lambda: server.engine.stats().num_running == 1)
+        until(lambda: caplog.messages)
+        httpx.get(f"{server.url}/health")
+    log.removeHandler(caplog.handler)
+    left, health = (message.partition(' - "')[2] for message in caplog.messages)
+    assert left == 'POST /v1/chat/completions HTTP/1.1" 499'
+    assert health == 'GET /health HTTP/1.1" 200'
+
+
 def counted(server, code: int, route: str) -> int:
     """Answers so far."""
     sample = f'specguide_http_responses_total{{code="{code}",route="{route}"}} '
