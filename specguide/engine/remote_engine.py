@@ -70,6 +70,9 @@ class RemoteEngine:
         self.vocab_size, self.max_model_len = facts.vocab_size, facts.max_model_len
         self.max_unfinished = facts.max_unfinished
         self._name, self._stats = name, facts.stats
+        self._compiler = GrammarCompiler(
+            tokenizer.vocabulary(facts.vocab_size), facts.config.guide or GuideConfig()
+        )
         self._event_loop = asyncio.get_running_loop()
         self._link: CoreLink | None = None
         self._failure: EngineError | None = EngineError("the engine is being started")
@@ -174,12 +177,6 @@ class RemoteEngine:
         return await asyncio.shield(self._closing)
 
     @cached_property
-    def _compiler(self) -> GrammarCompiler:
-        return GrammarCompiler(
-            self.tokenizer.vocabulary(self.vocab_size), self.config.guide or GuideConfig()
-        )
-
-    @cached_property
     def _sections(self) -> ReasoningSections:
         vocabulary = self.tokenizer.vocabulary(self.vocab_size)
         return ReasoningSections(vocabulary, self.tokenizer.token_id)
@@ -272,6 +269,7 @@ class RemoteEngine:
         if self._link is not None:
             self._link.close()
             self._link = None
+        await asyncio.to_thread(self._compiler.close)  # which waits for its threads
         return CloseReport(waited_s, num_awaited - num_aborted, num_aborted)
 
     async def _until_empty(self, timeout_s: float) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import threading
 from dataclasses import replace
 
 import pytest
@@ -303,3 +304,20 @@ def test_close_waits_then_aborts_and_says_so(config, tmp_path):
 
     with core_thread(config, tmp_path) as core:
         asyncio.run(main(core))
+
+
+def test_a_front_that_is_closed_lets_the_threads_of_its_grammars_go(config, tmp_path):
+    async def main(core):
+        front, before = core.front(), threads()
+        grammar = await asyncio.to_thread(front.grammar_of, SamplingParams(guide=Guide(regex="a")))
+        assert grammar is not None and threads() > before
+        await front.close()
+        assert threads() == before
+
+    with core_thread(config, tmp_path) as core:
+        asyncio.run(main(core))
+
+
+def threads() -> int:
+    """Those that compile grammars."""
+    return sum("grammar" in thread.name for thread in threading.enumerate())
