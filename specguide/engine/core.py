@@ -36,6 +36,7 @@ from specguide.errors import (
     EngineError,
     InvalidParams,
     QueueFull,
+    RequestError,
     SpecguideError,
     UserError,
 )
@@ -126,12 +127,21 @@ class Fronts:
             except zmq.Again:
                 return
             try:
-                message = wire.FROM_FRONT.decode(b"".join(frames))
+                message = wire.FROM_FRONT.decode(frames[-1])
             except wire.MALFORMED as error:
                 _LOGGER.warning("a message of front %r is dropped: %s", front, error)
+                self._refuse_unread(front, wire.number_of(frames[0]), error)
             else:
                 self._names.add(front)
                 self._carry_out(front, message)
+
+    def _refuse_unread(self, front: bytes, number: int | None, cause: Exception) -> None:
+        """What a message was about ends, if that is known: nobody may wait for ever."""
+        if number is None:
+            return
+        self.loop.cancel((front, number))
+        error = RequestError(f"the engine's process cannot read what was asked of it: {cause}")
+        self._tell(front, wire.Refused(number, error_data(error)))
 
     def _carry_out(self, front: bytes, message: wire.AddRequest | wire.Cancel | wire.Ask) -> None:
         match message:

@@ -37,9 +37,13 @@ class CoreLink:
         self._fd = int(self._socket.getsockopt(zmq.FD))
         self._loop.add_reader(self._fd, self._read)
 
-    def send(self, message: wire.Message) -> None:
-        """Never waits. Raises OverflowError for a number of more than 64 bits."""
-        self._socket.send(wire.ENCODER.encode(message), zmq.NOBLOCK)
+    def send(self, number: int, message: wire.Message) -> None:
+        """Never waits. Raises OverflowError for a number of more than 64 bits.
+
+        number: of its request or question
+        """
+        frames = (wire.number_frame(number), wire.ENCODER.encode(message))
+        self._socket.send_multipart(frames, zmq.NOBLOCK)
         if self._has_unread():  # the socket tells the event loop of it only once
             self._loop.call_soon(self._read)
 

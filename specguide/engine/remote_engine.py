@@ -133,7 +133,8 @@ class RemoteEngine:
             raise InvalidParams(f"priority {priority} is out of range", param="priority")
         number, mailbox = next(self._numbers), Mailbox(params.n)
         names = (client, EXTERNAL_ID.get())
-        self._send(wire.AddRequest(number, ids, params_text(params), priority, arrival_s, *names))
+        told = params_text(params)
+        self._send(number, wire.AddRequest(number, ids, told, priority, arrival_s, *names))
         texts = [self._text(ids, params) for _ in range(params.n)]
         self._sent[number] = _Sent(mailbox, texts, set(range(params.n)))
         self._is_empty.clear()
@@ -181,9 +182,9 @@ class RemoteEngine:
         vocabulary = self.tokenizer.vocabulary(self.vocab_size)
         return ReasoningSections(vocabulary, self.tokenizer.token_id)
 
-    def _send(self, message: wire.Message) -> None:
+    def _send(self, number: int, message: wire.Message) -> None:
         if self._link is not None:
-            self._link.send(message)
+            self._link.send(number, message)
 
     def _cancel_soon(self, number: int) -> None:
         with suppress(RuntimeError):  # the event loop is closed, and this process at its end
@@ -191,7 +192,7 @@ class RemoteEngine:
 
     def _cancel(self, number: int) -> None:
         if number in self._sent:
-            self._send(wire.Cancel(number))
+            self._send(number, wire.Cancel(number))
 
     async def _ask(self, about: str) -> wire.Answer:
         if self._failure is not None and self._link is None:
@@ -199,7 +200,7 @@ class RemoteEngine:
         number = next(self._numbers)
         answer = self._asked[number] = self._event_loop.create_future()
         try:
-            self._send(wire.Ask(number, about))  # type: ignore[arg-type]
+            self._send(number, wire.Ask(number, about))  # type: ignore[arg-type]
             return await answer
         finally:
             del self._asked[number]
@@ -211,11 +212,16 @@ class RemoteEngine:
                     self._deliver(delta)
             case wire.Refused(number, error):
                 self._end(number, "error", error_of(error))
-            case wire.Answer(question):
-                if question in self._asked and not self._asked[question].done():
-                    self._asked[question].set_result(message)
+                self._answer(wire.Answer(number, error=error))
+            case wire.Answer():
+                self._answer(message)
             case wire.Failed(error):
                 self._failure = EngineError(error.message)
+
+    def _answer(self, answer: wire.Answer) -> None:
+        asked = self._asked.get(answer.question)
+        if asked is not None and not asked.done():
+            asked.set_result(answer)
 
     def _text(self, ids: Sequence[int], params: SamplingParams) -> TextOfTokens:
         if params.may_stop_by_text:

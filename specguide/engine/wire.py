@@ -2,7 +2,8 @@
 
 A front opens a socket to the core, under a name of its own, and numbers its requests. Each message
 is an array that begins with its type's name. What does not match its type is no message:
-`FROM_FRONT.decode` and `FROM_CORE.decode` raise one of MALFORMED.
+`FROM_FRONT.decode` and `FROM_CORE.decode` raise one of MALFORMED. Before each message of a front
+there is a frame with its number, by which the core refuses what it cannot read.
 
 | from a front | from the core          |
 |--------------|------------------------|
@@ -22,6 +23,9 @@ from specguide.engine.stats import EngineStats
 from specguide.request import FinishReason
 from specguide.request_records import Iteration, Logprob, RequestMetrics
 from specguide.trace import Span
+
+_MOST_DIGITS = 18
+"""Of a number, which has 64 bits."""
 
 
 class Message(msgspec.Struct, frozen=True, array_like=True, tag=True):
@@ -108,7 +112,8 @@ class Deltas(Message, frozen=True):
 
 
 class Refused(Message, frozen=True):
-    """A request that was not taken; all of its samples have ended."""
+    """A request that was not taken, all of whose samples have ended; or a question that cannot be
+    read."""
 
     request: int
     error: ErrorData
@@ -127,6 +132,16 @@ class Failed(Message, frozen=True):
     """The engine has failed: it takes no more requests."""
 
     error: ErrorData
+
+
+def number_frame(number: int) -> bytes:
+    """To send before a message."""
+    return b"%d" % number
+
+
+def number_of(frame: bytes) -> int | None:
+    """What such a frame says."""
+    return int(frame) if frame.isdigit() and len(frame) <= _MOST_DIGITS else None
 
 
 MALFORMED = (msgspec.DecodeError, UnicodeDecodeError)

@@ -8,6 +8,7 @@ import json
 import logging
 import threading
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import zmq
@@ -17,13 +18,14 @@ from tiny_engine import K, make
 
 from specguide import Guide, SamplingParams, SpecConfig
 from specguide.config import EngineConfig
-from specguide.engine import wire
+from specguide.engine import core_link, wire
 from specguide.engine.control import FrontLeft
 from specguide.errors import (
     EngineError,
     InvalidGuide,
     InvalidParams,
     QueueFull,
+    RequestError,
     RequestTimeout,
 )
 from specguide.request import EXTERNAL_ID
@@ -227,8 +229,10 @@ def test_malformed_messages_harm_nobody(config, tmp_path, caplog):
             wire.ENCODER.encode(wire.AddRequest(5, ids, text, 0, 0.0)),
             wire.ENCODER.encode(wire.AddRequest(5, ids, text, 0, 0.0)),
         ):
-            liar.send(frame)
+            liar.send_multipart([b"1", frame])
+        liar.send(b"one frame")
         liar.send_multipart([b"two", b"frames"])
+        liar.send_multipart([b"9" * 99, b"frames"])
         ((_, tokens, _),) = await collect(front.generate("abc", SamplingParams(max_tokens=5)))
         assert len(tokens) <= 5 and front.health.is_healthy
         await until(lambda: core.engine.num_unfinished == 0)
@@ -238,6 +242,31 @@ def test_malformed_messages_harm_nobody(config, tmp_path, caplog):
     with core_thread(config, tmp_path) as core:
         asyncio.run(main(core))
     assert "dropped" in caplog.text
+
+
+def test_what_the_core_cannot_read_ends_with_an_error(config, tmp_path, monkeypatch):
+    unreadable = wire.ENCODER.encode(["AddRequest", 1, "no ids"])
+
+    async def main(core):
+        front = core.front()
+        one = SamplingParams(max_tokens=5, n=2)
+        goes_on = asyncio.create_task(collect(front.generate("abc", ENDLESS)))
+        await until(lambda: core.engine.stats().num_running == 1)
+        with monkeypatch.context() as patch:
+            encoder = SimpleNamespace(ENCODER=SimpleNamespace(encode=lambda _: unreadable))
+            patch.setattr(core_link, "wire", SimpleNamespace(**vars(wire) | vars(encoder)))
+            refused, asked = front.generate("abc", one), asyncio.create_task(front.spans())
+            await asyncio.sleep(0.05)
+        for _, tokens, last in await asyncio.wait_for(collect(refused), 10):
+            assert not tokens and type(last.error) is RequestError
+            assert "cannot read" in str(last.error) and "`array`" in str(last.error)
+        with pytest.raises(RequestError, match="cannot read"):
+            await asyncio.wait_for(asked, 10)
+        ((_, tokens, last),) = await goes_on
+        assert (len(tokens), last.finish_reason) == (480, "length")
+
+    with core_thread(config, tmp_path) as core:
+        asyncio.run(main(core))
 
 
 def test_a_failed_engine_is_told_to_all_fronts(config, tmp_path, monkeypatch):
