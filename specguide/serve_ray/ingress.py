@@ -23,7 +23,7 @@ from specguide.serve_ray.exchange import AnswerHead, AnswerPiece, ForwardedReque
 from specguide.serve_ray.replica_metrics import with_replica
 from specguide.serve_ray.routing import RoutingKey
 from specguide.serve_ray.routing_key import routing_key
-from specguide.server.app import error_body
+from specguide.server.app import error_body, last_line
 from specguide.server.bodies import BodyRoom
 from specguide.server.config import ServerConfig
 from specguide.server.error_answers import ErrorAnswers
@@ -148,8 +148,8 @@ class _PassedOn:
             raise error  # half of a body, which ends with its connection
         told = error_body(path)(error)
         name = b"event: error\n" if "type" in told else b""
-        line = name + b"data: %b\n\n" % msgspec.json.encode(told)
-        await self._send({"type": "http.response.body", "body": line, "more_body": False})
+        lines = name + b"data: %b\n\n" % msgspec.json.encode(told) + last_line(path)
+        await self._send({"type": "http.response.body", "body": lines, "more_body": False})
 
 
 def error_of(cause: BaseException) -> ApiError:

@@ -76,7 +76,7 @@ class Api(Generic[B]):
     body:       its fields
     parse:      what a body asks for. Runs in a thread, since a schema or a prompt may be long.
                 Raises ApiError and UserError, which name the field
-    renderer:   made from body and task, in the same thread
+    renderer:   of body and task; made in the same thread
     error_body: what an error is on the wire where no stream has begun
     error:      as what that is documented
     """
@@ -85,7 +85,7 @@ class Api(Generic[B]):
     about: str
     body: type[B]
     parse: Callable[[Backend, B], Task]
-    renderer: Callable[[B, Task], Renderer[B]]
+    renderer: type[Renderer[B]]
     error_body: Callable[[ApiError], Told] = ApiError.body
     error: type[BaseModel] = ErrorBody
 

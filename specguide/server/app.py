@@ -101,7 +101,18 @@ def create_app(engine: ServedEngine, config: ServerConfig) -> FastAPI:
 
 def error_body(path: str) -> ErrorBody:
     """How an error is told in the API of a path, under whatever root."""
-    return next((api.error_body for api in APIS if api.path in path), ApiError.body)
+    api = _api_of(path)
+    return ApiError.body if api is None else api.error_body
+
+
+def last_line(path: str) -> bytes:
+    """Of a stream of that API, behind an error too."""
+    api = _api_of(path)
+    return b"" if api is None else api.renderer.last_line
+
+
+def _api_of(path: str) -> Api[Any] | None:
+    return next((api for api in APIS if api.path in path), None)
 
 
 async def _refuse(request: Request, error: Any) -> Response:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,8 +18,10 @@ from specguide.config import EngineConfig
 from specguide.errors import InvalidParams
 from specguide.serve_ray.arguments import KEYS_VARIABLE, plans_of
 from specguide.serve_ray.config import ReplicaConfig
+from specguide.serve_ray.exchange import AnswerHead
 from specguide.serve_ray.replica_metrics import with_replica
 from specguide.server.config import Exposure, ServerConfig
+from specguide.server.errors import ApiError
 
 EXAMPLES = Path(__file__).parents[2] / "examples/ray"
 
@@ -183,3 +186,35 @@ def test_without_ray_the_command_says_what_to_install(monkeypatch, capsys):
         main()
     assert ended.value.code == 2
     assert 'needs ray: pip install "specguide[ray]"' in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("path", "end"),
+    [
+        ("/v1/chat/completions", b"data: [DONE]\n\n"),
+        ("/llm/v1/completions", b"data: [DONE]\n\n"),
+        ("/v1/messages", b"}\n\n"),
+    ],
+)
+def test_a_stream_whose_replica_is_gone_ends_as_streams_of_its_api_do(path, end):
+    ingress = pytest.importorskip("specguide.serve_ray.ingress", reason="needs Ray Serve")
+    sent = []
+
+    async def send(message):
+        sent.append(message)
+
+    async def main():
+        passed_on = ingress._PassedOn(send)
+        with pytest.raises(ApiError):
+            await passed_on.take(half_an_answer())
+        await passed_on.fail(ApiError(503, "gone", code="replica_lost"), path, {}, None)
+
+    asyncio.run(main())
+    last = sent[-1]["body"]
+    assert b"gone" in last and last.endswith(end) and not sent[-1]["more_body"]
+
+
+async def half_an_answer():
+    yield AnswerHead(200, [(b"content-type", b"text/event-stream; charset=utf-8")])
+    yield b"data: {}\n\n"
+    raise ApiError(503, "gone")

@@ -61,7 +61,8 @@ def said_by(lines):
     lines = [line.removeprefix("data: ") for line in lines if line.startswith("data: ")]
     told = [json.loads(line) for line in lines if line != "[DONE]"]
     error = next((one["error"] for one in told if "error" in one), None)
-    if error is not None or "[DONE]" not in lines:
+    assert lines[-1:] == ["[DONE]"], "also behind an error"
+    if error is not None:
         return None, error
     pieces = [one["choices"] for one in told]
     return "".join(each[0]["delta"].get("content") or "" for each in pieces if each), None
