@@ -166,6 +166,15 @@ def test_no_digit_and_no_letter_of_any_script_passes_for_none() -> None:
         assert len(chars) > 1000 and re.search(pattern, chars) is None
 
 
+def test_places_of_a_character_share_it() -> None:
+    """Else 8,000 words are some 250,000 objects, for whose garbage the interpreter stands still."""
+    words = ["".join(word) for word in product("abcdefg", repeat=4)]
+    tree = restrict(whole(parse("|".join(words)), search=False), EVERYTHING)
+    places = [char for word in tree.items for char in word.items]
+    assert len(places) == 4 * len(words) and len(set(map(id, places))) == 7
+    assert write(tree) == "|".join(words)
+
+
 def test_escapes() -> None:
     for pattern, text in (
         (r"^\x41$", "A"),

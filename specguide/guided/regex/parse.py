@@ -9,6 +9,8 @@ engines (lookbehind, backreferences, word boundaries, flags) is refused by name.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from specguide.guided.budget import spend
 from specguide.guided.regex.charset import DOT
 from specguide.guided.regex.classes import one, read_class, read_escape
@@ -54,6 +56,13 @@ def parse(text: str) -> Node:
     if not parser.at_end():
         raise parser.malformed("unmatched ')'")
     return node
+
+
+@lru_cache(maxsize=1024)
+def _literal(char: str) -> Chars:
+    """A character that stands for itself; all its places share it, of which there may be very
+    many."""
+    return Chars(one(ord(char)))
 
 
 class _Parser(Reader):
@@ -141,7 +150,7 @@ class _Parser(Reader):
             raise self.malformed(f"nothing before {char!r} to repeat")
         if char == "{" and not (self.count(self.pos - 1) or ",").startswith(","):
             raise self.malformed("nothing before '{' to repeat")
-        return Chars(one(ord(char)))
+        return _literal(char)
 
     def group(self, depth: int) -> Node:
         """The group whose `(` is read."""

@@ -218,10 +218,14 @@ def restrict(node: Node, universe: Ranges) -> Node:
     if isinstance(node, Chars):
         spend(1 + len(node.chars.inner))
         left = intersect(node.chars.inner, universe)
+        if left == node.chars.inner == node.chars.outer:
+            return node
         return Chars(CharSet(left, left)) if left else NOTHING
     if isinstance(node, Concat):
         items = tuple(restrict(item, universe) for item in node.items)
-        return NOTHING if NOTHING in items else Concat(items)
+        if NOTHING in items:
+            return NOTHING
+        return node if items == node.items else Concat(items)
     if isinstance(node, Either):
         options = (restrict(item, universe) for item in node.items)
         return Either(tuple(option for option in options if option != NOTHING))
