@@ -11,7 +11,6 @@
 namespace specguide {
 namespace {
 
-constexpr int kMaxDepth = 1000;
 constexpr size_t kMaxExponentDigits = 15;
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
@@ -65,7 +64,7 @@ class Reader {
   explicit Reader(std::string_view text) : text_(text) {}
 
   std::string value(int depth) {
-    if (depth > kMaxDepth) throw std::runtime_error("an item of an array of distinct items is nested too deep");
+    if (depth > kMostNested) throw std::runtime_error("an item of an array of distinct items is nested too deep");
     skip_spaces();
     switch (peek()) {
       case '"':

@@ -6,6 +6,9 @@
 
 namespace specguide {
 
+// How deep a value may be nested to be compared.
+constexpr int kMostNested = 1000;
+
 // A text that equal JSON values share and unequal ones do not: numbers by their value, strings with the escapes alone
 // that they need, properties by name, of equal names the last. A string without escapes stays as it is.
 // json: a value without whitespace around it. Throws std::runtime_error where it is nested too deep, or cut off.

@@ -1,11 +1,13 @@
 // Owns the guard of arrays whose items must differ; see distinct_matcher.h.
 #include "backends/distinct_matcher.h"
 
+#include <algorithm>
 #include <stdexcept>
 #include <string>
 #include <utility>
 
 #include "backends/forced_tokens.h"
+#include "json_canonical.h"
 #include "json_text.h"
 #include "row.h"
 
@@ -40,8 +42,8 @@ bool may_be_power_of_zero(std::string_view bytes) {
 }
 
 const DistinctFrame* nearest_distinct(const DistinctState& state) {
-  const DistinctFrame* frame = state.top.get();
-  while (frame != nullptr && !frame->is_distinct()) frame = frame->parent.get();
+  const DistinctFrame* frame = guarded(state.top);
+  while (frame != nullptr && !frame->is_distinct()) frame = guarded(frame->parent);
   return frame;
 }
 
@@ -54,6 +56,8 @@ DistinctTokens::DistinctTokens(std::shared_ptr<const Vocabulary> words) : vocabu
   of_byte.fill(-1);
   for (int32_t token = 0; token < vocabulary->size(); ++token) {
     const std::string& bytes = vocabulary->token_bytes[static_cast<size_t>(token)];
+    const auto opens = [](char byte) { return byte == '[' || byte == '{'; };
+    most_opening = std::max(most_opening, static_cast<size_t>(std::count_if(bytes.begin(), bytes.end(), opens)));
     if (bytes.size() == 1) of_byte[static_cast<uint8_t>(bytes[0])] = token;
     const bool ends = bytes.find_first_of(kEnding) != std::string::npos;
     const bool is_power = may_be_power_of_zero(bytes);
@@ -147,6 +151,7 @@ DistinctMatcher::Suspects DistinctMatcher::suspects(const DistinctState& state) 
   if (found.first.any()) found.words = nullptr;
   const DistinctFrame* nearest = nearest_distinct(state);
   if (nearest == nullptr) return {&tokens_->holding, Bytes().set()};
+  if (state.top->nested + tokens_->most_opening > kMostNested) return {nullptr, Bytes().set()};
   if (walk_.any_order() && state.top->is_within) {
     // The end of a member changes how the beginning reads, and so its first byte tells nothing.
     found.first.set();
@@ -178,7 +183,7 @@ DistinctMatcher::Bytes DistinctMatcher::repeating(const DistinctState& state) co
 // The bytes by which an item that is open may go on so as it must not begin.
 DistinctMatcher::Bytes DistinctMatcher::going_wrong(const DistinctState& state) {
   Bytes found;
-  for (const DistinctFrame* frame = state.top.get(); frame != nullptr; frame = frame->parent.get()) {
+  for (const DistinctFrame* frame = guarded(state.top); frame != nullptr; frame = guarded(frame->parent)) {
     const bool is_top = frame == state.top.get();
     if (!frame->is_tight() || (is_top && state.mode == Mode::kAfter)) continue;
     const bool is_open = !is_top || state.mode != Mode::kValue;

@@ -29,6 +29,7 @@ struct DistinctTokens {
   std::vector<int32_t> closing;       // an array or object, or holding a whole item
   std::vector<int32_t> holding;       // perhaps a whole item, behind a comma
   std::vector<int32_t> quoting;       // a string
+  size_t most_opening = 0;            // arrays and objects that a token opens
   std::array<int32_t, 256> of_byte;   // the token of each byte alone; -1 for none
 };
 

@@ -26,7 +26,7 @@ std::shared_ptr<const DistinctFrame> on_trial(const DistinctFrame& array, const 
   auto tried = std::make_shared<DistinctFrame>(array);
   tried->items = last;
   tried->is_tried = true;
-  for (DistinctFrame* inner = tried.get(); inner->parent != nullptr;) {
+  for (DistinctFrame* inner = tried.get(); guarded(inner->parent) != nullptr;) {
     auto around = std::make_shared<DistinctFrame>(*inner->parent);
     around->items = nullptr;
     inner->parent = around;
@@ -39,10 +39,10 @@ std::shared_ptr<const DistinctFrame> on_trial(const DistinctFrame& array, const 
 
 void DistinctMatcher::settle() {
   if (walk_.expected_end() != state_.raw_size) walk_.expect(nullptr);
-  for (const DistinctFrame* frame = state_.top.get(); frame != nullptr; frame = frame->parent.get()) {
+  for (const DistinctFrame* frame = guarded(state_.top); frame != nullptr; frame = guarded(frame->parent)) {
     if (frame->is_to_settle()) settle_items(*frame);
   }
-  for (const DistinctFrame* frame = state_.top.get(); frame != nullptr && !search_; frame = frame->parent.get()) {
+  for (const DistinctFrame* frame = guarded(state_.top); frame != nullptr && !search_; frame = guarded(frame->parent)) {
     if (frame->is_distinct()) walk_.index().put(frame->items);
   }
   if (state_.mode == Mode::kScalar && state_.top != nullptr && state_.top->is_to_settle()) settle_scalar();

@@ -119,7 +119,7 @@ bool DistinctWalk::step_between(DistinctState& state, char byte) {
   if (is_space(byte)) return true;
   const bool ends = byte == ']' || byte == '}';
   if (state.mode == Mode::kValue && !ends) begin_value(state);
-  if (byte == '[' || byte == '{') open(state, byte == '{');
+  if ((byte == '[' || byte == '{') && !open(state, byte == '{')) return false;
   append(state, byte);
   switch (byte) {
     case '[':
@@ -155,8 +155,11 @@ void DistinctWalk::begin_value(DistinctState& state) const {
   state.top = std::move(frame);
 }
 
-void DistinctWalk::open(DistinctState& state, bool is_object) {
+// False where an item would be nested too deep to be compared with others.
+bool DistinctWalk::open(DistinctState& state, bool is_object) {
   const DistinctFrame* outer = state.top.get();
+  const size_t nested = outer != nullptr && outer->is_guarded() ? outer->nested + 1 : 0;
+  if (nested > kMostNested) return false;
   const DistinctPlace* place = outer == nullptr    ? places_->at(state.search.place)
                                : outer->is_object ? outer->inner
                                                   : places_->item(outer->place, outer->num_items);
@@ -169,9 +172,11 @@ void DistinctWalk::open(DistinctState& state, bool is_object) {
     const bool is_on_trial = outer->is_tried || outer->depth > 0;
     frame->depth = outer->depth + (is_on_trial && outer->is_tight() ? 1 : 0);
   }
+  frame->nested = nested;
   frame->opened = state.size;
   frame->behind = state.size + 1;
   state.top = std::move(frame);
+  return true;
 }
 
 bool DistinctWalk::end_string(DistinctState& state) {
@@ -249,7 +254,7 @@ bool DistinctWalk::may_go_on(const DistinctState& state) const {
 // Whether an item that is open begins as it must not.
 bool DistinctWalk::is_dead(const DistinctState& state) {
   const bool is_open = state.mode == Mode::kScalar || state.is_in_string();
-  for (const DistinctFrame* frame = state.top.get(); frame != nullptr; frame = frame->parent.get()) {
+  for (const DistinctFrame* frame = guarded(state.top); frame != nullptr; frame = guarded(frame->parent)) {
     if (!frame->is_tight() || frame->items == nullptr || (frame == state.top.get() && !is_open)) continue;
     if (index_.rules_out(frame->items.get(), noted(state, *frame))) return true;
     if (goes_on_unsettled(state, *frame)) return true;

@@ -70,6 +70,7 @@ struct DistinctPart {
 // parts:     what of it has ended
 // behind:    where the last of `parts` ends, in that text
 // is_tried:  whether its item is begun on trial; what comes behind that item does not matter then
+// nested:    how deep it is within items of the outermost array whose items must differ; 0 where it is in none
 // depth:     how many tight arrays it is within, from that on whose item is begun on trial; 0 where none is
 struct DistinctFrame {
   DistinctFrame() = default;
@@ -87,18 +88,26 @@ struct DistinctFrame {
   size_t opened = 0, behind = 0;
   std::shared_ptr<DistinctPart> parts{};
   bool is_tried = false;
+  size_t nested = 0;
   size_t depth = 0;
 
   // Within an item on trial, items of deeper arrays are not settled: each depth takes as long as the item itself.
   static constexpr size_t kMostDepth = 2;
 
   bool is_distinct() const { return place != nullptr && !is_object && place->is_distinct; }
+  // Whether there are such arrays: it, or some around it.
+  bool is_guarded() const { return nested > 0 || is_distinct(); }
   // Whether the items from here on are all of one kind.
   bool is_even() const { return place->is_even && num_items >= place->prefix.size(); }
   // Whether items may be used up, or what was begun may be; then items are settled.
   bool is_tight() const { return is_distinct() && place->room != DistinctPlace::Room::kFree; }
   bool is_to_settle() const { return is_tight() && !is_tried && depth <= kMostDepth; }
 };
+
+// The next of the frames in which arrays' items must differ; null where there is no more of them.
+inline const DistinctFrame* guarded(const std::shared_ptr<const DistinctFrame>& frame) {
+  return frame != nullptr && frame->is_guarded() ? frame.get() : nullptr;
+}
 
 // Where a text has come to. size, raw_size: of the JSON in it without whitespace between values, and of the whole text
 // start: where the string or scalar begins that is open
@@ -159,7 +168,7 @@ class DistinctWalk {
   void step_outside(DistinctState& state, char byte) const;
   bool step_between(DistinctState& state, char byte);
   void begin_value(DistinctState& state) const;
-  void open(DistinctState& state, bool is_object);
+  bool open(DistinctState& state, bool is_object);
   bool end_value(DistinctState& state);
   bool end_string(DistinctState& state);
   // The item that ends in `state`, as it would be put behind those before it.
