@@ -69,7 +69,8 @@ class RemoteEngine:
         self.config, self.tokenizer = facts.config, tokenizer
         self.vocab_size, self.max_model_len = facts.vocab_size, facts.max_model_len
         self.max_unfinished = facts.max_unfinished
-        self._name, self._stats = name, facts.stats
+        self._name = name
+        self._stats: EngineStats | None = facts.stats
         self._compiler = GrammarCompiler(
             tokenizer.vocabulary(facts.vocab_size), facts.config.guide or GuideConfig()
         )
@@ -159,13 +160,16 @@ class RemoteEngine:
         return answer.spans or []
 
     async def refresh_stats(self) -> None:
-        """Let `stats` be those of now; they stay as they were where the core does not answer."""
-        with suppress(asyncio.TimeoutError, EngineError):
+        """Let `stats` be those of now."""
+        try:
             answer = await asyncio.wait_for(self._ask("stats"), _LONGEST_STATS_S)
-            self._stats = answer.stats or self._stats
+            self._stats = answer.stats
+        except (asyncio.TimeoutError, EngineError):
+            self._stats = None
 
-    def stats(self) -> EngineStats:
-        """Of the whole engine, when they were last asked for."""
+    def stats(self) -> EngineStats | None:
+        """Of the whole engine, when they were last asked for; None where the core did not answer:
+        old ones would be counted twice once it does."""
         return self._stats
 
     async def close(self, timeout_s: float = 30.0) -> CloseReport:

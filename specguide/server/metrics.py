@@ -41,11 +41,13 @@ class EngineCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Called for each scrape."""
-        stats, spec = self._engine.stats(), self._engine.config.spec
-        synthetic = None if spec is None else spec.synthetic_acceptance
         yield GaugeMetricFamily(
             "specguide_healthy", "1 while requests are taken", self._engine.health.is_healthy
         )
+        stats, spec = self._engine.stats(), self._engine.config.spec
+        if stats is None:
+            return
+        synthetic = None if spec is None else spec.synthetic_acceptance
         yield GaugeMetricFamily(
             "specguide_requests_unfinished",
             "Requests under way",

@@ -302,10 +302,13 @@ def test_a_core_that_is_gone_and_one_that_follows(config, tmp_path):
         with pytest.raises(EngineError, match="it was ended"):
             front.generate("abc")
         await front.refresh_stats()
+        assert front.stats() is None
         core.control.send(FrontLeft("front"))
         await until(lambda: core.engine.num_unfinished == 0)
         front.connect(core.address)
         assert front.health.is_healthy
+        await front.refresh_stats()
+        assert front.stats().output_tokens > 0
         ((_, tokens, _),) = await collect(front.generate("abc", SamplingParams(max_tokens=5)))
         assert 1 <= len(tokens) <= 5
 

@@ -8,6 +8,7 @@ import json
 import os
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import httpx
 import pytest
@@ -15,12 +16,14 @@ from live_server import small_server
 from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
+from specguide.config import EngineConfig
+from specguide.engine.served import EngineHealth
 from specguide.engine.stats import GuideCounts
-from specguide.errors import InvalidParams
+from specguide.errors import EngineError, InvalidParams
 from specguide.guide import Guide
 from specguide.request_records import RequestMetrics
 from specguide.server.config import ServerConfig
-from specguide.server.metrics import AnswerCounts, StatusCounts
+from specguide.server.metrics import AnswerCounts, EngineCollector, StatusCounts
 from specguide.server.plans import COUNTS_FOLDER
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -128,6 +131,15 @@ def test_the_dashboard_draws_what_is_exported(families):
             labels = {*re.findall(r"by \((\w+)\)", target["expr"])}
             labels |= {*re.findall(r"\{\{(\w+)\}\}", target.get("legendFormat", ""))}
             assert all(labels <= told[name] for name in names), target
+
+
+def test_figures_of_an_engine_that_does_not_answer_are_left_out():
+    """Any front may be asked, and each has old ones of another time."""
+    gone = SimpleNamespace(
+        stats=lambda: None, config=EngineConfig(), health=EngineHealth(False, EngineError("gone"))
+    )
+    (healthy,) = EngineCollector(gone).collect()
+    assert healthy.name == "specguide_healthy" and healthy.samples[0].value == 0
 
 
 def test_unknown_names():
