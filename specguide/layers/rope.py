@@ -91,6 +91,8 @@ def inverse_frequencies(rope: RopeConfig, num_rotated: int, max_positions: int) 
     and its extensions). max_positions: that are served"""
     exponents = torch.arange(0, num_rotated, 2, dtype=torch.float32) / max(num_rotated, 1)
     frequencies = 1.0 / (rope.theta**exponents)
+    if not num_rotated:  # of a layer that knows no positions, whatever its neighbours' are
+        return frequencies
     if rope.rope_type == "linear":
         return frequencies / rope.factor
     if rope.rope_type == "longrope":

@@ -277,6 +277,20 @@ CASES: dict[str, tuple[Any, dict[str, Any]]] = {
         SMOLLM3,
         {**NO_PAD, "no_rope_layers": [1, 0, 1], "use_sliding_window": True, "sliding_window": 7},
     ),
+    "smollm3-longrope": (
+        SMOLLM3,
+        {
+            **NO_PAD,
+            "no_rope_layers": [1, 0, 1],
+            "rope_parameters": {
+                "rope_type": "longrope",
+                "rope_theta": 1e4,
+                "short_factor": [1.0] * 8,
+                "long_factor": [1.0, 1.5, 2.0, 3.0, 5.0, 9.0, 14.0, 25.0],
+                "original_max_position_embeddings": 32,
+            },
+        },
+    ),
     "ministral": (
         MINISTRAL,
         {
