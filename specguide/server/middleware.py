@@ -97,7 +97,8 @@ class Heads:
 
 class RequestIds:
     """ASGI middleware. Every answer has the header x-request-id: the request's own, where it is a
-    plain one, else a new one. It is `request.state.request_id` too, and in the logs."""
+    plain one, else a new one. It is `request.state.request_id` too, in the logs, and in the header
+    request-id, which Anthropic's clients read."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -116,6 +117,7 @@ class RequestIds:
                 message["headers"] = [
                     *message.get("headers", ()),
                     (b"x-request-id", request_id.encode()),
+                    (b"request-id", request_id.encode()),
                 ]
             await send(message)
 
