@@ -120,7 +120,7 @@ def with_empty_choices(source: str) -> str:
             continue
         *heads, last = text.split("::=")
         for head in heads:
-            name = _start_of_name(head)
+            name = start_of_name(head)
             choices.add(head[:name])
             choices.end_rule()
             written += [head[name:], "::="]
@@ -130,7 +130,7 @@ def with_empty_choices(source: str) -> str:
     return "".join(written)
 
 
-def _start_of_name(head: str) -> int:
+def start_of_name(head: str) -> int:
     """Where the name begins that ends a text."""
     at = len(head.rstrip())
     while at and _is_of_name(head[at - 1]):

@@ -18,6 +18,7 @@ from specguide.guided.backend import Rewritten
 from specguide.guided.backend_spec import BackendSpec
 from specguide.guided.backends import AUTO, backend_names, backend_spec
 from specguide.guided.call_texts import CallTexts
+from specguide.guided.ebnf_cycles import check_cycles
 from specguide.guided.ebnf_escapes import with_whole_characters
 from specguide.guided.grammar_form import (
     GrammarForm,
@@ -243,6 +244,7 @@ def _tag(node: Json, spec: BackendSpec, schema: Callable[[Mapping[str, Json]], C
 def _grammar(source: str, spec: BackendSpec) -> str:
     form = _check_grammar(source)
     if form == "EBNF":
+        check_cycles(source)
         source = with_empty_choices(with_least_counts(with_whole_characters(source)))
     return spec.rewritten(source, form)
 
