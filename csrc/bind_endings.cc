@@ -37,6 +37,7 @@ void bind_endings(py::module_& m) {
            py::arg("is_exact") = false, py::arg("may_wait") = false)
       .def("build", &Endings::build, release())
       .def_property_readonly("is_built", &Endings::is_built)
+      .def_property_readonly("is_endless", &Endings::is_endless)
       .def_property_readonly("is_exact", py::cpp_function(&Endings::is_exact, release()))
       .def_property_readonly("most_least", py::cpp_function(&Endings::most_least, release()))
       .def_property_readonly("num_shared", [](const Endings& self) { return self.num_shared.load(); })

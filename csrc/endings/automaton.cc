@@ -186,7 +186,7 @@ class Automaton::Closure {
         for (const Item& item : stack.returns) {
           const Stack& outer = stacks_[static_cast<size_t>(item.stack)];
           const int64_t most = std::max(outer.ceiling, sum(network_[item.node].most_missing, outer.least));
-          if (most <= stack.ceiling || most >= Network::kNever) continue;
+          if (most <= stack.ceiling) continue;
           stack.ceiling = most;
           has_changed = true;
         }
@@ -300,7 +300,7 @@ Automaton::State Automaton::add(const Kernel& kernel) {
     const Stack& stack = stacks_[static_cast<size_t>(item.stack)];
     known.least = std::min(known.least, sum(network_->cost(node, item.done), stack.least));
     known.ceiling = std::max(known.ceiling, stack.ceiling);
-    if (stack.least < Network::kNever) known.ceiling = std::max(known.ceiling, node.most_missing + stack.least);
+    known.ceiling = std::max(known.ceiling, sum(node.most_missing, stack.least));
   }
   known.next.assign(static_cast<size_t>(network_->num_classes()), kUnknown);
   num_bytes_ += sizeof(Known) + known.scans.size() * sizeof(Item) + known.next.size() * sizeof(State);

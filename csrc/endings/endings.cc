@@ -57,6 +57,12 @@ int64_t Endings::most_least() {
   return bounds_.least + 1;
 }
 
+bool Endings::is_endless() {
+  if (!is_built() || known() == nullptr) return false;
+  const Network& network = known()->network();
+  return network[network.start(network.root())].cost >= Network::kNever;
+}
+
 int64_t Endings::num_missing(std::string_view text) {
   if (automaton() == nullptr) return -1;
   Automaton::Walk walk(*known());

@@ -42,6 +42,8 @@ class Endings {
   int64_t num_missing(std::string_view text);
   // Whether at most so many are missing behind each first token, as far as bounds tell.
   bool all_endable(int64_t most) const { return bounds_.missing <= most; }
+  // Whether no text ends; false where that is not known yet.
+  bool is_endless();
   // What one matcher fills is then what all of them allow in that state.
   bool is_exact() { return automaton() != nullptr && known()->network().is_exact(); }
 

@@ -272,7 +272,17 @@ void Network::find_most_missing(const std::vector<int32_t>& group) {
   }
 }
 
+// A byte or a literal that no token begins is not read, so that nothing is missing behind it.
+bool Network::is_read(const Node& node) const {
+  if (node.kind == Kind::kBytes) return is_spellable_[static_cast<size_t>(node.index)];
+  return texts_[static_cast<size_t>(node.index)].tokens[0] < kNever;
+}
+
 int64_t Network::most_missing_of(const Node& node) const {
+  if (node.kind == Kind::kBytes || node.kind == Kind::kLiteral) {
+    if (!is_read(node)) return 0;
+    if ((*this)[node.next[0]].cost >= kNever) return kNever;
+  }
   int64_t most = node.cost < kNever ? node.cost : 0;
   const bool is_split = node.kind == Kind::kSplit;
   for (const int32_t next : node.next) most = std::max(most, is_split ? most_missing_at(next) : (*this)[next].most_missing);
@@ -284,8 +294,9 @@ int64_t Network::most_missing_of(const Node& node) const {
     return sum(longest, last) < kNever ? std::max(most, sum(longest, last)) : most;
   }
   if (node.kind != Kind::kCall) return most;
-  const int64_t behind = cost(node, 1);
-  return behind < kNever ? std::max(most, rules_[static_cast<size_t>(node.index)].most_missing + behind) : most;
+  const Rule& callee = rules_[static_cast<size_t>(node.index)];
+  const int64_t behind = callee.least < kNever ? cost(node, 1) : 0;
+  return std::max(most, sum(callee.most_missing, behind));
 }
 
 void Network::find_classes() {

@@ -55,7 +55,8 @@ class Network {
     int32_t least = 1, most = 1;
     int32_t run = -1;  // of a literal behind which another one may stand at once
     int64_t cost = kNever;     // tokens of the shortest text from here to the end of the rule
-    int64_t most_missing = 0;  // the most that the cost comes to anywhere behind here, rules entered included
+    // The most that the cost comes to anywhere behind here, rules entered included; kNever where it may lead to no end.
+    int64_t most_missing = 0;
   };
 
   // Above any cost: no text gets there.
@@ -119,6 +120,7 @@ class Network {
   int64_t rest_of_run(int32_t at, size_t done) const;
   int64_t cost_of(const Node& node) const;
   int64_t cost_at(int32_t at) const;
+  bool is_read(const Node& node) const;
   int64_t most_missing_at(int32_t at) const;
   int64_t most_missing_of(const Node& node) const;
   std::vector<std::vector<int32_t>> callees_first() const;

@@ -40,6 +40,26 @@ class Explorer {
   // Bytes to the first one; nothing where there is none.
   std::optional<int64_t> first_end() const { return first_end_; }
   const Ways& ways(size_t state) const { return ways_[state]; }
+  // Bytes from each state to the nearest end; Bounds::kUnknown where there is none.
+  std::vector<int64_t> missing() const {
+    std::vector<std::vector<size_t>> before(num_states());
+    std::vector<int64_t> found(num_states(), Bounds::kUnknown);
+    std::queue<size_t> reached;
+    for (size_t state = 0; state < num_states(); ++state) {
+      for (const auto& [behind, bytes] : ways_[state]) before[behind].push_back(state);
+      if (!may_end(state)) continue;
+      found[state] = 0;
+      reached.push(state);
+    }
+    for (; !reached.empty(); reached.pop()) {
+      for (const size_t other : before[reached.front()]) {
+        if (found[other] < Bounds::kUnknown) continue;
+        found[other] = found[reached.front()] + 1;
+        reached.push(other);
+      }
+    }
+    return found;
+  }
   bool may_end(size_t state) const {
     for (size_t i = 0; i < num_factors_; ++i) {
       const State one = of(state)[i];
@@ -154,6 +174,7 @@ std::optional<int32_t> add_product(Network& network, int32_t rule, const Product
                                    size_t& num_states_left) {
   Explorer explorer(product);
   if (!explorer.explore(num_states_left)) return std::nullopt;
+  const std::vector<int64_t> missing = explorer.missing();
   std::vector<int32_t> nodes(explorer.num_states());
   for (size_t state = explorer.num_states(); state-- > 0;) {  // costs are found from the end
     Network::Node node;
@@ -163,6 +184,7 @@ std::optional<int32_t> add_product(Network& network, int32_t rule, const Product
   }
   for (size_t state = 0; state < explorer.num_states(); ++state) {
     for (const auto& [behind, bytes] : explorer.ways(state)) {
+      if (missing[behind] == Bounds::kUnknown) continue;  // a matcher does not go there
       network.add_way(nodes[state], network.add_bytes(rule, bytes, nodes[behind]));
     }
   }
@@ -178,24 +200,9 @@ int64_t least_of_product(const Product& product, size_t& num_states_left) {
 int64_t missing_of_product(const Product& product, size_t& num_states_left) {
   Explorer explorer(product);
   if (!explorer.explore(num_states_left)) return Bounds::kUnknown;
-  std::vector<std::vector<size_t>> before(explorer.num_states());
-  std::queue<std::pair<size_t, int64_t>> reached;  // from the ends, and how far
-  std::vector<bool> is_reached(explorer.num_states());
-  for (size_t state = 0; state < explorer.num_states(); ++state) {
-    for (const auto& [behind, bytes] : explorer.ways(state)) before[behind].push_back(state);
-    if (!explorer.may_end(state)) continue;
-    is_reached[state] = true;
-    reached.emplace(state, 0);
-  }
   int64_t most = 0;
-  for (; !reached.empty(); reached.pop()) {
-    const auto [state, missing] = reached.front();
-    most = missing;
-    for (const size_t other : before[state]) {
-      if (is_reached[other]) continue;
-      is_reached[other] = true;
-      reached.emplace(other, missing + 1);
-    }
+  for (const int64_t missing : explorer.missing()) {
+    if (missing < Bounds::kUnknown) most = std::max(most, missing);
   }
   return most;
 }

@@ -158,7 +158,7 @@ class GrammarEndings:
         except ValueError as error:
             _LOGGER.debug("it is not known how texts of a grammar end: %s", error)
             return grammar
-        if endings.most_least < 0 and endings.is_exact:
+        if endings.is_endless and (outline.is_exact or outline.form == "ebnf"):
             raise InvalidGuide(
                 "no output that matches the guide ever ends: something in it must contain itself "
                 "again; let it be left out, or give it another choice"

@@ -438,6 +438,9 @@ class Endings:
     def is_built(self) -> bool:
         """Whether they have been found."""
     @property
+    def is_endless(self) -> bool:
+        """Whether no text ends; False where that is not known yet."""
+    @property
     def most_least(self) -> int:
         """No more tokens are in the shortest text, its end token included; told at once."""
     @property

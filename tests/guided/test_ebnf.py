@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
 from byte_vocabulary import VOCABULARY, takes
 
@@ -11,6 +14,11 @@ from specguide.config import GuideConfig
 from specguide.errors import InvalidGuide
 from specguide.guide import Guide
 from specguide.guided.compile import GrammarCompiler
+from specguide.guided.endings import EndingGrammar
+from specguide.guided.matcher import Matcher, allowed_tokens
+from specguide.tokenizer.vocabulary import Vocabulary
+
+FEW = Vocabulary((b"a", b"b", b"c", b"ab", b"ba", b"cc", b""), (6,))
 
 
 @pytest.fixture(scope="module")
@@ -54,3 +62,69 @@ def test_a_rule_may_hold_itself_beside_something_else(
     grammar = compiler.compile(Guide(grammar=source))
     assert all(takes(grammar, text) for text in texts)
     assert not any(takes(grammar, text) for text in others)
+
+
+@pytest.fixture(scope="module")
+def few() -> Iterator[GrammarCompiler]:
+    made = GrammarCompiler(FEW, GuideConfig())
+    yield made
+    made.close()
+
+
+def outputs(matcher: Matcher, most: int) -> set[tuple[int, ...]]:
+    """Tokens of all outputs that the rows admit; with one token too many, those that go on."""
+    row = np.zeros(FEW.num_words, np.int32)
+    matcher.fill(row)
+    found: set[tuple[int, ...]] = set()
+    for token in map(int, allowed_tokens(row)):
+        if token in FEW.eos_token_ids:
+            found.add(())
+        elif most == 0:
+            found.add((token,))
+        else:
+            assert matcher.accept(token)
+            found |= {(token, *rest) for rest in outputs(matcher, most - 1)}
+            matcher.rollback(1)
+    return found
+
+
+def spellings(pattern: str, most: int) -> set[tuple[int, ...]]:
+    """All token sequences of texts that match, of so many tokens at most."""
+    return {
+        tokens
+        for length in range(most + 1)
+        for tokens in itertools.product(range(6), repeat=length)
+        if re.fullmatch(pattern, "".join(FEW.token_bytes[token].decode() for token in tokens))
+    }
+
+
+@pytest.mark.parametrize(
+    ("source", "pattern"),
+    [
+        ('root ::= ("a" | "bcc")+ "b"', "(a|bcc)+b"),
+        ('root ::= "b" | root "ba"?', "b(ba)*"),
+        ('root ::= "aa" | "ab" x | "b"\nx ::= "c" x [a-z]', "aa|b"),
+    ],
+)
+@pytest.mark.parametrize("room", [0, 1, 2])
+def test_rows_near_max_tokens_hold_all_that_ends_in_time(
+    few: GrammarCompiler, source: str, pattern: str, room: int
+) -> None:
+    grammar = few.compile(Guide(grammar=source))
+    assert isinstance(grammar, EndingGrammar)
+    most = grammar.num_needed + room
+    assert outputs(grammar.within(most).matcher(), most) == spellings(pattern, most - 1)
+
+
+@pytest.mark.parametrize(
+    ("source", "other"),
+    [
+        ('root ::= "a" root', 'root ::= "a" root | ""'),
+        ('root ::= "b" x | x "c"\nx ::= [^c] root', 'root ::= "b" x | x "c"\nx ::= [^c] root?'),
+        ('start: "a" start', 'start: "a" start?'),
+    ],
+)
+def test_a_grammar_without_an_end_is_refused(few: GrammarCompiler, source: str, other: str) -> None:
+    with pytest.raises(InvalidGuide, match="no output that matches the guide ever ends"):
+        few.compile(Guide(grammar=source))
+    few.compile(Guide(grammar=other))
