@@ -30,7 +30,8 @@ def spare_of(written: Written) -> int:
     """Tokens by which the ends of a grammar may be farther than its outline says: where distinct
     items have few values, those that are left may be the longest."""
     if written.distinct is None:
-        return _SPARE if written.kind.startswith("grammar") else 0
+        has_lexer = written.kind.startswith("grammar") and written.form == "lark"
+        return _SPARE if has_lexer else 0
     spare: int = max(place["spare"] for place in written.distinct["places"])
     return _SPARE + spare
 

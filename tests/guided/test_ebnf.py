@@ -128,3 +128,11 @@ def test_a_grammar_without_an_end_is_refused(few: GrammarCompiler, source: str, 
     with pytest.raises(InvalidGuide, match="no output that matches the guide ever ends"):
         few.compile(Guide(grammar=source))
     few.compile(Guide(grammar=other))
+
+
+def test_rows_near_max_tokens_hold_all_tokens_of_a_class(compiler: GrammarCompiler) -> None:
+    grammar = compiler.compile(Guide(grammar="root ::= [a-zA-Z0-9]{3,30}"))
+    assert isinstance(grammar, EndingGrammar)
+    row = np.zeros(VOCABULARY.num_words, np.int32)
+    grammar.within(grammar.num_needed + 1).matcher().fill(row)
+    assert len(allowed_tokens(row)) >= 62
