@@ -136,3 +136,46 @@ def test_rows_near_max_tokens_hold_all_tokens_of_a_class(compiler: GrammarCompil
     row = np.zeros(VOCABULARY.num_words, np.int32)
     grammar.within(grammar.num_needed + 1).matcher().fill(row)
     assert len(allowed_tokens(row)) >= 62
+
+
+def wrong_bits(matcher: Matcher, depth: int) -> list[int]:
+    """Tokens that are in a row and not taken, or taken and not in the row."""
+    row = np.zeros(FEW.num_words, np.int32)
+    matcher.fill(row)
+    allowed = set(map(int, allowed_tokens(row)))
+    wrong = []
+    for token in range(len(FEW)):
+        is_taken = matcher.accept(token)
+        if is_taken != (token in allowed):
+            wrong.append(token)
+        if is_taken:
+            if depth > 1 and not matcher.is_terminated:
+                wrong += wrong_bits(matcher, depth - 1)
+            matcher.rollback(1)
+    return wrong
+
+
+@pytest.mark.parametrize(
+    "source", ['root ::= "c" root "a" | "b"', 'start: "c" start "a" | "b"', 'root ::= root? "c"']
+)
+def test_rows_of_a_root_that_stands_within_itself_have_all_tokens(source: str) -> None:
+    made = GrammarCompiler(FEW, GuideConfig(backend="xgrammar"))
+    assert not wrong_bits(made.compile(Guide(grammar=source)).matcher(), 4)
+    made.close()
+
+
+ALIKE = ('(("a" x)? ("a" x))', '(("b" x)? ("a" x))'), ('(("b" x) | ("a" x)+)', '(("c" x)? | "b" x)')
+
+
+@pytest.mark.parametrize("kind", ["grammar", "tag"])
+@pytest.mark.parametrize("bodies", ALIKE)
+def test_rows_are_not_those_of_a_grammar_that_was_compiled_before(
+    bodies: tuple[str, str], kind: str
+) -> None:
+    made = GrammarCompiler(FEW, GuideConfig())
+    for body in bodies:
+        source = f"root ::= x\nx ::= {body} | [^c]"
+        tag = {"type": "structural_tag", "format": {"type": "grammar", "grammar": source}}
+        guide = Guide(grammar=source) if kind == "grammar" else Guide(structural_tag=tag)
+        assert not wrong_bits(made.compile(guide).matcher(), 4)
+    made.close()

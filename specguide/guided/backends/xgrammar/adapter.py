@@ -32,7 +32,7 @@ from specguide.guided.backend import (
 from specguide.guided.backends.xgrammar.escapes import with_plain_controls
 from specguide.guided.backends.xgrammar.outline import outline_of
 from specguide.guided.backends.xgrammar.schema_ebnf import schema_ebnf
-from specguide.guided.backends.xgrammar.structural_tag import for_xgrammar
+from specguide.guided.backends.xgrammar.structural_tag import for_xgrammar, holds_grammar
 from specguide.guided.grammar_form import grammar_form
 from specguide.guided.matcher import Matcher, Row
 from specguide.guided.python_matcher import LibraryMatcher
@@ -116,10 +116,10 @@ class XGrammarBackend:
         cached, fresh = self._bind(limits)
         try:
             try:
-                compiled = _COMPILES[written.form](cached, written.text)
+                compiler = fresh if written.form in _ALONE else cached
+                compiled = _COMPILES[written.form](compiler, written.text)
             except RuntimeError as error:
-                # Parts shared by grammars are compiled once, and a few grammars trip over that;
-                # alone they compile.
+                # A few grammars trip over what others share; alone they compile.
                 if "Check failed" not in str(error):
                     raise
                 compiled = _COMPILES[written.form](fresh, written.text)
@@ -171,13 +171,25 @@ def _choice(options: Sequence[str]) -> str:
     return "root ::= " + " | ".join(map(_literal, options))
 
 
-def _tag(tag: Json, limits: GuideConfig) -> str:
-    return json.dumps(for_xgrammar(tag, limits), ensure_ascii=False)
+def _tag(tag: Json, limits: GuideConfig) -> tuple[str, str]:
+    form = "structural_tag_with_grammar" if holds_grammar(tag) else "structural_tag"
+    return form, json.dumps(for_xgrammar(tag, limits), ensure_ascii=False)
 
 
 def _grammar(source: str) -> tuple[str, str]:
     text = checked_text(source, "grammar")
-    return "lark" if grammar_form(text) == "Lark" else "ebnf", text
+    return "lark" if grammar_form(text) == "Lark" else "own_ebnf", text
+
+
+def _compile_lark(compiler: xgr.GrammarCompiler, text: str) -> xgr.CompiledGrammar:
+    try:
+        return compiler.compile_lark("start: @own", named_grammars={"own": text})
+    except RuntimeError:
+        return compiler.compile_lark(text)  # its words are of this text alone
+
+
+def _compile_tag(compiler: xgr.GrammarCompiler, text: str) -> xgr.CompiledGrammar:
+    return compiler.compile_structural_tag(json.loads(text))
 
 
 _FORMS: dict[str, Callable[[Json, GuideConfig], tuple[str, str]]] = {
@@ -185,17 +197,26 @@ _FORMS: dict[str, Callable[[Json, GuideConfig], tuple[str, str]]] = {
     "json_object": lambda _, limits: ("ebnf", schema_ebnf(ANY_OBJECT, limits)),
     "regex": lambda pattern, _: ("regex", with_plain_controls(checked_text(pattern, "regex"))),
     "choice": lambda options, _: ("ebnf", _choice(options)),
-    "structural_tag": lambda tag, limits: ("structural_tag", _tag(tag, limits)),
+    "structural_tag": _tag,
     "grammar": lambda source, _: _grammar(source),
 }
 """Kind of a guide → the form that it is written in, and its text."""
 
 _COMPILES: dict[str, Callable[[xgr.GrammarCompiler, str], xgr.CompiledGrammar]] = {
     "ebnf": lambda compiler, text: compiler.compile_grammar(text),
-    "lark": lambda compiler, text: compiler.compile_lark(text),
+    "own_ebnf": lambda compiler, text: compiler.compile_grammar(
+        xgr.Grammar.concat(xgr.Grammar.from_ebnf(text))
+    ),
+    "lark": _compile_lark,
     "regex": lambda compiler, text: compiler.compile_regex(text),
-    "structural_tag": lambda compiler, text: compiler.compile_structural_tag(json.loads(text)),
+    "structural_tag": _compile_tag,
+    "structural_tag_with_grammar": _compile_tag,
 }
+
+_ALONE = ("own_ebnf", "lark", "structural_tag_with_grammar")
+"""Forms whose rules may call each other in any way. The library mistakes some of such rules for
+those of another grammar, and gives them its rows. They are compiled with a root of their own, which
+stands in no rule: within one that does, tokens that reach behind its end are left out of rows."""
 
 
 def _literal(text: str) -> str:

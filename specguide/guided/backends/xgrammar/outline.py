@@ -22,11 +22,15 @@ def outline_of(form: str, text: str) -> Outline | None:
         return None
 
 
+def _of_tag(tag: str) -> Outline:
+    return Outline("ebnf", str(xgr.Grammar.from_structural_tag(json.loads(tag))))
+
+
 _OUTLINES: dict[str, Callable[[str], Outline]] = {
     "ebnf": lambda text: Outline("ebnf", text),
+    "own_ebnf": lambda text: Outline("ebnf", text),
     "lark": lambda text: Outline("lark", text),
     "regex": lambda pattern: Outline("ebnf", str(xgr.Grammar.from_regex(pattern))),
-    "structural_tag": lambda tag: Outline(
-        "ebnf", str(xgr.Grammar.from_structural_tag(json.loads(tag)))
-    ),
+    "structural_tag": _of_tag,
+    "structural_tag_with_grammar": _of_tag,
 }

@@ -51,6 +51,15 @@ def for_xgrammar(node: Json, limits: GuideConfig) -> Json:
     return found
 
 
+def holds_grammar(node: Json) -> bool:
+    """Whether there is a grammar of the user's in a structural tag."""
+    if isinstance(node, list):
+        return any(map(holds_grammar, node))
+    if not isinstance(node, dict):
+        return False
+    return node.get("type") == "grammar" or any(map(holds_grammar, node.values()))
+
+
 def _schema_grammar(node: dict[str, Json], limits: GuideConfig) -> str:
     """The grammar of a part of a tag that holds a schema."""
     most = node.get("max_whitespace_cnt")
