@@ -147,6 +147,32 @@ class _Tag(_Form):
     content: _Format
     end: str | Annotated[list[str], Field(min_length=1)] | _OneToken
 
+    @model_validator(mode="after")
+    def _check_end(self) -> _Tag:
+        if isinstance(self.end, _OneToken):
+            return self
+        ends = [self.end] if isinstance(self.end, str) else self.end
+        for trigger in _last_triggers(self.content):
+            held = next((end for end in ends if end and end in trigger), None)
+            if held is not None:
+                raise ValueError(
+                    f"the trigger {trigger!r} within holds {held!r}, which ends the tag before the "
+                    "trigger is there; give the tag another end, or use another trigger"
+                )
+        return self
+
+
+def _last_triggers(content: _Format) -> list[str]:
+    """Triggers in the free text at the end of a format."""
+    if isinstance(content, _TriggeredTags):
+        return content.triggers
+    if isinstance(content, _Dispatch):
+        return [trigger for trigger, _ in content.rules]
+    if not isinstance(content, _Elements):
+        return []
+    last = content.elements if content.type == "or" else content.elements[-1:]
+    return [trigger for element in last for trigger in _last_triggers(element)]
+
 
 class _TagFormat(_Tag):
     type: Literal["tag"]

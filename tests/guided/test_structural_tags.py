@@ -293,3 +293,22 @@ def _check_alike(left: Matcher, right: Matcher, text: str, depth: int) -> None:
             _check_alike(left, right, text + char, depth - 1)
         for matcher in (left, right):
             matcher.rollback(1)
+
+
+@pytest.mark.parametrize("end", ["<", ["</t>", "a"]])
+@pytest.mark.parametrize("place", ["content", "sequence", "or", "dispatch"])
+def test_a_trigger_that_holds_the_end_of_the_tag_around_it_is_refused(
+    compiler: GrammarCompiler, end: Any, place: str
+) -> None:
+    inner = {"type": "triggered_tags", "triggers": ["<a"]}
+    inner["tags"] = [{"begin": "<a>", "content": X, "end": "</a>"}]
+    content: dict[str, Any] = {
+        "content": inner,
+        "sequence": {"type": "sequence", "elements": [X, inner]},
+        "or": {"type": "or", "elements": [inner, X]},
+        "dispatch": {"type": "dispatch", "rules": [["<a", X]]},
+    }[place]
+    outer = {"type": "tag", "begin": "[", "content": content, "end": end}
+    with pytest.raises(InvalidGuide, match="the trigger '<a' within holds"):
+        compiler.compile(tag(outer))
+    compiler.compile(tag({**outer, "end": "</t>"}))
