@@ -48,6 +48,16 @@ def test_a_rule_that_is_itself_again_is_refused_by_name(
 
 
 @pytest.mark.parametrize(
+    ("source", "rule"), [("start: start{2,2}", "root"), ('start: "a" | r\nr: r~2', "r")]
+)
+def test_a_rule_of_lark_that_is_itself_again_is_refused_by_xgrammar(source: str, rule: str) -> None:
+    made = GrammarCompiler(VOCABULARY, GuideConfig(backend="xgrammar"))
+    with pytest.raises(InvalidGuide, match=f"the rule {rule} of the grammar is nothing but itself"):
+        made.compile(Guide(grammar=source))
+    made.close()
+
+
+@pytest.mark.parametrize(
     ("source", "texts", "others"),
     [
         ("root ::= root*", [""], ["a"]),

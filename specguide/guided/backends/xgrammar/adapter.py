@@ -13,6 +13,7 @@ import json
 import os
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import xgrammar as xgr
@@ -33,6 +34,7 @@ from specguide.guided.backends.xgrammar.escapes import with_plain_controls
 from specguide.guided.backends.xgrammar.outline import outline_of
 from specguide.guided.backends.xgrammar.schema_ebnf import schema_ebnf
 from specguide.guided.backends.xgrammar.structural_tag import for_xgrammar, holds_grammar
+from specguide.guided.ebnf_cycles import check_cycles
 from specguide.guided.grammar_form import grammar_form
 from specguide.guided.matcher import Matcher, Row
 from specguide.guided.python_matcher import LibraryMatcher
@@ -178,7 +180,11 @@ def _tag(tag: Json, limits: GuideConfig) -> tuple[str, str]:
 
 def _grammar(source: str) -> tuple[str, str]:
     text = checked_text(source, "grammar")
-    return "lark" if grammar_form(text) == "Lark" else "own_ebnf", text
+    if grammar_form(text) == "EBNF":
+        return "own_ebnf", text
+    with suppress(RuntimeError):  # what it cannot read, compiling tells
+        check_cycles(str(xgr.Grammar.from_lark(text)))
+    return "lark", text
 
 
 def _compile_lark(compiler: xgr.GrammarCompiler, text: str) -> xgr.CompiledGrammar:
