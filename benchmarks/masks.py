@@ -8,9 +8,9 @@ Walks the longest valid instance of each schema on one thread, natively: fill a 
 allows the next token, accept it. Schemas that a backend refuses, or whose instance it does not
 take, are counted, not timed. Times are the processor's, so that work beside it counts little; that
 of a compile is all threads', till its caller is told; a whole one has what is found behind that,
-too: how texts end. The schemas with the slowest rows are named. With --forced it looks for so many
-forced drafts at each place too, takes them, fills their rows, and goes back. Prints a table, then
-one JSON line.
+too: how texts end. Libraries are loaded before, and garbage is collected, as where it serves. The
+schemas with the slowest rows are named. With --forced it looks for so many forced drafts at each
+place too, takes them, fills their rows, and goes back. Prints a table, then one JSON line.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ from benchmarks.common import data_path, emit, read_jsonl
 from benchmarks.compile_clock import CompileClock
 from benchmarks.real_text import Case, load_cases, load_vocabulary
 from specguide.config import GuideConfig
+from specguide.engine.control import settle
 from specguide.errors import SpecguideError
+from specguide.guide import Guide
 from specguide.guided.backends import CompiledGrammar, backend_names
 from specguide.guided.compile import GrammarCompiler
 from specguide.guided.matcher import Matcher
@@ -168,6 +170,8 @@ def main() -> None:
             GrammarCompiler(vocabulary, GuideConfig(backend=backend, compile_timeout_s=60)),
             Tally(),
         )
+        compiler.compile(Guide(json_schema={"type": "string"}))
+        settle()
         for name, case in zip(chosen, cases, strict=True):
             num_before = len(tally.fill_us)
             measure(compiler, case, args.tokens, args.forced, vocabulary.num_words, tally)
