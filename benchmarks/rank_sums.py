@@ -24,7 +24,7 @@ from torch import Tensor
 
 from benchmarks.common import emit
 from specguide.kernels import add_rms_norm, sum_over_ranks
-from specguide.parallel import Meeting, Ranks, connect
+from specguide.parallel import OWN_HOST, Meeting, Ranks, connect
 
 _NUM_CALLS = 64
 _NVLINK_BYTES_PER_S = 450e9
@@ -106,7 +106,7 @@ def main() -> None:
     args = parser.parse_args()
     os.environ["SPECGUIDE_SHARED_MEMORY"] = "1"
     if args.port is not None:
-        meeting, rank = Meeting(args.port, 2, 60.0), 1
+        meeting, rank = Meeting(args.port, 60.0, (OWN_HOST,) * 2), 1
         run(args, connect(meeting, rank, torch.device("cuda", rank)))
         return
     meeting, store = Meeting.open(2, 60.0)

@@ -139,6 +139,9 @@ class EngineConfig:
                     of some features of all experts; their number must be divisible by the ranks'
     rank_timeout_s: longest that ranks wait for one another in an iteration, seconds; then the
                     engine fails, with an error that names the rank
+    rank_address:   HOST:PORT of this host, where `specguide join` of other ones meets it, which run
+                    the ranks that find no GPU here; on a CPU all but rank 0. Left out: all ranks
+                    are processes of this host
     lag:            iterations that are launched before the results of an earlier one are read, 0 to
                     2; left out: 1 on a GPU, which then never waits for the host, and 0 on a CPU
     enforce_eager:  run decode iterations on a GPU kernel by kernel instead of as captured graphs;
@@ -165,6 +168,7 @@ class EngineConfig:
     num_micro_batches: int | None = None
     enable_expert_parallel: bool = False
     rank_timeout_s: float = 60.0
+    rank_address: str | None = None
     lag: int | None = None
     enforce_eager: bool = False
     trace: bool = False
@@ -200,6 +204,12 @@ class EngineConfig:
             raise InvalidParams(
                 f"max_batch_size must be ≤ {_MOST_SLOTS}, found {self.max_batch_size}",
                 param="max_batch_size",
+            )
+        if self.rank_address is not None and self.num_ranks == 1:
+            raise InvalidParams(
+                "rank_address is where several ranks meet: leave it out, or set "
+                "tensor_parallel_size or pipeline_parallel_size",
+                param="rank_address",
             )
         is_divided = self.tensor_parallel_size > 1 or self.pipeline_parallel_size > 1
         if self.transfer.role != "both" and is_divided:

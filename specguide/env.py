@@ -41,6 +41,12 @@ def native_grammars_enabled() -> bool:
     return os.environ.get("SPECGUIDE_PYTHON_MATCHERS", "") not in ("1", "true")
 
 
+def ranks_key() -> str | None:
+    """What hosts whose ranks run one model together know of each other (`SPECGUIDE_RANKS_KEY`), or
+    None."""
+    return os.environ.get("SPECGUIDE_RANKS_KEY")
+
+
 def shares_memory() -> bool:
     """False when `SPECGUIDE_SHARED_MEMORY=0` asks ranks on GPUs to sum by NCCL, and not in memory
     that they share."""

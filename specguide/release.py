@@ -11,3 +11,8 @@ def installed_version() -> str | None:
         return version("specguide")
     except PackageNotFoundError:
         return None
+
+
+def versions() -> str:
+    """Of what processes of several hosts must have alike."""
+    return f"specguide {installed_version()}, torch {version('torch')}"

@@ -105,6 +105,7 @@ class ResolvedConfig:
     num_micro_batches: int
     enable_expert_parallel: bool
     rank_timeout_s: float
+    rank_address: str | None
     lag: int
     enforce_eager: bool
     trace: bool
@@ -152,6 +153,7 @@ def resolve(config: EngineConfig, facts: Facts) -> ResolvedConfig:
         num_micro_batches=config.num_micro_batches or config.pipeline_parallel_size,
         enable_expert_parallel=config.enable_expert_parallel,
         rank_timeout_s=config.rank_timeout_s,
+        rank_address=config.rank_address,
         lag=int(facts.is_gpu) if config.lag is None else config.lag,
         enforce_eager=(
             config.enforce_eager or not facts.is_gpu or config.pipeline_parallel_size > 1

@@ -16,9 +16,9 @@ from specguide.resolved_config import CallbackConfig, Facts, resolve
 
 CPU = Facts("cpu", "float32", max_positions=512)
 GPU = Facts("cuda:0", "bfloat16", max_positions=512, own_head="eagle3")
-OPTIONAL = {"model", "spec", "guide", "callbacks", "quantization"}
+OPTIONAL = {"model", "spec", "guide", "callbacks", "quantization", "rank_address"}
 """What is not a choice left open where it is None: the shipped model, no drafts, no guides,
-weights as they are."""
+weights as they are, ranks of this host alone."""
 
 
 @pytest.mark.parametrize("facts", [CPU, GPU], ids=["cpu", "gpu"])

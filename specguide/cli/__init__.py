@@ -12,6 +12,7 @@ from specguide.cli.chat import chat
 from specguide.cli.doctor import doctor
 from specguide.cli.generate import generate
 from specguide.cli.grammars import grammars
+from specguide.cli.join import join
 from specguide.cli.other_engines import KnowsOtherEngines
 from specguide.cli.serve import serve
 from specguide.errors import SpecguideError, UserError
@@ -25,7 +26,8 @@ app = typer.Typer(
 )
 for command in (generate, chat, serve):
     app.command(cls=KnowsOtherEngines)(command)
-app.command()(doctor)
+for command in (join, doctor):
+    app.command()(command)
 app.add_typer(bench, name="bench")
 app.add_typer(grammars, name="grammars")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
@@ -17,31 +18,44 @@ from specguide.parallel.places import CudaMemory, MemoryPlaces
 from specguide.parallel.ranks import ONE_RANK, Ranks
 from specguide.parallel.stages import Stage
 
-_HOST = "127.0.0.1"
+OWN_HOST = "127.0.0.1"
 _NCCL_TIMEOUT = timedelta(minutes=30)
 """It is long, since ranks meet while others still load. In iterations the executor waits itself."""
 
 
 @dataclass(frozen=True)
 class Meeting:
-    """Where the ranks of one host meet.
+    """Where the ranks meet.
 
     port:      of rank 0's store
-    size:      how many ranks come
     timeout_s: longest that one waits for another, seconds
+    addresses: of each rank's host, as the others reach it
     """
 
     port: int
-    size: int
     timeout_s: float
+    addresses: tuple[str, ...]
 
     @classmethod
-    def open(cls, size: int, timeout_s: float) -> tuple[Meeting, Any]:
-        """A new meeting and its store. Rank 0 opens it; it lasts as long as the store is held."""
+    def open(
+        cls, size: int, timeout_s: float, addresses: Sequence[str] | None = None
+    ) -> tuple[Meeting, Any]:
+        """A new meeting of so many ranks and its store. Rank 0 opens it; it lasts as long as the
+        store is held. addresses: left out: all ranks are on this host"""
+        addresses = tuple(addresses or [OWN_HOST] * size)
         store = dist.TCPStore(
-            _HOST, 0, size, True, timedelta(seconds=timeout_s), wait_for_workers=False
+            addresses[0], 0, size, True, timedelta(seconds=timeout_s), wait_for_workers=False
         )
-        return cls(store.port, size, timeout_s), store
+        return cls(store.port, timeout_s, addresses), store
+
+    def of_ranks(self, first: int, size: int) -> Meeting:
+        """The same for some of the ranks alone."""
+        return replace(self, addresses=self.addresses[first : first + size])
+
+    @property
+    def is_on_one_host(self) -> bool:
+        """Whether all ranks are."""
+        return len(set(self.addresses)) == 1
 
 
 def connect(
@@ -58,7 +72,7 @@ def connect(
     has_whole_experts: see Ranks
     Raises torch's error where one does not come in time.
     """
-    group = _group(_store(meeting, store), meeting, rank, meeting.size, device)
+    group = _group(_store(meeting, store), meeting, rank, device)
     return replace(group, has_whole_experts=has_whole_experts)
 
 
@@ -75,8 +89,8 @@ def connect_stages(
     """Join the others, as `connect`. Returns the ranks of this process's stage, among which its
     layers are cut, and the stage. Rank r is in stage r // (ranks of a stage)."""
     store = _store(meeting, store)
-    world = _group(dist.PrefixStore("world", store), meeting, rank, meeting.size, device)
-    size = meeting.size // num_stages
+    world = _group(dist.PrefixStore("world", store), meeting, rank, device)
+    size = len(meeting.addresses) // num_stages
     index, inner = divmod(rank, size)
     stage = Stage(index, num_stages, world, num_micro_batches)
     if num_stages == 1:
@@ -84,7 +98,7 @@ def connect_stages(
     if size == 1:
         return ONE_RANK, stage
     own = dist.PrefixStore(f"stage {index}", store)
-    ranks = _group(own, meeting, inner, size, device)
+    ranks = _group(own, meeting.of_ranks(index * size, size), inner, device)
     return replace(ranks, has_whole_experts=has_whole_experts), stage
 
 
@@ -92,10 +106,11 @@ def _store(meeting: Meeting, store: Any) -> Any:
     if store is not None:
         return store
     timeout = timedelta(seconds=meeting.timeout_s)
-    return dist.TCPStore(_HOST, meeting.port, meeting.size, False, timeout)
+    return dist.TCPStore(meeting.addresses[0], meeting.port, len(meeting.addresses), False, timeout)
 
 
-def _group(store: Any, meeting: Meeting, rank: int, size: int, device: torch.device) -> Ranks:
+def _group(store: Any, meeting: Meeting, rank: int, device: torch.device) -> Ranks:
+    size = len(meeting.addresses)
     if device.type == "cuda":
         torch.cuda.set_device(device)
         # A failure is told by the executor, which then aborts; NCCL would end the process.
@@ -105,7 +120,7 @@ def _group(store: Any, meeting: Meeting, rank: int, size: int, device: torch.dev
         group = dist.ProcessGroupNCCL(store, rank, size, options)
         _keep_for_ever(group)
         alone = Ranks(rank, size, GroupCollectives(group))
-        if not env.shares_memory():
+        if not env.shares_memory() or not meeting.is_on_one_host:
             return alone
         memory = CudaMemory(dist.PrefixStore("memory", store), rank, size, device)
         places = MemoryPlaces(
@@ -115,7 +130,7 @@ def _group(store: Any, meeting: Meeting, rank: int, size: int, device: torch.dev
     kind: Any = dist.ProcessGroupGloo
     gloo = kind._Options()
     gloo._timeout = timedelta(seconds=meeting.timeout_s)
-    gloo._devices = [kind.create_device(hostname=_HOST)]
+    gloo._devices = [kind.create_device(hostname=meeting.addresses[rank])]
     return Ranks(rank, size, GlooCollectives(kind(store, rank, size, gloo)))
 
 

@@ -10,6 +10,7 @@ from ray import serve
 from ray.serve.config import RequestRouterConfig
 
 from specguide.config import EngineConfig
+from specguide.errors import InvalidParams
 from specguide.serve_ray.config import ReplicaConfig
 from specguide.serve_ray.ingress import Ingress
 from specguide.serve_ray.replica import EngineReplica
@@ -55,7 +56,14 @@ def _routing(config: ReplicaConfig) -> dict[str, Any]:
 
 def resources(engine: EngineConfig, config: ReplicaConfig) -> dict[str, Any]:
     """Options of a deployment. The ranks of a replica are processes of its own, so all that they
-    need is one bundle, which Ray places on one machine."""
+    need is one bundle, which Ray places on one machine. Raises InvalidParams where ranks are to
+    come from other ones."""
+    if engine.rank_address is not None:
+        raise InvalidParams(
+            "the ranks of a replica are on one machine, and all would meet at one rank_address: "
+            "leave it out, or serve without replicas",
+            param="rank_address",
+        )
     needed = {"CPU": config.replica_cpus, "GPU": float(num_gpus(engine, config))}
     needed = {kind: number for kind, number in needed.items() if number}
     options: dict[str, Any] = {

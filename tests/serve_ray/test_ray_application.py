@@ -112,6 +112,9 @@ def test_ranks_are_placed_together(monkeypatch):
     options = resources(EngineConfig(tensor_parallel_size=4, device="cuda"), ReplicaConfig())
     assert options["placement_group_bundles"] == [{"CPU": 1.0, "GPU": 4.0}]
     assert options["placement_group_strategy"] == "STRICT_PACK"
+    far = EngineConfig(tensor_parallel_size=4, rank_address="10.0.0.1:29500")
+    with pytest.raises(InvalidParams, match="on one machine"):
+        resources(far, ReplicaConfig())
     on_cpu = resources(EngineConfig(device="cpu"), ReplicaConfig(replica_cpus=0))
     assert "placement_group_bundles" not in on_cpu
 

@@ -2,6 +2,7 @@
 process, and the one with a process for each rank."""
 
 from specguide.engine.executors.base import Capabilities, Executor, PendingOutput
+from specguide.engine.executors.join import join
 from specguide.engine.executors.local import LocalExecutor
 from specguide.engine.executors.ranks import RanksExecutor
 from specguide.resolved_config import ResolvedConfig
@@ -12,6 +13,7 @@ __all__ = [
     "LocalExecutor",
     "PendingOutput",
     "RanksExecutor",
+    "join",
     "load_executor",
 ]
 

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 import weakref
+from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import Any
@@ -18,7 +19,7 @@ from typing import Any
 from specguide.engine.executors.rank_process import Failed, Said, main
 from specguide.errors import EngineError
 
-_END_S = 5.0
+END_S = 5.0
 _GRACE_S = 5.0
 """For what a rank still says when another has failed."""
 
@@ -28,25 +29,36 @@ class RankFailed(EngineError):
 
 
 class Follower:
-    """One rank's process.
+    """One rank's process, of this host.
 
     rank:     its number
+    address:  of its host, as others reach it; None: it is on rank 0's
+    index:    of its device, there
     last_words: what it has said that it failed with
     """
 
-    def __init__(self, rank: int, timeout_s: float) -> None:
-        ours, theirs = socket.socketpair()
-        seconds = max(1, int(timeout_s))
-        ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", seconds, 0))
-        run = f"from {main.__module__} import main; main({theirs.fileno()}, {os.getpid()})"
-        self.rank = rank
+    process: subprocess.Popen[bytes]
+    end: Callable[[], object]
+    address: str | None = None
+
+    def __init__(self, rank: int, connection: Connection) -> None:
+        self.rank = self.index = rank
         self.last_words: Failed | None = None
-        self.process = subprocess.Popen(
+        self._connection = connection
+
+    @classmethod
+    def started(cls, rank: int, timeout_s: float) -> Follower:
+        """A new process. timeout_s: longest that it may leave a message unread, seconds"""
+        ours, theirs = socket.socketpair()
+        run = f"from {main.__module__} import main; main({theirs.fileno()}, {os.getpid()})"
+        follower = cls(rank, Connection(ours.detach()))
+        bound_writes(follower._connection, timeout_s)
+        follower.process = subprocess.Popen(
             [sys.executable, "-c", run], pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL
         )
         theirs.close()
-        self._connection = Connection(ours.detach())
-        self.end = weakref.finalize(self, _end, self.process, self._connection)
+        follower.end = weakref.finalize(follower, _end, follower.process, follower._connection)
+        return follower
 
     def tell(self, message: Any) -> None:
         """Raises OSError where it has ended, or reads nothing."""
@@ -79,12 +91,7 @@ class Follower:
 
     def end_in_words(self) -> str | None:
         """How its process has ended; None while it runs."""
-        code = self.process.poll()
-        if code is None:
-            return None
-        if code < 0:
-            return f"{self} was ended by {signal.Signals(-code).name}"
-        return f"{self} ended with exit code {code}"
+        return None if self.process.poll() is None else f"{self} {how_it_ended(self.process)}"
 
     def kill(self) -> None:
         """End it at once."""
@@ -93,6 +100,24 @@ class Follower:
 
     def __str__(self) -> str:
         return f"rank {self.rank} (process {self.process.pid})"
+
+
+def bound_writes(connection: Connection, timeout_s: float) -> None:
+    """Writes to who reads nothing for so long raise OSError."""
+    with socket.socket(fileno=connection.fileno()) as link:
+        seconds = max(1, int(timeout_s))
+        link.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", seconds, 0))
+        link.detach()
+
+
+def how_it_ended(process: subprocess.Popen[bytes]) -> str:
+    """In words, of one that has."""
+    code = process.returncode
+    return f"ended with exit code {code}" if code >= 0 else f"was ended by {_name_of(-code)}"
+
+
+def _name_of(number: int) -> str:
+    return signal.Signals(number).name
 
 
 def whose_fault(followers: list[Follower], cause: BaseException, timeout_s: float) -> str:
@@ -121,7 +146,7 @@ def _end(process: subprocess.Popen[bytes], connection: Connection) -> None:
     """It ends by itself when nothing can come any more."""
     connection.close()
     try:
-        process.wait(_END_S)
+        process.wait(END_S)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()

@@ -1,6 +1,7 @@
 """Owns the process of a rank other than 0: it runs what rank 0 says, in the same order.
 
-Messages are pickled, over a pair of sockets that rank 0 has made for it alone.
+Messages are pickled, over a pair of sockets that rank 0 has made for it alone, or over a link
+between hosts.
 """
 
 from __future__ import annotations
@@ -157,15 +158,15 @@ def _end_with(parent: int) -> None:
     os._exit(1)
 
 
-def main(file_descriptor: int, parent: int) -> None:
-    """Of the process.
-
-    file_descriptor: of its end of the sockets
-    parent:          id of rank 0's process
-    """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's; rank 0 decides when this ends
+def live_with(parent: int) -> None:
+    """This process ends with that one, and no sooner by a terminal's interrupt, which rank 0
+    answers."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
-    connection = Connection(file_descriptor)
+
+
+def obey_rank_0(connection: Connection) -> None:
+    """`run`, and end this process; a failure is said first."""
     try:
         run(connection)
     except EOFError:  # rank 0 is done
@@ -174,3 +175,13 @@ def main(file_descriptor: int, parent: int) -> None:
         words = f"{type(cause).__name__}: {cause}"
         connection.send(Failed(words, is_ours=not isinstance(cause, CollectiveFailed)))
         os._exit(1)
+
+
+def main(file_descriptor: int, parent: int) -> None:
+    """Of the process.
+
+    file_descriptor: of its end of the sockets
+    parent:          id of rank 0's process
+    """
+    live_with(parent)
+    obey_rank_0(Connection(file_descriptor))

@@ -6,6 +6,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
@@ -15,6 +16,7 @@ import torch
 from specguide.batch import Batch, StepOutput
 from specguide.engine.executors.base import Capabilities, PendingOutput
 from specguide.engine.executors.followers import Follower, RankFailed, whose_fault
+from specguide.engine.executors.joined import Hosts
 from specguide.engine.executors.local import LocalExecutor
 from specguide.engine.executors.rank_process import (
     Collect,
@@ -29,7 +31,7 @@ from specguide.engine.executors.rank_process import (
 from specguide.engine.executors.watch import Watch
 from specguide.errors import EngineError, InvalidParams, UserError
 from specguide.guided.stream import GrammarStream
-from specguide.parallel import CollectiveFailed, Collectives, Meeting
+from specguide.parallel import OWN_HOST, CollectiveFailed, Collectives, Meeting
 from specguide.resolved_config import ResolvedConfig
 from specguide.sampling import RequestProcessors
 from specguide.speculation import Step
@@ -75,7 +77,7 @@ class RanksExecutor:
     def load(
         cls,
         config: ResolvedConfig,
-        start: Callable[[int, float], Follower] = Follower,
+        start: Callable[[int, float], Follower] = Follower.started,
         build: RankBuild | None = None,
     ) -> RanksExecutor:
         """Start the ranks, and load on each its part. Raises as `LocalExecutor.load`, and
@@ -84,12 +86,15 @@ class RanksExecutor:
         start: makes the follower of a rank, with its timeout in seconds
         build: what each rank is built of; None: the usual
         """
-        _check_devices(config)
-        size, timeout_s, build = config.num_ranks, config.rank_timeout_s, build or RankBuild()
-        configs = [_of_rank(config, rank) for rank in range(size)]
-        followers = [start(rank, timeout_s) for rank in range(1, size)]
+        timeout_s, build = config.rank_timeout_s, build or RankBuild()
+        followers = list[Follower]()
         try:
-            meeting, store = Meeting.open(size, timeout_s)
+            with closing(_place(config, start)) as place:
+                for rank in range(1, config.num_ranks):
+                    followers.append(place.follower(rank, timeout_s))
+            addresses = [place.address, *(it.address or place.address for it in followers)]
+            meeting, store = Meeting.open(config.num_ranks, timeout_s, addresses)
+            configs = [_on_device(config, index) for index in (0, *(it.index for it in followers))]
             own_plan, *plans = (
                 Plan(its_config, meeting, rank, build) for rank, its_config in enumerate(configs)
             )
@@ -125,8 +130,8 @@ class RanksExecutor:
 
     @property
     def process_ids(self) -> list[int]:
-        """Of the ranks from 1 on."""
-        return [follower.process.pid for follower in self._followers]
+        """Of the ranks from 1 on that are on this host."""
+        return [it.process.pid for it in self._followers if it.address is None]
 
     def execute(self, batch: Batch) -> PendingOutput:
         """As Executor's. Raises EngineError that names the rank whose fault it was."""
@@ -205,9 +210,31 @@ class RanksExecutor:
         raise failure from cause
 
 
-def _of_rank(config: ResolvedConfig, rank: int) -> ResolvedConfig:
+@dataclass(frozen=True)
+class _ThisHost:
+    """Where all ranks are."""
+
+    start: Callable[[int, float], Follower]
+    address: str = OWN_HOST
+
+    def follower(self, rank: int, timeout_s: float) -> Follower:
+        return self.start(rank, timeout_s)
+
+    def close(self) -> None:
+        pass
+
+
+def _place(config: ResolvedConfig, start: Callable[[int, float], Follower]) -> Hosts | _ThisHost:
+    device = torch.device(config.device)
+    if config.rank_address is not None:
+        return Hosts(config.rank_address, config.num_ranks, device)
+    _check_devices(config)
+    return _ThisHost(start)
+
+
+def _on_device(config: ResolvedConfig, index: int) -> ResolvedConfig:
     """Each has a device of its own. All trace where rank 0 does, so that they capture the same."""
-    device = f"cuda:{rank}" if torch.device(config.device).type == "cuda" else config.device
+    device = f"cuda:{index}" if torch.device(config.device).type == "cuda" else config.device
     return replace(config, device=device)
 
 
@@ -216,7 +243,8 @@ def _check_devices(config: ResolvedConfig) -> None:
     num_devices = torch.cuda.device_count()
     if torch.device(config.device).type == "cuda" and num_devices < config.num_ranks:
         raise InvalidParams(
-            f"{config.num_ranks} ranks need as many GPUs, torch finds {num_devices} here",
+            f"{config.num_ranks} ranks need as many GPUs, torch finds {num_devices} here; ranks "
+            "of other hosts come with rank_address",
             param="tensor_parallel_size",
         )
 

@@ -1,0 +1,29 @@
+"""Owns `specguide join`: ranks of an engine whose rank 0 is on another host."""
+
+from __future__ import annotations
+
+import logging
+from typing import Annotated
+
+import typer
+
+
+def join(
+    address: Annotated[
+        str, typer.Argument(help="HOST:PORT that the engine has as its --rank-address.")
+    ],
+    num_ranks: Annotated[
+        int | None,
+        typer.Option(min=1, help="Ranks to run, at most; left out: the GPUs here, without any 1."),
+    ] = None,
+) -> None:
+    """Run ranks of an engine on another host, started with --rank-address, and of its successors,
+    until Ctrl-C. Both hosts have the same SPECGUIDE_RANKS_KEY, the model in the same folder, and a
+    network of their own."""
+    from specguide.engine.executors import join as join_engine  # brings torch in
+
+    logging.basicConfig(level=logging.INFO, format="%(levelname)s: %(message)s")
+    try:
+        join_engine(address, num_ranks)
+    except KeyboardInterrupt:
+        raise typer.Exit from None

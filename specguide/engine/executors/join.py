@@ -1,0 +1,103 @@
+"""Owns `join`, with which a host runs ranks of an engine whose rank 0 is on another one."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from multiprocessing.connection import Connection
+
+import torch
+
+from specguide.engine.executors.followers import END_S, how_it_ended
+from specguide.engine.executors.host_links import (
+    HostCame,
+    HostRefused,
+    HostRuns,
+    RankCame,
+    RankEnded,
+    host_and_port,
+    ranks_key,
+    reach,
+)
+from specguide.engine.executors.rank_process import live_with, obey_rank_0
+from specguide.errors import EngineError
+from specguide.release import versions
+
+_LOGGER = logging.getLogger(__name__)
+_AGAIN_S = 1.0
+_LOOK_S = 0.25
+
+
+def join(address: str, num_ranks: int | None = None) -> None:
+    """Run ranks of the engine whose rank 0 meets others at `address`, HOST:PORT; and again for the
+    next engine there, until this is interrupted.
+
+    num_ranks: at most; None: as many as there are GPUs here, without GPUs one
+    Raises InvalidParams, and EngineError where it is refused there.
+    """
+    key, place = ranks_key(), host_and_port(address)
+    offered = num_ranks or max(1, torch.cuda.device_count())
+    is_told = False
+    while True:
+        try:
+            connection = reach(place, key)
+        except OSError as cause:
+            if not is_told:
+                _LOGGER.info("nobody is at %s yet (%s); trying again", address, cause)
+            is_told = True
+            time.sleep(_AGAIN_S)
+            continue
+        is_told = False
+        with connection, suppress(EOFError, ConnectionError):
+            _run(connection, address, offered)
+
+
+def _run(connection: Connection, address: str, num_ranks: int) -> None:
+    """The ranks of one engine, to its end."""
+    connection.send(HostCame(num_ranks, versions()))
+    answer = connection.recv()
+    if isinstance(answer, HostRefused):
+        raise EngineError(f"the engine at {address} does not take this host: {answer.words}")
+    assert isinstance(answer, HostRuns)
+    _LOGGER.info("running ranks %s of the engine at %s", answer.ranks, address)
+    processes = {rank: _start(address, rank) for rank in answer.ranks}
+    try:
+        while not connection.poll(_LOOK_S):  # it says nothing, and then it ends
+            for rank, process in list(processes.items()):
+                if process.poll() is not None:
+                    connection.send(RankEnded(rank, how_it_ended(processes.pop(rank))))
+    finally:
+        _end(list(processes.values()))
+        _LOGGER.info("the engine at %s is over", address)
+
+
+def _start(address: str, rank: int) -> subprocess.Popen[bytes]:
+    run = f"from {__name__} import run_rank; run_rank({address!r}, {rank}, {os.getpid()})"
+    return subprocess.Popen([sys.executable, "-c", run], stdin=subprocess.DEVNULL)
+
+
+def _end(processes: list[subprocess.Popen[bytes]]) -> None:
+    """They end by themselves when rank 0 is gone; what hangs is killed."""
+    until_s = time.perf_counter() + END_S
+    for process in processes:
+        try:
+            process.wait(max(0.0, until_s - time.perf_counter()))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def run_rank(address: str, rank: int, parent: int) -> None:
+    """Of a rank's process.
+
+    address: of rank 0
+    parent:  id of the process that has started this one
+    """
+    live_with(parent)
+    connection = reach(host_and_port(address), ranks_key())
+    connection.send(RankCame(rank))
+    obey_rank_0(connection)
