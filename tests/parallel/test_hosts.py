@@ -68,10 +68,8 @@ def tokens(llm: LLM) -> list[tuple[int, ...]]:
 
 
 def children_of(process_id: int) -> list[int]:
-    found = subprocess.run(
-        ["ps", "-o", "pid=", "--ppid", str(process_id)], capture_output=True, text=True
-    )
-    return [int(word) for word in found.stdout.split()]
+    children = Path(f"/proc/{process_id}/task/{process_id}/children").read_text()
+    return [int(child) for child in children.split()]
 
 
 def test_one_host_after_another_gives_the_tokens_of_one(target: Path, address: str) -> None:
