@@ -84,6 +84,8 @@ def spellings(value: Number) -> Iterable[str]:
     found = [repr(value), f"{number:f}"]
     if number == number.to_integral_value():
         found.append(f"{number:.0f}")
+    if number.is_zero() and number.is_signed():
+        found += spellings(-value)
     return dict.fromkeys(found)
 
 
