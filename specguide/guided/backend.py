@@ -14,6 +14,7 @@ from specguide.guided.call_texts import DeferredCalls
 from specguide.guided.grammar_form import grammar_form
 from specguide.guided.known_items import KnownItems
 from specguide.guided.known_keys import KnownKeys
+from specguide.guided.limits import encoded
 from specguide.guided.matcher import Matcher
 from specguide.guided.schema.json_values import Json
 
@@ -160,10 +161,7 @@ def checked_text(text: str, kind: str) -> str:
     handed."""
     if "\0" in text:
         raise InvalidGuide(f"{kind} holds the character U+0000; write it as an escape", param=kind)
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise InvalidGuide(f"{kind} is not valid Unicode: {error}", param=kind) from error
+    encoded(text, kind)
     return text
 
 

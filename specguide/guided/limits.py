@@ -17,14 +17,24 @@ def check_size(guide: Guide, limits: GuideConfig) -> str:
     `max_depth`. Quick."""
     try:
         source = guide.source()
-        num_bytes = len(source.encode())
     except RecursionError:
         raise _too_deep(guide, limits) from None
-    except UnicodeEncodeError as error:
-        raise InvalidGuide(f"{guide.kind} is not Unicode text: {error}", param=guide.kind) from None
+    num_bytes = len(encoded(source, guide.kind))
     if num_bytes > limits.max_source_bytes:
         raise _too_much(guide, f"{num_bytes} bytes", "max_source_bytes", limits.max_source_bytes)
     return source
+
+
+def encoded(text: str, kind: str) -> bytes:
+    """The text of a guide in UTF-8. Raises InvalidGuide where half of a surrogate pair is in it."""
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidGuide(
+            f"{kind} holds U+{ord(text[error.start]):X}, half of a surrogate pair, which is no "
+            "character; write the character, or leave it out",
+            param=kind,
+        ) from None
 
 
 def check_limits(guide: Guide, limits: GuideConfig) -> None:
