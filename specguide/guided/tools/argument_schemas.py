@@ -22,10 +22,10 @@ _KNOWN = frozenset(
 )
 _OF_TEXT = frozenset((*_NOTES, "type", "minLength", "maxLength"))
 _LISTING = frozenset(("enum", "const"))
-_JUDGING = frozenset(("allOf", "oneOf", "not", "if", "$ref"))
+_REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+_JUDGING = frozenset(("allOf", "anyOf", "oneOf", "not", "if", *_REFERENCES))
 _NAMES = {"boolean": ("true", "false"), "null": ("null",)}
 _SHARED = ("$defs", "definitions")
-_REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 _WHOLE = "urn:arguments"
 """The URI of a tool's arguments where a schema of one of them refers to more than definitions."""
 _MOST_LEAST, _MOST_BESIDE_LEAST = 1500, 10_000
@@ -200,18 +200,29 @@ def constants(form: ArgumentsForm, schema: Any) -> list[str]:
 
 def constants_among(form: ArgumentsForm, schema: Any) -> list[str]:
     """Other words for the constants that plainly fit, among other values."""
-    if not isinstance(schema, Mapping) or not _JUDGING.isdisjoint(schema):
-        return []
-    options = [one for one in schema.get("anyOf", ()) if isinstance(one, Mapping)]
-    plain = [one.get("type") for one in options if (_LISTING | _JUDGING).isdisjoint(one)]
-    kinds = schema.get("type", plain)
-    words = [
-        word
-        for kind, words_of_kind in _NAMES.items()
-        if kind in (kinds if isinstance(kinds, list) else [kinds])
-        and ("anyOf" not in schema or kind in plain)
-        for word in words_of_kind
+    options: Sequence[Any] = [True]
+    if isinstance(schema, Mapping) and "anyOf" in schema:
+        options = schema["anyOf"]
+        schema = {key: value for key, value in schema.items() if key != "anyOf"}
+    return [
+        form.constants[word]
+        for kind, words in _NAMES.items()
+        for word in words
+        if word in form.constants
+        and _fits_plainly(schema, kind, word)
+        and any(_fits_plainly(option, kind, word) for option in options)
     ]
-    listed = schema.get("enum", [schema["const"]] if "const" in schema else [True, False, None])
-    fitting = {json.dumps(value) for value in listed}
-    return [form.constants[word] for word in words if word in fitting and word in form.constants]
+
+
+def _fits_plainly(schema: Any, kind: str, word: str) -> bool:
+    """Whether a constant is an instance by its type, and by the values that are listed."""
+    if not isinstance(schema, Mapping):
+        return schema is True
+    kinds = schema.get("type", kind)
+    value = json.loads(word)
+    lists = [schema.get("enum"), [schema["const"]] if "const" in schema else None]
+    return (
+        _JUDGING.isdisjoint(schema)
+        and kind in (kinds if isinstance(kinds, list) else [kinds])
+        and all(one is None or any(value is other for other in one) for one in lists)
+    )
