@@ -159,6 +159,12 @@ class _Tag(_Form):
                     f"the trigger {trigger!r} within holds {held!r}, which ends the tag before the "
                     "trigger is there; give the tag another end, or use another trigger"
                 )
+            holder = next((end for end in ends if trigger in end[:-1]), None)
+            if holder is not None:
+                raise ValueError(
+                    f"{holder!r}, which ends the tag, holds the trigger {trigger!r} within, which "
+                    "would begin no tag there; give the tag another end, or use another trigger"
+                )
         return self
 
 

@@ -312,3 +312,19 @@ def test_a_trigger_that_holds_the_end_of_the_tag_around_it_is_refused(
     with pytest.raises(InvalidGuide, match="the trigger '<a' within holds"):
         compiler.compile(tag(outer))
     compiler.compile(tag({**outer, "end": "</t>"}))
+
+
+@pytest.mark.parametrize(("end", "is_held"), [("</a>", True), ("x<a", True), ("x<", False)])
+def test_an_end_that_holds_a_trigger_within_is_refused(
+    compiler: GrammarCompiler, end: str, is_held: bool
+) -> None:
+    """Behind a part of such an end, the trigger would be free text."""
+    tags = [{"begin": "<b>", "content": X, "end": "!"}]
+    inner = {"type": "triggered_tags", "triggers": ["<"], "tags": tags}
+    outer = tag({"type": "tag", "begin": "(", "content": inner, "end": end})
+    if is_held:
+        with pytest.raises(InvalidGuide, match="holds the trigger '<' within"):
+            compiler.compile(outer)
+    else:
+        grammar = compiler.compile(outer)
+        assert takes(grammar, f"(a<b>x!{end}") and not takes(grammar, f"(a<c{end}")
