@@ -8,6 +8,7 @@ Source: xgrammar docs, "Structural Tag".
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, ValidationError, model_validator
@@ -202,6 +203,11 @@ class _TriggeredTags(_Tags):
                 raise ValueError(
                     f"no trigger is the beginning of {tag.begin!r}, with which a tag begins"
                 )
+        begins = sorted(tag.begin for tag in self.tags if isinstance(tag.begin, str))
+        for trigger in self.triggers:
+            at = bisect_left(begins, trigger)
+            if not any(one.startswith(trigger) for one in begins[at : at + 1]):
+                raise ValueError(f"no tag begins with the trigger {trigger!r}; leave it out")
         return self
 
 

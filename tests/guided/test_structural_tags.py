@@ -328,3 +328,9 @@ def test_an_end_that_holds_a_trigger_within_is_refused(
     else:
         grammar = compiler.compile(outer)
         assert takes(grammar, f"(a<b>x!{end}") and not takes(grammar, f"(a<c{end}")
+
+
+def test_a_trigger_with_which_no_tag_begins_is_refused(compiler: GrammarCompiler) -> None:
+    tags = [{"begin": "[>", "content": X, "end": "]"}]
+    with pytest.raises(InvalidGuide, match="no tag begins with the trigger 'a'"):
+        compiler.compile(tag({"type": "triggered_tags", "triggers": ["a", "["], "tags": tags}))
