@@ -74,3 +74,11 @@ def test_the_ways_of_a_choice_are_all_taken(compiler):
         assert takes_in_some_order(grammar, value, schema), value
     for value in ({"b": 2}, {"c": 1}):
         assert not takes_in_some_order(grammar, value, schema), value
+
+
+def test_arrays_have_no_dependent_schemas(compiler):
+    schema = {"dependentSchemas": {"a": {"items": True}}, "unevaluatedItems": False}
+    grammar = compiler.compile(schema)
+    for value in ([], {"a": [1]}, 1):
+        assert takes_in_some_order(grammar, value, schema), value
+    assert not takes_in_some_order(grammar, [1], schema)

@@ -162,7 +162,8 @@ class _Ways:
         found = (self._if_it_holds(child, place / "oneOf" / i, depth) for i, child in branches)
         yield [NOTHING, *(way for ways in found for way in ways)]
         for name, child in schema.get("dependentSchemas", {}).items():
-            is_there = Way(Evaluated(), (Asserted({"required": [name]}, place),))
+            condition = {"type": "object", "required": [name]}
+            is_there = Way(Evaluated(), (Asserted(condition, place),))
             inside = self.of(child, place / "dependentSchemas" / name, depth)
             yield [NOTHING, *(is_there | way for way in inside if _is_some(way))]
         if "if" in schema:
