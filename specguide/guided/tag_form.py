@@ -9,6 +9,7 @@ Source: xgrammar docs, "Structural Tag".
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Iterable
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, ValidationError, model_validator
@@ -208,7 +209,28 @@ class _TriggeredTags(_Tags):
             at = bisect_left(begins, trigger)
             if not any(one.startswith(trigger) for one in begins[at : at + 1]):
                 raise ValueError(f"no tag begins with the trigger {trigger!r}; leave it out")
+        self._check_excludes()
         return self
+
+    def _check_excludes(self) -> None:
+        within, triggers = _joined(one[:-1] for one in self.excludes), _joined(self.triggers)
+        for trigger in self.triggers:
+            if trigger in within:
+                raise ValueError(
+                    f"a text of excludes holds the trigger {trigger!r} within, which would begin "
+                    "no tag there; leave the text out, or use another trigger"
+                )
+        for text in self.excludes:
+            if text in triggers:
+                raise ValueError(
+                    f"a trigger holds {text!r}, which excludes forbids before the trigger is "
+                    "there; leave it out of excludes, or use another trigger"
+                )
+
+
+def _joined(texts: Iterable[str]) -> str:
+    """Texts with half of a surrogate pair between them, which no guide has."""
+    return "\ud800".join(texts)
 
 
 class _TokenTriggeredTags(_Tags):

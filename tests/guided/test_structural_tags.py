@@ -334,3 +334,28 @@ def test_a_trigger_with_which_no_tag_begins_is_refused(compiler: GrammarCompiler
     tags = [{"begin": "[>", "content": X, "end": "]"}]
     with pytest.raises(InvalidGuide, match="no tag begins with the trigger 'a'"):
         compiler.compile(tag({"type": "triggered_tags", "triggers": ["a", "["], "tags": tags}))
+
+
+@pytest.mark.parametrize(
+    ("trigger", "excluded", "where"),
+    [
+        ("<", "<abc", "holds the trigger '<' within"),
+        ("<", "x<y", "holds the trigger '<' within"),
+        ("ax<", "x", "a trigger holds 'x'"),
+        ("ax<", "ax<", "a trigger holds 'ax<'"),
+        ("<", "x<", None),
+        ("<a", "<b", None),
+    ],
+)
+def test_triggers_and_excludes_that_hold_each_other_are_refused(
+    compiler: GrammarCompiler, trigger: str, excluded: str, where: str | None
+) -> None:
+    tags = [{"begin": f"{trigger}>", "content": X, "end": "!"}]
+    format_ = {"type": "triggered_tags", "triggers": [trigger], "tags": tags}
+    excluding = tag({**format_, "excludes": [excluded]})
+    if where is not None:
+        with pytest.raises(InvalidGuide, match=where):
+            compiler.compile(excluding)
+    else:
+        grammar = compiler.compile(excluding)
+        assert takes(grammar, f"a{trigger}>x!a") and not takes(grammar, f"a{excluded}")
