@@ -205,7 +205,13 @@ class _TriggeredTags(_Tags):
                     f"no trigger is the beginning of {tag.begin!r}, with which a tag begins"
                 )
         begins = sorted(tag.begin for tag in self.tags if isinstance(tag.begin, str))
+        within = _joined(one[1:-1] for one in self.triggers)
         for trigger in self.triggers:
+            if trigger in within:
+                raise ValueError(
+                    f"the trigger {trigger!r} stands within another, which is never there before "
+                    "it; use triggers of which none is within another"
+                )
             at = bisect_left(begins, trigger)
             if not any(one.startswith(trigger) for one in begins[at : at + 1]):
                 raise ValueError(f"no tag begins with the trigger {trigger!r}; leave it out")

@@ -359,3 +359,15 @@ def test_triggers_and_excludes_that_hold_each_other_are_refused(
     else:
         grammar = compiler.compile(excluding)
         assert takes(grammar, f"a{trigger}>x!a") and not takes(grammar, f"a{excluded}")
+
+
+def test_a_trigger_within_another_is_refused(compiler: GrammarCompiler) -> None:
+    def triggered(*triggers: str) -> Guide:
+        tags = [{"begin": f"{trigger}>", "content": X, "end": "!"} for trigger in triggers]
+        return tag({"type": "triggered_tags", "triggers": triggers, "tags": tags})
+
+    with pytest.raises(InvalidGuide, match="the trigger 'a' stands within another"):
+        compiler.compile(triggered("a", "<ab"))
+    for triggers in (("<", "<a"), ("a", "<a")):
+        grammar = compiler.compile(triggered(*triggers))
+        assert all(takes(grammar, f"x{trigger}>x!") for trigger in triggers)
