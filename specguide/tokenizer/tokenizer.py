@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 # Classes that add nothing to tokenizer.json, so that the search for a model's own class can be
 # spared.
-_PLAIN_CLASSES = ("PreTrainedTokenizerFast", "TokenizersBackend")
+_PLAIN_CLASSES = ("PreTrainedTokenizerFast", "TokenizersBackend", "MistralCommonBackend")
 
 
 class Tokenizer:
@@ -256,7 +256,11 @@ def _transformers_tokenizer(folder: Path) -> Any:
             )
         from transformers import AutoTokenizer
 
-        return AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+        # With `mistral_format` a library of Mistral's, where it is installed, would take the place
+        # of the folder's own tokenizer.json and template.
+        return AutoTokenizer.from_pretrained(
+            folder, local_files_only=True, trust_remote_code=False, mistral_format=False
+        )
     except CheckpointError:
         raise
     # transformers and tokenizers raise many kinds, plain Exception among them

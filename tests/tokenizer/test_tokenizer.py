@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tokenizer_kinds import BUILDERS, CORPUS, SPECIAL, TEXTS, byte_level, sentencepiece_bpe
 from tokenizers import AddedToken, decoders
 from transformers import PreTrainedTokenizerFast
+from transformers.models.auto.tokenization_auto import TOKENIZER_MAPPING_NAMES
 
 from specguide import SamplingParams
 from specguide.errors import CheckpointError, InvalidParams
@@ -217,6 +218,25 @@ def test_end_tokens_of_a_folder(folder: Path) -> None:
     (folder / "generation_config.json").write_text("{")
     with pytest.raises(CheckpointError, match=r"generation_config\.json: is not JSON"):
         Tokenizer.from_folder(folder)
+
+
+def test_a_folder_of_mistral_s_is_read_without_its_library(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = folder / "tokenizer_config.json"
+    stated = json.loads(path.read_text())
+    path.write_text(json.dumps(stated | {"tokenizer_class": "MistralCommonBackend"}))
+    assert Tokenizer.from_folder(folder).chat_template == TEMPLATE
+    asked: list[object] = []
+    monkeypatch.setattr(
+        "transformers.models.auto.tokenization_auto._use_mistral_format",
+        lambda *names, mistral_format, **others: asked.append(mistral_format) or mistral_format,
+    )
+    monkeypatch.setitem(TOKENIZER_MAPPING_NAMES, "mistral", "MistralCommonBackend")
+    path.write_text(json.dumps(stated | {"tokenizer_class": "LlamaTokenizerFast"}))
+    (folder / "config.json").write_text(json.dumps({"model_type": "mistral"}))
+    assert Tokenizer.from_folder(folder).chat_template == TEMPLATE
+    assert asked == [False]
 
 
 def test_chat_template(folder: Path) -> None:
