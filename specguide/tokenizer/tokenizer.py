@@ -52,9 +52,10 @@ class Tokenizer:
         """The tokenizer of a Hugging Face folder, as `transformers` reads it: tokenizer.json,
         tokenizer_config.json, template (or chat_template.json).
 
-        The end tokens are those of generation_config.json, else config.json, else
-        tokenizer_config.json; of a GGUF file, its own. Raises CheckpointError when the folder has
-        no tokenizer, or none that works without Python code of its own.
+        The end tokens are those of generation_config.json, else config.json, and that of
+        tokenizer_config.json, since whoever gives a model another template changes that file alone;
+        of a GGUF file, its own. Raises CheckpointError when the folder has no tokenizer, or none
+        that works without Python code of its own.
         """
         folder = Path(folder)
         if (gguf := find_gguf(folder)) is not None:
@@ -68,10 +69,7 @@ class Tokenizer:
         if chat.chat_template is None:  # older folders of several modalities have it beside
             beside = _read_if_there(folder / "chat_template.json")
             chat.chat_template = beside.get("chat_template")
-        eos = _stated_eos(folder)
-        if eos is None and chat.eos_token_id is not None:
-            eos = (chat.eos_token_id,)
-        return cls(backend, eos or (), chat)
+        return cls(backend, _end_tokens(folder, chat.eos_token_id), chat)
 
     @classmethod
     def _from_gguf(cls, path: Path) -> Tokenizer:
@@ -266,6 +264,24 @@ def _transformers_tokenizer(folder: Path) -> Any:
     # transformers and tokenizers raise many kinds, plain Exception among them
     except Exception as error:
         raise CheckpointError(f"{folder}: its tokenizer cannot be read: {error}") from None
+
+
+def _end_tokens(folder: Path, own: int | None) -> tuple[int, ...]:
+    """own: the tokenizer's, which where its file states none is only what its class supposes"""
+    stated = _stated_eos(folder) or ()
+    if own is None or (stated and not _is_stated(folder, own)):
+        return stated
+    return tuple(dict.fromkeys((*stated, own)))
+
+
+def _is_stated(folder: Path, eos: int) -> bool:
+    """Whether tokenizer_config.json states an end token that the model has."""
+    config = _read_if_there(folder / "config.json")
+    text = config.get("text_config")
+    vocab_size = (text if isinstance(text, dict) else config).get("vocab_size", eos + 1)
+    is_of_model = type(vocab_size) is int and eos < vocab_size
+    has_token = bool(_read_if_there(folder / "tokenizer_config.json").get("eos_token"))
+    return is_of_model and has_token
 
 
 def _stated_eos(folder: Path) -> tuple[int, ...] | None:

@@ -212,12 +212,24 @@ def test_a_tokenizer_class_of_the_model_s_own(tmp_path: Path) -> None:
 def test_end_tokens_of_a_folder(folder: Path) -> None:
     assert Tokenizer.from_folder(folder).eos_token_ids == (0,)
     (folder / "config.json").write_text(json.dumps({"eos_token_id": 5}))
-    assert Tokenizer.from_folder(folder).eos_token_ids == (5,)
+    assert Tokenizer.from_folder(folder).eos_token_ids == (5, 0)
     (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": [6, 7]}))
-    assert Tokenizer.from_folder(folder).eos_token_ids == (6, 7)
+    assert Tokenizer.from_folder(folder).eos_token_ids == (6, 7, 0)
     (folder / "generation_config.json").write_text("{")
     with pytest.raises(CheckpointError, match=r"generation_config\.json: is not JSON"):
         Tokenizer.from_folder(folder)
+
+
+def test_the_tokenizer_s_end_token_counts_only_where_its_file_states_it(folder: Path) -> None:
+    path = folder / "tokenizer_config.json"
+    stated = json.loads(path.read_text())
+    unstated = {name: value for name, value in stated.items() if name != "eos_token"}
+    (folder / "config.json").write_text(json.dumps({"eos_token_id": 5, "vocab_size": 300}))
+    path.write_text(json.dumps(unstated | {"tokenizer_class": "Qwen2Tokenizer"}))
+    assert Tokenizer.from_folder(folder).eos_token_ids == (5,)
+    path.write_text(json.dumps(stated | {"eos_token": "<|unheard of|>"}))
+    (folder / "config.json").write_text(json.dumps({"eos_token_id": 5, "vocab_size": 8}))
+    assert Tokenizer.from_folder(folder).eos_token_ids == (5,)
 
 
 def test_a_folder_of_mistral_s_is_read_without_its_library(
