@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
 # Classes that add nothing to tokenizer.json, so that the search for a model's own class can be
 # spared.
 _PLAIN_CLASSES = ("PreTrainedTokenizerFast", "TokenizersBackend", "MistralCommonBackend")
+_SENTENCEPIECE = (
+    "its tokenizer.model needs the `sentencepiece` package (pip install sentencepiece), unless the "
+    "folder has a tokenizer.json"
+)
 
 
 class Tokenizer:
@@ -263,7 +268,14 @@ def _transformers_tokenizer(folder: Path) -> Any:
         raise
     # transformers and tokenizers raise many kinds, plain Exception among them
     except Exception as error:
-        raise CheckpointError(f"{folder}: its tokenizer cannot be read: {error}") from None
+        reason = _SENTENCEPIECE if _lacks_sentencepiece(folder) else str(error)
+        raise CheckpointError(f"{folder}: its tokenizer cannot be read: {reason}") from None
+
+
+def _lacks_sentencepiece(folder: Path) -> bool:
+    path = folder / "tokenizer.model"
+    is_alone = path.is_file() and not (folder / "tokenizer.json").exists()
+    return is_alone and find_spec("sentencepiece") is None and path.read_bytes()[:1] == b"\n"
 
 
 def _end_tokens(folder: Path, own: int | None) -> tuple[int, ...]:

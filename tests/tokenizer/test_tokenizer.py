@@ -4,6 +4,7 @@ templates, end tokens."""
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -299,6 +300,17 @@ def test_folders_without_a_tokenizer(tmp_path: Path, folder: Path) -> None:
     (folder / "tokenizer.json").write_text("{}")
     with pytest.raises(CheckpointError, match="its tokenizer cannot be read"):
         Tokenizer.from_folder(folder)
+
+
+def test_a_tokenizer_of_sentencepiece_s_alone_says_what_it_needs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "sentencepiece", None)
+    monkeypatch.setattr("specguide.tokenizer.tokenizer.find_spec", lambda name: None)
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "llama"}))
+    (tmp_path / "tokenizer.model").write_bytes(b"\n\x0e\n\x05<unk>")
+    with pytest.raises(CheckpointError, match="pip install sentencepiece"):
+        Tokenizer.from_folder(tmp_path)
 
 
 def test_truncation_and_padding_of_the_file_are_off(tmp_path: Path) -> None:
