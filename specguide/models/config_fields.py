@@ -179,7 +179,14 @@ NEUTRAL: dict[str, Collection[Any]] = {
         _OFF,
     ),
     **dict.fromkeys(
-        ("num_experts", "num_local_experts", "n_routed_experts", "kv_lora_rank", "q_lora_rank"),
+        (
+            "num_experts",
+            "num_local_experts",
+            "n_routed_experts",
+            "shared_expert_intermediate_size",
+            "kv_lora_rank",
+            "q_lora_rank",
+        ),
         _NONE,
     ),
     **dict.fromkeys(("text_config", "vision_config", "audio_config", "dflash_config"), (None,)),

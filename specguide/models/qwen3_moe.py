@@ -96,4 +96,5 @@ QWEN3_MOE = Family(
     read,
     build_layer,
     fields=_FIELDS,
+    neutral={"use_qk_norm": (None, True)},
 )

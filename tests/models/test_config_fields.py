@@ -429,6 +429,16 @@ PUBLISHED |= {
     },
 }
 
+PUBLISHED["Qwen3-Coder-30B-A3B"] = PUBLISHED["Qwen3-30B-A3B"] | {
+    "intermediate_size": 5472,
+    "max_position_embeddings": 262144,
+    "max_window_layers": 28,
+    "qkv_bias": False,
+    "rope_theta": 10000000,
+    "shared_expert_intermediate_size": 0,
+    "use_qk_norm": True,
+}
+
 HEAD: dict[str, Any] = COMMON | {
     "architectures": ["LlamaForCausalLMEagle3"],
     "model_type": "llama",
