@@ -48,6 +48,7 @@ NEUTRAL: dict[str, Collection[Any]] = {
     **dict.fromkeys(
         ("hidden_act", "hidden_activation", "activation_function", "mlp_hidden_act"), _SILU
     ),
+    "activation": (*_SILU, "swiglu"),
     "norm_type": (None, "rms", "rmsnorm", "rms_norm"),
     **dict.fromkeys(
         (

@@ -429,6 +429,7 @@ PUBLISHED |= {
     },
 }
 
+PUBLISHED["Falcon3"] = PUBLISHED["Llama 3.2"] | {"activation": "swiglu", "rope_scaling": None}
 PUBLISHED["Qwen3-Coder-30B-A3B"] = PUBLISHED["Qwen3-30B-A3B"] | {
     "intermediate_size": 5472,
     "max_position_embeddings": 262144,
