@@ -171,10 +171,18 @@ def with_group(**fields: Any) -> dict[str, Any]:
     return {**COMPRESSED, "config_groups": {"group_0": {**GROUP, **fields}}}
 
 
+NVFP4 = with_group(
+    format="nvfp4-pack-quantized",
+    weights={"num_bits": 4, "type": "float", "strategy": "tensor_group", "group_size": 16},
+    input_activations={"num_bits": 4, "type": "float", "dynamic": "local", "group_size": 16},
+)
+
+
 @pytest.mark.parametrize(
     ("stated", "message"),
     [
         ({**COMPRESSED, "format": "nvfp4-pack-quantized"}, "'nvfp4-pack-quantized' of 'group_0'"),
+        (NVFP4, "format 'nvfp4-pack-quantized' of 'group_0' is not supported"),
         ({**COMPRESSED, "config_groups": {}}, "states no 'config_groups'"),
         ({**COMPRESSED, "config_groups": {"a": 1}}, "'a' must be a JSON object"),
         ({**COMPRESSED, "sparsity_config": {"format": "sparse"}}, "'sparsity_config' .* not supp"),

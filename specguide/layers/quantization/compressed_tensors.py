@@ -83,16 +83,21 @@ def _is_dense(sparsity: Any) -> bool:
 def _group(name: str, stated: Any, default_format: str) -> Group:
     if not isinstance(stated, dict):
         raise CheckpointError(f"'config_groups': {shown(name)} must be a JSON object")
+    _check_format(name, str(stated.get("format") or default_format))
     with _naming(name):
         return Group.read(name, stated, default_format)
 
 
-def _quantization(group: Group) -> Quantization:
-    if group.format not in FORMATS:
+def _check_format(group: str, name: str) -> None:
+    """First of all: the arguments of other formats are not known."""
+    if name.lower() not in FORMATS:
         raise CheckpointError(
-            f"'quantization_config': format {shown(group.format)} of {shown(group.name)} is not "
-            f"supported; known: {', '.join(FORMATS)}"
+            f"'quantization_config': format {shown(name)} of {shown(group)} is not supported; "
+            f"known: {', '.join(FORMATS)}"
         )
+
+
+def _quantization(group: Group) -> Quantization:
     with _naming(group.name):
         return FORMATS[group.format](group)
 
