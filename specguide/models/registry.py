@@ -75,7 +75,7 @@ def read_config(
         return config if quantization is None else quantized(config, quantization)
     path = Path(folder) / "config.json"
     generation_path = Path(folder) / "generation_config.json"
-    fields = _with_modelopt(read_json(path), Path(folder))
+    fields = _with_modelopt(_renamed(read_json(path)), Path(folder))
     generation = read_json(generation_path) if generation_path.exists() else {}
     has_the_word = generation.get("eos_token_id") is not None
     with naming(path):
@@ -89,6 +89,14 @@ def read_config(
     if quantization is not None:
         config = quantized(config, quantization)
     return config if eos is None else replace(config, eos_token_ids=eos)
+
+
+def _renamed(fields: dict[str, Any]) -> dict[str, Any]:
+    """With what the first checkpoints of compressed-tensors call otherwise."""
+    if fields.get("quantization_config") is not None or not fields.get("compression_config"):
+        return fields
+    others = {name: value for name, value in fields.items() if name != "compression_config"}
+    return {**others, "quantization_config": fields["compression_config"]}
 
 
 def _with_modelopt(fields: dict[str, Any], folder: Path) -> dict[str, Any]:

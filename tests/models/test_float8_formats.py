@@ -229,6 +229,18 @@ def test_zeros_that_are_stored_like_any_weights() -> None:
     assert found == read_quantization({"quantization_config": COMPRESSED})
 
 
+def test_the_first_name_of_a_compression(tmp_path: Path) -> None:
+    path = tmp_path / "config.json"
+    found = []
+    for name in ("compression_config", "quantization_config"):
+        path.write_text(json.dumps(LLAMA | {name: COMPRESSED | {"quantization_status": "frozen"}}))
+        found.append(read_config(tmp_path))
+    assert found[0] == found[1]
+    path.write_text(json.dumps(LLAMA | {"compression_config": "fp8"}))
+    with pytest.raises(CheckpointError, match="must be a JSON object, found 'fp8'"):
+        read_config(tmp_path)
+
+
 def test_maps_of_one_matrix_are_held_alike() -> None:
     ignore = ["model.layers.0.self_attn.k_proj"]
     config = config_of(LLAMA | {"quantization_config": {**COMPRESSED, "ignore": ignore}})
