@@ -9,6 +9,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from specguide.errors import CheckpointError
+
 
 @dataclass(frozen=True, eq=False)
 class Destination:
@@ -48,6 +50,17 @@ class Destination:
         """Write the checkpoint's tensor, of a shape that it may have, to the model's memory."""
         if stored is not self.tensor:
             self.tensor.copy_(stored if self.convert is None else self.convert(stored))
+
+
+def finite(stored: Tensor) -> Tensor:
+    """A checkpoint's scales as they are. Raises CheckpointError where one is no number: whatever is
+    multiplied by it would be none either."""
+    if not bool(stored.isfinite().all()):
+        raise CheckpointError(
+            "must hold finite numbers, found inf or nan: the checkpoint is damaged, quantize or "
+            "download it again"
+        )
+    return stored
 
 
 class HasDestinations(Protocol):

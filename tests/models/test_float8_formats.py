@@ -142,6 +142,28 @@ def test_weights_that_do_not_fit_are_named(tmp_path: Path) -> None:
     assert "type that does not convert: model.layers.1.mlp.up_proj.weight (F32)" in message
 
 
+@pytest.mark.parametrize(
+    ("form", "name", "value", "message"),
+    [
+        ("compressed tensor, static", "weight_scale", "nan", "must hold finite numbers"),
+        ("compressed tensor, static", "input_scale", "inf", "must hold finite numbers"),
+        ("compressed tensor, static", "input_scale", "0", "must be more than 0, found 0.0"),
+        ("compressed channel, token", "weight_scale", "nan", "must hold finite numbers"),
+        ("fp8 block", "weight_scale_inv", "nan", "must hold finite numbers"),
+    ],
+)
+def test_scales_that_give_no_numbers_are_named(
+    form: str, name: str, value: str, message: str, tmp_path: Path
+) -> None:
+    float8_checkpoints.save(tmp_path, FORMATS[form])
+    weights = load_file(tmp_path / "model.safetensors")
+    scale = f"model.layers.1.self_attn.o_proj.{name}"
+    weights[scale].view(-1)[-1] = float(value)
+    save_file(weights, tmp_path / "model.safetensors")
+    with pytest.raises(CheckpointError, match=f"{scale} {message}"):
+        Decoder.load(tmp_path)
+
+
 def test_scales_of_a_cache_in_fp8_are_read(tmp_path: Path) -> None:
     """As ModelOpt states them in a file of its own."""
     float8_checkpoints.save(tmp_path, FORMATS["modelopt's file"])
@@ -256,11 +278,11 @@ def test_maps_of_one_matrix_keep_their_scales(tmp_path: Path) -> None:
     for number, name in enumerate(("q_proj", "k_proj", "v_proj"), start=1):
         stem = f"model.layers.0.self_attn.{name}."
         weights[stem + "weight_scale"] = torch.tensor([float(number)])
-        weights[stem + "input_scale"] = torch.tensor([0.25 * (number % 3)])
+        weights[stem + "input_scale"] = torch.tensor([0.25 * (number % 3 + 1)])
     save_file(weights, tmp_path / "model.safetensors")
     qkv: Any = Decoder.load(tmp_path).layers[0].attention.qkv.weights
     assert qkv.scale.tolist() == [1.0] * 128 + [2.0] * 128 + [3.0] * 128
-    assert qkv.input.scaling.static_scale.tolist() == [0.5]
+    assert qkv.input.scaling.static_scale.tolist() == [0.75]
 
 
 def test_names_count_for_more_than_the_class_linear() -> None:

@@ -106,6 +106,19 @@ def test_a_bias_of_zeros_is_no_bias(tmp_path: Path) -> None:
         Decoder.load(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("form", "name"), [("awq", "scales"), ("gptq", "scales"), ("compressed", "weight_scale")]
+)
+def test_scales_that_give_no_numbers_are_named(form: str, name: str, tmp_path: Path) -> None:
+    int4_checkpoints.save(tmp_path, FORMATS[form])
+    weights = load_file(tmp_path / "model.safetensors")
+    scale = f"model.layers.1.self_attn.o_proj.{name}"
+    weights[scale][0, 0] = float("nan")
+    save_file(weights, tmp_path / "model.safetensors")
+    with pytest.raises(CheckpointError, match=f"{scale} must hold finite numbers"):
+        Decoder.load(tmp_path)
+
+
 def test_a_folder_is_rounded_as_it_is_read(tmp_path: Path) -> None:
     """To 15 steps a group: no number moves by more than half of one."""
     saved(tmp_path, "awq")

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from specguide.errors import CheckpointError
 from specguide.json_fields import flag, positive_int, shown
-from specguide.layers.destination import Destination
+from specguide.layers.destination import Destination, finite
 from specguide.layers.quantization.by_name import ByName, ModuleList, module_names
 from specguide.layers.quantization.int4 import (
     Int4,
@@ -45,7 +45,7 @@ class Awq(Int4):
                 (matrix.in_features, num_columns), lambda stored: _numbers(stored).t()
             ),
             "qzeros": packed(matrix.zeros, (num_groups, num_columns), _numbers),
-            "scales": Destination.of(matrix.scales),
+            "scales": Destination(matrix.scales, tuple(matrix.scales.shape), finite),
         }
 
 

@@ -22,7 +22,7 @@ from specguide.kernels.float8 import (
     rounded,
     scale_of,
 )
-from specguide.layers.destination import Destination
+from specguide.layers.destination import Destination, finite
 from specguide.layers.partial_sums import PartialSums
 from specguide.layers.quantization.experts import ExpertWeights
 from specguide.layers.quantization.method import (
@@ -133,6 +133,7 @@ class Float8Weights(Float8Products):
     input:  how inputs are rounded
     dtype:  of products
     stored: what the checkpoint holds
+    is_of_expert: its products take inputs as they are
     """
 
     weight: Tensor
@@ -142,6 +143,7 @@ class Float8Weights(Float8Products):
     dtype: torch.dtype
     stored: Stored
     has_whole_rows: bool = True
+    is_of_expert: bool = False
 
     @property
     def input_format(self) -> Float8Input:
@@ -159,7 +161,9 @@ class Float8Weights(Float8Products):
             destinations["bias"] = Destination.of(self.bias)
         static_scale = self.input.scaling.static_scale
         if static_scale is not None:
-            destinations["input_scale"] = _largest_of_all(static_scale)
+            destinations["input_scale"] = _largest_of_all(
+                static_scale, is_used=not self.is_of_expert
+            )
         return destinations
 
     def rows(self, start: int, stop: int) -> Float8Weights:
@@ -185,9 +189,9 @@ class Float8Weights(Float8Products):
         weight = Destination.of(self.weight)
         num_rows = len(self.scale)
         scale = (
-            Destination(self.scale, (1,), other_shapes=((),))
+            Destination(self.scale, (1,), finite, other_shapes=((),))
             if self.stored is Stored.TENSOR
-            else Destination(self.scale, (num_rows, 1), torch.flatten, other_shapes=((num_rows,),))
+            else Destination(self.scale, (num_rows, 1), _of_rows, other_shapes=((num_rows,),))
         )
         return {"weight": weight, "weight_scale": scale}
 
@@ -223,7 +227,10 @@ class Float8:
         shape = (num, spec.out_features, spec.in_features)
         values = torch.empty(shape, dtype=FLOAT8, device=spec.device)
         scales = torch.empty(shape[:2], dtype=torch.float32, device=spec.device)
-        experts = tuple(map(self._holding, specs, values, scales))
+        experts = tuple(
+            replace(self._holding(*parts), is_of_expert=True)
+            for parts in zip(specs, values, scales, strict=True)
+        )
         return ExpertWeights(
             experts, ExpertMatrices(values, scales[:, :, None], block=(1, shape[2]))
         )
@@ -250,10 +257,19 @@ def check_device(device: torch.device) -> None:
         )
 
 
-def _largest_of_all(static_scale: Tensor) -> Destination:
+def _of_rows(stored: Tensor) -> Tensor:
+    return finite(stored).flatten()
+
+
+def _largest_of_all(static_scale: Tensor, *, is_used: bool) -> Destination:
     """Maps of one matrix have one input, which is rounded by the largest of their scales."""
 
     def largest(stored: Tensor) -> Tensor:
+        if is_used and float(finite(stored)) <= 0:
+            raise CheckpointError(
+                f"must be more than 0, found {float(stored)}: inputs are divided by it; quantize "
+                "the model again, with samples that reach this map"
+            )
         return torch.maximum(static_scale, stored.to(static_scale))
 
     return Destination(static_scale, (1,), largest, other_shapes=((),))

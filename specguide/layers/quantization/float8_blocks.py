@@ -13,7 +13,7 @@ from specguide.errors import CheckpointError
 from specguide.json_fields import shown
 from specguide.kernels.experts import ExpertMatrices
 from specguide.kernels.float8 import BLOCK, FLOAT8, Float8Scaling
-from specguide.layers.destination import Destination
+from specguide.layers.destination import Destination, finite
 from specguide.layers.quantization.experts import ExpertWeights
 from specguide.layers.quantization.float8 import Float8Input, Float8Products, check_device
 from specguide.layers.quantization.method import MatrixSpec
@@ -48,7 +48,7 @@ class BlockWeights(Float8Products):
     def destinations(self) -> dict[str, Destination]:
         destinations = {
             "weight": Destination.of(self.weight),
-            self.scale_name: Destination.of(self.scale),
+            self.scale_name: Destination(self.scale, tuple(self.scale.shape), finite),
         }
         if self.bias is not None:
             destinations["bias"] = Destination.of(self.bias)

@@ -13,7 +13,7 @@ from torch import Tensor
 from specguide.errors import CheckpointError
 from specguide.json_fields import flag, mapping, positive_int, shown
 from specguide.kernels.int4 import SYMMETRIC_ZERO
-from specguide.layers.destination import Destination
+from specguide.layers.destination import Destination, finite
 from specguide.layers.quantization.by_name import ByName, ModuleList
 from specguide.layers.quantization.int4 import (
     Int4,
@@ -59,7 +59,7 @@ class Gptq(Int4):
         destinations = {
             "qweight": weights.words_of(shape, lambda stored: numbers_of_words(stored.t())),
             "qzeros": self._zeros(weights),
-            "scales": Destination.of(matrix.scales),
+            "scales": Destination(matrix.scales, tuple(matrix.scales.shape), finite),
             "g_idx": weights.order_of() if self.has_order else _trivial_groups(weights),
         }
         if weights.bias is None:

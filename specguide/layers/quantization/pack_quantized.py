@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from specguide.errors import CheckpointError
-from specguide.layers.destination import Destination
+from specguide.layers.destination import Destination, finite
 from specguide.layers.quantization.compressed_group import Group
 from specguide.layers.quantization.int4 import (
     Int4,
@@ -39,7 +39,9 @@ class PackQuantized(Int4):
             "weight_packed": weights.words_of(
                 (matrix.out_features, num_words(matrix.in_features, "input")), numbers_of_words
             ),
-            "weight_scale": Destination(matrix.scales, (matrix.out_features, num_groups), Tensor.t),
+            "weight_scale": Destination(
+                matrix.scales, (matrix.out_features, num_groups), lambda stored: finite(stored).t()
+            ),
             "weight_shape": checked(
                 weights,
                 (2,),
