@@ -20,7 +20,7 @@ from specguide.errors import CheckpointError
 from specguide.kernels.experts import Int4Experts
 from specguide.layers.quantization import MatrixSpec
 from specguide.layers.quantization.int4_online import RoundedInt4
-from specguide.models import Decoder, config_of
+from specguide.models import Decoder, config_of, read_config
 
 TOKENS = [*b"a house on the hill, seen from the sea"]
 LAYER = "model.layers.0."
@@ -229,6 +229,17 @@ def test_modules_that_are_not_listed_stay_as_they_are() -> None:
     stated = GPTQ | {"lm_head": True}
     names = Decoder.skeleton(config_of(LLAMA | {"quantization_config": stated})).destinations()
     assert "lm_head.qweight" in names
+
+
+def test_gptq_s_routers_stay_as_they_are_though_nothing_names_them(tmp_path: Path) -> None:
+    form = FORMATS["gptq"]
+    for mixture in int4_checkpoints.MIXTURES:
+        int4_checkpoints.save_mixture(tmp_path, "gptq", mixture=mixture)
+        config = json.loads((tmp_path / "config.json").read_text())
+        config["quantization_config"] = {**form.config, "dynamic": {}}
+        (tmp_path / "config.json").write_text(json.dumps(config))
+        names = Decoder.skeleton(read_config(tmp_path)).destinations()
+        assert sum(name.endswith(".gate.weight") for name in names) == config["num_hidden_layers"]
 
 
 def test_features_that_cannot_be_packed_are_refused() -> None:

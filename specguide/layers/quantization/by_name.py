@@ -15,6 +15,9 @@ from specguide.layers.quantization.method import MatrixSpec, ProjectionWeights, 
 from specguide.layers.quantization.name_pattern import NamePattern
 from specguide.layers.quantization.none import UNQUANTIZED
 
+ROUTERS = ("mlp.gate", "block_sparse_moe.gate", "mlp.router")
+"""Of experts, which are no place to save bits."""
+
 _PATTERN = "re:"
 _MOST_WILDCARDS = 4
 

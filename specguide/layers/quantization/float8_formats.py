@@ -8,16 +8,15 @@ from typing import Any
 from specguide.errors import CheckpointError
 from specguide.json_fields import mapping, shown
 from specguide.kernels.float8 import BLOCK
-from specguide.layers.quantization.by_name import ByName, ModuleList, module_names
+from specguide.layers.quantization.by_name import ROUTERS, ByName, ModuleList, module_names
 from specguide.layers.quantization.compressed_group import Arguments, Group
 from specguide.layers.quantization.float8 import Float8, Stored
 from specguide.layers.quantization.float8_blocks import Float8Blocks
 from specguide.layers.quantization.method import Quantization
 from specguide.layers.quantization.none import UNQUANTIZED
 
-_ROUTERS = ("mlp.gate", "block_sparse_moe.gate", "mlp.router")
 ONLINE = ByName(
-    ((None, Float8(Stored.UNROUNDED)),), ModuleList(frozenset({"lm_head"}), parts=_ROUTERS)
+    ((None, Float8(Stored.UNROUNDED)),), ModuleList(frozenset({"lm_head"}), parts=ROUTERS)
 )
 """Of a checkpoint that is not quantized: rounded row by row while it is read; the output matrix
 and the routers of experts stay as they are."""

@@ -14,7 +14,7 @@ from specguide.errors import CheckpointError
 from specguide.json_fields import flag, mapping, positive_int, shown
 from specguide.kernels.int4 import SYMMETRIC_ZERO
 from specguide.layers.destination import Destination, finite
-from specguide.layers.quantization.by_name import ByName, ModuleList
+from specguide.layers.quantization.by_name import ROUTERS, ByName, ModuleList
 from specguide.layers.quantization.int4 import (
     Int4,
     Int4Weights,
@@ -38,8 +38,8 @@ _NEUTRAL: dict[str, tuple[Any, ...]] = {
     "adapter": (None, {}),
 }
 """Fields that change what the numbers mean, with the values that do not."""
-_NEVER = ("mlp.gate", "mlp.shared_expert_gate")
-"""Routers of experts: the format leaves them as they are, and names them nowhere."""
+_NEVER = (*ROUTERS, "mlp.shared_expert_gate")
+"""The format leaves them as they are, and names them nowhere."""
 _EXCEPT = "-:"
 
 
