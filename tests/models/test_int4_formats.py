@@ -242,6 +242,16 @@ def test_gptq_s_routers_stay_as_they_are_though_nothing_names_them(tmp_path: Pat
         assert sum(name.endswith(".gate.weight") for name in names) == config["num_hidden_layers"]
 
 
+def test_awq_s_gate_is_the_router_alone(tmp_path: Path) -> None:
+    int4_checkpoints.save_mixture(tmp_path, "awq")
+    config = json.loads((tmp_path / "config.json").read_text())
+    config["quantization_config"]["modules_to_not_convert"] = ["gate"]
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    names = Decoder.skeleton(read_config(tmp_path)).destinations()
+    assert LAYER + "mlp.gate.weight" in names
+    assert LAYER + "mlp.experts.0.gate_proj.qweight" in names
+
+
 def test_features_that_cannot_be_packed_are_refused() -> None:
     config = config_of(LLAMA | {"intermediate_size": 180, "quantization_config": AWQ})
     with pytest.raises(CheckpointError, match="180 output features cannot be packed by 8"):

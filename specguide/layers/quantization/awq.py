@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from glob import escape
 from typing import Any
 
 import torch
@@ -66,6 +65,6 @@ def read_awq(stated: Mapping[str, Any]) -> Quantization:
     if not flag(stated, "zero_point", True):
         raise CheckpointError("AWQ without 'zero_point' is not supported")
     parts = [*module_names(stated, "modules_to_not_convert"), "lm_head"]
-    ignored = ModuleList(wildcards=tuple(f"*{escape(part)}*" for part in parts))
+    ignored = ModuleList(texts=tuple(parts))
     awq = Awq(group_size, has_zeros=True, scale_dtype=torch.float16)
     return ByName(((None, awq),), ignored)

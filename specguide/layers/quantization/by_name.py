@@ -30,12 +30,15 @@ class ModuleList:
     patterns:  what stood behind `re:`
     wildcards: in the shell's syntax
     parts:     a module whose name begins or ends with it, up to a dot, is meant too
+    texts:     a module is meant in whose name it stands anywhere; those of experts are judged
+               together, by the name of what holds them
     """
 
     names: frozenset[str] = frozenset()
     patterns: tuple[NamePattern, ...] = ()
     wildcards: tuple[str, ...] = ()
     parts: tuple[str, ...] = ()
+    texts: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, entries: Iterable[str]) -> ModuleList:
@@ -63,6 +66,7 @@ class ModuleList:
         return (
             name in self.names
             or any(name.startswith(f"{part}.") or name.endswith(f".{part}") for part in self.parts)
+            or any(text in _without_expert(name) for text in self.texts)
             or any(fnmatchcase(name, wildcard) for wildcard in self.wildcards)
             or any(pattern.matches(name) for pattern in self.patterns)
         )
@@ -117,6 +121,12 @@ def module_names(stated: Mapping[str, Any], name: str) -> list[str]:
     if not isinstance(entries, list) or not all(isinstance(entry, str) for entry in entries):
         raise CheckpointError(f"{name!r} must be a list of names, found {shown(entries)}")
     return entries
+
+
+def _without_expert(name: str) -> str:
+    """ "mlp.experts." of "mlp.experts.0.gate_proj": AWQ's "gate" is the router alone."""
+    holder, mark, _ = name.partition(".experts.")
+    return holder + mark
 
 
 def _patterns(entries: Iterable[str]) -> tuple[NamePattern, ...]:
