@@ -30,11 +30,13 @@ STORED_TYPES = {
     torch.bool: {"BOOL", "bool"},
 }
 NUM_NAMED = 5
+_OF_MISTRAL = "consolidated"
+"""Begins the names of files that hold the same weights again, under Mistral's own names."""
 
 
 def weight_files(folder: Path, *, pickle: bool = False) -> tuple[Path, ...]:
     """The files that hold a checkpoint's weights: one safetensors file, the shards that its index
-    names, or a GGUF file.
+    names, all safetensors files where there is neither, or a GGUF file.
 
     pickle: accept pytorch_model.bin too. Raises CheckpointError when there are none, or the index
             cannot be read.
@@ -61,7 +63,14 @@ def weight_files(folder: Path, *, pickle: bool = False) -> tuple[Path, ...]:
     for name in (SINGLE_FILE, PICKLE_FILE) if pickle else (SINGLE_FILE,):
         if is_file(folder / name):
             return (folder / name,)
-    raise CheckpointError(f"{folder}: holds no {SINGLE_FILE} and no {INDEX_FILE}")
+    if without_index := sorted(filter(is_file, folder.glob("*.safetensors"))):
+        others = [path for path in without_index if not path.name.startswith(_OF_MISTRAL)]
+        return tuple(others or without_index)
+    is_pickled = any(folder.glob("*.bin")) or any(folder.glob("*.pth"))
+    raise CheckpointError(
+        f"{folder}: holds no {SINGLE_FILE} and no {INDEX_FILE}"
+        + ("; transformers' save_pretrained makes them of its pickled files" if is_pickled else "")
+    )
 
 
 def _shards(path: Path) -> list[str]:

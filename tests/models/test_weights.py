@@ -181,6 +181,24 @@ def test_folders_without_weights(folder: Path, tmp_path: Path) -> None:
         CheckpointError, match=r"holds no model\.safetensors and no model\.safetensors\.index\.json"
     ):
         Decoder.load(folder)
+    (folder / "pytorch_model-00001-of-00002.bin").touch()
+    with pytest.raises(CheckpointError, match="save_pretrained makes them of its pickled files"):
+        Decoder.load(folder)
+
+
+def test_shards_without_an_index(folder: Path) -> None:
+    """The same weights under Mistral's names beside them are left aside."""
+    weights = load_file(folder / "model.safetensors")
+    (folder / "model.safetensors").rename(folder / "consolidated.safetensors")
+    names = sorted(weights)
+    for number, part in enumerate((names[:3], names[3:]), start=1):
+        part_path = folder / f"model-0000{number}-of-00002.safetensors"
+        save_file({name: weights[name] for name in part}, part_path)
+    assert [path.name[:11] for path in weight_files(folder)] == ["model-00001", "model-00002"]
+    Decoder.load(folder)
+    part_path.unlink()
+    with pytest.raises(CheckpointError, match="missing weights"):
+        Decoder.load(folder)
 
 
 def test_pickled_weights_hold_tensors_only(tmp_path: Path) -> None:
