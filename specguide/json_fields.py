@@ -19,6 +19,7 @@ LARGEST_FILE = 256 * 2**20
 LARGEST_SIZE = 2**31 - 1
 """Of any count or size in a file, so that it fits an int32."""
 
+_LFS_POINTER = b"version https://git-lfs"
 _SHOWN = reprlib.Repr()
 _SHOWN.maxstring = _SHOWN.maxother = 60
 
@@ -56,6 +57,16 @@ def is_file(path: Path) -> bool:
         return path.is_file()
     except OSError:
         return False
+
+
+def check_fetched(path: Path) -> None:
+    """Raise CheckpointError for what Git leaves in the place of a large file."""
+    with path.open("rb") as file:
+        if file.read(len(_LFS_POINTER)) == _LFS_POINTER:
+            raise CheckpointError(
+                f"{path}: is a pointer of Git LFS, not the file itself; `git lfs pull` in its "
+                "folder fetches it"
+            )
 
 
 def read_json(path: Path) -> dict[str, Any]:

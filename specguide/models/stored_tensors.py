@@ -18,6 +18,7 @@ from torch import Tensor
 
 from specguide.errors import CheckpointError
 from specguide.gguf_file import SUFFIX as GGUF_SUFFIX
+from specguide.json_fields import check_fetched
 from specguide.models.gguf import gguf_tensors
 
 CHUNK_BYTES = 8 << 20
@@ -86,6 +87,7 @@ def open_weights(path: Path) -> Iterator[dict[str, StoredTensor]]:
 
 def _opened(path: Path) -> FileIO:
     try:
+        check_fetched(path)
         return FileIO(path)
     except OSError as error:
         raise CheckpointError(f"{path}: cannot be read: {error}") from None

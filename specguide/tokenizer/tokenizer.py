@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from specguide.errors import CheckpointError, InvalidParams
 from specguide.gguf_file import find_gguf, read_header
 from specguide.integers import as_ints
-from specguide.json_fields import naming, read_json, token_ids
+from specguide.json_fields import check_fetched, is_file, naming, read_json, token_ids
 from specguide.tokenizer.chat_template import ChatTemplate, template_values
 from specguide.tokenizer.client_template import ClientTemplate
 from specguide.tokenizer.control_tokens import ControlTokens
@@ -247,6 +247,8 @@ class Tokenizer:
 def _transformers_tokenizer(folder: Path) -> Any:
     """The folder's tokenizer as `transformers` has it; imported here, because the import takes most
     of a second."""
+    for path in filter(is_file, (folder / "tokenizer.json", folder / "tokenizer.model")):
+        check_fetched(path)
     try:
         if (
             _read_if_there(folder / "tokenizer_config.json").get("tokenizer_class")

@@ -16,6 +16,7 @@ from specguide.errors import CheckpointError
 from specguide.models import Decoder
 from specguide.models.stored_tensors import open_weights, read
 from specguide.models.weights import weight_files
+from specguide.tokenizer import Tokenizer
 
 Weights = dict[str, Tensor]
 
@@ -199,6 +200,15 @@ def test_shards_without_an_index(folder: Path) -> None:
     part_path.unlink()
     with pytest.raises(CheckpointError, match="missing weights"):
         Decoder.load(folder)
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.json"])
+def test_a_file_that_git_has_not_fetched_is_said_to_be_one(name: str, folder: Path) -> None:
+    (folder / name).write_text(
+        "version https://git-lfs.github.com/spec/v1\noid sha256:5f\nsize 9\n"
+    )
+    with pytest.raises(CheckpointError, match=f"{name}: is a pointer of Git LFS"):
+        Tokenizer.from_folder(folder) if name == "tokenizer.json" else Decoder.load(folder)
 
 
 def test_pickled_weights_hold_tensors_only(tmp_path: Path) -> None:
