@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from specguide.errors import CheckpointError
-from specguide.json_fields import flag, positive_int
+from specguide.json_fields import flag, mapping, positive_int
 from specguide.models.config import ModelConfig
 from specguide.models.eagle3_aux_layers import stated_layers, tapped_layers
 from specguide.models.eagle3_fields import (
@@ -20,6 +20,7 @@ from specguide.models.eagle3_fields import (
     sliding_windows,
 )
 from specguide.models.eagle3_parts import Eagle3Parts
+from specguide.models.multimodal import rope_of_text
 from specguide.models.registry import config_of
 
 
@@ -115,9 +116,11 @@ class Eagle3Config:
 
 def _layer_fields(config: Mapping[str, Any], parts: Eagle3Parts) -> dict[str, Any]:
     """What a Llama states. The architecture is not looked at: heads are published under their
-    target's."""
+    target's, whose rope may be of three positions."""
+    ropes = ("rope_scaling", "rope_parameters")
     return {
         **config,
+        **{name: rope_of_text(mapping(config, name)) for name in ropes if name in config},
         "architectures": ["LlamaForCausalLM"],
         "num_hidden_layers": parts.num_layers,
         "sliding_window": None,

@@ -90,7 +90,7 @@ def text_fields(folder: Path, fields: Mapping[str, Any]) -> dict[str, Any]:
     stated = stated_text(folder).to_dict()
     rope = dict(stated.get("rope_parameters") or {})
     if stated["model_type"] in _WITH_THREE_POSITIONS:
-        rope = {name: value for name, value in rope.items() if name not in _OF_THREE_POSITIONS}
+        rope = rope_of_text(rope)
     outer = {
         name: _of_text(fields[name])
         for name in ("quantization_config", "eos_token_id")
@@ -99,6 +99,15 @@ def text_fields(folder: Path, fields: Mapping[str, Any]) -> dict[str, Any]:
     architecture = _architecture(str(stated["model_type"]))
     own = {name: value for name, value in stated.items() if name not in _OF_ENCODERS}
     return {**own, "rope_parameters": rope, **outer, "architectures": [architecture]}
+
+
+def rope_of_text(rope: Mapping[str, Any]) -> dict[str, Any]:
+    """Of a rope of three positions, what is left of it where these are one number."""
+    return {
+        name: "default" if value == "mrope" else value
+        for name, value in rope.items()
+        if name not in _OF_THREE_POSITIONS
+    }
 
 
 def _of_text(value: Any) -> Any:

@@ -467,6 +467,21 @@ PUBLISHED_HEADS: dict[str, dict[str, Any]] = {
         "sliding_window": None,
         "use_sliding_window": False,
     },
+    "SpecForge, of a Qwen2.5-VL": HEAD
+    | {
+        "max_window_layers": 70,
+        "rope_scaling": {"type": "mrope", "mrope_section": [16, 24, 24]},
+        "sliding_window": 32768,
+        "use_sliding_window": False,
+    },
+    "SpecForge, of a Qwen3-VL": HEAD
+    | {
+        "rope_scaling": {
+            "rope_type": "default",
+            "mrope_section": [24, 20, 20],
+            "mrope_interleaved": True,
+        },
+    },
     "AngelSlim": HEAD
     | {
         "architectures": ["Eagle3LlamaForCausalLM"],
