@@ -57,6 +57,7 @@ KNOWN = frozenset(
         "has_embed_tokens",
         "embed_requires_grad",
         "has_no_defaults_at_init",
+        "modal_type",
         "speculators_config",
         "speculators_version",
         "target_model_type",

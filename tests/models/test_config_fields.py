@@ -491,6 +491,14 @@ PUBLISHED_HEADS: dict[str, dict[str, Any]] = {
         "use_mrope": False,
         "use_sliding_window": False,
     },
+    "AngelSlim, of a Qwen3-VL": HEAD
+    | {
+        "architectures": ["Eagle3LlamaForCausalLM"],
+        "target_model_type": "qwen3_vl",
+        "modal_type": "VLM",
+        "tie_word_embeddings": True,
+        "vision_start_token_id": 151652,
+    },
     "AngelSlim, of a mixture of experts": HEAD
     | {
         "architectures": ["Eagle3LlamaForCausalLM"],
