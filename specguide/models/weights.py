@@ -27,7 +27,7 @@ STORED_TYPES = {
     torch.int8: {"I8", "int8"},
     torch.uint8: {"U8", "uint8"},
     torch.float8_e4m3fn: {"F8_E4M3", "float8_e4m3fn"},
-    torch.bool: {"BOOL", "bool"},
+    torch.bool: {"BOOL", "bool", "I64", "int64", "I32", "int32", "I8", "int8", "U8", "uint8"},
 }
 NUM_NAMED = 5
 _OF_MISTRAL = "consolidated"

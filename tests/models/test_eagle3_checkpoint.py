@@ -222,6 +222,13 @@ def test_map_without_its_inverse(target: Decoder, tmp_path: Path) -> None:
     assert len(Eagle3Head.load(save_head(tmp_path, CONFIG, weights), target).target_ids) == 33
 
 
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int64])
+def test_an_inverse_of_zeros_and_ones(dtype: torch.dtype, target: Decoder, tmp_path: Path) -> None:
+    weights = random_head(CONFIG)
+    weights["t2d"] = weights["t2d"].to(dtype)
+    assert len(Eagle3Head.load(save_head(tmp_path, CONFIG, weights), target).target_ids) == 33
+
+
 def test_files_and_places(target: Decoder, tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="is not a folder"):
         Eagle3Head.load(tmp_path / "nowhere", target)
