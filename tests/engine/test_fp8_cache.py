@@ -125,6 +125,7 @@ def compressed(**fields: Any) -> dict[str, Any]:
     [
         compressed(),
         compressed(observer="minmax", group_size=None),
+        {"quant_method": "fp8", "activation_scheme": "static", "kv_cache_scheme": "static"},
         {
             "quant_method": "modelopt",
             "quantization": {"quant_algo": "FP8", "kv_cache_quant_algo": "FP8"},
@@ -144,6 +145,7 @@ def test_auto_is_what_the_checkpoint_asks_for(scheme: dict[str, Any], tmp_path: 
 @pytest.mark.parametrize(
     ("scheme", "message"),
     [
+        ({"quant_method": "fp8", "kv_cache_scheme": "dynamic"}, "'dynamic' is not supported"),
         (compressed(num_bits=4), "'kv_cache_scheme': 'num_bits' 4 is not supported"),
         (compressed(type="int"), "'kv_cache_scheme': 'type' 'int' is not"),
         (compressed(strategy="attn_head"), "'strategy' 'attn_head' is not supported"),

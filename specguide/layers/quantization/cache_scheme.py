@@ -16,6 +16,8 @@ _FIELDS: dict[str, tuple[Any, ...]] = {
     "symmetric": (None, True),
 }
 """Of `kv_cache_scheme`, with what can be honoured."""
+_OF_AUTO_FP8 = "static"
+"""All that AutoFP8 says in its place."""
 
 
 @dataclass(frozen=True)
@@ -29,8 +31,8 @@ class CacheScheme:
 
 
 def read_cache_scheme(config: Mapping[str, Any]) -> CacheScheme | None:
-    """From the contents of config.json: `kv_cache_scheme` of compressed-tensors and
-    `kv_cache_quant_algo` of ModelOpt. None: keys and values are in the model's dtype."""
+    """From the contents of config.json: `kv_cache_scheme` of compressed-tensors and AutoFP8,
+    and `kv_cache_quant_algo` of ModelOpt. None: keys and values are in the model's dtype."""
     stated = config.get("quantization_config")
     if not isinstance(stated, Mapping):
         return None
@@ -47,6 +49,8 @@ def read_cache_scheme(config: Mapping[str, Any]) -> CacheScheme | None:
 
 
 def _of_fields(scheme: Any) -> CacheScheme:
+    if scheme == _OF_AUTO_FP8:
+        return CacheScheme()
     if not isinstance(scheme, Mapping):
         return CacheScheme(f"'kv_cache_scheme' {shown(scheme)} is not supported")
     for name, known in _FIELDS.items():
