@@ -30,6 +30,11 @@ STORED_TYPES = {
     torch.bool: {"BOOL", "bool", "I64", "int64", "I32", "int32", "I8", "int8", "U8", "uint8"},
 }
 NUM_NAMED = 5
+_OF_QUANTIZED = (".qweight", ".weight_packed", ".weight_scale", ".weight_scale_inv", ".absmax")
+_QUANTIZED = (
+    "; some of them are quantized and config.json does not say so: state its 'quantization_config' "
+    "(older folders have it in quantize_config.json or quant_config.json)"
+)
 _OF_MISTRAL = "consolidated"
 """Begins the names of files that hold the same weights again, under Mistral's own names."""
 
@@ -208,8 +213,9 @@ def _check(
         if names
     ]
     if problems:
+        hint = _QUANTIZED if any(name.endswith(_OF_QUANTIZED) for name in left_over) else ""
         raise CheckpointError(
-            f"{folder}: the weights do not fit config.json; " + "; ".join(problems)
+            f"{folder}: the weights do not fit config.json; " + "; ".join(problems) + hint
         )
 
 

@@ -119,6 +119,15 @@ def test_scales_that_give_no_numbers_are_named(form: str, name: str, tmp_path: P
         Decoder.load(tmp_path)
 
 
+def test_a_quantization_that_config_json_does_not_state_is_hinted_at(tmp_path: Path) -> None:
+    int4_checkpoints.save(tmp_path, FORMATS["awq"])
+    config = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "quant_config.json").write_text(json.dumps(config.pop("quantization_config")))
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(CheckpointError, match="does not say so: state its 'quantization_config'"):
+        Decoder.load(tmp_path)
+
+
 def test_a_folder_is_rounded_as_it_is_read(tmp_path: Path) -> None:
     """To 15 steps a group: no number moves by more than half of one."""
     saved(tmp_path, "awq")
