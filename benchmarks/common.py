@@ -37,7 +37,8 @@ def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
 def emit(
     name: str, config: dict[str, Any], result: Any, ceiling: Any = None, *, save: bool = True
 ) -> None:
-    """Prints one JSON line and, where `save`, keeps it as benchmarks/results/<name>.json.
+    """Prints one JSON line and, where `save`, keeps it as benchmarks/results/<name>.json, unless
+    there are figures of a GPU and these are not.
 
     ceiling: the physical limit that the result is held against, where there is one.
     """
@@ -49,8 +50,14 @@ def emit(
         "ceiling": ceiling,
     }
     if save:
-        RESULTS_DIR.mkdir(exist_ok=True)
-        (RESULTS_DIR / f"{name}.json").write_text(
-            json.dumps(record, ensure_ascii=False, indent=1) + "\n"
-        )
+        _keep(RESULTS_DIR / f"{name}.json", record)
     print(json.dumps(record, ensure_ascii=False), flush=True)
+
+
+def _keep(path: Path, record: dict[str, Any]) -> None:
+    before = json.loads(path.read_text()) if path.exists() else {"hardware": {}}
+    if (gpu := before["hardware"].get("gpu")) and "gpu" not in record["hardware"]:
+        print(f"not saved: {path.name} has figures of a GPU ({gpu})", file=sys.stderr)
+        return
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps(record, ensure_ascii=False, indent=1) + "\n")
