@@ -28,6 +28,7 @@ import numpy as np
 import torch
 
 from benchmarks import common
+from benchmarks.gpu_timing import require_gpus
 from benchmarks.spinners import Spinners
 from specguide import native
 from specguide.guided.hostfunc import check as check_hostfuncs
@@ -243,8 +244,7 @@ def main() -> None:
     )
     parser.add_argument("--no-save", action="store_true", help="print only")
     args = parser.parse_args()
-    if not torch.cuda.is_available():
-        sys.exit("this benchmark times callbacks of CUDA graphs and finds no CUDA device")
+    require_gpus()
     stream = torch.cuda.Stream()
     graph_us, _ = us_per_replay(captured(stream, small_kernel(stream)), stream)
     print(f"a graph of one small kernel: {graph_us:.1f} µs")

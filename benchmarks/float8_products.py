@@ -14,7 +14,6 @@ specguide/kernels/triton/linear_float8.py). Prints a table, then one JSON line.
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
@@ -23,7 +22,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.common import emit
-from benchmarks.gpu_timing import DEVICE, Call, Make, copy_bandwidth, measure
+from benchmarks.gpu_timing import DEVICE, Call, Make, copy_bandwidth, measure, require_gpus
 from specguide import kernels
 from specguide.kernels import Float8Rows, Float8Scaling, float8
 
@@ -227,8 +226,7 @@ def main() -> None:
     parser.add_argument("--ways", default="", help="those that begin so, comma-separated")
     parser.add_argument("--no-save", action="store_true")
     args = parser.parse_args()
-    if not torch.cuda.is_available():
-        sys.exit("this benchmark times GPU kernels and finds no CUDA device")
+    require_gpus()
     check()
     bandwidth = copy_bandwidth()
     counts, shapes = [int(count) for count in args.rows.split(",")], args.shapes.split(",")

@@ -20,6 +20,7 @@ from torch import Tensor
 
 from benchmarks.common import emit
 from benchmarks.float8_products import DTYPE, SHAPES, inputs_of
+from benchmarks.gpu_timing import require_gpus
 from benchmarks.tiles import measured
 from specguide.kernels.triton import linear_float8
 from specguide.kernels.triton.linear_float8 import Tile
@@ -86,6 +87,7 @@ def main() -> None:
     parser.add_argument("--rows", default="4,64", help="comma-separated")
     parser.add_argument("--products", default=",".join(SHAPES), help="comma-separated")
     args = parser.parse_args()
+    require_gpus()
     print("tile: rows, features, columns, splits, warps, stages")
     counts = map(int, args.rows.split(","))
     cases = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -9,8 +10,16 @@ import torch
 
 CACHE_BYTES, MOST_SETS = 256 << 20, 24
 DEVICE = torch.device("cuda")
+ON_A_CPU = "; --tiny tries it on a CPU"
 Call = Callable[[], Any]
 Make = Callable[[], tuple[Call, int]]
+
+
+def require_gpus(number: int = 1, *, instead: str = "") -> None:
+    """Exits, in one line, where fewer are found. instead: what to do without them"""
+    found = torch.cuda.device_count()
+    if found < number:
+        sys.exit(f"this benchmark needs {number} CUDA device(s) and finds {found}{instead}")
 
 
 def _own_stream() -> torch.cuda.Stream | None:

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.common import emit
-from benchmarks.gpu_timing import DEVICE
+from benchmarks.gpu_timing import DEVICE, require_gpus
 from benchmarks.int4_inputs import PRODUCTS, Product, matrix_of, num_bytes
 from benchmarks.tiles import measured
 from specguide.kernels import Int4Matrix
@@ -102,6 +102,7 @@ def main() -> None:
     parser.add_argument("--products", default=";".join(PRODUCTS), help="separated by semicolons")
     parser.add_argument("--zeros", action="store_true", help="weights that have zeros")
     args = parser.parse_args()
+    require_gpus()
     print("tile: rows, features, splits, warps, stages, step, folded, paired")
     counts = map(int, args.rows.split(","))
     cases = [

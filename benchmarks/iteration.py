@@ -41,7 +41,7 @@ import torch
 from benchmarks.common import emit
 from benchmarks.expert_use import expert_share
 from benchmarks.gpu_clock import GpuClock
-from benchmarks.gpu_timing import copy_bandwidth
+from benchmarks.gpu_timing import ON_A_CPU, copy_bandwidth, require_gpus
 from benchmarks.iteration_figures import (
     OF_ROUNDS,
     add_ratios,
@@ -272,6 +272,8 @@ def measured(
 def main() -> None:
     """Run the benchmark."""
     args, known = arguments(), modes()
+    if not args.tiny:
+        require_gpus(args.tensor_parallel_size, instead=ON_A_CPU)
     chosen = [known[name] for name in (known if args.modes == "all" else args.modes.split(","))]
     setting = setting_of(args, chosen)
     rows = measured(chosen, [int(size) for size in args.batches.split(",")], setting)

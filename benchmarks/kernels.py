@@ -12,7 +12,6 @@ same device. Where there is another way to the same result, its time is taken on
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -24,7 +23,7 @@ import torch
 
 from benchmarks import common
 from benchmarks.expert_inputs import EXPERTS, experts
-from benchmarks.gpu_timing import Make, copy_bandwidth, measure
+from benchmarks.gpu_timing import Make, copy_bandwidth, measure, require_gpus
 from benchmarks.int4_inputs import PRODUCTS, ROWS, bf16_product, int4_product
 from benchmarks.kernel_checks import check
 from benchmarks.kernel_inputs import (
@@ -184,8 +183,7 @@ def main() -> None:
     )
     parser.add_argument("--no-save", action="store_true")
     options = parser.parse_args()
-    if not torch.cuda.is_available():
-        sys.exit("this benchmark times GPU kernels and finds no CUDA device")
+    require_gpus()
     check()
     bandwidth = copy_bandwidth()
     print(

@@ -10,7 +10,6 @@ cache. Prints a table, then one JSON line.
 from __future__ import annotations
 
 import argparse
-import sys
 from functools import partial
 from itertools import cycle
 from statistics import median
@@ -22,7 +21,7 @@ from torch import Tensor
 
 from benchmarks.common import emit
 from benchmarks.float8_products import SHAPES
-from benchmarks.gpu_timing import CACHE_BYTES, DEVICE, measure
+from benchmarks.gpu_timing import CACHE_BYTES, DEVICE, measure, require_gpus
 from specguide import kernels
 from specguide.kernels import products
 
@@ -69,8 +68,7 @@ def main() -> None:
     parser.add_argument("--rows", default=",".join(map(str, ROWS)), help="comma-separated")
     parser.add_argument("--no-save", action="store_true")
     args = parser.parse_args()
-    if not torch.cuda.is_available():
-        sys.exit("this benchmark times GPU kernels and finds no CUDA device")
+    require_gpus()
     counts = [int(count) for count in args.rows.split(",")]
     with torch.cuda.stream(torch.cuda.Stream()):
         found = [measured(count, name) for count in counts for name in SHAPES]

@@ -30,6 +30,7 @@ import torch
 
 from benchmarks.common import emit
 from benchmarks.gpu_clock import GpuClock
+from benchmarks.gpu_timing import ON_A_CPU, require_gpus
 from benchmarks.iteration_run import mark_of, ms_between
 from benchmarks.kernel_families import longest, profiled, shares
 from benchmarks.llama_8b import SHAPES, TINY_SHAPES, RandomModels
@@ -187,6 +188,8 @@ def arguments() -> argparse.Namespace:
 def main() -> None:
     """Run the benchmark."""
     args, has_gpu = arguments(), torch.cuda.is_available()
+    if not args.tiny:
+        require_gpus(instead=ON_A_CPU)
     device, dtype = ("cuda", torch.bfloat16) if has_gpu else ("cpu", torch.float32)
     spec = (
         SpecConfig(args.spec, num_draft_tokens=3, synthetic_acceptance=2.67) if args.spec else None

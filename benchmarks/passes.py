@@ -26,7 +26,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.common import emit
-from benchmarks.gpu_timing import copy_bandwidth
+from benchmarks.gpu_timing import ON_A_CPU, copy_bandwidth, require_gpus
 from benchmarks.iteration import SHAPES
 from benchmarks.kernel_families import longest, profiled, shares
 from benchmarks.llama_8b import RandomModels
@@ -203,6 +203,8 @@ def main() -> None:
     parser.add_argument("--kernels", action="store_true", help="print each kernel's time (GPU)")
     parser.add_argument("--tiny", action="store_true", help="a tiny model, to try the benchmark")
     args = parser.parse_args()
+    if not args.tiny:
+        require_gpus(instead=ON_A_CPU)
     has_gpu = torch.cuda.is_available()
     device = torch.device("cuda" if has_gpu else "cpu")
     rows, dtype = [], torch.bfloat16 if has_gpu else torch.float32

@@ -23,6 +23,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.common import emit
+from benchmarks.gpu_timing import require_gpus
 from specguide.kernels import add_rms_norm, sum_over_ranks
 from specguide.parallel import OWN_HOST, Meeting, Ranks, connect
 
@@ -95,7 +96,7 @@ def run(args: argparse.Namespace, ranks: Ranks) -> list[dict[str, Any]]:
 
 
 def main() -> None:
-    """Run the benchmark; without GPUs there is nothing to measure."""
+    """Run the benchmark."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -104,6 +105,7 @@ def main() -> None:
     parser.add_argument("--port", type=int, help="of the first rank, by which the second comes")
     parser.add_argument("--no-save", action="store_true")
     args = parser.parse_args()
+    require_gpus(2)
     os.environ["SPECGUIDE_SHARED_MEMORY"] = "1"
     if args.port is not None:
         meeting, rank = Meeting(args.port, 60.0, (OWN_HOST,) * 2), 1

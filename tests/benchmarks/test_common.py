@@ -1,13 +1,29 @@
-"""What every benchmark shares: records that are kept."""
+"""What every benchmark shares: records that are kept, and what is said where there is no GPU."""
 
 from __future__ import annotations
 
 import json
+import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
+import torch
 
 from benchmarks import common
+
+GPU_BENCHMARKS = {
+    "callbacks": 1,
+    "float8_products": 1,
+    "float8_tiles": 1,
+    "int4_tiles": 1,
+    "iteration": 1,
+    "kernels": 1,
+    "library_products": 1,
+    "mixed_iterations": 1,
+    "passes": 1,
+    "rank_sums": 2,
+}
 
 
 @pytest.mark.parametrize("has_gpu", [False, True])
@@ -26,3 +42,11 @@ def test_figures_of_a_gpu_are_replaced_by_a_gpus_alone(
     told = capsys.readouterr()
     assert len(told.out.splitlines()) == 2
     assert ("not saved: host.json has figures of a GPU (A)" in told.err) is not has_gpu
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+@pytest.mark.parametrize("name", GPU_BENCHMARKS)
+def test_what_needs_a_gpu_says_so(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", [name])
+    with pytest.raises(SystemExit, match=f"needs {GPU_BENCHMARKS[name]} CUDA device"):
+        import_module(f"benchmarks.{name}").main()
