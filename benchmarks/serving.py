@@ -4,13 +4,13 @@ them guided.
     python -m benchmarks.serving [--requests 2000] [--concurrency 64] [--shares 0,5,20,100,0]
                                  [--max-tokens 100] [--rounds 5]
 
-The shipped model. All prompts ask for long lists; guided outputs must match the list's schema, free
-ones go on to max_tokens. The shares take turns in each round, so that a host that is slow for a
-while is slow for all. What a share costs is told by the iterations that only decode, median by
-round, as a ratio to the first share's of the same round: a prefill is launched kernel by kernel, so
-the time per token is mostly the host's, and unsteady. Exits with 1 when a request is lost, a guided
-output leaves its grammar, a free one has another length, or memory grows. Prints a table, then one
-JSON line.
+The shipped model. All prompts ask for long lists, which max_tokens cuts off; what guided outputs
+have must match the schema of the list, and free ones go on to max_tokens. The shares take turns in
+each round, so that a host that is slow for a while is slow for all. What a share costs is told by
+the iterations that only decode, median by round, as a ratio to the first share's of the same round:
+a prefill is launched kernel by kernel, so the time per token is mostly the host's, and unsteady.
+Exits with 1 when a request is lost, a guided output leaves its grammar, a free one has another
+length, or memory grows. Prints a table, then one JSON line.
 """
 
 from __future__ import annotations
@@ -38,9 +38,10 @@ def load(
 ) -> deque[tuple[Job, SamplingParams]]:
     """Every request's job and parameters; which are guided is drawn."""
     guided = set(random.Random(7).sample(range(num_requests), round(share * num_requests)))
+    cut = {"max_tokens": max_tokens, "allow_truncation": True}
     free = SamplingParams(max_tokens=max_tokens, ignore_eos=True)
     return deque(
-        (job, replace(params_of(job), max_tokens=max_tokens) if number in guided else free)
+        (job, replace(params_of(job), **cut) if number in guided else free)
         for number, job in ((number, pool[number % len(pool)]) for number in range(num_requests))
     )
 
