@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from statistics import mean
+from typing import Any
 
 from torch import Tensor
 
@@ -21,10 +22,10 @@ def expert_share(target: Decoder, token_ids: list[int], num_tokens: int) -> floa
     implementations = kernels.route.implementations
     route = implementations[target.device]
 
-    def counted(logits: Tensor, num_chosen: int, is_normalised: bool) -> Routing:
+    def counted(logits: Tensor, num_chosen: int, *others: Any) -> Routing:
         chosen = logits[-num_tokens:].topk(num_chosen).indices
         shares.append(len(chosen.unique()) / logits.shape[1])
-        return route(logits, num_chosen, is_normalised)
+        return route(logits, num_chosen, *others)
 
     implementations[target.device] = counted
     try:
