@@ -49,7 +49,7 @@ from benchmarks.iteration_figures import (
     print_row,
     times_of,
 )
-from benchmarks.iteration_modes import K, Mode, modes
+from benchmarks.iteration_modes import K, Mode, modes_named
 from benchmarks.iteration_run import MAX_LEN, PROMPT_LEN, Run
 from benchmarks.iteration_workload import NUM_WARM_UP, SCHEMAS, Workload, real_workload
 from benchmarks.llama_8b import SHAPES as LLAMA_8B
@@ -271,10 +271,10 @@ def measured(
 
 def main() -> None:
     """Run the benchmark."""
-    args, known = arguments(), modes()
+    args = arguments()
+    chosen = modes_named(args.modes)
     if not args.tiny:
         require_gpus(args.tensor_parallel_size, instead=ON_A_CPU)
-    chosen = [known[name] for name in (known if args.modes == "all" else args.modes.split(","))]
     setting = setting_of(args, chosen)
     rows = measured(chosen, [int(size) for size in args.batches.split(",")], setting)
     name = "iteration" if args.model == "llama-8b" else f"iteration_{args.model}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -119,3 +120,12 @@ def modes() -> dict[str, Mode]:
         *(mode for form in (None, "fp8") for mode in _with_fp8_cache(spec, form)),
     ]
     return {mode.name: mode for mode in every}
+
+
+def modes_named(names: str) -> list[Mode]:
+    """Those of a list with commas, or "all"; exits where a name is none's."""
+    known = modes()
+    chosen = list(known) if names == "all" else names.split(",")
+    if unknown := [name for name in chosen if name not in known]:
+        sys.exit(f"there is no mode {', '.join(unknown)}; there are {', '.join(known)}")
+    return [known[name] for name in chosen]

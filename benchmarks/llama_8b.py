@@ -52,12 +52,12 @@ LLAMA_1B = LLAMA_8B | dict(
     rope_scaling=LLAMA_8B["rope_scaling"] | dict(factor=32.0),
 )
 TINY = LLAMA_8B | dict(
-    hidden_size=64,
+    hidden_size=128,
     intermediate_size=128,
     num_hidden_layers=6,
     num_attention_heads=4,
     num_key_value_heads=2,
-    head_dim=16,
+    head_dim=64,
 )
 DRAFT_VOCAB_SIZE = 32_000
 
