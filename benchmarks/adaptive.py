@@ -8,9 +8,8 @@ head, and K = 3 or trees of up to 60 nodes. The target is made to say a text of 
 the drafter to guess none of it ("hostile"), as much as gives the acceptance length ("friendly"), or
 one and the other by stretches of so many tokens ("switching"). Three ways to decode write the same
 texts: plain, all drafts always ("fixed"), and adaptive. They take turns, and what is told is the
-       median of their rounds' ratios; each output is compared with its text. On a CPU, which
-others may share, the time is that of the thread which runs the models. Prints a table, then one
-JSON line.
+median of their rounds' ratios; each output is compared with its text. On a CPU, which others may
+share, the time is that of the thread which runs the models. Prints a table, then one JSON line.
 """
 
 from __future__ import annotations

@@ -174,7 +174,9 @@ def row_of(case: Case, bandwidth: float) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument(
         "--only", default="", help="kernels whose names contain one of these, comma-separated"
     )

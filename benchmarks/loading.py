@@ -126,7 +126,9 @@ def warm(files: tuple[Path, ...]) -> int:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--format", choices=FORMATS, default="fp8")
     parser.add_argument("--model", choices=MODELS, default="8b")
     parser.add_argument("--layers", type=int)

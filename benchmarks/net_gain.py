@@ -5,11 +5,10 @@ decoding.
 
 Joins what `specguide bench acceptance` found, tokens an iteration by drafter and window, with what
 `python -m benchmarks.iteration` found, milliseconds an iteration by window and batch. The two may
-be of different
-models: then it says what a model with those iteration times would gain if its drafts were accepted
-        as often. Times
-between two measured windows are interpolated and marked "~" (a window of 0 is plain decoding, where
-there is no draft head); outside of them there are none. Writes Markdown.
+be of different models: then it says what a model with those iteration times would gain if its
+drafts were accepted as often. Times between two measured windows are interpolated and marked "~" (a
+window of 0 is plain decoding, where there is no draft head); outside of them there are none. Writes
+Markdown.
 """
 
 from __future__ import annotations

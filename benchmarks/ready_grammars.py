@@ -70,7 +70,9 @@ def measured(compiler: GrammarCompiler, args: argparse.Namespace, name: str) -> 
 
 def main() -> None:
     """Run it."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--num", type=int, default=1000)
     parser.add_argument("--names", default=",".join(ready_grammars()))
     parser.add_argument("--seed", type=int, default=1)

@@ -120,7 +120,9 @@ def print_head(row: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--replicas", default="8,64,512,4096")
     parser.add_argument("--requests", default="6000,16000,30000,60000")
     parser.add_argument("--rate", type=float, default=12.0)

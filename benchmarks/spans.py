@@ -151,7 +151,9 @@ def measure(kind: str, num_deltas: int) -> dict[str, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--deltas", type=int, default=1_000_000, help="of all kinds together")
     parser.add_argument("--no-save", action="store_true", help="keep no result")
     args = parser.parse_args()

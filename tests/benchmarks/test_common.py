@@ -50,3 +50,12 @@ def test_what_needs_a_gpu_says_so(name: str, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(sys, "argv", [name])
     with pytest.raises(SystemExit, match=f"needs {GPU_BENCHMARKS[name]} CUDA device"):
         import_module(f"benchmarks.{name}").main()
+
+
+@pytest.mark.parametrize("name", ["executor", "kernels", "loading", "replicas", "spans"])
+def test_help_has_the_whole_description(name: str, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
+    module = import_module(f"benchmarks.{name}")
+    monkeypatch.setattr(sys, "argv", [name, "--help"])
+    with pytest.raises(SystemExit):
+        module.main()
+    assert module.__doc__ in capsys.readouterr().out
