@@ -402,3 +402,9 @@ def test_training_begins_with_a_given_head(target: LlamaForCausalLM, tmp_path: P
 def test_config_names_unknown_to_a_head_are_kept_out() -> None:
     config = HeadConfig(8, 16, 2, 1, 4, 32, 16, (0, 1, 2))
     assert read_config(published_config(config)) == config
+
+
+def test_rows_must_have_room_for_a_prompt() -> None:
+    assert replace(PLAN, max_answer_len=30).prompt_room == 10
+    with pytest.raises(SystemExit, match="--row-len 40 has no room for a prompt"):
+        _ = replace(PLAN, max_answer_len=40).prompt_room

@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -60,6 +61,16 @@ class TrainPlan:
     num_examples: int = 100_000
     num_self_answers: int = 12_000
     max_answer_len: int = 320
+
+    @property
+    def prompt_room(self) -> int:
+        """Tokens of a row before the longest answer. Exits where there are none."""
+        if self.row_len <= self.max_answer_len:
+            sys.exit(
+                f"--row-len {self.row_len} has no room for a prompt before an answer of "
+                f"--max-answer-len {self.max_answer_len}: give longer rows or shorter answers"
+            )
+        return self.row_len - self.max_answer_len
 
 
 def add_arguments(parser: argparse.ArgumentParser, plan: TrainPlan, run: str) -> None:
@@ -277,8 +288,8 @@ def prepare_examples(
     settings = example_settings(target.name_or_path, plan)
     if file.exists():
         return read_examples(file, settings)
+    room = plan.prompt_room
     examples = make_examples(tokenizer, plan.seed, plan.num_examples, plan.row_len)
-    room = plan.row_len - plan.max_answer_len
     asked = [
         with_opening(tokenizer, x)
         for x in examples[: plan.num_self_answers]
@@ -313,7 +324,7 @@ def evaluate(
         ("known", "left_out"), (("spaced", 0.0), ("compact", 1.0))
     ):
         fresh = make_examples(
-            tokenizer, seed, args.num_eval, plan.row_len - plan.max_answer_len, split, compact_share
+            tokenizer, seed, args.num_eval, plan.prompt_room, split, compact_share
         )
         asked = [with_opening(tokenizer, x) for x in fresh]
         answered = answer_greedily(target, asked, end_ids(target), plan.max_answer_len)

@@ -117,8 +117,7 @@ def prepare(
     files = args.run / "held_out.npz", args.run / "examples.npz"
     settings = {**example_settings(args.target, plan), "num_eval": args.num_eval}
     if not all(file.exists() for file in files):
-        room = plan.row_len - plan.max_answer_len
-        sizes = Sizes(room, plan.max_answer_len, plan.batch, args.processes)
+        sizes = Sizes(plan.prompt_room, plan.max_answer_len, plan.batch, args.processes)
         groups = (
             partial(prompts, plan.seed + EVAL_SEED_OFFSET, args.num_eval, "left_out"),
             partial(prompts, plan.seed, plan.num_examples),
