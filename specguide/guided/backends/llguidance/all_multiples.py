@@ -83,9 +83,7 @@ def _by_last_digits(numerals: Automaton, units: int) -> Automaton | None:
 
 
 def _by_remainder(numerals: Automaton, units: int) -> Automaton:
-    found = with_remainders(numerals, units, _MAX_STATES)
+    found = with_remainders(numerals, units, _MAX_STATES, lambda rest: rest == 0)
     if found is None:
         raise NoRules("multipleOf")
-    states, edges = found
-    ends = {i for i, (at, rest) in enumerate(states) if at in numerals.accepting and rest == 0}
-    return Automaton.from_edges(edges, ends)
+    return found

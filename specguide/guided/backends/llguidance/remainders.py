@@ -12,10 +12,11 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
+from specguide.guided.backends.llguidance.lark_rules import together
 from specguide.guided.backends.llguidance.schema_terminals import NoRules
 from specguide.guided.budget import spend
 from specguide.guided.regex.automaton import Automaton, automaton
-from specguide.guided.regex.letters import Edge
+from specguide.guided.regex.letters import NOWHERE, rows_of
 from specguide.guided.regex.multiples import multiples
 from specguide.guided.regex.tree import NOTHING, UnsupportedRegex
 from specguide.guided.schema.json_values import Number, exact
@@ -28,9 +29,8 @@ _DIGITS = (15, 9, 6, 4, 3)
 _ZERO = ord("0")
 
 Terminal = Callable[[str], str]
-_State = tuple[int, int]
-"""A state of the numerals' automaton, and the remainder of the number so far."""
-_Edges = list[list[Edge]]
+_Steps = dict[int, int]
+"""Of a state, where characters lead, by their code points."""
 
 
 def without_multiples(
@@ -71,19 +71,14 @@ def _by_remainder(asked: Numbers, terminal: Terminal) -> str:
     step = exact(1 if asked.multiple_of is None else asked.multiple_of).numerator
     others = [exact(one).numerator for one in asked.not_multiples]
     modulus = math.lcm(step, *others)
+
+    def may_be(rest: int) -> bool:
+        return rest % step == 0 and all(rest % one for one in others)
+
     for num_digits in _DIGITS:
-        numerals = _numerals(asked, num_digits)
-        found = with_remainders(numerals, modulus, _MAX_STATES)
+        found = with_remainders(_numerals(asked, num_digits), modulus, _MAX_STATES, may_be)
         if found is not None:
-            states, edges = found
-            accepted = {
-                number
-                for number, (state, rest) in enumerate(states)
-                if state in numerals.accepting
-                and rest % step == 0
-                and all(rest % one for one in others)
-            }
-            return _written(Automaton.from_edges(edges, accepted), terminal)
+            return _written(found, terminal)
     raise NoRules("multipleOf")
 
 
@@ -98,28 +93,61 @@ def _numerals(asked: Numbers, num_digits: int) -> Automaton:
 
 
 def with_remainders(
-    numerals: Automaton, modulus: int, most_states: int
-) -> tuple[list[_State], _Edges] | None:
-    """The states that there are, the first one at 0, and the edges of each; None where they are too
-    many. Signs and points change no remainder."""
-    states: list[_State] = [(0, 0)]
-    numbers, edges = {states[0]: 0}, []
-    for state, rest in states:
-        after = []
+    numerals: Automaton, modulus: int, most_states: int, may_be: Callable[[int], bool]
+) -> Automaton | None:
+    """The automaton of the numerals whose number leaves a remainder that may be; None where there
+    are too many states. Signs and points change no remainder."""
+    steps = _steps(numerals)
+    reached = _reached(steps, modulus, most_states)
+    if reached is None:
+        return None
+    pairs = ((state, rest) for state, rests in reached.items() for rest in rests)
+    numbers = {pair: number for number, pair in enumerate(dict.fromkeys([(0, 0), *pairs]))}
+    codes = sorted({code for found in steps for code in found})
+    alphabet, (letters,) = rows_of([[(code, code, code) for code in codes]])
+    rows = []
+    for state, rest in numbers:
+        spend(1 + len(letters) // 4)
         tens = 10 * rest - _ZERO
-        for low, high, to in numerals.edges[state]:
-            spend(2 * (high - low + 1))
-            for code in range(low, high + 1):
-                into = (to, (tens + code) % modulus if code >= _ZERO else rest)
-                number = numbers.get(into)
-                if number is None:
-                    number = numbers[into] = len(states)
-                    states.append(into)
-                after.append((code, code, number))
-        edges.append(after)
-        if len(states) > most_states:
-            return None
-    return states, edges
+        row = [
+            (to, (tens + code) % modulus if code >= _ZERO else rest)
+            for code, to in ((code, steps[state].get(code, NOWHERE)) for code in letters)
+        ]
+        rows.append([numbers.get(pair, NOWHERE) for pair in row])
+    ends = {
+        number
+        for (state, rest), number in numbers.items()
+        if state in numerals.accepting and may_be(rest)
+    }
+    return Automaton.from_rows(alphabet, rows, ends)
+
+
+def _steps(numerals: Automaton) -> list[_Steps]:
+    return [
+        {code: to for low, high, to in edges for code in range(low, high + 1)}
+        for edges in numerals.edges
+    ]
+
+
+def _reached(steps: list[_Steps], modulus: int, most_states: int) -> dict[int, set[int]] | None:
+    """The remainders that there are at each state of the numerals; None where they are too many in
+    all, which takes a small part of the time that the rows of so many take."""
+    found: defaultdict[int, set[int]] = defaultdict(set, {0: {0}})
+    todo: defaultdict[int, set[int]] = defaultdict(set, {0: {0}})
+    num_states = 1
+    while todo and num_states <= most_states:
+        state = next(iter(todo))
+        rests = todo.pop(state)
+        spend(1 + len(rests) * len(steps[state]) // 8)
+        for code, to in steps[state].items():
+            digit = code - _ZERO
+            after = {(10 * rest + digit) % modulus for rest in rests} if digit >= 0 else rests
+            new = after - found[to]
+            if new:
+                found[to] |= new
+                todo[to] |= new
+                num_states += len(new)
+    return found if num_states <= most_states else None
 
 
 def _written(found: Automaton, terminal: Terminal) -> str:
@@ -149,6 +177,12 @@ def _body(found: Automaton, state: int, name: Callable[[int], str]) -> str:
     ways: dict[int, list[str]] = defaultdict(list)
     for low, high, to in found.edges[state]:
         ways[to].append(chr(low) if low == high else f"{chr(low)}-{chr(high)}")
-    parts = (f"/[{''.join(digits)}]/ {name(to)}".strip() for to, digits in ways.items())
+    parts = (together(_one_of(chars), name(to)) for to, chars in ways.items())
     body = "|".join(parts)
     return f"({body})?" if body and state in found.accepting else body
+
+
+def _one_of(ranges: list[str]) -> str:
+    """One character of some ranges as a term; the library reads a literal sooner than a class."""
+    is_one = len(ranges) == 1 == len(ranges[0])
+    return f'"{ranges[0]}"' if is_one else f"/[{''.join(ranges)}]/"

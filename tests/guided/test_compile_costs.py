@@ -1,0 +1,18 @@
+"""Owns the tests of what a compile need not do: what is not used, or is known already."""
+
+from __future__ import annotations
+
+from specguide.config import GuideConfig
+from specguide.guided.backends.llguidance.remainders import with_remainders
+from specguide.guided.budget import Budget
+from specguide.guided.regex.automaton import automaton
+from specguide.guided.schema.nodes import Numbers
+from specguide.guided.schema_numbers import integer_numerals
+
+
+def test_too_many_remainders_are_found_out_soon():
+    numerals = automaton(integer_numerals(Numbers(minimum=1), 15))
+    budget = Budget(GuideConfig().max_schema_steps)
+    with budget.counting():
+        assert with_remainders(numerals, 1320, 4_000, lambda rest: rest == 0) is None
+    assert budget.spent < 10_000
