@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from specguide.config import GuideConfig
+from specguide.guide import Guide
 from specguide.guided.backends.llguidance.remainders import with_remainders
 from specguide.guided.budget import Budget
 from specguide.guided.regex.automaton import automaton
+from specguide.guided.schema.distinct import distinct_places
 from specguide.guided.schema.nodes import Numbers
 from specguide.guided.schema_numbers import integer_numerals
+from specguide.guided.select import rewrites
 
 
 def test_too_many_remainders_are_found_out_soon():
@@ -16,3 +19,10 @@ def test_too_many_remainders_are_found_out_soon():
     with budget.counting():
         assert with_remainders(numerals, 1320, 4_000, lambda rest: rest == 0) is None
     assert budget.spent < 10_000
+
+
+def test_few_tokens_are_kept_back_for_items_of_a_long_format():
+    items = [{"enum": ["a", "b"]}, {"type": "string", "format": "uri"}]
+    arrays = [{"type": "array", "uniqueItems": True, "items": one} for one in items]
+    rewritten = next(rewrites(Guide(json_schema={"anyOf": arrays}), "llguidance"))
+    assert 0 < max(place["spare"] for place in distinct_places(rewritten.value)) <= 100

@@ -122,20 +122,23 @@ def lengths(node: Node) -> tuple[float, float]:
     if isinstance(node, Both):
         found = list(map(lengths, node.items))
         return max(least for least, _ in found), min(most for _, most in found)
-    return least_length(node), _greatest_length(node)
+    return least_length(node), greatest_length(node)
 
 
-def _greatest_length(node: Node) -> float:
+def greatest_length(node: Node, more: float = math.inf) -> float:
+    """Characters of the longest text that a tree without anchors may match, where endless
+    repetitions come so many times more than they must."""
     match node:
         case Chars():
             return 1
         case Concat(items):
-            return sum(map(_greatest_length, items))
+            return sum(greatest_length(item, more) for item in items)
         case Either(items):
-            return max(map(_greatest_length, items), default=0)
-        case Repeat(item, _, most):
-            once = _greatest_length(item)
-            return once and (math.inf if most is None else most and most * once)
+            return max((greatest_length(item, more) for item in items), default=0)
+        case Repeat(item, least, most):
+            once = greatest_length(item, more)
+            times = least + more if most is None else most
+            return once and times and times * once
     raise TypeError(f"{type(node).__name__} matches no text by itself")
 
 

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
+from functools import lru_cache
 
 from specguide.guided.budget import spend
-from specguide.guided.regex.tree import UnsupportedRegex
+from specguide.guided.regex.automaton import MAX_STATES
+from specguide.guided.regex.tree import Both, UnsupportedRegex, greatest_length
+from specguide.guided.regex.writer import searched
 from specguide.guided.schema.nodes import Node
 from specguide.guided.schema.patterns import pattern_automaton
 
@@ -19,12 +23,17 @@ def longest_told(node: Node) -> int:
     return max([_longest_match(node.kinds.strings.pattern), *map(len, texts)])
 
 
+@lru_cache(maxsize=128)
 def _longest_match(pattern: str | None) -> int:
-    """At most: a text that visits no state twice. Another one of an endless pattern, too, is no
-    more than so much longer than the shortest."""
+    """At most: a text that repeats once more than it must what may repeat without end. Where such
+    texts are very long, one is as long as the pattern itself."""
     if pattern is None:
         return 0
     try:
-        return len(pattern_automaton(pattern).rows)
+        node = searched(pattern)
+        if isinstance(node, Both):
+            return len(pattern_automaton(pattern).rows)
+        longest = greatest_length(node, 1)
     except UnsupportedRegex:
-        return len(pattern)
+        longest = math.inf
+    return int(longest) if longest <= MAX_STATES else len(pattern)
