@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from specguide.config import GuideConfig
 from specguide.guide import Guide
+from specguide.guided.backends.llguidance.lark import guide_to_lark
 from specguide.guided.backends.llguidance.remainders import with_remainders
 from specguide.guided.budget import Budget
 from specguide.guided.regex.automaton import automaton
+from specguide.guided.schema import patterns
 from specguide.guided.schema.distinct import distinct_places
 from specguide.guided.schema.nodes import Numbers
 from specguide.guided.schema_numbers import integer_numerals
 from specguide.guided.select import rewrites
+
+
+def written(schema: Any) -> str:
+    """The first grammar of a schema."""
+    with Budget(GuideConfig().max_schema_steps).counting():
+        rewritten = next(rewrites(Guide(json_schema=schema), "llguidance"))
+        return guide_to_lark(rewritten, GuideConfig())
 
 
 def test_too_many_remainders_are_found_out_soon():
@@ -26,3 +37,18 @@ def test_few_tokens_are_kept_back_for_items_of_a_long_format():
     arrays = [{"type": "array", "uniqueItems": True, "items": one} for one in items]
     rewritten = next(rewrites(Guide(json_schema={"anyOf": arrays}), "llguidance"))
     assert 0 < max(place["spare"] for place in distinct_places(rewritten.value)) <= 100
+
+
+def test_names_that_may_not_come_are_not_written(monkeypatch):
+    texts = []
+    text_of = patterns.Patterns._cell_text
+
+    def cell_text(self, cell, matched, *others):
+        texts.append(matched)
+        return text_of(self, cell, matched, *others)
+
+    monkeypatch.setattr(patterns.Patterns, "_cell_text", cell_text)
+    closed = [{"patternProperties": {one: {}}, "additionalProperties": False} for one in "abcd"]
+    written({"type": "object", "allOf": closed})
+    assert texts
+    assert {len(one) for one in texts} == {4}

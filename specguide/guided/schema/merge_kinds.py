@@ -238,10 +238,18 @@ def merge_objects(
     if most is not None and max(least or 0, len(required)) > most:
         return None
     additional = conjoin((one.additional for one in asked), path)
-    cells = _cells(patterns, asked, list(properties), path)
-    found = {text: conjoin(_asked_of_cell(asked, matched), path) for text, matched in cells}
+    is_open = additional is not False
+
+    def of_cell(matched: frozenset[str]) -> Core:
+        return conjoin(_asked_of_cell(asked, matched), path)
+
+    def may_come(matched: frozenset[str]) -> bool:
+        return is_open or of_cell(matched) is not False
+
+    cells = _cells(patterns, asked, list(properties), path, may_come)
+    found = {text: of_cell(matched) for text, matched in cells}
     merged = Objects(properties, found, additional, required, least, most)
-    return _closed(merged) if additional is False else merged
+    return merged if is_open else _closed(merged)
 
 
 def _closed(asked: Objects) -> Objects | None:
@@ -290,11 +298,18 @@ def _asked_of_cell(asked: list[Objects], matched: frozenset[str]) -> list[Core]:
     return found
 
 
-def _cells(patterns: Patterns, asked: list[Objects], names: list[str], path: str) -> list[Cell]:
-    """The patterns cut into cells that do not overlap and match none of the names."""
+def _cells(
+    patterns: Patterns,
+    asked: list[Objects],
+    names: list[str],
+    path: str,
+    may_come: Callable[[frozenset[str]], bool],
+) -> list[Cell]:
+    """The patterns cut into cells that do not overlap and match none of the names, as far as they
+    may come."""
     texts = list(dict.fromkeys(pattern for one in asked for pattern in one.patterns))
     try:
-        return patterns.cells(texts, names)
+        return patterns.cells(texts, names, may_come)
     except UnsupportedRegex as error:
         if len(texts) == 1:
             return [(texts[0], frozenset(texts))]  # the backend may know better

@@ -3,6 +3,7 @@ that no two of them overlap."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import reduce
 from itertools import chain, count
 from operator import and_
@@ -172,9 +173,14 @@ class Patterns:
             sized = self._counted(both & automaton(Repeat(ANY_CHAR, least, most)))
         return None if sized.is_empty else self._text(both)
 
-    def cells(self, patterns: list[str], names: list[str]) -> list[Cell]:
+    def cells(
+        self,
+        patterns: list[str],
+        names: list[str],
+        may_come: Callable[[frozenset[str]], bool],
+    ) -> list[Cell]:
         """Patterns that do not overlap and match none of `names`, but together what `patterns`
-        match.
+        match, without those of which `may_come` says so by what they are part of.
 
         Raises UnsupportedRegex where that takes too many states, or they overlap in too many ways.
         """
@@ -199,6 +205,7 @@ class Patterns:
         return [
             (known.get(cell) or self._cell_text(cell, texts, patterns, names), frozenset(texts))
             for cell, texts in cells
+            if may_come(frozenset(texts))
         ]
 
     def _cell_text(
