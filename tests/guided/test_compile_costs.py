@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
+
+import pytest
 
 from specguide.config import GuideConfig
 from specguide.guide import Guide
@@ -10,6 +13,9 @@ from specguide.guided.backends.llguidance.lark import guide_to_lark
 from specguide.guided.backends.llguidance.remainders import with_remainders
 from specguide.guided.budget import Budget
 from specguide.guided.regex.automaton import automaton
+from specguide.guided.regex.parse import parse
+from specguide.guided.regex.tree import ANY_CHAR, Repeat, of_length
+from specguide.guided.regex.writer import whole
 from specguide.guided.schema import patterns
 from specguide.guided.schema.distinct import distinct_places
 from specguide.guided.schema.nodes import Numbers
@@ -52,3 +58,22 @@ def test_names_that_may_not_come_are_not_written(monkeypatch):
     written({"type": "object", "allOf": closed})
     assert texts
     assert {len(one) for one in texts} == {4}
+
+
+def test_lengths_are_written_into_a_pattern():
+    text = written({"type": "string", "pattern": "^([a-z][0-9])+$", "minLength": 9_999})
+    assert "{5000,}" in text
+    assert " & " not in text
+
+
+@pytest.mark.parametrize(
+    "pattern", ["a+", "(?:ab)*", "x(?:a|b){2,5}y", "a*b*", "a?", "(?:a|bc)*", "abc"]
+)
+def test_texts_of_some_lengths_are_told_where_that_is_plain(pattern):
+    node = whole(parse(pattern), search=False)
+    for least, most in product(range(6), (0, 1, 3, 4, 7, float("inf"))):
+        found = of_length(node, least, most)
+        assert (found is None) == (pattern in ("a*b*", "(?:a|bc)*", "abc"))
+        if found is not None and least <= most:
+            sized = Repeat(ANY_CHAR, least, None if most == float("inf") else int(most))
+            assert automaton(found) == automaton(node) & automaton(sized)

@@ -142,6 +142,31 @@ def greatest_length(node: Node, more: float = math.inf) -> float:
     raise TypeError(f"{type(node).__name__} matches no text by itself")
 
 
+def of_length(node: Node, least: int, most: float) -> Node | None:
+    """The tree of those texts of a tree that have `least` to `most` characters, where that is
+    plain: one part of it alone is of several lengths, and repeats what is of one length. None
+    where it is not."""
+    match node:
+        case Repeat(item, fewest, greatest):
+            once, longest = lengths(item)
+            if once != longest or not 0 < once < math.inf:
+                return None
+            fewest = max(fewest, math.ceil(least / once))
+            times = min(math.inf if greatest is None else greatest, most // once)
+            some = Repeat(item, fewest, None if times == math.inf else int(times))
+            return some if fewest <= times else NOTHING
+        case Concat(items):
+            known = list(map(lengths, items))
+            places = [i for i, (shortest, longest) in enumerate(known) if shortest != longest]
+            others = sum(shortest for shortest, longest in known if shortest == longest)
+            if len(places) != 1 or others == math.inf:
+                return None
+            place = places[0]
+            part = of_length(items[place], max(0, least - int(others)), most - others)
+            return part and concat(*items[:place], part, *items[place + 1 :])
+    return None
+
+
 def is_endless(node: Node) -> bool:
     """Whether a tree without anchors plainly matches texts of any length."""
     match node:

@@ -4,6 +4,7 @@ that match patterns."""
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable
 from json.encoder import encode_basestring, encode_basestring_ascii
 
@@ -12,6 +13,7 @@ from specguide.guided.regex.charset import JSON_TEXT, CharSet, intersect
 from specguide.guided.regex.multiples import multiples
 from specguide.guided.regex.tree import (
     MAX_CHARS,
+    NOTHING,
     Both,
     Chars,
     Concat,
@@ -20,6 +22,7 @@ from specguide.guided.regex.tree import (
     UnsupportedRegex,
     lengths,
     literal,
+    of_length,
 )
 from specguide.guided.regex.tree import Node as Regex
 from specguide.guided.regex.writer import searched, write
@@ -139,6 +142,9 @@ def _string(node: Node, is_loose: bool) -> list[str]:
     also = (part.kinds.strings.pattern for part in node.all_of if isinstance(part, Node))
     patterns = [pattern for pattern in (asked.pattern, *also) if pattern is not None]
     least, most = asked.min_length or 0, asked.max_length
+    sized = _of_length(patterns, least, most)
+    if sized is not None:
+        return [] if sized == NOTHING else [_quoted_tree(sized)]
     parts = list(map(quoted_pattern, patterns))
     left_least, left_most = _not_implied(patterns, least, most)
     if left_least or left_most is not None:
@@ -151,6 +157,13 @@ def _string(node: Node, is_loose: bool) -> list[str]:
         has_text = most is None or least <= most
     text = parts[0] if len(parts) == 1 else f"({' & '.join(parts)})"
     return [text] if has_text else []
+
+
+def _of_length(patterns: list[str], least: int, most: int | None) -> Regex | None:
+    """What a pattern and lengths ask together, where that is plain."""
+    if len(patterns) != 1 or (not least and most is None):
+        return None
+    return of_length(searched(patterns[0]), least, math.inf if most is None else most)
 
 
 def _not_implied(patterns: list[str], least: int, most: int | None) -> tuple[int, int | None]:
