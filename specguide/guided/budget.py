@@ -12,6 +12,7 @@ from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import wraps
+from inspect import unwrap
 from typing import Any, ParamSpec, TypeVar
 
 from specguide.errors import GuideLimitExceeded, UnsupportedGuide
@@ -124,19 +125,21 @@ def spend(num_steps: int = 1) -> None:
             raise _OutOfSteps
 
 
-@contextmanager
-def at_work(keyword: str, path: str) -> Iterator[None]:
+class at_work:
     """Says that a keyword is at work inside. Where the budget is spent, the error names one of the
     keywords at work: the innermost that took at least half of it, else the outermost."""
-    budget = _current.get()
-    left_before = 0 if budget is None else budget.left
-    try:
-        yield
-    except _OutOfSteps as end:
-        if budget is not None and not end.is_certain:
-            end.what = f"{keyword} at {path[:_MAX_PATH]}/{keyword}"
-            end.is_certain = budget.took_most(left_before)
-        raise
+
+    def __init__(self, keyword: str, path: str) -> None:
+        self._keyword, self._path = keyword, path
+
+    def __enter__(self) -> None:
+        self._budget = _current.get()
+        self._left_before = 0 if self._budget is None else self._budget.left
+
+    def __exit__(self, _: object, end: object, __: object) -> None:
+        if isinstance(end, _OutOfSteps) and self._budget is not None and not end.is_certain:
+            end.what = f"{self._keyword} at {self._path[:_MAX_PATH]}/{self._keyword}"
+            end.is_certain = self._budget.took_most(self._left_before)
 
 
 def kept(function: Callable[_Args, _Result]) -> Callable[_Args, _Result]:
@@ -151,6 +154,13 @@ def kept(function: Callable[_Args, _Result]) -> Callable[_Args, _Result]:
         return budget.keep((function, *args), lambda: function(*args, **kwargs))
 
     return ask
+
+
+def know(function: Callable[..., Any], result: Any, *args: Hashable) -> None:
+    """What a `kept` function makes of its arguments is known already."""
+    budget = _current.get()
+    if budget is not None:
+        budget.keep((unwrap(function), *args), lambda: result)
 
 
 def kept_of(thing: Any, make: Callable[[], _Result]) -> _Result:

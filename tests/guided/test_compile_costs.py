@@ -14,11 +14,12 @@ from specguide.guided.backends.llguidance.remainders import with_remainders
 from specguide.guided.budget import Budget
 from specguide.guided.regex.automaton import automaton
 from specguide.guided.regex.parse import parse
-from specguide.guided.regex.tree import ANY_CHAR, Repeat, of_length
+from specguide.guided.regex.tree import ANY_CHAR, Repeat, UnsupportedRegex, of_length
 from specguide.guided.regex.writer import whole
 from specguide.guided.schema import patterns
 from specguide.guided.schema.distinct import distinct_places
-from specguide.guided.schema.nodes import Numbers
+from specguide.guided.schema.nodes import CoreSchema, Numbers, Objects, objects, typed
+from specguide.guided.schema.prune import prune
 from specguide.guided.schema_numbers import integer_numerals
 from specguide.guided.select import rewrites
 
@@ -77,3 +78,28 @@ def test_texts_of_some_lengths_are_told_where_that_is_plain(pattern):
         if found is not None and least <= most:
             sized = Repeat(ANY_CHAR, least, None if most == float("inf") else int(most))
             assert automaton(found) == automaton(node) & automaton(sized)
+
+
+def test_a_pattern_of_too_many_states_is_found_out_once(monkeypatch):
+    asked = []
+
+    def too_large(node):
+        asked.append(node)
+        raise UnsupportedRegex("too many states")
+
+    monkeypatch.setattr(patterns, "automaton", too_large)
+    with Budget(10_000).counting():
+        for _ in range(3):
+            with pytest.raises(UnsupportedRegex, match="too many states"):
+                patterns.pattern_automaton("^a$")
+    assert len(asked) == 1
+
+
+def test_parts_without_instances_are_taken_out_in_one_pass():
+    core = typed("", "string")
+    for _ in range(100):
+        core = objects("", Objects({"a": core, "b": False}, required=("a",)))
+    budget = Budget(GuideConfig().max_schema_steps)
+    with budget.counting():
+        prune(CoreSchema(core))
+    assert budget.spent < 3_000

@@ -7,7 +7,7 @@ values that it lists, a choice, a definition, and other nodes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -240,14 +240,16 @@ def all_of(path: str, parts: Iterable[Core]) -> Core:
     return Node(path, all_of=kept)
 
 
-def children(node: Node) -> Iterator[Core]:
+def children(node: Node) -> list[Core]:
     """The nodes right inside a node, but for those that hold at once with it."""
-    yield from node.any_of
-    yield from node.kinds.arrays.prefix
-    yield node.kinds.arrays.rest
-    yield from node.kinds.objects.properties.values()
-    yield from node.kinds.objects.patterns.values()
-    yield node.kinds.objects.additional
+    arrays, objects = node.kinds.arrays, node.kinds.objects
+    found = [*node.any_of]
+    if arrays is not NO_ARRAYS:
+        found += (*arrays.prefix, arrays.rest)
+    if objects is not NO_OBJECTS:
+        found += objects.properties.values()
+        found += (*objects.patterns.values(), objects.additional)
+    return found
 
 
 def negates_numbers(schema: CoreSchema) -> bool:
@@ -259,11 +261,7 @@ def negates_numbers(schema: CoreSchema) -> bool:
         asked = core.kinds.numbers
         if asked is not NO_NUMBERS and asked.negates:
             return True
-        if core.kinds.arrays is not NO_ARRAYS or core.kinds.objects is not NO_OBJECTS:
-            todo += children(core)
-        elif core.any_of:
-            todo += core.any_of
-        todo += core.all_of
+        todo += (*children(core), *core.all_of)
     return False
 
 

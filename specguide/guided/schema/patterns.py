@@ -9,7 +9,7 @@ from itertools import chain, count
 from operator import and_
 
 from specguide.errors import UnsupportedGuide
-from specguide.guided.budget import at_work, kept
+from specguide.guided.budget import at_work, kept, know
 from specguide.guided.regex.automaton import Automaton, automaton
 from specguide.guided.regex.first import First, first_of
 from specguide.guided.regex.letters import NOWHERE, SideBySide
@@ -38,11 +38,22 @@ Cell = tuple[str, frozenset[str]]
 """A pattern, and those of the given patterns that it is part of."""
 
 
-@kept
 def pattern_automaton(pattern: str) -> Automaton:
     """The strings that a core's `pattern` matches. Raises UnsupportedRegex where there are too many
     states."""
-    return automaton(searched(pattern))
+    found = _pattern_automaton(pattern)
+    if isinstance(found, UnsupportedRegex):
+        raise UnsupportedRegex(str(found))
+    return found
+
+
+@kept
+def _pattern_automaton(pattern: str) -> Automaton | UnsupportedRegex:
+    """That there are too many states is found out once, too."""
+    try:
+        return automaton(searched(pattern))
+    except UnsupportedRegex as error:
+        return error
 
 
 @kept
@@ -223,7 +234,9 @@ class Patterns:
             return _checked(f"^(?:{write(Both(items, but, is_exact=True))})$")
 
     def _text(self, found: Automaton) -> str:
-        return _checked(f"^(?:{write(self._counted(found).node())})$")
+        text = _checked(f"^(?:{write(self._counted(found).node())})$")
+        know(_pattern_automaton, found, text)
+        return text
 
     def _counted(self, found: Automaton) -> Automaton:
         self._work += 10 + len(found.rows)

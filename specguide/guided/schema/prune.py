@@ -5,7 +5,7 @@ Backends call a whole schema malformed when a part of it that matters has no ins
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from specguide.errors import UnsupportedGuide
@@ -18,6 +18,7 @@ from specguide.guided.schema.nodes import (
     Core,
     CoreSchema,
     Kinds,
+    Node,
     Objects,
     any_of,
     children,
@@ -68,57 +69,30 @@ class _Inhabited:
             return any(map(self._has_instance, core.any_of))
         if core.values is not None:
             return True
-        return any(self._has_instance_of(name, core.kinds) for name in _types(core.kinds))
-
-    def _has_instance_of(self, name: str, kinds: Kinds) -> bool:
-        if name == "array":
-            num_items = kinds.arrays.min_items or 0
-            prefix = kinds.arrays.prefix[:num_items]
-            return all(map(self._has_instance, prefix)) and (
-                len(prefix) == num_items or self._has_instance(kinds.arrays.rest)
-            )
-        if name == "object":
-            spend(len(kinds.objects.required) // 8)
-            return self._has_object(kinds.objects)
-        return True
-
-    def _has_object(self, asked: Objects) -> bool:
-        """Whether the required properties have values, and so many others that there are enough of
-        them."""
-        properties = asked.properties
-        required = (properties.get(name, asked.additional) for name in asked.required)
-        if not all(map(self._has_instance, required)):
-            return False
-        if not asked.min_properties or any(map(self._has_instance, asked.patterns.values())):
-            return True
-        return self._has_instance(asked.additional) or asked.min_properties <= sum(
-            map(self._has_instance, properties.values())
-        )
+        kinds = core.kinds
+        return any(_has_instance_of(name, kinds, self._has_instance) for name in _types(kinds))
 
     def pruned(self, core: Core) -> Core:
         """The node without parts that have no instance; False where it has none itself."""
         spend(4)
-        if not self._has_instance(core) or isinstance(core, bool):
-            return core is True
+        if isinstance(core, bool) or core.values is not None:
+            return core
+        if core.ref is not None:
+            return core if core.ref in self._known else False
         if core.any_of:
             return any_of(core.path, map(self.pruned, core.any_of))
-        if core.values is not None or core.ref is not None:
-            return core
         kinds = self._pruned_kinds(core.kinds)
-        return core if kinds is core.kinds else replace(core, kinds=kinds)
+        if kinds is core.kinds:
+            return core
+        return Node(core.path, kinds, all_of=core.all_of) if _types(kinds) else False
 
-    def _pruned_kinds(self, kinds: Kinds) -> Kinds:
-        left = tuple(name for name in _types(kinds) if self._has_instance_of(name, kinds))
-        is_leaf = kinds.arrays is NO_ARRAYS and kinds.objects is NO_OBJECTS
-        if is_leaf and len(left) == len(_types(kinds)):
-            return kinds
-        return Kinds(
-            left if len(left) < len(_types(kinds)) else kinds.types,
-            kinds.numbers,
-            kinds.strings,
-            self._pruned_arrays(kinds.arrays),
-            self._pruned_objects(kinds.objects),
-        )
+    def _pruned_kinds(self, asked: Kinds) -> Kinds:
+        kinds, types = asked, _types(asked)
+        if asked.arrays is not NO_ARRAYS or asked.objects is not NO_OBJECTS:
+            arrays, objects = self._pruned_arrays(asked.arrays), self._pruned_objects(asked.objects)
+            kinds = Kinds(asked.types, asked.numbers, asked.strings, arrays, objects)
+        left = tuple(name for name in types if _has_instance_of(name, kinds, _is_left))
+        return kinds if len(left) == len(types) else replace(kinds, types=left)
 
     def _pruned_arrays(self, asked: Arrays) -> Arrays:
         if asked is NO_ARRAYS:
@@ -132,12 +106,46 @@ class _Inhabited:
     def _pruned_objects(self, asked: Objects) -> Objects:
         if asked is NO_OBJECTS:
             return asked
-        return replace(
-            asked,
-            properties={name: self.pruned(child) for name, child in asked.properties.items()},
-            patterns={name: self.pruned(child) for name, child in asked.patterns.items()},
-            additional=self.pruned(asked.additional),
+        return Objects(
+            {name: self.pruned(child) for name, child in asked.properties.items()},
+            {name: self.pruned(child) for name, child in asked.patterns.items()},
+            self.pruned(asked.additional),
+            asked.required,
+            asked.min_properties,
+            asked.max_properties,
         )
+
+
+def _is_left(pruned: Core) -> bool:
+    return pruned is not False
+
+
+def _has_instance_of(name: str, kinds: Kinds, has_instance: Callable[[Core], bool]) -> bool:
+    """Whether there is a value of a type, by whether the parts have an instance."""
+    if name == "array":
+        num_items = kinds.arrays.min_items or 0
+        prefix = kinds.arrays.prefix[:num_items]
+        return all(map(has_instance, prefix)) and (
+            len(prefix) == num_items or has_instance(kinds.arrays.rest)
+        )
+    if name == "object":
+        spend(len(kinds.objects.required) // 8)
+        return _has_object(kinds.objects, has_instance)
+    return True
+
+
+def _has_object(asked: Objects, has_instance: Callable[[Core], bool]) -> bool:
+    """Whether the required properties have values, and so many others that there are enough of
+    them."""
+    properties = asked.properties
+    required = (properties.get(name, asked.additional) for name in asked.required)
+    if not all(map(has_instance, required)):
+        return False
+    if not asked.min_properties or any(map(has_instance, asked.patterns.values())):
+        return True
+    return has_instance(asked.additional) or asked.min_properties <= sum(
+        map(has_instance, properties.values())
+    )
 
 
 def _types(kinds: Kinds) -> tuple[str, ...]:
