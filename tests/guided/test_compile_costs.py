@@ -103,3 +103,14 @@ def test_parts_without_instances_are_taken_out_in_one_pass():
     with budget.counting():
         prune(CoreSchema(core))
     assert budget.spent < 3_000
+
+
+def test_objects_share_the_members_that_they_have_alike():
+    def one(name: str) -> dict[str, Any]:
+        names = (name, "alike", f"{name}s", "shared")
+        properties = {each: {"type": "string"} for each in names}
+        return {"type": "object", "properties": properties, "required": [name]}
+
+    text = written({"anyOf": [one("a"), one("b")]})
+    for name in ("alike", "shared"):
+        assert text.count(f'"\\"{name}\\""":"') == 1
