@@ -12,13 +12,16 @@ from specguide.guide import Guide
 from specguide.guided.backends.llguidance.lark import guide_to_lark
 from specguide.guided.backends.llguidance.remainders import with_remainders
 from specguide.guided.budget import Budget
+from specguide.guided.regex import writer
 from specguide.guided.regex.automaton import automaton
+from specguide.guided.regex.charset import JSON_TEXT
 from specguide.guided.regex.parse import parse
 from specguide.guided.regex.tree import ANY_CHAR, Repeat, UnsupportedRegex, of_length
-from specguide.guided.regex.writer import whole
+from specguide.guided.regex.writer import searched, whole
 from specguide.guided.schema import patterns
 from specguide.guided.schema.distinct import distinct_places
 from specguide.guided.schema.nodes import CoreSchema, Numbers, Objects, objects, typed
+from specguide.guided.schema.pattern_text import write_pattern
 from specguide.guided.schema.prune import prune
 from specguide.guided.schema_numbers import integer_numerals
 from specguide.guided.select import rewrites
@@ -114,3 +117,19 @@ def test_objects_share_the_members_that_they_have_alike():
     text = written({"anyOf": [one("a"), one("b")]})
     for name in ("alike", "shared"):
         assert text.count(f'"\\"{name}\\""":"') == 1
+
+
+def test_a_pattern_that_was_written_is_not_read_again(monkeypatch):
+    read = []
+
+    def reading(pattern):
+        read.append(pattern)
+        return parse(pattern)
+
+    monkeypatch.setattr(writer, "parse", reading)
+    with Budget(10_000).counting():
+        text = write_pattern(searched("^a[bc]*"), JSON_TEXT)
+        assert text is not None
+        again = searched(text)
+        assert read == ["^a[bc]*"]
+    assert automaton(again) == automaton(whole(parse(text), search=True))

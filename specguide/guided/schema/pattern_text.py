@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from specguide.guided.budget import know
 from specguide.guided.regex.charset import Ranges
-from specguide.guided.regex.tree import NOTHING, Node, RegexError
+from specguide.guided.regex.tree import MAX_CHARS, NOTHING, Both, Node, RegexError
 from specguide.guided.regex.writer import restrict, searched, write
 from specguide.guided.schema.nodes import refuse
 
@@ -20,4 +21,12 @@ def read_pattern(pattern: str, keyword: str, path: str) -> Node:
 def write_pattern(node: Node, characters: Ranges) -> str | None:
     """The core's `pattern` for a tree; None where no string of these characters matches it."""
     restricted = restrict(node, characters)
-    return None if restricted == NOTHING else f"^(?:{write(restricted)})$"
+    return None if restricted == NOTHING else whole_pattern(restricted)
+
+
+def whole_pattern(node: Node) -> str:
+    """The text of a tree without anchors, which need not be read then."""
+    text = f"^(?:{write(node)})$"
+    if not isinstance(node, Both) and len(text) <= MAX_CHARS:
+        know(searched, node, text)
+    return text

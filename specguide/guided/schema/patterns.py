@@ -24,7 +24,8 @@ from specguide.guided.regex.tree import (
     is_endless,
     literals,
 )
-from specguide.guided.regex.writer import searched, write
+from specguide.guided.regex.writer import searched
+from specguide.guided.schema.pattern_text import whole_pattern
 
 MAX_NAMES = 64
 """Up to so many names that a pattern matches are few: they may be written out as properties."""
@@ -231,10 +232,10 @@ class Patterns:
             matched = [name for name in names if all(pattern_matches(one, name) for one in texts)]
             items = tuple(map(searched, texts))
             but = (*others, *([literals(matched)] if matched else []))
-            return _checked(f"^(?:{write(Both(items, but, is_exact=True))})$")
+            return _checked(whole_pattern(Both(items, but, is_exact=True)))
 
     def _text(self, found: Automaton) -> str:
-        text = _checked(f"^(?:{write(self._counted(found).node())})$")
+        text = _checked(whole_pattern(self._counted(found).node()))
         know(_pattern_automaton, found, text)
         return text
 
