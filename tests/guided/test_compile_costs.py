@@ -6,12 +6,15 @@ from itertools import product
 from typing import Any
 
 import pytest
+from byte_vocabulary import VOCABULARY
 
 from specguide.config import GuideConfig
 from specguide.guide import Guide
+from specguide.guided.backends.llguidance.adapter import LLGuidanceBackend
 from specguide.guided.backends.llguidance.lark import guide_to_lark
 from specguide.guided.backends.llguidance.remainders import with_remainders
 from specguide.guided.budget import Budget
+from specguide.guided.compiling.libraries import Libraries
 from specguide.guided.regex import writer
 from specguide.guided.regex.automaton import automaton
 from specguide.guided.regex.charset import JSON_TEXT
@@ -133,3 +136,18 @@ def test_a_pattern_that_was_written_is_not_read_again(monkeypatch):
         again = searched(text)
         assert read == ["^a[bc]*"]
     assert automaton(again) == automaton(whole(parse(text), search=True))
+
+
+def test_what_a_guard_refuses_is_not_written(monkeypatch):
+    write, schemas = LLGuidanceBackend.write, []
+
+    def writing(self, rewritten, limits):
+        schemas.append(rewritten)
+        return write(self, rewritten, limits)
+
+    monkeypatch.setattr(LLGuidanceBackend, "write", writing)
+    listed = {"anyOf": [{"enum": [[1]]}, {"enum": [[2, 3]]}]}
+    guide = Guide(json_schema={"type": "array", "uniqueItems": True, **listed})
+    libraries = Libraries(VOCABULARY, GuideConfig())
+    assert libraries.first_enforcing(guide, "llguidance", lambda _: None).backend == "llguidance"
+    assert len(schemas) == 1

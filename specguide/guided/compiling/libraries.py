@@ -175,9 +175,10 @@ class Libraries:
     def _written(self, rewritten: Rewritten, backend: str, order: str) -> Written:
         if order == "any":
             rewritten = in_any_order(rewritten)
-        written = self._backend(backend).write(rewritten, self.config)
         schema = rewritten.value
+        # first, since it may refuse what takes long to write
         places = distinct_places(schema) if isinstance(schema, CoreSchema) else []
+        written = self._backend(backend).write(rewritten, self.config)
         items = KnownItems(places) if places else rewritten.items
         keys, calls = rewritten.keys, rewritten.calls
         return replace(
