@@ -94,8 +94,7 @@ def test_a_norm_adds_what_the_other_rank_leaves(dtype: torch.dtype) -> None:
             torch.testing.assert_close(one.cpu(), two, atol=2e-2, rtol=2e-2)
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32], ids=str)
-@pytest.mark.parametrize("rank", [0, 2])
+@pytest.mark.parametrize(("dtype", "rank"), [(torch.bfloat16, 0), (torch.float32, 2)], ids=str)
 def test_of_four_ranks_one_adds_up_each_row(dtype: torch.dtype, rank: int) -> None:
     torch.manual_seed(0)
     shape = (96, 4096)
