@@ -26,7 +26,7 @@ class ThreadFollower(Follower):
 
     def __init__(self, rank: int, timeout_s: float) -> None:
         ours, theirs = socket.socketpair()
-        super().__init__(rank, Connection(ours.detach()))
+        super().__init__(rank, Connection(ours.detach()), timeout_s)
         self._socket = theirs.detach()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()

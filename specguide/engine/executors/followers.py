@@ -41,18 +41,19 @@ class Follower:
     end: Callable[[], object]
     address: str | None = None
 
-    def __init__(self, rank: int, connection: Connection) -> None:
+    def __init__(self, rank: int, connection: Connection, timeout_s: float) -> None:
+        """timeout_s: longest that it may leave a message unread, seconds"""
+        set_timeout(connection, socket.SO_SNDTIMEO, max(1, int(timeout_s)))
         self.rank = self.index = rank
         self.last_words: Failed | None = None
         self._connection = connection
 
     @classmethod
     def started(cls, rank: int, timeout_s: float) -> Follower:
-        """A new process. timeout_s: longest that it may leave a message unread, seconds"""
+        """A new process; timeout_s: as of the constructor."""
         ours, theirs = socket.socketpair()
         run = f"from {main.__module__} import main; main({theirs.fileno()}, {os.getpid()})"
-        follower = cls(rank, Connection(ours.detach()))
-        bound_writes(follower._connection, timeout_s)
+        follower = cls(rank, Connection(ours.detach()), timeout_s)
         follower.process = subprocess.Popen(
             [sys.executable, "-c", run], pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL
         )
@@ -102,22 +103,19 @@ class Follower:
         return f"rank {self.rank} (process {self.process.pid})"
 
 
-def bound_writes(connection: Connection, timeout_s: float) -> None:
-    """Writes to who reads nothing for so long raise OSError."""
+def set_timeout(connection: Connection, option: int, seconds: int) -> None:
+    """Reads (SO_RCVTIMEO) or writes (SO_SNDTIMEO) that wait for so long raise OSError; 0: none."""
     with socket.socket(fileno=connection.fileno()) as link:
-        seconds = max(1, int(timeout_s))
-        link.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", seconds, 0))
+        link.setsockopt(socket.SOL_SOCKET, option, struct.pack("ll", seconds, 0))
         link.detach()
 
 
 def how_it_ended(process: subprocess.Popen[bytes]) -> str:
     """In words, of one that has."""
     code = process.returncode
-    return f"ended with exit code {code}" if code >= 0 else f"was ended by {_name_of(-code)}"
-
-
-def _name_of(number: int) -> str:
-    return signal.Signals(number).name
+    if code >= 0:
+        return f"ended with exit code {code}"
+    return f"was ended by {signal.Signals(-code).name}"
 
 
 def whose_fault(followers: list[Follower], cause: BaseException, timeout_s: float) -> str:

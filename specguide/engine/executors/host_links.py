@@ -8,7 +8,6 @@ no message. Nothing is encrypted: such hosts share a network of their own.
 from __future__ import annotations
 
 import socket
-import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,11 +15,12 @@ from multiprocessing import AuthenticationError
 from multiprocessing.connection import Connection, answer_challenge, deliver_challenge
 
 from specguide import env
+from specguide.engine.executors.followers import set_timeout
 from specguide.errors import EngineError, InvalidParams
 
 _HANDSHAKE_S = 10
-_DEAD_S = 30
-"""A host that sends nothing more and does not answer the kernel is gone."""
+_WATCHED = {"TCP_KEEPIDLE": 5, "TCP_KEEPINTVL": 5, "TCP_USER_TIMEOUT": 30_000}
+"""Seconds, and milliseconds of the last: a host that does not answer the kernel is gone then."""
 
 
 @dataclass(frozen=True)
@@ -107,31 +107,20 @@ def reach(address: tuple[str, int], key: bytes) -> Connection:
 def _handshake(link: socket.socket) -> Iterator[Connection]:
     """Of a link, which is watched by the kernel then; closed where the handshake fails."""
     link.setblocking(True)
-    _set_timeout(link, _HANDSHAKE_S)
     link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     link.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for option, value in (("TCP_KEEPIDLE", 5), ("TCP_KEEPINTVL", 5)):
+    for option, value in _WATCHED.items():
         if hasattr(socket, option):
             link.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
-    if hasattr(socket, "TCP_USER_TIMEOUT"):
-        link.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 1000 * _DEAD_S)
     connection = Connection(link.detach())
+    set_timeout(connection, socket.SO_RCVTIMEO, _HANDSHAKE_S)
     try:
         yield connection
-    except AuthenticationError as cause:
+    except BaseException as cause:
         connection.close()
-        raise EngineError("the two hosts do not have the same SPECGUIDE_RANKS_KEY") from cause
-    except EOFError as cause:
-        connection.close()
-        raise ConnectionError("the other end has left") from cause
-    except OSError:
-        connection.close()
+        if isinstance(cause, AuthenticationError):
+            raise EngineError("the two hosts do not have the same SPECGUIDE_RANKS_KEY") from cause
+        if isinstance(cause, EOFError):
+            raise ConnectionError("the other end has left") from cause
         raise
-    with socket.socket(fileno=connection.fileno()) as link:
-        _set_timeout(link, 0)
-        link.detach()
-
-
-def _set_timeout(link: socket.socket, seconds: int) -> None:
-    """Of each read; 0: none. Writes to who reads nothing end in any case."""
-    link.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", seconds, 0))
+    set_timeout(connection, socket.SO_RCVTIMEO, 0)

@@ -13,7 +13,7 @@ from multiprocessing.connection import Connection
 
 import torch
 
-from specguide.engine.executors.followers import Follower, bound_writes
+from specguide.engine.executors.followers import Follower
 from specguide.engine.executors.host_links import (
     HostCame,
     HostRefused,
@@ -74,8 +74,7 @@ class JoinedFollower(Follower):
     def __init__(
         self, rank: int, timeout_s: float, connection: Connection, host: JoinedHost
     ) -> None:
-        super().__init__(rank, connection)
-        bound_writes(connection, timeout_s)
+        super().__init__(rank, connection, timeout_s)
         self._host = host
         self.address, self.index = host.address, rank - host.first
         self.end = weakref.finalize(self, _end, connection, host)
@@ -114,7 +113,8 @@ class Hosts:
         self._hosts: dict[int, JoinedHost] = {}
         self._ranks: dict[int, Connection] = {}
         try:
-            self._socket = socket.create_server((self.address, port), backlog=64)
+            family = socket.AF_INET6 if ":" in self.address else socket.AF_INET
+            self._socket = socket.create_server((self.address, port), family=family, backlog=64)
         except OSError as cause:
             raise EngineError(f"ranks cannot meet at {address}: {cause}") from cause
         if self._given_to < num_ranks:
