@@ -34,7 +34,8 @@ from training.heads.eagle3 import Eagle3Head, load_head, published_config, read_
 from training.heads.head_layers import HeadConfig
 from training.heads.unroll import unroll, unroll_loss
 from training.train.eagle3 import TrainPlan, first_head, new_head
-from training.train.head_trainer import Trainer, learning_rate
+from training.train.head_trainer import Trainer
+from training.train.plan import learning_rate
 
 DRAFT_IDS = torch.tensor([i for i in range(VOCAB) if i % 4 != 1])
 PLAN = TrainPlan(

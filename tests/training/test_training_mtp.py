@@ -20,8 +20,9 @@ from training.data.draft_data import PackPlan, answer_greedily, collate
 from training.evaluate.acceptance import measure, tap
 from training.heads.mtp import load_head, read_config, save_head
 from training.heads.unroll import unroll
-from training.train.head_trainer import Trainer, TrainPlan
+from training.train.head_trainer import Trainer
 from training.train.mtp import new_head
+from training.train.plan import TrainPlan
 
 PLAN = TrainPlan(
     num_steps=300,

@@ -25,7 +25,7 @@ from transformers import PreTrainedModel
 
 from training.data.draft_data import Example, choose_draft_ids
 from training.heads.eagle3 import Eagle3Head, HeadConfig, load_head, save_head
-from training.train import head_trainer
+from training.train import plan as plans
 from training.train.head_trainer import (
     Trainer,
     end_ids,
@@ -38,7 +38,7 @@ from training.train.head_trainer import (
 
 
 @dataclass(frozen=True)
-class TrainPlan(head_trainer.TrainPlan):
+class TrainPlan(plans.TrainPlan):
     """The plan of the training, with the shape of the head.
 
     aux_layers:       None reads the inputs of layers 2, n//2 and n-1 (of 0 … n-1)
@@ -55,7 +55,7 @@ def parse_args(argv: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    head_trainer.add_arguments(parser, TrainPlan(), "training/runs/eagle3")
+    plans.add_arguments(parser, TrainPlan(), "training/runs/eagle3")
     parser.add_argument(
         "--aux-layers", type=int, nargs=3, help="target layers whose input is tapped"
     )

@@ -23,14 +23,13 @@ from training.heads.head_layers import HeadConfig
 from training.heads.mtp import MtpHead, load_head, save_head
 from training.train.head_trainer import (
     Trainer,
-    TrainPlan,
-    add_arguments,
     finish,
     load_target,
     prepare_examples,
     random_weights,
     shared_shape,
 )
+from training.train.plan import TrainPlan, add_arguments
 
 
 def parse_args(argv: list[str] | None) -> argparse.Namespace:

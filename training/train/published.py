@@ -34,7 +34,7 @@ from training.data.published_data import Sizes, answered
 from training.data.published_prompts import prompts
 from training.evaluate.acceptance import measure
 from training.heads.eagle3 import load_head, save_head
-from training.train import eagle3, head_trainer
+from training.train import eagle3
 from training.train.head_trainer import (
     EVAL_SEED_OFFSET,
     Trainer,
@@ -42,6 +42,7 @@ from training.train.head_trainer import (
     load_target,
 )
 from training.train.kept_states import KeptTrainer
+from training.train.plan import add_arguments
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ def parse_args(argv: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    head_trainer.add_arguments(parser, TrainPlan(), "training/runs/published")
+    add_arguments(parser, TrainPlan(), "training/runs/published")
     parser.add_argument(
         "--answer-minutes",
         type=float,
