@@ -6,16 +6,13 @@ import logging
 import os
 import signal
 import socket
-import subprocess
-import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 import tiny
+from joined_hosts import KEY, free_address, joining
 from requests_of_every_kind import failure
 
 from specguide import LLM, SamplingParams
@@ -24,7 +21,6 @@ from specguide.engine import Engine
 from specguide.engine.executors import host_links
 from specguide.errors import EngineError, InvalidParams
 
-KEY = "SPECGUIDE_RANKS_KEY"
 PROMPTS = ["abc", "hello"]
 PARAMS = [SamplingParams(max_tokens=6), SamplingParams(max_tokens=6, temperature=0.9, seed=3)]
 
@@ -38,24 +34,7 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def address(monkeypatch: pytest.MonkeyPatch) -> str:
     """Where ranks may meet; all processes know a key."""
     monkeypatch.setenv(KEY, "a key of the tests")
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return f"127.0.0.1:{free.getsockname()[1]}"
-
-
-@contextmanager
-def joining(address: str, **variables: str) -> Iterator[subprocess.Popen[str]]:
-    """The other host."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "specguide", "join", address],
-        env={**os.environ, **variables},
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        yield process
-    finally:
-        process.send_signal(signal.SIGINT)
-        process.communicate(timeout=60)
+    return free_address()
 
 
 def llm_of(target: Path, **ranks: object) -> LLM:

@@ -1,0 +1,35 @@
+"""Hosts that run ranks of an engine whose rank 0 is on another host: here they are processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+KEY = "SPECGUIDE_RANKS_KEY"
+
+
+def free_address() -> str:
+    """HOST:PORT where ranks may meet."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return f"127.0.0.1:{free.getsockname()[1]}"
+
+
+@contextmanager
+def joining(address: str, **variables: str) -> Iterator[subprocess.Popen[str]]:
+    """The other host, with `variables` in its environment."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "specguide", "join", address],
+        env={**os.environ, **variables},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        yield process
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
