@@ -48,19 +48,30 @@ def test_two_stages_give_the_tokens_of_one(name: str) -> None:
     check(config_of(name), pipeline_parallel_size=2)
 
 
+def config_of_family(name: str, folder: Path, head: Path, **settings: object) -> EngineConfig:
+    """Of random weights, which are saved in `folder`."""
+    config_class, model_class, own = FAMILIES[name]
+    torch.manual_seed(0)
+    model_class(config_class(**{**tiny.SETTINGS, **own, **settings})).save_pretrained(folder)
+    tiny.save_tokenizer(folder)
+    spec = SpecConfig("eagle3", head, 3)
+    return EngineConfig(folder, spec, PATIENT, max_model_len=256, dtype="float32", device="cuda")
+
+
 @pytest.mark.parametrize("name", ["mixtral", "gpt-oss"])
 def test_whole_experts_give_the_tokens_of_one(
     name: str, folders: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    config_class, model_class, own = FAMILIES[name]
-    torch.manual_seed(0)
-    model_class(config_class(**{**tiny.SETTINGS, **own})).save_pretrained(tmp_path)
-    tiny.save_tokenizer(tmp_path)
-    spec = SpecConfig("eagle3", folders[1], 3)
-    config = EngineConfig(
-        tmp_path, spec, PATIENT, max_model_len=256, dtype="float32", device="cuda"
-    )
+    config = config_of_family(name, tmp_path, folders[1])
     check(config, tensor_parallel_size=2, enable_expert_parallel=True)
+
+
+def test_ranks_that_share_heads_give_the_tokens_of_one(
+    folders: tuple[Path, Path], tmp_path: Path
+) -> None:
+    """Of keys and values."""
+    config = config_of_family("qwen3", tmp_path, folders[1], num_key_value_heads=1)
+    check(config, tensor_parallel_size=2)
 
 
 @pytest.fixture
