@@ -87,21 +87,12 @@ class Reader : private Scanner {
   }
 
   Expression quantified(Expression item) {
-    while (true) {
-      std::pair<int32_t, int32_t> times;
-      if (take("*")) {
-        times = {0, -1};
-      } else if (take("+")) {
-        times = {1, -1};
-      } else if (take("?")) {
-        times = {0, 1};
-      } else if (take("{")) {
-        times = bounds();
-      } else {
-        return item;
-      }
-      item = Expression::repeat(std::move(item), times.first, times.second);
+    skip_space();
+    while (const auto times = quantifier()) {
+      item = Expression::repeat(std::move(item), times->first, times->second);
+      skip_space();
     }
+    return item;
   }
 
   uint32_t member() { return take_here("\\") ? escaped() : character(); }

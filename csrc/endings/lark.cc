@@ -178,21 +178,10 @@ class Reader : private LarkScanner {
   }
 
   Expression quantified(Expression item) {
-    while (true) {
-      std::pair<int32_t, int32_t> times;
-      if (take_here("*")) {
-        times = {0, -1};
-      } else if (take_here("+")) {
-        times = {1, -1};
-      } else if (take_here("?")) {
-        times = {0, 1};
-      } else if (take_here("{")) {
-        times = bounds();
-      } else {
-        return item;
-      }
-      item = Expression::repeat(std::move(item), times.first, times.second);
+    while (const auto times = quantifier()) {
+      item = Expression::repeat(std::move(item), times->first, times->second);
     }
+    return item;
   }
 
   Expression term(int depth) {

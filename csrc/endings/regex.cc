@@ -59,22 +59,11 @@ class Reader : private Scanner {
   }
 
   Expression quantified(Expression item) {
-    while (true) {
-      std::pair<int32_t, int32_t> times;
-      if (take_here("*")) {
-        times = {0, -1};
-      } else if (take_here("+")) {
-        times = {1, -1};
-      } else if (take_here("?")) {
-        times = {0, 1};
-      } else if (take_here("{")) {
-        times = bounds();
-      } else {
-        return item;
-      }
+    while (const auto times = quantifier()) {
       take_here("?");  // which match is preferred is no matter
-      item = Expression::repeat(std::move(item), times.first, times.second);
+      item = Expression::repeat(std::move(item), times->first, times->second);
     }
+    return item;
   }
 
   Expression term(int depth) {

@@ -3,6 +3,7 @@
 
 #include <cctype>
 #include <cstdint>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -94,6 +95,15 @@ class Scanner {
     if (take(",")) most = is_next("}") ? -1 : number();
     expect("}");
     return {least, most};
+  }
+
+  // How often what stands before is repeated, from … to (-1: without end), by a quantifier that stands right here.
+  std::optional<std::pair<int32_t, int32_t>> quantifier() {
+    if (take_here("*")) return {{0, -1}};
+    if (take_here("+")) return {{1, -1}};
+    if (take_here("?")) return {{0, 1}};
+    if (take_here("{")) return bounds();
+    return std::nullopt;
   }
 
   // A code point that is not escaped.
