@@ -34,6 +34,16 @@ class PeerArguments(NamedTuple):
         return cls(peers.pointers, peers.turns, peers.aborted, *most)
 
 
+class Tile(NamedTuple):
+    """What a program has of some rows: rows `row` [ROWS, 1], columns `dim` [1, BLOCK], and which
+    of these are there; in its turn."""
+
+    row: Any
+    dim: Any
+    exists: Any
+    turn: Any
+
+
 def rank_constants(peers: Peers | None) -> dict[str, Any]:
     """Constants of a launch: RANK and NUM_RANKS."""
     if peers is None:
@@ -92,51 +102,42 @@ def sendable(bits):
 
 
 @triton.jit
-def _place_of(rank, peers, row, dim, turn, DIM: tl.constexpr):
+def _place_of(rank, peers, tile, DIM: tl.constexpr):
     """In every rank's buffer, of what a rank sends."""
     section = peers.most_rows.to(tl.int64) * 2 * DIM * rank
-    return section + ((turn & 1) * peers.most_rows + row).to(tl.int64) * DIM + dim
+    row = (tile.turn & 1) * peers.most_rows + tile.row
+    return section + row.to(tl.int64) * DIM + tile.dim
 
 
 @triton.jit
-def send_bits(
-    bits,
-    peers,
-    row,
-    dim,
-    exists,
-    turn,
-    DIM: tl.constexpr,
-    RANK: tl.constexpr,
-    NUM_RANKS: tl.constexpr,
-):
-    """To all other ranks, bits [ROWS, BLOCK] that are sendable: of rows `row` [ROWS, 1] and columns
-    `dim` [1, BLOCK]; turn: of the program, which alone has these rows."""
-    place = _place_of(RANK, peers, row, dim, turn, DIM)
+def _send_to(rank, bits, peers, tile, DIM: tl.constexpr, RANK: tl.constexpr):
+    place = _buffer_of(rank, peers, bits.dtype) + _place_of(RANK, peers, tile, DIM)
+    tl.store(place, bits, mask=tile.exists)
+
+
+@triton.jit
+def send_bits(bits, peers, tile, DIM: tl.constexpr, RANK: tl.constexpr, NUM_RANKS: tl.constexpr):
+    """To all other ranks, bits [ROWS, BLOCK] that are sendable, of a program that alone has these
+    rows."""
     for rank in tl.static_range(NUM_RANKS):
         if rank != RANK:
-            tl.store(_buffer_of(rank, peers, bits.dtype) + place, bits, mask=exists)
+            _send_to(rank, bits, peers, tile, DIM, RANK)
 
 
 @triton.jit
-def bits_of_rank(
-    rank: tl.constexpr,
-    bits,
-    peers,
-    row,
-    dim,
-    exists,
-    turn,
-    DIM: tl.constexpr,
-    RANK: tl.constexpr,
-):
+def _bits_from(rank, bits, peers, tile, DIM: tl.constexpr, RANK: tl.constexpr):
+    """What another rank sends, in the shape of `bits`, which this one has."""
+    NOTHING: tl.constexpr = -(2**15) if bits.dtype.primitive_bitwidth == 16 else -(2**31)
+    place = _buffer_of(RANK, peers, bits.dtype) + _place_of(rank, peers, tile, DIM)
+    return _await_bits(place, tile.exists, peers, NOTHING)
+
+
+@triton.jit
+def bits_of_rank(rank: tl.constexpr, bits, peers, tile, DIM: tl.constexpr, RANK: tl.constexpr):
     """What a rank has sent, in the shape of `bits`, which this one has; after `send_bits`."""
     found = bits
     if rank != RANK:
-        NOTHING: tl.constexpr = -(2**15) if bits.dtype.primitive_bitwidth == 16 else -(2**31)
-        place = _place_of(rank, peers, row, dim, turn, DIM)
-        own = _buffer_of(RANK, peers, bits.dtype) + place
-        found = _await_bits(own, exists, peers, NOTHING)
+        found = _bits_from(rank, bits, peers, tile, DIM, RANK)
     return found
 
 
@@ -144,10 +145,7 @@ def bits_of_rank(
 def _sum_of_all(
     bits,
     peers,
-    row,
-    dim,
-    exists,
-    turn,
+    tile,
     DTYPE: tl.constexpr,
     DIM: tl.constexpr,
     RANK: tl.constexpr,
@@ -156,7 +154,7 @@ def _sum_of_all(
     """Of this rank's bits and those that come from all others; float32."""
     total = tl.zeros(bits.shape, tl.float32)
     for rank in tl.static_range(NUM_RANKS):
-        theirs = bits_of_rank(rank, bits, peers, row, dim, exists, turn, DIM, RANK)
+        theirs = bits_of_rank(rank, bits, peers, tile, DIM, RANK)
         total += theirs.to(DTYPE, bitcast=True).to(tl.float32)
     return total
 
@@ -165,10 +163,7 @@ def _sum_of_all(
 def _sum_by_owner(
     bits,
     peers,
-    row,
-    dim,
-    exists,
-    turn,
+    tile,
     DTYPE: tl.constexpr,
     DIM: tl.constexpr,
     RANK: tl.constexpr,
@@ -180,16 +175,12 @@ def _sum_by_owner(
     """
     owner = tl.program_id(0) % NUM_RANKS
     if owner == RANK:
-        total = _sum_of_all(bits, peers, row, dim, exists, turn, DTYPE, DIM, RANK, NUM_RANKS)
+        total = _sum_of_all(bits, peers, tile, DTYPE, DIM, RANK, NUM_RANKS)
         found = sendable(total.to(DTYPE).to(bits.dtype, bitcast=True))
-        send_bits(found, peers, row, dim, exists, turn, DIM, RANK, NUM_RANKS)
+        send_bits(found, peers, tile, DIM, RANK, NUM_RANKS)
     else:
-        NOTHING: tl.constexpr = -(2**15) if bits.dtype.primitive_bitwidth == 16 else -(2**31)
-        sent = _buffer_of(owner, peers, bits.dtype)
-        tl.store(sent + _place_of(RANK, peers, row, dim, turn, DIM), bits, mask=exists)
-        own = _buffer_of(RANK, peers, bits.dtype)
-        place = own + _place_of(owner, peers, row, dim, turn, DIM)
-        found = _await_bits(place, exists, peers, NOTHING)
+        _send_to(owner, bits, peers, tile, DIM, RANK)
+        found = _bits_from(owner, bits, peers, tile, DIM, RANK)
     return found.to(DTYPE, bitcast=True).to(tl.float32)
 
 
@@ -210,12 +201,13 @@ def sum_over_ranks_of(
     all of the rows `row` [ROWS, 1], and the same ones in each call; dim: [1, BLOCK]."""
     BITS: tl.constexpr = tl.int16 if DTYPE.primitive_bitwidth == 16 else tl.int32
     turn = tl.load(peers.turns + tl.program_id(0))
+    tile = Tile(row, dim, exists, turn)
     bits = sendable(values.to(DTYPE).to(BITS, bitcast=True))
     if HAS_OWNERS:
-        total = _sum_by_owner(bits, peers, row, dim, exists, turn, DTYPE, DIM, RANK, NUM_RANKS)
+        total = _sum_by_owner(bits, peers, tile, DTYPE, DIM, RANK, NUM_RANKS)
     else:
-        send_bits(bits, peers, row, dim, exists, turn, DIM, RANK, NUM_RANKS)
-        total = _sum_of_all(bits, peers, row, dim, exists, turn, DTYPE, DIM, RANK, NUM_RANKS)
+        send_bits(bits, peers, tile, DIM, RANK, NUM_RANKS)
+        total = _sum_of_all(bits, peers, tile, DTYPE, DIM, RANK, NUM_RANKS)
     tl.store(peers.turns + tl.program_id(0), turn + 1)
     return total
 

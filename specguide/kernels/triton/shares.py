@@ -17,6 +17,7 @@ from specguide.kernels.triton.argmax_kernels import best_of_parts, token_of
 from specguide.kernels.triton.bitmask import RowArguments
 from specguide.kernels.triton.peers import (
     PeerArguments,
+    Tile,
     bits_of_rank,
     rank_constants,
     send_bits,
@@ -47,11 +48,11 @@ def _tell_kernel(
     told = tl.where(word == 0, best.to(tl.int32, bitcast=True)[:, None], at_or_reached)
     told = sendable(told)
     turn = tl.load(peers.turns + tl.program_id(0))
-    exists = word < _WORDS
-    send_bits(told, peers, row[:, None], word, exists, turn, _WORDS, RANK, NUM_RANKS)
+    tile = Tile(row[:, None], word, word < _WORDS, turn)
+    send_bits(told, peers, tile, _WORDS, RANK, NUM_RANKS)
     best = tl.full((1,), float("-inf"), tl.float32)
     for rank in tl.static_range(NUM_RANKS):
-        theirs = bits_of_rank(rank, told, peers, row[:, None], word, exists, turn, _WORDS, RANK)
+        theirs = bits_of_rank(rank, told, peers, tile, _WORDS, RANK)
         value = tl.sum(tl.where(word == 0, theirs, 0), 1).to(tl.float32, bitcast=True)
         is_better = value > best
         best = tl.where(is_better, value, best)
