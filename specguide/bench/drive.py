@@ -90,7 +90,7 @@ async def drive(
 async def _ask(client: httpx.AsyncClient, answer: Answer, timeout_s: float) -> None:
     try:
         await asyncio.wait_for(_stream(client, answer), timeout_s)
-    except asyncio.TimeoutError:
+    except TimeoutError:
         answer.failure = (
             "timeout",
             f"no end after {timeout_s:g} s, {len(answer.arrivals_s)} chunks",

@@ -18,7 +18,7 @@ from specguide.draft_tree import DynamicTree
 from specguide.errors import InvalidParams
 
 Given = dict[type[Any], dict[str, Any]]
-_ENTRY = re.compile(r"    (\w+(?:, \w+)*): +(.*)")
+_ENTRY = re.compile(r"(\w+(?:, \w+)*): +(.*)")
 
 
 @dataclass(frozen=True)
@@ -85,12 +85,12 @@ def field_words(config: type[Any]) -> dict[str, str]:
     words`."""
     words: dict[str, str] = {}
     names: list[str] = []
-    for line in (config.__doc__ or "").splitlines():
+    for line in inspect.cleandoc(config.__doc__ or "").splitlines():
         entry = _ENTRY.fullmatch(line)
         if entry:
             names = entry[1].split(", ")
             words |= dict.fromkeys(names, entry[2])
-        elif line.startswith("     ") and names:
+        elif line.startswith(" ") and names:
             words |= {name: f"{words[name]} {line.strip()}" for name in names}
         else:
             names = []
@@ -205,7 +205,7 @@ def _parameter(name: str, source: ConfigOptions, entry: Field[Any]) -> inspect.P
 
 
 def _help(source: ConfigOptions, name: str) -> str:
-    words = field_words(source.config)[name]
+    words = field_words(source.config).get(name, "")  # python -OO leaves docstrings out
     for mark, known in source.known.items():
         words = words.replace(f"{{{mark}}}", known)
     return words[:1].upper() + words[1:]

@@ -164,7 +164,7 @@ class RemoteEngine:
         try:
             answer = await asyncio.wait_for(self._ask("stats"), _LONGEST_STATS_S)
             self._stats = answer.stats
-        except (asyncio.TimeoutError, EngineError):
+        except (TimeoutError, EngineError):
             self._stats = None
 
     def stats(self) -> EngineStats | None:

@@ -88,7 +88,7 @@ async def in_time(timeline: Awaitable[T]) -> T:
     time for it."""
     try:
         return await asyncio.wait_for(timeline, _LONGEST_ANSWER_S)
-    except asyncio.TimeoutError:
+    except TimeoutError:
         raise EngineError(
             f"the engine did not give its timeline within {_LONGEST_ANSWER_S:g} s"
         ) from None

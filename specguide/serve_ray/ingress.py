@@ -82,7 +82,7 @@ class Ingress:
         try:
             within_s = _HEALTH_S if path.endswith(_HEALTH_PATHS) else None
             await asyncio.wait_for(self._ask(request, passed_on), within_s)
-        except (RayError, BackPressureError, ApiError, asyncio.TimeoutError) as cause:
+        except (TimeoutError, RayError, BackPressureError, ApiError) as cause:
             _LOGGER.warning("%s has no answer: %s", path, _first_line(cause))
             await passed_on.fail(error_of(cause), path, scope, receive)
 
@@ -97,7 +97,7 @@ class Ingress:
             finally:
                 answer.cancel()
             await asyncio.sleep(_RETRY_S)
-        raise error_of(asyncio.TimeoutError())
+        raise error_of(TimeoutError())
 
 
 class _Asgi(Response):

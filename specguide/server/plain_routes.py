@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from fastapi import APIRouter, Request, Response
@@ -100,7 +100,7 @@ def _model(request: Request, name: str) -> dict[str, Any]:
         "type": "model",
         "display_name": name,
         "created": started_s,
-        "created_at": datetime.fromtimestamp(started_s, timezone.utc).isoformat(),
+        "created_at": datetime.fromtimestamp(started_s, UTC).isoformat(),
         "owned_by": "specguide",
         "root": backend.config.model_name,
         "max_model_len": backend.engine.max_model_len,

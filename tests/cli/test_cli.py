@@ -421,6 +421,15 @@ def test_what_is_sampled_is_said_in_the_words_of_the_parameters(command, name):
     assert option.help.lower() == field_words(SamplingParams)[name].lower()
 
 
+def test_words_of_fields_do_not_hang_on_how_a_docstring_is_indented(monkeypatch):
+    """From Python 3.13 on the compiler takes the indentation out; with -OO there is none."""
+    words = field_words(EngineConfig)
+    monkeypatch.setattr(EngineConfig, "__doc__", inspect.cleandoc(EngineConfig.__doc__))
+    assert field_words(EngineConfig) == words and "model" in words
+    monkeypatch.setattr(EngineConfig, "__doc__", None)
+    assert field_words(EngineConfig) == {}
+
+
 def test_output_for_which_there_is_no_room_is_one_line():
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
