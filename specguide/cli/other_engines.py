@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from typer.core import TyperCommand
-
+from specguide.cli.help import HelpOfManyOptions
 from specguide.other_engines import OTHER_OPTIONS
 
 
-class KnowsOtherEngines(TyperCommand):
+class KnowsOtherEngines(HelpOfManyOptions):
     """A command that takes what changes nothing here, and refuses the rest with what to do."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
