@@ -128,8 +128,8 @@ class EngineConfig:
                     times as long as without prompts where that is more, and on a CPU only
                     max_prefill_tokens bounds them
     tensor_parallel_size: ranks, each a process with a device of its own, among which heads, inner
-                    features and output matrix of the target are divided; drafters each rank has
-                    as a whole
+                    features and output matrix are divided: the target's, and those of a draft head
+                    where their sizes allow it; a draft model each rank has as a whole
     pipeline_parallel_size: stages, each with tensor_parallel_size ranks, among which the target's
                     layers and their keys are divided, and through which a pass goes one after the
                     other; embeddings, output matrix and drafters each stage has as a whole
