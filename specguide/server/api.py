@@ -25,6 +25,8 @@ from specguide.server.task import Task, Usage
 
 Told = dict[str, Any]
 """A JSON object of the API: an answer, or an event of a stream."""
+STREAM_HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
+"""With these a proxy passes each event on as it comes; the second is nginx's."""
 B = TypeVar("B", bound=GeneratingBody)
 _JSON = msgspec.json.Encoder()
 _LOGGER = logging.getLogger(__name__)
@@ -109,7 +111,7 @@ class Api(Generic[B]):
         return StreamingResponse(
             lines(renderer, events),
             media_type="text/event-stream",
-            headers={"Cache-Control": "no-cache", **headers},
+            headers={**STREAM_HEADERS, **headers},
         )
 
 

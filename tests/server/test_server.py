@@ -488,3 +488,11 @@ def test_a_client_that_leaves_frees_its_slot(server, http, stream):
     while server.engine.num_unfinished > before and time.monotonic() < deadline:
         time.sleep(0.05)
     assert server.engine.num_unfinished == before
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/playground/generate"])
+def test_proxies_are_asked_to_pass_streams_on_as_they_come(http, path):
+    asked = {"model": "small", "messages": USER, "max_tokens": 2, "stream": True}
+    answer = http.post(path, json=asked)
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    assert answer.headers["x-accel-buffering"] == "no"

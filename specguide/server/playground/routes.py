@@ -14,6 +14,7 @@ from fastapi.responses import FileResponse, StreamingResponse
 from specguide.engine import RequestDelta, ServedEngine
 from specguide.errors import InvalidParams, SpecguideError
 from specguide.ready_grammars import MARK, ready_grammars
+from specguide.server.api import STREAM_HEADERS
 from specguide.server.backend import Backend, unless_left
 from specguide.server.body import BodyRoute
 from specguide.server.chat import parse
@@ -81,7 +82,7 @@ async def generate(body: ChatRequest, request: Request) -> StreamingResponse:
     return StreamingResponse(
         _lines(backend.engine, Narrator(backend, task), deltas),
         media_type="text/event-stream",
-        headers={"Cache-Control": "no-cache"},
+        headers=STREAM_HEADERS,
     )
 
 
