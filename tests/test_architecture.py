@@ -307,3 +307,10 @@ def test_imports_for_types_are_told_apart() -> None:
 )
 def test_floor_plan_rule(importer: str, imported: str, allowed: bool) -> None:
     assert (floor_plan_breach(importer, imported) is None) == allowed
+
+
+def test_the_page_shows_this_floor_plan():
+    page = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| \d+ \| (.*) \|$", page, re.M)
+    shown = [set(re.findall(r"`(\w+)/?`", re.sub(r"\([^)]*\)", "", row))) for row in rows]
+    assert shown == [set(rooms) for rooms in LEVELS if rooms != ("__main__",)]
