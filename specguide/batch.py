@@ -184,7 +184,7 @@ class Piggyback(NamedTuple):
 
     @property
     def num_tokens(self) -> int:
-        """Of all chunks."""
+        """Prompt tokens of all chunks together."""
         return sum(len(chunk.token_ids) for chunk in self.chunks)
 
 

@@ -175,7 +175,7 @@ class EngineConfig:
 
     @property
     def num_ranks(self) -> int:
-        """Of all stages."""
+        """Ranks of all stages together."""
         return self.tensor_parallel_size * self.pipeline_parallel_size
 
     def __post_init__(self) -> None:

@@ -82,7 +82,7 @@ def add_method(method: DraftMethod) -> None:
 
 
 def method_names() -> tuple[str, ...]:
-    """Of all that a configuration may name."""
+    """The names of all methods that a configuration may have."""
     return tuple(_METHODS)
 
 

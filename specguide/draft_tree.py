@@ -16,7 +16,7 @@ from specguide.field_types import check_types
 from specguide.tree_layout import FixedChoice, TreeExpansion, TreeLayout
 
 MOST_NODES, MOST_DEPTH, MOST_CHILDREN = 128, 16, 16
-"""Of a tree that an engine drafts."""
+"""Limits of a tree that an engine drafts."""
 
 
 class DraftShape(Protocol):
@@ -34,7 +34,7 @@ class DraftShape(Protocol):
         """K, where `wanted` is what a configuration says."""
 
     def layout(self, chain: DraftLayout) -> DraftLayout:
-        """Of drafts that would be `chain` one behind the other."""
+        """The layout that drafts have in place of `chain`, in which they follow one another."""
 
 
 class Chain:

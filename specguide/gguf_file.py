@@ -113,8 +113,8 @@ def find_gguf(place: Path) -> Path | None:
 
 
 def read_header(path: Path) -> GgufHeader:
-    """Of a GGUF file; raises CheckpointError where it is damaged, one of several parts, or the
-    `gguf` package is not installed."""
+    """The header of a GGUF file. Raises CheckpointError where the file is damaged or one of several
+    parts, or where the `gguf` package is not installed."""
     library()
     try:
         header = _read(path, path.stat().st_mtime_ns)

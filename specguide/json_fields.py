@@ -17,7 +17,7 @@ LARGEST_FILE = 256 * 2**20
 """Bytes. The index of a model of a thousand shards has a few MiB."""
 
 LARGEST_SIZE = 2**31 - 1
-"""Of any count or size in a file, so that it fits an int32."""
+"""Largest count or size in a file, so that it fits an int32."""
 
 _LFS_POINTER = b"version https://git-lfs"
 _SHOWN = reprlib.Repr()

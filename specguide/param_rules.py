@@ -136,4 +136,4 @@ RULES: dict[str, tuple[Predicate, str]] = {
     "faithful": (_instance_of(bool), "True or False"),
     "allow_truncation": (_instance_of(bool), "True or False"),
 }
-"""Of SamplingParams' fields: which values are valid, as a predicate and in words."""
+"""Which values of SamplingParams' fields are valid, as a predicate and in words."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 _FEWEST_MIXED_SLOTS = 8
-"""Of a captured iteration with chunks of prompts beside: fewer slots would cost as much."""
+"""Fewest slots of a captured iteration with chunks of prompts beside: fewer would cost as much."""
 
 
 def num_graph_slots(highest_slot: int, max_batch_size: int) -> int:
@@ -49,8 +49,8 @@ class PiggybackLimits:
         return self.num_slots(highest_slot) * self.nodes_each >= self.tile
 
     def most_tokens(self, budget: int) -> int:
-        """Of all chunks, such that what they are filled up to is within the budget, unless that is
-        below the least size."""
+        """Most tokens of all chunks together, such that the size to which they are filled up is
+        within the budget, unless the budget is below the least size."""
         return max((size for size in self.sizes if size <= budget), default=budget)
 
     def nearest(self, num_tokens: float) -> int:
@@ -66,7 +66,7 @@ class PiggybackLimits:
         )
 
     def size_for(self, num_tokens: int) -> int:
-        """To which so many are filled up."""
+        """The size to which so many tokens are filled up."""
         return next((size for size in self.sizes if size >= num_tokens), num_tokens)
 
     def filled(self, num_waiting: int) -> int:

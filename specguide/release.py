@@ -14,5 +14,5 @@ def installed_version() -> str | None:
 
 
 def versions() -> str:
-    """Of what processes of several hosts must have alike."""
+    """Versions of what processes of several hosts must have alike."""
     return f"specguide {installed_version()}, torch {version('torch')}"

@@ -77,7 +77,7 @@ class TextOfTokens(Protocol):
 
 
 class NoText:
-    """Of an output that nobody reads as text."""
+    """The text of an output that nobody reads as text."""
 
     text = ""
 

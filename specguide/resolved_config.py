@@ -112,7 +112,7 @@ class ResolvedConfig:
 
     @property
     def num_ranks(self) -> int:
-        """Of all stages."""
+        """Ranks of all stages together."""
         return self.tensor_parallel_size * self.pipeline_parallel_size
 
     @property

@@ -21,7 +21,7 @@ class FixedChoice:
     chosen: tuple[int, ...]
 
     def is_chosen(self, num_candidates: int) -> tuple[int, ...]:
-        """Of each candidate, 1 or 0."""
+        """1 for each candidate that is chosen, else 0."""
         chosen = set(self.chosen)
         return tuple(int(candidate in chosen) for candidate in range(num_candidates))
 
@@ -88,17 +88,18 @@ class TreeExpansion:
 
     @cached_property
     def expanded_places(self) -> tuple[int, ...]:
-        """Of the golden token and each expanded node; k candidates of each follow one another."""
+        """Places of the golden token and of each expanded node; k candidates of each follow one
+        another."""
         return 0, *(place for depth in range(1, self.depth) for place in self.places_of(depth)[1])
 
     @cached_property
     def num_before(self) -> tuple[int, ...]:
-        """Of each expanded node, drafts on the path to it, in the order of their places."""
+        """Number of drafts on the path to each expanded node, in the order of their places."""
         return tuple(num for num, width in enumerate(self.widths) for _ in range(width))
 
     @cached_property
     def candidate_depths(self) -> tuple[int, ...]:
-        """Of each candidate."""
+        """The depth of each candidate."""
         return tuple(
             depth
             for depth, span in enumerate(pairwise(self.candidate_begins), start=1)

@@ -26,7 +26,7 @@ from specguide.errors import InvalidParams
 
 _TRIAL_WORDS = 16, 128
 _TRIAL_SEED = -1
-"""Of prompts that come up in no load."""
+"""Seed of prompts that come up in no load."""
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ DRAFTERS: dict[str, dict[str, Any]] = {
 """What of SpecConfig makes each drafter; what it shares with others is in the Setting."""
 
 Tokens = dict[str, tuple[int, ...]]
-"""Of each task's output."""
+"""The token ids of each task's output, by the task's name."""
 
 
 @dataclass(frozen=True)

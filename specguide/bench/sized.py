@@ -20,7 +20,7 @@ _SCHEMA = {
     "required": [f"f{number:03d}" for number in range(_NUM_FIELDS)],
     "additionalProperties": False,
 }
-"""Of answers that have more tokens than anybody waits for."""
+"""Schema of answers that have more tokens than anybody waits for."""
 
 
 @dataclass(frozen=True)

@@ -82,7 +82,7 @@ def acceptance(
 
 
 def _tasks(choice: TaskChoice, folder: Path | None) -> dict[str, list[Task]]:
-    """Of each set."""
+    """The tasks of each set, by the set's name."""
     with bench_libraries():
         from specguide.bench.data_sets import load_tasks
 

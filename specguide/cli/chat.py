@@ -83,7 +83,7 @@ def chat(
 
 
 def _fields(given: Given, tools: Path | None) -> dict[str, Any]:
-    """Of each request's body, beside model and messages."""
+    """The fields of each request's body beside model and messages."""
     sampling, schema = given[SamplingParams], given[GuideFiles]["schema"]
     fields = {
         "temperature": sampling["temperature"],

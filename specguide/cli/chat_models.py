@@ -19,7 +19,7 @@ class ChatModel(Protocol):
     name: str
 
     def events(self, body: dict[str, Any]) -> AsyncGenerator[Event, None]:
-        """Of the answer, as they come. Raises SpecguideError."""
+        """The answer's events, as they come. Raises SpecguideError."""
 
     async def close(self) -> None:
         """Let go of it."""
@@ -99,7 +99,7 @@ class RemoteModel:
 
 
 def _events(choice: dict[str, Any]) -> Iterator[Event]:
-    """Of a chunk's choice."""
+    """The events of a chunk's choice."""
     delta = choice["delta"]
     if delta.get("content"):
         yield Text(delta["content"])

@@ -81,8 +81,7 @@ WITHOUT_SPEC = ConfigOptions(Without, "Model", {"no_guides": None})
 
 
 def field_words(config: type[Any]) -> dict[str, str]:
-    """Of each field of a dataclass, what its docstring says: `name: words`, or `name, name:
-    words`."""
+    """What a dataclass's docstring says of each field, as `name: words` or `name, name: words`."""
     words: dict[str, str] = {}
     names: list[str] = []
     for line in inspect.cleandoc(config.__doc__ or "").splitlines():

@@ -18,8 +18,8 @@ class KnowsOtherEngines(HelpOfManyOptions):
 
 
 def _ours(args: list[str], own: Collection[str]) -> Iterator[str]:
-    """Without options of other engines, but for the command's own. Raises InvalidParams for one
-    that cannot be left out."""
+    """The arguments without options of other engines; the command's own options stay. Raises
+    InvalidParams for an option that cannot be left out."""
     rest = iter(args)
     for arg in rest:
         if arg == "--":  # behind it there are no options

@@ -84,7 +84,8 @@ class LevelChoice(AllDrafts):
         return LevelPlan(*map(self.levels.index, batch.levels))
 
     def _num_levels(self, batch: Batch) -> int:
-        """Of those that may run: as many slots as a graph has that reaches the last request's."""
+        """Number of levels that may run at the batch's size: that of the graph with room for its
+        last slot."""
         return len(self._layout.levels_for(1 << max(batch.slots).bit_length()))
 
     def _next(self, batch: Batch) -> int:

@@ -153,7 +153,7 @@ class Admission:
         return min(request.params.max_tokens, num_left)
 
     def next_id(self) -> int:
-        """Of a new request."""
+        """The id of a new request."""
         return next(self._request_ids)
 
     def close(self) -> None:
@@ -221,7 +221,8 @@ class Admission:
         return OutputText(detokenizer, params.stop or (), params.include_stop_str_in_output)
 
     def _span_reader(self, params: SamplingParams) -> SpanReader | None:
-        """Of a guide that has been compiled: it reads the guide, which else may be malformed."""
+        """What reads the output's spans; None where they are not asked for. Called once the guide
+        has been compiled, since the reader would stumble over a malformed one."""
         if not params.return_spans:
             return None
         vocabulary = self._tokenizer.vocabulary(self._capabilities.vocab_size)
@@ -260,8 +261,8 @@ class Admission:
 
 
 def _seed(seed: int | None, sample: int) -> int:
-    """Of a sample, in [0, 2^63); the first one's is the one given, modulo 2^63. Steps of 2^63 /
-    golden ratio keep all of a prompt apart."""
+    """The seed of a sample, in [0, 2^63). The first sample has the given one, modulo 2^63; steps of
+    2^63 / golden ratio keep the samples of a prompt apart."""
     return secrets.randbits(62) if seed is None else (seed + sample * 0x4F1BBCDCBFA53E0B) % 2**63
 
 

@@ -46,7 +46,7 @@ _FLUSH_MS = 500
 _LOGGER = logging.getLogger(__name__)
 
 Key = tuple[bytes, int]
-"""Of a request: the name of its front, and the front's number for it."""
+"""A request's key: the name of its front, and the front's number for it."""
 
 
 class Fronts:

@@ -25,7 +25,8 @@ def resolved(config: EngineConfig) -> ResolvedConfig:
 
 
 def find_facts(config: EngineConfig) -> Facts:
-    """Of the device that is wanted and the target's folder. Raises as `resolved`."""
+    """Facts of the device that is wanted and of the target's folder. Raises what `resolved`
+    does."""
     device = _device(_given(config.device))
     folder = target_folder(config.model)
     target = read_config(folder, model_impl=config.model_impl)
@@ -45,7 +46,7 @@ def _given(name: str | None) -> str | None:
 
 
 def facts_of(target: Decoder) -> Facts:
-    """Of a target that is loaded already, without a head of its own."""
+    """Facts of a target that is loaded already, without a head of its own."""
     dtype = str(target.dtype).removeprefix("torch.")
     return Facts(str(target.device), dtype, target.config.max_position_embeddings)
 

@@ -14,7 +14,7 @@ from specguide.request import Request
 _NEUTRAL = SamplingParams()
 _FORBIDDING = ("logits_processors", "allowed_token_ids", "bad_words", "min_tokens")
 _ENDING = ("allowed_token_ids", "bad_words")
-"""Of these, those by which a client can end its own request."""
+"""Parameters among _FORBIDDING by which a client can end its own request."""
 _EMPTY = "the grammar allows no token"
 """How a walk says that a row, or the choice from it, is empty."""
 
@@ -81,7 +81,7 @@ def _forbidding(request: Request) -> list[str]:
 
 
 def timeout(request: Request) -> RequestTimeout:
-    """Of a request whose deadline has come."""
+    """The error of a request whose deadline has come."""
     metrics, total_s = request.metrics, time.perf_counter() - request.arrival_s
     waited_s = metrics.queue_s or total_s
     return RequestTimeout(

@@ -26,7 +26,7 @@ from specguide.request import Request, RequestSpec
 from specguide.request_records import Logprob
 
 Entry = Mapping[int, Logprob]
-"""Of a place in an output, as in RequestOutput.logprobs."""
+"""Log-probabilities at one place of an output, as in RequestOutput.logprobs."""
 
 
 @dataclass(eq=False)
@@ -42,7 +42,7 @@ class ScoredSequences:
     entries: dict[float, list[list[Entry]]]
 
     def logprobs(self, temperature: float) -> list[float]:
-        """Of each sequence, the sum over its tokens."""
+        """The log-probability of each sequence: the sum over its tokens."""
         totals, on_path = [], [0.0]
         for index, sequence in enumerate(self.sequences):
             first = num_common(self.sequences, index)
@@ -54,8 +54,8 @@ class ScoredSequences:
         return totals
 
     def probabilities(self, temperature: float) -> list[float]:
-        """Of each sequence, given that it is one of them. Raises InvalidParams where the model's
-        scores tell none."""
+        """The probability of each sequence, given that it is one of them. Raises InvalidParams
+        where the model's scores tell none."""
         logprobs = self.logprobs(temperature)
         greatest = max(logprobs)
         if any(map(math.isnan, logprobs)) or greatest == -math.inf:
@@ -77,7 +77,7 @@ class ScoredSequences:
         return random.Random(seed).choices(range(len(shares)), shares)[0]
 
     def path_entries(self, index: int) -> list[Entry]:
-        """Of all tokens of a sequence, at temperature 1."""
+        """The entries of all tokens of a sequence, at temperature 1."""
         needed, found = len(self.sequences[index]), list[Entry]()
         while needed:
             first = num_common(self.sequences, index)

@@ -12,7 +12,8 @@ from specguide.engine.observers import Committed
 
 
 class LevelPlan(NamedTuple):
-    """Of one iteration: the level whose drafts it verifies, and that of which it drafts."""
+    """The levels of one iteration: the one whose drafts it verifies, and the one by which it
+    drafts."""
 
     verified: int
     drafted: int
@@ -70,8 +71,8 @@ class LevelRates:
                 self.acceptances.take(request_id, level, num - 1)
 
     def _take_time(self, num_requests: int, plan: LevelPlan, seconds: float) -> None:
-        """Of a level that runs; of one that is tried it takes two, one that drafts it and one that
-        verifies it."""
+        """Take the time of an iteration. A level that is tried takes two iterations: one that
+        drafts by it and one that verifies its drafts."""
         begun, self._begun_trial = self._begun_trial, None
         if plan.verified == plan.drafted:
             self._times.add(num_requests, plan.drafted, seconds)

@@ -23,8 +23,8 @@ class LevelTimes:
         self._num_running = 0
 
     def add(self, num_requests: int, level: int, seconds: float, *, is_trial: bool = False) -> None:
-        """Of an iteration that verified and drafted that level; of a trial, between iterations of
-        another."""
+        """Add the time of an iteration that verified and drafted by a level; is_trial: it ran
+        between iterations of another level."""
         key = _size(num_requests), level
         kept, before = self._kept.setdefault(key, deque(maxlen=_NUM_KEPT)), self._medians.get(key)
         kept.append(seconds)

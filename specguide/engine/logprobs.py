@@ -18,7 +18,7 @@ class Logprobs:
     been given, and of their prompts."""
 
     def take(self, committed: Committed) -> None:
-        """Of one more iteration."""
+        """Take the scores of one more iteration."""
         output = committed.output
         if output.prompt_scores is not None:
             _take_prompt_logprobs(committed, output.prompt_scores)
@@ -47,7 +47,7 @@ def _take_prompt_logprobs(committed: Committed, scores: TokenScores) -> None:
 
 
 def _places(scores: TokenScores) -> Iterator[list[_Place]]:
-    """Of each row of scores its places."""
+    """The places of each row of scores."""
     for row in zip(*(tensor.tolist() for tensor in scores.tensors()), strict=True):
         yield list(zip(*row, strict=True))
 

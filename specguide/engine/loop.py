@@ -40,7 +40,8 @@ class Outbox(Protocol[K]):
     """Where a loop's deltas go. K: the key of their request"""
 
     def send(self, news: Sequence[tuple[K, RequestDelta]]) -> Sequence[K]:
-        """Of one iteration. Never waits. Returns the keys of those whose readers are gone."""
+        """Send the deltas of one iteration. Never waits. Returns the keys of requests whose readers
+        are gone."""
 
     def fail(self, error: EngineError) -> None:
         """The engine has failed, and all deltas were sent."""

@@ -168,8 +168,8 @@ class RemoteEngine:
             self._stats = None
 
     def stats(self) -> EngineStats | None:
-        """Of the whole engine, when they were last asked for; None where the core did not answer:
-        old ones would be counted twice once it does."""
+        """The whole engine's figures, as of when they were last asked for. None where the core did
+        not answer: old figures would be counted twice once it does."""
         return self._stats
 
     async def close(self, timeout_s: float = 30.0) -> CloseReport:

@@ -13,5 +13,5 @@ TRANSFERS = {
 
 
 def no_transfers() -> dict[str, float]:
-    """Of an engine that has just started."""
+    """The counts of an engine that has just started."""
     return dict.fromkeys(TRANSFERS, 0)

@@ -25,7 +25,7 @@ from specguide.request_records import Iteration, Logprob, RequestMetrics
 from specguide.trace import Span
 
 _MOST_DIGITS = 18
-"""Of a number, which has 64 bits."""
+"""Most digits of a number, which has 64 bits."""
 
 
 class Message(msgspec.Struct, frozen=True, array_like=True, tag=True):

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 CALL_RULE = "\ncall: "
-"""With which those rules of a message begin that its parts have, too."""
+"""Beginning of those rules of a message that its parts have, too."""
 BEHIND_RULE = "behind"
 """What follows a call's arguments."""
 

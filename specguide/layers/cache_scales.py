@@ -66,7 +66,7 @@ class CacheScales:
         return num_known == 2
 
     def of(self, cache: Tensor) -> KVScales:
-        """Of keys and values in a cache of its dtype."""
+        """The scales of keys and values in a cache of this dtype."""
         return self._float8 if cache.dtype == torch.float8_e4m3fn else UNSCALED
 
     @cached_property

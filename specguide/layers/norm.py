@@ -201,7 +201,7 @@ class WholeNorms:
 
 
 def _shards_of(norm: RmsNorm, ranks: Ranks) -> dict[str, Destination]:
-    """Of a norm whose weights are cut."""
+    """Where the weights of a norm go that is cut among ranks."""
     parts = norm.destinations()
     whole = {
         name: replace(part, shape=(part.shape[0] * ranks.size,)) for name, part in parts.items()

@@ -29,7 +29,7 @@ class PartialSums:
 
     @classmethod
     def of(cls, product: Tensor) -> PartialSums:
-        """Of a product [T, D] that is summed already."""
+        """The parts of a product [T, D] that is summed already: the product itself."""
         return cls(product[None])
 
     @property

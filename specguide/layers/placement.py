@@ -35,7 +35,7 @@ class Placement:
     ranks: Ranks = ONE_RANK
 
     def within(self, name: str) -> Placement:
-        """Of the part `name` of this layer."""
+        """The placement of the part `name` of this layer."""
         return replace(self, prefix=f"{self.prefix}{name}.")
 
     def whole(self) -> Placement:

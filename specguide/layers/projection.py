@@ -138,7 +138,7 @@ class Projection:
 
 
 def _destinations(name: str, weights: ProjectionWeights) -> dict[str, Destination]:
-    """Of a map's tensors, by their full names."""
+    """Where a map's tensors go, by their full names."""
     return {f"{name}.{tensor}": it for tensor, it in weights.destinations().items()}
 
 

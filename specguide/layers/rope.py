@@ -56,7 +56,7 @@ class RopeConfig:
     query_growth: float = 0.0
 
     def layout(self, head_dim: int) -> RotaryLayout:
-        """Of the heads that it rotates."""
+        """The layout of the heads that it rotates."""
         num_rotated = self.num_rotated(head_dim)
         return RotaryLayout(None if num_rotated == head_dim else num_rotated, self.is_interleaved)
 

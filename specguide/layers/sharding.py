@@ -121,7 +121,7 @@ def _shard(name: str, whole: Destination, part: Destination, ranks: Ranks) -> De
 
 
 def _checked_whole(whole: Destination, part: Destination) -> Destination:
-    """Of a tensor that is looked at, and of which nothing is kept: it is of the whole matrix."""
+    """The destination of a tensor that is checked and not kept: it belongs to the whole matrix."""
 
     def convert(stored: Tensor) -> Tensor:
         if whole.convert is not None:

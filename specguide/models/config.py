@@ -119,7 +119,7 @@ class ModelConfig:
         return cls(**stated)
 
     def attention(self, layer: int) -> AttentionShape:
-        """Of layer `layer`."""
+        """The attention's shape in layer `layer`."""
         return AttentionShape(
             num_heads=self.num_heads,
             num_kv_heads=self.num_kv_heads,

@@ -188,7 +188,7 @@ class Eagle3Head:
         self.others[-1].attention.store(normed, states[-1])
 
     def _states(self, context: PassContext, cache: KVCache) -> list[AttentionState]:
-        """Of each layer."""
+        """The attention's state of each layer."""
         rotary = self.rope_table.index_select(0, context.position_ids)
         return [
             AttentionState(context, rotary, keys, values)

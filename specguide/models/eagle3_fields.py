@@ -71,7 +71,8 @@ KNOWN = frozenset(
 _OF_SPECULATORS = frozenset(
     ("algorithm", "default_proposal_method", "proposal_methods", "verifier")
 )
-"""That `speculators_config` may say: how heads of its library are served by default."""
+"""Fields that `speculators_config` may have: they say how heads of its library are served by
+default."""
 
 # What `eagle_config` says of the target's layers is read where it stands.
 _LAYERS = frozenset(

@@ -41,8 +41,8 @@ class Eagle3Parts:
 
     @classmethod
     def of(cls, names: Collection[str]) -> Eagle3Parts:
-        """Of a checkpoint that holds tensors of these names, as `canonical` writes them. Raises
-        CheckpointError for a head of EAGLE's first versions."""
+        """The parts of a checkpoint that holds tensors of these names, as `canonical` writes them.
+        Raises CheckpointError for a head of EAGLE's first versions."""
         if "fc.weight" in names and f"{_FIRST_LAYER}hidden_norm.weight" not in names:
             raise CheckpointError(
                 f"'{_FIRST_LAYER}hidden_norm.weight' is missing, as in heads of EAGLE 1 and 2, "

@@ -43,7 +43,7 @@ class Gemma3Config(TwoRopesConfig):
     query_pre_attn_scalar: float
 
     def attention(self, layer: int) -> AttentionShape:
-        """Of layer `layer`."""
+        """The attention's shape in layer `layer`."""
         return replace(super().attention(layer), scale=self.query_pre_attn_scalar**-0.5)
 
 

@@ -171,14 +171,15 @@ def gguf_tensors(path: Path) -> dict[str, DequantizedTensor]:
 
 
 def _num_heads(header: GgufHeader) -> Mapping[str, int]:
-    """Of queries and of keys, whose rows are permuted."""
+    """Number of heads of queries and of keys, whose rows are permuted."""
     stated = _of_architecture(header)
     num_heads = stated["attention.head_count"]
     return {"attn_q": num_heads, "attn_k": stated.get("attention.head_count_kv", num_heads)}
 
 
 def hf_name(name: str) -> str:
-    """Of a tensor in GGUF, say "blk.0.attn_q.weight"; its own where it has none."""
+    """Hugging Face's name of a tensor in GGUF, say "blk.0.attn_q.weight"; the same name where there
+    is none."""
     if (found := _LAYER_NAME.fullmatch(name)) and found[2] in _OF_LAYER:
         return f"model.layers.{found[1]}.{_OF_LAYER[found[2]]}.{found[3]}"
     if (found := _MODEL_NAME.fullmatch(name)) and found[1] in _OF_MODEL:

@@ -41,7 +41,7 @@ class GptOssConfig(ModelConfig):
     experts: ExpertsShape
 
     def attention(self, layer: int) -> AttentionShape:
-        """Of layer `layer`."""
+        """The attention's shape in layer `layer`."""
         return replace(super().attention(layer), has_sinks=True)
 
 
@@ -98,7 +98,8 @@ class StackedExperts:
 
 
 def _stacked(name: str, matrices: AnyExperts | None, num_turns: int) -> dict[str, Destination]:
-    """Of maps that lie one behind the other in `matrices`, and take turns in the checkpoint."""
+    """Where the rows of maps go that follow one another in `matrices` and take turns in the
+    checkpoint."""
 
     if not isinstance(matrices, ExpertMatrices) or not (
         matrices.is_mxfp4 or matrices.scales is None

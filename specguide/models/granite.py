@@ -38,7 +38,7 @@ class GraniteConfig(ModelConfig):
     attention_scale: float
 
     def attention(self, layer: int) -> AttentionShape:
-        """Of layer `layer`."""
+        """The attention's shape in layer `layer`."""
         return replace(super().attention(layer), scale=self.attention_scale)
 
 
@@ -69,7 +69,8 @@ def read(fields: Mapping[str, Any], **own: Any) -> GraniteConfig:
 
 
 def read_hybrid(fields: Mapping[str, Any]) -> GraniteConfig:
-    """Of a GraniteMoeHybrid that has attention in every layer and no experts."""
+    """Read the config.json of a GraniteMoeHybrid that has attention in every layer and no
+    experts."""
     kinds = fields.get("layer_types") or fields.get("layers_block_type") or ["mamba"]
     others = [kind for kind in kinds if kind not in ("attention", "full_attention")]
     if others:

@@ -123,7 +123,7 @@ def _refuse_ranks(ranks: Ranks, stage: Stage) -> None:
 
 
 def _present_name(name: str) -> str:
-    """Of a tensor in transformers 5, where older checkpoints of GPT-NeoX call it otherwise."""
+    """A tensor's name in transformers 5; older checkpoints of GPT-NeoX have another one."""
     return "lm_head.weight" if name == "embed_out.weight" else text_name(name)
 
 
@@ -153,7 +153,7 @@ def _is_of_several_kinds(folder: Path) -> bool:
 
 
 def _fields(folder: Path) -> Mapping[str, Any]:
-    """Of config.json; none where it cannot be read, which is said where it is needed."""
+    """The fields of config.json. Empty where the file cannot be read: who needs it says so."""
     try:
         return read_json(folder / "config.json")
     except CheckpointError:

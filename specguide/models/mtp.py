@@ -53,7 +53,8 @@ class MtpLayout:
 
     @classmethod
     def of(cls, names: Collection[str], num_layers: int) -> MtpLayout:
-        """Of the tensors of a folder whose target has so many layers. Raises CheckpointError."""
+        """The layout by which a folder has its tensors; its target has `num_layers`. Raises
+        CheckpointError."""
         if any(name.startswith(_MODULE) for name in names):
             return MIMO
         behind = f"model.layers.{num_layers}."

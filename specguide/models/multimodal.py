@@ -102,7 +102,7 @@ def text_fields(folder: Path, fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def rope_of_text(rope: Mapping[str, Any]) -> dict[str, Any]:
-    """Of a rope of three positions, what is left of it where these are one number."""
+    """What is left of a rope of three positions where these are one number."""
     return {
         name: "default" if value == "mrope" else value
         for name, value in rope.items()
@@ -129,7 +129,7 @@ def _architecture(model_type: str) -> str:
 
 
 def text_name(name: str) -> str:
-    """Of a tensor or module, in a checkpoint of the text model alone; others keep theirs."""
+    """A tensor's or module's name in a checkpoint of the text model alone; other names stay."""
     for pattern, present in _PRESENT_NAMES:
         name, count = pattern.subn(present, name)
         if count:

@@ -30,7 +30,7 @@ class OlmoConfig(TwoRopesConfig):
     """In OLMo 2 both ropes are the same, and there are no windows."""
 
     def attention(self, layer: int) -> AttentionShape:
-        """Of layer `layer`."""
+        """The attention's shape in layer `layer`."""
         return replace(super().attention(layer), is_qk_norm_whole=True)
 
 

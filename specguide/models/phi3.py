@@ -24,7 +24,7 @@ class Phi3Config(ModelConfig):
     """Queries, keys and values are one map."""
 
     def attention(self, layer: int) -> AttentionShape:
-        """Of layer `layer`."""
+        """The attention's shape in layer `layer`."""
         return replace(super().attention(layer), is_fused=True)
 
 

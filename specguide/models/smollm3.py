@@ -25,7 +25,7 @@ class SmolLm3Config(ModelConfig):
     has_rope: tuple[bool, ...]
 
     def attention(self, layer: int) -> AttentionShape:
-        """Of layer `layer`."""
+        """The attention's shape in layer `layer`."""
         shape = super().attention(layer)
         rope = self.rope if self.has_rope[layer] else replace(self.rope, share=0.0)
         return replace(shape, rope=rope)
@@ -66,7 +66,7 @@ def _has_rope(fields: Mapping[str, Any]) -> tuple[bool, ...]:
 
 
 def _windows(fields: Mapping[str, Any], has_rope: tuple[bool, ...]) -> Windows:
-    """Of the layers that `layer_types` names, or those without positions."""
+    """Windows of the layers that `layer_types` names, or of those without positions."""
     if not flag(fields, "use_sliding_window") or fields.get("sliding_window") is None:
         return (None,) * len(has_rope)
     kinds = read_layer_types(fields, len(has_rope)) or [

@@ -82,7 +82,7 @@ class GivenBody(nn.Module):
         return self
 
     def forward(self, *args: Any, **others: Any) -> Any:
-        """Of `hidden` [n, hidden_size]."""
+        """The body's output: the hidden states [n, hidden_size] that were given."""
         from transformers.modeling_outputs import BaseModelOutputWithPastAndCrossAttentions
 
         return BaseModelOutputWithPastAndCrossAttentions(last_hidden_state=self.hidden[None])

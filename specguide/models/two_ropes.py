@@ -20,7 +20,7 @@ class TwoRopesConfig(ModelConfig):
     local_rope: RopeConfig
 
     def attention(self, layer: int) -> AttentionShape:
-        """Of layer `layer`."""
+        """The attention's shape in layer `layer`."""
         shape = super().attention(layer)
         return shape if shape.sliding_window is None else replace(shape, rope=self.local_rope)
 

@@ -13,12 +13,12 @@ _FULL = "full_attention"
 _SLIDING = "sliding_attention"
 
 Windows = tuple[int | None, ...]
-"""Of each layer, tokens; None where it sees all before it."""
+"""The window of each layer, tokens; None: the layer attends to all tokens before."""
 
 
 def no_windows(fields: Mapping[str, Any]) -> Windows:
-    """Of a family without: a window that stands in config.json has no effect, as in transformers,
-    unless a flag insists on it. Raises CheckpointError then."""
+    """The windows of a family without any. A window in config.json has no effect, as in
+    transformers, unless a flag insists on it. Raises CheckpointError then."""
     window = _stated_window(fields, None)
     is_used = flag(fields, "use_sliding_window")
     if window is not None and is_used:

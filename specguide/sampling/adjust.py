@@ -139,7 +139,7 @@ class SlotAdjustments:
 
 
 def chain_paths(drafts: Tensor) -> Tensor:
-    """Of chains int32 [B, N - 1] the drafts on the path to each node, int32 [B, N, N - 1], -1
+    """The drafts on the path to each node of chains int32 [B, N - 1]: int32 [B, N, N - 1], -1
     behind."""
     num_nodes = drafts.shape[1] + 1
     is_on_path = torch.ones(num_nodes, num_nodes - 1, dtype=torch.bool, device=drafts.device).tril(

@@ -35,7 +35,7 @@ class GrowingTrees:
 
     @property
     def device(self) -> torch.device:
-        """Of its tensors."""
+        """The device of its tensors."""
         return self.tokens.device
 
     def take_in(self, span: slice, tokens: Tensor, scores: Tensor, places: Tensor) -> None:

@@ -15,8 +15,8 @@ from specguide.param_rules import num_processor_arguments
 from specguide.params import SamplingParams
 
 Processor = Callable[[list[int], Tensor], Any]
-"""Of the output's token ids and the logits float32 [V] that the next token is chosen by; returns
-new ones."""
+"""Takes the output's token ids and the logits float32 [V] by which the next token is chosen;
+returns new logits."""
 
 
 class RequestProcessors(NamedTuple):

@@ -12,7 +12,7 @@ from specguide.kernels import BitmaskRows
 
 
 class Pattern(NamedTuple):
-    """Of S slots.
+    """How many drafts S slots accept.
 
     num_accepted: int32 [P, S], most drafts that each of P iterations accepts, over and over
     iteration:    int64 [1], the last one's; counts
@@ -42,10 +42,10 @@ def accept_by_pattern(
     pattern: Pattern,
     rows: BitmaskRows | None,
 ) -> None:
-    """Of the chains of B slots, have the target say so many of the first drafts as the pattern's
-    next iteration says, up to the first one that there is not, or that the grammar does not allow.
-    The other drafts are forgotten, else the target might say the same; a slot's that is late or
-    not active stay.
+    """Have the target choose as many of the first drafts of B slots' chains as the pattern has for
+    its next iteration, up to the first draft that there is not or that the grammar does not allow.
+    The other drafts are forgotten, since the target might choose the same; those of a slot that is
+    late or not active stay.
 
     target_tokens: int32 [B, N], what the target says after each node; changed in place
     slots:         int64 [B]

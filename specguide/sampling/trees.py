@@ -28,7 +28,7 @@ class SlotTrees:
 
     @classmethod
     def empty(cls, num_slots: int, num_nodes: int, device: torch.device) -> SlotTrees:
-        """Without drafts: every node a child of the golden token."""
+        """Trees without drafts: every node is a child of the golden token."""
 
         def full(value: int, dtype: torch.dtype) -> Tensor:
             return torch.full((num_slots, num_nodes), value, dtype=dtype, device=device)

@@ -36,7 +36,7 @@ class BlockTables:
         self._pages, self._page_size, self._num_ahead = pages, page_size, num_ahead
         self._tables: dict[SequenceState, tuple[int, ...]] = {}
         self._keys: dict[SequenceState, list[bytes]] = {}
-        """Of the first pages, as far as they are published."""
+        """Keys of each request's first pages, as far as they are published."""
 
     def __getitem__(self, sequence: SequenceState) -> tuple[int, ...]:
         return self._tables[sequence]
@@ -146,6 +146,6 @@ class BlockTables:
 
 
 def _key_behind(last: bytes, tokens: Sequence[int]) -> bytes:
-    """Of the page behind the one with the key `last`; tokens: of it, and those that it depends
-    on."""
+    """The key of the page behind the one with the key `last`; tokens: the page's own, and those on
+    which it depends."""
     return blake2b(last + array("q", tokens).tobytes(), digest_size=16).digest()

@@ -18,7 +18,7 @@ _FIRST_GUESS = 128.0
 """Tokens of output, before any request has ended."""
 
 _NEWS_WEIGHT = 0.1
-"""Of the last output among earlier ones, in the mean that is expected."""
+"""Weight of the last output among earlier ones in the mean that is expected."""
 
 _MOST_IDLE = 1024
 
@@ -57,7 +57,7 @@ class ClientShares:
         sequence.num_expected = min(most, round(account.mean_output))
 
     def tag(self, client: str) -> float:
-        """Of a client with requests that are open."""
+        """The tag of a client with requests that are open."""
         return self._accounts[client].tag
 
     def begin_to_wait(self, client: str) -> None:

@@ -42,7 +42,7 @@ class SchedulerLimits:
 
     @cached_property
     def num_nodes(self) -> int:
-        """Of a request in a decode iteration: its last token and its drafts."""
+        """Nodes of a request in a decode iteration: its last token and its drafts."""
         return 1 + self.num_draft_positions
 
     @cached_property

@@ -51,7 +51,7 @@ class Placement:
 
     @property
     def num_running(self) -> int:
-        """Of those with a slot."""
+        """Number of requests with a slot."""
         return len(self.prefilling) + len(self.decoding)
 
     def check_integrity(self) -> None:

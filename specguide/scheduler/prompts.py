@@ -74,7 +74,7 @@ class PromptPlanner:
         return starting
 
     def piggyback(self, decoding: Sequence[SequenceState]) -> Piggyback:
-        """Of prompts in order, all but their last tokens, as far as there are free pages for
+        """Chunks of prompts in order, without their last tokens, as far as there are free pages for
         them.
 
         decoding: what decodes beside, at least one
@@ -112,7 +112,8 @@ class PromptPlanner:
         return self._pace.budget.most_tokens(num_decoding * self._limits.num_nodes)
 
     def _next_chunk(self, sequence: SequenceState, budget: int) -> Chunk | None:
-        """Of at most `budget` tokens, with pages for them; None where there are too few."""
+        """The next chunk, of at most `budget` tokens, with pages for them; None where there are too
+        few."""
         self._open(sequence)
         end = min(sequence.num_tokens, sequence.num_computed + budget)
         num_ahead = self._placement.num_ahead if end == sequence.num_tokens else 0
@@ -121,7 +122,8 @@ class PromptPlanner:
         return self._chunk(sequence, end)
 
     def _piggyback_chunk(self, sequence: SequenceState, budget: int) -> Chunk | None:
-        """Of at most `budget` tokens; None where nothing is left to compute, or no page is free."""
+        """The next chunk, of at most `budget` tokens; None where nothing is left to compute, or no
+        page is free."""
         self._open(sequence)
         end = min(sequence.num_tokens - 1, sequence.num_computed + budget)
         most = self._placement.most_positions(sequence)

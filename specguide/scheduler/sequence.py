@@ -22,7 +22,7 @@ _LONGEST_PAUSE = 32
 """Iterations after which a prefill whose first row was late is tried again at the latest."""
 
 _MOST_STEPS = 10**6
-"""Of priority, up or down; more count as so many. Greater numbers would drown the arrival."""
+"""Most steps of priority that count, up or down. Greater numbers would drown the arrival."""
 
 
 @dataclass(eq=False)
@@ -118,7 +118,7 @@ class SequenceState:
         return self.request.spec.prompt_ids[start + 1 : end + 1] if self.num_unscored else ()
 
     def tokens(self, start: int, end: int) -> list[int]:
-        """Of prompt and output, those from position `start` to before `end`."""
+        """Tokens of prompt and output from position `start` to before `end`."""
         prompt_ids, output_ids = self.request.spec.prompt_ids, self.request.output_ids
         first_output = max(0, start - len(prompt_ids))
         return [
@@ -237,7 +237,7 @@ class SequenceState:
 
 
 def priority_steps(priority: int) -> int:
-    """Of priority, as many as count."""
+    """A priority's steps, as many as count."""
     return max(-_MOST_STEPS, min(priority, _MOST_STEPS))
 
 

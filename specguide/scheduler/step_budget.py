@@ -18,7 +18,7 @@ _HURRY = 8  # iterations that one counts for where it went as far as is trusted
 _NUM_REWEIGHTS = 3
 _RIDGE = 1e-6
 _LEAST_S = 1e-6
-"""Of an iteration, whatever is fitted."""
+"""Least time of an iteration, whatever is fitted."""
 
 Floats = npt.NDArray[np.float64]
 Taken = tuple[int, int, float]

@@ -20,7 +20,7 @@ HEAD_START_TOKENS = 20_000
 been served so much less. It moves turns and not shares, as what is served is charged in full."""
 
 EQUAL_TOKENS = 1024
-"""By which clients may differ that are as good as equal."""
+"""Tokens by which clients may differ and still be as good as equal."""
 
 MOST_PASSES = 4
 """Times that a client is passed over when it is next."""
@@ -85,7 +85,7 @@ class WaitingQueue:
         return sequence
 
     def _next_queue(self) -> ClientQueue:
-        """Of the client whose turn it is; there must be one."""
+        """The queue of the client whose turn it is; there must be one."""
         while self._turns[0] is not self._current.get(self._turns[0][-1]):
             heapq.heappop(self._turns)
         return self._queues[self._turns[0][-1]]
@@ -123,7 +123,7 @@ class WaitingQueue:
 
     @property
     def num_clients(self) -> int:
-        """That have requests here."""
+        """Clients that have requests here."""
         return len(self._queues)
 
     def load(self, client: str | None = None) -> Load:

@@ -125,7 +125,7 @@ def _result(block: Mapping[str, Any], param: str) -> Message:
 
 
 def _blocks(content: Any, param: str) -> list[tuple[Mapping[str, Any], str]]:
-    """Of a content, which is a text or a list of blocks, each with its place."""
+    """The blocks of a content, which is a text or a list of blocks, each with its place."""
     if isinstance(content, str):
         return [({"type": "text", "text": content}, param)]
     if not isinstance(content, list) or not all(isinstance(one, Mapping) for one in content):

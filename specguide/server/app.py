@@ -106,7 +106,7 @@ def error_body(path: str) -> ErrorBody:
 
 
 def last_line(path: str) -> bytes:
-    """Of a stream of that API, behind an error too."""
+    """The last line of a stream of that API, also behind an error."""
     api = _api_of(path)
     return b"" if api is None else api.renderer.last_line
 
@@ -200,7 +200,7 @@ def _indices(place: Sequence[Any]) -> list[int]:
 
 
 def _place(error: Any) -> list[Any]:
-    """Without the types that a value may have."""
+    """The place of an error in the body, without the types that a value may have."""
     return [
         part
         for part in error["loc"]

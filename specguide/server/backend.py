@@ -36,13 +36,13 @@ class Backend:
         self.engine, self.config, self.tokenizer = engine, config, engine.tokenizer
         self._unknown_fields = UnknownFields(config.strict_fields)
         self._lane = asyncio.Semaphore()
-        """Of large bodies."""
+        """One large body at a time is read."""
         self._template_lane = asyncio.Semaphore(_MOST_TEMPLATES)
-        """Of clients' templates, whose threads wait for them."""
+        """Clients' templates that are rendered at once; their threads wait for them."""
 
     @property
     def limits(self) -> GuideConfig:
-        """Of guides."""
+        """The limits of guides."""
         return self.engine.config.guide or GuideConfig()
 
     @cached_property
@@ -134,7 +134,7 @@ class Backend:
     def text_of(
         self, token_ids: Sequence[int], param: str, *, skip_special_tokens: bool = False
     ) -> str:
-        """Of token ids. Raises InvalidParams for one that there is not.
+        """The text of token ids. Raises InvalidParams for an id that there is not.
 
         skip_special_tokens: else they stand there by their names
         """

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from specguide.server.errors import ApiError, Refusal
 
 FREE_BYTES = 1 << 16
-"""Of each body, which take no room: its connection holds as many anyway, and small requests never
-meet a full room."""
+"""First bytes of each body that take no room: its connection holds as many anyway, and small
+requests never meet a full room."""
 
 
 class Body:

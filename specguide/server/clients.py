@@ -28,5 +28,5 @@ def client_of(request: Request, config: ServerConfig) -> str:
 
 
 def _digest(name: bytes) -> str:
-    """Of a length that clients do not choose."""
+    """A digest of the name, of a length that clients do not choose."""
     return blake2b(name, digest_size=12).hexdigest()

@@ -48,7 +48,7 @@ class Choice:
 
     @property
     def mean_logprob(self) -> float:
-        """Of its output tokens."""
+        """Mean log-probability of its output tokens."""
         return self.total_logprob / self.num_scored if self.num_scored else -math.inf
 
     def begun(self) -> Told:
@@ -115,7 +115,8 @@ class Choice:
 
 
 def prompt_logprobs(scores: Sequence[Score]) -> list[Told | None]:
-    """Of a prompt's tokens, as vLLM has them: each with its rivals, by token id."""
+    """Log-probabilities of a prompt's tokens, as vLLM has them: each with its rivals, by token
+    id."""
     return [
         None
         if score.logprob is None

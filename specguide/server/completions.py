@@ -128,7 +128,7 @@ class CompletionRenderer(Renderer[CompletionRequest]):
             for index in range(task.num_samples)
         ]
         self._early: dict[int, list[Event]] = {}
-        """Of each prompt whose scores are to be told first and have not come: what has."""
+        """Events of each prompt that came before its scores, which are to be told first."""
         for number, prompt in enumerate(task.echoed):
             if has_scores:
                 self._early[number] = []
@@ -171,7 +171,7 @@ class CompletionRenderer(Renderer[CompletionRequest]):
         }
 
     def _best(self) -> Iterator[Choice]:
-        """Of each prompt's samples, as many as are told: those of the likeliest tokens."""
+        """The samples of each prompt that are told: those with the likeliest tokens."""
         num_made, num_told = self.task.params.n, self.body.n or 1
         for first in range(0, len(self._choices), num_made):
             samples = self._choices[first : first + num_made]
@@ -180,7 +180,7 @@ class CompletionRenderer(Renderer[CompletionRequest]):
             yield from samples
 
     def _samples(self, number: int) -> list[Choice]:
-        """Of a prompt."""
+        """The samples of a prompt."""
         num_made = self.task.params.n
         return self._choices[number * num_made : (number + 1) * num_made]
 

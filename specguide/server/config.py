@@ -13,7 +13,7 @@ from specguide.field_types import check_types
 METRICS_NAMES = ("specguide", "vllm")
 _OF_HEADER_NAMES = frozenset(ascii_letters + digits + "!#$%&'*+-.^_`|~")
 _AT_LEAST_ONE = ("api_servers", "max_connections")
-"""Without one of which nobody is served; other numbers may be 0."""
+"""Numbers that must be 1 at least, or nobody is served; others may be 0."""
 
 
 def _is_origin(text: str) -> bool:
@@ -81,7 +81,7 @@ class Exposure:
 
     @property
     def scheme(self) -> str:
-        """Of the server's URLs."""
+        """The scheme of the server's URLs."""
         return "http" if self.ssl_certfile is None else "https"
 
 
@@ -227,7 +227,7 @@ class ServerConfig:
         return self.model_name, *self.model_aliases
 
     def url(self, port: int) -> str:
-        """Of a server that listens on `host` and this port."""
+        """The URL of a server that listens on `host` and this port."""
         host = f"[{self.host}]" if ":" in self.host else self.host  # an address of IPv6
         return f"{self.exposure.scheme}://{host}:{port}"
 

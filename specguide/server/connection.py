@@ -25,14 +25,15 @@ from specguide.server.tls import tls_options
 
 _LOOKS = 4  # in the time of the shortest bound
 _UNREAD_BYTES = 1 << 17
-"""Of an answer, in the socket's buffer; else the kernel takes up to some MB before anybody notices
-an absent reader."""
+"""Most bytes of an answer in the socket's buffer; else the kernel takes up to some MB before
+anybody notices an absent reader."""
 _MOST_HEADER_BYTES = 64 << 10
 """uvicorn's own bound, where its configuration has none."""
 _PROBE_S = 0.1
 """Between looks whether a client that sends nothing more is still there."""
 _OTHER_FILES = 64
-"""That a front has open beside its connections, and one too many until it is refused."""
+"""Files that a front has open beside its connections, and one connection too many until it is
+refused."""
 _LOGGER = logging.getLogger(__name__)
 
 

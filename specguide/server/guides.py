@@ -56,7 +56,7 @@ def guide_of(
 
 
 def response_format_guide(one: ResponseFormat | None, rules: SchemaRules) -> Guide | None:
-    """Of `response_format`."""
+    """The guide of `response_format`."""
     if one is None or one.type == "text":
         return None
     if one.type == "json_object":
@@ -85,7 +85,7 @@ def response_format_guide(one: ResponseFormat | None, rules: SchemaRules) -> Gui
 
 
 def text_format_guide(one: TextFormat | None, rules: SchemaRules) -> Guide | None:
-    """Of the `text.format` of responses."""
+    """The guide of the `text.format` of responses."""
     if one is None or one.type == "text":
         return None
     if one.type == "json_object":

@@ -17,7 +17,7 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class UnknownFields:
-    """Of all requests. is_strict: they are refused"""
+    """Unknown fields of all requests. is_strict: they are refused"""
 
     def __init__(self, is_strict: bool) -> None:
         self._is_strict = is_strict

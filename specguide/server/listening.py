@@ -73,7 +73,7 @@ def listener(address: Address) -> socket.socket:
 
 
 def _distinct(found: list[Any]) -> list[Address]:
-    """Of what a host's name was found to be, each address once; none beside the one that is all."""
+    """The addresses of a host's name, each once; the address that means all stands alone."""
     addresses = list(dict.fromkeys((one[0], one[4]) for one in found))
     return [one for one in addresses if one[1][0] == _EVERY_ADDRESS] or addresses
 

@@ -23,7 +23,7 @@ from specguide.server.plans import COUNTS_FOLDER
 _ENGINE = "0"  # vLLM's label; here there is one
 _FAMILIES = {"gauge": GaugeMetricFamily, "counter": CounterMetricFamily}
 _COUNTS_BYTES = 1 << 18
-"""Of a process's file of counts: more than all routes with all codes take."""
+"""Bytes of a process's file of counts: more than all routes with all codes take."""
 _OTHER = "other"
 _TOLD = "specguide.told"
 _LOGGER = logging.getLogger(__name__)
@@ -120,14 +120,14 @@ def _accepted(stats: EngineStats) -> Metric:
 
 
 def _guides(stats: EngineStats) -> Iterator[Metric]:
-    """Of the guides used most; `tokens` by `iterations` is a guide's acceptance length."""
+    """Figures of the guides used most; `tokens` by `iterations` is a guide's acceptance length."""
     for what in ("requests", "iterations", "tokens"):
         counts = {name: counts.get(what, 0) for name, counts in stats.guides.items()}
         yield _counter(f"guide_{what}", f"Guided {what}, by a hash of the guide", "guide", counts)
 
 
 def _transfers(stats: EngineStats) -> Iterator[Metric]:
-    """Of prompts that one engine computes for another."""
+    """Figures of prompts that one engine computes for another."""
     for what, count in stats.transfers.items():
         about = TRANSFERS[what]
         yield CounterMetricFamily(f"specguide_kv_transfer_{what}", about, count)

@@ -37,7 +37,8 @@ _MOST_ID_CHARS = 128
 
 
 def cors(origins: Sequence[str]) -> dict[str, Any]:
-    """Of starlette's CORSMiddleware: web pages of these origins may ask, with any header."""
+    """Arguments of starlette's CORSMiddleware: web pages of these origins may ask, with any
+    header."""
     return {
         "allow_origins": list(origins),
         "allow_methods": ["GET", "POST"],

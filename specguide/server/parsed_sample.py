@@ -13,7 +13,7 @@ from specguide.server.task import Task
 
 
 def output_form(backend: Backend, task: Task) -> OutputForm:
-    """Of a task's samples."""
+    """The form of the outputs of a task's samples."""
     expected = task.reasoning
     if expected is None:
         return OutputForm.of(task.params.guide, None)
@@ -23,7 +23,7 @@ def output_form(backend: Backend, task: Task) -> OutputForm:
 
 
 class ParsedSample:
-    """Of one sample, fed with its tokens."""
+    """Reasoning, text and calls of one sample, which is fed with its tokens."""
 
     def __init__(self, backend: Backend, task: Task, form: OutputForm) -> None:
         self._spelled, self._stops = backend.spelled, StopTail(task.params)

@@ -70,7 +70,7 @@ async def detokenize(body: DetokenizeRequest, request: Request) -> Response:
 
 @router.get("/version")
 async def version() -> dict[str, str | None]:
-    """Of specguide; null where it is not installed, but run from a checkout."""
+    """Specguide's version; null where it is not installed but run from a checkout."""
     return {"version": installed_version()}
 
 

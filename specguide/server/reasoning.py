@@ -22,7 +22,7 @@ _ANYTHING = Guide(regex=r"[\s\S]*")
 
 @dataclass(frozen=True)
 class ReasoningPlan:
-    """Of one request.
+    """How one request reasons.
 
     format:     None for a model that does not reason
     effort:     OpenAI's; "none" switches reasoning off; None: as the model does by itself

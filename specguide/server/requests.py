@@ -31,7 +31,7 @@ class StreamOptions(Body):
 
 
 class EventOptions(Body):
-    """Of a stream of events, which always tells the usage."""
+    """Options of a stream of events, which always tells the usage."""
 
     beside = fields.STREAM_OPTIONS
 
@@ -117,7 +117,7 @@ _QUICK_FIELDS = frozenset(
         *("temperature", "top_p", "top_k", "min_p", "presence_penalty", "frequency_penalty"),
     }
 )
-"""Of completions: numbers and switches."""
+"""Fields of completions that hold numbers and switches: a body of no others is read in no time."""
 
 
 class CompletionRequest(SamplingFields):

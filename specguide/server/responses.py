@@ -44,7 +44,7 @@ _WITHOUT_EFFECT = frozenset(
         "code_interpreter_call.outputs",
     }
 )
-"""Of what may be included: that which an answer here never has."""
+"""What may be asked for in `include` and no answer here ever has."""
 _ECHOED = (
     "instructions",
     "metadata",
@@ -154,7 +154,7 @@ class ResponseRenderer(Renderer[ResponsesRequest]):
 
     @property
     def _status(self) -> str:
-        """Of a response that has ended, and of its last item."""
+        """The status of a response that has ended, and of its last item."""
         return "completed" if self._finish_reason == "stop" else "incomplete"
 
     def _numbered(self, told: Told) -> Told:

@@ -13,7 +13,7 @@ _Channel = tuple[SpanTag, int | None]
 
 
 class SaidPieces:
-    """Of one sample. tells_reasoning: its client wants to read that"""
+    """What one sample says, in pieces. tells_reasoning: its client wants to read the reasoning"""
 
     def __init__(self, *, tells_reasoning: bool) -> None:
         self._tells_reasoning = tells_reasoning

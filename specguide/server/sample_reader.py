@@ -52,7 +52,7 @@ class SampleReader:
             yield End(delta.finish_reason, delta.stop_reason, self._sample, metrics)
 
     def _scores(self, delta: RequestDelta) -> tuple[Score, ...]:
-        """Of its tokens, where they are asked for."""
+        """The scores of its tokens, where they are asked for."""
         return tuple(
             score_of(self._backend, token, entry, self._num_rivals)
             for token, entry in zip(delta.token_ids, delta.logprobs or (), strict=False)

@@ -13,7 +13,7 @@ from specguide.errors import InvalidParams
 
 _PREFIX, _LOCK = "specguide-", "lock"
 _MOST_BYTES = 90
-"""Of the path of the folder: with a socket's name behind it, the kernel takes 107."""
+"""Longest path of the folder: the kernel takes 107 bytes, a socket's name behind it included."""
 
 
 class ServiceFolder:

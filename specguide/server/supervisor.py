@@ -32,7 +32,7 @@ from specguide.server.tls import check_tls
 _CORE = "specguide.engine.core:run_core"
 _FRONT = "specguide.server.front:run_front"
 _MOST_FAILED_STARTS = 3
-"""Of processes one after another that end before they are ready."""
+"""Most processes one after another that end before they are ready."""
 _TOLD_S = 0.5
 """For fronts to tell their requests that the core is gone for good."""
 _FRONTS_S = 2.0

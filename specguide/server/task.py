@@ -62,7 +62,7 @@ class Task:
 
     @property
     def num_samples(self) -> int:
-        """Of all prompts together; those of a prompt follow each other."""
+        """Samples of all prompts together; those of a prompt follow each other."""
         return len(self.prompts) * self.params.n
 
 

@@ -27,7 +27,7 @@ def check_tls(exposure: Exposure) -> None:
 
 
 def tls_options(exposure: Exposure) -> dict[str, Any]:
-    """Of uvicorn.Config."""
+    """Arguments of uvicorn.Config for TLS."""
     if exposure.ssl_certfile is None:
         return {}
     needs_certificate = exposure.ssl_ca_certs is not None

@@ -71,8 +71,8 @@ class ToolChoice:
         answer: Guide | None,
         key_order: str | None = None,
     ) -> Guide:
-        """Of the whole message; `answer` is what it must match where it is not calls. key_order: as
-        of a Guide. Raises InvalidParams."""
+        """The guide of the whole message; `answer` is what it must match where it is not calls.
+        key_order: as of a Guide. Raises InvalidParams."""
         schema = None
         if answer is not None:
             if answer.kind not in ("json_schema", "json_object"):

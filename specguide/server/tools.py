@@ -30,7 +30,7 @@ class ToolFields:
     parameters: str = "parameters"
 
     def place(self, index: int) -> str:
-        """Of a tool."""
+        """The place of a tool in the body."""
         return f"tools[{index}]" if self.places is None else self.places[index]
 
 
@@ -77,7 +77,8 @@ def tool_of(
 
 
 def _check_names(function: Mapping[str, Any], param: str) -> None:
-    """Of a function without parameters. Raises InvalidParams where it has them by another name."""
+    """Check a function without parameters. Raises InvalidParams where it has them by another
+    name."""
     for other in ("input_schema", "inputSchema"):
         if function.get(other) is not None:
             raise InvalidParams(
@@ -88,8 +89,8 @@ def _check_names(function: Mapping[str, Any], param: str) -> None:
 
 
 def function_of(definition: Mapping[str, Any]) -> Any:
-    """Of a tool or a choice of one: chat has it under "function", responses have it beside
-    "type". Without nulls."""
+    """The function of a tool or of a choice of one, without nulls: chat has it under "function",
+    responses have it beside "type"."""
     beside = {name: value for name, value in definition.items() if name != "type"}
     function = given(definition, "function", beside)
     if not isinstance(function, Mapping):

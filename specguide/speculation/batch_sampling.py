@@ -58,8 +58,8 @@ def all_used(kind: SamplingKind, device: torch.device) -> Sampling:
 
 
 class BatchSampling:
-    """Of the batch that runs: its slots and how its requests' tokens are chosen, kept while the
-    batch stays the same; and what has entered each slot."""
+    """Slots of the batch that runs and how its requests' tokens are chosen, kept while the batch
+    stays the same; and what has entered each slot."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device

@@ -49,7 +49,7 @@ class Drafting(Protocol):
         """The golden tokens and the drafts, of `layout`, that are verified next."""
 
     def golden(self, inputs: ForwardInput) -> Nodes:
-        """Of a prefill, behind which there are no drafts yet."""
+        """The nodes of a prefill, behind which there are no drafts yet."""
 
     def verify(
         self, logits: Tensor | LogitsShare, nodes: Nodes, features: Tensor, sampling: Sampling

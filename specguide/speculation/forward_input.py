@@ -48,7 +48,7 @@ class ForwardInput:
     outputs: OutputRows | None = None
 
     def at_nodes(self, hidden: Tensor) -> Tensor:
-        """Of hidden [T, …], or of the `outputs`, that of the nodes, [B · N, …]."""
+        """The nodes' part [B · N, …] of hidden [T, …], or of the `outputs`."""
         if self.is_chain or self.outputs is not None:
             return hidden
         return hidden[self._node_index().flatten()]
@@ -160,7 +160,7 @@ def _placed_input(
     placed: tuple[Tensor, Tensor, Tensor, Tensor, Tensor | None],
     mask: AttentionMask = CAUSAL,
 ) -> ForwardInput:
-    """Of `shape` [B, Q] tokens that are `placed` by `place_nodes`."""
+    """The input of `shape` [B, Q] tokens that are `placed` by `place_nodes`."""
     input_ids, position_ids, mapping, seq_lens, _ = placed
     num_requests, num_own = shape
     first_node, query_start_loc = _chain_starts(num_requests, num_own, input_ids.device)

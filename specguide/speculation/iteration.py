@@ -56,7 +56,7 @@ class Iteration:
     def prefill_exactly(
         self, chunks: Sequence[Chunk], slots: Sequence[int], sampling: Sampling
     ) -> VerifyOutput:
-        """Of these chunks alone, nothing filled up."""
+        """Prefill these chunks alone, with nothing filled up."""
         device, longest = self._state.ids.device, max(len(chunk.token_ids) for chunk in chunks)
         plan = PrefillPlan.exact(chunks, slots, device)
         return self.prefill(

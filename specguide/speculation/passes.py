@@ -172,7 +172,7 @@ class ForwardPasses:
         )
 
     def move_keys(self, nodes: Tensor, inputs: ForwardInput) -> None:
-        """Of the target, those of accepted nodes int64 [B, D] of the inputs' trees; as
+        """Move the target's keys of accepted nodes int64 [B, D] of the inputs' trees, as
         `cache.move_keys`."""
         move_keys(self._cache.memory, nodes, inputs.start, inputs.context.block_table)
 

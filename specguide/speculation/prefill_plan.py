@@ -131,7 +131,7 @@ def captured_sizes(
 
 
 def _num_tokens(num_requests: int) -> Sequence[int]:
-    """Of the captured prefills of so many requests, ascending."""
+    """Token counts of the captured prefills of so many requests, ascending."""
     if num_requests > 1:
         return GRAPH_NUM_TOKENS
     return sorted((*GRAPH_NUM_TOKENS, *_FURTHER_ALONE))

@@ -32,5 +32,5 @@ _SHAPES: dict[type[DraftLayout], Shape] = {
 
 
 def shape_of(layout: DraftLayout) -> Shape:
-    """That of the layout's class, or of the nearest one that it is derived from."""
+    """The shape of the layout's class, or of the nearest class from which it is derived."""
     return next(_SHAPES[kind] for kind in type(layout).__mro__ if kind in _SHAPES)

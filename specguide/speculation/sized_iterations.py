@@ -32,7 +32,7 @@ from specguide.speculation.results import VerifyOutput
 from specguide.speculation.warm_up import WarmUp, decode_kinds, runs
 
 _MOST_CHUNKS = 64
-"""Of prompts beside a decode iteration that is not captured."""
+"""Most chunks of prompts beside a decode iteration that is not captured."""
 
 
 def runner_for(grammar: GrammarStream, options: StepOptions) -> EagerIterations | None:
@@ -146,7 +146,7 @@ class SizedIterations:
         )
 
     def _levels(self, num_slots: int) -> list[IterationLayouts]:
-        """That come up where the slots 0 … num_slots - 1 have requests."""
+        """Levels that come up where the slots 0 … num_slots - 1 have requests."""
         if not self._is_adaptive:
             return [self.all_levels]
         return [

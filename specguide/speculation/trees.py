@@ -68,7 +68,8 @@ class Trees:
         return self._chains.golden(inputs)
 
     def nodes(self, slots: Slots, layout: DraftLayout) -> Nodes:
-        """Of a slot that was held, and whose tree is larger, the first ones."""
+        """The nodes of each slot's tree; the first ones where a slot was held and has a larger
+        tree."""
         if not layout.num_drafts:
             return self._chains.nodes(slots, layout)
         state, start = self._state, self._state.lengths[slots]

@@ -19,7 +19,7 @@ STYLES: dict[str, dict[str, Any]] = {
     "indented by 4": {"indent": 4, "ensure_ascii": False},
     "compact, in ASCII": {"separators": (",", ":")},
 }
-"""Of `json.dumps`. Characters are written as they are, but for the last."""
+"""Arguments of `json.dumps`. All but the last spelling write characters as they are."""
 
 _SCALARS = ("", "a", "0", 0, 1, -1, 1.5, 1e-7, 100, True, False, None)
 _POOL: tuple[Any, ...] = (*_SCALARS, [], {})

@@ -76,7 +76,7 @@ def ranks_key() -> bytes:
 
 
 def host_and_port(address: str) -> tuple[str, int]:
-    """Of HOST:PORT. Raises InvalidParams."""
+    """Host and port of a text HOST:PORT. Raises InvalidParams."""
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
         raise InvalidParams(
@@ -105,7 +105,8 @@ def reach(address: tuple[str, int], key: bytes) -> Connection:
 
 @contextmanager
 def _handshake(link: socket.socket) -> Iterator[Connection]:
-    """Of a link, which is watched by the kernel then; closed where the handshake fails."""
+    """A link during its handshake. Afterwards the kernel watches it; where the handshake fails it
+    is closed."""
     link.setblocking(True)
     link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     link.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

@@ -92,7 +92,7 @@ def _end(processes: list[subprocess.Popen[bytes]]) -> None:
 
 
 def run_rank(address: str, rank: int, parent: int) -> None:
-    """Of a rank's process.
+    """Entry point of a rank's process.
 
     address: of rank 0
     parent:  id of the process that has started this one

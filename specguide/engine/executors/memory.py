@@ -18,7 +18,7 @@ from specguide.speculation.drafters import KeyShape, keys_of
 _LOGGER = logging.getLogger(__name__)
 _NUM_LOGIT_COPIES = 4
 _LIBRARY_BYTES = 1 << 30
-"""Of CUDA's context, cuBLAS's workspaces, loaded kernels and graphs."""
+"""Room for CUDA's context, cuBLAS's workspaces, loaded kernels and graphs."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,13 +70,13 @@ class Memory:
 
 
 def _keys_of_target(target: Decoder) -> KeyShape:
-    """Of the layers and heads that this rank has."""
+    """The target's keys, of the layers and heads that this rank has."""
     num_layers, num_heads, head_dim = keys_of(target)
     return len(target.stage.layers(num_layers)), num_heads, head_dim
 
 
 def _max_pages(config: ResolvedConfig) -> int:
-    """Of a request."""
+    """Most pages of one request."""
     layout = config.layout
     # A request that has ended runs along until the host knows, beyond its last token by the drafts
     # of two iterations at most.
@@ -85,7 +85,8 @@ def _max_pages(config: ResolvedConfig) -> int:
 
 
 def _cache_dtype(config: ResolvedConfig, target: Decoder) -> torch.dtype:
-    """Of keys and values, a drafter's too. Raises InvalidParams where the GPU has none such."""
+    """The dtype of keys and values, a drafter's too. Raises InvalidParams where the GPU does not
+    have it."""
     dtype: torch.dtype = getattr(torch, config.cache_dtype)
     if dtype != FLOAT8:
         return dtype

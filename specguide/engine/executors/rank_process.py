@@ -98,7 +98,8 @@ READY, LOADED = Said("ready"), Said("loaded")
 
 
 def digest(output: StepOutput) -> str:
-    """Of the tokens that count and how many there are: the same on all ranks, or one is wrong."""
+    """A digest of the tokens that count and of how many there are. It is the same on all ranks, or
+    one of them is wrong."""
     places = torch.arange(output.tokens.shape[1])
     counted = output.tokens.cpu() * (places < output.num_tokens.cpu()[:, None])
     state = hashlib.blake2b(output.num_tokens.cpu().to(torch.int64).numpy().tobytes())
@@ -178,7 +179,7 @@ def obey_rank_0(connection: Connection) -> None:
 
 
 def main(file_descriptor: int, parent: int) -> None:
-    """Of the process.
+    """Entry point of the process.
 
     file_descriptor: of its end of the sockets
     parent:          id of rank 0's process

@@ -130,7 +130,7 @@ class RanksExecutor:
 
     @property
     def process_ids(self) -> list[int]:
-        """Of the ranks from 1 on that are on this host."""
+        """Process ids of the ranks from 1 on that are on this host."""
         return [it.process.pid for it in self._followers if it.address is None]
 
     def execute(self, batch: Batch) -> PendingOutput:

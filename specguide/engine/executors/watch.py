@@ -34,7 +34,7 @@ class Watch:
 
     @contextmanager
     def __call__(self) -> Iterator[None]:
-        """Of a call."""
+        """Watch a call."""
         self._since_s = time.perf_counter()
         try:
             yield

@@ -18,7 +18,7 @@ _WEIGHTS = ("*.safetensors", "*.gguf")
 
 
 def format_of(config: ResolvedConfig, caches: Sequence[KVCache]) -> CacheFormat:
-    """Of an engine's caches, the target's first."""
+    """The format of an engine's caches, the target's first."""
     shapes = [(cache.num_layers, *cache.memory.shape[4:]) for cache in caches]
     return CacheFormat(
         release=_PROTOCOL,

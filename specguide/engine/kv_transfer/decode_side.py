@@ -29,7 +29,7 @@ from specguide.request import Request
 
 _SMALL_FRAME = 1 << 16
 _BLOCKS_A_STEP = 2
-"""That are copied into the cache between two iterations."""
+"""Blocks that are copied into the cache between two iterations."""
 _LATE = "its pages did not come in time"
 _LOGGER = logging.getLogger(__name__)
 

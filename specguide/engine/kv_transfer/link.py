@@ -19,7 +19,7 @@ from zmq.utils.monitor import recv_monitor_message
 from specguide.errors import InvalidParams
 
 Frames = Sequence[Any]
-"""Of one message: bytes, or what has a buffer."""
+"""The parts of one message: bytes, or objects that have a buffer."""
 
 _TICK_MS = 100
 _HEARTBEAT_MS = 2000
@@ -55,7 +55,7 @@ class Link:
         self._is_closed = False
         self._socket = _socket(listens=listens, max_frame_bytes=max_frame_bytes)
         self.is_connected = False
-        """Of the side that connects: whether the other is there."""
+        """Whether the other side is there; told on the side that connects."""
         self._monitor = self._socket.get_monitor_socket(_CONNECTED | zmq.EVENT_DISCONNECTED)
         _attach(self._socket, address, listens=listens)
         self._wakes = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)

@@ -35,7 +35,7 @@ class Host:
 
     @property
     def page_bytes(self) -> int:
-        """Of one page in all caches."""
+        """Bytes of one page in all caches."""
         return sum(cache.page_bytes for cache in self.caches)
 
     @property
@@ -48,7 +48,7 @@ _BLOCK_BYTES = 16 << 20
 
 
 class Transfer(Protocol):
-    """Of the loop's thread alone.
+    """A transfer of pages, called on the loop's thread alone.
 
     counts:   as transfer_counts names them
     has_news: `take_up` has work

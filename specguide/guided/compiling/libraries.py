@@ -146,7 +146,7 @@ class Libraries:
     def _outline(
         self, written: Written, rewritten: Rewritten, backend: str, guide: Guide
     ) -> Outline | None:
-        """Of all of the guide, what is left out of it included."""
+        """The outline of the whole guide, parts that are compiled later included."""
         if written.calls is None:
             return self._backend(backend).outline(written, rewritten)
         if len(guide.source()) > MOST_LATE:  # the first row would wait for it

@@ -16,7 +16,7 @@ from specguide.server.task import Task
 from specguide.trace import Span
 
 MAX_SPANS = 8000
-"""Of a timeline, that the page is sent."""
+"""Most spans of a timeline that the page is sent."""
 _LOGGER = logging.getLogger(__name__)
 
 
@@ -67,8 +67,8 @@ class Narrator:
         }
 
     def spans(self, spans: Sequence[Span]) -> dict[str, Any]:
-        """Of a traced engine, those of the request's time; the last MAX_SPANS where there are
-        more."""
+        """The spans of a traced engine within the request's time; the last MAX_SPANS where there
+        are more."""
         origin_s = self._origin_s or 0.0
         own = [
             span

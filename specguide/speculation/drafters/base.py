@@ -53,7 +53,7 @@ class CutModel(Protocol):
 
 
 def keys_of(model: CutModel) -> KeyShape:
-    """Of the keys that it stores for each token."""
+    """The shape of the keys that a model stores for each token."""
     config = model.config
     num_kv_heads = kv_heads_of_rank(config.num_kv_heads, model.ranks)
     return config.num_layers, num_kv_heads, config.head_dim
@@ -72,7 +72,7 @@ class DraftNeeds:
 
     @classmethod
     def of(cls, model: CutModel) -> DraftNeeds:
-        """Of a model with the usual configuration."""
+        """What a model with the usual configuration needs."""
         return cls(keys_of(model), model.config.hidden_size if model.ranks.size > 1 else None)
 
 

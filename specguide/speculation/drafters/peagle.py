@@ -64,9 +64,9 @@ class ParallelHeadDrafter(HeadDrafter):
         last: Tensor,
         num_drafts: int,
     ) -> Tensor:
-        """Of the N nodes of each request those up to the `last` int32 [B] that was accepted, and
-        masks behind; what no draft comes from is of no use, and is written over before it is
-        read."""
+        """One pass over each request's nodes up to the `last` int32 [B] that was accepted, and over
+        masks behind. Keys of positions from which no draft comes are of no use, and are written
+        over before they are read."""
         num_nodes, last = inputs.num_nodes, last.long()[:, None]
         index = torch.arange(num_nodes + num_drafts - 1, device=last.device)
         known, is_known = index.clamp(max=num_nodes - 1), index <= last

@@ -30,7 +30,7 @@ _ZERO = ord("0")
 
 Terminal = Callable[[str], str]
 _Steps = dict[int, int]
-"""Of a state, where characters lead, by their code points."""
+"""Where characters lead from a state, by their code points."""
 
 
 def without_multiples(
