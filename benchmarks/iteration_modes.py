@@ -123,7 +123,7 @@ def modes() -> dict[str, Mode]:
 
 
 def modes_named(names: str) -> list[Mode]:
-    """Those of a list with commas, or "all"; exits where a name is none's."""
+    """The modes of a list with commas, or of "all"; exits where a name is no mode's."""
     known = modes()
     chosen = list(known) if names == "all" else names.split(",")
     if unknown := [name for name in chosen if name not in known]:

@@ -41,11 +41,11 @@ class LeastOfTwo:
         self._random, self._names = Random(seed), []
 
     def update(self, replicas: list[str]) -> None:
-        """These there are."""
+        """These are the replicas there are."""
         self._names = list(replicas)
 
     def remove(self, name: str) -> None:
-        """It is gone."""
+        """The replica is gone."""
         self._names.remove(name)
 
     def choose(self, key: RoutingKey, num_ongoing: Callable[[str], int]) -> list[str]:

@@ -77,7 +77,7 @@ class Simulation:
         self.scheduler.add(request)
 
     def _begin(self, request: Request) -> None:
-        """It has just been given a slot."""
+        """The request has just been given a slot."""
         client, cost = request.spec.client, self._cost(request)
         served_before, before_it = self._waiting.pop(request.request_id)
         self._waited.append((self._served_cost - served_before, before_it))

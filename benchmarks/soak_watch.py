@@ -120,7 +120,7 @@ class Ledger:
         self.totals: Counter[str] = Counter()
 
     def add(self, request: Request, job: Job) -> None:
-        """It was given to the engine."""
+        """The request was given to the engine."""
         self._under_way[request] = job
         self.totals["requests"] += 1
         self.totals["sampled"] += request.params.temperature > 0

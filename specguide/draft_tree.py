@@ -151,7 +151,7 @@ class DraftTree(TreeShape):
         return cls(tuple(index[path[:-1]] if path else -1 for path in paths))
 
     def layout(self, chain: DraftLayout = NO_DRAFTS) -> TreeLayout:
-        """Whose nodes have these parents."""
+        """The tree whose nodes have these parents."""
         return _with_smaller(self.expansion, self.parents)
 
     @property

@@ -58,7 +58,7 @@ class PiggybackLimits:
         return min(self.sizes, key=lambda size: abs(size - num_tokens))
 
     def sizes_within(self, max_tokens: int) -> tuple[int, ...]:
-        """Those that come up where there are at most so many tokens."""
+        """Sizes that come up where there are at most so many tokens."""
         return tuple(
             size
             for size, smaller in zip(self.sizes, (0, *self.sizes), strict=False)

@@ -59,7 +59,7 @@ class RequestSpec:
 
     @property
     def has_prompt_logprobs(self) -> bool:
-        """They are asked for, by the first of a prompt's samples."""
+        """Whether it gives prompt_logprobs: of a prompt's samples the first one does."""
         return self.params.prompt_logprobs is not None and self.sample == 0
 
 

@@ -50,7 +50,7 @@ class SchemaCompiler(Protocol):
         ...
 
     def close(self) -> None:
-        """Lets its threads go."""
+        """Let its threads go."""
         ...
 
 

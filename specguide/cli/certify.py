@@ -80,7 +80,7 @@ def _schema(name: str) -> Any:
 
 
 def _instances(name: str, given: Path | None) -> list[Any]:
-    """Those of a file, one a line. Raises InvalidParams where one is no JSON."""
+    """The instances of a file, one a line. Raises InvalidParams where one is no JSON."""
     path = given
     if path is None and name.startswith(MARK):
         path = ready_grammar(name).path.with_suffix(".valid")

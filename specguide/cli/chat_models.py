@@ -22,7 +22,7 @@ class ChatModel(Protocol):
         """The answer's events, as they come. Raises SpecguideError."""
 
     async def close(self) -> None:
-        """Let go of it."""
+        """Let go of the model."""
 
 
 class LocalModel:

@@ -27,5 +27,5 @@ def list_them() -> None:
 
 @grammars.command()
 def show(name: Annotated[str, typer.Argument(help="As listed, with or without @.")]) -> None:
-    """Print one."""
+    """Print a ready grammar."""
     typer.echo(ready_grammar(name).text, nl=False)

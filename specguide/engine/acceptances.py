@@ -38,7 +38,7 @@ class Acceptances:
             self._of_requests[request_id].take(level, num_accepted)
 
     def forget(self, request_id: int) -> None:
-        """It has ended."""
+        """Forget a request that has ended."""
         self._of_requests.pop(request_id, None)
 
 

@@ -30,10 +30,10 @@ class AllDrafts:
         return batch
 
     def take(self, committed: Committed) -> None:
-        """Learns nothing."""
+        """Learn nothing."""
 
     def forget(self, request: Request) -> None:
-        """It knows nothing of any."""
+        """Nothing is known of any request."""
 
 
 class LevelChoice(AllDrafts):
@@ -75,7 +75,7 @@ class LevelChoice(AllDrafts):
         self._trials.earn(self._rates.take(committed, self._plan_of(committed.batch)))
 
     def forget(self, request: Request) -> None:
-        """It has ended."""
+        """Forget a request that has ended."""
         self._rates.acceptances.forget(request.request_id)
 
     def _plan_of(self, batch: Batch) -> LevelPlan | None:

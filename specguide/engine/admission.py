@@ -89,7 +89,7 @@ class Admission:
 
     @property
     def has_compiled(self) -> bool:
-        """`take_compiled` would give some."""
+        """Whether `take_compiled` would return some."""
         return any(future.done() for future in self._compiling)
 
     def prompt_ids(self, prompt: str | Sequence[int]) -> list[int]:
@@ -162,7 +162,7 @@ class Admission:
         self.compiler.close()
 
     def wait(self, most_s: float) -> None:
-        """Until a grammar has been compiled."""
+        """Wait until a grammar has been compiled, most_s seconds at most."""
         if self._compiling:
             timeout_s = min(self._longest_wait_s, most_s)
             wait(self._compiling, timeout=timeout_s, return_when=FIRST_COMPLETED)

@@ -59,7 +59,7 @@ class Cycle:
             self._grammar.submit(self._requests.walks.snapshot(batch, requests))
 
     def launch(self, batch: Batch, requests: Sequence[Request]) -> None:
-        """Have it executed."""
+        """Have a batch executed."""
         self.in_flight.append(launch(batch, requests, self._executor))
 
     def due(self, batch: Batch | None) -> Iterator[InFlight]:
@@ -70,12 +70,12 @@ class Cycle:
             yield self.in_flight.popleft()
 
     def collect(self, launched: InFlight) -> tuple[StepOutput, IterationTimes]:
-        """Wait for what it gave."""
+        """Wait for the results of an iteration."""
         with self._recorder.host("wait"):
             return launched.collect()
 
     def commit(self, launched: InFlight, output: StepOutput, times: IterationTimes) -> None:
-        """Its requests have their tokens, and end where they do."""
+        """Give an iteration's tokens to its requests, some of which end."""
         batch, requests = launched.batch, launched.requests
         with self._recorder.host("commit"):
             rows = zip(output.tokens.tolist(), output.num_tokens.tolist(), strict=True)
@@ -90,5 +90,5 @@ class Cycle:
                 observer.take(committed)
 
     def publish(self) -> list[Request]:
-        """Those that have ended; nothing is kept of them."""
+        """The requests that have ended; nothing is kept of them."""
         return self._requests.take_ended()

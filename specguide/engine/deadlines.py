@@ -23,7 +23,7 @@ class Deadlines:
             self._next_s = min(self._next_s, at_s)
 
     def discard(self, request: Request) -> None:
-        """It has ended."""
+        """Forget the deadline of a request that has ended."""
         self._at_s.pop(request, None)
 
     def take_expired(self) -> list[Request]:

@@ -145,7 +145,7 @@ class _Job:
 
 
 class Caller(Protocol):
-    """Who has samples drawn."""
+    """What `Faithful` asks of its caller, who has samples drawn."""
 
     def next_id(self) -> int:
         """For a request that scores."""
@@ -154,7 +154,7 @@ class Caller(Protocol):
         """Have one that scores run. Raises SpecguideError."""
 
     def stop(self, request: Request) -> None:
-        """It scores for nobody any more."""
+        """Stop a request that scores for nobody any more."""
 
     def answer(self, sample: Request, token_ids: Sequence[int], entries: list[Entry]) -> None:
         """A sample is drawn. entries: of its tokens; none where they are not asked for"""
@@ -174,7 +174,7 @@ class Faithful:
 
     @property
     def samples(self) -> list[Request]:
-        """Those that wait for their scores."""
+        """Samples that wait for their scores."""
         return [sample for job in self._jobs.values() for sample in job.samples]
 
     def add(self, sample: Request, grammar: FiniteGrammar) -> None:
@@ -207,7 +207,7 @@ class Faithful:
         return True
 
     def discard(self, sample: Request) -> None:
-        """It has ended otherwise, whether it was here or not."""
+        """Forget a request that has ended otherwise, whether it was here or not."""
         for key, job in list(self._jobs.items()):
             if sample in job.samples:
                 job.samples.remove(sample)

@@ -83,7 +83,7 @@ class EngineLoop(Generic[K]):
         return self._close_at_s < math.inf
 
     def run(self) -> CloseReport:
-        """Until it is closed."""
+        """Run the engine until it is closed."""
         while not self._closing_is_over():
             try:
                 self._inbox.take(self._wait_s())

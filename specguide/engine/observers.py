@@ -36,4 +36,4 @@ class Observer(Protocol):
     """Is told of every iteration, in order, by the engine's thread."""
 
     def take(self, committed: Committed) -> None:
-        """One more."""
+        """Take one more iteration."""

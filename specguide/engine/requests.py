@@ -48,27 +48,27 @@ class Requests:
         self._faithful = Faithful(self, max_scoring)
         self._transfer = transfer
         self._parked: dict[Request, Admitted] = {}
-        """Those that may run once the pages of their prompts have come."""
+        """Requests that may run once the pages of their prompts have come."""
 
     @property
     def num_unfinished(self) -> int:
-        """Those that have been added and not taken, and those that score for them."""
+        """Requests that have been added and not taken, and those that score for them."""
         num_admitted = self._scheduler.num_unfinished + len(self._faithful.samples)
         num_waiting = self._admission.num_compiling + len(self._parked)
         return num_waiting + len(self.ended) + num_admitted
 
     @property
     def has_none_to_run(self) -> bool:
-        """All there are wait for their grammar."""
+        """Whether all requests wait for their grammar."""
         return not self.ended and not self._scheduler.num_unfinished
 
     def idle_s(self) -> float:
-        """Seconds until one must be looked at, unless a grammar is compiled; 0: now."""
+        """Seconds until a request must be looked at, unless a grammar is compiled; 0: now."""
         is_busy = self._scheduler.num_unfinished or self.ended or self._admission.has_compiled
         return 0.0 if is_busy or self._transfer.has_news else self.deadlines.wait_s()
 
     def add(self, request: Request) -> None:
-        """Take one more. What is wrong with it ends it."""
+        """Take one more request. What is wrong with it ends it."""
         self.deadlines.add(request)
         self._transfer.begin(request)
         if request.params.guide is None:
@@ -77,15 +77,15 @@ class Requests:
             self._admission.compile(request)
 
     def wait(self) -> None:
-        """For a grammar or a deadline; a moment where one waits for pages."""
+        """Wait for a grammar or a deadline; for a moment where a request waits for pages."""
         if self._parked:
             time.sleep(_POLL_S)
         else:
             self._admission.wait(self.deadlines.wait_s())
 
     def take_up(self) -> None:
-        """Those whose grammar and pages are there go to the scheduler; those whose time is up
-        end."""
+        """Send requests whose grammar and pages are there to the scheduler; end those whose time is
+        up."""
         for request, compiled in self._admission.take_compiled():
             self._admit(request, compiled)
         for request in self._transfer.take_up():
@@ -96,7 +96,7 @@ class Requests:
             self.end(request, timeout(request))
 
     def end(self, request: Request, error: SpecguideError | None = None) -> None:
-        """End one outside an iteration: with `error`, or as aborted."""
+        """End a request outside an iteration: with `error`, or as aborted."""
         self._admission.discard(request)
         self._parked.pop(request, None)
         self._faithful.discard(request)
@@ -111,7 +111,7 @@ class Requests:
         self.release(released)
 
     def close(self) -> None:
-        """Abort all; nobody will take them."""
+        """Abort all requests; nobody will take them."""
         self._transfer.close()
         waiting = (*self._admission.take_all(), *self._parked)
         for request in (*waiting, *self._faithful.samples):
@@ -126,7 +126,7 @@ class Requests:
         self._executor.release(slots)
 
     def take_ended(self) -> list[Request]:
-        """Nothing is kept of them."""
+        """The requests that have ended; nothing is kept of them."""
         taken: list[Request] = []
         while self.ended:  # the last one that scores for others ends these
             ended, self.ended = self.ended, []
@@ -142,21 +142,21 @@ class Requests:
         return taken
 
     def next_id(self) -> int:
-        """As Faithful asks for it."""
+        """The id of a new request, as Faithful asks for it."""
         return self._admission.next_id()
 
     def start(self, request: Request) -> None:
-        """One that scores for a faithful one."""
+        """Start a request that scores for a faithful one."""
         self._scheduler.add(request)
         self.walks.add(request, None, None)
 
     def stop(self, request: Request) -> None:
-        """One that scores for nobody any more."""
+        """Stop a request that scores for nobody any more."""
         self.walks.discard(request)
         self.release(self._scheduler.cancel(request))
 
     def answer(self, sample: Request, token_ids: Sequence[int], entries: list[Entry]) -> None:
-        """A faithful one is drawn."""
+        """End a faithful sample with the tokens that were drawn for it."""
         sample.logprobs += map(dict, entries)
         self._scheduler.answer(sample, token_ids)
         self.ended.append(sample)

@@ -48,7 +48,7 @@ class Histogram:
         return list(zip((*self.bounds, float("inf")), accumulate(self.counts), strict=True))
 
     def copy(self) -> Histogram:
-        """As it is now."""
+        """A copy as of now."""
         return Histogram(self.bounds, list(self.counts), self.total)
 
 
@@ -61,7 +61,7 @@ class Totals:
     step_s: float = 0.0
 
     def take(self, committed: Committed) -> None:
-        """One more iteration."""
+        """Count one more iteration."""
         self.iterations += 1
         self.output_tokens += sum(len(advance.tokens) for advance in committed.advances)
 
@@ -151,7 +151,7 @@ class RequestCounts:
             self.accepted["guided"][accepted] += count * is_guided
 
     def copies(self) -> dict[str, Any]:
-        """As it is now, by name."""
+        """Copies as of now, by name."""
         return {
             "finished": dict(self.finished),
             "prompts": dict(self.prompts),
@@ -223,7 +223,7 @@ class EngineStats:
         return self.prompts["cached"] / max(1, self.prompts["prompt"])
 
     def as_dict(self) -> dict[str, object]:
-        """For JSON."""
+        """The figures as JSON has them."""
         return {
             **asdict(self),
             "grammar_hidden_s": self.grammar_hidden_s,

@@ -14,7 +14,7 @@ class StepTimes:
         self._scheduler, self._last_end_s = scheduler, 0.0
 
     def take(self, committed: Committed) -> None:
-        """One more."""
+        """Take the time of one more iteration."""
         times = committed.times
         seconds = times.end_s - max(times.begin_s, self._last_end_s)
         self._last_end_s = times.end_s

@@ -19,7 +19,7 @@ class _Walk(NamedTuple):
 
 
 class Walks:
-    """Whose grammar starts in which slot, and who goes on."""
+    """Knows which request's grammar starts in which slot, and whose goes on."""
 
     def __init__(self) -> None:
         self._walks: dict[int, _Walk] = {}
@@ -35,7 +35,7 @@ class Walks:
         self._walks[request.request_id] = _Walk(grammar, layout)
 
     def discard(self, request: Request) -> None:
-        """It has ended."""
+        """Forget the walk of a request that has ended."""
         self._walks.pop(request.request_id, None)
 
     def snapshot(self, batch: Batch, requests: Sequence[Request]) -> GuideSnapshot:

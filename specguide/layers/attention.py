@@ -82,7 +82,7 @@ class Sinks:
 
     @classmethod
     def create(cls, place: Placement, num_heads: int) -> Sinks:
-        """Uninitialised."""
+        """Uninitialised weights."""
         return cls(place.empty(num_heads), f"{place.prefix}sinks", place.ranks)
 
     def destinations(self) -> dict[str, Destination]:

@@ -43,7 +43,7 @@ class CacheScales:
 
     @classmethod
     def create(cls, place: Placement) -> CacheScales:
-        """Not known yet."""
+        """Scales that are not known yet."""
         device = place.device if place.device.type == "meta" else torch.device("cpu")
         return cls(torch.full((2,), math.nan, device=device), place.prefix)
 

@@ -122,7 +122,7 @@ class FirstLayer:
     def store(
         self, tokens: tuple[Embedding, Tensor], features: Tensor, state: AttentionState
     ) -> None:
-        """As a call, of which nothing but the keys and values is wanted."""
+        """Store keys and values as a call would, and compute nothing else."""
         self.attention.store(self._inputs(tokens, features), state)
 
     def _inputs(self, tokens: tuple[Embedding, Tensor], features: Tensor) -> Tensor:

@@ -182,7 +182,7 @@ class TransformersDecoder(Decoder):
         return logits[:, : self._num_logits].to(hidden.dtype)
 
     def has_cache_scales(self) -> bool:
-        """Never."""
+        """False: it never has them."""
         return False
 
     def fit_vocabulary(self, size: int) -> None:

@@ -31,7 +31,7 @@ class Pages:
         self.aux = {}
 
     def begin(self, context: PassContext, cache: KVCache, dtype: torch.dtype) -> None:
-        """Before a pass."""
+        """Called before a pass."""
         self.context = context
         self.cache = cache
         # Keys come rotated: the kernel that stores them turns them by nothing.
@@ -78,7 +78,7 @@ class GivenBody(nn.Module):
 
     @property
     def decoder(self) -> GivenBody:
-        """Some heads ask a part of the body."""
+        """The body itself, since some heads ask a part of it."""
         return self
 
     def forward(self, *args: Any, **others: Any) -> Any:

@@ -20,7 +20,8 @@ from specguide.parallel.stages import Stage
 
 OWN_HOST = "127.0.0.1"
 _NCCL_TIMEOUT = timedelta(minutes=30)
-"""It is long, since ranks meet while others still load. In iterations the executor waits itself."""
+"""This is long, since ranks meet while others still load. In iterations the executor waits
+itself."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ class Meeting:
 
     @property
     def is_on_one_host(self) -> bool:
-        """Whether all ranks are."""
+        """Whether all ranks are on one host."""
         return len(set(self.addresses)) == 1
 
 

@@ -46,7 +46,7 @@ class GrowingTrees:
 
     @classmethod
     def empty(cls, expansion: TreeExpansion, slots: Tensor, num_accepted: Tensor) -> GrowingTrees:
-        """Nothing has been drafted."""
+        """The state in which nothing has been drafted."""
 
         def empty(dtype: torch.dtype) -> Tensor:
             return torch.empty(

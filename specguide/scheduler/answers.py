@@ -32,7 +32,7 @@ class Advance(NamedTuple):
 
 
 NO_ADVANCE = Advance()
-"""Nothing came of it."""
+"""The advance of a request to which an iteration gave nothing."""
 
 
 class Commit(NamedTuple):

@@ -60,7 +60,7 @@ class ClientQueue:
         heapq.heappush(self._heap, entry)
 
     def first(self) -> SequenceState:
-        """Who is to run next of them; there must be one."""
+        """The client's request that is to run next; there must be one."""
         while self._entries.get(self._heap[0][-1]) is not self._heap[0]:
             heapq.heappop(self._heap)
         return self._heap[0][-1]

@@ -66,7 +66,8 @@ class ClientShares:
         account.tag = max(account.tag, self._clock)
 
     def charge(self, sequence: SequenceState, num_to_compute: int, num_clients: int) -> None:
-        """It gets a slot. What it computes again after it has lost that is not its client's doing.
+        """Charge the client of a request that gets a slot. What the request computes again after it
+        has lost its slot is not the client's doing.
 
         num_to_compute: tokens whose keys are not there
         num_clients:    that wait, its own included
@@ -81,7 +82,7 @@ class ClientShares:
         self._clock = min(ahead, account.tag)
 
     def close(self, sequence: SequenceState) -> None:
-        """It has ended, wherever it was."""
+        """The request has ended, wherever it was."""
         account, num_tokens = self._accounts[sequence.client], len(sequence.request.output_ids)
         if sequence.is_charged:
             account.tag += num_tokens - sequence.num_expected

@@ -46,7 +46,7 @@ class Placement:
 
     @property
     def running(self) -> list[SequenceState]:
-        """Those with a slot."""
+        """Requests with a slot."""
         return [*self.prefilling, *self.decoding]
 
     @property
@@ -64,12 +64,12 @@ class Placement:
         self.tables.check_integrity(running)
 
     def enter(self, sequence: SequenceState) -> None:
-        """It waits from now on."""
+        """The request waits from now on."""
         self.shares.open(sequence)
         self.waiting.push(sequence)
 
     def end(self, sequence: SequenceState) -> None:
-        """It waits or runs no more."""
+        """The request waits or runs no more."""
         if sequence in self.waiting:
             self.waiting.remove(sequence)
         elif sequence.slot >= 0:
@@ -146,13 +146,13 @@ class Placement:
         return True
 
     def preempt(self, sequence: SequenceState) -> None:
-        """It loses its slot and pages, and waits again."""
+        """The request loses its slot and pages, and waits again."""
         self.leave(sequence)
         sequence.lose_slot()
         self.waiting.push(sequence)
 
     def leave(self, sequence: SequenceState) -> None:
-        """It runs no more; its pages are free."""
+        """The request runs no more; its pages are free."""
         (self.prefilling if sequence in self.prefilling else self.decoding).remove(sequence)
         self.tables.close(sequence)
         self._slots.release(sequence.slot)

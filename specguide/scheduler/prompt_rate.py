@@ -32,5 +32,5 @@ class PromptRate:
         return self._mean + math.sqrt(_HURRY * num_waiting / num_decoding)
 
     def take(self, num_tokens: int) -> None:
-        """What an iteration computes."""
+        """Take what an iteration computes."""
         self._mean += (num_tokens - self._mean) / _WINDOW

@@ -33,8 +33,8 @@ class PromptPlanner:
         return self._limits.piggyback.max_chunks > 0 and not sequence.num_unscored
 
     def prefill(self, num_planned: int) -> tuple[list[SequenceState], list[Chunk]]:
-        """Those that an iteration without decoding computes, and the chunk of each. Who has its
-        last token in it decodes next.
+        """Prompts that an iteration without decoding computes, and the chunk of each. A request
+        whose last prompt token is in its chunk decodes next.
 
         num_planned: iterations before this one
         """
@@ -60,8 +60,8 @@ class PromptPlanner:
         return planned, chunks
 
     def take_starting(self) -> set[SequenceState]:
-        """Those that decode from now on: the keys of all their tokens but the last are planned, or
-        there is but one token."""
+        """Requests that decode from now on: the keys of all their tokens but the last are planned,
+        or there is but one token."""
         starting = {
             sequence
             for sequence in self._placement.prefilling

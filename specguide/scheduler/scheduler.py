@@ -230,7 +230,7 @@ class Scheduler:
     def _take_tokens(
         self, sequence: SequenceState, tokens: Sequence[int], is_first: bool
     ) -> tuple[int, ...]:
-        """Those that are output: none behind the one that ends it.
+        """The tokens that are output: none behind the one that ends the request.
 
         is_first: no draft was verified
         """

@@ -143,7 +143,7 @@ class SequenceState:
         )
 
     def enter_slot(self, slot: int) -> None:
-        """It has waited for it."""
+        """Enter a slot, for which the request has waited."""
         self.slot = slot
         waited_s = time.perf_counter() - self.request.arrival_s
         self.request.metrics.queue_s = self.request.metrics.queue_s or waited_s
@@ -170,7 +170,7 @@ class SequenceState:
         )
 
     def start(self, row: int) -> Start:
-        """It decodes from an iteration on, in which it has place `row`."""
+        """The request decodes from an iteration on, in which it has place `row`."""
         num_before = self.num_tokens - 1
         last_id = self.tokens(num_before, self.num_tokens)[0]
         return Start(row, self.entry(), last_id, num_before, self._starts_walk())
@@ -224,7 +224,7 @@ class SequenceState:
         self.not_before = num_planned + min(2**self.num_late, _LONGEST_PAUSE)
 
     def lose_slot(self) -> None:
-        """It waits again, and another matcher begins."""
+        """The request waits again, and another matcher will begin."""
         self.slot = -1
         self.num_computed = 0
         self.num_in_flight = 0

@@ -68,13 +68,13 @@ class WaitingQueue:
         self.place(client)
 
     def first(self) -> SequenceState | None:
-        """Who is to run next."""
+        """The request that is to run next."""
         if self._chosen is None and self._queues:
             self._chosen = self._choose()
         return self._chosen
 
     def pop(self) -> SequenceState:
-        """Take who is to run next, at its client's charge; there must be one."""
+        """Take the request that is to run next, at its client's charge; there must be one."""
         sequence = self.first()
         assert sequence is not None
         num_to_compute = sequence.num_tokens - self._num_cached(sequence)

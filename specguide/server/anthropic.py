@@ -71,7 +71,7 @@ class _Turn(TurnFields):
     """What OpenAI's chat calls the same."""
 
     def effort_field(self) -> str:
-        """As Anthropic has it."""
+        """The field's name in Anthropic's API."""
         return "output_config.effort"
 
 
@@ -137,7 +137,7 @@ def _turn(body: ConversationFields, **sampling: Any) -> TurnFields:
 
 
 def _effort(body: ConversationFields) -> str | None:
-    """By OpenAI's names."""
+    """The effort by OpenAI's names."""
     if body.thinking is not None and body.thinking.type == "disabled":
         return "none"
     effort = (body.output_config or {}).get("effort")

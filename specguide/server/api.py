@@ -49,7 +49,7 @@ class Renderer(ABC, Generic[B]):
         self.body, self.task, self.usage = body, task, Usage(task)
 
     def begin(self) -> Iterable[Told]:
-        """Before the first event."""
+        """The objects before the first event."""
         return ()
 
     @abstractmethod
@@ -57,7 +57,7 @@ class Renderer(ABC, Generic[B]):
         """What an event adds. Called for each in order, and read to its end."""
 
     def end(self) -> Iterable[Told]:
-        """After the last event."""
+        """The objects after the last event."""
         return ()
 
     def failed(self, error: ApiError) -> Iterable[Told]:

@@ -40,7 +40,7 @@ from specguide.server.shared_fields import GeneratingBody
 from specguide.server.tracing import telemetry
 
 APIS: tuple[Api[Any], ...] = (chat.API, responses.API, completions.API, anthropic.API)
-"""Those that are served: whoever adds one enters it here."""
+"""The APIs that are served: whoever adds one enters it here."""
 
 router = APIRouter(route_class=BodyRoute, responses=RESPONSES)
 _STREAMED: dict[int | str, dict[str, Any]] = {

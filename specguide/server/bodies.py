@@ -52,7 +52,7 @@ class BodyRoom:
             self.leave(body)
 
     def grow(self, body: Body, num_bytes: int) -> None:
-        """It has got so many bytes more; one of all bodies may be refused for it, itself
+        """The body has got so many bytes more; one of all bodies may be refused for it, itself
         included."""
         if body not in self._bodies:
             return
@@ -64,7 +64,7 @@ class BodyRoom:
             self._refuse(max(self._unread(), key=lambda one: one.num_bytes), self._full())
 
     def leave(self, body: Body) -> None:
-        """It is not held any more."""
+        """The body is not held any more."""
         if body in self._bodies:
             self._bodies.remove(body)
             self._num_bytes -= body.num_bytes

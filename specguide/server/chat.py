@@ -108,7 +108,7 @@ class Choice:
         return {"function_call": call["function"]} if self.is_legacy else {"tool_calls": [call]}
 
     def end(self, reason: str) -> None:
-        """No more comes."""
+        """No more will come."""
         called = "function_call" if self.is_legacy else "tool_calls"
         self.finish_reason = called if reason == "stop" and self.calls else reason
 

@@ -45,7 +45,7 @@ class Reservation:
             ) from None
 
     def close(self) -> None:
-        """Let go of them."""
+        """Close the sockets."""
         self._sockets.close()
 
     def _reserve(self, family: socket.AddressFamily, name: tuple[Any, ...]) -> Address:

@@ -158,7 +158,7 @@ class AnswerCounts:
         self._answers = _answers(registry)
 
     def count(self, status: int, route: str = _OTHER) -> None:
-        """One more of them."""
+        """Count one more answer."""
         if self._answers is not None:
             self._answers.labels(route, str(status)).inc()
 

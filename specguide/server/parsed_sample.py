@@ -33,12 +33,12 @@ class ParsedSample:
 
     @property
     def is_reasoning(self) -> bool:
-        """It may be inside its reasoning."""
+        """Whether the sample may be inside its reasoning."""
         return self._reader.is_reasoning
 
     @property
     def has_reasoned(self) -> bool:
-        """It has begun its reasoning."""
+        """Whether the sample has begun its reasoning."""
         return self._reader.has_reasoned
 
     def add(self, token_ids: Sequence[int], *, is_last: bool = False) -> list[Said]:

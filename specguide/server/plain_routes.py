@@ -87,7 +87,7 @@ async def health(request: Request) -> Response:
 
 @router.get("/metrics", response_class=PlainTextResponse, responses=_TEXT)
 async def metrics(request: Request) -> Response:
-    """For Prometheus."""
+    """The service's figures, for Prometheus."""
     await _backend(request).engine.refresh_stats()
     return Response(generate_latest(request.app.state.registry), media_type=CONTENT_TYPE_LATEST)
 

@@ -107,7 +107,7 @@ class ResponsesRequest(TurnFields):
         return super().effort() if self.reasoning is None else self.reasoning.effort
 
     def effort_field(self) -> str:
-        """As that."""
+        """The field's name in the body."""
         return super().effort_field() if self.reasoning is None else "reasoning.effort"
 
 

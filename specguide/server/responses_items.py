@@ -43,7 +43,7 @@ class Message:
         return self._of_part("output_text.delta", delta=text, logprobs=list(scores))
 
     def end(self, status: str) -> Iterator[Told]:
-        """All is there."""
+        """The objects that end the item, of which all is there."""
         self.status = status
         yield self._of_part("output_text.done", text=self.text, logprobs=self.logprobs)
         yield self._of_part("content_part.done", part=self._part())
@@ -92,12 +92,12 @@ class Thought:
         yield _of_item("added", self)
 
     def add(self, text: str) -> Told:
-        """More of it."""
+        """Add more of the text."""
         self.text += text
         return self._of_text("delta", delta=text)
 
     def end(self, status: str) -> Iterator[Told]:
-        """All is there."""
+        """The objects that end the item, of which all is there."""
         self.status = status
         yield self._of_text("done", text=self.text)
         yield _of_item("done", self)
@@ -141,12 +141,12 @@ class Call:
         yield _of_item("added", self)
 
     def add(self, text: str) -> Told:
-        """More of the arguments."""
+        """Add more of the arguments."""
         self.arguments += text
         return self._of_arguments("delta", delta=text)
 
     def end(self, status: str) -> Iterator[Told]:
-        """All is there."""
+        """The objects that end the item, of which all is there."""
         self.status = status
         yield self._of_arguments("done", name=self.name, arguments=self.arguments)
         yield _of_item("done", self)

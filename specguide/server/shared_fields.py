@@ -120,7 +120,7 @@ _SAMPLING = (
 
 
 def _stop_strings(stop: str | list[str] | None) -> list[str]:
-    """Those that can stop anything."""
+    """The stop strings that can stop anything: no empty ones."""
     return [one for one in ([stop] if isinstance(stop, str) else stop or ()) if one]
 
 
@@ -188,5 +188,5 @@ class TurnFields(TemplateFields, SamplingFields):
         return self.reasoning_effort
 
     def effort_field(self) -> str:
-        """Where that is said."""
+        """The field in which the effort is said."""
         return "reasoning_effort"

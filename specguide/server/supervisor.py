@@ -139,7 +139,7 @@ class Supervisor:
         self._core = Child("the engine's process", self._core_function, plan)
 
     def _take_core(self, core: Child, facts: CoreFacts) -> None:
-        """One is ready."""
+        """Take a core that is ready."""
         self._take_ready(core)
         self._error = None
         self._tell(facts.cache_size if self._facts is None else "serving again")

@@ -26,7 +26,7 @@ class ExpectedReasoning:
 
     @property
     def end(self) -> str:
-        """All behind the section."""
+        """Everything behind the section."""
         return self.format.end + self.format.resumes + self.answer
 
 

@@ -33,7 +33,7 @@ class SlotNodes:
     def allocate(
         cls, num_slots: int, layout: DraftLayout, device: torch.device, *, pinned: bool = False
     ) -> SlotNodes:
-        """All zero."""
+        """Nodes that are all zero."""
 
         def zeros(*shape: int) -> Tensor:
             return torch.zeros(shape, dtype=torch.int32, device=device, pin_memory=pinned)

@@ -133,9 +133,9 @@ class Chains:
         return process_logits(logits, self._drafts(inputs), sampling.processed)
 
     def _drafts(self, inputs: ForwardInput) -> Tensor:
-        """Those that are verified, int32 [B, N - 1]."""
+        """The drafts that are verified, int32 [B, N - 1]."""
         return self._tokens[inputs.slots][:, 1 : inputs.num_nodes]
 
     def _origins(self, inputs: ForwardInput) -> Tensor | None:
-        """Who proposed them, uint8 [B, N - 1]; None: the drafter alone."""
+        """Who proposed the drafts, uint8 [B, N - 1]; None: the drafter alone."""
         return None

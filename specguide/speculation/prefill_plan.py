@@ -67,7 +67,7 @@ class PrefillPlan(NamedTuple):
 
 
 def packed_len(num_requests: int, num_tokens: int) -> int:
-    """Values of a plan."""
+    """Number of values of a packed plan."""
     return 5 * num_requests + num_tokens + 1
 
 

@@ -50,7 +50,7 @@ class Tally:
     faults: list[str] = field(default_factory=list)
 
     def fault(self, kind: str, words: str) -> None:
-        """Counts a proven error."""
+        """Count a proven error."""
         self.counts[kind] += 1
         if len(self.faults) < _MOST_FAULTS:
             self.faults.append(f"{kind}: {words}")
@@ -267,7 +267,7 @@ class _Counted:
 
     @property
     def num_taken(self) -> int:
-        """Bytes, without an end."""
+        """Number of bytes taken, without the end."""
         return len(self._taken)
 
     def taken_since(self, start: int) -> bytes:

@@ -141,7 +141,7 @@ def whose_fault(followers: list[Follower], cause: BaseException, timeout_s: floa
 
 
 def _end(process: subprocess.Popen[bytes], connection: Connection) -> None:
-    """It ends by itself when nothing can come any more."""
+    """End the process: it ends by itself when nothing can come any more."""
     connection.close()
     try:
         process.wait(END_S)

@@ -36,14 +36,14 @@ class HostCame:
 
 @dataclass(frozen=True)
 class HostRuns:
-    """It is to run these ranks."""
+    """The host is to run these ranks."""
 
     ranks: tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class HostRefused:
-    """It is not wanted, for a reason in words."""
+    """The host is not wanted, for a reason in words."""
 
     words: str
 

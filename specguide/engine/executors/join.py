@@ -81,7 +81,7 @@ def _start(address: str, rank: int) -> subprocess.Popen[bytes]:
 
 
 def _end(processes: list[subprocess.Popen[bytes]]) -> None:
-    """They end by themselves when rank 0 is gone; what hangs is killed."""
+    """End the ranks: they end by themselves when rank 0 is gone, and those that hang are killed."""
     until_s = time.perf_counter() + END_S
     for process in processes:
         try:

@@ -62,7 +62,7 @@ class JoinedHost:
             self._is_gone = True
 
     def leave(self) -> None:
-        """It ends its ranks, those that hang, too."""
+        """The host ends its ranks, those that hang too."""
         with self._lock:
             self._is_gone = True
             self._connection.close()
@@ -96,7 +96,7 @@ class JoinedFollower(Follower):
 
 
 class Hosts:
-    """Those that come to run ranks for which there is no device here, each as many as it offers.
+    """Hosts that come to run ranks for which there is no device here, each as many as it offers.
 
     address:  of this host, as the others reach it
     num_here: ranks of this host: as many as it has GPUs; on a CPU one

@@ -54,7 +54,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Execute:
-    """Start a batch."""
+    """Message to start a batch."""
 
     batch: Batch
 

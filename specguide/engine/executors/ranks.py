@@ -212,7 +212,7 @@ class RanksExecutor:
 
 @dataclass(frozen=True)
 class _ThisHost:
-    """Where all ranks are."""
+    """The host where all ranks are."""
 
     start: Callable[[int, float], Follower]
     address: str = OWN_HOST

@@ -184,7 +184,7 @@ class DecodeSide:
         self._finish(fetch)
 
     def _tell(self, message: Pages | Refused, frames: list[zmq.Frame]) -> None:
-        """From the link's thread."""
+        """Tell of news, on the link's thread."""
         self._news.append((message, frames))
         self._host.wake()
 

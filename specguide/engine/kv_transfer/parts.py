@@ -71,7 +71,7 @@ class Transfer(Protocol):
         """A request has come; its pages may be asked for."""
 
     def holds(self, request: Request) -> bool:
-        """It waits for pages."""
+        """Whether the request waits for pages."""
 
     def end(self, request: Request) -> None:
         """A request has ended."""

@@ -86,7 +86,7 @@ class PrefillSide:
         self._link.close()
 
     def _take(self, frames: list[zmq.Frame]) -> None:
-        """On the link's thread."""
+        """Take a message, on the link's thread."""
         try:
             name, message = (frame.bytes for frame in frames)
             fetch = FROM_DECODE.decode(message)

@@ -23,11 +23,11 @@ class GrammarFuture(Future[CompiledGrammar]):
         self._asked_s, self.took_s = time.perf_counter(), 0.0
 
     def set_result(self, result: CompiledGrammar) -> None:
-        """It is there."""
+        """The grammar is there."""
         self.took_s = time.perf_counter() - self._asked_s
         super().set_result(result)
 
     def set_exception(self, exception: BaseException | None) -> None:
-        """It will never be there."""
+        """The grammar will never be there."""
         self.took_s = time.perf_counter() - self._asked_s
         super().set_exception(exception)
