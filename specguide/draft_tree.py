@@ -183,7 +183,8 @@ class DraftTree(TreeShape):
             for node in range(self.num_nodes)
         ]
         num_children = max(map(len, children))
-        frontier, first = [0], 0
+        frontier = [0]
+        first = 0
         expanded: list[tuple[int, ...]] = []
         chosen: list[int] = []
         while frontier:

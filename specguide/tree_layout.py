@@ -77,7 +77,8 @@ class TreeExpansion:
     def places_of(self, depth: int) -> tuple[int, tuple[int, ...]]:
         """The first place of the depth before, and those of the nodes expanded at `depth`: none at
         the last."""
-        begin, width = self.stage_begins[depth], self.widths[depth - 1] if depth < self.depth else 0
+        begin = self.stage_begins[depth]
+        width = self.widths[depth - 1] if depth < self.depth else 0
         return self.stage_begins[depth - 1], tuple(range(begin, begin + width))
 
     def num_missing(self, depth: int) -> int:

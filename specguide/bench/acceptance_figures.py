@@ -48,7 +48,8 @@ def acceptance(outputs: Sequence[RequestOutput]) -> dict[str, Any]:
     most = max((place for place, count in histogram.items() if count), default=0)
     counts = [histogram[place] for place in range(most + 1)]
     reached = [sum(counts[depth:]) for depth in range(most + 1)]
-    num_iterations, num_tokens = reached[0], sum(len(output.token_ids) for output in ended)
+    num_iterations = reached[0]
+    num_tokens = sum(len(output.token_ids) for output in ended)
     return {
         "output_tokens": num_tokens,
         "iterations": num_iterations,

@@ -16,7 +16,8 @@ KINDS = (
     ("drafts guided", "#4e79a7"),
     ("guided, and forced drafts", "#e6842a"),
 )
-_MARKERS, _STYLES = "o^sDvP*X", (":", "-", "--")
+_MARKERS = "o^sDvP*X"
+_STYLES = (":", "-", "--")
 
 
 def draw(records: Sequence[Record], folder: Path) -> list[Path]:
@@ -53,7 +54,9 @@ def _bars(figure: Any, name: str, records: Sequence[Record]) -> None:
         for label in dict.fromkeys(_drafter(record, records) for record in records)
     }
     figure.set_size_inches(7.5, 1.2 + 0.3 * len(records) + 0.2 * len(groups))
-    axes, place, ticks = figure.subplots(), 0.0, dict[str, float]()
+    axes = figure.subplots()
+    place = 0.0
+    ticks = dict[str, float]()
     for label, some in groups.items():
         some = sorted(some, key=_kind)
         ticks[label] = place + (len(some) - 1) / 2

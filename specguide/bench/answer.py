@@ -86,6 +86,7 @@ class Answer:
                 self.arrivals_s.append(now_s)
 
     def _take_piece(self, piece: dict[str, Any]) -> None:
-        call, function = self.calls.setdefault(piece["index"], Call()), piece.get("function") or {}
+        call = self.calls.setdefault(piece["index"], Call())
+        function = piece.get("function") or {}
         call.name += function.get("name") or ""
         call.arguments += function.get("arguments") or ""

@@ -85,7 +85,8 @@ def _invalid(answer: Answer) -> Iterator[Fault]:
 
 
 def _invalid_calls(answer: Answer, *, is_cut: bool) -> Iterator[Fault]:
-    parameters, calls = answer.task.parameters, list(answer.calls.values())
+    parameters = answer.task.parameters
+    calls = list(answer.calls.values())
     if parameters and not calls and not is_cut:
         yield Fault("invalid", "no call", answer.content[:200])
     for call in calls[:-1] if is_cut else calls:
@@ -106,7 +107,9 @@ def _reason(schema: Any, text: str) -> str | None:
 def _invalid_usage(answer: Answer) -> Iterator[Fault]:
     """Tokens are counted three ways: by the usage, by log-probabilities where asked for, and at
     least one a chunk."""
-    usage, most, num_chunks = answer.usage, answer.task.max_tokens, len(answer.arrivals_s)
+    usage = answer.usage
+    most = answer.task.max_tokens
+    num_chunks = len(answer.arrivals_s)
     if usage is None:
         yield Fault("invalid", "no usage")
         return

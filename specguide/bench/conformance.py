@@ -98,7 +98,8 @@ class Trial:
     def records(self, cases: Sequence[Case]) -> list[dict[str, Any]]:
         """The records of all cases, in order. Those that `path` does not hold yet are measured and
         added to it."""
-        known, keys = self._known(), [self._key(case) for case in cases]
+        known = self._known()
+        keys = [self._key(case) for case in cases]
         missing = {key: case for key, case in zip(keys, cases, strict=True) if key not in known}
         if missing:
             compiler = self.make()

@@ -31,8 +31,11 @@ class Arrivals:
     """
 
     def __init__(self, load: Load, numbers: Iterator[int]) -> None:
-        self._load, self._rng, self._turn = load, Random(load.seed), asyncio.Lock()
-        self._numbers, self._num_sent = numbers, 0
+        self._load = load
+        self._rng = Random(load.seed)
+        self._turn = asyncio.Lock()
+        self._numbers = numbers
+        self._num_sent = 0
         self._due_s = time.perf_counter()
         self._end_s = self._due_s + load.seconds
 

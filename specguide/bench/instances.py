@@ -133,7 +133,8 @@ class _Writer:
         self._comma, self._colon = style
         self._ranks = ranks
         self.taken = bytearray()
-        self._num_texts, self._most_texts = 0, most_texts
+        self._num_texts = 0
+        self._most_texts = most_texts
 
     def ends(self, value: Any) -> bool:
         """Whether the matcher takes the value and may end after it."""
@@ -234,7 +235,8 @@ def draw(
     for step in range(3 * max_len):
         matcher.fill(row)
         bits = np.unpackbits(row.view(np.uint8), bitorder="little")[: len(vocabulary)]
-        may_end, by_byte = bits[ends].any(), bits[ids]
+        may_end = bits[ends].any()
+        by_byte = bits[ids]
         bits[ends] = 0
         if may_end and (not bits.any() or step > max_len or rng.random() < 0.25):
             return drawn.decode(errors="replace")

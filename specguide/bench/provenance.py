@@ -51,7 +51,8 @@ def commit() -> str | None:
 
 def command() -> str:
     """What this process was called with, as one would type it; an API key is not told."""
-    spec, program = sys.modules["__main__"].__spec__, Path(sys.argv[0])
+    spec = sys.modules["__main__"].__spec__
+    program = Path(sys.argv[0])
     if spec is not None:
         name = ["python", "-m", spec.name.removesuffix(".__main__")]
     else:

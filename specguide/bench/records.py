@@ -18,7 +18,8 @@ class Records:
     for a folder whose records were measured under others."""
 
     def __init__(self, folder: Path, conditions: Mapping[str, Any]) -> None:
-        self._path, self._conditions = folder / "records.jsonl", dict(conditions)
+        self._path = folder / "records.jsonl"
+        self._conditions = dict(conditions)
         self._lines: list[dict[str, Any]] = []
         try:
             folder.mkdir(parents=True, exist_ok=True)

@@ -67,7 +67,8 @@ class SizedWorkload:
 
     def task(self, number: int) -> Task:
         """The request with this number; it is the same for the same number and seed."""
-        sizes, rng = self.sizes, Random(f"{self.seed}:{number}")
+        sizes = self.sizes
+        rng = Random(f"{self.seed}:{number}")
         is_guided = _is_share(number, sizes.guided_share)
         prompt = self._ids(rng) if self.is_of_ids else self._words(rng, self.num_words(is_guided))
         body: dict[str, Any] = {

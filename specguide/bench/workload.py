@@ -94,7 +94,8 @@ class Workload:
         """The request with this number; it is the same for the same number and seed."""
         rng = Random(f"{self.seed}:{number}")
         (kind,) = rng.choices(KINDS, [self.shares[kind] for kind in KINDS])
-        sample, marker = rng.choice(self.samples[kind]), f"req-{number}-{rng.getrandbits(16):04x}"
+        sample = rng.choice(self.samples[kind])
+        marker = f"req-{number}-{rng.getrandbits(16):04x}"
         body: dict[str, Any] = {
             "model": self.model,
             "messages": list(sample.messages),

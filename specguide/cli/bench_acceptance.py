@@ -68,7 +68,8 @@ def acceptance(
     from specguide.llm import LLM
 
     choice, heads = TaskChoice(**given[TaskChoice]), _heads(head or ())
-    axes, folder = _axes(AxisLists(**given[AxisLists])), choice.data or env.data_dir()
+    axes = _axes(AxisLists(**given[AxisLists]))
+    folder = choice.data or env.data_dir()
     tasks = _tasks(choice, folder)
     wanted = _wanted(axes, tasks, heads)
     engine = BenchEngine(**given[BenchEngine])

@@ -50,10 +50,12 @@ def conformance(
         from specguide.bench.conformance_report import num_let_by, summary
 
     config = ConformanceConfig(**given[ConformanceConfig])
-    cases, made_by = load_cases(paths), f"specguide {installed_version() or 'of a checkout'}"
+    cases = load_cases(paths)
+    made_by = f"specguide {installed_version() or 'of a checkout'}"
     found = {}
     for backend in listed(config.backends, backend_choices()):
-        make, kept = partial(BackendCompiler, backend), config.output / f"{backend}.jsonl"
+        make = partial(BackendCompiler, backend)
+        kept = config.output / f"{backend}.jsonl"
         found[backend] = Trial(make, config.draws, made_by, kept).records(cases)
     result = {backend: summary(records) for backend, records in found.items()}
     _tell(result, found, paths, config)

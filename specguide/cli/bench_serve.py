@@ -78,7 +78,8 @@ def _refuse_without_effect(mix: RequestMix, sizes: RequestSizes) -> None:
     unused: RequestMix | RequestSizes = sizes
     why = "changes nothing without --prompt-len: give it too"
     if sizes.prompt_len is not None:
-        unused, why = mix, "changes nothing beside --prompt-len: leave one of them out"
+        unused = mix
+        why = "changes nothing beside --prompt-len: leave one of them out"
     for entry in fields(unused):
         if getattr(unused, entry.name) != entry.default:
             flag = f"--{entry.name.replace('_', '-')}"

@@ -58,7 +58,8 @@ def generate(
     llm = LLM.of(config)
     start = time.perf_counter()
     (output,) = llm.chat(messages, params)
-    seconds, stats = time.perf_counter() - start, llm.stats()
+    seconds = time.perf_counter() - start
+    stats = llm.stats()
     llm.close()
     if output.error is not None:
         raise output.error

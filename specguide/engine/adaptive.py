@@ -43,7 +43,8 @@ class LevelChoice(AllDrafts):
     """
 
     def __init__(self, layout: DraftLayout) -> None:
-        self._layout, self.levels = layout, layout.levels
+        self._layout = layout
+        self.levels = layout.levels
         self._rates = LevelRates(level.num_drafts / 2 for level in self.levels)
         self._trials = LevelTrials(len(self.levels))
         self._best = self._drafted = self.levels.index(layout.first_level)

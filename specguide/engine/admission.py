@@ -79,7 +79,8 @@ class Admission:
         self._may_cut_off = config.guide is not None and config.guide.allow_truncation
         self._longest_wait_s = 2 * config.guide.compile_timeout_s if config.guide else 0.0
         self.on_ready: Callable[[], None] = lambda: None
-        self._makes_texts, self._request_ids = makes_texts, count()
+        self._makes_texts = makes_texts
+        self._request_ids = count()
         self._compiling: dict[GrammarFuture, Request] = {}
 
     @property

@@ -133,7 +133,8 @@ class AsyncEngine:
         where too many requests are under way or it would wait too long, EngineError where the
         engine has failed, EngineClosed where it is closed.
         """
-        params, arrival_s = params or SamplingParams(), time.perf_counter()
+        params = params or SamplingParams()
+        arrival_s = time.perf_counter()
         prompt_ids = self._engine.prompt_ids(prompt)
         mailbox = Mailbox(params.n)
         add = partial(
@@ -177,7 +178,8 @@ class AsyncEngine:
         timeout_s: longest wait before requests are aborted
         """
         with self._lock:
-            is_first, self._is_closing = not self._is_closing, True
+            is_first = not self._is_closing
+            self._is_closing = True
         if is_first:
             self._commands.put(partial(self._loop.begin_close, timeout_s))
         report = await asyncio.shield(asyncio.wrap_future(self._closed))

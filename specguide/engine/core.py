@@ -156,7 +156,8 @@ class Fronts:
                 self._tell(front, self._answer(message))
 
     def _add(self, key: Key, message: wire.AddRequest) -> None:
-        params, ids = params_of(message.params), message.prompt_ids
+        params = params_of(message.params)
+        ids = message.prompt_ids
         if not ids or min(ids) < 0 or max(ids) >= self._engine.vocab_size:
             raise InvalidParams("the prompt has no tokens, or some that are none", param="prompt")
         if key in self.loop.live:

@@ -38,7 +38,8 @@ class Cycle:
         """levels: how much each batch drafts"""
         self._scheduler, self._requests, self._executor = scheduler, requests, executor
         self._grammar, self._recorder = executor.grammar, executor.grammar.recorder
-        self._levels, self.observers = levels, list(observers)
+        self._levels = levels
+        self.observers = list(observers)
         self._lag = executor.capabilities.lag
         self.in_flight: deque[InFlight] = deque()
 

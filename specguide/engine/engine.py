@@ -187,7 +187,8 @@ class Engine:
         if not self._cycle.in_flight and self._requests.has_none_to_run:
             self._requests.wait()
         self._requests.take_up()
-        cycle, start = self._cycle, time.perf_counter()
+        cycle = self._cycle
+        start = time.perf_counter()
         try:
             batch, requests, _ = cycle.schedule()
             if batch is not None:

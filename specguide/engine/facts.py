@@ -84,7 +84,8 @@ def _cuda_device(device: torch.device) -> torch.device:
         raise InvalidParams(
             f"device {str(device)!r}: torch finds no CUDA device here", param="device"
         )
-    index, num_devices = device.index, torch.cuda.device_count()
+    index = device.index
+    num_devices = torch.cuda.device_count()
     if index is not None and index >= num_devices:
         raise InvalidParams(
             f"device {str(device)!r}: torch finds {num_devices} CUDA devices here, the last is "

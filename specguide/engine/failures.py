@@ -82,7 +82,8 @@ def _forbidding(request: Request) -> list[str]:
 
 def timeout(request: Request) -> RequestTimeout:
     """The error of a request whose deadline has come."""
-    metrics, total_s = request.metrics, time.perf_counter() - request.arrival_s
+    metrics = request.metrics
+    total_s = time.perf_counter() - request.arrival_s
     waited_s = metrics.queue_s or total_s
     return RequestTimeout(
         f"the request had not ended after timeout_s ({request.params.timeout_s:g} s): it waited "

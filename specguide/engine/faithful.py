@@ -129,7 +129,8 @@ class _Job:
 
     def request(self, request_id: int, index: int, temperature: float) -> Request:
         """One that scores a sequence, as a prompt."""
-        spec, first = self.samples[0].spec, self.first_scored(index)
+        spec = self.samples[0].spec
+        first = self.first_scored(index)
         num_top = spec.params.logprobs or 0
         asked = RequestSpec(
             request_id,

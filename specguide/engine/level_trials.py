@@ -34,7 +34,8 @@ class LevelTrials:
         if self._num_planned < trials.not_before or cost_s > self._to_spend_s:
             return False
         self._to_spend_s -= cost_s
-        trials.cost_s, trials.not_before = cost_s, self._num_planned + trials.pause
+        trials.cost_s = cost_s
+        trials.not_before = self._num_planned + trials.pause
         trials.pause = min(2 * trials.pause, _LONGEST_PAUSE if is_above else _LONGEST_BELOW)
         return True
 

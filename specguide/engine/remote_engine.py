@@ -66,7 +66,8 @@ class RemoteEngine:
     """
 
     def __init__(self, facts: CoreFacts, tokenizer: Tokenizer, name: str) -> None:
-        self.config, self.tokenizer = facts.config, tokenizer
+        self.config = facts.config
+        self.tokenizer = tokenizer
         self.vocab_size, self.max_model_len = facts.vocab_size, facts.max_model_len
         self.max_unfinished = facts.max_unfinished
         self._name = name
@@ -100,7 +101,8 @@ class RemoteEngine:
     def connect(self, address: str) -> None:
         """To a core that is new: nothing is left of an earlier one."""
         self.disconnect("another one has been started")
-        self._link, self._failure = CoreLink(address, self._name, self._take), None
+        self._link = CoreLink(address, self._name, self._take)
+        self._failure = None
 
     def disconnect(self, cause: str) -> None:
         """The core is gone: all requests end with an EngineError that says why."""
@@ -124,7 +126,8 @@ class RemoteEngine:
     ) -> RequestStream:
         """As AsyncEngine.generate; where too many requests are under way, the stream's last deltas
         have QueueFull as their error."""
-        params, arrival_s = params or SamplingParams(), time.perf_counter()
+        params = params or SamplingParams()
+        arrival_s = time.perf_counter()
         ids = prompt_ids(prompt, self.tokenizer, self.vocab_size)
         cause = self.health.cause
         if cause is not None:
@@ -268,9 +271,11 @@ class RemoteEngine:
             self._put(number, sent, delta)
 
     async def _close(self, timeout_s: float) -> CloseReport:
-        began_s, num_awaited = time.perf_counter(), self.num_unfinished
+        began_s = time.perf_counter()
+        num_awaited = self.num_unfinished
         await self._until_empty(timeout_s)
-        waited_s, num_aborted = time.perf_counter() - began_s, self.num_unfinished
+        waited_s = time.perf_counter() - began_s
+        num_aborted = self.num_unfinished
         for number in self._sent:
             self._cancel(number)
         await self._until_empty(_ABORT_S)

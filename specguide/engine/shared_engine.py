@@ -25,7 +25,8 @@ class SharedEngine:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._process_id, self._is_closed = os.getpid(), False
+        self._process_id = os.getpid()
+        self._is_closed = False
         self._lock, self._entrance = threading.RLock(), threading.Lock()
         self._running: set[Request] = set()  # changed under the lock
         self._news = threading.Event()

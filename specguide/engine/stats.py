@@ -125,7 +125,8 @@ class RequestCounts:
     def add(self, request: Request) -> None:
         """Count a request that has ended."""
         metrics, guide = request.metrics, request.params.guide
-        is_guided, is_cached = guide is not None, metrics.is_compile_cached
+        is_guided = guide is not None
+        is_cached = metrics.is_compile_cached
         self.finished[str(request.finish_reason)] += 1
         self.prompts.update(
             prompt=metrics.prompt_tokens,

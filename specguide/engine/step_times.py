@@ -11,7 +11,8 @@ class StepTimes:
     where the engine had nothing to do, since its own launch."""
 
     def __init__(self, scheduler: Scheduler) -> None:
-        self._scheduler, self._last_end_s = scheduler, 0.0
+        self._scheduler = scheduler
+        self._last_end_s = 0.0
 
     def take(self, committed: Committed) -> None:
         """Take the time of one more iteration."""

@@ -75,7 +75,8 @@ class RequestStream:
     """
 
     def __init__(self, mailbox: Mailbox, cancel: Callable[[], None]) -> None:
-        self._mailbox, self._cancel, self._is_left = mailbox, cancel, False
+        self._mailbox, self._cancel = mailbox, cancel
+        self._is_left = False
 
     def __aiter__(self) -> RequestStream:
         return self

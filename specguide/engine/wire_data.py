@@ -101,7 +101,8 @@ def delta_of(told: wire.Delta, text: str) -> RequestDelta:
     """The same delta. text: what else is certain of the sample's text"""
     if told.end is None and told.details is None:  # as nearly all are
         return RequestDelta(told.text + text, tuple(told.token_ids), index=told.index)
-    end, details = told.end, told.details or wire.Details()
+    end = told.end
+    details = told.details or wire.Details()
     return RequestDelta(
         told.text + text,
         tuple(told.token_ids),

@@ -68,7 +68,8 @@ class GrammarCallbacks(StepRows):
         memory:   where the step takes copies of rows from; None: for a GPU it is this process's
                   alone, on a CPU the step reads the rows where they are
         """
-        self.layout, self.forward, self.recorder = walked.layout, forward, recorder
+        self.layout = walked.layout
+        self.forward, self.recorder = forward, recorder
         self._vocab_size = walked.vocab_size
         is_on_gpu = forward.torch is not None
         if is_on_gpu and memory is None:

@@ -25,13 +25,16 @@ def with_whole_characters(source: str) -> str:
 
 def _written(text: str) -> str:
     """A literal or a class."""
-    written, done, at = [], 0, text.find("\\")
+    written = []
+    done = 0
+    at = text.find("\\")
     while at >= 0:
         code, end = _code(text, at)
         if code in _FIRST_HALVES:
             second, behind = _code(text, end)
             if second in _SECOND_HALVES:
-                code, end = 0x10000 + ((code - 0xD800) << 10) + second - 0xDC00, behind
+                code = 0x10000 + ((code - 0xD800) << 10) + second - 0xDC00
+                end = behind
         if code in _FIRST_HALVES or code in _SECOND_HALVES:
             raise InvalidGuide(
                 f"{text[at:end]} in the grammar is half of a surrogate pair, which is no "

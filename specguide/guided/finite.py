@@ -101,7 +101,8 @@ def admitted_sequences(
     found: list[tuple[int, ...]] = []
     path: list[int] = []
     row = np.zeros((vocab_size + 31) // 32, dtype=np.int32)
-    ways, num_steps = [_allowed(matcher, row)] if max_tokens > 0 else [], 0
+    ways = [_allowed(matcher, row)] if max_tokens > 0 else []
+    num_steps = 0
     while ways:
         token = next(ways[-1], None)
         if token is None:

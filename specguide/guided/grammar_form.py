@@ -150,7 +150,9 @@ class _Choices:
     def begin(self, sign: str) -> None:
         """Keeps a place for "" behind the sign."""
         self._written.append("")
-        self._place, self._sign, self.is_open = len(self._written) - 1, sign, True
+        self._place = len(self._written) - 1
+        self._sign = sign
+        self.is_open = True
 
     def end_rule(self) -> None:
         if self.is_open and self._sign == "|":

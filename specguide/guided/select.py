@@ -84,7 +84,8 @@ def rewrites(
     Raises InvalidGuide when the guide is malformed, UnsupportedGuide when the backend would not
     enforce it.
     """
-    spec, kind = backend_spec(backend), guide.kind
+    spec = backend_spec(backend)
+    kind = guide.kind
     if kind not in spec.kinds:
         raise UnsupportedGuide(
             f"{backend} does not compile {kind}; it compiles {', '.join(sorted(spec.kinds))}"

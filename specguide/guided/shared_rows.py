@@ -146,7 +146,8 @@ class ReceivedRows(StepRows):
         tokens: Tensor,
     ) -> None:
         """tokens: of the slots' nodes, on the step's device"""
-        self.layout, self.forward, self.recorder = walked.layout, forward, recorder
+        self.layout = walked.layout
+        self.forward, self.recorder = forward, recorder
         is_on_gpu = forward.torch is not None
         memory = shared_memory(walked, forward, ranks) if config.polls else None
         host = buffers_of(walked, memory.zeros if memory else plain_zeros, pinned=is_on_gpu)

@@ -128,7 +128,8 @@ class CallWords:
     def calls(self, device: torch.device, aborted: Tensor, rank: int = 0) -> list[HostCall]:
         """The calls that a rank's device makes. aborted: int32 [1] of the host's memory, as the
         device reads it"""
-        words, most = mapped(self.words, device), self.most_callbacks
+        words = mapped(self.words, device)
+        most = self.most_callbacks
         due, others = (words[1 + rank], words[:0]) if rank else (words[0], words[2:])
         own = torch.zeros(2 * most, dtype=torch.int32, device=device)
         ones = (it.split(1) for it in (due, words[1], *own.chunk(2)))
@@ -179,7 +180,8 @@ class PolledCallbacks(CalledCallbacks):
         stream: native.Stream = native.CallerStream("forward")
         if forward.torch is not None:
             stream = native.CudaStream(forward.torch.cuda_stream, "forward")
-        address, num = words.words.data_ptr(), words.most_callbacks
+        address = words.words.data_ptr()
+        num = words.most_callbacks
         self.polling = native.PollingStream(stream, address, num, words.words)
         self._held = [self.polling.hold(callback) for callback in callbacks]
         places = [(it.due, it.done) for it in self._held]

@@ -137,7 +137,8 @@ class Experts:
         InvalidParams where ranks cannot divide the experts."""
         if place.ranks.size > 1:
             return cls._cut(place, hidden_size, shape, layout)
-        here, size = held or range(shape.num_experts), shape.expert_size
+        here = held or range(shape.num_experts)
+        size = shape.expert_size
         gate_up = _weights(place, shape, layout.gate_up, (2 * size, hidden_size), here)
         down = _weights(place, shape, layout.down, (hidden_size, size), here)
         router = Projection.create(
@@ -150,7 +151,9 @@ class Experts:
     def _cut(
         cls, place: Placement, hidden_size: int, shape: ExpertsShape, layout: ExpertsLayout
     ) -> Experts:
-        ranks, part, held = place.ranks, shape, None
+        ranks = place.ranks
+        part = shape
+        held = None
         if ranks.has_whole_experts:
             num_held = ranks.share(shape.num_experts, "experts")
             held = range(ranks.rank * num_held, (ranks.rank + 1) * num_held)

@@ -52,7 +52,8 @@ class PartialSums:
         """
         if self.ranks.size == 1:
             return self, None
-        collectives, (num_rows, dim) = self.ranks.collectives, self.unscaled.shape[1:]
+        collectives = self.ranks.collectives
+        num_rows, dim = self.unscaled.shape[1:]
         peers = collectives.peers(num_rows, dim, dtype)
         alone = replace(self, ranks=ONE_RANK)
         if peers is not None:

@@ -91,7 +91,8 @@ class Projection:
     def _cut_by_inputs(
         cls, place: Placement, in_features: int, outputs: Mapping[str, int], bias: bool
     ) -> Projection:
-        ranks, names = place.ranks, " and ".join(outputs)
+        ranks = place.ranks
+        names = " and ".join(outputs)
         whole = cls.create(place.whole(), in_features, outputs, bias=bias).destinations()
         part = cls.create(place, ranks.share(in_features, f"inputs of {names}"), outputs, bias=bias)
         stored = shards(whole, part.destinations(), ranks)

@@ -177,7 +177,8 @@ class Eagle3Head:
         self, input_ids: Tensor, features: Tensor, context: PassContext, cache: KVCache
     ) -> None:
         """As `forward`, of which nothing but the keys and values is wanted."""
-        tokens, states = (self.embedding, input_ids), self._states(context, cache)
+        tokens = (self.embedding, input_ids)
+        states = self._states(context, cache)
         if not self.others:
             return self.first.store(tokens, features, states[0])
         hidden, normed = self.first(tokens, features, self.others[0].input_norm, states[0])

@@ -147,7 +147,8 @@ class MtpHead:
         )
         layer = partial(FAMILIES[config.architecture].build_layer, self.config, 0)
         place = replace(place, ranks=target.ranks).cut_where_possible(layer)
-        self.layer, self.ranks = layer(place), place.ranks
+        self.layer = layer(place)
+        self.ranks = place.ranks
         self.embedding = target.embedding
         self.lm_head = target.lm_head
         self.rope_table = target.rope_table_for(self.config)

@@ -65,7 +65,8 @@ def read(fields: Mapping[str, Any]) -> Qwen3MoeConfig:
 
 def build_layer(config: Qwen3MoeConfig, index: int, place: Placement) -> DecoderLayer:
     """A dense layer, with a mixture of experts for its MLP where `has_experts` says so."""
-    hidden_size, inner = config.hidden_size, place.within("mlp")
+    hidden_size = config.hidden_size
+    inner = place.within("mlp")
     feed_forward = (
         Experts.create(inner, hidden_size, config.experts, SeparateExperts())
         if config.has_experts[index]

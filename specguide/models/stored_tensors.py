@@ -124,7 +124,8 @@ class StoredSlice:
 
     def _read(self, memory: Tensor, start: int) -> None:
         """From its byte `start` on, as many as fit; other threads run meanwhile."""
-        view, done = memory.numpy().data, 0
+        view = memory.numpy().data
+        done = 0
         while done < len(view):
             rest = view[done : done + CHUNK_BYTES]
             try:

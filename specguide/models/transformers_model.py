@@ -52,7 +52,8 @@ class TransformersDecoder(Decoder):
         """See Decoder."""
         assert isinstance(config, TransformersConfig)
         self.config, self.ranks, self.stage = config, ONE_RANK, ONE_STAGE
-        self.device, self.dtype = torch.device(device), dtype
+        self.device = torch.device(device)
+        self.dtype = dtype
         self.max_positions = max_positions or config.max_position_embeddings
         check_positions(config, self.max_positions, dtype)
         self._rope_tables = {}

@@ -43,7 +43,8 @@ class Pages:
         self, module: Any, query: Tensor, key: Tensor, value: Tensor, asked: dict[str, Any]
     ) -> Tensor:
         """query [1, heads, T, head_dim] → [1, T, heads, head_dim]; see Recorder."""
-        layer, index = self.layers[module.layer_idx], module.layer_idx
+        layer = self.layers[module.layer_idx]
+        index = module.layer_idx
         key_cache, value_cache = self.cache.keys[index], self.cache.values[index]
         query_key = torch.cat((query[0], key[0])).transpose(0, 1).contiguous()
         values = value[0].transpose(0, 1).contiguous()

@@ -113,7 +113,8 @@ class GroupCollectives:
 
     def __init__(self, group: Any, places: Places | None = None) -> None:
         """places: that ranks write into; None: they share no memory"""
-        self._group, self._places = group, places or NoPlaces()
+        self._group = group
+        self._places = places or NoPlaces()
 
     def sum(self, tensor: Tensor) -> Tensor:
         options = dist.AllreduceOptions()
@@ -136,7 +137,8 @@ class GroupCollectives:
 
     def broadcast(self, tensor: Tensor, root: int = 0) -> None:
         options = dist.BroadcastOptions()
-        options.rootRank, options.asyncOp = root, False
+        options.rootRank = root
+        options.asyncOp = False
         self._wait(self._group.broadcast([tensor], options))
 
     def send(self, tensor: Tensor, rank: int) -> Pending:

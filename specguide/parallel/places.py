@@ -81,7 +81,8 @@ class MemoryPlaces:
         self._memory, self._rank, self._size, self._least = memory, rank, size, least
         self._most_polls = min(2**31 - 1, round(timeout_s * _POLLS_EACH_S))
         is_gpu = device.type == "cuda"
-        self._device, self._aborts = device, torch.zeros(1, dtype=torch.int32, pin_memory=is_gpu)
+        self._device = device
+        self._aborts = torch.zeros(1, dtype=torch.int32, pin_memory=is_gpu)
         self._aborted = mapped(self._aborts, device) if is_gpu else self._aborts
         self._peers: dict[tuple[int, torch.dtype], Peers | None] = {}
         self._is_shared = True
@@ -91,7 +92,8 @@ class MemoryPlaces:
             return None
         if (dim, dtype) not in self._peers:
             shape = self._most_rows, dim
-            num_bytes, others = peers_num_bytes(self._size, shape, dtype), self._limits
+            num_bytes = peers_num_bytes(self._size, shape, dtype)
+            others = self._limits
             self._peers[dim, dtype] = self._allocated(
                 num_bytes, lambda memory: Peers.over(self._rank, memory, shape, dtype, *others)
             )
@@ -163,8 +165,11 @@ class CudaMemory:
         self._num_allocated = 0
 
     def allocate(self, num_bytes: int) -> list[Tensor]:
-        own, device, handles = torch.empty(0), 0, list[Any]()
-        name, self._num_allocated = str(self._num_allocated), self._num_allocated + 1
+        own = torch.empty(0)
+        device = 0
+        handles = list[Any]()
+        name = str(self._num_allocated)
+        self._num_allocated = self._num_allocated + 1
         try:
             own = torch.zeros(num_bytes, dtype=torch.uint8, device=self._device)
             torch.cuda.synchronize(self._device)
@@ -183,7 +188,8 @@ class CudaMemory:
 
     def allocate_on_host(self, num_bytes: int) -> Tensor:
         """Memory of the host that rank 0 makes and the others map."""
-        name, self._num_allocated = str(self._num_allocated), self._num_allocated + 1
+        name = str(self._num_allocated)
+        self._num_allocated = self._num_allocated + 1
         if self._rank:
             return of_another_process(self._given(name).decode(), num_bytes)
         try:

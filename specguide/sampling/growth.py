@@ -166,6 +166,14 @@ def _behind(ancestor_mask: Tensor, parents: Tensor) -> Tensor:
     return torch.cat([ancestor_mask.gather(1, index), itself.expand(num_trees, -1, -1)], dim=2)
 
 
+def _chosen(growing: GrowingTrees, expansion: TreeExpansion) -> Tensor:
+    """The N - 1 candidates to verify, int64 [B, N - 1], parents before their children."""
+    if expansion.fixed is not None:
+        places = constant(expansion.fixed.chosen, growing.tokens.device)
+        return places.expand(len(growing.tokens), -1)
+    return _likeliest(growing.scores, expansion.num_nodes - 1).sort(dim=1).values
+
+
 def finish_trees(
     growing: GrowingTrees,
     expansion: TreeExpansion,
@@ -182,11 +190,9 @@ def finish_trees(
     A parent is at least as likely as its children, and of equals those that come first are taken:
     so it is there.
     """
-    num_trees, device = len(growing.tokens), growing.tokens.device
-    if expansion.fixed is not None:
-        chosen = constant(expansion.fixed.chosen, device).expand(num_trees, -1)
-    else:
-        chosen = _likeliest(growing.scores, expansion.num_nodes - 1).sort(dim=1).values
+    num_trees = len(growing.tokens)
+    device = growing.tokens.device
+    chosen = _chosen(growing, expansion)
     tokens, places = growing.tokens.gather(1, chosen), growing.places.long().gather(1, chosen)
     parent_places = constant(expansion.expanded_places, device)[chosen // expansion.num_children]
     nodes = torch.arange(1, expansion.num_nodes, device=device).expand_as(places)

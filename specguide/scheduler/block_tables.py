@@ -55,7 +55,8 @@ class BlockTables:
                 break
             table.append(page)
             keys.append(key)
-        self._tables[sequence], self._keys[sequence] = tuple(table), keys
+        self._tables[sequence] = tuple(table)
+        self._keys[sequence] = keys
         return len(table) * self._page_size
 
     def num_cached(self, sequence: SequenceState) -> int:
@@ -111,7 +112,8 @@ class BlockTables:
     ) -> Iterator[bytes]:
         """Keys of the request's pages behind those of `known`, as far as they are full of its first
         `num_tokens`."""
-        last, size = known[-1] if known else b"", self._page_size
+        last = known[-1] if known else b""
+        size = self._page_size
         for page in range(len(known), min(num_tokens, sequence.num_tokens - 1) // size):
             tokens = sequence.tokens(page * size, (page + 1) * size + self._num_ahead)
             last = _key_behind(last, tokens)
@@ -120,7 +122,9 @@ class BlockTables:
     def prompt_keys(self, prompt_ids: Sequence[int]) -> list[bytes]:
         """Keys under which the pages of a prompt are published, those that another request with
         this prompt may share."""
-        last, size, keys = b"", self._page_size, []
+        last = b""
+        size = self._page_size
+        keys = []
         for start in range(0, len(prompt_ids) - size, size):
             last = _key_behind(last, prompt_ids[start : start + size + self._num_ahead])
             keys.append(last)

@@ -43,7 +43,8 @@ class ClientShares:
 
     def __init__(self) -> None:
         self._accounts: dict[str, Account] = {}
-        self._clock, self._mean_output = 0.0, _FIRST_GUESS
+        self._clock = 0.0
+        self._mean_output = _FIRST_GUESS
         self._num_requests = 0
 
     def open(self, sequence: SequenceState) -> None:
@@ -83,7 +84,8 @@ class ClientShares:
 
     def close(self, sequence: SequenceState) -> None:
         """The request has ended, wherever it was."""
-        account, num_tokens = self._accounts[sequence.client], len(sequence.request.output_ids)
+        account = self._accounts[sequence.client]
+        num_tokens = len(sequence.request.output_ids)
         if sequence.is_charged:
             account.tag += num_tokens - sequence.num_expected
             account.mean_output += _NEWS_WEIGHT * (num_tokens - account.mean_output)

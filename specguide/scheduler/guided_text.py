@@ -15,7 +15,8 @@ class GuidedText:
     def __init__(
         self, detokenizer: IncrementalDetokenizer, params: SamplingParams, ends: GrammarEnds
     ) -> None:
-        self._ends, self._stop_token_ids = ends, frozenset(params.stop_token_ids)
+        self._ends = ends
+        self._stop_token_ids = frozenset(params.stop_token_ids)
         self._text = OutputText(
             detokenizer, params.stop or (), params.include_stop_str_in_output, ends.may_end
         )

@@ -100,7 +100,8 @@ class _StopMatcher:
     """
 
     def __init__(self, text: str) -> None:
-        self.text, self.num_matched = text, 0
+        self.text = text
+        self.num_matched = 0
         # of the first i + 1 characters: the longest end that is also a beginning
         self._borders = [0] * len(text)
         for i in range(1, len(text)):

@@ -19,7 +19,8 @@ class Pace:
 
     def __init__(self, limits: SchedulerLimits) -> None:
         self.budget = StepBudget(limits.max_prefill_tokens, limits.max_step_s, limits.min_slowdown)
-        self._rates, self._nodes_each = ServiceRates(), limits.num_nodes
+        self._rates = ServiceRates()
+        self._nodes_each = limits.num_nodes
 
     def take(self, batch: Batch, num_output: int, seconds: float, *, is_busy: bool) -> None:
         """An iteration that gave so many tokens and took so long.

@@ -160,5 +160,6 @@ class Placement:
 
     def take_released(self) -> tuple[int, ...]:
         """Slots that were left since the last call."""
-        released, self._released = tuple(self._released), []
+        released = tuple(self._released)
+        self._released = []
         return released

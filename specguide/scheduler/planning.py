@@ -49,7 +49,9 @@ class Planner:
 
     def _decode(self) -> Batch | None:
         """All that decode, and beside them chunks of prompts."""
-        planned, has_grown, starting = [], [], self._prompts.take_starting()
+        planned = []
+        has_grown = []
+        starting = self._prompts.take_starting()
         tables, make_room = self._placement.tables, self._placement.make_room
         most_tokens, num_behind = self._limits.most_tokens, self._limits.num_behind
         for sequence in sorted(self._placement.decoding, key=by_schedule_key):
@@ -60,7 +62,8 @@ class Planner:
             if sequence.is_at_its_end and sequence not in starting:
                 continue
             num_to_come = sequence.num_in_flight * most_tokens + num_behind
-            num_positions, table = sequence.num_tokens + num_to_come, tables[sequence]
+            num_positions = sequence.num_tokens + num_to_come
+            table = tables[sequence]
             if tables.has_room(sequence, num_positions) or make_room(sequence, num_positions):
                 planned.append(sequence)
                 has_grown.append(tables[sequence] is not table)

@@ -79,7 +79,8 @@ class PromptPlanner:
 
         decoding: what decodes beside, at least one
         """
-        placement, highest_slot = self._placement, max(sequence.slot for sequence in decoding)
+        placement = self._placement
+        highest_slot = max(sequence.slot for sequence in decoding)
         limits = self._limits.piggyback.beside(highest_slot)
         waiting = [
             one

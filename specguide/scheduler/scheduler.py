@@ -97,7 +97,8 @@ class Scheduler:
         adjustment: Adjustment | None = None,
         layout: DraftLayout | None = None,
     ) -> SequenceState:
-        params, prompt_len = request.params, len(request.prompt_ids)
+        params = request.params
+        prompt_len = len(request.prompt_ids)
         own_end_ids = frozenset() if params.ignore_eos else self._eos_token_ids
         return SequenceState(
             request,
@@ -109,7 +110,8 @@ class Scheduler:
         )
 
     def _check_room(self, sequence: SequenceState) -> None:
-        prompt_len, most = len(sequence.request.prompt_ids), self._limits.max_model_len
+        prompt_len = len(sequence.request.prompt_ids)
+        most = self._limits.max_model_len
         if prompt_len >= most:
             raise PromptTooLong(
                 f"the prompt has {prompt_len} tokens and the context holds {most}, output "
@@ -147,7 +149,9 @@ class Scheduler:
         -1, which says that none can follow, else when no iteration with it is under way. The pages
         of those that finish are free, and their slots released.
         """
-        advances, finished, first_rows = [], [], batch.first_rows
+        advances = []
+        finished = []
+        first_rows = batch.first_rows
         for row, request_id in enumerate(batch.request_ids):
             sequence = self._sequences.get(request_id)
             if sequence is None:

@@ -77,7 +77,8 @@ class SequenceState:
         self.num_steps = priority_steps(spec.priority)
         self.schedule_key = spec.arrival_s - HEAD_START_S * self.num_steps, spec.request_id
         """Sorts requests: the least is the first to run, and the last to lose its pages."""
-        self.request_id, self._prompt_len = spec.request_id, len(spec.prompt_ids)
+        self.request_id = spec.request_id
+        self._prompt_len = len(spec.prompt_ids)
         self.client, self._output_ids = spec.client, self.request.output_ids
         self._min_output = spec.params.min_tokens
         self._most_output = self.max_len - self._prompt_len
@@ -128,7 +129,8 @@ class SequenceState:
 
     def entry(self) -> SlotEntry:
         """What the step must know of it when it enters its slot."""
-        request, adjusted = self.request, None
+        request = self.request
+        adjusted = None
         if self.adjustment is not None:
             adjusted = AdjustedOutput(
                 self.adjustment, tuple(request.spec.prompt_ids), tuple(request.output_ids)
@@ -177,7 +179,8 @@ class SequenceState:
 
     def _starts_walk(self) -> bool:
         """Whether its grammar is yet to start in its slot; from now on it has."""
-        starts_walk, self.has_walk = not self.has_walk, True
+        starts_walk = not self.has_walk
+        self.has_walk = True
         return starts_walk
 
     def take(self, tokens: Sequence[int]) -> tuple[int, FinishReason | None]:

@@ -44,7 +44,8 @@ class WaitingQueue:
         self._queues: dict[str, ClientQueue] = {}
         self._current: dict[str, Turn] = {}
         self._turns: list[Turn] = []  # a heap, with some that have moved since
-        self._num_placed, self._load = 0, Load()
+        self._num_placed = 0
+        self._load = Load()
         self._chosen: SequenceState | None = None
 
     def __len__(self) -> int:

@@ -46,7 +46,8 @@ class Renderer(ABC, Generic[B]):
     last_line: ClassVar[bytes] = b""
 
     def __init__(self, body: B, task: Task) -> None:
-        self.body, self.task, self.usage = body, task, Usage(task)
+        self.body, self.task = body, task
+        self.usage = Usage(task)
 
     def begin(self) -> Iterable[Told]:
         """The objects before the first event."""

@@ -33,7 +33,8 @@ class Backend:
     """An engine and what the server was told."""
 
     def __init__(self, engine: ServedEngine, config: ServerConfig) -> None:
-        self.engine, self.config, self.tokenizer = engine, config, engine.tokenizer
+        self.engine, self.config = engine, config
+        self.tokenizer = engine.tokenizer
         self._unknown_fields = UnknownFields(config.strict_fields)
         self._lane = asyncio.Semaphore()
         """One large body at a time is read."""

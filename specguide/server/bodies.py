@@ -38,7 +38,8 @@ class BodyRoom:
 
     def __init__(self, max_bytes: int) -> None:
         self.closed_by: Refusal | None = None
-        self._max_bytes, self._num_bytes = max_bytes, 0
+        self._max_bytes = max_bytes
+        self._num_bytes = 0
         self._bodies: set[Body] = set()
 
     @contextmanager

@@ -40,7 +40,8 @@ class CountedRequest(Request):
             raise Refusal(ApiError.client_left()) from None
 
     async def json(self) -> Any:
-        backend, body = self.app.state.backend, await self.body()
+        backend = self.app.state.backend
+        body = await self.body()
         try:
             if backend.are_few(len(body)):
                 return _parsed(body, backend.config)

@@ -30,7 +30,9 @@ class Child:
     def __init__(
         self, name: str, function: str, plan: Any, environ: Mapping[str, str] = NO_CHANGES
     ) -> None:
-        self.name, self.is_ready, self._is_silent = name, False, False
+        self.name = name
+        self.is_ready = False
+        self._is_silent = False
         self.control, theirs = _SPAWN.Pipe()
         self._process = _SPAWN.Process(
             target=_enter, args=(environ, function, plan, theirs, os.getpid()), name=name

@@ -172,7 +172,8 @@ class CompletionRenderer(Renderer[CompletionRequest]):
 
     def _best(self) -> Iterator[Choice]:
         """The samples of each prompt that are told: those with the likeliest tokens."""
-        num_made, num_told = self.task.params.n, self.body.n or 1
+        num_made = self.task.params.n
+        num_told = self.body.n or 1
         for first in range(0, len(self._choices), num_made):
             samples = self._choices[first : first + num_made]
             if num_told < num_made:

@@ -157,7 +157,9 @@ class BoundedConnection(H11Protocol):
 
     def _look(self) -> None:
         """Cut the connection where it has been waiting for the same thing for too long."""
-        waits_for, limits, now_s = self._waits_for(), self._limits, self.loop.time()
+        waits_for = self._waits_for()
+        limits = self._limits
+        now_s = self.loop.time()
         state = (waits_for, self.cycle)
         if state != self._state:
             self._state, self._since_s = state, now_s

@@ -31,7 +31,8 @@ class Reservation:
     """
 
     def __init__(self, host: str, port: int) -> None:
-        self.port, self._sockets = port, ExitStack()
+        self.port = port
+        self._sockets = ExitStack()
         try:
             found = socket.getaddrinfo(
                 host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE

@@ -36,7 +36,8 @@ class EngineCollector(Collector):
     """
 
     def __init__(self, engine: ServedEngine, names: str = "specguide", model: str = "") -> None:
-        self._engine, self._has_vllm_names = engine, names == "vllm"
+        self._engine = engine
+        self._has_vllm_names = names == "vllm"
         self._vllm_labels = {"model_name": model, "engine": _ENGINE}
 
     def collect(self) -> Iterator[Metric]:
@@ -44,7 +45,8 @@ class EngineCollector(Collector):
         yield GaugeMetricFamily(
             "specguide_healthy", "1 while requests are taken", self._engine.health.is_healthy
         )
-        stats, spec = self._engine.stats(), self._engine.config.spec
+        stats = self._engine.stats()
+        spec = self._engine.config.spec
         if stats is None:
             return
         synthetic = None if spec is None else spec.synthetic_acceptance

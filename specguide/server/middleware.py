@@ -137,7 +137,8 @@ class ApiKeys:
     """
 
     def __init__(self, app: ASGIApp, keys: Sequence[str], protects_metrics: bool) -> None:
-        self._app, self._keys = app, [key.encode() for key in keys]
+        self._app = app
+        self._keys = [key.encode() for key in keys]
         self._open_paths = set(OPEN_PATHS) - ({"/metrics"} if protects_metrics else set())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -26,7 +26,8 @@ class ParsedSample:
     """Reasoning, text and calls of one sample, which is fed with its tokens."""
 
     def __init__(self, backend: Backend, task: Task, form: OutputForm) -> None:
-        self._spelled, self._stops = backend.spelled, StopTail(task.params)
+        self._spelled = backend.spelled
+        self._stops = StopTail(task.params)
         self._reader = OutputReader(form)
         is_told = task.reasoning is not None and task.reasoning.is_told
         self._said = SaidPieces(tells_reasoning=is_told)

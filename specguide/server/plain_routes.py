@@ -93,7 +93,8 @@ async def metrics(request: Request) -> Response:
 
 
 def _model(request: Request, name: str) -> dict[str, Any]:
-    backend, started_s = _backend(request), request.app.state.started_s
+    backend = _backend(request)
+    started_s = request.app.state.started_s
     return {
         "id": name,
         "object": "model",

@@ -42,7 +42,8 @@ class ReasoningPlan:
         cls, body: TurnFields, one: ReasoningFormat | None, *, has_tools: bool = False
     ) -> ReasoningPlan:
         """Raises InvalidParams for an effort that there is not, where the model reasons."""
-        effort, most = body.effort(), body.max_reasoning_tokens
+        effort = body.effort()
+        most = body.max_reasoning_tokens
         if one is not None and effort is not None and effort not in EFFORTS:
             raise InvalidParams(
                 f"the effort must be one of {', '.join(EFFORTS)}, found {effort!r}",

@@ -22,12 +22,14 @@ class SaidPieces:
 
     def take(self, pieces: Iterable[Piece]) -> list[Said]:
         """What the next pieces add."""
-        said, shown = list[Said](), b""
+        said = list[Said]()
+        shown = b""
         for piece in pieces:
             channel = (piece.part.tag, piece.part.call)
             if channel != self._channel:
                 said += self._said(shown, is_last=True)
-                self._channel, shown = channel, b""
+                self._channel = channel
+                shown = b""
             if piece.part.role == "name":
                 said.append(CallBegin(piece.part.call or 0, piece.part.tool or ""))
             shown += piece.shown

@@ -20,7 +20,8 @@ class SampleReader:
     """Reads the deltas of one sample. sample: which of the task's"""
 
     def __init__(self, backend: Backend, task: Task, sample: int = 0) -> None:
-        self._backend, self._sample, self._params = backend, sample, task.params
+        self._backend, self._sample = backend, sample
+        self._params = task.params
         self._prompt_ids = task.prompts[sample // task.params.n]
         self._num_rivals = task.params.logprobs or 0
         form = output_form(backend, task)
@@ -78,7 +79,8 @@ class SampleReader:
     ) -> Iterator[Event]:
         """Reasoning, text and calls; with scores, and while it reasons, token by token, so that
         each is told with what it added."""
-        ids, is_last = delta.token_ids, isinstance(delta.stop_reason, str)
+        ids = delta.token_ids
+        is_last = isinstance(delta.stop_reason, str)
         while ids:
             is_reasoning = parsed.is_reasoning
             num_now = 1 if scores or is_reasoning else len(ids)

@@ -54,7 +54,8 @@ class StoppableServer(uvicorn.Server):
 
         drain_s: longest time that requests under way are given, seconds
         """
-        self._drain_s, self.should_exit = drain_s, True
+        self._drain_s = drain_s
+        self.should_exit = True
         if math.isfinite(drain_s):
             faulthandler.dump_traceback_later(drain_s + _LONGEST_S, exit=True, file=_STANDARD_ERROR)
 

@@ -16,7 +16,8 @@ def tag_of(tag: Any, param: str, rules: SchemaRules) -> Any:
     described = _described(tag)
     if described is None or described.get("structures") is None:
         return tag
-    triggers, structures = described.get("triggers"), described["structures"]
+    triggers = described.get("triggers")
+    structures = described["structures"]
     if not isinstance(triggers, list) or not triggers:
         raise InvalidParams(
             "structures need triggers: texts with which they begin", param=f"{param}.triggers"

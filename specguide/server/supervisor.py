@@ -60,8 +60,10 @@ class Supervisor:
         self._facts: CoreFacts | None = None
         self._error: SpecguideError | None = None
         self._signals: list[int] = []
-        self._names, self._num_failed_starts = count(), 0
-        self._is_stopping, self._kill_at_s = False, math.inf
+        self._names = count()
+        self._num_failed_starts = 0
+        self._is_stopping = False
+        self._kill_at_s = math.inf
 
     def run(self) -> int:
         """To its end. Returns the command's exit code: 0 once stopped, 128 + its number for a
@@ -214,7 +216,8 @@ class Supervisor:
             child.kill()
         for child in children:
             child.bury()
-        self._core, self._fronts = None, []
+        self._core = None
+        self._fronts = []
 
     @contextmanager
     def _listening_to_signals(self) -> Iterator[socket.socket]:

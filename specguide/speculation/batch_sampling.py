@@ -81,7 +81,8 @@ class BatchSampling:
         self._entries.update({batch.slots[start.row]: start.entry for start in batch.starts})
         if self._sampling is None or (batch.request_ids, batch.slots) != self._batch:
             self._batch = batch.request_ids, batch.slots
-            self._sampling, self._slots = self._sampling_of(batch.slots), None
+            self._sampling = self._sampling_of(batch.slots)
+            self._slots = None
         sampling = self._sampling
         return replace(sampling, processed=processed) if processed else sampling
 

@@ -13,7 +13,8 @@ class Blocks(Chains):
 
     def draft(self, accepted: Accepted, num_slots: int, layout: DraftLayout) -> None:
         """As `Chains.draft`: unguided drafts wait for no row until the end."""
-        (verified, inputs, features, beside), grammar = accepted, self._grammar
+        verified, inputs, features, beside = accepted
+        grammar = self._grammar
         is_guided = self._sampler.guided_drafts
         grammar.launch(1, num_slots)
         self._passes.store(beside)

@@ -32,7 +32,8 @@ class Chains:
 
     def __init__(self, parts: DraftingParts) -> None:
         self._passes, self._sampler, self._state, self._grammar = parts
-        self._tokens, self._accept_state = self._state.nodes.tokens, accept_state(parts)
+        self._tokens = self._state.nodes.tokens
+        self._accept_state = accept_state(parts)
         self._depths = torch.arange(self._tokens.shape[1], device=self._state.ids.device)
 
     def clear(self, slots: Sequence[int]) -> None:
@@ -83,7 +84,8 @@ class Chains:
         Unguided drafts wait for no row: the walk follows them at its own pace, and is waited for at
         the end.
         """
-        (verified, inputs, features, beside), grammar = accepted, self._grammar
+        verified, inputs, features, beside = accepted
+        grammar = self._grammar
         slots, num_accepted = inputs.slots, verified.num_accepted
         grammar.launch(1, num_slots)
         self._passes.store(beside)
@@ -114,7 +116,8 @@ class Chains:
         logits:       [B, draft_vocab_size]
         num_accepted: int32 [B], as verified
         """
-        limits, ids = self._state.drafts, self._state.ids[slots]
+        limits = self._state.drafts
+        ids = self._state.ids[slots]
         rows = self._grammar.node_rows(node - 1, limits.row_slots[slots])
         drafts = self._sampler.draft(logits, rows, ids, node - 1, self._passes.target_ids)
         self._store(drafts, ids, node, num_accepted)

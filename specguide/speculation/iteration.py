@@ -57,7 +57,8 @@ class Iteration:
         self, chunks: Sequence[Chunk], slots: Sequence[int], sampling: Sampling
     ) -> VerifyOutput:
         """Prefill these chunks alone, with nothing filled up."""
-        device, longest = self._state.ids.device, max(len(chunk.token_ids) for chunk in chunks)
+        device = self._state.ids.device
+        longest = max(len(chunk.token_ids) for chunk in chunks)
         plan = PrefillPlan.exact(chunks, slots, device)
         return self.prefill(
             plan, longest, sampling, max(slots) + 1, ScoredTokens.of(chunks, device)

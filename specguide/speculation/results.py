@@ -51,7 +51,8 @@ class PendingOutput:
         """Waits for the iteration. Raises torch's error where the device failed."""
         if self.done is not None:
             self.done.synchronize()
-        rows, verified = list(self.rows), self.verified
+        rows = list(self.rows)
+        verified = self.verified
         scores, origins = verified.scores, verified.origins
         return StepOutput(
             tokens=verified.tokens[rows],
@@ -92,7 +93,9 @@ class ResultRing:
     def __init__(
         self, depth: int, max_batch_size: int, num_nodes: int, stream: torch.cuda.Stream | None
     ) -> None:
-        self._stream, self._next, self._max_tokens = stream, 0, max_batch_size * num_nodes
+        self._stream = stream
+        self._next = 0
+        self._max_tokens = max_batch_size * num_nodes
         num_drafts = self._max_tokens - max_batch_size
         num_values = self._max_tokens + max_batch_size + num_drafts
         self._places = (

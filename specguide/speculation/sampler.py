@@ -118,6 +118,7 @@ class MaskedSampler:
         num_children: int,
         ids: Tensor | None,
     ) -> tuple[Tensor, Tensor]:
-        rows, shape = rows if self.guided_drafts else None, (len(slots), -1, num_children)
+        rows = rows if self.guided_drafts else None
+        shape = (len(slots), -1, num_children)
         tokens, logprobs = masked_top_k(logits, rows, ids, num_children)
         return tokens.view(shape), logprobs.view(shape)

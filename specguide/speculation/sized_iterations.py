@@ -101,7 +101,8 @@ class SizedIterations:
         """Over the first slots, for whose number there is, or will be, a graph; what is computed
         beside is filled up to a size."""
         assert self.runner is not None
-        piggyback, highest_slot = batch.piggyback, max(batch.slots)
+        piggyback = batch.piggyback
+        highest_slot = max(batch.slots)
         if not piggyback.chunks:
             num_slots = num_graph_slots(highest_slot, self._max_batch_size)
             return self.runner.run(self.decode_leading, num_slots, sampling.kind, levels)

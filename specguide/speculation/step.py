@@ -41,7 +41,8 @@ class OneModelStep:
         grammar: GrammarStream,
         options: StepOptions,
     ) -> None:
-        self._state, self._grammar, self._recorder = state, grammar, grammar.recorder
+        self._state, self._grammar = state, grammar
+        self._recorder = grammar.recorder
         self._iteration = Iteration(passes, sampler, state, grammar, options)
         self._sized = SizedIterations(self._iteration, state, grammar, options)
         self._max_batch_size = len(state.ids) - 1

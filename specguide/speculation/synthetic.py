@@ -40,7 +40,8 @@ class SyntheticAcceptance:
         self.guided_drafts = own.guided_drafts
         self.draft, self.children = own.draft, own.children
         self._own, self._state = own, state
-        device, num_slots = state.ids.device, len(state.ids)
+        device = state.ids.device
+        num_slots = len(state.ids)
         generator = torch.Generator().manual_seed(0)
         trials = torch.rand(_PERIOD, num_slots, num_draft_tokens, generator=generator)
         num_accepted = (trials * num_draft_tokens < acceptance_length - 1).sum(-1)
@@ -49,7 +50,8 @@ class SyntheticAcceptance:
         self._slots = DraftedSlots(state.nodes.tokens, grammar.held, state.active)
 
     def choose(self, logits: Tensor | LogitsShare, nodes: Nodes, sampling: Sampling) -> Tensor:
-        target_tokens, inputs = self._own.choose(logits, nodes, sampling), nodes.inputs
+        target_tokens = self._own.choose(logits, nodes, sampling)
+        inputs = nodes.inputs
         if inputs.num_nodes > 1:
             slots = self._state.ids[inputs.slots]
             accept_by_pattern(target_tokens, slots, self._slots, self._pattern, nodes.rows)

@@ -51,7 +51,8 @@ class Trees:
     def __init__(self, parts: DraftingParts) -> None:
         self._passes, self._sampler, self._state, self._grammar = parts
         self._chains = Chains(parts)  # where there are no drafts
-        self._slot_nodes, self._accept_state = self._state.nodes, accept_state(parts)
+        self._slot_nodes = self._state.nodes
+        self._accept_state = accept_state(parts)
         num_nodes = self._grammar.layout.num_nodes
         self._trees = SlotTrees.empty(len(self._state.ids), num_nodes, self._state.ids.device)
         self._walk = dict(
@@ -72,7 +73,8 @@ class Trees:
         tree."""
         if not layout.num_drafts:
             return self._chains.nodes(slots, layout)
-        state, start = self._state, self._state.lengths[slots]
+        state = self._state
+        start = self._state.lengths[slots]
         trees = self._trees.select(slots, layout.num_nodes)
         tokens = torch.cat([self._slot_nodes.tokens[slots, :1], trees.tokens[:, 1:]], dim=1)
         most_drafts = self._slot_nodes.accepted_path.shape[1]
@@ -91,7 +93,8 @@ class Trees:
         """Leaves the keys of the path as if it had been a chain."""
         if not isinstance(nodes, TreeNodes):
             return self._chains.verify(logits, nodes, features, sampling)
-        inputs, slots = nodes.inputs, self._state.ids[nodes.inputs.slots]
+        inputs = nodes.inputs
+        slots = self._state.ids[nodes.inputs.slots]
         target_tokens = self._sampler.choose(logits, nodes, sampling)
         branches = Branches(self._trees, nodes.depth, self._slot_nodes.accepted_path)
         num_accepted, path = accept_drafts(
@@ -118,8 +121,11 @@ class Trees:
         """Refresh the drafter from the target's hidden states along the path, then grow the tree of
         `layout`."""
         assert isinstance(layout, TreeLayout)
-        (verified, inputs, features, beside), growth = accepted, layout.growth
-        state, grammar, ids = self._state, self._grammar, self._state.ids[inputs.slots]
+        verified, inputs, features, beside = accepted
+        growth = layout.growth
+        state = self._state
+        grammar = self._grammar
+        ids = self._state.ids[inputs.slots]
         grammar.launch(1, num_slots)
         self._passes.store(beside)
         normed, hidden = self._passes.refresh(

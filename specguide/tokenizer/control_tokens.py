@@ -210,7 +210,8 @@ class _Twin:
         }
 
     def encode(self, text: str, places: Sequence[Place]) -> list[int]:
-        parts, end = [], 0
+        parts = []
+        end = 0
         for place in places:
             found = text[place.start : place.end]
             parts += [

@@ -104,7 +104,8 @@ class _BytePieces(dict[int, bytes]):
     """Bytes of each token, made when first asked for; empty for tokens that a decode skips."""
 
     def __init__(self, backend: Backend) -> None:
-        self._backend, self._special_ids = backend, _special_ids(backend)
+        self._backend = backend
+        self._special_ids = _special_ids(backend)
 
     def __missing__(self, token: int) -> bytes:
         entry = None if token in self._special_ids else self._backend.id_to_token(token)
@@ -146,11 +147,9 @@ class _TextPieces(dict[int, object]):
     """
 
     def __init__(self, backend: Backend, has_byte_tokens: bool) -> None:
-        self._backend, self._special_ids, self._has_byte_tokens = (
-            backend,
-            _special_ids(backend),
-            has_byte_tokens,
-        )
+        self._backend = backend
+        self._special_ids = _special_ids(backend)
+        self._has_byte_tokens = has_byte_tokens
         vocabulary = backend.get_vocab(with_added_tokens=False)
         plain = (
             token

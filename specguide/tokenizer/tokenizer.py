@@ -44,7 +44,8 @@ class Tokenizer:
     ) -> None:
         """backend: a `tokenizers.Tokenizer`; chat: the `transformers` tokenizer that holds the chat
         template."""
-        self._backend, self._template = backend, ChatTemplate(chat)
+        self._backend = backend
+        self._template = ChatTemplate(chat)
         self.eos_token_ids = tuple(eos_token_ids)
         self._control_tokens = ControlTokens(backend, self.eos_token_ids)
         self._vocabularies: dict[int | None, Vocabulary] = {}

@@ -96,7 +96,8 @@ class HostRecorder(Recorder):
 
     def add_callbacks(self, times: Iterable[tuple[int, int, int, int]]) -> None:
         for iteration, index, begin_ns, end_ns in times:
-            name, args = f"callback {index}", {"iteration": iteration}
+            name = f"callback {index}"
+            args = {"iteration": iteration}
             self._add(CALLBACKS, name, begin_ns, end_ns, args)
             self._add_grammar(name, index, begin_ns, end_ns, args)
 

@@ -204,7 +204,8 @@ class _Run:
                 continue
             value = json.loads(text)
             self._tally.counts["texts"] += 1
-            is_sure, is_taken = self._judge.is_sure, takes_any(self._grammar, value, self._schema)
+            is_sure = self._judge.is_sure
+            is_taken = takes_any(self._grammar, value, self._schema)
             if wrong is not None and is_taken:
                 self._tally.fault("texts_under", f"{text[:300]!r}: {wrong}")
             elif wrong is None and not (is_taken or self._in_some_order(value)):

@@ -56,7 +56,8 @@ class JsonPrefix:
     """A beginning of a JSON text, byte by byte."""
 
     def __init__(self) -> None:
-        self._mode, self._open = _VALUE, ""
+        self._mode = _VALUE
+        self._open = ""
 
     def take(self, byte: int) -> bool:
         """Whether the byte may follow; else nothing changes."""

@@ -130,7 +130,8 @@ class Judge:
 def _is_of_open_key(error: Any, partial: Partial) -> bool:
     """Whether an error may be of the name that stands for an open key."""
     assert partial.key is not None
-    name, path = partial.key + _NO_NAME, tuple(error.absolute_path)
+    name = partial.key + _NO_NAME
+    path = tuple(error.absolute_path)
     is_of_rest = path == partial.open[-1] and error.validator == "additionalProperties"
     return is_of_rest or name in path or error.instance == name
 

@@ -53,7 +53,8 @@ class _Reader:
     """One text, from its start; `_stack` holds the open containers with their paths."""
 
     def __init__(self, text: str, number: Callable[[str], Any]) -> None:
-        self._text, self._at = text, 0
+        self._text = text
+        self._at = 0
         self._number = number
         self._found = Partial()
         self._stack: list[tuple[Any, Path]] = []
@@ -102,7 +103,8 @@ class _Reader:
         if is_key:
             inside, _ = self._stack[-1]
             self._found.repeats |= string in inside
-            self._found.key, self._key = None, string
+            self._found.key = None
+            self._key = string
             inside[string] = HOLE
         else:
             self._put(string)

@@ -196,6 +196,7 @@ def _get(value: Any, path: Path) -> Any:
 def _put(value: Any, path: Path, one: Any) -> Any:
     if not path:
         return one
-    inside, step = _get(value, path[:-1]), path[-1]
+    inside = _get(value, path[:-1])
+    step = path[-1]
     inside[step] = one
     return value

@@ -76,7 +76,8 @@ class JoinedFollower(Follower):
     ) -> None:
         super().__init__(rank, connection, timeout_s)
         self._host = host
-        self.address, self.index = host.address, rank - host.first
+        self.address = host.address
+        self.index = rank - host.first
         self.end = weakref.finalize(self, _end, connection, host)
 
     def _await_end(self, timeout_s: float) -> None:

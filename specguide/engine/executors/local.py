@@ -176,7 +176,8 @@ def _step(
     grammar: GrammarStream,
     parts: EngineParts,
 ) -> Step:
-    entry, slots = _entry(config), memory.slots
+    entry = _entry(config)
+    slots = memory.slots
     proposer = None
     if drafter is not None and entry.propose is not None:
         proposer = entry.propose(drafter, memory.draft_cache, slots)
@@ -218,7 +219,8 @@ def _grammar_stream(
 ) -> GrammarStream:
     """One that does nothing where the engine has no guides."""
     recorder = _recorder(config.trace, target.device, config.lag)
-    forward, sizes = ForwardStream(slots.ids.device), slots.sizes
+    forward = ForwardStream(slots.ids.device)
+    sizes = slots.sizes
     if config.callbacks is None:
         return NoGrammar(sizes.num_slots, sizes.layout, forward, recorder)
     walks = shape_of(sizes.layout).walks(sizes.layout)

@@ -86,7 +86,8 @@ class RanksExecutor:
         start: makes the follower of a rank, with its timeout in seconds
         build: what each rank is built of; None: the usual
         """
-        timeout_s, build = config.rank_timeout_s, build or RankBuild()
+        timeout_s = config.rank_timeout_s
+        build = build or RankBuild()
         followers = list[Follower]()
         try:
             with closing(_place(config, start)) as place:

@@ -58,10 +58,12 @@ class DecodeSide:
     refusal: str | None = None
 
     def __init__(self, host: Host) -> None:
-        self._host, self.counts = host, no_transfers()
+        self._host = host
+        self.counts = no_transfers()
         self._timeout_s = host.config.transfer.kv_transfer_timeout_s
         self._format = format_of(host.config, host.caches)
-        self._numbers, self._quiet_until_s = count(), 0.0
+        self._numbers = count()
+        self._quiet_until_s = 0.0
         self._news: deque[News] = deque()
         self._fetches: dict[int, _Fetch] = {}
         self._by_prompt: dict[tuple[int, ...], _Fetch] = {}

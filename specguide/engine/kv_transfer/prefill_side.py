@@ -45,7 +45,8 @@ class PrefillSide:
     )
 
     def __init__(self, host: Host) -> None:
-        self._host, self.counts = host, no_transfers()
+        self._host = host
+        self.counts = no_transfers()
         self._format = format_of(host.config, host.caches)
         self._news: deque[_Asked] = deque()
         self._asked: dict[Request, _Asked] = {}

@@ -109,7 +109,8 @@ def create_backend(name: str, vocabulary: Vocabulary, *, native: bool | None = N
         return adapter.bind(vocabulary, None, "its Python adapter was asked for")
     library, reason = adapter.native_library()
     if native is None and not env.native_grammars_enabled():
-        library, reason = None, _ASKED_FOR_PYTHON
+        library = None
+        reason = _ASKED_FOR_PYTHON
     if library is None:
         if native is True:
             raise EngineError(f"{name}'s native interface does not resolve: {reason}")
@@ -125,7 +126,8 @@ def backend_status(name: str) -> BackendStatus:
         return BackendStatus(name, None, False, problem)
     library, reason = adapter.native_library()
     if not env.native_grammars_enabled():
-        library, reason = None, _ASKED_FOR_PYTHON
+        library = None
+        reason = _ASKED_FOR_PYTHON
     package = backend_spec(name).library.package
     version = "built in" if package is None else metadata.version(package)
     return BackendStatus(name, version, library is not None, reason)

@@ -20,7 +20,8 @@ class GrammarFuture(Future[CompiledGrammar]):
     def __init__(self, room: int | None = None) -> None:
         super().__init__()
         self.room = room
-        self._asked_s, self.took_s = time.perf_counter(), 0.0
+        self._asked_s = time.perf_counter()
+        self.took_s = 0.0
 
     def set_result(self, result: CompiledGrammar) -> None:
         """The grammar is there."""

@@ -30,7 +30,8 @@ def _with_value(line: str, at: int) -> Iterator[str]:
         while end < len(line) and (line[end].isalnum() or line[end] == "_"):
             end += 1
         if end > at:
-            name, at = line[at:end], behind_space(line, end)
+            name = line[at:end]
+            at = behind_space(line, end)
             if line.startswith("=", at):
                 yield name
         elif line[at] in '"/':

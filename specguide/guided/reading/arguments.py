@@ -53,7 +53,8 @@ class ListedReader:
 
     def read(self) -> Steps[bool]:
         """Reads all arguments and says whether they were whole."""
-        cursor, num_read = self._cursor, 0
+        cursor = self._cursor
+        num_read = 0
         while not (yield from cursor.begins(self._after)):
             separator = self._marks.separator if num_read else b""
             if not (yield from self._argument(separator + self._marks.before_name, num_read)):

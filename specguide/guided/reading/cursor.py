@@ -49,7 +49,8 @@ class Cursor:
 
     def add(self, data: bytes) -> None:
         """More bytes. What was counted from `at` on still holds."""
-        self.data, self.at = self.data[self.at :] + data, 0
+        self.data = self.data[self.at :] + data
+        self.at = 0
 
     def drain(self) -> list[Piece]:
         """What was taken since the last call; all bytes are in one piece, in order."""

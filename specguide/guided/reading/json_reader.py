@@ -76,13 +76,15 @@ class JsonReader:
 
     def _key(self) -> Steps[None]:
         """Held back until it is whole, since it is its own path."""
-        cursor, container = self._cursor, self._open[-1]
+        cursor = self._cursor
+        container = self._open[-1]
         end = yield from cursor.closed_string()
         if end is None:
             cursor.take(len(cursor.data), self._part("key", container.path))
             return
         name = _name(cursor.data[cursor.at : end].decode(errors="replace"))
-        self._path, self._is_key = f"{container.path}/{pointer_step(name)}", False
+        self._path = f"{container.path}/{pointer_step(name)}"
+        self._is_key = False
         cursor.take(end, self._part("key", self._path))
 
 

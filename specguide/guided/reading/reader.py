@@ -27,7 +27,8 @@ class OutputReader:
     def __init__(self, form: OutputForm) -> None:
         self.is_reasoning = form.reasoning is not None
         self.has_reasoned = False
-        self._form, self._cursor = form, Cursor()
+        self._form = form
+        self._cursor = Cursor()
         self._steps = self._read()
         next(self._steps)
 

@@ -54,7 +54,8 @@ class TokenSpans:
         last = start
         while self._ends[last] < self._num_read:
             last += 1
-        self._first, end = last, last + 1
+        self._first = last
+        end = last + 1
         logprob = math.fsum(self._logprobs[start:end]) if self._logprobs else None
         return [OutputSpan(*part, start, end, logprob)]
 
@@ -63,7 +64,8 @@ class SpanReader:
     """The spans of one output, fed with its tokens."""
 
     def __init__(self, form: OutputForm, spelled: SpelledTokens) -> None:
-        self._reader, self._spelled = OutputReader(form), spelled
+        self._reader = OutputReader(form)
+        self._spelled = spelled
         self._spans = TokenSpans()
 
     @classmethod

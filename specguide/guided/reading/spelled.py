@@ -38,7 +38,8 @@ class SpelledTokens:
     """
 
     def __init__(self, token_bytes: Sequence[bytes], end_token_ids: Iterable[int]) -> None:
-        self._token_bytes, self._ends = token_bytes, frozenset(end_token_ids)
+        self._token_bytes = token_bytes
+        self._ends = frozenset(end_token_ids)
 
     def __getitem__(self, token: int) -> bytes:
         return self._token_bytes[token] or (b"" if token in self._ends else special_bytes(token))

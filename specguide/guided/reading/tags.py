@@ -103,7 +103,8 @@ class TagReader:
 
     def _enclosed(self, tag: Tag, number: int) -> Steps[bool]:
         """Reads a tag and says whether it was whole. number: of the tag in the output, from 0"""
-        cursor, name = self._cursor, tag.begin.decode()
+        cursor = self._cursor
+        name = tag.begin.decode()
         around = Part("tool", "punctuation", None, name, number)
         cursor.mark(tag.begin, around)
         if tag.is_json:

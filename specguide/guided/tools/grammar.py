@@ -117,8 +117,8 @@ def _guide(
         start = [f"{calls} | {begin} answer", f"answer: {term}"]
     else:
         start = rules.free_text(is_parallel)
-    call = f"{rules.terms(tool_format.before_name)} {rules.rest_of_call}"
-    shared, texts = [f"call: {call}"], None
+    shared = [f"call: {rules.terms(tool_format.before_name)} {rules.rest_of_call}"]
+    texts = None
     if starts is None and len(tools) >= LEAST_DEFERRED:
         names = [tool.name for tool in tools]
         texts = CallStarts(tool_format, rules.ids).texts(names, must_call, answer is not None)

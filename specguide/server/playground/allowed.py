@@ -38,7 +38,8 @@ class AllowedWalk:
     """
 
     def __init__(self, matcher: Matcher, vocabulary: Vocabulary) -> None:
-        self._matcher, self._token_bytes = matcher, vocabulary.token_bytes
+        self._matcher = matcher
+        self._token_bytes = vocabulary.token_bytes
         self._row = np.zeros(vocabulary.num_words, np.int32)
 
     def take(self, token: int) -> Allowed | None:
@@ -46,7 +47,8 @@ class AllowedWalk:
         refuses it."""
         if self._matcher.is_terminated:
             return None
-        ids, text = self._ids(), self._token_bytes[token]
+        ids = self._ids()
+        text = self._token_bytes[token]
         is_text_forced = bool(text) and self._is_forced(text, ids)
         if not self._matcher.accept(token):
             return None

@@ -67,9 +67,11 @@ class ParallelHeadDrafter(HeadDrafter):
         """One pass over each request's nodes up to the `last` int32 [B] that was accepted, and over
         masks behind. Keys of positions from which no draft comes are of no use, and are written
         over before they are read."""
-        num_nodes, last = inputs.num_nodes, last.long()[:, None]
+        num_nodes = inputs.num_nodes
+        last = last.long()[:, None]
         index = torch.arange(num_nodes + num_drafts - 1, device=last.device)
-        known, is_known = index.clamp(max=num_nodes - 1), index <= last
+        known = index.clamp(max=num_nodes - 1)
+        is_known = index <= last
         next_ids = inputs.next_ids(target_tokens).view(-1, num_nodes)[:, known]
         tokens = torch.where(is_known, next_ids, self._mask_token).int()
         fused = self.head.fuse(aux_hidden_states).unflatten(0, (-1, num_nodes))[:, known]

@@ -68,7 +68,10 @@ def _without_listed(
     kept: list[str] = []  # behind which something is left out, each
     behind: list[str] = []
     numbers = list(range(texts.num_schemas))  # of the schemas that are kept, as the source has them
-    is_left_out, at, own, num_schemas = list[bool](), 0, places[0][2], texts.num_schemas
+    is_left_out = list[bool]()
+    at = 0
+    own = places[0][2]
+    num_schemas = texts.num_schemas
     for begin, end, first, last in places:
         found = list(_schemas_in(source[first:last] or source[begin:end]))
         is_left_out.append(all(_may_wait(*one) for one in found))

@@ -129,7 +129,8 @@ def _tag(node: Node) -> _Shape:
 
 
 def _content_and_end(node: Node) -> _Shape:
-    content, ends = node["content"], [node["end"]] if isinstance(node["end"], str) else node["end"]
+    content = node["content"]
+    ends = [node["end"]] if isinstance(node["end"], str) else node["end"]
     if content["type"] == "any_text" and all(ends):
         return _LAZY_TEXT
     if content["type"] == "regex":

@@ -117,7 +117,9 @@ def joined(source: str, pieces: Iterable[tuple[str, SchemaRules | str | None]]) 
 
 def pieces_of(source: str, make: MakeTerm) -> Iterator[tuple[str, SchemaRules | str | None]]:
     """The text in front of each schema, and the term for it; None for what is behind all."""
-    done, at, num_schemas = 0, source.find(JSON_OF_LARK), 0
+    done = 0
+    at = source.find(JSON_OF_LARK)
+    num_schemas = 0
     while at >= 0:
         found = _schema_at(source, behind_space(source, at + len(JSON_OF_LARK)))
         if found is None:
@@ -126,7 +128,8 @@ def pieces_of(source: str, make: MakeTerm) -> Iterator[tuple[str, SchemaRules | 
         schema, begin, end = found
         yield source[done:at], make(source[begin:end], schema, num_schemas)
         num_schemas += 1
-        done, at = end, source.find(JSON_OF_LARK, end)
+        done = end
+        at = source.find(JSON_OF_LARK, end)
     yield source[done:], None
 
 

@@ -75,7 +75,8 @@ def counted(
         raise NoRules
     after = {}  # what may follow so many members; not there: nothing
     for num in range(greatest + 1):
-        needed, left = max(0, least - num), None if most is None else most - num
+        needed = max(0, least - num)
+        left = None if most is None else most - num
         if extra and left != 0:
             after[num] = repeated(extra, needed, left, is_first=num == 0)
         elif needed == 0:

@@ -158,7 +158,8 @@ class _Greedy:
 
     def __call__(self, text: Any) -> list[int]:
         text = text.encode() if isinstance(text, str) else bytes(text)
-        found, start = [], 0
+        found = []
+        start = 0
         while start < len(text):
             ends = range(min(start + self._longest, len(text)), start, -1)
             end = next((end for end in ends if text[start:end] in self._ids), None)

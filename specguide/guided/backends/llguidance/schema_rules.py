@@ -212,7 +212,8 @@ class _Rules:
         return self._rules
 
     def _array(self, asked: Arrays) -> str:
-        least, most = asked.min_items or 0, asked.max_items
+        least = asked.min_items or 0
+        most = asked.max_items
         if asked.rest is False:
             most = min(len(asked.prefix), len(asked.prefix) if most is None else most)
         if False in asked.prefix or (most is not None and least > most):
@@ -284,7 +285,8 @@ class _Rules:
 
     def _extra(self, names: list[str], patterns: Mapping[str, Core], additional: Core) -> str:
         """A property that is not named."""
-        taken, terms = [text_literal(name) for name in names], []
+        taken = [text_literal(name) for name in names]
+        terms = []
         for pattern, child in patterns.items():
             key = quoted_pattern(pattern)
             taken.append(key)

@@ -141,7 +141,8 @@ def _string(node: Node, is_loose: bool) -> list[str]:
     asked = node.kinds.strings
     also = (part.kinds.strings.pattern for part in node.all_of if isinstance(part, Node))
     patterns = [pattern for pattern in (asked.pattern, *also) if pattern is not None]
-    least, most = asked.min_length or 0, asked.max_length
+    least = asked.min_length or 0
+    most = asked.max_length
     sized = _of_length(patterns, least, most)
     if sized is not None:
         return [] if sized == NOTHING else [_quoted_tree(sized)]
