@@ -112,7 +112,8 @@ class Writer:
     """A runner that writes the text of its task again and again, each time as new requests."""
 
     def __init__(self, task: Task, spec: SpecConfig | None, models: RandomModels) -> None:
-        target, head = models.target, models.drafters["eagle3"]
+        target = models.target
+        head = models.drafters["eagle3"]
         self._task = task
         layout = spec.layout if spec else NO_DRAFTS
         self._vocab_size, num_drafts = target.config.vocab_size, layout.num_drafts

@@ -132,7 +132,8 @@ def ways() -> list[Way]:
 
 def in_line(main: torch.cuda.Stream, way: Way | None) -> Work:
     """A small kernel and a callback, in turn, on one stream."""
-    kernel, callback = small_kernel(main), way.make(main) if way else None
+    kernel = small_kernel(main)
+    callback = way.make(main) if way else None
 
     def work() -> None:
         for _ in range(NUM_CALLBACKS):

@@ -69,7 +69,8 @@ def chosen(cases: list[Case], limit: int | None, seed: int) -> dict[str, list[Ca
 def measured(compiler: BackendCompiler, cases: list[Case], config: CertifyConfig) -> dict[str, Any]:
     """Totals of the schemas of a set that are served, and the number of those that are not."""
     found: list[Certificate] = []
-    refused, faults = 0, []
+    refused = 0
+    faults = []
     for case in tqdm(cases, desc=cases[0].data_set, unit="schema", disable=None):
         try:
             grammar = compiler.compile(case.schema)

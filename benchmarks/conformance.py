@@ -73,7 +73,8 @@ class BareCompiler:
     """A library that is given each schema as it is."""
 
     def __init__(self, library: str, vocabulary: Vocabulary) -> None:
-        self.vocabulary, self._config = vocabulary, GuideConfig(backend=library)
+        self.vocabulary = vocabulary
+        self._config = GuideConfig(backend=library)
         self._library = create_backend(library, vocabulary)
 
     def compile(self, schema: Any) -> CompiledGrammar:
@@ -119,7 +120,8 @@ def main() -> None:
     random.Random(0).shuffle(cases)
     cases = cases[: args.limit]
     over_bytes = args.vocabulary == "bytes"
-    vocabulary, made_by = BYTES if over_bytes else load_vocabulary()[0], commit() or "unknown"
+    vocabulary = BYTES if over_bytes else load_vocabulary()[0]
+    made_by = commit() or "unknown"
     is_fixed = args.key_order == "schema"
     folder = args.records / made_by / args.vocabulary / args.key_order
     found = {

@@ -17,7 +17,9 @@ def logits_of(
     page_size: int = 16,
 ) -> Tensor:
     """[T, vocab_size], float32, of one sequence in one pass. cache_dtype: None: the decoder's"""
-    config, device, num_tokens = decoder.config, decoder.device, len(token_ids)
+    config = decoder.config
+    device = decoder.device
+    num_tokens = len(token_ids)
     num_pages = -(-num_tokens // page_size)
     cache = KVCache.allocate(
         config.num_layers,

@@ -161,7 +161,8 @@ def main() -> None:
         for dtype in ("bfloat16", "float32")
         for how, spec in (("speculative", SpecConfig()), ("plain", None))
     }
-    prompts, rows = prompts_of(tasks), {}
+    prompts = prompts_of(tasks)
+    rows = {}
     print(
         f"{'pair':<46}{'requests':>9}{'differ':>8}{'tokens before':>15}"
         f"{'median gap':>12}{'greatest':>10}"

@@ -80,7 +80,9 @@ def write_script(
     num_accepted = np.zeros((iterations, batch_size), np.int32)
     row = np.zeros((VOCAB_SIZE + 31) // 32, np.int32)
     for slot, matcher in enumerate(matchers):
-        text, position, good = instances[slot % len(instances)], offset[slot], 0
+        text = instances[slot % len(instances)]
+        position = offset[slot]
+        good = 0
         for iteration in range(iterations):
             num_accepted[iteration, slot] = good
             position += good
@@ -243,7 +245,8 @@ def measure(
     return {"backend": name, "batch_size": batch_size, "rows_equal": num_rows, **least}
 
 
-def main() -> None:
+def parsed_arguments() -> argparse.Namespace:
+    """What the command line says."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -254,7 +257,11 @@ def main() -> None:
     names = backend_names()
     parser.add_argument("--backends", nargs="+", default=list(names), choices=names)
     parser.add_argument("--no-save", action="store_true", help="print only")
-    args = parser.parse_args()
+    return parser.parse_args()
+
+
+def main() -> None:
+    args = parsed_arguments()
     vocabulary, tokenizer = load_vocabulary()
     cases = load_cases(tokenizer, SCHEMAS)
     columns = ["python_ms", *(f"native_{n}_threads_ms" for n in args.threads)]

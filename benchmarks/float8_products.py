@@ -163,7 +163,7 @@ def measured(
 
 
 def totals(found: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Of all products of 32 layers by row count, milliseconds: each way alone, and the best Triton
+    """Milliseconds of all products of 32 layers by row count: each way alone, and the best Triton
     tile of each product."""
     for num_rows in dict.fromkeys(row["rows"] for row in found):
         rows = [row for row in found if row["rows"] == num_rows]
@@ -229,10 +229,12 @@ def main() -> None:
     require_gpus()
     check()
     bandwidth = copy_bandwidth()
-    counts, shapes = [int(count) for count in args.rows.split(",")], args.shapes.split(",")
+    counts = [int(count) for count in args.rows.split(",")]
+    shapes = args.shapes.split(",")
     prefixes = tuple(args.ways.split(","))
     found = [measured(count, name, bandwidth, prefixes) for count in counts for name in shapes]
-    sums, rounded = list(totals(found)), [rounding(count) for count in counts]
+    sums = list(totals(found))
+    rounded = [rounding(count) for count in counts]
     print("\nall products of 32 layers, ms")
     print_rows(sums)
     print("\nrounding, µs")

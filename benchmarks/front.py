@@ -70,8 +70,8 @@ def serving(pace: str, kind: str, num_fronts: int) -> Iterator[tuple[int, int]]:
 
 
 def read_streams(port: int, kind: str, numbers: list[int], until_s: float) -> tuple[int, int]:
-    """Of some clients, one request after another. Returns the tokens, and the chunks in which they
-    came; exits where one is wrong."""
+    """Read the streams of some clients, one request after another. Returns the number of tokens,
+    and of chunks in which they came; exits where one is wrong."""
     return asyncio.run(_clients(port, KINDS[kind], numbers, until_s))
 
 
@@ -118,7 +118,8 @@ def _events(line: bytes) -> list[bytes]:
 
 def measure(kind: str, args: argparse.Namespace) -> dict[str, Any]:
     """Figures of one kind of requests."""
-    pace, shares = f"{args.iteration_ms},{args.tokens}", range(args.client_processes)
+    pace = f"{args.iteration_ms},{args.tokens}"
+    shares = range(args.client_processes)
     with (
         serving(pace, kind, args.fronts) as (service, port),
         ProcessPoolExecutor(args.client_processes, mp_context=_SPAWN) as pool,

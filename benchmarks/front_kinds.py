@@ -12,7 +12,7 @@ from specguide.tokenizer import Tokenizer
 
 _TEXT = "The weather stayed dry for most of the day, said Zoë; ünd 明日 it may rain again 🌧. "
 _FEWEST_TOKENS = 16
-"""Of the text."""
+"""Fewest tokens of the text."""
 _SCHEMA = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
 _MESSAGES = [{"role": "user", "content": "Say it."}]
 _TOOL = {"type": "function", "function": {"name": "say", "parameters": _SCHEMA}}

@@ -8,7 +8,8 @@ from typing import Any
 
 import torch
 
-CACHE_BYTES, MOST_SETS = 256 << 20, 24
+CACHE_BYTES = 256 << 20
+MOST_SETS = 24
 DEVICE = torch.device("cuda")
 ON_A_CPU = "; --tiny tries it on a CPU"
 Call = Callable[[], Any]

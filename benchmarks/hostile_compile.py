@@ -24,7 +24,7 @@ NAME = "new schemas beside slow ones"
 NUM_SCHEMAS = 98
 NUM_ATTACKERS = 4
 SERVED_BESIDE = 95
-"""Of NUM_SCHEMAS, the fewest that may be served during the attack; after it, all must be."""
+"""The fewest of NUM_SCHEMAS that may be served during the attack; after it, all must be."""
 _WORDS = (
     "name",
     "city",

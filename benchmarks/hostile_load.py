@@ -26,7 +26,8 @@ class Neighbour(threading.Thread):
 
     def __init__(self, url: str) -> None:
         super().__init__(daemon=True)
-        self._url, self._is_done = url, threading.Event()
+        self._url = url
+        self._is_done = threading.Event()
         self.began: list[float] = []
         self.seconds: list[float] = []
         self.statuses: set[int] = set()

@@ -121,12 +121,14 @@ def timed(case: Run, setting: Setting) -> dict[str, Any]:
     """The figures of one round of requests."""
     case.run(NUM_WARM_UP)
     case.check()
-    num_before, counters = case.num_tokens, case.runner.grammar.counters()
+    num_before = case.num_tokens
+    counters = case.runner.grammar.counters()
     with GpuClock() as clock:  # an idle GPU lowers its clocks, so what is timed is warmed up, too
         times = np.array(case.run(NUM_WARM_UP + setting.num_iterations))[NUM_WARM_UP:]
     case.check()
     num_timed = NUM_WARM_UP + setting.num_iterations + 1
-    mode, batch_size = case.mode, len(case.requests)
+    mode = case.mode
+    batch_size = len(case.requests)
     text = case.requests[0].prompt_ids + case.texts[0]
     num_verified = batch_size * (1 + mode.layout.num_drafts)
     share = expert_share(setting.models[mode.format].target, list(text)[:MAX_LEN], num_verified)
@@ -220,7 +222,8 @@ def setting_of(args: argparse.Namespace, chosen: Sequence[Mode]) -> Setting:
         target_wait_us=args.target_wait_us,
     )
     methods = [mode.spec.method for mode in chosen if mode.spec and mode.layout.num_model]
-    shapes, num_ranks = SHAPES[args.model][args.tiny], args.tensor_parallel_size
+    shapes = SHAPES[args.model][args.tiny]
+    num_ranks = args.tensor_parallel_size
     parts = {
         form: RandomParts(tuple(methods), MAX_LEN, shapes.held_in(form))
         for form in dict.fromkeys(mode.format for mode in chosen)

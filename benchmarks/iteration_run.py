@@ -84,8 +84,11 @@ class Run:
     def run(self, num_iterations: int) -> list[float]:
         """Milliseconds between the ends of successive iterations; the host lags as it does in the
         engine."""
-        slots, stream = range(len(self.requests)), self.runner.grammar.forward.torch
-        batch, pending, marks = self._batch(slots), [], []
+        slots = range(len(self.requests))
+        stream = self.runner.grammar.forward.torch
+        batch = self._batch(slots)
+        pending = []
+        marks = []
         for _ in range(num_iterations + 1):
             pending.append(self.launch(slots))
             marks.append(mark_of(stream))

@@ -47,7 +47,7 @@ def documents(remotes: Path | None, draft: str) -> dict[str, Any]:
 
 
 def outcomes(draft: str, remotes: Path | None) -> Iterator[tuple[str, str]]:
-    """Of each required test: its keyword, and "right", "refused schema", "refused instance" or
+    """The keyword of each required test, and "right", "refused schema", "refused instance" or
     "taken"."""
     config = GuideConfig(schema_documents=documents(remotes, draft), assert_formats=False)
     compiler = GrammarCompiler(BYTES, config)

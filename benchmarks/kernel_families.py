@@ -27,8 +27,8 @@ _ATTENTION = "attention_kernel"
 
 
 def family_of(name: str, grid: Sequence[int], num_slots: int) -> str:
-    """Of a kernel by its name; attention is that of decoding where its programs are one for each
-    of `num_slots` slots. grid: of the launch"""
+    """The family of a kernel by its name; attention belongs to decoding where it has one program
+    for each of `num_slots` slots. grid: of the launch"""
     if _ATTENTION in name:
         return "decode attention" if list(grid)[1:2] == [num_slots] else "prompt attention"
     lower = name.lower()
@@ -47,7 +47,8 @@ def shares(kernels: Sequence[Mapping[str, Any]], num_slots: int) -> dict[str, fl
     spent: Counter[str] = Counter()
     last_us = min(each["ts"] for each in kernels)
     for each in sorted(kernels, key=lambda each: each["ts"]):
-        begin_us, end_us = each["ts"], each["ts"] + each["dur"]
+        begin_us = each["ts"]
+        end_us = each["ts"] + each["dur"]
         grid = each.get("args", {}).get("grid", ())
         spent["idle"] += max(0.0, begin_us - last_us)
         own_us = max(0.0, end_us - max(begin_us, last_us))

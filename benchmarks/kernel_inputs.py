@@ -133,16 +133,15 @@ def tokens_of(num_tokens: int, *shape: int) -> Tensor:
 
 
 def norm(num_tokens: int) -> tuple[Call, int]:
-    x, weight = tokens_of(num_tokens, HIDDEN), tokens_of(1, HIDDEN)[0]
+    x = tokens_of(num_tokens, HIDDEN)
+    weight = tokens_of(1, HIDDEN)[0]
     return partial(kernels.rms_norm, x, weight, 1e-5), 2 * x.nbytes + weight.nbytes
 
 
 def add_norm(num_tokens: int) -> tuple[Call, int]:
-    x, residual, weight = (
-        tokens_of(num_tokens, HIDDEN),
-        tokens_of(num_tokens, HIDDEN),
-        tokens_of(1, HIDDEN)[0],
-    )
+    x = tokens_of(num_tokens, HIDDEN)
+    residual = tokens_of(num_tokens, HIDDEN)
+    weight = tokens_of(1, HIDDEN)[0]
     return partial(kernels.add_rms_norm, residual, x, weight, 1e-5), 4 * x.nbytes + weight.nbytes
 
 

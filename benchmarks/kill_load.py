@@ -83,7 +83,8 @@ class Load:
         while not self._is_over.is_set():
             prompt = PROMPTS[number % len(PROMPTS)]
             number += 5
-            status, pause_s = 0, _PAUSE_S
+            status = 0
+            pause_s = _PAUSE_S
             with contextlib.suppress(httpx.HTTPError):
                 answer = complete(self._service.url, prompt)
                 status = answer.status_code

@@ -65,7 +65,8 @@ def measure(service: ServiceProcess, times: int, num_clients: int) -> dict[str, 
     """Figures of a service that is being started."""
     since_s = time.monotonic()
     service.wait_until_ready()
-    start_s, start_cpu_s = time.monotonic() - since_s, cpu_s(service.process.pid, CORE)
+    start_s = time.monotonic() - since_s
+    start_cpu_s = cpu_s(service.process.pid, CORE)
     expected, before = references(service.url), left(service)
     with Load(service, expected, num_clients) as fronts:
         kill_fronts(service, fronts, times)

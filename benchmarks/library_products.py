@@ -29,7 +29,9 @@ ROWS = (128, 256, 384, 512, 640, 768, 1024, 2048)
 DTYPE = torch.bfloat16
 
 
-NUM_WEIGHTS, BYTES_EACH, NUM_ROUNDS = 4, CACHE_BYTES // 4, 5
+NUM_WEIGHTS = 4
+BYTES_EACH = CACHE_BYTES // 4
+NUM_ROUNDS = 5
 
 
 def inputs_of(num_rows: int, shape: tuple[int, int]) -> tuple[Tensor, list[Tensor]]:

@@ -132,10 +132,13 @@ class RandomModels:
         ranks: Ranks = ONE_RANK,
         stage: Stage = ONE_STAGE,
     ) -> RandomModels:
-        """Of Llama-3.1-8B, with Llama-3.2-1B for the small model, or of other `shapes`; for
-        contexts of up to `max_len` tokens; what one of `ranks` has of them."""
+        """Models of the shapes of Llama-3.1-8B, with Llama-3.2-1B for the small model, or of other
+        `shapes`, for contexts of up to `max_len` tokens; the part of them that one of `ranks`
+        has."""
         torch.manual_seed(0)
-        head, small, target_config = shapes.head, shapes.small, config_of(shapes.target)
+        head = shapes.head
+        small = shapes.small
+        target_config = config_of(shapes.target)
         of_target: dict[str, Any] = {"device": device, "dtype": dtype, "max_positions": max_len}
         target = _random(Decoder(target_config, **of_target, ranks=ranks, stage=stage))
         makers: dict[str, Callable[[], DraftModel]] = {

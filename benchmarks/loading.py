@@ -57,7 +57,8 @@ def _shards(destinations: dict[str, Destination], most: float) -> Iterator[list[
         size = _num_bytes(destination)
         if names and num_bytes + size > most:
             yield names
-            names, num_bytes = [], 0
+            names = []
+            num_bytes = 0
         names.append(name)
         num_bytes += size
     yield names

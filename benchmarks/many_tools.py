@@ -165,7 +165,9 @@ def run(vocabulary: Vocabulary, args: argparse.Namespace) -> dict[str, dict]:
     args.vocabulary = vocabulary
     args.num_words = vocabulary.num_words
     config = GuideConfig(compile_timeout_s=60, backend=args.backend, isolate_compiles=args.isolated)
-    compiler, tools, found = GrammarCompiler(vocabulary, config), all_tools(), {}
+    compiler = GrammarCompiler(vocabulary, config)
+    tools = all_tools()
+    found = {}
     compiler.compile(as_tags(tools[-1:]))  # which binds the libraries to the vocabulary
     for case in args.cases.split(","):
         form, number = case.split(":")

@@ -79,7 +79,8 @@ def look_ahead(
     matcher, row, times = grammar.matcher(), np.zeros(num_words, np.int32), list[float]()
     for token in token_ids:
         matcher.fill(row)
-        begin, num_taken = time.thread_time(), 0
+        begin = time.thread_time()
+        num_taken = 0
         for draft in matcher.forced_drafts(row, limit):
             if not matcher.accept(draft):
                 break
@@ -108,7 +109,8 @@ def measure(
     except SpecguideError:
         tally.counts["refused"] += 1
         return
-    grammar, whole_ms = compiled.grammar, compiled.whole_ms()
+    grammar = compiled.grammar
+    whole_ms = compiled.whole_ms()
     times = walk(grammar.matcher(), case.token_ids[:num_tokens], num_words)
     if times is None:
         tally.counts["instance not taken"] += 1

@@ -61,7 +61,8 @@ class MixedCase:
         self.executor.warm_up()
         self.limits = self.executor.capabilities.piggyback
         numbers = random.Random(1)
-        self._walks, self._num_walks = Walks(), 0
+        self._walks = Walks()
+        self._num_walks = 0
         self._requests = [self._request(slot, numbers) for slot in range(num_slots)]
         self._tables = [
             tuple(range(slot * _PAGES_EACH, (slot + 1) * _PAGES_EACH)) for slot in range(num_slots)

@@ -42,7 +42,7 @@ from specguide.piggyback import num_graph_slots
 PROMPT_LEN, OUTPUT_LEN = 512, 128
 NUM_WARM_UP, NUM_TIMED, NUM_PROFILED = 8, 32, 4
 LEAST_SAME = 0.7
-"""Of first tokens, beside prompts and alone."""
+"""Least share of first tokens that are the same beside prompts and alone."""
 
 
 def product_times(models: RandomModels, all_rows: Sequence[int]) -> list[dict[str, float]]:

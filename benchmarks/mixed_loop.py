@@ -60,9 +60,12 @@ def run_loop(
 ) -> list[Request]:
     """Clients that ask as soon as they have their answers, `rounds` times each. lengths: of a
     prompt and of an output. Returns the requests."""
-    numbers, (prompt_len, output_len) = random.Random(2), lengths
+    numbers = random.Random(2)
+    prompt_len, output_len = lengths
     params = SamplingParams(max_tokens=output_len, temperature=0.0, ignore_eos=True)
-    num_left, requests, engine.noted = num_clients * rounds, [], []
+    num_left = num_clients * rounds
+    requests = []
+    engine.noted = []
     while num_left or engine.num_unfinished:
         while num_left and engine.num_unfinished < num_clients:
             prompt = [numbers.randrange(1 << 10) for _ in range(prompt_len)]
@@ -75,8 +78,8 @@ def run_loop(
 def loop_figures(
     noted: Sequence[Noted], num_clients: int, seconds: float, num_tokens: int
 ) -> dict[str, Any]:
-    """Of the middle half of a loop's iterations, in which all clients are busy: what they were and
-    what they took; and the rate of the whole loop."""
+    """What the middle half of a loop's iterations were and took, in which all clients are busy; and
+    the rate of the whole loop."""
     middle = noted[len(noted) // 4 : len(noted) * 3 // 4]
     spent = np.array([ms_between(each.begin, each.end) for each in middle])
     since = list(pairwise(middle))
@@ -108,8 +111,8 @@ def _spread(values: np.ndarray) -> list[float]:
 
 
 def _by_size(noted: Sequence[Noted], spent: np.ndarray) -> list[list[float]]:
-    """Of iterations that decode, by prompt tokens in steps of 64: tokens (rounded down), how many
-    iterations, mean of those that decode, milliseconds."""
+    """Iterations that decode, by prompt tokens in steps of 64: tokens (rounded down), how many
+    iterations, mean number of requests that decode, milliseconds."""
     rows: dict[int, list[tuple[int, float]]] = {}
     for each, ms in zip(noted, spent, strict=True):
         if not each.batch.is_prefill:

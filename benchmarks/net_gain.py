@@ -34,7 +34,7 @@ SERIES = {
     "grammar": "grammar",
     "mtp": "mtp window",
 }
-"""Of which modes of the iteration benchmark, "window 8" and so on, a drafter's iterations are."""
+"""Which modes of the iteration benchmark, as "window 8", have a drafter's iterations."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,8 @@ class IterationTimes:
 def iteration_times(record: Mapping[str, Any]) -> dict[int, IterationTimes]:
     """By batch size, of batches that have plain decoding; `guided` is the window of K. Raises
     SystemExit for none."""
-    found, rows = {}, record["result"]
+    found = {}
+    rows = record["result"]
     for batch in sorted({row["batch_size"] for row in rows}):
         ms = {row["mode"]: row["median_ms"] for row in rows if row["batch_size"] == batch}
         if PLAIN in ms:

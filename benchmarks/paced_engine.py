@@ -39,11 +39,14 @@ class PacedEngine:
     def __init__(self, config: EngineConfig, pace: str) -> None:
         self.config = resolved(config)
         self.tokenizer = load_tokenizer(self.config)
-        self.vocab_size, self.max_model_len = len(self.tokenizer), self.config.max_model_len
+        self.vocab_size = len(self.tokenizer)
+        self.max_model_len = self.config.max_model_len
         iteration_ms, num_tokens, kind = pace.split(",")
         self._kind = KINDS[kind]
-        self._iteration_s, self._num_tokens = 1e-3 * float(iteration_ms), int(num_tokens)
-        self._next_s, self._numbers = 0.0, count()
+        self._iteration_s = 1e-3 * float(iteration_ms)
+        self._num_tokens = int(num_tokens)
+        self._next_s = 0.0
+        self._numbers = count()
         self._requests: dict[Request, list[int]] = {}
         self.cache_size = "no KV cache"
 

@@ -207,7 +207,8 @@ def main() -> None:
         require_gpus(instead=ON_A_CPU)
     has_gpu = torch.cuda.is_available()
     device = torch.device("cuda" if has_gpu else "cpu")
-    rows, dtype = [], torch.bfloat16 if has_gpu else torch.float32
+    rows = []
+    dtype = torch.bfloat16 if has_gpu else torch.float32
     cache_dtype = torch.float8_e4m3fn if args.kv_cache_dtype == "fp8" else dtype
     bandwidth = copy_bandwidth() if has_gpu else float("inf")
     for form in args.formats.split(","):

@@ -89,7 +89,7 @@ def compare(
 def measure(
     formats: Sequence[str], num_tokens: int, *, is_whole: bool = False
 ) -> dict[str, Quality]:
-    """Of the shipped model in each format; is_whole: prompts count too."""
+    """The quality of the shipped model in each format; is_whole: prompts count too."""
     folder = SHIPPED_MODEL / "target"
     texts, reference = list(answers(num_tokens)), Decoder.load(folder)
     if is_whole:

@@ -45,11 +45,11 @@ from specguide.request import RequestOutput
 
 _TIMEOUT_S = 3.0
 _LONGEST_S = 120.0
-"""Of a call; one that takes longer hangs."""
+"""Longest time of a call; one that takes longer hangs."""
 _MOST_STARTS = 5
-"""Of ranks that do not come, one behind the other."""
+"""Most starts of ranks that do not come, one after another."""
 _NUM_TOKENS = 512
-"""Of the small model."""
+"""Tokens that the small model knows."""
 _NAMED = re.compile(r"rank 1 .*(was ended by SIGKILL|is stalled|said nothing)")
 _SCHEMA = {
     "type": "object",
@@ -107,7 +107,8 @@ class Faults:
 
     def __init__(self, process_id: int, rng: random.Random, mean_s: float, found: Found) -> None:
         self._process_id, self._rng, self._found = process_id, rng, found
-        self._mean_s, self._is_over = mean_s, threading.Event()
+        self._mean_s = mean_s
+        self._is_over = threading.Event()
         self.since_s: float | None = None
         """When it was stalled or killed."""
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -171,7 +172,8 @@ def until_it_fails(
     llm = started(config, found)
     (process_id,) = llm._shared._engine._executor.process_ids
     faults = Faults(process_id, rng, args.mean_s, found)
-    before, goes_on = found.iterations, True
+    before = found.iterations
+    goes_on = True
     with faults():
         while goes_on and goes_further(found, args):
             watch = threading.Timer(_LONGEST_S, _hangs, [found])

@@ -108,7 +108,8 @@ def main() -> None:
     require_gpus(2)
     os.environ["SPECGUIDE_SHARED_MEMORY"] = "1"
     if args.port is not None:
-        meeting, rank = Meeting(args.port, 60.0, (OWN_HOST,) * 2), 1
+        meeting = Meeting(args.port, 60.0, (OWN_HOST,) * 2)
+        rank = 1
         run(args, connect(meeting, rank, torch.device("cuda", rank)))
         return
     meeting, store = Meeting.open(2, 60.0)

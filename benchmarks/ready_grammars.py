@@ -35,7 +35,7 @@ def guide_of(one: ReadyGrammar, backend: str) -> Guide:
 def wrong_texts(
     name: str, grammar: CompiledGrammar, rng: random.Random, num: int
 ) -> dict[str, str]:
-    """Of `num` walks, those whose text the language's parser refuses, each with what it says."""
+    """The texts of `num` walks that the language's parser refuses, each with what it says."""
     wrong: dict[str, str] = {}
     parse = PARSERS.get(name, len)
     for index in range(num):

@@ -38,7 +38,8 @@ class LeastOfTwo:
     """The less loaded one of two at random, which is what Ray does by itself."""
 
     def __init__(self, seed: int) -> None:
-        self._random, self._names = Random(seed), []
+        self._random = Random(seed)
+        self._names = []
 
     def update(self, replicas: list[str]) -> None:
         """These are the replicas there are."""
@@ -97,7 +98,8 @@ class RouterView:
     took one."""
 
     def __init__(self, router: Router) -> None:
-        self.router, self._known = router, Counter[str]()
+        self.router = router
+        self._known = Counter[str]()
 
     def choose(self, key: RoutingKey) -> str:
         """The best one."""

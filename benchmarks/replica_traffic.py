@@ -71,7 +71,8 @@ class Sessions:
     """Draws sessions and their turns."""
 
     def __init__(self, seed: int) -> None:
-        self._random, self._num_sessions = Random(seed), 0
+        self._random = Random(seed)
+        self._num_sessions = 0
         self._popularity = list(accumulate(1 / rank for rank in range(1, NUM_APPS + 1)))
 
     def begin(self) -> Session:

@@ -33,7 +33,8 @@ def table(records: Sequence[Record]) -> str:
         if record.kind == kind
         for line in of(record)
     ]
-    rendered, last = ["| what | batch | measured | on | command |", "|---|---|---|---|---|"], ""
+    rendered = ["| what | batch | measured | on | command |", "|---|---|---|---|---|"]
+    last = ""
     for line in lines:
         command = line.record.command
         shown = "the same" if command == last else f"`{command}`"

@@ -10,13 +10,14 @@ from benchmarks.report_records import Line, Record, Row, modes, number, over, ti
 
 
 def time_lines(record: Record, by_mode: Mapping[str, Sequence[Row]]) -> Iterator[Line]:
-    """Of a record that has unguided rows: times of what is plotted, the floor, and what guidance
-    does to the tail."""
+    """Lines of a record that has unguided rows: times of what is plotted, the floor, and what
+    guidance does to the tail."""
 
     def line(what: str, rows: Sequence[Row], shown: Callable[[Row], Any]) -> Line:
         return Line(what, over(row["batch_size"] for row in rows), over(map(shown, rows)), record)
 
-    unguided, guided = by_mode["unguided"], by_mode.get("guided", [])
+    unguided = by_mode["unguided"]
+    guided = by_mode.get("guided", [])
     for mode in (mode for mode in PLOTTED if mode in by_mode):
         yield line(f"iteration {mode}, ms: median (p99)", by_mode[mode], times)
     yield line(

@@ -54,7 +54,9 @@ def measure(num_running: int, num_waiting: int, num_steps: int) -> dict[str, flo
     pages = PageAllocator(num_running * pages_each)
     limits = SchedulerLimits(num_running, 4096, 8192, K, K, PAGE_SIZE)
     scheduler = Scheduler(limits, pages, [0], slot_is_idle=lambda slot: True)
-    requests, schedule_us, commit_us = endless_requests(), [], []
+    requests = endless_requests()
+    schedule_us = []
+    commit_us = []
     while len(schedule_us) < num_steps:
         while scheduler.num_unfinished < num_running + num_waiting:
             scheduler.add(next(requests))
@@ -89,7 +91,8 @@ def decision_us(num_waiting: int, num_decisions: int = 2000) -> float:
     """Median microseconds of finding and taking who is next; another one comes for each."""
     shares = ClientShares()
     queue = WaitingQueue(shares, num_cached=lambda sequence: 0)
-    params, times_us = SamplingParams(max_tokens=MAX_TOKENS), []
+    params = SamplingParams(max_tokens=MAX_TOKENS)
+    times_us = []
     for number in range(num_waiting + num_decisions):
         spec = RequestSpec(number, (number,) * PROMPT_LEN, params, client=str(number % 100))
         sequence = SequenceState(Request(spec), PROMPT_LEN + MAX_TOKENS)

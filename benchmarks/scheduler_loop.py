@@ -25,7 +25,7 @@ WORD = 7
 _CLIENT_S = 2e-3
 """From the end of an answer until the client's next request is here."""
 _SCATTER = 0.03
-"""Of an iteration's time, as a part of it."""
+"""Scatter of an iteration's time, as a part of it."""
 _PRODUCTS = (
     (1, 3.7),
     (64, 3.79),
@@ -100,7 +100,8 @@ def device_s(batch: Batch, piggyback: PiggybackLimits) -> float:
     service is with them."""
     if batch.is_prefill:
         return batch.num_prompt_tokens / 43_100
-    highest_slot, num_tokens = max(batch.slots), batch.num_prompt_tokens
+    highest_slot = max(batch.slots)
+    num_tokens = batch.num_prompt_tokens
     rows = num_graph_slots(highest_slot, piggyback.max_slots) * piggyback.nodes_each
     cost = _Cost() if piggyback.nodes_each == 1 else _WITH_HEAD
     beside_s = 0.0
@@ -126,7 +127,8 @@ class ClosedLoop:
     arrivals_s: dict[int, list[float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        one, self._random = self.loop, Random(1)
+        one = self.loop
+        self._random = Random(1)
         self._piggyback = replace(one.piggyback, nodes_each=1 + one.num_drafts)
         most = 2 * sum(one.lengths)
         limits = SchedulerLimits(
@@ -173,7 +175,8 @@ class ClosedLoop:
         while self._num_left and self._due and self._due[0] <= self.now_s:
             number, at_s = len(self.asked_s), heapq.heappop(self._due)
             self._num_left -= 1
-            self.asked_s[number], self.arrivals_s[number] = at_s, []
+            self.asked_s[number] = at_s
+            self.arrivals_s[number] = []
             prompt_len, output_len = map(self._drawn, self.loop.lengths)
             params = SamplingParams(max_tokens=output_len, ignore_eos=True)
             spec = RequestSpec(number, (number,) * prompt_len, params, arrival_s=at_s)

@@ -68,7 +68,8 @@ class Simulation:
             self._step(batch, requests)
 
     def _add(self, request: Request) -> None:
-        client, cost = request.spec.client, self._cost(request)
+        client = request.spec.client
+        cost = self._cost(request)
         before_it = self._waiting_costs[client] + 2 * LARGEST_COST
         self._waiting[request.request_id] = self._served_cost, before_it
         self._waiting_costs[client] += cost
@@ -78,7 +79,8 @@ class Simulation:
 
     def _begin(self, request: Request) -> None:
         """The request has just been given a slot."""
-        client, cost = request.spec.client, self._cost(request)
+        client = request.spec.client
+        cost = self._cost(request)
         served_before, before_it = self._waiting.pop(request.request_id)
         self._waited.append((self._served_cost - served_before, before_it))
         self._served_cost += cost

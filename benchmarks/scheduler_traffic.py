@@ -76,7 +76,9 @@ class Traffic:
     output_lens: dict[int, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._random, self._num_requests, self._num_sessions = Random(self.seed), 0, 1
+        self._random = Random(self.seed)
+        self._num_requests = 0
+        self._num_sessions = 1
         self._at: list[tuple[float, int, Client]] = []
         self._clients: dict[str, Client] = {}
         for kind, shape in SHAPES.items():

@@ -63,7 +63,8 @@ class ServiceProcess:
         found = re.search(r"serving on (http://127.0.0.1:(\d+))", self.errors)
         if found is None:
             raise RuntimeError(self.errors)
-        self.url, self.port = found[1], int(found[2])
+        self.url = found[1]
+        self.port = int(found[2])
 
     def pids(self, title: str) -> list[int]:
         """The ids of its living processes that `top` calls by this name."""

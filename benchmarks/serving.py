@@ -54,7 +54,9 @@ class Run:
     ) -> None:
         self.ledger = Ledger(engine.tokenizer, engine.grammar_of)
         self.free, self.faults = list[Request](), list[str]()
-        before, half, memory = engine.stats(), len(waiting) // 2, None
+        before = engine.stats()
+        half = len(waiting) // 2
+        memory = None
         engine.pause()
         first = len(engine.iterations)
         begin = time.perf_counter()
@@ -95,8 +97,8 @@ class Run:
 
 
 def row(share: float, runs: Sequence[Run], first: Sequence[Run]) -> dict[str, Any]:
-    """Of one share's runs, a round each, compared with those of the first share in the same
-    rounds."""
+    """The figures of one share's runs, a round each, compared with the first share's runs in the
+    same rounds."""
     ratios = [run.decode_ms / than.decode_ms for run, than in zip(runs, first, strict=True)]
     seconds, guided = (
         sum(run.seconds for run in runs),

@@ -89,7 +89,8 @@ class Soak:
 
     def __init__(self, phase: Phase, pool: Sequence[Job], batch: int, hang_s: float) -> None:
         self.phase, self.batch, self._pool = phase, batch, pool
-        self._hang_s, self._alive_s = hang_s, 0.0
+        self._hang_s = hang_s
+        self._alive_s = 0.0
         self.engine = WatchedEngine(
             phase.config(batch),
             lambda grammar: StallingGrammar(grammar, STALL_S if phase.stalls else 0.0, STALL_EVERY),
@@ -99,7 +100,8 @@ class Soak:
         num_slow = 0 if phase.stalls is None else len(pool) // 8
         self._slow, self._others = self._slow_jobs(pool[:num_slow]), requests(pool[num_slow:])
         self._slow_request: Request | None = None
-        self.slow_held, self.slow_numbers = 0, {job.number for job in pool[:num_slow]}
+        self.slow_held = 0
+        self.slow_numbers = {job.number for job in pool[:num_slow]}
 
     def run(self) -> dict[str, Any]:
         """Full slots until the phase is over, then to the end of all requests. Its row."""
@@ -113,7 +115,8 @@ class Soak:
             begin = time.perf_counter()
             self._serve(begin, spinners)
             seconds = time.perf_counter() - begin
-        iterations, num_decodes = list(self.engine.iterations), self.engine.num_decodes
+        iterations = list(self.engine.iterations)
+        num_decodes = self.engine.num_decodes
         while self.engine.num_unfinished:
             self._step()
         self.ledger.close()
@@ -144,7 +147,8 @@ class Soak:
         return row
 
     def _serve(self, begin: float, spinners: Spinners) -> None:
-        marks, num_steps = list(MEMORY_AT), 0
+        marks = list(MEMORY_AT)
+        num_steps = 0
         while marks:
             share = max(
                 self.engine.num_decodes / self.phase.num_iterations,

@@ -104,7 +104,8 @@ def params_of(job: Job, *, temperature: float = 0.0, seed: int = 0) -> SamplingP
 def launching(enabled: bool) -> Iterator[None]:
     """A thread with small products and allocations on a CUDA stream of its own. Raises what it
     raised."""
-    stop, errors = threading.Event(), []
+    stop = threading.Event()
+    errors = []
 
     def launch() -> None:
         try:
@@ -149,7 +150,8 @@ class StallingMatcher:
     """Follows the matcher contract by another matcher. sleep_s: 0 never sleeps"""
 
     def __init__(self, matcher: Matcher, sleep_s: float, every: int) -> None:
-        self._matcher, self._sleep_s, self._every, self._num_fills = matcher, sleep_s, every, 0
+        self._matcher, self._sleep_s, self._every = matcher, sleep_s, every
+        self._num_fills = 0
 
     def accept(self, token: int) -> bool:
         return self._matcher.accept(token)

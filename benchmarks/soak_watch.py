@@ -63,7 +63,8 @@ class WatchedEngine(Engine):
         self.iterations: list[Iteration] = []
         self.wrapped: Request | None = None
         self.num_decodes = 0
-        self._wrap, self._last_s = wrap, 0.0
+        self._wrap = wrap
+        self._last_s = 0.0
         self._cycle.observers.append(self)
         self._admit_as_it_is = self._admission.admit
         setattr(self._admission, "admit", self._admit)  # noqa: B010
@@ -188,9 +189,11 @@ def counter_faults(engine: WatchedEngine, totals: Counter[str]) -> list[str]:
     A request runs along for up to `lag` iterations after its end, and behind a prefill that is held
     for as many that give nothing; its own figures leave both out, and may leave out that prefill.
     """
-    stats, pages = engine.stats(), engine._pages
+    stats = engine.stats()
+    pages = engine._pages
     capabilities = engine._executor.capabilities
-    counted, num_nodes = stats.grammar, capabilities.layout.num_drafts + 1
+    counted = stats.grammar
+    num_nodes = capabilities.layout.num_drafts + 1
     slack = capabilities.lag * totals["requests"]
     walked = totals["iterations"] + totals["held"] + totals["requests"]  # and a prefill each
     num_walks = 2 if counted["guessed_draft_rows"] else 1  # what was guessed is walked again

@@ -48,7 +48,8 @@ class Cut:
 
 def cut_up(made: Written, rng: random.Random) -> Cut:
     """At random."""
-    table, tokens = [b""] * _NUM_RESERVED, list[int]()
+    table = [b""] * _NUM_RESERVED
+    tokens = list[int]()
     for stretch in _SPECIAL.split(made.data):
         if stretch in _IDS:
             tokens.append(_IDS[stretch])
@@ -94,10 +95,12 @@ def expected_spans(parts: Iterable[tuple[Part, bytes]], cut: Cut) -> list[Output
     """The spans that must come, by what each byte was written as and which token it is of."""
     tokens = cut.tokens
     owners = [i for i, token in enumerate(tokens) for _ in cut.spelled[token]]
-    spans, begin = [], 0
+    spans = []
+    begin = 0
     for part, data in parts:
         inside = owners[begin : begin + len(data)]
-        start, end = inside[0], inside[-1] + 1
+        start = inside[0]
+        end = inside[-1] + 1
         logprob = math.fsum(map(_logprob, tokens[start:end]))
         spans.append(OutputSpan(*part, start, end, logprob))
         begin += len(data)
@@ -134,7 +137,7 @@ def timed(made: Written, cut: Cut) -> float:
 
 
 def measure(kind: str, num_deltas: int) -> dict[str, float]:
-    """Of outputs of a kind, until there were so many deltas."""
+    """Read outputs of a kind until there were so many deltas."""
     rng, found = random.Random(kind), dict.fromkeys(("outputs", "deltas", "tokens", "s"), 0.0)
     while found["deltas"] < num_deltas:
         made = written(kind, rng)

@@ -22,7 +22,8 @@ class Spinners:
             threading.Thread(target=self._spin, name=f"spinner {i}", daemon=True)
             for i in range(num_threads)
         ]
-        self._switch_interval_s, self._usual_s = switch_interval_s, sys.getswitchinterval()
+        self._switch_interval_s = switch_interval_s
+        self._usual_s = sys.getswitchinterval()
 
     def __enter__(self) -> Spinners:
         sys.setswitchinterval(self._switch_interval_s or self._usual_s)

@@ -12,6 +12,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from specguide.trace import TRACKS, Span, read_chrome_trace
 
@@ -68,25 +69,7 @@ def plot_iteration(spans: Sequence[Span], iteration: int, path: str | Path) -> N
     figure = Figure(figsize=(14, 3.6), layout="constrained")
     axes = figure.add_subplot()
     for span in spans:
-        left, right = max(span.begin_ns, begin_ns), min(span.end_ns, end_ns)
-        if left < right:
-            row, width = TRACKS.index(span.track), right - left
-            axes.broken_barh(
-                [((left - begin_ns) / 1e3, width / 1e3)],
-                (row - 0.4, 0.8),
-                facecolor=_color(span.name),
-                edgecolor="white",
-                linewidth=0.5,
-            )
-            if width > MIN_LABEL_SHARE * len(span.name) * (end_ns - begin_ns):
-                axes.text(
-                    ((left + right) / 2 - begin_ns) / 1e3,
-                    row,
-                    span.name,
-                    ha="center",
-                    va="center",
-                    fontsize=8,
-                )
+        _draw(axes, span, begin_ns, end_ns)
     axes.set_yticks(range(len(TRACKS)), TRACKS)
     axes.set_ylim(len(TRACKS) - 0.5, -0.5)
     axes.set_xlim(0, (end_ns - begin_ns) / 1e3)
@@ -96,6 +79,25 @@ def plot_iteration(spans: Sequence[Span], iteration: int, path: str | Path) -> N
     )
     axes.spines[["top", "right", "left"]].set_visible(False)
     figure.savefig(path, dpi=150)
+
+
+def _draw(axes: Any, span: Span, begin_ns: int, end_ns: int) -> None:
+    """A span's part between begin_ns and end_ns, with its name where there is room."""
+    left = max(span.begin_ns, begin_ns)
+    right = min(span.end_ns, end_ns)
+    if left >= right:
+        return
+    row = TRACKS.index(span.track)
+    axes.broken_barh(
+        [((left - begin_ns) / 1e3, (right - left) / 1e3)],
+        (row - 0.4, 0.8),
+        facecolor=_color(span.name),
+        edgecolor="white",
+        linewidth=0.5,
+    )
+    if right - left > MIN_LABEL_SHARE * len(span.name) * (end_ns - begin_ns):
+        middle = ((left + right) / 2 - begin_ns) / 1e3
+        axes.text(middle, row, span.name, ha="center", va="center", fontsize=8)
 
 
 def _color(name: str) -> str:

@@ -130,7 +130,8 @@ async def run(args: argparse.Namespace) -> tuple[list[dict[str, Any]], list[str]
         Engine(EngineConfig(spec=SpecConfig(), max_batch_size=args.concurrency, dtype="float32"))
     )
     app, gate = create_app(engine, ServerConfig("small")), asyncio.Semaphore(args.concurrency)
-    rows, wrong = {choice: Counter[str]() for choice in CHOICES}, []
+    rows = {choice: Counter[str]() for choice in CHOICES}
+    wrong = []
     progress = tqdm(total=args.tasks * len(CHOICES) * 2, unit="request")
 
     async with httpx.AsyncClient(
@@ -144,7 +145,8 @@ async def run(args: argparse.Namespace) -> tuple[list[dict[str, Any]], list[str]
                     answers.append(await calls_of(client, body(task, choice, stream=stream)))
                 progress.update()
             (calls, reason), streamed = answers
-            row, found = rows[choice], faults(task, choice, calls, reason)
+            row = rows[choice]
+            found = faults(task, choice, calls, reason)
             if streamed != (calls, reason):
                 found.append(
                     f"streamed it is another answer: {streamed} instead of {calls, reason}"

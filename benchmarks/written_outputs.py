@@ -91,7 +91,8 @@ def written(kind: str, rng: random.Random) -> Written:
 
 
 def _marks(ids: Mapping[str, int], rng: random.Random) -> ReasoningMarks | None:
-    """Of no reasoning, of what the prompt begins, or of what the output does."""
+    """Marks of no reasoning, of reasoning that the prompt begins, or of reasoning that the output
+    begins."""
     end = mark_bytes(rng.choice((_THOUGHT, _THOUGHT + _RESUMED)), ids)
     begun, begins = ReasoningMarks(end), ReasoningMarks(end, mark_bytes(_THINK, ids))
     return rng.choice((None, None, begun, begins))
@@ -192,7 +193,7 @@ class _Message:
             made.add(Part("content", "punctuation"), self._mark(one.after_lead))
 
     def _unbroken(self, text: str) -> str:
-        """Without the line breaks that a text behind reasoning does not begin with."""
+        """The text without the line breaks with which a text behind reasoning does not begin."""
         return text if self._made.form.reasoning is None else text.lstrip("\n")
 
     def _calls(self) -> None:
@@ -231,7 +232,8 @@ class _Message:
         return told + "}"
 
     def _listed_text(self, key: Part) -> str:
-        one, inner = self._one.arguments, key._replace(role="punctuation", path="")
+        one = self._one.arguments
+        inner = key._replace(role="punctuation", path="")
         assert one is not None and one.text_marks is not None
         text = _text(self._rng, self._mark(one.after_text))
         self._made.add(inner, self._mark(one.text_marks[0]))
@@ -240,7 +242,8 @@ class _Message:
         return json.dumps(text, ensure_ascii=False)
 
     def _listed_value(self, key: Part) -> str:
-        one, inner = self._one.arguments, key._replace(role="punctuation", path="")
+        one = self._one.arguments
+        inner = key._replace(role="punctuation", path="")
         assert one is not None
         value, place = _value(self._rng, 2), key._replace(role="value")
         told = json.dumps(value)

@@ -40,8 +40,10 @@ class ForcedAcceptance:
         places = torch.arange(1, num_draft_tokens + 1)
         self._patterns = (num_guessed[..., None] >= places).to(text.device)
         self._iteration = torch.zeros(1, dtype=torch.int64, device=text.device)
-        self._text, self._places = text, places.to(text.device)
-        self._drafts, self._is_guessed = text[:0], text[:0] == 0
+        self._text = text
+        self._places = places.to(text.device)
+        self._drafts = text[:0]
+        self._is_guessed = text[:0] == 0
 
     def sampler(
         self, grammar: GrammarStream, state: SlotTable, *, guided_drafts: bool = True
@@ -114,7 +116,8 @@ class ForcedSampler:
         self._is_prepared = False
 
     def choose(self, logits: Tensor | LogitsShare, nodes: Nodes, sampling: Sampling) -> Tensor:
-        target_tokens, inputs = self._own.choose(logits, nodes, sampling), nodes.inputs
+        target_tokens = self._own.choose(logits, nodes, sampling)
+        inputs = nodes.inputs
         self._forced.target(
             target_tokens, self._state.ids[inputs.slots], inputs.start, nodes.depths
         )

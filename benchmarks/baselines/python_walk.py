@@ -51,7 +51,9 @@ class PythonWalk:
         vocab_size: int,
         counters: WalkCounters,
     ) -> None:
-        self.slot, self.is_free, self.next_node = slot, matcher is None, len(rows)
+        self.slot = slot
+        self.is_free = matcher is None
+        self.next_node = len(rows)
         self.is_ended, self.is_detached = False, False
         self.error: str | None = None
         self._matcher, self._rows, self._vocab_size, self._counters = (
@@ -66,7 +68,10 @@ class PythonWalk:
         self._is_stopped = False  # the grammar does not follow the drafts beyond _depth
         self._is_draft_ended = False  # the draft at _depth was the end token
         self._num_tokens = 0  # verified tokens that the matcher holds
-        self._iteration, self._num_accepts, self._num_fills, self._num_rollbacks = -1, 0, 0, 0
+        self._iteration = -1
+        self._num_accepts = 0
+        self._num_fills = 0
+        self._num_rollbacks = 0
 
     @property
     def is_over(self) -> bool:
@@ -74,7 +79,8 @@ class PythonWalk:
         return self.error is not None or self.is_ended or self.is_detached
 
     def fill_id(self, node: int) -> int:
-        """Of what filled the row of `node`, below 0 and another one each time; 0: nothing has."""
+        """The number of what filled the row of `node`, below 0 and another one each time; 0:
+        nothing has."""
         return self._fill_ids[node]
 
     def start(self, iteration: int) -> None:
@@ -100,12 +106,10 @@ class PythonWalk:
             if self.is_over or self._matcher is None:
                 return
             if iteration != self._iteration:
-                self._iteration, self._num_accepts, self._num_fills, self._num_rollbacks = (
-                    iteration,
-                    0,
-                    0,
-                    0,
-                )
+                self._iteration = iteration
+                self._num_accepts = 0
+                self._num_fills = 0
+                self._num_rollbacks = 0
             begin = time.perf_counter_ns()
             try:
                 operation(self._matcher)
@@ -150,7 +154,8 @@ class PythonWalk:
                 return self._fail_by_refusal(token)
             self._is_stopped = True
             return
-        self._depth, self._is_draft_ended = node, matcher.is_terminated
+        self._depth = node
+        self._is_draft_ended = matcher.is_terminated
         if not self._is_draft_ended:
             self._fill(matcher, node)
 

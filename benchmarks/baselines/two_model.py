@@ -75,7 +75,8 @@ class TwoModelStep:
         self._results = ResultRing(
             options.lag + 1, self._max_batch_size, self._num_nodes, self._stream
         )
-        self._batch_sampling, self._num_slots = BatchSampling(state.lengths.device), 0
+        self._batch_sampling = BatchSampling(state.lengths.device)
+        self._num_slots = 0
         self._graph_stream = None if options.enforce_eager else self._stream
         pool = torch.cuda.graph_pool_handle() if self._graph_stream else None
         self._target_chain = PassGraphs(self._target, self._graph_stream, pool)
@@ -141,7 +142,8 @@ class TwoModelStep:
         self, chunks: Sequence[Chunk], slots: Sequence[int], sampling: Sampling
     ) -> VerifyOutput:
         self._num_slots = max(slots) + 1
-        device, longest = self._state.ids.device, max(len(chunk.token_ids) for chunk in chunks)
+        device = self._state.ids.device
+        longest = max(len(chunk.token_ids) for chunk in chunks)
         plan = PrefillPlan.exact(chunks, slots, device)
         inputs = prefill_input(self._state, plan, longest, ScoredTokens.of(chunks, device))
         return self._iterate(inputs, plan.slots, sampling)

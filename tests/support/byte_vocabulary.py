@@ -44,7 +44,7 @@ def backend(name: str, native: bool) -> Backend:
 
 
 def num_tokens(text: str) -> int:
-    """Of a text that has no words of this vocabulary but '":'."""
+    """Number of tokens of a text that has no words of this vocabulary but '":'."""
     return len(text.replace('":', ":"))
 
 

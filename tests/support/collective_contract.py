@@ -15,7 +15,8 @@ def check(ranks: Ranks, device: torch.device, *, shares_memory: bool = True) -> 
     """All ranks call it."""
     collectives, rank = ranks.collectives, ranks.rank
     first = torch.arange(6.0, device=device).view(2, 3)
-    mine, every = first * (rank + 1), [first * (it + 1) for it in range(ranks.size)]
+    mine = first * (rank + 1)
+    every = [first * (it + 1) for it in range(ranks.size)]
     assert torch.equal(collectives.sum(mine.clone()), sum(every))
     assert torch.equal(collectives.gather(mine), torch.stack(every))
     told = mine.clone()

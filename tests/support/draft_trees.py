@@ -27,12 +27,27 @@ def make(folders, models, tree: str, method: str = "eagle3", **options) -> LLM:
     return LLM(folders[0], spec=SpecConfig(method, models[method], tree=TREES[tree]), **options)
 
 
+def _candidates(
+    frontier: Frontier, expansion: TreeExpansion, generator: torch.Generator
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Random tokens int32 and log-probabilities of each node's children: of the first slot all are
+    equal, of the second one child alone is allowed."""
+    shape = (6, frontier.tokens.shape[1], expansion.num_children)
+    logprobs = torch.randn(shape, generator=generator).log_softmax(-1)
+    logprobs[0] = 0.0
+    logprobs[1, :, 1:] = float("-inf")
+    tokens = torch.randint(0, 9, logprobs.shape, generator=generator).int()
+    return tokens.masked_fill(logprobs.isinf(), -1), logprobs
+
+
 def grown(
     expansion: TreeExpansion, seed: int = 0, device: str = "cpu", module: ModuleType = growth
 ) -> tuple[SlotTrees, dict[str, torch.Tensor], list[Frontier]]:
     """Trees of some slots, from random scores, what the walk is told of them, and their frontiers;
     one slot is held."""
-    generator, num_slots, frontiers = torch.Generator().manual_seed(seed), 8, []
+    generator = torch.Generator().manual_seed(seed)
+    num_slots = 8
+    frontiers = []
     slots = torch.randperm(num_slots, generator=generator)[:6].to(device)
     trees = SlotTrees.empty(
         num_slots, (expansion.whole or expansion).num_nodes, torch.device(device)
@@ -51,16 +66,7 @@ def grown(
     )
     frontier = Frontier.root(torch.zeros(6, 1, dtype=torch.int32, device=device), guides[slots])
     for depth in range(1, expansion.depth + 1):
-        logprobs = torch.randn(
-            6, frontier.tokens.shape[1], expansion.num_children, generator=generator
-        ).log_softmax(-1)
-        logprobs[0] = 0.0  # equals everywhere
-        logprobs[1, :, 1:] = float("-inf")
-        tokens = (
-            torch.randint(0, 9, logprobs.shape, generator=generator)
-            .int()
-            .masked_fill(logprobs.isinf(), -1)
-        )
+        tokens, logprobs = _candidates(frontier, expansion, generator)
         frontier = module.grow_trees(
             tokens.to(device),
             logprobs.to(device),

@@ -59,7 +59,7 @@ _GLM = {
 }
 _WINDOWS = ["sliding_attention", "full_attention", "sliding_attention"]
 _FOUR_LAYERS = {"num_hidden_layers": 4, "pad_token_id": None}
-"""Of which the last is another than the rest."""
+"""Fields of a model of four layers, of which the last differs from the rest."""
 
 FAMILIES: dict[str, tuple[Any, Any, dict[str, Any]]] = {
     "mistral": (MistralConfig, MistralForCausalLM, {"sliding_window": 9}),

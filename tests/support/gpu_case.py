@@ -19,7 +19,7 @@ FP32 = dict(device="cuda", dtype="float32")
 
 
 def seeds(num: int) -> range:
-    """Of as many random cases; of fewer where kernels are interpreted, which takes longer."""
+    """Seeds of as many random cases; of fewer where kernels are interpreted, which takes longer."""
     return range(max(1, num // 3) if IS_INTERPRETED else num)
 
 

@@ -60,61 +60,64 @@ def lowered(schema: Any, backend: str = "llguidance") -> CoreSchema:
     return lower(without_negations(schema), backend_spec(backend).enforced())
 
 
-def schemas() -> st.SearchStrategy[Any]:
-    """Schemas of all keywords over few names and values, so that they often clash."""
-    types = st.sampled_from(["null", "boolean", "number", "integer", "string", "array", "object"])
-    count = st.integers(0, 3)
-    leaves = st.fixed_dictionaries(
+_COUNTS = st.integers(0, 3)
+_NAME_LISTS = st.lists(st.sampled_from(NAMES), max_size=2, unique=True)
+_TYPES = st.sampled_from(["null", "boolean", "number", "integer", "string", "array", "object"])
+_LEAVES = st.fixed_dictionaries(
+    {},
+    optional={
+        "type": st.one_of(_TYPES, st.lists(_TYPES, min_size=1, max_size=3, unique=True)),
+        "const": st.sampled_from(SCALARS),
+        "enum": st.lists(st.sampled_from(SCALARS), min_size=1, max_size=4),
+        "minimum": st.integers(-2, 3),
+        "exclusiveMaximum": st.integers(0, 6),
+        "multipleOf": st.sampled_from([1, 2, 0.5]),
+        "minLength": _COUNTS,
+        "maxLength": _COUNTS,
+        "pattern": st.sampled_from(["^a", "b$", "^[a-c]*$", "a|^b"]),
+        "minItems": _COUNTS,
+        "maxItems": _COUNTS,
+        "required": _NAME_LISTS,
+        "minProperties": st.integers(0, 2),
+        "maxProperties": _COUNTS,
+    },
+)
+
+
+def _composed(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    some = st.lists(inner, min_size=1, max_size=3)
+    named = st.dictionaries(st.sampled_from(NAMES), inner, max_size=2)
+    composed = st.fixed_dictionaries(
         {},
         optional={
-            "type": st.one_of(types, st.lists(types, min_size=1, max_size=3, unique=True)),
-            "const": st.sampled_from(SCALARS),
-            "enum": st.lists(st.sampled_from(SCALARS), min_size=1, max_size=4),
-            "minimum": st.integers(-2, 3),
-            "exclusiveMaximum": st.integers(0, 6),
-            "multipleOf": st.sampled_from([1, 2, 0.5]),
-            "minLength": count,
-            "maxLength": count,
-            "pattern": st.sampled_from(["^a", "b$", "^[a-c]*$", "a|^b"]),
-            "minItems": count,
-            "maxItems": count,
-            "required": st.lists(st.sampled_from(NAMES), max_size=2, unique=True),
-            "minProperties": st.integers(0, 2),
-            "maxProperties": count,
+            "properties": named,
+            "additionalProperties": inner,
+            "items": inner,
+            "prefixItems": some,
+            "allOf": some,
+            "anyOf": some,
+            "oneOf": some,
+            "not": inner,
+            "if": inner,
+            "then": inner,
+            "else": inner,
+            "contains": inner,
+            "patternProperties": st.dictionaries(
+                st.sampled_from(["^a", "b", ".*", "^b*"]), inner, max_size=1
+            ),
+            "propertyNames": st.sampled_from(
+                [{"pattern": "^a"}, {"maxLength": 1}, {"enum": ["a", "b"]}]
+            ),
+            "dependentRequired": st.dictionaries(
+                st.sampled_from(NAMES), st.lists(st.sampled_from(NAMES), max_size=2), max_size=1
+            ),
+            "dependentSchemas": st.dictionaries(st.sampled_from(NAMES), inner, max_size=1),
+            "unevaluatedProperties": st.booleans(),
         },
     )
+    return st.builds(lambda left, right: {**left, **right}, _LEAVES, composed)
 
-    def deeper(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-        some = st.lists(inner, min_size=1, max_size=3)
-        named = st.dictionaries(st.sampled_from(NAMES), inner, max_size=2)
-        composed = st.fixed_dictionaries(
-            {},
-            optional={
-                "properties": named,
-                "additionalProperties": inner,
-                "items": inner,
-                "prefixItems": some,
-                "allOf": some,
-                "anyOf": some,
-                "oneOf": some,
-                "not": inner,
-                "if": inner,
-                "then": inner,
-                "else": inner,
-                "contains": inner,
-                "patternProperties": st.dictionaries(
-                    st.sampled_from(["^a", "b", ".*", "^b*"]), inner, max_size=1
-                ),
-                "propertyNames": st.sampled_from(
-                    [{"pattern": "^a"}, {"maxLength": 1}, {"enum": ["a", "b"]}]
-                ),
-                "dependentRequired": st.dictionaries(
-                    st.sampled_from(NAMES), st.lists(st.sampled_from(NAMES), max_size=2), max_size=1
-                ),
-                "dependentSchemas": st.dictionaries(st.sampled_from(NAMES), inner, max_size=1),
-                "unevaluatedProperties": st.booleans(),
-            },
-        )
-        return st.builds(lambda left, right: {**left, **right}, leaves, composed)
 
-    return st.recursive(st.one_of(st.booleans(), leaves), deeper, max_leaves=6)
+def schemas() -> st.SearchStrategy[Any]:
+    """Schemas of all keywords over few names and values, so that they often clash."""
+    return st.recursive(st.one_of(st.booleans(), _LEAVES), _composed, max_leaves=6)

@@ -15,7 +15,9 @@ class ScriptedMatcher:
     """A matcher that allows everything until `action` is called at one of its fills."""
 
     def __init__(self, action, at: int) -> None:
-        self.action, self.at, self.num_fills, self.num_accepted = action, at, 0, 0
+        self.action, self.at = action, at
+        self.num_fills = 0
+        self.num_accepted = 0
         self.is_terminated = False
 
     def accept(self, token):
@@ -54,7 +56,8 @@ class Scripted:
 def with_misfit(llm: LLM, grammar: Scripted, prompts, params):
     """Runs requests beside one whose grammar is `grammar`; returns the requests' outputs and the
     misfit."""
-    engine, future = llm._engine, GrammarFuture()
+    engine = llm._engine
+    future = GrammarFuture()
     submit = engine._admission.compiler.submit
     future.set_result(grammar)
     engine._admission.compiler.submit = lambda guide, room: future

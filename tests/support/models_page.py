@@ -30,7 +30,8 @@ _EXPERTS = {
     "MixtralForCausalLM": (TESTED, TESTED),
     "Qwen3MoeForCausalLM": (TESTED, TESTED),
 }
-"""Of families of experts: fp8 and 4 bits, see test_expert_checkpoints.py, test_int4_formats.py."""
+"""What families of experts read in fp8 and 4 bits, see test_expert_checkpoints.py and
+test_int4_formats.py."""
 
 _BEGIN = """\
 # Models

@@ -44,7 +44,7 @@ def told(outs):
 
 @lru_cache
 def plain_outputs(folders, backend: str, temperature: float):
-    """Without drafts, and the prompts and parameters; some prompts repeat themselves, for
+    """Outputs without drafts, and their prompts and parameters; some prompts repeat themselves, for
     lookups."""
     params = dict(temperature=temperature, top_k=20, top_p=0.95) if temperature else {}
     prompts, all_params = cases(1, 14, **params)

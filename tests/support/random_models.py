@@ -87,7 +87,7 @@ LONG_ROPE = {
     "partial_rotary_factor": 0.75,
     "original_max_position_embeddings": 32,
 }
-"""Of heads of 16 as Phi-4-mini has it, three quarters of which turn."""
+"""The rope of heads of 16 as Phi-4-mini has it, three quarters of which turn."""
 
 GLM_ROPE = {"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.5}
 

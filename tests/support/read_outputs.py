@@ -21,7 +21,7 @@ def form_of(
     special: Callable[[str], int | None] = no_token,
     **options: object,
 ) -> OutputForm:
-    """Of a message with tools."""
+    """The form of a message with tools."""
     guide = tool_guide(one, tools, special, GuideConfig(), **options)  # type: ignore[arg-type]
     return OutputForm.of(guide, None)
 

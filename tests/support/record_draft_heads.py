@@ -187,7 +187,10 @@ def safeailab_eagle3() -> dict[str, Any]:
     shapes = {name: shape for name, shape in shapes.items() if "rotary" not in name}
     model.load_state_dict(weights(shapes), strict=False)
     ids, aux = inputs()
-    logits, past, hidden, tokens = [], None, aux[None], ids[None, :LENGTH]
+    logits = []
+    past = None
+    hidden = aux[None]
+    tokens = ids[None, :LENGTH]
     with torch.no_grad():
         for step in range(NUM_STEPS):
             out, past = model(hidden, input_ids=tokens, past_key_values=past, use_cache=True)

@@ -27,7 +27,7 @@ def numbers(name: str, shape: tuple[int, ...], scale: float = 0.4) -> Tensor:
 
 
 def weights(shapes: dict[str, list[int]]) -> dict[str, Tensor]:
-    """Of the tensors of a head: norms around 1, every second token in the draft vocabulary."""
+    """Random tensors of a head: norms around 1, every second token in the draft vocabulary."""
     found = {}
     target_ids = torch.arange(DRAFT_VOCAB_SIZE) + torch.arange(DRAFT_VOCAB_SIZE).clamp(
         max=VOCAB_SIZE - DRAFT_VOCAB_SIZE

@@ -32,7 +32,7 @@ SPECS = {
 
 
 def outputs(llm: LLM) -> list[tuple[int, ...]]:
-    """Of requests of every kind, all at once."""
+    """Outputs of requests of every kind, all at once."""
     try:
         return [tuple(it.token_ids) for it in llm.generate(PROMPTS, PARAMS)]
     finally:

@@ -17,7 +17,7 @@ FAILING = (str(Path(__file__).with_name("failing_service.py")),)
 
 
 class Service(ServiceProcess):
-    """Of the shipped model, with few slots."""
+    """A service of the shipped model, with few slots."""
 
     def __init__(self, *options: str, command: tuple[str, ...] = COMMAND) -> None:
         small = ("--served-model-name", "small", "--max-batch-size", "4")

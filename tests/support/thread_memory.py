@@ -15,7 +15,7 @@ from specguide.parallel.places import MemoryPlaces
 
 
 class ThreadMemory:
-    """Of one engine's ranks."""
+    """The memory that one engine's ranks share."""
 
     def __init__(self, size: int) -> None:
         self._barrier = threading.Barrier(size)

@@ -27,7 +27,7 @@ SETTINGS: dict[str, Any] = {
     "bos_token_id": None,
     "initializer_range": 0.4,
 }
-"""Of a model of any family, as transformers names them."""
+"""Fields of a model of any family, as transformers names them."""
 
 
 def save_target(folder: Path, seed: int = 0) -> Path:
@@ -57,9 +57,34 @@ def save_weights(
     LlamaForCausalLM(LlamaConfig(**settings)).save_pretrained(folder)
 
 
+_HEAD_CONFIG = {
+    "architectures": ["LlamaForCausalLMEagle3"],
+    "model_type": "llama",
+    "hidden_size": HIDDEN,
+    "intermediate_size": 64,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 8,
+    "vocab_size": VOCAB_SIZE,
+    "draft_vocab_size": DRAFT_VOCAB_SIZE,
+    "rms_norm_eps": 1e-6,
+    "max_position_embeddings": 512,
+    "rope_theta": 10000.0,
+    "hidden_act": "silu",
+}
+
+
 def save_head(folder: Path, seed: int = 1) -> Path:
     """A random EAGLE3 head with a pruned draft vocabulary that lacks some bytes and holds the end
     token."""
+    folder.mkdir(parents=True, exist_ok=True)
+    save_file(_head_weights(seed), folder / "model.safetensors")
+    (folder / "config.json").write_text(json.dumps(_HEAD_CONFIG))
+    return folder
+
+
+def _head_weights(seed: int) -> dict[str, torch.Tensor]:
     generator = torch.Generator().manual_seed(seed)
     ids = torch.cat([torch.arange(57, 256), torch.tensor([256])])
     assert len(ids) == DRAFT_VOCAB_SIZE
@@ -68,7 +93,7 @@ def save_head(folder: Path, seed: int = 1) -> Path:
         return torch.randn(*shape, generator=generator) * 0.3
 
     attention, mlp = "midlayer.self_attn.", "midlayer.mlp."
-    weights = {
+    return {
         "fc.weight": random(HIDDEN, 3 * HIDDEN),
         "lm_head.weight": random(DRAFT_VOCAB_SIZE, HIDDEN),
         attention + "q_proj.weight": random(32, 2 * HIDDEN),
@@ -90,26 +115,3 @@ def save_head(folder: Path, seed: int = 1) -> Path:
         "d2t": ids - torch.arange(DRAFT_VOCAB_SIZE),
         "t2d": torch.isin(torch.arange(VOCAB_SIZE), ids),
     }
-    folder.mkdir(parents=True, exist_ok=True)
-    save_file(weights, folder / "model.safetensors")
-    (folder / "config.json").write_text(
-        json.dumps(
-            {
-                "architectures": ["LlamaForCausalLMEagle3"],
-                "model_type": "llama",
-                "hidden_size": HIDDEN,
-                "intermediate_size": 64,
-                "num_hidden_layers": 1,
-                "num_attention_heads": 4,
-                "num_key_value_heads": 2,
-                "head_dim": 8,
-                "vocab_size": VOCAB_SIZE,
-                "draft_vocab_size": DRAFT_VOCAB_SIZE,
-                "rms_norm_eps": 1e-6,
-                "max_position_embeddings": 512,
-                "rope_theta": 10000.0,
-                "hidden_act": "silu",
-            }
-        )
-    )
-    return folder

@@ -202,7 +202,8 @@ class _Clock:
     """Stands where the module `time` does; goes on by turns."""
 
     def __init__(self) -> None:
-        self.turn, self._start_s = 0, time.perf_counter()
+        self.turn = 0
+        self._start_s = time.perf_counter()
 
     def perf_counter(self) -> float:
         return self._start_s + self.turn * TURN_S
@@ -212,7 +213,9 @@ class _SlowCompiler:
     """Stands before an engine's compiler: a grammar comes `num_turns` after it was asked for."""
 
     def __init__(self, engine: Engine, clock: _Clock) -> None:
-        self._submit, self._clock, self.num_turns = engine._admission.compiler.submit, clock, 0
+        self._submit = engine._admission.compiler.submit
+        self._clock = clock
+        self.num_turns = 0
         self._pending: list[tuple[int, Future[Any], Future[Any]]] = []
         engine._admission.compiler.submit = self.submit
 
@@ -238,7 +241,9 @@ class _SlowCompiler:
 def serve(engine: Engine, jobs: Sequence[Job]) -> list[list[Request]]:
     """The jobs' samples, once all have ended. Each comes back exactly once, and nothing is lost in
     between."""
-    clock, samples, finished = _Clock(), [[] for _ in jobs], []
+    clock = _Clock()
+    samples = [[] for _ in jobs]
+    finished = []
     compiler, last_turn = (
         _SlowCompiler(engine, clock),
         max(job.arrival + (job.cancel or 0) for job in jobs),

@@ -90,7 +90,8 @@ class RowSource:
     ) -> None:
         self._pool = multiprocessing.get_context("fork").Pool(workers)
         self._arguments = (str(tokenizer_file), seed)
-        self._row_len, self._next, self._ahead = row_len, start, deque[Any]()
+        self._row_len, self._next = row_len, start
+        self._ahead = deque[Any]()
         self._depth = 12 * workers
 
     def __iter__(self) -> Iterator[Row]:

@@ -28,7 +28,7 @@ JSON_TOKEN = re.compile(r"[\s{}\[\]\",:\-+.0-9]+|\s*(?:true|false|null)|[!-~]", 
 
 
 Settings = Mapping[str, object]
-"""That examples depend on, by name."""
+"""What examples depend on, by name."""
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,8 @@ def pack_rows(
             )
         if used + len(example.ids) > row_len:
             yield row
-            row, used = [], 0
+            row = []
+            used = 0
         row.append(example)
         used += len(example.ids)
     if row:
@@ -172,21 +173,21 @@ def collate(
     )
     anchors: list[np.ndarray] = []
     for r, row in enumerate(rows):
-        start, chosen = 0, [np.zeros(0, np.int64)]
+        start = 0
+        chosen = [np.zeros(0, np.int64)]
         for d, example in enumerate(row):
             span = slice(start, start + len(example.ids))
-            ids[r, span], positions[r, span], documents[r, span] = (
-                example.ids,
-                np.arange(len(example.ids)),
-                d,
-            )
+            ids[r, span] = example.ids
+            positions[r, span] = np.arange(len(example.ids))
+            documents[r, span] = d
             chosen.append(start + example_anchors(example, plan.prompt_rate, rng))
             start = span.stop
         anchors.append(np.concatenate(chosen))
     index = np.zeros((len(rows), 64 * max(1, *(-(-len(a) // 64) for a in anchors))), np.int64)
     mask = np.zeros(index.shape, bool)
     for r, chosen_row in enumerate(anchors):
-        index[r, : len(chosen_row)], mask[r, : len(chosen_row)] = chosen_row, True
+        index[r, : len(chosen_row)] = chosen_row
+        mask[r, : len(chosen_row)] = True
     return PackedBatch(*(torch.from_numpy(x) for x in (ids, positions, documents, index, mask)))
 
 

@@ -84,15 +84,18 @@ def _rows_block(r: Random, node: Node) -> str:
             ", ".join(f"{label}: {text}" for label, text in zip(labels, row, strict=True))
             for row in rows
         )
-        head, body = "", "\n".join(r.choice(("- ", "- ", "* ")) + line for line in pairs)
+        head = ""
+        body = "\n".join(r.choice(("- ", "- ", "* ")) + line for line in pairs)
     elif roll < 0.85:
         pairs = (
             ", ".join(f"{label.lower()} {text}" for label, text in zip(labels, row, strict=True))
             for row in rows
         )
-        head, body = "", "\n".join(f"{number}. {line}" for number, line in enumerate(pairs, 1))
+        head = ""
+        body = "\n".join(f"{number}. {line}" for number, line in enumerate(pairs, 1))
     else:
-        head, body = "", "\n".join("- " + ", ".join(row) for row in rows)
+        head = ""
+        body = "\n".join("- " + ", ".join(row) for row in rows)
         if r.random() < 0.7:
             head = "(" + ", ".join(labels) + ")"
     title = f"{cased(r, node.label)}{r.choice((':', ':', ''))}\n"

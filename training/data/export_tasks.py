@@ -25,7 +25,7 @@ GROUPS = {
     "tools": ("left-out tools",),
     "free_text": ("free text",),
 }
-"""Of evaluate_fields.SAMPLERS, in turn."""
+"""Names of evaluate.fields.SAMPLERS for each set, taken in turn."""
 
 
 def record(task: chat.Task, name: str) -> dict[str, Any]:

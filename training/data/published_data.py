@@ -78,7 +78,8 @@ def _share(
 
 
 def _until(llm: Any, source: Iterator[Asked], sizes: Sizes, until: float) -> list[Example]:
-    found, num_asked = list[Example](), 0
+    found = list[Example]()
+    num_asked = 0
     with tqdm(desc="answers", unit="answer") as bar:
         while time.monotonic() < until and (chunk := list(islice(source, _CHUNK * sizes.batch))):
             made = _answers(llm, _with_turns(llm, chunk), sizes)

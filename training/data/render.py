@@ -117,7 +117,8 @@ def _markup(r: Random, entries: list[Entry]) -> str:
 
 
 def _sentences(r: Random, entries: list[Entry]) -> str:
-    out, index = [], 0
+    out = []
+    index = 0
     while index < len(entries):
         label, text = entries[index]
         low = label if label.isupper() else label[0].lower() + label[1:]
@@ -212,7 +213,8 @@ def prose(r: Random, record: Record) -> str:
     for node in record.nodes:
         for child in node.children:
             if node.spec.shape == "group" and node.spec.name in heads and child.spec.name in lost:
-                child.value, child.values = None, []
+                child.value = None
+                child.values = []
     if rest and r.random() < 0.75:
         entries, blocks = entries_and_blocks(r, Record(record.kind, rest))
         extra = (
@@ -223,7 +225,8 @@ def prose(r: Random, record: Record) -> str:
         text += (" " if extra and "\n" not in extra else "\n") + "\n".join([extra, *blocks]).strip()
     else:
         for node in rest:
-            node.value, node.values = None, []
+            node.value = None
+            node.values = []
             if node.spec.shape == "rows" or node.spec.shape == "group":
                 node.asked = False
     return text

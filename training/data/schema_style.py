@@ -94,7 +94,9 @@ class _Builder:
         self.definitions: dict[str, Any] = {}
 
     def members(self, nodes: list[Node]) -> tuple[dict[str, Any], str]:
-        properties, required, parts = {}, [], []
+        properties = {}
+        required = []
+        parts = []
         for node in nodes:
             if not node.asked:
                 continue

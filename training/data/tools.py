@@ -81,7 +81,8 @@ def _request(
 ) -> tuple[str, set[str]]:
     """The template with its values; optional parts without a value vanish. Returns the names it
     tells as well."""
-    out, told = [], set()
+    out = []
+    told = set()
     for index, part in enumerate(template.replace("]", "[").split("[")):
         names = [piece.split("}")[0] for piece in part.split("{")[1:]]
         keys = [name.split("?")[0] for name in names]
@@ -109,7 +110,10 @@ def _catalog_task(r: Random) -> tuple[Tool, str, str]:
 
 
 def _assemble(r, name, text, drawn, told, style, request):  # type: ignore[no-untyped-def]
-    rate, schemas, required, parts = r.choice((0.0, 0.5, 1.0)), {}, [], []
+    rate = r.choice((0.0, 0.5, 1.0))
+    schemas = {}
+    required = []
+    parts = []
     for spec, values, sample in drawn:
         key = style_name(spec.name, style)
         schemas[key] = _property(r, spec, sample, rate)
@@ -131,7 +135,8 @@ def _composed_task(r: Random, held_out: bool) -> tuple[Tool, str, str]:
     them."""
     kind = procedural_kind(r, held_out) if held_out or r.random() < 0.6 else semantic_kind(r)
     fields = tuple(f for f in kind.fields if f.shape in ("leaf", "list"))[: r.randint(1, 5)]
-    verb, thing = r.choice(_VERBS), kind.name.rsplit("_", 1)[0]
+    verb = r.choice(_VERBS)
+    thing = kind.name.rsplit("_", 1)[0]
     drawn = _draw(r, fields)
     told = {spec.name for spec, values, _ in drawn if values}
     joiner = r.choice(("with {} {}", "{}: {}", "{} {}", "the {} is {}", "using {} {}", "{} = {}"))

@@ -12,7 +12,9 @@ def date(r: Random) -> Value:
     """ISO in the answer where the schema asks for format date; else exactly as the document has
     it."""
     year, month, day = r.randint(1995, 2032), r.randint(1, 12), r.randint(1, 28)
-    iso, name, roll = f"{year}-{month:02d}-{day:02d}", lx.MONTHS[month - 1], r.random()
+    iso = f"{year}-{month:02d}-{day:02d}"
+    name = lx.MONTHS[month - 1]
+    roll = r.random()
     forms = (
         iso,
         f"{name} {day}, {year}",

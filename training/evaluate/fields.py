@@ -106,10 +106,12 @@ def score(samples: list[chat.Task], texts: list[str]) -> Score:
     for task, text in zip(samples, texts, strict=True):
         expected, got = parse(task.answer), parse(text)
         if expected is MISSING:
-            pairs, found = [("", task.answer)], {"": text.strip()}
+            pairs = [("", task.answer)]
+            found = {"": text.strip()}
         else:
             unparsed += got is MISSING
-            pairs, found = list(scalars(expected)), {} if got is MISSING else dict(scalars(got))
+            pairs = list(scalars(expected))
+            found = {} if got is MISSING else dict(scalars(got))
         wrong = [
             Miss(task.kind, path, value, found.get(path), task)
             for path, value in pairs

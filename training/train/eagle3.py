@@ -72,7 +72,8 @@ def plan_values(args: argparse.Namespace, plan: type[TrainPlan]) -> dict[str, An
 def new_head(target: PreTrainedModel, plan: TrainPlan, draft_ids: Tensor) -> Eagle3Head:
     """A head that begins with the target's own output rows and final norm, small random weights
     elsewhere. With a draft_vocab_size of 0 the output matrix stays the target's."""
-    n, shares_output = target.config.num_hidden_layers, plan.draft_vocab_size == 0
+    n = target.config.num_hidden_layers
+    shares_output = plan.draft_vocab_size == 0
     output = target.get_output_embeddings().weight.detach()
     head = Eagle3Head(
         HeadConfig(

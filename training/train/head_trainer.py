@@ -115,7 +115,8 @@ class Trainer:
         run: Path,
         store: Callable[[], None] = lambda: None,
     ) -> None:
-        self.head, self.target, self.plan, self.file = head, target, plan, run / "checkpoint.pt"
+        self.head, self.target, self.plan = head, target, plan
+        self.file = run / "checkpoint.pt"
         self.store = store
         self.optimizer = torch.optim.AdamW(
             head.parameters(),
@@ -177,7 +178,7 @@ class Trainer:
         return unroll_loss(self.head, logits, target_logits, batch, self.plan.text_weight)
 
     def batches(self, examples: list[Example]) -> Iterator[Any]:
-        """Without end, from the step number on."""
+        """Batches without end, from the step number on."""
         pack = PackPlan(self.plan.row_len, self.plan.num_rows, self.plan.prompt_rate)
         return batches(examples, pack, self.plan.seed, start=self.step)
 

@@ -200,8 +200,11 @@ def main() -> None:
     position = read_position(args.run)
     model, optimizer, stream = prepare(args, position)
     compute = torch.compile(loss_of, dynamic=False) if model.device.type == "cuda" else loss_of
-    started, start, running = time.monotonic(), position["step"], None
-    step, last = start, min(args.steps, args.until or args.steps)
+    started = time.monotonic()
+    start = position["step"]
+    running = None
+    step = start
+    last = min(args.steps, args.until or args.steps)
     progress = tqdm(total=last, initial=step, desc="target", mininterval=5)
     log: list[dict[str, float]] = []
     while step < last and (time_share := (time.monotonic() - begun) / (args.minutes * 60)) < 1:
