@@ -260,7 +260,7 @@ class TokenScores:
         return self.logprobs, self.ranks, self.top_ids, self.top_logprobs
 
     def map(self, change: Callable[[Tensor], Tensor]) -> TokenScores:
-        """With `change` of each tensor in its place."""
+        """The same with `change` of each tensor in its place."""
         return TokenScores(*map(change, self.tensors()))
 
 

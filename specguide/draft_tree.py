@@ -133,7 +133,7 @@ class DraftTree(TreeShape):
 
     @classmethod
     def from_choices(cls, choices: Sequence[Sequence[int]]) -> DraftTree:
-        """From paths of child ranks, the form in which EAGLE and Medusa publish their trees.
+        """A tree from paths of child ranks, the form in which EAGLE and Medusa publish their trees.
 
         Raises InvalidParams for a path that is empty, comes twice, or whose parent is not among the
         paths.

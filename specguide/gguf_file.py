@@ -21,7 +21,7 @@ SUFFIX = ".gguf"
 _OTHER_WEIGHTS = ("*.safetensors", "*.bin")
 _EMBEDDINGS = "token_embd.weight"
 _ARRAY, _LENGTH = struct.Struct("<IQ"), struct.Struct("<Q")
-"""Before an array: its kind and length. Before a string: its length."""
+"""What stands before an array: its kind and length. Before a string: its length."""
 _END_TOKENS = ("eos_token_id", "eot_token_id", "eom_token_id")
 _END_NAMES = frozenset(
     (
@@ -32,7 +32,8 @@ _END_NAMES = frozenset(
 """Control tokens at which llama.cpp ends an answer, whatever ids a file states: of early files of
 Llama 3 the one end is <|end_of_text|>, and the model writes <|eot_id|>."""
 CONTROL, USER_DEFINED = 3, 4
-"""In `tokenizer.ggml.token_type`: tokens that text is searched for before it is tokenized."""
+"""Values in `tokenizer.ggml.token_type` of tokens that text is searched for before it is
+tokenized."""
 
 
 @dataclass(frozen=True, eq=False)

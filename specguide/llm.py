@@ -106,14 +106,14 @@ class LLM:
 
     @classmethod
     def of(cls, config: EngineConfig) -> LLM:
-        """From a whole configuration. Raises CheckpointError and InvalidParams."""
+        """An LLM from a whole configuration. Raises CheckpointError and InvalidParams."""
         llm = cls.around(Engine(config))
         llm._close_when_dropped()
         return llm
 
     @classmethod
     def around(cls, engine: Engine) -> LLM:
-        """Around an engine that is built already, and is now this one's alone."""
+        """An LLM around an engine that is built already, and is now this one's alone."""
         llm = cls.__new__(cls)
         llm._take(engine)
         return llm

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _MOST_SHOWN = 20
 _SEED_STEP = 1000
-"""Between the prompts of two loads, so that another --seed has none of them."""
+"""Numbers between the prompts of two loads, so that another --seed has none of them."""
 _SERVER = ConfigOptions(ServerAddress, "Server", variables={"api_key": API_KEY_VARIABLE})
 _LOAD = ConfigOptions(Load, "Load", {"timeout_s": "timeout", "concurrency": None})
 _REQUESTS = ConfigOptions(RequestMix, "Requests, each of its own")

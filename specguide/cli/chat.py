@@ -102,7 +102,7 @@ def _fields(given: Given, tools: Path | None) -> dict[str, Any]:
 
 
 def _run(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, None]) -> bool:
-    """Until it ends or Ctrl-C is pressed; whether it ended."""
+    """Run until `work` ends or Ctrl-C is pressed; returns whether it ended."""
     task = loop.create_task(work)
     loop.add_signal_handler(signal.SIGINT, task.cancel)
     try:

@@ -32,7 +32,7 @@ def read_line(prompt: str) -> str:
 
 @dataclass
 class Conversation:
-    """With a model.
+    """A conversation with a model.
 
     fields:   of the request besides its messages
     messages: those said so far; only whole turns stay

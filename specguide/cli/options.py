@@ -77,7 +77,7 @@ WRITTEN = ConfigOptions(GuideFiles, "What is written")
 
 @contextmanager
 def bench_libraries() -> Iterator[None]:
-    """Around imports of what needs the extra [bench]. Raises InvalidParams where that is not
+    """A context for imports of what needs the extra [bench]. Raises InvalidParams where that is not
     installed."""
     try:
         yield
@@ -107,7 +107,7 @@ def read_json(path: Path) -> Any:
 
 
 def write_text(path: Path, text: str) -> None:
-    """With an end of line. Raises InvalidParams where that fails."""
+    """Write a text and an end of line. Raises InvalidParams where that fails."""
     try:
         path.write_text(text + "\n", "utf-8")
     except OSError as error:

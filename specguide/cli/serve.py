@@ -93,7 +93,7 @@ def _refuse_alone(source: ConfigOptions, given: Given, needed: str, left_out: ob
 
 
 def _run_replicas(plan: ServicePlan, config: ReplicaConfig, tell: Callable[[str], None]) -> int:
-    """On Ray. Raises InvalidParams where that is not installed."""
+    """Run replicas on Ray. Raises InvalidParams where that is not installed."""
     try:
         from specguide.serve_ray.run import run_replicas
     except ModuleNotFoundError as error:

@@ -32,7 +32,7 @@ class Acceptances:
         return self._of_requests[request_id].expected
 
     def take(self, request_id: int, level: int, num_accepted: int) -> None:
-        """One more iteration of the request that verified drafts of the level."""
+        """Take one more iteration of a request that verified drafts of the level."""
         self._priors[level].take(num_accepted)
         if request_id in self._of_requests:  # it may have ended
             self._of_requests[request_id].take(level, num_accepted)

@@ -50,8 +50,8 @@ class LevelChoice(AllDrafts):
         self._best = self._drafted = self.levels.index(layout.first_level)
 
     def plan(self, batch: Batch) -> LevelPlan | None:
-        """For a batch that is launched now; None for a prefill. Logits processors are
-        not called along every layout."""
+        """The levels of a batch that is launched now; None for a prefill. Logits processors are not
+        called along every layout."""
         if batch.is_prefill:
             return None
         if batch.processed and not self._layout.takes_processors:

@@ -251,8 +251,8 @@ class Admission:
     def _as_asked(
         self, answer: CompiledGrammar, params: SamplingParams, most: int
     ) -> CompiledGrammar:
-        """With a request's reasoning section, and ending within `most` tokens unless it may be cut
-        off."""
+        """The grammar with a request's reasoning section before it, ending within `most` tokens
+        unless it may be cut off."""
         may_cut_off = self._may_cut_off or params.allow_truncation
         if not may_cut_off and isinstance(answer, EndingGrammar):
             return self._reasoning.ending(answer, params.reasoning, most)

@@ -42,7 +42,7 @@ class CorePlan:
 
 @dataclass(frozen=True)
 class CoreFacts:
-    """From a core that is ready: what fronts must know of its engine.
+    """Sent by a core that is ready: what fronts must know of its engine.
 
     cache_size: of the KV cache, in words
     """
@@ -57,7 +57,7 @@ class CoreFacts:
 
 @dataclass(frozen=True)
 class StartFailure:
-    """From a core whose engine cannot be built. is_user_error: a user can mend it"""
+    """Sent by a core whose engine cannot be built. is_user_error: a user can mend it"""
 
     message: str
     is_user_error: bool
@@ -65,33 +65,33 @@ class StartFailure:
 
 @dataclass(frozen=True)
 class FrontReady:
-    """From a front that listens."""
+    """Sent by a front that listens."""
 
 
 @dataclass(frozen=True)
 class CoreUp:
-    """To a front: the core takes requests at this address of ZeroMQ."""
+    """Sent to a front: the core takes requests at this address of ZeroMQ."""
 
     address: str
 
 
 @dataclass(frozen=True)
 class CoreDown:
-    """To a front: the core is gone, and all requests with it. cause: in words"""
+    """Sent to a front: the core is gone, and all requests with it. cause: in words"""
 
     cause: str
 
 
 @dataclass(frozen=True)
 class FrontLeft:
-    """To the core: a front is gone; nobody reads what its requests generate."""
+    """Sent to the core: a front is gone; nobody reads what its requests generate."""
 
     front: str
 
 
 @dataclass(frozen=True)
 class Stop:
-    """To a front: take no more requests. drain_s: what those under way are given, seconds
+    """Sent to a front: take no more requests. drain_s: what those under way are given, seconds
 
     To the core: all fronts are gone.
     """

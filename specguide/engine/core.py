@@ -42,7 +42,7 @@ from specguide.errors import (
 )
 
 _FLUSH_MS = 500
-"""For what is still to be sent when the core ends."""
+"""Time for what is still to be sent when the core ends."""
 _LOGGER = logging.getLogger(__name__)
 
 Key = tuple[bytes, int]

@@ -79,7 +79,7 @@ def _device(name: str | None) -> torch.device:
 
 
 def _cuda_device(device: torch.device) -> torch.device:
-    """With its index, since what is current is each thread's own."""
+    """The device with its index, since what is current is each thread's own."""
     if not torch.cuda.is_available():
         raise InvalidParams(
             f"device {str(device)!r}: torch finds no CUDA device here", param="device"

@@ -26,7 +26,7 @@ def iteration_errors(
     failures: Mapping[tuple[int, int], RequestError],
     latched: Mapping[int, MatcherError],
 ) -> dict[int, SpecguideError]:
-    """By slot, what ends a request behind the tokens that an iteration gave it.
+    """The errors, by slot, that end a request behind the tokens that an iteration gave it.
 
     tokens:   of each request; the last is -1 where none can follow
     failures: as in StepOutput

@@ -128,7 +128,7 @@ class _Job:
         return len(self.samples[0].prompt_ids) + num_common(self.scored.sequences, index)
 
     def request(self, request_id: int, index: int, temperature: float) -> Request:
-        """One that scores a sequence, as a prompt."""
+        """A request that scores a sequence, as a prompt."""
         spec = self.samples[0].spec
         first = self.first_scored(index)
         num_top = spec.params.logprobs or 0
@@ -149,7 +149,7 @@ class Caller(Protocol):
     """What `Faithful` asks of its caller, who has samples drawn."""
 
     def next_id(self) -> int:
-        """For a request that scores."""
+        """The id of a request that scores."""
 
     def start(self, request: Request) -> None:
         """Have one that scores run. Raises SpecguideError."""
@@ -179,7 +179,7 @@ class Faithful:
         return [sample for job in self._jobs.values() for sample in job.samples]
 
     def add(self, sample: Request, grammar: FiniteGrammar) -> None:
-        """One more to draw. Samples of one prompt share what is scored."""
+        """Add one more sample to draw. Samples of one prompt share what is scored."""
         params = sample.params
         key = sample.prompt_ids, grammar, params.temperature, params.logprobs
         if key in self._jobs:

@@ -58,7 +58,8 @@ class Iterations:
     """Tells the requests that ask what each iteration has given them."""
 
     def take(self, committed: Committed) -> None:
-        """One more; a chunk of a prompt that gives no token is none of the request's."""
+        """Take one more iteration; a chunk of a prompt that gives no token is none of the
+        request's."""
         output, first_rows = committed.output, committed.batch.first_rows
         for row, request, advance in committed.rows():
             if request.params.return_drafts and (advance.tokens or advance.is_held):

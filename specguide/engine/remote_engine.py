@@ -39,7 +39,7 @@ from specguide.trace import Span
 _LONGEST_STATS_S = 2.0
 _MOST_PRIORITY = 2**63 - 1
 _ABORT_S = 0.5
-"""For the core to say that what was cancelled has ended."""
+"""Time for the core to say that what was cancelled has ended."""
 
 
 @dataclass(eq=False)
@@ -99,7 +99,7 @@ class RemoteEngine:
         return sum(len(sent.open) for sent in self._sent.values())
 
     def connect(self, address: str) -> None:
-        """To a core that is new: nothing is left of an earlier one."""
+        """Connect to a new core: nothing is left of an earlier one."""
         self.disconnect("another one has been started")
         self._link = CoreLink(address, self._name, self._take)
         self._failure = None

@@ -115,7 +115,7 @@ def check_wait(wait_s: float, max_wait_s: float) -> None:
 
 
 def queue_full(num_unfinished: int, max_unfinished: int) -> str:
-    """In words: there is no room for another request now."""
+    """The words for this: there is no room for another request now."""
     return (
         f"{num_unfinished} requests are under way and there is room for {max_unfinished}; try "
         "again later, or raise max_waiting"

@@ -16,7 +16,7 @@ from specguide.params import SamplingParams
 from specguide.request import Request
 
 _LOOK_S = 0.05
-"""After which a thread looks again, at the latest, whether another has done its work."""
+"""Time after which a thread looks again, at the latest, whether another has done its work."""
 
 
 class SharedEngine:

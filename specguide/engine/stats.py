@@ -77,7 +77,7 @@ class GuideCounts:
         self.by_guide: dict[str, Counter[str]] = {}
 
     def add(self, guide: Guide, metrics: RequestMetrics) -> None:
-        """One more. A guide that is new displaces the one used least."""
+        """Count one more request. A guide that is new displaces the one used least."""
         if guide.matcher is not None:  # has no text to tell it by
             name = _OTHER
         else:

@@ -120,7 +120,7 @@ class Refused(Message, frozen=True):
 
 
 class Answer(Message, frozen=True):
-    """To a question: what was asked about, or why not."""
+    """Answers a question: what was asked about, or why not."""
 
     question: int
     stats: EngineStats | None = None
@@ -135,7 +135,7 @@ class Failed(Message, frozen=True):
 
 
 def number_frame(number: int) -> bytes:
-    """To send before a message."""
+    """The frame to send before a message."""
     return b"%d" % number
 
 

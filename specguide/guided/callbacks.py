@@ -28,7 +28,7 @@ from specguide.trace import Recorder
 
 _ABANDON_TIMEOUT_S = 10.0
 _NUM_KEPT_ROWS = 4096
-"""On a GPU, of a row's size each: 64 MiB for a vocabulary of 128,000 tokens."""
+"""Rows kept on a GPU: 64 MiB for a vocabulary of 128,000 tokens."""
 
 
 class HostMemory:

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 TEXT_START, JSON_END = b"\xfe", b"\xfd"
-"""In the texts behind which JSON begins: the start of the text, and the end of other JSON."""
+"""Marks in the texts behind which JSON begins: of the start of the text, and the end of other
+JSON."""
 
 
 def special_token(token: int) -> bytes:

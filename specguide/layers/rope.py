@@ -73,8 +73,8 @@ class RopeConfig:
         share: float | None = None,
         is_interleaved: bool = False,
     ) -> RopeConfig:
-        """From config.json: `rope_parameters` (transformers 5), or `rope_scaling` beside
-        `rope_theta` (before).
+        """The rope that config.json states: `rope_parameters` (transformers 5), or `rope_scaling`
+        beside `rope_theta` (before).
 
         share: that is rotated where config.json does not state `partial_rotary_factor`; None: the
                family rotates all, and another factor is refused

@@ -88,7 +88,7 @@ class ModelConfig:
         max_position_embeddings: int = 2048,
         **own: Any,
     ) -> Self:
-        """From config.json, what every family states in the same way; raises CheckpointError.
+        """Read from config.json what every family states in the same way; raises CheckpointError.
 
         fields:   of config.json; the first of its `architectures` is the family's
         head_dim: where config.json states none; None: hidden_size / num_attention_heads

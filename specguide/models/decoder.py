@@ -115,8 +115,8 @@ class Decoder:
         ranks: Ranks = ONE_RANK,
         stage: Stage = ONE_STAGE,
     ) -> Decoder:
-        """From a Hugging Face folder: config.json and safetensors, one file or shards with their
-        index. Or from a GGUF file, dequantized.
+        """Load from a Hugging Face folder: config.json and safetensors, one file or shards with
+        their index. Or from a GGUF file, dequantized.
 
         quantization: of ONLINE: what the weights are turned into, tensor by tensor as they are
                       read; None: they stay as they are

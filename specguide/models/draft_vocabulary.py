@@ -30,7 +30,7 @@ class DraftVocabulary:
 
     @classmethod
     def empty(cls, config: Eagle3Config, *, has_d2t: bool, has_t2d: bool) -> DraftVocabulary:
-        """To be filled from a checkpoint."""
+        """An empty table, to be filled from a checkpoint."""
         num_drafts, vocab_size = config.draft_vocab_size, config.layer.vocab_size
         return cls(
             num_drafts,

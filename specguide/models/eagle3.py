@@ -102,7 +102,8 @@ class Eagle3Head:
         *,
         quantization: str | None = None,
     ) -> Eagle3Head:
-        """From a folder with config.json and model.safetensors (or shards, or pytorch_model.bin).
+        """Load from a folder with config.json and model.safetensors (or shards, or
+        pytorch_model.bin).
 
         The embeddings and, where the vocabulary is not pruned, the output matrix are the target's
         when the folder has none; where config.json ties the two, the output matrix is the
@@ -225,7 +226,7 @@ def _layers(config: Eagle3Config, place: Placement) -> tuple[Any, ...]:
 
 
 def held_in(config: Eagle3Config, quantization: str | None) -> Eagle3Config:
-    """With weights that are quantized as they are read; see `Eagle3Head.load`."""
+    """The configuration with weights that are quantized as they are read; see `Eagle3Head.load`."""
     if quantization is None:
         return config
     return replace(config, layer=quantized(config.layer, quantization, is_head=True))

@@ -43,7 +43,7 @@ class Eagle3Norms:
 
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> Eagle3Norms:
-        """From a flattened config.json; raises CheckpointError."""
+        """Read from a flattened config.json; raises CheckpointError."""
         return cls(
             before_residual=flag(config, "norm_before_residual"),
             last=flag(config, "use_last_layernorm", default=True),
@@ -78,7 +78,7 @@ class Eagle3Config:
 
     @classmethod
     def from_hf(cls, config: Mapping[str, Any], parts: Eagle3Parts | None = None) -> Eagle3Config:
-        """From the contents of config.json; raises CheckpointError, also for a field that is
+        """Read from the contents of config.json; raises CheckpointError, also for a field that is
         unknown.
 
         parts: what the tensors say; None: those of the head as it was first published

@@ -23,7 +23,7 @@ def experts_shape(
     is_normalised: bool = True,
     **own: Any,
 ) -> ExpertsShape:
-    """From EXPERT_FIELDS, and what the family has read itself. Raises CheckpointError.
+    """The shape from EXPERT_FIELDS, and what the family has read itself. Raises CheckpointError.
 
     num_experts, num_chosen: where config.json states none
     """

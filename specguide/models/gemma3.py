@@ -48,7 +48,7 @@ class Gemma3Config(TwoRopesConfig):
 
 
 def read(fields: Mapping[str, Any]) -> Gemma3Config:
-    """With the defaults of transformers' Gemma3TextConfig."""
+    """Read config.json with the defaults of transformers' Gemma3TextConfig."""
     has_bias = flag(fields, "attention_bias")
     return Gemma3Config.from_fields(
         fields,

@@ -157,8 +157,8 @@ def _of_factors(path: Path, header: GgufHeader) -> dict[str, Any]:
 
 
 def gguf_tensors(path: Path) -> dict[str, DequantizedTensor]:
-    """By Hugging Face name; what has none keeps its own. The factors of the rope are among the
-    fields instead. Raises CheckpointError."""
+    """The tensors by Hugging Face name; what has none keeps its own. The factors of the rope are
+    among the fields instead. Raises CheckpointError."""
     header = read_header(path)
     with naming(path):
         family = _family(header)
@@ -207,7 +207,7 @@ class DequantizedTensor:
 
     @property
     def num_bytes(self) -> int:
-        """In memory, which is more than in the file."""
+        """Bytes in memory, which is more than in the file."""
         return 4 * int(self.stored.n_elements)
 
     def read_into(self, memory: Tensor) -> None:

@@ -28,7 +28,7 @@ _NORMS = dense.SandwichNorms(
 
 
 def read(fields: Mapping[str, Any]) -> ModelConfig:
-    """With the defaults of transformers' Glm4Config."""
+    """Read config.json with the defaults of transformers' Glm4Config."""
     max_positions = size(fields, "max_position_embeddings", 131_072)
     return ModelConfig.from_fields(
         fields,

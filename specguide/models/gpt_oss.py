@@ -46,7 +46,7 @@ class GptOssConfig(ModelConfig):
 
 
 def read(fields: Mapping[str, Any]) -> GptOssConfig:
-    """With the defaults of transformers' GptOssConfig."""
+    """Read config.json with the defaults of transformers' GptOssConfig."""
     has_bias = flag(fields, "attention_bias", True)
     expert_size = size(fields, "intermediate_size", 2880)
     experts = experts_shape(

@@ -43,7 +43,7 @@ class GraniteConfig(ModelConfig):
 
 
 def read(fields: Mapping[str, Any], **own: Any) -> GraniteConfig:
-    """With the defaults of transformers' GraniteConfig.
+    """Read config.json with the defaults of transformers' GraniteConfig.
 
     The stream here is the model's ÷ residual_multiplier, so that nothing that is added to it needs
     a factor: norms do not notice but for their eps, and embeddings have a factor anyway.

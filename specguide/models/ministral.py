@@ -19,7 +19,7 @@ _GROWTH = "llama_4_scaling_beta"
 
 
 def read(fields: Mapping[str, Any]) -> ModelConfig:
-    """With the defaults of transformers' MinistralConfig."""
+    """Read config.json with the defaults of transformers' MinistralConfig."""
     stated = {"sliding_window": 4096, **fields}
     num_layers = size(stated, "num_hidden_layers")
     has_window = stated["sliding_window"] is not None
@@ -32,7 +32,8 @@ def read(fields: Mapping[str, Any]) -> ModelConfig:
 
 
 def read_ministral3(fields: Mapping[str, Any]) -> ModelConfig:
-    """With the defaults of transformers' Ministral3Config; ropes must be stated."""
+    """Read config.json with the defaults of transformers' Ministral3Config; ropes must be
+    stated."""
     max_positions = size(fields, "max_position_embeddings", 262_144)
     rope = dict(mapping(fields, "rope_parameters") or mapping(fields, "rope_scaling"))
     rope.pop("max_position_embeddings", None)

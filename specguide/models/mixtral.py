@@ -27,7 +27,7 @@ class MixtralConfig(ModelConfig):
 
 
 def read(fields: Mapping[str, Any]) -> MixtralConfig:
-    """With the defaults of transformers' MixtralConfig."""
+    """Read config.json with the defaults of transformers' MixtralConfig."""
     expert_size = size(fields, "intermediate_size", 14_336)
     experts = experts_shape(fields, num_experts=8, num_chosen=2, expert_size=expert_size)
     return MixtralConfig.from_fields(

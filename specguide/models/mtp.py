@@ -157,7 +157,7 @@ class MtpHead:
     def load(
         cls, folder: str | Path, target: Decoder, *, quantization: str | None = None
     ) -> MtpHead:
-        """From the target's own folder, or from one that holds the head alone: config.json and
+        """Load from the target's own folder, or from one that holds the head alone: config.json and
         safetensors.
 
         The tensors are those under `model.mtp_layers.0.`, or of the layer behind the target's last

@@ -111,7 +111,8 @@ def rope_of_text(rope: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _of_text(value: Any) -> Any:
-    """With modules, where it names some, by their names in the text model alone."""
+    """A value of config.json in which modules, where it names some, have their names in the text
+    model alone."""
     if isinstance(value, str):
         return text_name(value)
     if isinstance(value, Mapping):

@@ -35,13 +35,13 @@ class OlmoConfig(TwoRopesConfig):
 
 
 def read_olmo2(fields: Mapping[str, Any]) -> OlmoConfig:
-    """With the defaults of transformers' Olmo2Config."""
+    """Read config.json with the defaults of transformers' Olmo2Config."""
     rope = RopeConfig.from_hf(fields, size(fields, "max_position_embeddings", 2048))
     return _read(fields, no_windows(fields), {"rope": rope, "local_rope": rope})
 
 
 def read_olmo3(fields: Mapping[str, Any]) -> OlmoConfig:
-    """With the defaults of transformers' Olmo3Config."""
+    """Read config.json with the defaults of transformers' Olmo3Config."""
     num_layers = size(fields, "num_hidden_layers")
     kinds = read_layer_types(fields, num_layers) or [
         "sliding_attention" if (layer + 1) % 4 else "full_attention" for layer in range(num_layers)

@@ -29,7 +29,7 @@ class Phi3Config(ModelConfig):
 
 
 def read(fields: Mapping[str, Any]) -> Phi3Config:
-    """With the defaults of transformers' Phi3Config."""
+    """Read config.json with the defaults of transformers' Phi3Config."""
     max_positions = size(fields, "max_position_embeddings", 4096)
     return Phi3Config.from_fields(
         fields,

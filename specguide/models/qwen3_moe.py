@@ -37,7 +37,7 @@ class Qwen3MoeConfig(ModelConfig):
 
 
 def read(fields: Mapping[str, Any]) -> Qwen3MoeConfig:
-    """With the defaults of transformers' Qwen3MoeConfig."""
+    """Read config.json with the defaults of transformers' Qwen3MoeConfig."""
     has_bias = flag(fields, "attention_bias")
     experts = experts_shape(
         fields,

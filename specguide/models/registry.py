@@ -61,7 +61,7 @@ FAMILIES: dict[str, Family[Any]] = {
 def read_config(
     folder: str | Path, quantization: str | None = None, *, strict: bool = False
 ) -> ModelConfig:
-    """From config.json, and generation_config.json where there is one; or from a GGUF file.
+    """Read from config.json, and generation_config.json where there is one; or from a GGUF file.
 
     quantization: of ONLINE, where the weights are to be quantized as they are read
     strict:       see `config_of`
@@ -92,7 +92,7 @@ def read_config(
 
 
 def _renamed(fields: dict[str, Any]) -> dict[str, Any]:
-    """With what the first checkpoints of compressed-tensors call otherwise."""
+    """The fields with names for what the first checkpoints of compressed-tensors call otherwise."""
     if fields.get("quantization_config") is not None or not fields.get("compression_config"):
         return fields
     others = {name: value for name, value in fields.items() if name != "compression_config"}
@@ -100,7 +100,7 @@ def _renamed(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def _with_modelopt(fields: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """With what ModelOpt says in a file of its own, where config.json says nothing of
+    """The fields with what ModelOpt says in a file of its own, where config.json says nothing of
     quantization."""
     path = folder / "hf_quant_config.json"
     if fields.get("quantization_config") is not None or not path.exists():
@@ -111,8 +111,8 @@ def _with_modelopt(fields: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def quantized(config: ModelConfig, quantization: str, *, is_head: bool = False) -> ModelConfig:
-    """With weights that are quantized as they are read, see `read_config`, or those of a draft
-    head."""
+    """The configuration with weights that are quantized as they are read, see `read_config`, or
+    those of a draft head."""
     if quantization not in ONLINE:
         raise InvalidParams(
             f"quantization {quantization!r} is unknown; known: {', '.join(ONLINE)}",
@@ -129,7 +129,7 @@ def quantized(config: ModelConfig, quantization: str, *, is_head: bool = False) 
 def config_of(
     fields: Mapping[str, Any], *, known: Collection[str] = (), strict: bool = False
 ) -> ModelConfig:
-    """From the contents of config.json; raises CheckpointError.
+    """Read from the contents of config.json; raises CheckpointError.
 
     known:  fields that the caller reads itself
     strict: raise for fields that nobody knows, rather than warn

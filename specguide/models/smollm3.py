@@ -32,7 +32,7 @@ class SmolLm3Config(ModelConfig):
 
 
 def read(fields: Mapping[str, Any]) -> SmolLm3Config:
-    """With the defaults of transformers' SmolLM3Config."""
+    """Read config.json with the defaults of transformers' SmolLM3Config."""
     has_bias = flag(fields, "attention_bias")
     has_rope = _has_rope(fields)
     return SmolLm3Config.from_fields(

@@ -66,7 +66,7 @@ class StoredTensor(Protocol):
 
 
 def read(stored: StoredTensor) -> Tensor:
-    """In new memory on the CPU."""
+    """Read into new memory on the CPU."""
     memory = torch.empty(stored.shape, dtype=stored.torch_dtype)
     stored.read_into(memory)
     return memory
@@ -123,7 +123,7 @@ class StoredSlice:
             torch.cuda.current_stream(memory.device).record_event().synchronize()
 
     def _read(self, memory: Tensor, start: int) -> None:
-        """From its byte `start` on, as many as fit; other threads run meanwhile."""
+        """Read from its byte `start` on, as many as fit; other threads run meanwhile."""
         view = memory.numpy().data
         done = 0
         while done < len(view):

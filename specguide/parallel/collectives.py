@@ -105,7 +105,7 @@ class _Sent:
 
 
 class GroupCollectives:
-    """Over a process group of torch's.
+    """Collectives over a process group of torch's.
 
     With NCCL each is launched on the current stream and can be captured in a CUDA graph. With gloo
     the calling thread waits until it is done.

@@ -10,8 +10,8 @@ from torch import Tensor
 
 @dataclass(frozen=True, eq=False)
 class SlotTrees:
-    """At fixed addresses. S slots, N nodes each, of which node 0 is the golden token; any first
-    ones are a tree too.
+    """Trees at fixed addresses. S slots, N nodes each, of which node 0 is the golden token; any
+    first ones are a tree too.
 
     tokens:  int32 [S, N], -1 where there is no draft; node 0's is elsewhere
     parents: int64 [S, N], each before its children

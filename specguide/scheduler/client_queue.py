@@ -21,7 +21,7 @@ class Load(NamedTuple):
     num_output_tokens: int = 0
 
     def plus(self, sequence: SequenceState, times: int = 1) -> Load:
-        """With one request more, or less."""
+        """The load with one request more, or less."""
         return Load(
             self.num_requests + times,
             self.num_prompt_tokens + times * len(sequence.request.prompt_ids),
@@ -37,7 +37,7 @@ class ClientQueue:
 
     def __init__(self) -> None:
         self._heap: list[Entry] = []
-        """With some that wait no more."""
+        """A heap, in which are some requests that wait no more."""
         self._entries: dict[SequenceState, Entry] = {}
         self._num_pushed, self.num_passes = 0, 0
         self.load = Load()

@@ -25,7 +25,7 @@ class Planner:
         self.num_planned = 0
 
     def next_batch(self) -> Batch | None:
-        """None where nothing can run. Requests may lose their slots for it."""
+        """The next batch; None where nothing can run. Requests may lose their slots for it."""
         # planning to decode may leave nobody who does
         plans = (self._decode, self._prefill)
         for plan in plans if self._decodes_next() else (self._prefill, *plans):

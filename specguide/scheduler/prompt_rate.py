@@ -28,7 +28,8 @@ class PromptRate:
         self._mean = 0.0
 
     def tokens(self, num_waiting: float, num_decoding: int) -> float:
-        """For the next iteration, where so many wait and so many requests decode, at least one."""
+        """Prompt tokens for the next iteration, where so many wait and so many requests decode, at
+        least one."""
         return self._mean + math.sqrt(_HURRY * num_waiting / num_decoding)
 
     def take(self, num_tokens: int) -> None:

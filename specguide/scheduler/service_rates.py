@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 _HALF_LIFE_S = 10.0
-"""After which an iteration counts half."""
+"""Seconds after which an iteration counts half."""
 
 
 class ServiceRates:

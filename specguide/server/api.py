@@ -62,7 +62,7 @@ class Renderer(ABC, Generic[B]):
         return ()
 
     def failed(self, error: ApiError) -> Iterable[Told]:
-        """In place of what is left of the stream."""
+        """The objects in place of what is left of the stream."""
         return (error.body(),)
 
     @abstractmethod

@@ -195,7 +195,7 @@ def _wrong(errors: Sequence[Any]) -> tuple[list[Any], str]:
 
 
 def _indices(place: Sequence[Any]) -> list[int]:
-    """In a place; a member of an object is behind none of an array."""
+    """The indices in a place; a member of an object is behind none of an array."""
     return [part if isinstance(part, int) else -1 for part in place]
 
 

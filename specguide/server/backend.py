@@ -53,7 +53,7 @@ class Backend:
 
     @cached_property
     def _spelled(self) -> Sequence[bytes]:
-        """By token; empty for special tokens."""
+        """The bytes of each token; empty for special tokens."""
         return self.tokenizer.vocabulary(self.engine.vocab_size).token_bytes
 
     @cached_property
@@ -73,7 +73,7 @@ class Backend:
             raise self._too_long(f"{len(prompt_ids)} tokens", param)
 
     def _too_long(self, size: str, param: str) -> PromptTooLong:
-        """In words by which clients know that it was this."""
+        """The error, in words by which clients know that it was this."""
         return PromptTooLong(
             f"this model's maximum context length is {self.engine.max_model_len} tokens, output "
             f"included, and the prompt has {size}; make it shorter",
@@ -107,12 +107,12 @@ class Backend:
 
     @staticmethod
     def are_few(num_bytes: int) -> bool:
-        """To parse so many takes less time than to have a thread do it."""
+        """Whether to parse so many takes less time than to have a thread do it."""
         return num_bytes <= _FEW_BYTES
 
     async def aside(self, num_bytes: int, work: Callable[..., T], *args: Any) -> T:
-        """In a thread, large bodies one after another: they hold the interpreter, and would hold up
-        all small ones.
+        """Run in a thread, large bodies one after another: they hold the interpreter, and would
+        hold up all small ones.
 
         Raises what `work` does, and ApiError where a body is nested too deeply for it.
         """

@@ -45,7 +45,7 @@ def parse(backend: Backend, body: ChatRequest) -> Task:
 
 
 def _modern(body: ChatRequest) -> ChatRequest:
-    """With tools instead of functions. Raises InvalidParams."""
+    """The body with tools instead of functions. Raises InvalidParams."""
     if body.functions is None:
         if body.function_call not in ((None, "auto") if body.tools else (None, "auto", "none")):
             raise InvalidParams("function_call needs functions", param="function_call")

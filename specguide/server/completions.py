@@ -57,7 +57,7 @@ def _is_chosen(body: CompletionRequest) -> bool:
 
 
 def _num_samples(body: CompletionRequest) -> int:
-    """To generate of each prompt. Raises InvalidParams."""
+    """Number of samples to generate of each prompt. Raises InvalidParams."""
     num_told = 1 if body.n is None else body.n
     if body.best_of is None:
         return num_told

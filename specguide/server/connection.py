@@ -30,7 +30,7 @@ anybody notices an absent reader."""
 _MOST_HEADER_BYTES = 64 << 10
 """uvicorn's own bound, where its configuration has none."""
 _PROBE_S = 0.1
-"""Between looks whether a client that sends nothing more is still there."""
+"""Time between looks whether a client that sends nothing more is still there."""
 _OTHER_FILES = 64
 """Files that a front has open beside its connections, and one connection too many until it is
 refused."""
@@ -59,8 +59,8 @@ def most_connections(wanted: int) -> int:
 
 
 def uvicorn_config(app: FastAPI, config: ServerConfig, **options: Any) -> uvicorn.Config:
-    """To run an app of `create_app` with the config's bounds of connections. options: of
-    uvicorn.Config"""
+    """The configuration to run an app of `create_app` with the config's bounds of connections.
+    options: of uvicorn.Config"""
     options |= tls_options(config.exposure) | {"timeout_keep_alive": config.header_timeout_s}
     connection = partial(BoundedConnection, config, app.state.answers)
     return uvicorn.Config(AccessLog(app), http=connection, ws="none", **options)  # type: ignore[arg-type]

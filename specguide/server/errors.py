@@ -129,7 +129,7 @@ class ApiError(Exception):
 
     @classmethod
     def client_left(cls) -> ApiError:
-        """For the counts; nobody reads it."""
+        """An answer for the counts; nobody reads it."""
         return cls(499, "the client has left")
 
     @classmethod
@@ -171,7 +171,7 @@ class ApiError(Exception):
         *,
         closes: bool = False,
     ) -> JSONResponse:
-        """To send.
+        """The response to send.
 
         body_of: what it is in the API that was asked
         closes:  the connection too, as where a body is not read to its end
@@ -193,7 +193,7 @@ class Refusal(HTTPException):
     def response(
         self, body_of: Callable[[ApiError], dict[str, Any]] = ApiError.body
     ) -> JSONResponse:
-        """To send, as ApiError's."""
+        """The response to send, as ApiError's."""
         return self._error.response(body_of, closes=self._closes)
 
 

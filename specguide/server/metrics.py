@@ -82,7 +82,7 @@ class EngineCollector(Collector):
 
 
 def _figures(stats: EngineStats, vllm_labels: dict[str, str]) -> Iterator[Metric]:
-    """By our names, or, with these labels, by vLLM's."""
+    """Figures by our names, or, with these labels, by vLLM's."""
     names, values = [*vllm_labels], [*vllm_labels.values()]
     for figure in FIGURES:
         if name := _name(figure.name, figure.vllm, vllm_labels):
@@ -201,7 +201,7 @@ class StatusCounts:
 
 
 def _answers(registry: CollectorRegistry) -> Counter | None:
-    """None where this process cannot count."""
+    """The counter; None where this process cannot count."""
     folder = os.environ.get(COUNTS_FOLDER)
     if folder is not None:
         MultiProcessCollector(registry)

@@ -44,7 +44,7 @@ class ChunkUsage:
         self._usage = usage
 
     def told(self) -> dict[str, Any]:
-        """By a chunk before the last."""
+        """Told by a chunk before the last."""
         if not self.is_told:
             return {}
         return {"usage": usage_object(self._usage) if self._is_continuous else None}

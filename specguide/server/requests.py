@@ -96,7 +96,7 @@ class ResponsesRequest(TurnFields):
     prompt_cache_key: str | None = None
 
     def unknown_fields(self, place: str = "") -> Iterator[str]:
-        """With tools that are run elsewhere, which are never called here."""
+        """The unknown fields, with tools that are run elsewhere, which are never called here."""
         yield from super().unknown_fields(place)
         for index, tool in enumerate(self.tools or ()):
             if is_run_elsewhere(tool):

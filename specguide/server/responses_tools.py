@@ -63,7 +63,8 @@ def function_places(tools: Sequence[Definition]) -> list[str]:
 
 
 def namespaces(tools: Sequence[Definition]) -> dict[str, tuple[str, str]]:
-    """By the model's name of a function its namespace and its name in there."""
+    """The namespace of each function and its name in there, by the function's name for the
+    model."""
     return {
         flat_name(namespace, function["name"]): (namespace, function["name"])
         for _, namespace, function in _functions(tools)

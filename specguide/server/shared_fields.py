@@ -87,7 +87,7 @@ class SamplingFields(GeneratingBody):
     key_order: Literal["schema", "any"] | None = None
 
     def sampling(self, **values: Any) -> SamplingParams:
-        """With `values` beside. Raises InvalidParams."""
+        """The sampling parameters, with `values` beside. Raises InvalidParams."""
         given = {name: getattr(self, name) for name in _SAMPLING}
         given["stop"] = _stop_strings(self.stop)
         given["speculation"] = self.speculation and Speculation(**dict(self.speculation))

@@ -65,7 +65,7 @@ class StoppableServer(uvicorn.Server):
         yield
 
     async def serve(self, sockets: list[socket.socket] | None = None) -> None:
-        """Until it is stopped, and the process ends."""
+        """Serve until it is stopped, and the process ends."""
         await super().serve(sockets)
         logging.shutdown()
         with contextlib.suppress(OSError):  # of a disk that is full

@@ -34,7 +34,7 @@ _FRONT = "specguide.server.front:run_front"
 _MOST_FAILED_STARTS = 3
 """Most processes one after another that end before they are ready."""
 _TOLD_S = 0.5
-"""For fronts to tell their requests that the core is gone for good."""
+"""Time for fronts to tell their requests that the core is gone for good."""
 _FRONTS_S = 2.0
 _CORE_S = 1.0
 """After drain_s: until fronts that have not ended are killed; and then the core."""
@@ -66,9 +66,9 @@ class Supervisor:
         self._kill_at_s = math.inf
 
     def run(self) -> int:
-        """To its end. Returns the command's exit code: 0 once stopped, 128 + its number for a
-        signal that ended it at once. Raises what the core could not be started for, InvalidParams
-        for the address or certificate, and EngineError where the core is gone."""
+        """Run the service to its end. Returns the command's exit code: 0 once stopped, 128 + its
+        number for a signal that ended it at once. Raises what the core could not be started for,
+        InvalidParams for the address or certificate, and EngineError where the core is gone."""
         check_tls(self._plan.server.exposure)
         with ExitStack() as stack:
             self._wakes = stack.enter_context(self._listening_to_signals())
@@ -189,7 +189,7 @@ class Supervisor:
         self._num_failed_starts = 0
 
     def _may_start_again(self, child: Child) -> bool:
-        """Another one, unless none comes to be ready."""
+        """Whether to start another process: not where several in a row never came to be ready."""
         self._num_failed_starts += not child.is_ready
         return self._num_failed_starts < _MOST_FAILED_STARTS
 

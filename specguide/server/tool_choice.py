@@ -33,7 +33,7 @@ class ToolChoice:
 
     @classmethod
     def of(cls, choice: str | Mapping[str, Any] | None, tools: Sequence[Tool]) -> ToolChoice | None:
-        """None where no tool may be called. Raises InvalidParams."""
+        """The choice; None where no tool may be called. Raises InvalidParams."""
         if not tools:
             if choice not in (None, "none", "auto"):
                 raise InvalidParams("tool_choice needs tools", param="tool_choice")

@@ -40,8 +40,8 @@ OF_OPENAI = ToolFields()
 def tool_of(
     function: Mapping[str, Any], param: str, schema_param: str, schemas: SchemaRules
 ) -> Tool:
-    """From a function of the OpenAI API. Raises InvalidParams and InvalidGuide, which name what
-    is wrong.
+    """The tool of a function of the OpenAI API. Raises InvalidParams and InvalidGuide, which name
+    what is wrong.
 
     param, schema_param: the request's fields of the function, and of its schema
     """

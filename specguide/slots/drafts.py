@@ -9,7 +9,8 @@ from specguide.spec_config import MOST_DRAFTS
 
 
 class SlotDrafts:
-    """At fixed addresses; where drafts come from the host, the callbacks know the limits too.
+    """Limits of drafts at fixed addresses; where drafts come from the host, the callbacks know the
+    limits too.
 
     num_model: int32 [num_slots], most drafts of a draft head or model
     row_slots: int64 [num_slots], the slot whose rows say what these are chosen among: itself, or

@@ -13,7 +13,7 @@ from specguide.kernels.shared_memory import mapped
 
 @dataclass(frozen=True, eq=False)
 class SlotNodes:
-    """At fixed addresses. S slots, N nodes: golden token and drafts, or the places of a tree.
+    """Nodes at fixed addresses. S slots, N nodes: golden token and drafts, or the places of a tree.
 
     tokens:        int32 [S, N], golden token and drafts; -1 is no draft
     num_accepted:  int32 [S], drafts accepted by the last verification; -1: the slot was held

@@ -51,8 +51,8 @@ class Sampling:
 
 @cache
 def all_used(kind: SamplingKind, device: torch.device) -> Sampling:
-    """For requests that may use any sampling parameter, unless all of them are greedy. Graphs may
-    refer to it."""
+    """Sampling for requests that may use any sampling parameter, unless all of them are greedy.
+    Graphs may refer to it."""
     used = SamplingTensors.neutral(1, device)
     return Sampling(kind, SamplingTensors(seed=used.seed) if kind is SamplingKind.GREEDY else used)
 

@@ -61,7 +61,7 @@ class PrefillPlan(NamedTuple):
     def exact(
         cls, chunks: Sequence[Chunk], slots: Sequence[int], device: torch.device
     ) -> PrefillPlan:
-        """One that is not filled up."""
+        """A plan that is not filled up."""
         size = len(chunks), sum(len(chunk.token_ids) for chunk in chunks)
         return cls.of(on_device(pack(chunks, slots, size, spare_slot=-1), device), *size)
 
@@ -158,7 +158,7 @@ class ScoredTokens(NamedTuple):
 
     @classmethod
     def of(cls, chunks: Sequence[Chunk], device: torch.device) -> ScoredTokens | None:
-        """None where there are none."""
+        """The scored tokens; None where there are none."""
         starts = accumulate((len(chunk.token_ids) for chunk in chunks), initial=0)
         index = [
             start + place

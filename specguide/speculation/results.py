@@ -76,7 +76,7 @@ class _Place:
         self.done = torch.cuda.Event()
 
     def write(self, *tensors: Tensor) -> Sequence[Tensor]:
-        """In one kernel, tensors int32 [B, …]; as the host will find them."""
+        """Write, in one kernel, tensors int32 [B, …]; as the host will find them."""
         widths = [tensor.shape[1] for tensor in tensors]
         shape = len(tensors[0]), sum(widths)
         torch.cat(tensors, dim=1, out=self._on_bus[: shape[0] * shape[1]].view(shape))

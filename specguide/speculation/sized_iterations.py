@@ -98,8 +98,8 @@ class SizedIterations:
         return self.runner.run(self._prefill_packed, *size)
 
     def decode(self, batch: Batch, sampling: Sampling, levels: IterationLayouts) -> VerifyOutput:
-        """Over the first slots, for whose number there is, or will be, a graph; what is computed
-        beside is filled up to a size."""
+        """Decode over the first slots, for whose number there is, or will be, a graph; what is
+        computed beside is filled up to a size."""
         assert self.runner is not None
         piggyback = batch.piggyback
         highest_slot = max(batch.slots)

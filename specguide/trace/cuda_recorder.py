@@ -18,7 +18,7 @@ from specguide.trace.spans import FORWARD, Span
 
 @dataclass(eq=False)
 class _Iteration:
-    """One that may still run. marks: (name, event)"""
+    """An iteration that may still run. marks: (name, event)"""
 
     start: torch.cuda.Event
     args: dict[str, int | str]

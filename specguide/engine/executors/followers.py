@@ -21,7 +21,7 @@ from specguide.errors import EngineError
 
 END_S = 5.0
 _GRACE_S = 5.0
-"""For what a rank still says when another has failed."""
+"""Time for what a rank still says when another has failed."""
 
 
 class RankFailed(EngineError):
@@ -111,7 +111,7 @@ def set_timeout(connection: Connection, option: int, seconds: int) -> None:
 
 
 def how_it_ended(process: subprocess.Popen[bytes]) -> str:
-    """In words, of one that has."""
+    """How a process that has ended did, in words."""
     code = process.returncode
     if code >= 0:
         return f"ended with exit code {code}"

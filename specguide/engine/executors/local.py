@@ -217,7 +217,7 @@ def _sampler(
 def _grammar_stream(
     config: ResolvedConfig, target: Decoder, slots: SlotTable, executor: ExecutorFactory
 ) -> GrammarStream:
-    """One that does nothing where the engine has no guides."""
+    """The grammar stream; one that does nothing where the engine has no guides."""
     recorder = _recorder(config.trace, target.device, config.lag)
     forward = ForwardStream(slots.ids.device)
     sizes = slots.sizes

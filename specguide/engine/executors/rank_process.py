@@ -108,7 +108,7 @@ def digest(output: StepOutput) -> str:
 
 
 def run(connection: Connection) -> None:
-    """Until rank 0 closes the connection."""
+    """Serve rank 0 until it closes the connection."""
     connection.send(READY)
     plan: Plan = connection.recv()
     models = load_part(plan)

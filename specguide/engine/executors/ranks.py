@@ -261,7 +261,7 @@ def _leave(step: Step, collectives: Iterable[Collectives], watch: Watch) -> None
 
 
 def _abort(collectives: Iterable[Collectives]) -> list[threading.Thread]:
-    """On threads of their own."""
+    """Abort, on threads of their own."""
     threads = [threading.Thread(target=each.abort, daemon=True) for each in collectives]
     for thread in threads:
         thread.start()

@@ -11,7 +11,7 @@ from typing import Protocol
 
 _LOOK_S = 0.25
 _GRACE_S = 2.0
-"""For a call to find out by itself."""
+"""Time for a call to find out by itself."""
 
 
 class Watched(Protocol):

@@ -110,7 +110,7 @@ class PrefillSide:
         return None
 
     def _send(self, asked: _Asked) -> None:
-        """All that is there of what was asked for, in blocks."""
+        """Send all that is there of what was asked for, in blocks."""
         host, fetch = self._host, asked.fetch
         pages = self._shared(host.prompt_keys(fetch.prompt_ids)[fetch.first : fetch.end])
         step = host.pages_a_block

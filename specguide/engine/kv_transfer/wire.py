@@ -69,7 +69,7 @@ FROM_PREFILL: msgspec.msgpack.Decoder[Pages | Refused] = msgspec.msgpack.Decoder
 
 
 def difference(ours: CacheFormat, theirs: CacheFormat) -> str | None:
-    """In words, where pages of one do not fit the other."""
+    """Where pages of one do not fit the other, in words; None where they do."""
     for name in CacheFormat.__struct_fields__:
         own, other = getattr(ours, name), getattr(theirs, name)
         if own != other:

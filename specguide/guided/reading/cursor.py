@@ -48,7 +48,7 @@ class Cursor:
         self._pieces: list[Piece] = []
 
     def add(self, data: bytes) -> None:
-        """More bytes. What was counted from `at` on still holds."""
+        """Add more bytes. What was counted from `at` on still holds."""
         self.data = self.data[self.at :] + data
         self.at = 0
 

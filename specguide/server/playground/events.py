@@ -152,7 +152,7 @@ class Narrator:
             return None
 
     def _named(self, token: int) -> dict[str, Any]:
-        """With its text; bytes that are no text of their own are written as \\x…"""
+        """The token with its text; bytes that are no text of their own are written as \\x…"""
         text = self._vocabulary.token_bytes[token].decode("utf-8", "backslashreplace")
         return {
             "id": token,

@@ -104,7 +104,7 @@ _DRAFTERS: dict[str, DrafterSpec] = {}
 
 
 def register(drafter: DrafterSpec) -> None:
-    """From now on a SpecConfig may name it; of one name the last one counts."""
+    """Register a drafter: from now on a SpecConfig may name it; of one name the last one counts."""
     _DRAFTERS[drafter.method.name] = drafter
     add_method(drafter.method)
 
