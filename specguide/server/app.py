@@ -36,6 +36,7 @@ from specguide.server.middleware import (
 )
 from specguide.server.plain_routes import router as plain_routes
 from specguide.server.playground import router as playground
+from specguide.server.request_log import log_refusal
 from specguide.server.shared_fields import GeneratingBody
 from specguide.server.tracing import telemetry
 
@@ -119,6 +120,7 @@ async def _refuse(request: Request, error: Any) -> Response:
     """Any error, in the words of the API that was asked."""
     body_of = error_body(request.scope["path"])
     if isinstance(error, Refusal):
+        log_refusal(error.error)
         return error.response(body_of)
     if isinstance(error, SpecguideError):
         error = ApiError.of(error)
@@ -126,6 +128,7 @@ async def _refuse(request: Request, error: Any) -> Response:
         error = _invalid(error)
     elif isinstance(error, HTTPException):
         error = ApiError(error.status_code, _unrouted(request, error))
+    log_refusal(error)
     answer: Response = error.response(body_of)
     return answer
 

@@ -113,7 +113,8 @@ class ServerConfig:
                     seconds
     api_servers:    front processes, which serve HTTP beside the engine's own process
     restart:        start the engine's process again where it ends; else the command ends with it
-    log_requests:   write a line of JSON on standard error for each request that has ended
+    log_requests:   write a line of JSON on standard error for each request that has ended, or was
+                    refused
     strict_fields:  unknown fields of requests are refused; else they are taken, and the header
                     x-specguide-ignored names them
     openai_strict:  strict: true refuses what OpenAI's subset of JSON Schema does not have; else it

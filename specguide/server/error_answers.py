@@ -10,6 +10,7 @@ from typing import Any
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from specguide.server.errors import ApiError, Refusal
+from specguide.server.request_log import log_refusal
 
 ErrorBody = Callable[[ApiError], dict[str, Any]]
 """What an error is on the wire, in the words of an API."""
@@ -43,6 +44,7 @@ class ErrorAnswers:
             if has_begun:
                 raise
             refusal = error if isinstance(error, Refusal) else _unforeseen(scope)
+            log_refusal(refusal.error)
             await refusal.response(self._body_of(scope["path"]))(scope, receive, send)
 
 

@@ -184,17 +184,20 @@ class ApiError(Exception):
 
 class Refusal(HTTPException):
     """An ApiError while a body is read, of the one kind that FastAPI lets through. closes: the
-    connection too"""
+    connection too
+
+    error: what it is to the client
+    """
 
     def __init__(self, error: ApiError, *, closes: bool = False) -> None:
         super().__init__(error.status, str(error))
-        self._error, self._closes = error, closes
+        self.error, self._closes = error, closes
 
     def response(
         self, body_of: Callable[[ApiError], dict[str, Any]] = ApiError.body
     ) -> JSONResponse:
         """The response to send, as ApiError's."""
-        return self._error.response(body_of, closes=self._closes)
+        return self.error.response(body_of, closes=self._closes)
 
 
 def _told(text: str) -> str:

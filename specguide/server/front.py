@@ -93,7 +93,8 @@ class _Front(StoppableServer):
     """Says when it listens."""
 
     def __init__(self, app: FastAPI, config: ServerConfig, control: Connection) -> None:
-        super().__init__(app, config, log_level="info", log_config=log_config())
+        log = log_config(tells_refusals=config.log_requests)
+        super().__init__(app, config, log_level="info", log_config=log)
         self._app, self._control = app, control
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:

@@ -1,9 +1,10 @@
 """Owns the log of requests: lines as uvicorn has them, each with the id of its request at its end,
-also of those whose clients have left."""
+also of those whose clients have left; and lines that say why a request was refused."""
 
 from __future__ import annotations
 
 import copy
+import json
 import logging
 from typing import Any
 
@@ -12,9 +13,11 @@ from uvicorn.config import LOGGING_CONFIG
 from uvicorn.protocols.utils import get_client_addr, get_path_with_query_string
 
 from specguide.request import EXTERNAL_ID
+from specguide.server.errors import ApiError
 from specguide.server.metrics import told_status
 
 _LOGGER = logging.getLogger("uvicorn.access")
+_REFUSALS = "specguide.refusals"
 
 
 class AccessLog:
@@ -47,10 +50,29 @@ class WithRequestId(logging.Filter):
         return True
 
 
-def log_config() -> dict[str, Any]:
+def log_refusal(error: ApiError) -> None:
+    """Log why a request was refused, with its id, as one line of JSON by the logger
+    "specguide.refusals", level INFO."""
+    logger = logging.getLogger(_REFUSALS)
+    if logger.isEnabledFor(logging.INFO):
+        told = error.body()["error"]
+        line = {
+            "external_id": EXTERNAL_ID.get(),
+            "status": error.status,
+            "error": told["message"],
+            "param": told["param"],
+            "code": told["code"],
+        }
+        logger.info(json.dumps(line, ensure_ascii=False))
+
+
+def log_config(*, tells_refusals: bool) -> dict[str, Any]:
     """uvicorn's, with the id."""
     config = copy.deepcopy(LOGGING_CONFIG)
     config["filters"] = {"request_id": {"()": WithRequestId}}
     config["handlers"]["access"]["filters"] = ["request_id"]
     config["formatters"]["access"]["fmt"] += " %(request_id)s"
+    if tells_refusals:
+        config["handlers"]["refusals"] = {"class": "logging.StreamHandler"}  # on standard error
+        config["loggers"][_REFUSALS] = {"handlers": ["refusals"], "level": "INFO"}
     return config

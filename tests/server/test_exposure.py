@@ -105,7 +105,7 @@ def test_request_ids(plain):
 
 def test_the_log_ends_its_lines_with_the_requests_id(caplog):
     caplog.set_level(logging.INFO, "uvicorn.access")
-    form = log_config()["formatters"]["access"]["fmt"]
+    form = log_config(tells_refusals=False)["formatters"]["access"]["fmt"]
     app = AccessLog(RequestIds(Response()))
     with caplog.filtering(WithRequestId()):
         assert TestClient(app, client=("127.0.0.1", 1)).get("/", headers={"x-request-id": "job-7"})
@@ -126,6 +126,28 @@ def test_the_engine_logs_requests_with_the_ids(caplog):
         server.stop()
     lines = [json.loads(one.message) for one in caplog.records if one.name == "specguide.requests"]
     assert [line["external_id"] for line in lines] == names
+
+
+def test_what_is_refused_is_logged_with_the_cause_and_the_id(engine, caplog):
+    client = client_of(engine, keys=())
+    refused = ({"use_beam_search": True}, {"max_tokens": "many"}, {"guided_regex": "(a"})
+    whole = {"model": "small", "prompt": "One"}
+    bodies = [*(json.dumps(whole | wrong) for wrong in refused), "[" * 100_000, "0" * (5 << 20)]
+    with caplog.at_level(logging.INFO, logger="specguide.refusals"):
+        answers = [
+            client.post(
+                "/v1/completions",
+                content=body,
+                headers={"content-type": "application/json", "x-request-id": f"job-{number}"},
+            )
+            for number, body in enumerate(bodies)
+        ]
+    lines = [json.loads(one.message) for one in caplog.records if one.name == "specguide.refusals"]
+    assert [line["external_id"] for line in lines] == [f"job-{i}" for i in range(len(bodies))]
+    assert [line["status"] for line in lines] == [400, 400, 400, 400, 413]
+    assert [line["error"] for line in lines] == [one.json()["error"]["message"] for one in answers]
+    params = [line["param"] for line in lines]
+    assert params == ["use_beam_search", "max_tokens", "guided_regex", None, None]
 
 
 def test_a_path_or_a_method_that_there_is_not_says_what_there_is(engine):

@@ -112,8 +112,11 @@ def test_requests_are_logged_where_it_is_asked_for():
         body = asked("x", max_tokens=2)
         httpx.post(f"{service.url}/v1/completions", json=body, headers=named).raise_for_status()
         until(lambda: any(line.startswith("{") for line in service.lines))
-        (line,) = [json.loads(line) for line in service.lines if line.startswith("{")]
-    assert line["external_id"] == "first" and line["output_tokens"] == 2
+        assert complete(service.url, "x", use_beam_search=True).status_code == 400
+        until(lambda: sum(line.startswith("{") for line in service.lines) == 2)
+        done, refused = [json.loads(line) for line in service.lines if line.startswith("{")]
+    assert done["external_id"] == "first" and done["output_tokens"] == 2
+    assert refused["status"] == 400 and refused["param"] == "use_beam_search"
 
 
 def num_answers(metrics: str) -> int:
