@@ -66,9 +66,9 @@ class TransferConfig:
                            and refuses requests of its own; "decode": has prompts computed by such
                            an engine, and computes them itself where that one does not answer;
                            "both": neither sends nor asks
-    kv_transfer_address:   tcp://HOST:PORT where a prefill engine listens and where a decode engine
-                           asks. Whoever reaches it can have prompts computed and reads their keys:
-                           leave it within a network that is trusted
+    kv_transfer_address:   address, tcp://HOST:PORT, where a prefill engine listens and where a
+                           decode engine asks. Whoever reaches it can have prompts computed and
+                           reads their keys: leave it within a network that is trusted
     kv_transfer_timeout_s: longest that a request waits for the keys of its prompt, seconds
     """
 
@@ -114,9 +114,9 @@ class EngineConfig:
     model_impl:     what runs the target: "native": a family of ours; "transformers": that library's
                     modules with our attention and products, for any decoder-only architecture;
                     "auto": the second where there is no first
-    device, dtype:  torch names; left out, or "auto": CUDA and bfloat16 where there is a GPU, else
-                    CPU and float32
-    max_batch_size: slots
+    device, dtype:  names as torch has them; left out, or "auto": CUDA and bfloat16 where there is a
+                    GPU, else CPU and float32
+    max_batch_size: most requests that run at once, each in a slot
     max_model_len:  longest prompt plus output, tokens; left out: the model's own
     max_prefill_tokens: most tokens of prompts that are computed in an iteration; a longer prompt is
                     computed in chunks
@@ -139,9 +139,9 @@ class EngineConfig:
                     of some features of all experts; their number must be divisible by the ranks'
     rank_timeout_s: longest that ranks wait for one another in an iteration, seconds; then the
                     engine fails, with an error that names the rank
-    rank_address:   HOST:PORT of this host, where `specguide join` of other ones meets it, which run
-                    the ranks that find no GPU here; on a CPU all but rank 0. Left out: all ranks
-                    are processes of this host
+    rank_address:   HOST:PORT of this host, where `specguide join` on other hosts meets it; these
+                    run the ranks for which there is no GPU here, on a CPU all but rank 0. Left out:
+                    all ranks are processes of this host
     lag:            iterations that are launched before the results of an earlier one are read, 0 to
                     2; left out: 1 on a GPU, which then never waits for the host, and 0 on a CPU
     enforce_eager:  run decode iterations on a GPU kernel by kernel instead of as captured graphs;

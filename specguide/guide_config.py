@@ -38,7 +38,7 @@ _RANGES: Mapping[str, tuple[int, float]] = {
 class GuideConfig:
     """How grammars are compiled and run.
 
-    backend:               "auto" chooses by evidence, per guide
+    backend:               name of a grammar backend; "auto" chooses one by evidence for each guide
     max_source_bytes:      largest guide, bytes of canonical text
     max_depth:             deepest nesting of a schema
     max_values:            most values in a schema's JSON, and most choices
@@ -47,11 +47,11 @@ class GuideConfig:
                            backends enforce; a million take about a second, in which other threads
                            run slower
     compile_timeout_s:     longest compile, seconds
-    isolate_compiles:      True: a new guide is compiled first in a process of its own, which is
-                           killed where it outruns compile_timeout_s or max_compile_bytes, and by
-                           the engine only once that has gone well. For guides of strangers;
-                           `specguide serve` does so unless told otherwise. False: on a thread,
-                           which cannot be stopped and whose memory has no limit
+    isolate_compiles:      a new guide is compiled first in a process of its own, which is killed
+                           where it outruns compile_timeout_s or max_compile_bytes, and by the
+                           engine only once that has gone well: for guides of strangers, as
+                           `specguide serve` has it unless told otherwise. False: it is compiled on
+                           a thread, which cannot be stopped and whose memory has no limit
     max_compile_bytes:     most memory that one compile may take, bytes; with isolate_compiles
     cache_bytes:           budget of the compiled-grammar cache, bytes
     num_compile_threads:   grammars that are compiled at once; with isolate_compiles as many that
@@ -70,17 +70,17 @@ class GuideConfig:
     max_indent:            most spaces, or tabs, of indentation behind a newline between two JSON
                            tokens; a newline with indentation may be longer than max_whitespace,
                            unless that is 0
-    key_order:             of JSON objects whose guide does not say: "schema", properties come in
-                           the schema's order and others behind them, but where a schema can be
-                           enforced in any order alone; "any", in any order, each once
+    key_order:             order of a JSON object's properties where its guide does not say:
+                           "schema": the schema's, and others behind them, unless a schema can be
+                           enforced in any order alone; "any": any order, each property once
     schema_documents:      JSON Schemas that guides may refer to, by the URIs that a `$ref` names,
                            or the path of a JSON file of such a mapping; nothing is ever fetched.
                            Not for schemas inside of grammars
     assert_formats:        strings of JSON Schemas must be of their `format`; False: it is an
                            annotation, as a validator reads it that was not told otherwise. Not for
                            schemas inside of grammars
-    allow_truncation:      max_tokens may cut guided outputs off, whatever a request says; else
-                           they end in time
+    allow_truncation:      guided outputs may be cut off by max_tokens, whatever a request says;
+                           else they end in time
     callbacks:             "native": host functions; "polling": a thread that polls for them and
                            keeps a core busy while iterations run. Left out: polling on a GPU, where
                            host functions may be called late, else native

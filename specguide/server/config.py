@@ -32,14 +32,14 @@ def _is_http_url(text: str) -> bool:
 class Exposure:
     """How a server is seen from outside.
 
-    allowed_origins: origins whose web pages may ask, as https://example.org; "*": all. May be
-                     repeated on the command line
+    allowed_origins: origins whose web pages may ask (CORS), as https://example.org; "*": all. May
+                     be repeated on the command line
     root_path:       path under which a proxy has the server, as /llm; it may strip it or not
     ssl_certfile:    file with the server's certificate and those that vouch for it: HTTPS instead
                      of HTTP
     ssl_keyfile:     file with the certificate's key, where that is a file of its own
-    ssl_ca_certs:    file with certificates, of which one must vouch for a client's, that each must
-                     then show
+    ssl_ca_certs:    file with certificates of authorities: each client must then show a certificate
+                     that one of them vouches for
     protect_metrics: /metrics needs an API key too
     otlp_traces_endpoint: URL that spans go to, as http://127.0.0.1:4318/v1/traces; OTLP over HTTP
     """
@@ -89,22 +89,25 @@ class Exposure:
 class ServerConfig:
     """Address, names and limits of an API server.
 
-    model_name:     what clients call it; the folder's name
-    model_aliases:  what clients may call it, too. May be repeated on the command line
+    model_name:     name by which clients ask for the model; on the command line, left out: the
+                    folder's name
+    model_aliases:  further names of the model. May be repeated on the command line
     host:           address to listen on; 0.0.0.0 for all of IPv4, :: for all
-    port:           port to listen on; 0: one that is free, which is told
-    max_waiting:    requests beyond max_batch_size; further ones are told to come back
-    max_wait_s:     longest that a request is to wait until it runs, seconds; one that would
-                    probably wait longer is told to come back, and when; left out: there is no bound
-    client_header:  header that says who asks, in which a proxy names its users; clients that wait
-                    take turns. Left out, or where a request lacks it: who has the API key
+    port:           port to listen on; 0: a free one, which is told
+    max_waiting:    requests that may wait beside the max_batch_size that run; further ones are
+                    answered with 429
+    max_wait_s:     longest time for which a request may wait until it runs, seconds; one that would
+                    probably wait longer is answered with 429, and told when to come back; left out:
+                    there is no bound
+    client_header:  header that names the client, which a proxy sets; clients that wait take turns.
+                    Left out, or where a request lacks it: its API key names the client
     api_keys:       keys of which a request must carry one; none: anybody may ask. May be repeated
-                    on the command line; in the variable, with spaces between
-    tool_format:    name of a description under grammars/tool_calls; left out: from the
-                    chat template
-    reasoning_format: name of a description under grammars/reasoning, "none" for a model that does
-                    not reason; left out: from the chat template
-    max_body_bytes: largest request body
+                    on the command line; in the variable several have spaces between
+    tool_format:    how the model writes calls of tools: a name under grammars/tool_calls; left out:
+                    as its chat template says
+    reasoning_format: how the model writes its reasoning: a name under grammars/reasoning, "none"
+                    for a model that does not reason; left out: as its chat template says
+    max_body_bytes: largest request body, bytes
     max_tools:      most tools of a request
     allow_special_tokens: special tokens that users' messages spell become these tokens; else they
                     are text. A request may say otherwise; the prompt of a completion always has
@@ -117,18 +120,18 @@ class ServerConfig:
                     refused
     strict_fields:  unknown fields of requests are refused; else they are taken, and the header
                     x-specguide-ignored names them
-    openai_strict:  strict: true refuses what OpenAI's subset of JSON Schema does not have; else it
-                    asks for what is done anyway, to enforce the schema
+    openai_strict:  schemas with strict: true are refused where they are outside OpenAI's subset of
+                    JSON Schema; else strict asks for what is done anyway, to enforce the schema
     closed_objects: objects of JSON schemas have no properties but those that are named, unless
                     additionalProperties says otherwise
-    metrics_names:  "specguide"; "vllm": /metrics has vLLM's names beside, where they mean the same
+    metrics_names:  names in /metrics: "specguide"; "vllm": vLLM's as well, where they mean the same
 
     Of one request, all answered with a 400 that names the field:
 
-    max_body_values:  most commas and texts in its JSON, counted before it is parsed; a value has
-                      about one of them
-    max_samples:      most answers: prompts times n
-    max_messages:     most messages
+    max_body_values:  most commas and texts in a body's JSON, counted before it is parsed; a value
+                      has about one of them
+    max_samples:      most answers to a request: prompts times n
+    max_messages:     most messages of a request
     max_entries:      most entries of each of logit_bias, metadata and stop_token_ids
     max_stop_strings: most stop strings, and most bad words
     max_stop_chars:   longest stop string or bad word, characters
@@ -141,15 +144,16 @@ class ServerConfig:
 
     Of chat templates that requests bring, each of which is rendered in a process of its own:
 
-    allow_client_templates: requests may bring one, as chat_template; else they are told 400
-    template_timeout_s:     longest time of a rendering, seconds, in which its process has to start,
-                            too
-    template_max_bytes:     most memory of its process
+    allow_client_templates: requests may bring a chat template, as chat_template; else they are
+                    answered with 400
+    template_timeout_s:     longest time to render a request's chat template, seconds; in it the
+                            process that does so has to start, too
+    template_max_bytes:     most memory of the process that renders a request's chat template, bytes
 
     Of connections:
 
-    max_connections:  most that are open at once, fewer where the process may have fewer files open;
-                      one more is told 503 and closed
+    max_connections:  most connections that are open at once, fewer where the process may have fewer
+                      files open; one more is told 503 and closed
     header_timeout_s: longest time until a request's header is there, from the connection's or the
                       last answer's end; and for a client's part of TLS's handshake
     body_timeout_s:   longest time from a request's header to its body's end; then 408
