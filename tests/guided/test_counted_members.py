@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from specguide.bench.instances import BYTES, takes_any
+from specguide.bench.instances import BYTES, takes_any, takes_in_some_order
 from specguide.config import GuideConfig
 from specguide.errors import InvalidGuide, UnsupportedGuide
 from specguide.guide import Guide
@@ -102,6 +102,18 @@ def test_texts_in_common(patterns, least, most, expected):
     assert have_common_text(patterns, least, most) is expected
 
 
+LARGE = "^(?:[ab]{0,200}a[ab]{9})$"
+"""Of more states than an automaton may have."""
+
+
+@pytest.mark.parametrize(
+    ("pattern", "least", "most", "expected"),
+    [("^[^a]*$", 0, None, False), ("^[^b]+$", 0, 9, False), ("^[^b]+$", 9, 12, True)],
+)
+def test_texts_in_common_with_a_large_pattern(pattern, least, most, expected):
+    assert have_common_text((LARGE, pattern), least, most) is expected
+
+
 def test_too_many_states_at_once():
     with pytest.raises(UnsupportedRegex):
         have_common_text(("^(a{199})+$", "^(a{197})+$"), 1, None)
@@ -178,3 +190,15 @@ def test_fractions_of_a_step_are_refused_in_words_of_ours(compiler):
     schema = {"anyOf": [{"multipleOf": 0.25}], "oneOf": [{"type": "integer"}, {}]}
     with pytest.raises(UnsupportedGuide, match=r"numbers that are no integers.*leave out either"):
         compiler.compile(Guide(json_schema=schema))
+
+
+def test_a_property_of_both_branches_whose_format_is_large(compiler):
+    url = {"type": "string", "format": "uri"}
+    user = {"properties": {"id": {"type": "integer"}, "url": url}, "required": ["url"]}
+    company = {"properties": {"url": url}, "required": ["url", "name"]}
+    schema = {"type": "object", "oneOf": [user, company]}
+    grammar = compiler.compile(Guide(json_schema=schema))
+    assert takes_any(grammar, {"url": "https://a.example"}, schema)
+    company_alone = {"url": "https://a.example", "name": "A", "id": "x"}
+    assert takes_in_some_order(grammar, company_alone, schema)
+    assert not takes_in_some_order(grammar, company_alone | {"id": 1}, schema)

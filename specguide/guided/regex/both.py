@@ -52,6 +52,13 @@ def together(items: Sequence[Node], but: Sequence[Node], *, is_exact: bool) -> N
 
 
 @kept
+def match_one_text(items: tuple[Node, ...]) -> bool:
+    """Whether JSON can spell a text that all of the items match in every dialect; their automata
+    may be large. Raises UnsupportedRegex where it takes too long to find out."""
+    return _Search(Both(items, (), True)).finds()
+
+
+@kept
 def everything_but(node: Node) -> Node:
     """The texts that `node`, without anchors, matches in no dialect. Raises UnsupportedRegex where
     there may be none."""
@@ -98,10 +105,12 @@ class _Search:
 
     def finds(self) -> bool:
         """Looks first where the items have come furthest: their states are numbered in the order of
-        the expression."""
+        the expression. Raises UnsupportedRegex where none is found soon, and there may be one."""
         start = tuple(one.closure({0}) for one in self._automata)
         seen, todo = {start}, [(0, 0, start)]
-        while todo and len(seen) < _MAX_LOOKS:
+        while todo:
+            if len(seen) >= _MAX_LOOKS:
+                raise UnsupportedRegex("too many regular expressions are compared with each other")
             _, _, states = heappop(todo)
             if self._takes(states):
                 return True

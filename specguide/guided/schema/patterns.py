@@ -11,6 +11,7 @@ from operator import and_
 from specguide.errors import UnsupportedGuide
 from specguide.guided.budget import at_work, kept, know
 from specguide.guided.regex.automaton import Automaton, automaton
+from specguide.guided.regex.both import match_one_text
 from specguide.guided.regex.first import First, first_of
 from specguide.guided.regex.letters import NOWHERE, SideBySide
 from specguide.guided.regex.nfa import TextMatcher, text_matcher
@@ -107,7 +108,10 @@ def have_common_text(patterns: tuple[str, ...], least: int, most: int | None) ->
         return False
     if _have_sample(patterns, least, most):
         return True
-    found = [pattern_automaton(pattern) for pattern in patterns]
+    try:
+        found = [pattern_automaton(pattern) for pattern in patterns]
+    except UnsupportedRegex:  # some are large; what they have in common may be small
+        return match_one_text((*map(searched, patterns), Repeat(ANY_CHAR, least, most)))
     if not all(one.rows for one in found):
         return False
     together = SideBySide([(one.alphabet, one.rows) for one in found])
