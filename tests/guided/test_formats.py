@@ -276,3 +276,25 @@ def test_a_format_may_be_an_annotation():
     assert takes(grammar, '"no date"') and not takes(grammar, '"x"')
     assert takes(listed, '"x"')
     assert takes(tagged, '"no date"') and not takes(tagged, '"x"')
+
+
+NAMES = {
+    "email": "a@b.com",
+    "idn-email": "jörg@bücher.de",
+    "hostname": "a.com",
+    "idn-hostname": "bücher.de",
+    "uri": "https://a.com",
+    "uuid": "12345678-1234-4234-8234-123456789abc",
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_names_of_a_format(name: str) -> None:
+    names, values = {"format": name}, {"type": "integer"}
+    schema = {"type": "object", "propertyNames": names, "additionalProperties": values}
+    compiler = GrammarCompiler(BYTES, GuideConfig())
+    grammar = compiler.compile(Guide(json_schema=schema))
+    assert takes_any(grammar, {NAMES[name]: 1}, schema)
+    assert not takes_any(grammar, {NAMES[name]: "1"}, schema)
+    assert not takes_any(grammar, {"a b": 1}, schema)
+    compiler.close()

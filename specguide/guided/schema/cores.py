@@ -33,7 +33,7 @@ def core_schemas(
         core = plain_core(schema, able.has_open_objects)
         if core is None:
             positive = without_negations(schema, reading)
-            core = lower(positive, able)
+            core = _lowered(positive, able)
     except RecursionError:
         raise GuideLimitExceeded(
             "the schema's subschemas and references lead too deep into each other; make it flatter",
@@ -45,6 +45,17 @@ def core_schemas(
     shorter = lower(positive, able, short_formats=True)
     if shorter != core:
         yield from _enforced(shorter, able)
+
+
+def _lowered(positive: PositiveSchema, able: Capabilities) -> CoreSchema:
+    """The core, with less of some formats where it has no other way to be written."""
+    try:
+        return lower(positive, able)
+    except UnsupportedGuide as error:
+        try:
+            return lower(positive, able, short_formats=True)
+        except UnsupportedGuide:
+            raise error from None
 
 
 def _enforced(core: CoreSchema, able: Capabilities) -> Iterator[CoreSchema]:
