@@ -102,6 +102,31 @@ def test_texts_in_common(patterns, least, most, expected):
     assert have_common_text(patterns, least, most) is expected
 
 
+@pytest.mark.parametrize(
+    ("value", "is_valid"),
+    [
+        ({"name": "A", "url": []}, True),
+        ({"name": "A", "phone": "1"}, True),
+        ({"url": []}, True),
+        ({"name": "A"}, False),
+        ({"name": "A", "phone": "1", "url": []}, False),
+        ({"name": "A", "x-a": "1"}, False),
+    ],
+)
+def test_closed_branches_that_share_a_property(compiler, value, is_valid):
+    def branch(properties: dict[str, Any]) -> dict[str, Any]:
+        return {
+            "type": "object",
+            "properties": {"name": {"type": "string"}} | properties,
+            "patternProperties": {"^x-": {"type": "string"}},
+            "additionalProperties": False,
+        }
+
+    schema = {"oneOf": [branch({"phone": {"type": "string"}}), branch({"url": {"type": "array"}})]}
+    grammar = compiler.compile(Guide(json_schema=schema))
+    assert takes_any(grammar, value, schema) is is_valid
+
+
 LARGE = "^(?:[ab]{0,200}a[ab]{9})$"
 """Of more states than an automaton may have."""
 

@@ -5,6 +5,7 @@ What the core cannot say of a form is left out, or refused where nothing else is
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -12,10 +13,12 @@ from specguide.errors import UnsupportedGuide
 from specguide.guided.budget import at_work, spend
 from specguide.guided.regex.both import everything_but
 from specguide.guided.regex.charset import EVERYTHING
+from specguide.guided.regex.nfa import text_matcher
 from specguide.guided.regex.tree import MAX_CHARS, UnsupportedRegex
+from specguide.guided.regex.tree import Node as Regex
 from specguide.guided.regex.writer import is_exact
 from specguide.guided.schema.lowering import Lowering
-from specguide.guided.schema.names import few_names, only_names, with_one_of
+from specguide.guided.schema.names import few_names, only_names, with_one_known, with_one_of
 from specguide.guided.schema.negation.forms import (
     Branch,
     Choice,
@@ -34,6 +37,7 @@ from specguide.guided.schema.negation.forms import (
     Refused,
     WithItem,
     WithProperty,
+    WithUnnamed,
 )
 from specguide.guided.schema.nodes import (
     ANYTHING,
@@ -156,7 +160,9 @@ def _other_strings(lowering: Lowering, form: OtherStrings) -> Core:
     return strings(form.path, Strings(pattern=pattern))
 
 
-_Container: TypeAlias = WithProperty | OnlyMatching | OnlyUnnamed | OnlyNames | WithItem | OnlyItems
+_Container: TypeAlias = (
+    WithProperty | OnlyMatching | OnlyUnnamed | WithUnnamed | OnlyNames | WithItem | OnlyItems
+)
 
 
 def _container(lowering: Lowering, form: _Container) -> Core:
@@ -173,6 +179,8 @@ def _container(lowering: Lowering, form: _Container) -> Core:
             return objects(path, Objects({name: failed}, required=(name,)))
         case OnlyUnnamed():
             return _only_unnamed(lowering, failed, form)
+        case WithUnnamed():
+            return _with_unnamed(lowering, failed, form)
         case OnlyMatching(path, pattern):
             return _only_matching(lowering, failed, pattern, path)
         case OnlyNames(place):
@@ -181,17 +189,29 @@ def _container(lowering: Lowering, form: _Container) -> Core:
 
 def _only_unnamed(lowering: Lowering, failed: Core, form: OnlyUnnamed) -> Core:
     named: dict[str, Core] = dict.fromkeys(form.names, False)
-    patterns: dict[str, Core] = {}
+    characters = lowering.capabilities.characters
+    texts = (write_pattern(node, characters) for node in _exact_patterns(form))
+    patterns: dict[str, Core] = {text: False for text in texts if text is not None}
+    return objects(form.path, Objects(named, patterns, failed, min_properties=1))
+
+
+def _with_unnamed(lowering: Lowering, failed: Core, form: WithUnnamed) -> Core:
+    named, matchers = frozenset(form.names), list(map(text_matcher, _exact_patterns(form)))
+
+    def may_be(name: str) -> bool:
+        return name not in named and not any(one.matches(name) for one in matchers)
+
+    return with_one_known(lowering, form.path, may_be, failed)
+
+
+def _exact_patterns(form: OnlyUnnamed | WithUnnamed) -> Iterator[Regex]:
     for pattern in form.patterns:
         node = read_pattern(pattern, "patternProperties", form.path)
         if not is_exact(node, EVERYTHING):
             raise refuse(
                 "patternProperties", form.path, "engines disagree on which properties it matches"
             )
-        text = write_pattern(node, lowering.capabilities.characters)
-        if text is not None:
-            patterns[text] = False
-    return objects(form.path, Objects(named, patterns, failed, min_properties=1))
+        yield node
 
 
 def _only_matching(lowering: Lowering, failed: Core, pattern: str, path: str) -> Core:

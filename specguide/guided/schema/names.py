@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import islice
 from posixpath import commonprefix
 
@@ -96,13 +96,20 @@ def only_names(lowering: Lowering, core: Core, place: Place) -> Core:
     texts = (write_pattern(node, characters) for node, _ in patterns)
     written: dict[str, Core] = {text: True for text in texts if text is not None}
     only = objects(place.path, Objects(properties, written, additional, min_properties=1))
+    named = with_one_known(lowering, place.path, lambda name: takes(core, name, {}), True)
+    return any_of(place.path, [named, only])
+
+
+def with_one_known(
+    lowering: Lowering, path: str, may_be: Callable[[str], bool], core: Core
+) -> Core:
+    """Objects that have one of a few properties that the document names and `may_be` lets pass,
+    the nearest to the path, and it fits `core`."""
     root = lowering.document.root
     known = kept_of(root, lambda: list(_property_names(root, "")))
-    nearest = sorted(known, key=lambda one: -len(commonprefix([one[0], place.path])))
+    nearest = sorted(known, key=lambda one: -len(commonprefix([one[0], path])))
     names = dict.fromkeys(name for _, name in nearest)
-    fitting = (name for name in names if takes(core, name, {}))
-    named = with_one_of(place.path, islice(fitting, _FEW_NAMES), True)
-    return any_of(place.path, [named, only])
+    return with_one_of(path, islice(filter(may_be, names), _FEW_NAMES), core)
 
 
 def _property_names(value: Json, path: str) -> Iterator[tuple[str, str]]:

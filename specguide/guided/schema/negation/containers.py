@@ -16,6 +16,7 @@ from specguide.guided.schema.negation.forms import (
     OnlyUnnamed,
     WithItem,
     WithProperty,
+    WithUnnamed,
 )
 from specguide.guided.schema.negation.negation import Negation, Rule
 from specguide.guided.schema.nodes import Objects, objects
@@ -43,10 +44,12 @@ def _pattern_properties(
 
 
 def _additional(negation: Negation, schema: Mapping[str, Json], place: Place) -> Iterator[Form]:
-    """Objects of failing properties that are named nowhere."""
+    """Objects of failing properties that are named nowhere, or with one of them."""
     failed = negation.failure(schema["additionalProperties"], place / "additionalProperties")
     names = tuple(schema.get("properties", {}))
-    yield OnlyUnnamed(place.path, names, tuple(schema.get("patternProperties", {})), failed)
+    patterns = tuple(schema.get("patternProperties", {}))
+    yield OnlyUnnamed(place.path, names, patterns, failed)
+    yield WithUnnamed(place.path, names, patterns, failed)
 
 
 def _property_names(negation: Negation, schema: Mapping[str, Json], place: Place) -> Iterator[Form]:

@@ -142,6 +142,18 @@ class OnlyUnnamed:
 
 @quick
 @dataclass(frozen=True)
+class WithUnnamed:
+    """Objects that have a property of this form, which is none of the names, and which no pattern
+    matches."""
+
+    path: str
+    names: tuple[str, ...]
+    patterns: tuple[str, ...]
+    form: Form
+
+
+@quick
+@dataclass(frozen=True)
 class OnlyNames:
     """Objects of properties alone, one at least, whose names are of this form."""
 
@@ -193,7 +205,7 @@ class Conditional:
 
 Form: TypeAlias = (
     "Node | bool | Given | Refused | Failure | FailedReference | Every | Choice | OtherWords"
-    " | OtherStrings | WithProperty | OnlyMatching | OnlyUnnamed | OnlyNames | WithItem | OnlyItems"
-    " | Branch | Conditional"
+    " | OtherStrings | WithProperty | OnlyMatching | OnlyUnnamed | WithUnnamed | OnlyNames"
+    " | WithItem | OnlyItems | Branch | Conditional"
 )
 """A core node, or one of the forms here; True stands for any value, False for none."""
