@@ -62,6 +62,35 @@ def test_the_rewritten_expression_matches_the_same_texts(pattern: str, search: b
         assert bool(ours.fullmatch(text)) == bool(expected), text
 
 
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "(?i)^Ab|k$",
+        "(?i:a)B",
+        "(?i)[^a]k?",
+        "(?i)[A-C]+",
+        r"(?i)\x41\w",
+        "(?i)(?!ab)..",
+        "a|(?i:É)",
+    ],
+)
+def test_where_case_is_ignored_the_same_texts_match(pattern: str) -> None:
+    """Of the letters that only some engines take for one of ASCII, as the sign of kelvin, none is
+    taken, and none is taken for another letter than it."""
+    ours, engine = rewritten(pattern, search=False), re.compile(pattern)
+    for text in map("".join, product("aAbBkKéÉ\u212a", repeat=2)):
+        expected = bool(engine.fullmatch(text))
+        assert bool(ours.fullmatch(text)) == expected or (expected and not text.isascii()), text
+    for char in "aAbBkKéÉ":
+        assert bool(ours.fullmatch(char)) == bool(engine.fullmatch(char)), char
+
+
+def test_case_is_ignored_to_the_end_of_the_group() -> None:
+    ours = rewritten("((?i)a|b)c(?i:d)e", search=False)
+    assert all(map(ours.fullmatch, ("acde", "AcDe", "Bcde")))
+    assert not any(map(ours.fullmatch, ("aCde", "acdE")))
+
+
 @pytest.mark.parametrize("name", backend_names())
 def test_backends_take_what_the_expression_matches(name: str) -> None:
     compiler = GrammarCompiler(VOCABULARY, GuideConfig(backend=name))
@@ -78,6 +107,7 @@ def test_backends_take_what_the_expression_matches(name: str) -> None:
         "^$",
         "a|",
         r"[\w-]+",
+        "(?i)A|[^B]1",
         "(?<x>a)b",
         "x*a",
     ):
@@ -98,8 +128,8 @@ REFUSED = (
     (r"(?<x>a)\k<x>", "backreference"),
     (r"a\b", "word boundary"),
     (r"\Ba", "word boundary"),
-    ("(?i)a", "flag"),
-    ("(?i:a)", "flag"),
+    ("(?s)a", "flag other than i"),
+    ("(?im:a)", "flag other than i"),
     ("a*+", "possessive"),
     ("(?>a)", "atomic"),
     (r"\p{L}", "Unicode property"),

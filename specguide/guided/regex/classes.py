@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from specguide.guided.regex.cases import any_case
 from specguide.guided.regex.charset import DIGIT, SPACE, WORD, CharSet, exactly, union
 from specguide.guided.regex.reader import Reader
 
@@ -30,6 +31,8 @@ def read_class(reader: Reader) -> CharSet:
         has_end = reader.peek() == "-" and reader.peek(2) != "-]"
         items.append(_range(reader, low) if has_end and _is_single(low) else low)
     found = CharSet(union(*(item.inner for item in items)), union(*(item.outer for item in items)))
+    if reader.ignores_case:
+        found = any_case(found)
     return ~found if negated else found
 
 

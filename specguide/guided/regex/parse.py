@@ -4,7 +4,7 @@ backend can change.
 The dialect is what ECMA-262 and Python's `re` agree on, the regular part of it: literals, classes,
 groups, alternatives, repetitions, the anchors `^` and `$`, and lookaheads. Lazy repetitions
 describe the same strings as greedy ones. What is not regular or means different things to different
-engines (lookbehind, backreferences, word boundaries, flags) is refused by name.
+engines (lookbehind, backreferences, word boundaries, flags but `i`) is refused by name.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from specguide.guided.budget import spend
+from specguide.guided.regex.cases import any_case
 from specguide.guided.regex.charset import DOT
 from specguide.guided.regex.classes import one, read_class, read_escape
 from specguide.guided.regex.reader import Reader
@@ -141,7 +142,7 @@ class _Parser(Reader):
         if char == "[":
             return Chars(read_class(self))
         if char == "\\":
-            return Chars(read_escape(self, in_class=False))
+            return self.either_case(Chars(read_escape(self, in_class=False)))
         if char == ".":
             return Chars(DOT)
         if char in "^$":
@@ -150,7 +151,11 @@ class _Parser(Reader):
             raise self.malformed(f"nothing before {char!r} to repeat")
         if char == "{" and not (self.count(self.pos - 1) or ",").startswith(","):
             raise self.malformed("nothing before '{' to repeat")
-        return _literal(char)
+        return self.either_case(_literal(char))
+
+    def either_case(self, item: Chars) -> Chars:
+        """A character; in the other case, too, where that makes no difference."""
+        return Chars(any_case(item.chars)) if self.ignores_case else item
 
     def group(self, depth: int) -> Node:
         """The group whose `(` is read."""
@@ -166,13 +171,21 @@ class _Parser(Reader):
                 if not self.text[self.pos : max(end, self.pos)].isidentifier():
                     raise self.malformed("a group without a proper name")
                 self.pos = end + 1
+            elif self.skip("i)"):  # to the end of the group around
+                self.ignores_case = True
+                return Concat(())
+            elif self.skip("i:"):
+                return self.inside(depth, ignores_case=True)
             elif not self.skip(":"):
-                raise self.unsupported("a flag")
+                raise self.unsupported("a flag other than i")
         return self.inside(depth)
 
-    def inside(self, depth: int) -> Node:
+    def inside(self, depth: int, *, ignores_case: bool = False) -> Node:
         """What a group holds; its `)` is read, too."""
+        outside = self.ignores_case
+        self.ignores_case |= ignores_case
         node = self.alternatives(depth + 1)
+        self.ignores_case = outside
         if not self.skip(")"):
             raise self.malformed("missing ')'")
         return node

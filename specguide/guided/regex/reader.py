@@ -7,11 +7,12 @@ from specguide.guided.regex.tree import RegexError, UnsupportedRegex
 
 
 class Reader:
-    """A text and how far it has been read."""
+    """A text and how far it has been read. ignores_case: so does what comes next"""
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.pos = 0
+        self.ignores_case = False
 
     def at_end(self) -> bool:
         """Whether all has been read."""
