@@ -12,7 +12,7 @@ from specguide.config import CacheConfig, EngineConfig, GuideConfig, SpecConfig
 from specguide.engine import Engine, EngineStats, SharedEngine
 from specguide.engine.prompts import check_tools, conversation_list, params_list, prompt_list
 from specguide.errors import UserError
-from specguide.other_engines import OTHER_OPTIONS
+from specguide.other_engines import OTHER_CALL_OPTIONS, OTHER_LLM_OPTIONS, without_others
 from specguide.params import SamplingParams
 from specguide.request import Request, RequestOutput
 from specguide.request_records import RequestMetrics
@@ -143,14 +143,16 @@ class LLM:
         self,
         prompts: str | Iterable[str | Sequence[int]],
         params: SamplingParams | Iterable[SamplingParams] | None = None,
+        **others: Any,
     ) -> list[RequestOutput]:
         """Continue each prompt, a text or token ids; one output per prompt, in order.
 
         `params` is one for all or one per prompt; with n > 1 an output's `samples` are all of its
         prompt's, itself first. What is wrong with one prompt or its guide is that output's `error`;
-        the others do not notice. Raises InvalidParams where the call itself is wrong, and
-        EngineClosed after `close`.
+        the others do not notice. Other names that vLLM has are as those of `LLM`. Raises
+        InvalidParams where the call itself is wrong, and EngineClosed after `close`.
         """
+        _check_call(others)
         listed = prompt_list(prompts)
         per_prompt = params_list(params, len(listed))
         return self._run([self._prompt_ids(prompt) for prompt in listed], per_prompt)
@@ -162,6 +164,7 @@ class LLM:
         *,
         tools: Sequence[Mapping[str, Any]] | None = None,
         allow_special_tokens: bool = False,
+        **others: Any,
     ) -> list[RequestOutput]:
         """Answer each conversation, a list of messages, through the model's chat template.
 
@@ -170,6 +173,7 @@ class LLM:
         to read it. Special tokens that the messages spell are text like any other, unless
         `allow_special_tokens` lets them be what they are; `generate` always does.
         """
+        _check_call(others)
         check_tools(tools)
         many = conversation_list(conversations)
         per_prompt = params_list(params, len(many))
@@ -279,19 +283,31 @@ def _output(samples: Sequence[Request]) -> RequestOutput:
     )
 
 
+def _check_call(others: Mapping[str, Any]) -> None:
+    """Raises InvalidParams for what another engine's call would be told, and TypeError for the
+    rest."""
+    for name in without_others(OTHER_CALL_OPTIONS, others, str):
+        raise TypeError(f"LLM has no parameter {name!r} of a call")
+
+
 def _cache_config(cache: CacheConfig | None, of_cache: Mapping[str, Any]) -> CacheConfig:
     """What EngineConfig refuses stays as it is."""
     known = {entry.name for entry in fields(CacheConfig)}
-    for name, value in of_cache.items():
-        if name in OTHER_OPTIONS:
-            OTHER_OPTIONS[name].check(name, value, _in_python)
-        elif name not in known:
+    given = without_others(OTHER_LLM_OPTIONS, of_cache, _in_python)
+    for name in given:
+        if name not in known:
             raise TypeError(f"LLM has no parameter {name!r}, nor has CacheConfig")
-    given = {name: value for name, value in of_cache.items() if name in known}
     if cache is None:
         return CacheConfig(**given)
     return replace(cache, **given) if isinstance(cache, CacheConfig) else cache
 
 
 def _in_python(name: str) -> str:
-    return "spec=SpecConfig(…)" if name == "spec" else name
+    if name == "spec":
+        return "spec=SpecConfig(…)"
+    is_ours = name in _PARAMETERS or name in OTHER_LLM_OPTIONS
+    return name if is_ours else f"`specguide serve --{name.replace('_', '-')}`"
+
+
+_PARAMETERS = {entry.name for config in (EngineConfig, CacheConfig) for entry in fields(config)}
+_PARAMETERS.add("guide_backend")

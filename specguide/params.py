@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import wraps
 from typing import Any
 
 from specguide.converted import converted
 from specguide.errors import InvalidParams
 from specguide.guide import Guide, Reasoning
 from specguide.integers import as_int, as_ints, as_real
+from specguide.other_engines import OTHER_SAMPLING, without_others
 from specguide.param_rules import RULES
 from specguide.request_speculation import Speculation
+from specguide.structured_outputs import guide_of
 
 
 def _as_tuple(values: Any) -> Any:
@@ -44,7 +47,11 @@ def _as_id(token: Any) -> Any:
         return token
 
 
-def _as_processors(values: Any) -> Any:
+def _as_stop_ids(values: Any) -> Any:
+    return () if values is None else _as_ids(values)
+
+
+def _as_listed(values: Any) -> Any:
     return () if values is None else _as_tuple(values)
 
 
@@ -61,6 +68,34 @@ def _as_seed(seed: Any) -> Any:
     return None if seed == -1 else seed  # as others have it: any
 
 
+def _ours(given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What is given, by our names. Raises InvalidParams and InvalidGuide."""
+    if given.keys() <= _OWN_NAMES:
+        return given
+    rest = without_others(OTHER_SAMPLING, given, str)
+    for name in _NAMES_OF_GUIDES:
+        guide = guide_of(rest.pop(name, None), name)
+        if guide is not None and rest.get("guide", guide) not in (guide, None):
+            raise InvalidParams(
+                f"guide and {name} each say what the output must match; give one", param=name
+            )
+        rest["guide"] = guide or rest.get("guide")
+    return rest
+
+
+def _knows_other_engines(params: type[SamplingParams]) -> type[SamplingParams]:
+    """Parameters by the names of other engines are taken, or refused with what to do."""
+    own = params.__init__
+
+    @wraps(own)
+    def init(self: SamplingParams, *args: Any, **given: Any) -> None:
+        own(self, *args, **_ours(given))
+
+    params.__init__ = init  # type: ignore[method-assign]
+    return params
+
+
+@_knows_other_engines
 @dataclass(frozen=True)
 class SamplingParams:
     """How one request is decoded; names as in vLLM and the OpenAI API. Where nothing is said it is
@@ -123,6 +158,10 @@ class SamplingParams:
     allow_truncation: let max_tokens cut a guided output off; else it ends in time, and a request of
                       which not even the shortest output would is refused
 
+    `structured_outputs` and `guided_decoding` say a guide as vLLM's classes of these names do, or
+    a dict with their fields. What else vLLM has is taken where it changes nothing, as
+    `detokenize=True`, and refused with what to do where it would.
+
     Raises InvalidParams naming the parameter.
     """
 
@@ -132,12 +171,12 @@ class SamplingParams:
     top_p: float = converted(1.0, as_real)
     min_p: float = converted(0.0, as_real)
     seed: int | None = converted(None, _as_seed)
-    stop_token_ids: tuple[int, ...] = converted((), _as_ids)
+    stop_token_ids: tuple[int, ...] = converted((), _as_stop_ids)
     ignore_eos: bool = False
     guide: Guide | None = None
     reasoning: Reasoning | None = None
     allowed_token_ids: tuple[int, ...] | None = converted(None, _as_ids)
-    bad_words: tuple[str, ...] = converted((), _as_tuple)
+    bad_words: tuple[str, ...] = converted((), _as_listed)
     logit_bias: Mapping[int, float] | None = converted(None, _as_biases)
     min_tokens: int = converted(0, as_int)
     repetition_penalty: float = converted(1.0, as_real)
@@ -145,7 +184,7 @@ class SamplingParams:
     presence_penalty: float = converted(0.0, as_real)
     logprobs: int | None = converted(None, as_int)
     prompt_logprobs: int | None = converted(None, as_int)
-    logits_processors: Sequence[Callable[..., Any]] | None = converted((), _as_processors)
+    logits_processors: Sequence[Callable[..., Any]] | None = converted((), _as_listed)
     stop: str | Sequence[str] | None = converted((), _as_stop)
     include_stop_str_in_output: bool = False
     n: int = converted(1, as_int)
@@ -204,11 +243,10 @@ class SamplingParams:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> SamplingParams:
         """From a mapping of parameter names. Raises InvalidParams naming an unknown one."""
-        known = {f.name for f in fields(cls)}
         for name in values:
-            if name not in known:
+            if name not in _KNOWN_NAMES:
                 raise InvalidParams(
-                    f"unknown sampling parameter {name!r}; known: {', '.join(sorted(known))}",
+                    f"unknown sampling parameter {name!r}; known: {', '.join(sorted(_OWN_NAMES))}",
                     param=name,
                 )
         return cls(**values)
@@ -220,3 +258,7 @@ _UNFAITHFUL = (
     *("repetition_penalty", "frequency_penalty", "presence_penalty", "allow_truncation"),
 )
 """Of SamplingParams' fields: those that are as by default in a faithful request."""
+
+_OWN_NAMES = frozenset(entry.name for entry in fields(SamplingParams))
+_NAMES_OF_GUIDES = ("structured_outputs", "guided_decoding")
+_KNOWN_NAMES = _OWN_NAMES.union(OTHER_SAMPLING, _NAMES_OF_GUIDES)

@@ -32,6 +32,7 @@ LEVELS: tuple[tuple[str, ...], ...] = (
         "ready_grammars",
         "schema_documents",
         "guide",
+        "structured_outputs",
         "request_speculation",
         "param_rules",
         "params",

@@ -281,3 +281,52 @@ def test_acceptance_length_counts_the_golden_token() -> None:
     assert RequestMetrics().acceptance_length == 0
     metrics = RequestMetrics(num_iterations=4, accepted_histogram=[1, 0, 1, 2])
     assert metrics.acceptance_length == (1 * 1 + 1 * 3 + 2 * 4) / 4
+
+
+def test_what_others_call_otherwise_is_taken_where_it_changes_nothing() -> None:
+    options: dict[str, Any] = {"detokenize": True, "skip_special_tokens": True, "best_of": None}
+    options |= {"spaces_between_special_tokens": False, "output_kind": 2, "flat_logprobs": False}
+    nothing: dict[str, Any] = {"bad_words": None, "stop_token_ids": None, "stop": None}
+    assert SamplingParams(top_k=3, **options, **nothing) == SamplingParams(top_k=3)
+    assert SamplingParams.from_dict({"top_k": 3, **options}) == SamplingParams(top_k=3)
+
+
+@pytest.mark.parametrize(
+    ("option", "told"),
+    [
+        ({"skip_special_tokens": False}, "read token_ids"),
+        ({"best_of": 2}, "ask for n samples"),
+        ({"truncate_prompt_tokens": 5}, "a prompt is never cut"),
+        ({"max_new_tokens": 5}, "max_new_tokens is not an option here: take max_tokens"),
+        ({"regex": "a"}, r"take guide=Guide\("),
+        ({"structured_outputs": {"json": True, "disable_any_whitespace": True}}, "GuideConfig"),
+        ({"structured_outputs": {"jsn": {}}}, "structured_outputs has no 'jsn'; known: json"),
+        ({"structured_outputs": "{}"}, "structured_outputs must say"),
+        ({"structured_outputs": {"regex": "a"}, "guide": Guide(regex="b")}, "give one"),
+    ],
+    ids=str,
+)
+def test_and_is_refused_by_name_where_it_would(option: dict[str, Any], told: str) -> None:
+    with pytest.raises(InvalidParams, match=told) as caught:
+        SamplingParams(**option)
+    assert str(caught.value.param).split(".")[0] in option
+
+
+def test_structured_outputs_are_guides() -> None:
+    class StructuredOutputsParams:
+        def __init__(self) -> None:
+            self.json = {"type": "object"}
+            self.regex = None
+            self.disable_any_whitespace = False
+            self._backend = "xgrammar"
+
+    guide = Guide(json_schema={"type": "object"})
+    assert SamplingParams(structured_outputs=StructuredOutputsParams()).guide == guide
+    assert SamplingParams(guided_decoding={"json": guide.json_schema}).guide == guide
+    params = SamplingParams(structured_outputs={"choice": ["a", "b"]}, n=2)
+    assert dataclasses.replace(params, n=1).guide == Guide(choice=["a", "b"])
+    with pytest.raises(InvalidGuide, match="exactly one of") as caught:
+        SamplingParams(structured_outputs={})
+    assert caught.value.param == "structured_outputs"
+    with pytest.raises(TypeError, match="temprature"):
+        SamplingParams(temprature=1.0)  # type: ignore[call-arg]

@@ -115,7 +115,8 @@ def quantized(config: ModelConfig, quantization: str, *, is_head: bool = False) 
     those of a draft head."""
     if quantization not in ONLINE:
         raise InvalidParams(
-            f"quantization {quantization!r} is unknown; known: {', '.join(ONLINE)}",
+            f"quantization {quantization!r} is unknown; known: {', '.join(ONLINE)}; leave it out "
+            "where the checkpoint is quantized, as its config.json says",
             param="quantization",
         )
     if config.quantization != UNQUANTIZED:

@@ -210,7 +210,17 @@ def test_settings_of_the_cache_are_named_like_the_others(folders):
 
 def test_options_of_other_engines_are_taken_where_they_change_nothing(folders):
     options = {"trust_remote_code": True, "enable_prefix_caching": True, "swap_space": 4}
-    LLM(folders[0], dtype="auto", device="auto", seed=None, task="generate", **options).close()
+    options |= {"served_model_name": "a", "disable_cuda_graph": False}
+    llm = LLM(folders[0], dtype="auto", device="auto", seed=None, task="generate", **options)
+    (out,) = llm.generate("ab", SamplingParams(max_tokens=2), use_tqdm=False, lora_request=None)
+    assert out.error is None
+    with pytest.raises(InvalidParams, match="sampling_params is not an option here: take params"):
+        llm.generate("ab", sampling_params=SamplingParams())
+    with pytest.raises(InvalidParams, match="apply_chat_template"):
+        llm.chat([{"role": "user", "content": "a"}], chat_template_kwargs={"a": 1})
+    with pytest.raises(TypeError, match="LLM has no parameter 'parms' of a call"):
+        llm.generate("ab", parms=None)
+    llm.close()
 
 
 @pytest.mark.parametrize(
@@ -220,6 +230,8 @@ def test_options_of_other_engines_are_taken_where_they_change_nothing(folders):
         ({"enable_prefix_caching": False}, "it is always on"),
         ({"speculative_config": {"method": "ngram"}}, r"take spec=SpecConfig"),
         ({"seed": 0}, "requests have a seed each"),
+        ({"tp_size": 2}, "tp_size is not an option here: take tensor_parallel_size"),
+        ({"tool_call_parser": "hermes"}, "take `specguide serve --tool-format`"),
     ],
     ids=str,
 )

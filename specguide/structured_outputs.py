@@ -1,0 +1,62 @@
+"""Owns what vLLM's StructuredOutputsParams and GuidedDecodingParams say, as a Guide."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from specguide.errors import InvalidParams, UserError
+from specguide.guide import Guide
+from specguide.other_engines import OtherOption, without_others
+
+_ALIKE = ("json_object", "regex", "choice", "grammar", "structural_tag", "backend")
+_KINDS = {"json": "json_schema", **dict(zip(_ALIKE, _ALIKE, strict=True))}
+"""vLLM's names, and those of Guide."""
+
+_WHITESPACE = "whitespace is bounded as GuideConfig says: leave it out"
+_OTHERS: Mapping[str, OtherOption] = {
+    "disable_fallback": OtherOption(),
+    "disable_any_whitespace": OtherOption(_WHITESPACE, ("false",)),
+    "whitespace_pattern": OtherOption(_WHITESPACE),
+    "disable_additional_properties": OtherOption(
+        "write additionalProperties: false into the schema", ("false",)
+    ),
+}
+
+
+def guide_of(given: Any, param: str) -> Guide | None:
+    """The guide that an object of such a class, or a mapping with its fields, says; None: none is
+    asked for. param: where it was given. Raises InvalidGuide and InvalidParams."""
+    if given is None or isinstance(given, Guide):
+        return given
+    said = _fields_of(given)
+    if said is None:
+        raise InvalidParams(
+            f'{param} must say what the output must match, as {{"json": …}}, found {given!r}',
+            param=param,
+        )
+    try:
+        return _made(said, param)
+    except UserError as error:
+        error.param = param
+        raise
+
+
+def _made(said: Mapping[str, Any], param: str) -> Guide:
+    kinds = without_others(_OTHERS, said, lambda name: f"{param}.{name}")
+    for name in kinds:
+        if name not in _KINDS:
+            raise InvalidParams(f"{param} has no {name!r}; known: {', '.join(_KINDS)}")
+    return Guide(**{_KINDS[name]: value for name, value in kinds.items()})
+
+
+def _fields_of(given: Any) -> dict[str, Any] | None:
+    """Those that say something; None for what has no fields. Names with _ are an engine's own."""
+    fields = given if isinstance(given, Mapping) else getattr(given, "__dict__", None)
+    if fields is None or isinstance(given, type):
+        return None
+    return {
+        name: value
+        for name, value in fields.items()
+        if value is not None and not str(name).startswith("_")
+    }
