@@ -13,7 +13,7 @@ from specguide.cli.doctor import doctor
 from specguide.cli.generate import generate
 from specguide.cli.grammars import grammars
 from specguide.cli.join import join
-from specguide.cli.other_engines import KnowsOtherEngines
+from specguide.cli.other_engines import KnowsOtherEngines, ServesNames
 from specguide.cli.serve import serve
 from specguide.errors import SpecguideError, UserError
 from specguide.release import installed_version
@@ -24,8 +24,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Generate text that is certain to match a grammar, fast by speculative decoding.",
 )
-for command in (generate, chat, serve):
+for command in (generate, chat):
     app.command(cls=KnowsOtherEngines)(command)
+app.command(cls=ServesNames)(serve)
 for command in (join, doctor):
     app.command()(command)
 app.add_typer(bench, name="bench")

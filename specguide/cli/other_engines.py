@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from pathlib import Path
 from typing import Any
 
 from specguide.cli.help import HelpOfManyOptions
@@ -14,7 +15,39 @@ class KnowsOtherEngines(HelpOfManyOptions):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         own = {written for parameter in self.params for written in parameter.opts}
-        return super().parse_args(ctx, list(_ours(args, own)))
+        return super().parse_args(ctx, self.read_names(ctx, list(_ours(args, own))))
+
+    def read_names(self, ctx: Any, args: list[str]) -> list[str]:
+        """The arguments, for a command that takes names of a model otherwise."""
+        return args
+
+
+class ServesNames(KnowsOtherEngines):
+    """A command of which `--served-model-name` takes several names, as vLLM's does."""
+
+    def read_names(self, ctx: Any, args: list[str]) -> list[str]:
+        """With an option for each name. A folder behind them is the model, where there is none."""
+        first, names, rest = _names_apart(args)
+        if names and Path(names[-1]).is_dir():
+            given, *_ = self.make_parser(ctx).parse_args([*first, *rest])
+            if not _has_model(given):
+                rest = [names.pop(), *rest]
+        return [*first, *(f"--served-model-alias={name}" for name in names), *rest]
+
+
+def _has_model(given: dict[str, Any]) -> bool:
+    return any(isinstance(given.get(name), str) for name in ("model", "model_option"))
+
+
+def _names_apart(args: list[str]) -> tuple[list[str], list[str], list[str]]:
+    """Arguments up to the first name, further names, and the rest."""
+    written = next((arg for arg in args if arg.partition("=")[0] == "--served-model-name"), None)
+    if written is None:
+        return args, [], []
+    start = args.index(written) + (1 if "=" in written else 2)
+    rest = args[start:]
+    num_names = next((i for i, arg in enumerate(rest) if arg.startswith("-")), len(rest))
+    return args[:start], rest[:num_names], rest[num_names:]
 
 
 def _ours(args: list[str], own: Collection[str]) -> Iterator[str]:

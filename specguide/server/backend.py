@@ -164,8 +164,8 @@ class Backend:
         return self.tokenizer.decode([token], skip_special_tokens=False).encode(), True
 
     def check_model(self, name: str | None) -> str:
-        """The name that is asked for; where there is none, that of the served model. Raises
-        ApiError for another model's."""
+        """The name that answers have, whichever of its names is asked for, or none. Raises ApiError
+        for another model's."""
         if name and name not in self.config.model_names:
             raise ApiError(
                 404,
@@ -174,7 +174,7 @@ class Backend:
                 param="model",
                 code="model_not_found",
             )
-        return name or self.config.model_name
+        return self.config.model_name
 
 
 async def unless_left(request: Request, work: Awaitable[T]) -> T:

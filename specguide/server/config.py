@@ -89,8 +89,9 @@ class Exposure:
 class ServerConfig:
     """Address, names and limits of an API server.
 
-    model_name:     name by which clients ask for the model; on the command line, left out: the
-                    folder's name
+    model_name:     name by which clients ask for the model, and which answers have; on the command
+                    line, left out: the folder's name. There further names may stand behind it,
+                    which are aliases
     model_aliases:  further names of the model. May be repeated on the command line
     host:           address to listen on; 0.0.0.0 for all of IPv4, :: for all
     port:           port to listen on; 0: a free one, which is told
@@ -229,7 +230,7 @@ class ServerConfig:
     @property
     def model_names(self) -> tuple[str, ...]:
         """All that clients may call the model."""
-        return self.model_name, *self.model_aliases
+        return tuple(dict.fromkeys((self.model_name, *self.model_aliases)))
 
     def url(self, port: int) -> str:
         """The URL of a server that listens on `host` and this port."""

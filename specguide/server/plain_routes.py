@@ -47,7 +47,8 @@ async def models(request: Request) -> dict[str, Any]:
 @router.get("/v1/models/{name:path}")
 async def model(name: str, request: Request) -> dict[str, Any]:
     """One name of the model."""
-    return _model(request, _backend(request).check_model(name))
+    _backend(request).check_model(name)
+    return _model(request, name)
 
 
 @router.post("/tokenize")

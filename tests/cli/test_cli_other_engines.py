@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ import typer
 from specguide.cli import app, main
 from specguide.cli.other_engines import KnowsOtherEngines
 from specguide.other_engines import OTHER_OPTIONS
+from specguide.server import supervisor
 
 
 def _given(*args: str) -> dict[str, Any]:
@@ -69,6 +71,48 @@ def test_the_rest_is_refused_with_what_to_do(
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == 2 and told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("written", "model", "names"),
+    [
+        ("--served-model-name a", None, ("a",)),
+        ("--served-model-name a b --port 5", None, ("a", "b")),
+        ("--served-model-name=a b b --served-model-alias c", None, ("a", "c", "b")),
+        ("FOLDER --served-model-name a b", "FOLDER", ("a", "b")),
+        ("--served-model-name a b --model FOLDER", "FOLDER", ("a", "b")),
+        ("--trust-remote-code --served-model-name a FOLDER", "FOLDER", ("a",)),
+        ("FOLDER --served-model-name a FOLDER", "FOLDER", ("a", "FOLDER")),
+    ],
+)
+def test_a_served_model_has_several_names(
+    written: str,
+    model: str | None,
+    names: tuple[str, ...],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plans = []
+
+    class Noted:
+        def __init__(self, plan: Any, tell: Any) -> None:
+            plans.append(plan)
+
+        def run(self) -> int:
+            return 0
+
+    monkeypatch.setattr(supervisor, "Supervisor", Noted)
+    folder = str(tmp_path)
+    monkeypatch.setattr(
+        sys, "argv", ["specguide", "serve", *written.replace("FOLDER", folder).split()]
+    )
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code in (0, None)
+    (plan,) = plans
+    assert plan.engine.model == (model and tmp_path)
+    assert set(plan.server.model_names) == {name.replace("FOLDER", folder) for name in names}
+    assert plan.server.model_name == "a"
 
 
 def test_none_of_them_is_an_option_of_ours() -> None:

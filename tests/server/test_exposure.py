@@ -316,6 +316,26 @@ def test_the_model_has_several_names(engine):
     assert told.status_code == 200
 
 
+@pytest.mark.parametrize("name", ["small", "gpt-4o", "", None])
+@pytest.mark.parametrize(
+    ("path", "asked"),
+    [
+        ("/v1/chat/completions", {"messages": [{"role": "user", "content": "a"}]}),
+        ("/v1/completions", {"prompt": "a"}),
+        ("/v1/responses", {"input": "a"}),
+        ("/v1/messages", {"messages": [{"role": "user", "content": "a"}]}),
+    ],
+)
+@pytest.mark.parametrize("stream", [False, True])
+def test_answers_have_the_first_name(engine, path, asked, name, stream):
+    client = TestClient(create_app(AsyncEngine(engine), ServerConfig("small", ("gpt-4o",))))
+    limit = "max_output_tokens" if path == "/v1/responses" else "max_tokens"
+    with client:
+        answer = client.post(path, json={**asked, limit: 16, "model": name, "stream": stream})
+    assert answer.status_code == 200, answer.text
+    assert set(re.findall(r'"model": ?"([^"]*)"', answer.text)) == {"small"}
+
+
 def test_tokens_are_spelled_on_request(plain):
     ask = {"prompt": "One two", "return_token_strs": True, "add_special_tokens": False}
     told = plain.post("/tokenize", json=ask, headers={"x-api-key": KEY}).json()
