@@ -7,7 +7,6 @@ import logging
 from collections.abc import AsyncIterator
 from typing import Any
 
-import msgspec
 from ray.exceptions import RayActorError, RayError
 from ray.serve.exceptions import (
     BackPressureError,
@@ -23,7 +22,7 @@ from specguide.serve_ray.exchange import AnswerHead, AnswerPiece, ForwardedReque
 from specguide.serve_ray.replica_metrics import with_replica
 from specguide.serve_ray.routing import RoutingKey
 from specguide.serve_ray.routing_key import routing_key
-from specguide.server.app import error_body, last_line
+from specguide.server.app import error_body, passed_stream
 from specguide.server.bodies import BodyRoom
 from specguide.server.config import ServerConfig
 from specguide.server.error_answers import ErrorAnswers
@@ -78,13 +77,13 @@ class Ingress:
         body = await _read(receive)
         key = routing_key(body) if body else RoutingKey()
         request = ForwardedRequest.of(scope, body, key)
-        passed_on = _PassedOn(send)
+        passed_on = _PassedOn(send, path)
         try:
             within_s = _HEALTH_S if path.endswith(_HEALTH_PATHS) else None
             await asyncio.wait_for(self._ask(request, passed_on), within_s)
         except (TimeoutError, RayError, BackPressureError, ApiError) as cause:
             _LOGGER.warning("%s has no answer: %s", path, _first_line(cause))
-            await passed_on.fail(error_of(cause), path, scope, receive)
+            await passed_on.fail(error_of(cause), scope, receive)
 
     async def _ask(self, request: ForwardedRequest, passed_on: _PassedOn) -> None:
         """Until a replica takes it. Raises what `_PassedOn.take` does, and ApiError where none
@@ -111,10 +110,11 @@ class _Asgi(Response):
 
 
 class _PassedOn:
-    """An answer that goes to a client piece by piece."""
+    """An answer that goes to a client piece by piece. path: that was asked"""
 
-    def __init__(self, send: Send) -> None:
-        self._send = send
+    def __init__(self, send: Send, path: str) -> None:
+        self._send, self._path = send, path
+        self._stream = passed_stream(path)
         self._head: AnswerHead | None = None
 
     async def take(self, answer: AsyncIterator[AnswerPiece]) -> bool:
@@ -133,22 +133,21 @@ class _PassedOn:
                     }
                 )
             else:
+                self._stream.take(piece)
                 await self._send({"type": "http.response.body", "body": piece, "more_body": True})
         if self._head is None:
             raise ApiError(500, "the replica has not answered", kind="server_error")
         await self._send({"type": "http.response.body", "body": b"", "more_body": False})
         return True
 
-    async def fail(self, error: ApiError, path: str, scope: Scope, receive: Receive) -> None:
+    async def fail(self, error: ApiError, scope: Scope, receive: Receive) -> None:
         """What is left of it does not come: its client is told in the words of its API."""
         if self._head is None:
-            await error.response(error_body(path))(scope, receive, self._send)
+            await error.response(error_body(self._path))(scope, receive, self._send)
             return
         if not dict(self._head.headers).get(b"content-type", b"").startswith(b"text/event-stream"):
             raise error  # half of a body, which ends with its connection
-        told = error_body(path)(error)
-        name = b"event: error\n" if "type" in told else b""
-        lines = name + b"data: %b\n\n" % msgspec.json.encode(told) + last_line(path)
+        lines = self._stream.end(error)
         await self._send({"type": "http.response.body", "body": lines, "more_body": False})
 
 

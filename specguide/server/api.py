@@ -70,6 +70,31 @@ class Renderer(ABC, Generic[B]):
         """The answer that is not streamed, once all events have been taken."""
 
 
+@dataclass(eq=False)
+class PassedStream:
+    """A stream that a server in another process tells, as whoever passes it on sees it; to tell its
+    client where that server is gone.
+
+    error_body, names_lines, last_line: as of Api and Renderer
+    """
+
+    error_body: Callable[[ApiError], Told] = ApiError.body
+    names_lines: bool = False
+    last_line: bytes = b""
+
+    def take(self, piece: bytes) -> None:
+        """More of it, in whole events."""
+
+    def failed(self, error: ApiError) -> Iterable[Told]:
+        """In place of what is left of it."""
+        return (self.error_body(error),)
+
+    def end(self, error: ApiError) -> bytes:
+        """The same as it is sent."""
+        told = (_line(one, self.names_lines) for one in self.failed(error))
+        return b"".join(told) + self.last_line
+
+
 @dataclass(frozen=True)
 class Api(Generic[B]):
     """An API of a vendor: one file of `server/`, and an entry in `app.APIS`.
@@ -82,6 +107,7 @@ class Api(Generic[B]):
     renderer:   of body and task; made in the same thread
     error_body: what an error is on the wire where no stream has begun
     error:      as what that is documented
+    passed:     what is kept of a stream to tell an error in it, where another process has told it
     """
 
     path: str
@@ -91,6 +117,11 @@ class Api(Generic[B]):
     renderer: type[Renderer[B]]
     error_body: Callable[[ApiError], Told] = ApiError.body
     error: type[BaseModel] = ErrorBody
+    passed: type[PassedStream] = PassedStream
+
+    def passed_stream(self) -> PassedStream:
+        """A stream that begins."""
+        return self.passed(self.error_body, self.renderer.names_lines, self.renderer.last_line)
 
     def prepare(self, backend: Backend, body: B) -> tuple[Task, Renderer[B]]:
         """The first stage, and who will do the third. Raises what `parse` does."""
@@ -147,7 +178,12 @@ async def told(renderer: Renderer[Any], events: AsyncIterator[Event]) -> AsyncIt
 async def lines(renderer: Renderer[Any], events: AsyncIterator[Event]) -> AsyncIterator[bytes]:
     """The answer as server-sent events."""
     async for one in told(renderer, events):
-        name = b"event: %b\n" % one["type"].encode() if renderer.names_lines else b""
-        yield name + b"data: %b\n\n" % _JSON.encode(one)
+        yield _line(one, renderer.names_lines)
     if renderer.last_line:
         yield renderer.last_line
+
+
+def _line(one: Told, names_lines: bool) -> bytes:
+    has_name = names_lines and "type" in one
+    name = b"event: %b\n" % one["type"].encode() if has_name else b""
+    return name + b"data: %b\n\n" % _JSON.encode(one)

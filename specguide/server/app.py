@@ -17,7 +17,7 @@ from starlette.routing import Route
 from specguide.engine import ServedEngine
 from specguide.errors import SpecguideError
 from specguide.server import anthropic, chat, completions, responses
-from specguide.server.api import Api
+from specguide.server.api import Api, PassedStream
 from specguide.server.backend import Backend
 from specguide.server.bodies import BodyRoom
 from specguide.server.body import BodyRoute
@@ -106,10 +106,10 @@ def error_body(path: str) -> ErrorBody:
     return ApiError.body if api is None else api.error_body
 
 
-def last_line(path: str) -> bytes:
-    """The last line of a stream of that API, also behind an error."""
+def passed_stream(path: str) -> PassedStream:
+    """A stream of that API, which another process tells."""
     api = _api_of(path)
-    return b"" if api is None else api.renderer.last_line
+    return PassedStream() if api is None else api.passed_stream()
 
 
 def _api_of(path: str) -> Api[Any] | None:

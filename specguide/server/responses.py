@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from specguide.errors import InvalidParams
-from specguide.server.api import Api, Renderer, Told
+from specguide.server.api import Api, PassedStream, Renderer, Told
 from specguide.server.backend import Backend
 from specguide.server.conversation import conversation_task
 from specguide.server.errors import ApiError
@@ -137,16 +137,8 @@ class ResponseRenderer(Renderer[ResponsesRequest]):
         yield self._numbered({"type": kind, "response": self._response(self._status)})
 
     def failed(self, error: ApiError) -> Iterator[Told]:
-        yield self._numbered(
-            {
-                "type": "error",
-                "code": error.code or error.kind,
-                "message": str(error),
-                "param": error.param,
-            }
-        )
-        response = self._response("failed", error)
-        yield self._numbered({"type": "response.failed", "response": response})
+        for one in _failure(error, self._response("failed", error)):
+            yield self._numbered(one)
 
     def whole(self) -> Told:
         """The response object."""
@@ -208,6 +200,51 @@ class ResponseRenderer(Renderer[ResponsesRequest]):
             "error": None if error is None else _error_object(error),
             "usage": None if status == "in_progress" else _usage_object(self.usage),
         }
+
+
+class PassedResponse(PassedStream):
+    """What its events have told of it: how it began, and items that are whole."""
+
+    def __init__(self, *of_api: Any) -> None:
+        super().__init__(*of_api)
+        self._kept: list[bytes] = []
+        self._last = b""
+
+    def take(self, piece: bytes) -> None:
+        self._last = piece
+        if any(line in piece for line in _KEPT):
+            self._kept.append(piece)
+
+    def failed(self, error: ApiError) -> Iterator[Told]:
+        """As ResponseRenderer's, but that an item which is not whole is left out."""
+        kept = [event for piece in self._kept for event in _events(piece)]
+        begun: Told = next((one["response"] for one in kept if one["type"] == _CREATED), {})
+        items = [one["item"] for one in kept if one["type"] == _ITEM_DONE]
+        failure = {"status": "failed", "output": items, "error": _error_object(error)}
+        number = max((event["sequence_number"] for event in _events(self._last)), default=-1) + 1
+        for told in _failure(error, begun | failure):
+            yield {**told, "sequence_number": number}
+            number += 1
+
+
+_CREATED, _ITEM_DONE = "response.created", "response.output_item.done"
+_KEPT = tuple(f"event: {kind}\n".encode() for kind in (_CREATED, _ITEM_DONE))
+
+
+def _events(piece: bytes) -> Iterator[Told]:
+    for line in piece.splitlines():
+        if line.startswith(b"data: "):
+            yield json.loads(line[6:])
+
+
+def _failure(error: ApiError, response: Told) -> Iterator[Told]:
+    yield {
+        "type": "error",
+        "code": error.code or error.kind,
+        "message": str(error),
+        "param": error.param,
+    }
+    yield {"type": "response.failed", "response": response}
 
 
 def _error_object(error: ApiError) -> Told:
@@ -273,4 +310,5 @@ API = Api(
     ResponsesRequest,
     parse,
     ResponseRenderer,
+    passed=PassedResponse,
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,11 +16,13 @@ from starlette.requests import Request
 from specguide.cli import main
 from specguide.cli.options import SERVER_KEYS_VARIABLE
 from specguide.config import EngineConfig
+from specguide.engine import AsyncEngine, Engine
 from specguide.errors import InvalidParams
 from specguide.serve_ray.arguments import KEYS_VARIABLE, plans_of
 from specguide.serve_ray.config import ReplicaConfig
 from specguide.serve_ray.exchange import AnswerHead
 from specguide.serve_ray.replica_metrics import with_replica
+from specguide.server.app import create_app
 from specguide.server.config import Exposure, ServerConfig
 from specguide.server.errors import ApiError
 
@@ -200,24 +203,58 @@ def test_without_ray_the_command_says_what_to_install(monkeypatch, capsys):
     ],
 )
 def test_a_stream_whose_replica_is_gone_ends_as_streams_of_its_api_do(path, end):
+    last = end_of_broken(path, [b"data: {}\n\n"])
+    assert b"gone" in last and last.endswith(end)
+    assert last.startswith(b"event: error\n") == (path == "/v1/messages")
+
+
+def test_a_response_whose_replica_is_gone_has_failed(client):
+    asked = {"input": "Say a number", "stream": True, "max_output_tokens": 16}
+    with client.stream("POST", "/v1/responses", json=asked) as answer:
+        events = [piece + b"\n\n" for piece in answer.read().split(b"\n\n") if piece]
+    whole = [json.loads(one.partition(b"data: ")[2]) for one in events]
+    for num_events in (0, 1, 4, len(events) - 1):
+        told = end_of_broken("/v1/responses", events[:num_events]).split(b"\n\n")
+        assert [one.partition(b"\n")[0] for one in told] == [
+            *(b"event: error", b"event: response.failed", b"")
+        ]
+        error, failed = (json.loads(one.partition(b"data: ")[2]) for one in told[:2])
+        assert error["code"] == "replica_lost" and error["sequence_number"] == num_events
+        response = failed["response"]
+        assert failed["sequence_number"] == num_events + 1 and response["status"] == "failed"
+        assert response["error"]["code"] == "server_error"
+        assert len(response["output"]) == (num_events == len(events) - 1)
+        if num_events:
+            assert response["id"] == whole[0]["response"]["id"]
+
+
+@pytest.fixture(scope="module")
+def client():
+    engine = AsyncEngine(Engine(EngineConfig()))
+    with TestClient(create_app(engine, ServerConfig("small"))) as one:
+        yield one
+
+
+def end_of_broken(path, pieces):
+    """What is sent behind the first pieces of a stream."""
     ingress = pytest.importorskip("specguide.serve_ray.ingress", reason="needs Ray Serve")
     sent = []
 
     async def send(message):
         sent.append(message)
 
+    async def begun():
+        yield AnswerHead(200, [(b"content-type", b"text/event-stream; charset=utf-8")])
+        for piece in pieces:
+            yield piece
+        raise ApiError(503, "gone", kind="server_error", code="replica_lost")
+
     async def main():
-        passed_on = ingress._PassedOn(send)
-        with pytest.raises(ApiError):
-            await passed_on.take(half_an_answer())
-        await passed_on.fail(ApiError(503, "gone", code="replica_lost"), path, {}, None)
+        passed_on = ingress._PassedOn(send, path)
+        with pytest.raises(ApiError) as caught:
+            await passed_on.take(begun())
+        await passed_on.fail(caught.value, {}, None)
 
     asyncio.run(main())
-    last = sent[-1]["body"]
-    assert b"gone" in last and last.endswith(end) and not sent[-1]["more_body"]
-
-
-async def half_an_answer():
-    yield AnswerHead(200, [(b"content-type", b"text/event-stream; charset=utf-8")])
-    yield b"data: {}\n\n"
-    raise ApiError(503, "gone")
+    assert not sent[-1]["more_body"]
+    return sent[-1]["body"]
