@@ -166,14 +166,16 @@ class NamedNumbers:
         if isinstance(value, dict):
             return {name: self._named_value(item) for name, item in value.items()}
         if is_number(value):
-            return self._name_of(write(either(map(literal, spellings(value)))))
+            return self.name_of(write(either(map(literal, spellings(value)))))
         return value
 
     def _name(self, asked: Numbers, name: str) -> str | None:
         regex = number_regex(asked, name, _FEW_DIGITS)
-        return None if regex is None else self._name_of(regex)
+        return None if regex is None else self.name_of(regex)
 
-    def _name_of(self, regex: str) -> str:
+    def name_of(self, regex: str) -> str:
+        """A name for what a regular expression matches. Raises UnsupportedGuide for one that is too
+        long."""
         if len(regex) > _MAX_REGEX:
             raise UnsupportedGuide("a number has too many digits; give it other bounds")
         self.num_given += 1
@@ -199,4 +201,4 @@ class NamedNumbers:
 
 
 def _rule(name: str, regex: str) -> str:
-    return f"{name} ::= Regex({json.dumps(regex)})\n"
+    return f"{name} ::= Regex({json.dumps(regex, ensure_ascii=False)})\n"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import json
 import string
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import xgrammar as xgr
@@ -21,6 +22,7 @@ from specguide.guided.schema.json_values import JsonSchema
 from specguide.guided.schema.nodes import CoreSchema
 from specguide.guided.schema_numbers import NamedNumbers
 
+NamesOfStrings = Callable[[NamedNumbers, CoreSchema], CoreSchema]
 _MARK = 999_983
 _CHARACTERS_A_STEP = 2_000
 _RULE = "whitespace_between"
@@ -67,18 +69,27 @@ class NamedSchema:
     mark: int
 
 
-def with_names(schema: CoreSchema | JsonSchema) -> NamedSchema:
-    """A schema with names for its numbers. Raises UnsupportedGuide for numbers that cannot be
-    told."""
-    named = _marked(schema, _MARK)
+def with_names(
+    schema: CoreSchema | JsonSchema, strings: NamesOfStrings | None = None
+) -> NamedSchema:
+    """A schema with names for its numbers, and for some of its strings. Raises UnsupportedGuide for
+    what cannot be told.
+
+    strings: puts names into a schema that are rules beside those of numbers
+    """
+    named = _marked(schema, _MARK, strings)
     spend(1 + len(named.text) // _CHARACTERS_A_STEP)
     if named.text.count(str(_MARK)) == named.numbers.num_given:
         return named
-    return _marked(schema, _free_mark(named.text))
+    return _marked(schema, _free_mark(named.text), strings)
 
 
-def _marked(schema: CoreSchema | JsonSchema, mark: int) -> NamedSchema:
+def _marked(
+    schema: CoreSchema | JsonSchema, mark: int, strings: NamesOfStrings | None
+) -> NamedSchema:
     numbers = NamedNumbers(f"#{mark}")
+    if strings is not None and isinstance(schema, CoreSchema):
+        schema = strings(numbers, schema)
     named = emit(numbers.named(schema)) if isinstance(schema, CoreSchema) else schema
     text = json.dumps(named, ensure_ascii=False, separators=(",", ":"))
     return NamedSchema(named, text, numbers, mark)

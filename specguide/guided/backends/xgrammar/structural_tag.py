@@ -15,9 +15,18 @@ from specguide.config import GuideConfig
 from specguide.errors import UnsupportedGuide
 from specguide.guided.backends.xgrammar.escapes import with_closed_escapes, with_plain_controls
 from specguide.guided.backends.xgrammar.schema_ebnf import schema_ebnf, with_names
+from specguide.guided.backends.xgrammar.xml_strings import (
+    XmlStrings,
+    asks_of_strings,
+    end_mark,
+)
 from specguide.guided.schema.json_values import Json
+from specguide.guided.schema.nodes import CoreSchema
+from specguide.guided.schema_numbers import NamedNumbers
 from specguide.guided.whitespace import just
 
+_DEEP = ("cohere_xml", "minimax_m3_xml")
+"""Styles that are no JSON within values either."""
 _SCHEMA_MAPS = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
 _SCHEMA_LISTS = ("allOf", "anyOf", "oneOf", "prefixItems")
 _SCHEMAS = (
@@ -75,13 +84,34 @@ def _schema_grammar(node: dict[str, Json], limits: GuideConfig) -> str:
 
 
 def _other_style(node: dict[str, Json], max_whitespace: int) -> str:
-    """The grammar of a schema in another style than JSON, with exact numbers."""
-    named = with_names(node["json_schema"])
+    """The grammar of a schema in another style than JSON, with exact numbers and without the marks
+    that end values in its strings; or of one that excludes texts."""
+    style = "qwen_xml" if node["type"] == "qwen_xml_parameter" else node.get("style", "json")
+    mark = None if style == "json" else end_mark(style)
+    excludes = node.get("excludes") or []
+    is_deep = style in _DEEP
+    left: list[CoreSchema] = []
+
+    def named_strings(names: NamedNumbers, core: CoreSchema) -> CoreSchema:
+        if mark is not None:
+            core = XmlStrings(names, [mark, *excludes], is_deep).named(core)
+        left[:] = [core]
+        return core
+
+    named = with_names(node["json_schema"], named_strings)
+    asks = any(map(asks_of_strings, left))
+    if excludes and asks:
+        raise UnsupportedGuide(
+            "xgrammar cannot exclude texts from strings with minLength, maxLength, pattern or "
+            "format: leave excludes out"
+        )
     opened = {
         **node,
         "json_schema": _opened(named.json),
         "max_whitespace_cnt": max_whitespace,
     }
+    if mark is not None and left and not (asks or is_deep):
+        opened["excludes"] = [mark, *excludes]  # strings of JSON within values, too
     tag = {"type": "structural_tag", "format": opened}
     printed = with_closed_escapes(str(xgr.Grammar.from_structural_tag(tag)))
     return named.numbers.with_rules(printed)

@@ -1,0 +1,186 @@
+"""Owns the strings of a schema that is written in an XML style, where a value ends with a mark: no
+string may hold it, since it would be read as shorter than it was written.
+
+The library sees to it for strings of which nothing is asked. The others are given names, and a
+rule for each.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import lru_cache
+
+import xgrammar as xgr
+
+from specguide.errors import UnsupportedGuide
+from specguide.guided.regex.both import together
+from specguide.guided.regex.charset import complement
+from specguide.guided.regex.tree import (
+    ANY_TEXT,
+    MAX_CHARS,
+    NOTHING,
+    Both,
+    UnsupportedRegex,
+    concat,
+    literal,
+)
+from specguide.guided.regex.tree import Node as Regex
+from specguide.guided.regex.writer import restrict, searched, write
+from specguide.guided.schema.json_values import Json
+from specguide.guided.schema.nodes import (
+    NO_STRINGS,
+    Core,
+    CoreSchema,
+    Node,
+    Strings,
+    any_of,
+    children,
+    one_of_values,
+)
+from specguide.guided.schema_numbers import NamedNumbers
+
+_MARK = re.compile(r'xml_string ::= TagDispatch\([^()]*excludes=\(("[^"]*")')
+_MOST_CHARS = 8_000
+
+
+@lru_cache(maxsize=16)
+def end_mark(style: str) -> str | None:
+    """What ends a value in a style; None where no string is free to hold it."""
+    form = {"type": "json_schema", "json_schema": {"type": "object"}, "style": style}
+    tag = {"type": "structural_tag", "format": form}
+    found = _MARK.search(str(xgr.Grammar.from_structural_tag(tag)))
+    return None if found is None else str(json.loads(found[1]))
+
+
+class XmlStrings:
+    """Puts names into a schema in place of what is asked of the strings that are written without
+    quotes.
+
+    marks:   texts that none of them holds
+    is_deep: they are those within values too, and else those which are values of properties of the
+             whole
+    """
+
+    def __init__(self, names: NamedNumbers, marks: Sequence[str], is_deep: bool) -> None:
+        self._names, self._marks, self._is_deep = names, marks, is_deep
+        self._definitions: dict[str, Core] = {}
+        self._added: dict[tuple[str, bool], str] = {}
+
+    def named(self, schema: CoreSchema) -> CoreSchema:
+        """The schema with names. Raises UnsupportedGuide where no string is left."""
+        self._definitions = dict(schema.definitions)
+        root = self._at(schema.root, is_value=False)
+        return replace(schema, root=root, definitions=self._definitions)
+
+    def _at(self, core: Core, is_value: bool) -> Core:
+        if isinstance(core, bool):
+            return core
+        if core.ref is not None:
+            return replace(core, ref=self._definition(core.ref, is_value))
+        node = replace(
+            core,
+            any_of=tuple(self._at(one, is_value) for one in core.any_of),
+            all_of=tuple(self._at(one, is_value) for one in core.all_of),
+        )
+        if not is_value or self._is_deep:
+            node = self._with_parts(node)
+        return self._value(node) if is_value else node
+
+    def _definition(self, name: str, is_value: bool) -> str:
+        """The name of a copy of a definition, for values or for the whole."""
+        if (name, is_value) not in self._added:
+            added = self._added[name, is_value] = f"{name} {len(self._definitions)}"
+            self._definitions[added] = True  # it may refer to itself
+            self._definitions[added] = self._at(self._definitions[name], is_value)
+        return self._added[name, is_value]
+
+    def _with_parts(self, node: Node) -> Node:
+        arrays, objects = node.kinds.arrays, node.kinds.objects
+        kinds = replace(
+            node.kinds,
+            arrays=replace(
+                arrays,
+                prefix=tuple(self._at(one, True) for one in arrays.prefix),
+                rest=self._at(arrays.rest, True),
+            ),
+            objects=replace(
+                objects,
+                properties={name: self._at(one, True) for name, one in objects.properties.items()},
+                patterns={name: self._at(one, True) for name, one in objects.patterns.items()},
+                additional=self._at(objects.additional, True),
+            ),
+        )
+        return replace(node, kinds=kinds)
+
+    def _value(self, node: Node) -> Core:
+        if node.values is not None:
+            left = [value for value in node.values if not self._holds_mark(value)]
+            if not left:
+                raise self._refusal("each of the listed values holds", node.path)
+            return one_of_values(node.path, left)
+        asked, types = node.kinds.strings, node.kinds.types or ()
+        if asked == NO_STRINGS or "string" not in types:
+            return node
+        name = self._names.name_of(self._regex(asked, node.path))
+        others = tuple(one for one in types if one != "string")
+        rest = replace(node, kinds=replace(node.kinds, types=others, strings=NO_STRINGS))
+        return any_of(node.path, [one_of_values(node.path, [name]), bool(others) and rest])
+
+    def _holds_mark(self, value: Json) -> bool:
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        return any(mark in text for mark in self._marks)
+
+    def _regex(self, asked: Strings, path: str) -> str:
+        items = list(_asked(asked))
+        but = [concat(ANY_TEXT, literal(mark), ANY_TEXT) for mark in self._marks]
+        try:
+            found = _written(together(items, but, is_exact=True))
+        except UnsupportedRegex:
+            found = None
+        if found is None and len(items) == 1:  # too long: without what the marks begin with
+            firsts = sorted({ord(mark[0]) for mark in self._marks})
+            others = complement(tuple((first, first) for first in firsts))
+            found = _written(restrict(items[0], others))
+        if found is None:
+            raise self._refusal("a string could hold", path)
+        return found
+
+    def _refusal(self, what: str, path: str) -> UnsupportedGuide:
+        marks = " or ".join(map(repr, self._marks))
+        return UnsupportedGuide(
+            f"{what} {marks}, which ends a value or is excluded, at {path or 'the root'}"
+        )
+
+
+def asks_of_strings(schema: CoreSchema) -> bool:
+    """Whether more is asked of any string than to be one."""
+    todo, seen = [schema.root], set[str]()
+    for core in todo:  # which grows
+        if isinstance(core, bool):
+            continue
+        if core.kinds.strings != NO_STRINGS:
+            return True
+        todo += (*children(core), *core.all_of)
+        if core.ref is not None and core.ref not in seen:
+            seen.add(core.ref)
+            todo.append(schema.definitions[core.ref])
+    return False
+
+
+def _asked(asked: Strings) -> Iterable[Regex]:
+    if asked.pattern is not None:
+        yield searched(asked.pattern)
+    if asked.min_length is not None or asked.max_length is not None:
+        most = "" if asked.max_length is None else asked.max_length
+        yield searched(f"^[\\0-\\u{{10FFFF}}]{{{asked.min_length or 0},{most}}}$")
+
+
+def _written(node: Regex) -> str | None:
+    """None for what is too long to be written, or matches nothing."""
+    if isinstance(node, Both) or node == NOTHING:
+        return None
+    text = write(node)
+    return text if len(text) <= min(MAX_CHARS, _MOST_CHARS) else None
