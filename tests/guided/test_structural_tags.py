@@ -216,6 +216,27 @@ def test_long_tags_are_checked_quickly() -> None:
         check_greedy({"type": "sequence", "elements": left_out})
 
 
+_BOOLEAN = {"type": "json_schema", "json_schema": {"type": "boolean"}}
+
+
+@pytest.mark.parametrize(
+    "format_",
+    [
+        {"type": "plus", "content": _BOOLEAN},
+        {"type": "repeat", "content": _BOOLEAN, "min": 1, "max": 2},
+        {"type": "or", "elements": [_BOOLEAN, NUMBER]},
+        {"type": "sequence", "elements": [{"type": "optional", "content": _BOOLEAN}, _BOOLEAN]},
+    ],
+    ids=lambda format_: format_["type"],
+)
+def test_whitespace_where_schemas_meet(compiler: GrammarCompiler, format_: Any) -> None:
+    """llguidance would let it in there."""
+    with pytest.raises(UnsupportedGuide, match="JSON"):
+        _compiled(tag(format_), "llguidance")
+    grammar = compiler.compile(tag(format_))
+    assert takes(grammar, "true") and not takes(grammar, " true") and not takes(grammar, "true ")
+
+
 _LEAVES = st.sampled_from(
     [
         *({"type": "const_string", "value": text} for text in ("a", "ab", "b", "1", "1a", "E1")),
@@ -224,7 +245,7 @@ _LEAVES = st.sampled_from(
             for pattern in ("a+", "a?b", "1*", "(?:a|ab)", "[ab]{1,2}")
         ),
         NUMBER,
-        {"type": "json_schema", "json_schema": {"type": "boolean"}},
+        _BOOLEAN,
     ]
 )
 
@@ -280,7 +301,7 @@ def _compiled(guide: Guide, name: str) -> CompiledGrammar:
 
 
 def _check_alike(left: Matcher, right: Matcher, text: str, depth: int) -> None:
-    for char in "ab1Et":
+    for char in "ab1Et ":
         taken = left.accept(ord(char))
         assert taken == right.accept(ord(char)), text + char
         if not taken:

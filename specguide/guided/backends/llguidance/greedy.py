@@ -4,7 +4,8 @@ llguidance splits text into terminals, and a terminal takes as much as it can: b
 it takes the E of an end string END for the exponent of 1E5, and never comes back. So of every two
 formats that stand behind each other, or in each other's place, it is asked whether a terminal of
 one might run on into the other. Where it might, the tag is refused; a backend that reads character
-by character takes it.
+by character takes it. So is a tag in which schemas of JSON meet: where one may begin beside or
+behind another, the library lets whitespace in.
 """
 
 from __future__ import annotations
@@ -39,6 +40,8 @@ class _Shape:
     again:        what may stand in place of what follows: more of the same
     branches:     the shapes of which it is any one
     mixed:        of `runs_on`, what comes of one being the beginning of another
+    num_json:     schemas of JSON with which they may begin, 2 for more; and `ends_json`, whether
+                  they may end with one
     """
 
     first: Ranges = ()
@@ -50,6 +53,8 @@ class _Shape:
     again: _Shape | None = None
     branches: tuple[_Shape, ...] = ()
     mixed: Ranges = ()
+    num_json: int = 0
+    ends_json: bool = False
 
 
 _MAX_INSTEAD = 64
@@ -80,7 +85,7 @@ def _json_schema(node: Node) -> _Shape:
     first = "".join(_FIRST_OF[name] for name in _types(schema))
     is_number = any(char in _NUMBER for char in first)
     runs_on = union(*map(_one, _NUMBER)) if is_number else ()
-    return _Shape(union(*map(_one, first)), runs_on, is_json=True)
+    return _Shape(union(*map(_one, first)), runs_on, is_json=True, num_json=1, ends_json=True)
 
 
 def _types(schema: CoreSchema | JsonSchema) -> tuple[str, ...]:
@@ -184,6 +189,8 @@ def _then(before: _Shape, after: _Shape) -> _Shape:
         return after if before is _EMPTY else before
     if intersect(before.runs_on, after.first):
         raise _refusal("content that might run on into what follows it")
+    if before.ends_json and after.num_json:
+        raise _refusal("JSON right behind JSON: whitespace between the two would be let in")
     instead = _either([before.again, after]).mixed if before.again else ()
     empty = before.may_be_empty
     return _Shape(
@@ -193,6 +200,8 @@ def _then(before: _Shape, after: _Shape) -> _Shape:
         literal="" if empty else before.literal,
         rest=None if empty or before.rest is None else _shallow(_then(before.rest, after)),
         again=_any(after.again, before.again if after.may_be_empty else None),
+        num_json=before.num_json or (after.num_json if empty else 0),
+        ends_json=after.ends_json or (before.ends_json and after.may_be_empty),
     )
 
 
@@ -222,6 +231,12 @@ def _either(shapes: Sequence[_Shape]) -> _Shape:
         for literal, found in by_literal.items()
     }
     is_json = all(shape.is_json for shape in flat)
+    num_json = sum(shape.num_json for shape in flat)
+    if num_json > 1:
+        raise _refusal(
+            "several JSON schemas in each other's place: whitespace in front of them would be let "
+            "in; take one schema with anyOf"
+        )
     taken = union(*(_one(literal[0]) for literal in rests))
     for shape in (one for one in others if one is not _EMPTY):
         if intersect(taken, shape.first) and not is_json:
@@ -236,6 +251,8 @@ def _either(shapes: Sequence[_Shape]) -> _Shape:
         is_json=is_json,
         again=_any(*(shape.again for shape in flat)),
         branches=tuple(flat),
+        num_json=num_json,
+        ends_json=any(shape.ends_json for shape in flat),
     )
 
 
