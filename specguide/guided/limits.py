@@ -5,8 +5,10 @@ from __future__ import annotations
 from itertools import accumulate
 
 from specguide.config import GuideConfig
-from specguide.errors import GuideLimitExceeded, InvalidGuide
+from specguide.errors import GuideLimitExceeded, InvalidGuide, UnsupportedGuide
 from specguide.guide import Guide
+from specguide.guided.regex.parse import check_length
+from specguide.guided.regex.tree import UnsupportedRegex
 
 _BRACKETS = b"[](){}"
 _NO_BRACKET = bytes(set(range(256)) - set(_BRACKETS))
@@ -14,7 +16,7 @@ _NO_BRACKET = bytes(set(range(256)) - set(_BRACKETS))
 
 def check_size(guide: Guide, limits: GuideConfig) -> str:
     """The guide's canonical text. Raises GuideLimitExceeded naming `max_source_bytes` or
-    `max_depth`. Quick."""
+    `max_depth`, and UnsupportedGuide for a regular expression that nobody reads. Quick."""
     try:
         source = guide.source()
     except RecursionError:
@@ -22,6 +24,11 @@ def check_size(guide: Guide, limits: GuideConfig) -> str:
     num_bytes = len(encoded(source, guide.kind))
     if num_bytes > limits.max_source_bytes:
         raise _too_much(guide, f"{num_bytes} bytes", "max_source_bytes", limits.max_source_bytes)
+    if guide.kind == "regex":
+        try:
+            check_length(source)
+        except UnsupportedRegex as error:
+            raise UnsupportedGuide(str(error)) from None
     return source
 
 

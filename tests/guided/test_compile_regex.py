@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from itertools import product
 from typing import Any
 
@@ -270,3 +272,24 @@ def test_formats(data_dir: Any) -> None:
                 assert test["valid"], (name, test["data"])
                 taken.add(name)
     assert seen == set(FORMATS) and taken == seen
+
+
+def test_a_text_that_nobody_reads_is_refused_before_a_library_is_loaded() -> None:
+    code = """
+import sys
+from byte_vocabulary import VOCABULARY
+from specguide.config import GuideConfig
+from specguide.errors import UnsupportedGuide
+from specguide.guide import Guide
+from specguide.guided.compile import GrammarCompiler
+
+compiler = GrammarCompiler(VOCABULARY, GuideConfig())
+try:
+    compiler.compile(Guide(regex="a" * 70_000))
+except UnsupportedGuide as error:
+    assert "70000 characters, more than 65536, is too long" in str(error), error
+assert not {"xgrammar", "llguidance"} & sys.modules.keys()
+print("refused")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout == "refused\n", done.stderr

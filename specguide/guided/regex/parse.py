@@ -44,13 +44,18 @@ _GROUPS = {
 _BOUNDS: dict[str, tuple[int, int | None]] = {"*": (0, None), "+": (1, None), "?": (0, 1)}
 
 
-def parse(text: str) -> Node:
-    """The tree of a regular expression. Raises RegexError, or UnsupportedRegex naming the
-    feature."""
+def check_length(text: str) -> None:
+    """Raises UnsupportedRegex for a text that is longer than is read. Quick."""
     if len(text) > MAX_CHARS:
         raise UnsupportedRegex(
             f"a regular expression of {len(text)} characters, more than {MAX_CHARS}, is too long"
         )
+
+
+def parse(text: str) -> Node:
+    """The tree of a regular expression. Raises RegexError, or UnsupportedRegex naming the
+    feature."""
+    check_length(text)
     spend(_STEPS_A_CHARACTER * len(text))
     parser = _Parser(text)
     node = parser.alternatives(0)
