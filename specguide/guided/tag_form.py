@@ -9,13 +9,13 @@ Source: xgrammar docs, "Structural Tag".
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
 from specguide.errors import InvalidGuide
+from specguide.guided.held_texts import HeldTexts
 
 MAX_WHITESPACE = 1000
 
@@ -154,17 +154,23 @@ class _Tag(_Form):
         if isinstance(self.end, _OneToken):
             return self
         ends = [self.end] if isinstance(self.end, str) else self.end
-        for trigger in _last_triggers(self.content):
-            held = next((end for end in ends if end and end in trigger), None)
+        triggers = _last_triggers(self.content)
+        if not triggers:
+            return self
+        inner = HeldTexts(end for end in ends if end)
+        for trigger in triggers:
+            held = inner.within(trigger)
             if held is not None:
                 raise ValueError(
                     f"the trigger {trigger!r} within holds {held!r}, which ends the tag before the "
                     "trigger is there; give the tag another end, or use another trigger"
                 )
-            holder = next((end for end in ends if trigger in end[:-1]), None)
-            if holder is not None:
+        triggered = HeldTexts(triggers)
+        for end in ends:
+            held = triggered.within(end[:-1])
+            if held is not None:
                 raise ValueError(
-                    f"{holder!r}, which ends the tag, holds the trigger {trigger!r} within, which "
+                    f"{end!r}, which ends the tag, holds the trigger {held!r} within, which "
                     "would begin no tag there; give the tag another end, or use another trigger"
                 )
         return self
@@ -199,44 +205,43 @@ class _TriggeredTags(_Tags):
 
     @model_validator(mode="after")
     def _check_triggers(self) -> _TriggeredTags:
+        triggers = HeldTexts(self.triggers)
         for tag in self.tags:
-            if isinstance(tag.begin, str) and not tag.begin.startswith(tuple(self.triggers)):
+            if isinstance(tag.begin, str) and not triggers.begins(tag.begin):
                 raise ValueError(
                     f"no trigger is the beginning of {tag.begin!r}, with which a tag begins"
                 )
-        begins = sorted(tag.begin for tag in self.tags if isinstance(tag.begin, str))
-        within = _joined(one[1:-1] for one in self.triggers)
         for trigger in self.triggers:
-            if trigger in within:
+            held = triggers.within(trigger[1:-1])
+            if held is not None:
                 raise ValueError(
-                    f"the trigger {trigger!r} stands within another, which is never there before "
+                    f"the trigger {held!r} stands within another, which is never there before "
                     "it; use triggers of which none is within another"
                 )
+        begins = sorted(tag.begin for tag in self.tags if isinstance(tag.begin, str))
+        for trigger in self.triggers:
             at = bisect_left(begins, trigger)
             if not any(one.startswith(trigger) for one in begins[at : at + 1]):
                 raise ValueError(f"no tag begins with the trigger {trigger!r}; leave it out")
-        self._check_excludes()
+        self._check_excludes(triggers)
         return self
 
-    def _check_excludes(self) -> None:
-        within, triggers = _joined(one[:-1] for one in self.excludes), _joined(self.triggers)
-        for trigger in self.triggers:
-            if trigger in within:
+    def _check_excludes(self, triggers: HeldTexts) -> None:
+        for text in self.excludes:
+            held = triggers.within(text[:-1])
+            if held is not None:
                 raise ValueError(
-                    f"a text of excludes holds the trigger {trigger!r} within, which would begin "
+                    f"a text of excludes holds the trigger {held!r} within, which would begin "
                     "no tag there; leave the text out, or use another trigger"
                 )
-        for text in self.excludes:
-            if text in triggers:
+        excludes = HeldTexts(self.excludes)
+        for trigger in self.triggers:
+            held = excludes.within(trigger)
+            if held is not None:
                 raise ValueError(
-                    f"a trigger holds {text!r}, which excludes forbids before the trigger is "
+                    f"a trigger holds {held!r}, which excludes forbids before the trigger is "
                     "there; leave it out of excludes, or use another trigger"
                 )
-
-
-def _joined(texts: Iterable[str]) -> str:
-    """Texts with half of a surrogate pair between them, which no guide has."""
-    return "\ud800".join(texts)
 
 
 class _TokenTriggeredTags(_Tags):

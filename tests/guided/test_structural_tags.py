@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from specguide.guided.backends.llguidance.greedy import check_greedy
 from specguide.guided.compile import GrammarCompiler
 from specguide.guided.matcher import Matcher
 from specguide.guided.select import rewrites
+from specguide.guided.tag_form import check_tag
 
 X = {"type": "const_string", "value": "x"}
 NUMBER = {"type": "json_schema", "json_schema": {"type": "number"}}
@@ -208,6 +210,12 @@ def test_long_tags_are_checked_quickly() -> None:
     words = [{"type": "const_string", "value": f"a{number}b"} for number in range(15_000)]
     check_greedy({"type": "or", "elements": words})
     check_greedy({"type": "sequence", "elements": words})
+    triggers = [f"<{number}>" for number in range(15_000)]
+    tags = [{"begin": one, "content": {"type": "any_text"}, "end": "</>"} for one in triggers]
+    triggered = {"type": "triggered_tags", "triggers": triggers, "tags": tags}
+    started_s = time.process_time()
+    check_tag({"type": "structural_tag", "format": triggered})
+    assert time.process_time() - started_s < 1
     left_out = [
         {"type": "optional", "content": {"type": "const_string", "value": chr(500 + i)}}
         for i in range(5000)
