@@ -215,7 +215,8 @@ def test_long_tags_are_checked_quickly() -> None:
     triggered = {"type": "triggered_tags", "triggers": triggers, "tags": tags}
     started_s = time.process_time()
     check_tag({"type": "structural_tag", "format": triggered})
-    assert time.process_time() - started_s < 1
+    check_greedy(triggered)
+    assert time.process_time() - started_s < 4
     left_out = [
         {"type": "optional", "content": {"type": "const_string", "value": chr(500 + i)}}
         for i in range(5000)

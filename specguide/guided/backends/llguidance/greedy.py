@@ -10,7 +10,8 @@ behind another, the library lets whitespace in.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 
@@ -143,9 +144,19 @@ def _content_and_end(node: Node) -> _Shape:
     return _then(_shape(content), _either([_const(end) for end in ends]))
 
 
+def tags_of_triggers(triggers: list[str], tags: list[Node]) -> Iterator[tuple[str, list[Node]]]:
+    """Each trigger with the tags that begin with it, in their order."""
+    places = sorted(range(len(tags)), key=lambda place: str(tags[place]["begin"]))
+    begins = [tags[place]["begin"] for place in places]
+    for trigger in triggers:
+        last = first = bisect_left(begins, trigger)
+        while last < len(begins) and begins[last].startswith(trigger):
+            last += 1
+        yield trigger, [tags[place] for place in sorted(places[first:last])]
+
+
 def _triggered_tags(node: Node) -> _Shape:
-    for trigger in node["triggers"]:
-        tags = [tag for tag in node["tags"] if tag["begin"].startswith(trigger)]
+    for trigger, tags in tags_of_triggers(node["triggers"], node["tags"]):
         if tags:
             rests = [
                 _then(_const(tag["begin"][len(trigger) :]), _content_and_end(tag)) for tag in tags

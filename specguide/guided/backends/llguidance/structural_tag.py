@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 from specguide.config import GuideConfig
 from specguide.errors import InvalidGuide, UnsupportedGuide
-from specguide.guided.backends.llguidance.greedy import check_greedy
+from specguide.guided.backends.llguidance.greedy import check_greedy, tags_of_triggers
 from specguide.guided.backends.llguidance.lark_rules import Marked, SchemaRules, alternatives
 from specguide.guided.backends.llguidance.lark_terms import choice_term, json_rules, regex_term
 from specguide.guided.grammar_form import grammar_form
@@ -179,8 +179,9 @@ class _Writer:
             raise _unsupported("triggered tags before other formats")
         triggers, tags = _field(node, "triggers", list), _field(node, "tags", list)
         options = []
-        for trigger in triggers:
-            rest = [tag for tag in tags if _field(tag, "begin", str).startswith(trigger)]
+        for tag in tags:
+            _field(tag, "begin", str)
+        for trigger, rest in tags_of_triggers(triggers, tags):
             if rest:
                 options.append(f"{self._lazy_text([trigger])} {self._tags(rest, trigger)}")
         triggered, text = self._rule(" | ".join(options)), self._text_without(triggers)
