@@ -213,6 +213,19 @@ CASES = (
         {"type": "object", "properties": {"a": _INTEGER}},
         ['{"a":1}'],
         ['{"a":1,"a":"x"}', '{"a":1,"\\u0061":"x"}'],
+    ),
+    Case(
+        "properties",
+        {"type": "object", "properties": {"é": _INTEGER}, "additionalProperties": True},
+        ['{"é":1}'],
+        ['{"é":1,"é":"x"}'],
+        xgrammar=IGNORED,
+    ),
+    Case(
+        "properties",
+        {"type": "object", "properties": {'a"': _INTEGER}, "additionalProperties": True},
+        ['{"a\\"":1}'],
+        ['{"a\\"":1,"a"no JSON":1}'],
         xgrammar=IGNORED,
     ),
     Case(
@@ -277,6 +290,12 @@ CASES = (
         {"type": "object", "properties": {"a": _STRING}, "additionalProperties": _INTEGER},
         ['{"a":"x","b":1}'],
         ['{"\\u0061":1}'],
+    ),
+    Case(
+        "additionalProperties",
+        {"type": "object", "properties": {"é": _STRING}, "additionalProperties": _INTEGER},
+        ['{"é":"x","b":1}'],
+        ['{"é":1}'],
         xgrammar=IGNORED,
     ),
     Case("additionalProperties", {"additionalProperties": False}, ["{}"], ['{"b":1}']),

@@ -37,11 +37,27 @@ def _needs_object_type(node: Node) -> str | None:
 
 
 def _told_apart(node: Node) -> str | None:
-    """It keeps unnamed properties apart from named ones by their spelling, and lets escapes in."""
+    """It keeps unnamed properties apart from named ones, but for those that a pattern names."""
     asked = node.kinds.objects
-    if asked.additional is False or not (asked.properties or asked.patterns):
-        return _needs_object_type(node)
-    return "a named property, spelt with an escape, would pass as an unnamed one"
+    if asked.additional is not False and asked.patterns:
+        return "what the patterns match would pass as an unnamed one"
+    return _plain_names(node) or _needs_object_type(node)
+
+
+def _plain_names(node: Node) -> str | None:
+    """It keeps unnamed properties apart from named ones byte by byte, as they are without
+    escapes."""
+    asked = node.kinds.objects
+    if asked.additional is False:
+        return None
+    other = next((name for name in asked.properties if not _is_plain(name)), None)
+    if other is None:
+        return None
+    return f"unnamed properties would not be kept apart from {other!r}; close the object"
+
+
+def _is_plain(name: str) -> bool:
+    return name.isascii() and name.isprintable() and not {'"', "\\"} & set(name)
 
 
 _NOT_FLAT = "it has a repetition inside a repetition or an alternative"
@@ -96,7 +112,7 @@ def _in_some_forms(unless: Condition | None = None) -> Support:
 
 
 _PARTIAL = (
-    *("const", "format", "properties", "propertyNames", "items", "additionalItems"),
+    *("const", "format", "propertyNames", "items", "additionalItems"),
     *("unevaluatedItems", "oneOf"),
 )
 _IGNORED = (
@@ -124,6 +140,7 @@ XGRAMMAR = Capabilities(
         "patternProperties": _in_some_forms(_patterns_alone),
         "additionalProperties": _in_some_forms(_told_apart),
         "required": _in_some_forms(_named),
+        "properties": _in_some_forms(_plain_names),
     },
     characters=JSON_UNESCAPED,
     has_open_objects=False,

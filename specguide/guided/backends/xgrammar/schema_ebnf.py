@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 import string
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,6 +27,8 @@ NamesOfStrings = Callable[[NamedNumbers, CoreSchema], CoreSchema]
 _MARK = 999_983
 _CHARACTERS_A_STEP = 2_000
 _RULE = "whitespace_between"
+_UNNAMED = re.compile(r"^\w*_addl_key_\d+ ::= .*$", re.MULTILINE)
+_ESCAPED = r""" | ("\\" basic_escape basic_string_sub)"""
 
 
 def schema_ebnf(
@@ -47,12 +50,22 @@ def schema_ebnf(
             strict_mode=False,
             any_order=any_order,
         )
-        return named.numbers.with_rules(with_closed_escapes(str(grammar)))
+        return named.numbers.with_rules(_printed(grammar))
     grammar = xgr.Grammar.from_json_schema(
         named.text, strict_mode=False, max_whitespace_cnt=named.mark, any_order=any_order
     )
-    printed = with_closed_escapes(str(grammar))
+    printed = _printed(grammar)
     return named.numbers.with_rules(_with_whitespace(printed, named.mark, limits))
+
+
+def _printed(grammar: xgr.Grammar) -> str:
+    """The grammar's text. Names of properties that a schema does not name have no escapes in it
+    where they begin as a named one, which they could spell."""
+    return with_closed_escapes(_UNNAMED.sub(_without_escapes, str(grammar)))
+
+
+def _without_escapes(rule: re.Match[str]) -> str:
+    return rule[0].replace(_ESCAPED, "")
 
 
 @dataclass(frozen=True)

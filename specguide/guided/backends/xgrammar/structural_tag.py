@@ -17,11 +17,11 @@ from specguide.guided.backends.xgrammar.escapes import with_closed_escapes, with
 from specguide.guided.backends.xgrammar.schema_ebnf import schema_ebnf, with_names
 from specguide.guided.backends.xgrammar.xml_strings import (
     XmlStrings,
-    asks_of_strings,
     end_mark,
+    nodes_of,
 )
 from specguide.guided.schema.json_values import Json
-from specguide.guided.schema.nodes import CoreSchema
+from specguide.guided.schema.nodes import NO_STRINGS, CoreSchema, Node
 from specguide.guided.schema_numbers import NamedNumbers
 from specguide.guided.whitespace import just
 
@@ -99,7 +99,13 @@ def _other_style(node: dict[str, Json], max_whitespace: int) -> str:
         return core
 
     named = with_names(node["json_schema"], named_strings)
-    asks = any(map(asks_of_strings, left))
+    nodes = [node for core in left for node in nodes_of(core)]
+    asks = any(node.kinds.strings != NO_STRINGS for node in nodes)
+    if any(map(_may_repeat, nodes)):
+        raise UnsupportedGuide(
+            "additionalProperties of an object that names properties cannot be enforced in this "
+            "style: a named one would pass as an unnamed one"
+        )
     if excludes and asks:
         raise UnsupportedGuide(
             "xgrammar cannot exclude texts from strings with minLength, maxLength, pattern or "
@@ -115,6 +121,11 @@ def _other_style(node: dict[str, Json], max_whitespace: int) -> str:
     tag = {"type": "structural_tag", "format": opened}
     printed = with_closed_escapes(str(xgr.Grammar.from_structural_tag(tag)))
     return named.numbers.with_rules(printed)
+
+
+def _may_repeat(node: Node) -> bool:
+    objects = node.kinds.objects
+    return bool(objects.properties) and not isinstance(objects.additional, bool)
 
 
 def _opened(schema: Json) -> Json:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
@@ -155,19 +155,17 @@ class XmlStrings:
         )
 
 
-def asks_of_strings(schema: CoreSchema) -> bool:
-    """Whether more is asked of any string than to be one."""
+def nodes_of(schema: CoreSchema) -> Iterator[Node]:
+    """All that its root leads to."""
     todo, seen = [schema.root], set[str]()
     for core in todo:  # which grows
         if isinstance(core, bool):
             continue
-        if core.kinds.strings != NO_STRINGS:
-            return True
+        yield core
         todo += (*children(core), *core.all_of)
         if core.ref is not None and core.ref not in seen:
             seen.add(core.ref)
             todo.append(schema.definitions[core.ref])
-    return False
 
 
 def _asked(asked: Strings) -> Iterable[Regex]:
