@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 from specguide.errors import CheckpointError
 from specguide.json_fields import read_json, shown
+from specguide.layers.quantization.by_name import within
 from specguide.models.weights import stored_names, weight_files
 
 MULTIMODAL = frozenset(
@@ -91,8 +93,9 @@ def text_fields(folder: Path, fields: Mapping[str, Any]) -> dict[str, Any]:
     rope = dict(stated.get("rope_parameters") or {})
     if stated["model_type"] in _WITH_THREE_POSITIONS:
         rope = rope_of_text(rope)
+    prefixes = cache(partial(_text_prefixes, folder))
     outer = {
-        name: _of_text(fields[name])
+        name: _of_text(fields[name], prefixes)
         for name in ("quantization_config", "eos_token_id")
         if fields.get(name) is not None
     }
@@ -110,14 +113,31 @@ def rope_of_text(rope: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _of_text(value: Any) -> Any:
+def _of_text(value: Any, prefixes: Callable[[], list[str]]) -> Any:
     """A value of config.json in which modules, where it names some, have their names in the text
-    model alone."""
+    model alone. prefixes: those of its modules in the folder"""
     if isinstance(value, str):
-        return text_name(value)
+        return within(value, prefixes()) if value.startswith("re:") else text_name(value)
     if isinstance(value, Mapping):
-        return {name: _of_text(one) for name, one in value.items()}
-    return [_of_text(one) for one in value] if isinstance(value, list) else value
+        return {name: _of_text(one, prefixes) for name, one in value.items()}
+    return [_of_text(one, prefixes) for one in value] if isinstance(value, list) else value
+
+
+def _text_prefixes(folder: Path) -> list[str]:
+    """What `model.` of the text model is called in the folder: by its tensors, or as transformers
+    has it."""
+    try:
+        names = stored_names(weight_files(folder))
+    except CheckpointError:  # which is told where the weights are wanted
+        names = set()
+    found = {
+        name.removesuffix(text_name(name).removeprefix("model."))
+        for name in names
+        if text_name(name).startswith("model.layers.")
+    }
+    return sorted(
+        found | ({"model.language_model."} if "model.text_model." not in found else set())
+    )
 
 
 def _architecture(model_type: str) -> str:

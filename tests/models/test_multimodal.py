@@ -93,8 +93,8 @@ def test_a_folder_that_does_not_say_whether_embeddings_are_tied(name: str, tmp_p
         (
             "compressed channel, token",
             "ignore",
-            ["language_model.lm_head", "model.language_model.layers.1.mlp.up_proj", "re:vision.*"],
-            ["lm_head", "model.layers.1.mlp.up_proj", "re:vision.*"],
+            ["language_model.lm_head", "model.language_model.layers.1.mlp.up_proj"],
+            ["lm_head", "model.layers.1.mlp.up_proj"],
         ),
         (
             "modelopt",
@@ -112,6 +112,31 @@ def test_modules_that_are_not_quantized_have_the_names_of_the_folder(
     state(tmp_path, quantization_config={**stated, field: entries})
     own = {"quantization_config": {**stated, field: expected}}
     assert read_config(tmp_path).quantization == read_quantization(own)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "is_text", "is_head"),
+    [
+        ("re:.*language_model.*layers.1.mlp.*", True, False),
+        (r"re:^language_model\.model\.layers\.1\.", True, False),
+        (r"re:model\.language_model\.layers\.1\.", True, False),
+        ("re:.*lm_head", False, True),
+        ("re:language_model.lm_head", False, True),
+        ("re:^(?!.*language_model).*layers", False, False),
+        ("re:vision_tower.*", False, False),
+        (r"re:.*layers\.1\.mlp", True, False),
+    ],
+)
+def test_patterns_are_of_the_names_of_the_folder(
+    pattern: str, is_text: bool, is_head: bool, tmp_path: Path
+) -> None:
+    save_multimodal("Mistral3", tmp_path)
+    stated = FORMATS["compressed channel, token"].config
+    state(tmp_path, quantization_config={**stated, "ignore": [pattern]})
+    ignored = read_config(tmp_path).quantization.ignored
+    assert ("model.layers.1.mlp.up_proj" in ignored) == is_text
+    assert ("lm_head" in ignored) == is_head
+    assert "model.layers.0.mlp.up_proj" not in ignored
 
 
 def test_other_models_of_images_are_refused_by_name(tmp_path: Path) -> None:

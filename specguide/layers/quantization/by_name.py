@@ -3,6 +3,7 @@ that a checkpoint states."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -18,7 +19,8 @@ from specguide.layers.quantization.none import UNQUANTIZED
 ROUTERS = ("mlp.gate", "block_sparse_moe.gate", "mlp.router")
 """Of experts, which are no place to save bits."""
 
-_PATTERN = "re:"
+_PATTERN = re.compile(r"re(?:<(?P<within>[^>]*)>)?:(?P<source>.*)", re.DOTALL)
+"""`re:` and a pattern; of a text model that is part of another, as `within` writes it."""
 _MOST_WILDCARDS = 4
 
 
@@ -129,9 +131,18 @@ def _without_expert(name: str) -> str:
     return holder + mark
 
 
+def within(entry: str, prefixes: Iterable[str]) -> str:
+    """A pattern of a list of modules for names in a text model alone, of the names that its modules
+    have in the whole. prefixes: what `model.` is called there; other entries stay as they are"""
+    return f"re<{','.join(prefixes)}>:{entry[3:]}" if entry.startswith("re:") else entry
+
+
 def _patterns(entries: Iterable[str]) -> tuple[NamePattern, ...]:
+    found = (_PATTERN.fullmatch(entry) for entry in entries)
     patterns = tuple(
-        NamePattern(entry.removeprefix(_PATTERN)) for entry in entries if entry.startswith(_PATTERN)
+        NamePattern(one["source"], tuple(filter(None, (one["within"] or "").split(","))))
+        for one in found
+        if one is not None
     )
     for pattern in patterns:
         pattern.check()

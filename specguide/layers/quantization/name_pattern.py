@@ -35,17 +35,29 @@ class NamePattern:
     """What stands behind `re:` in a list of modules, in Python's syntax.
 
     Known are literals, `.`, classes, groups, alternatives, repetitions, `^`, `$` and lookaheads.
+
+    within: of a text model that is part of another: what `model.` is called there
     """
 
     source: str
+    within: tuple[str, ...] = ()
 
     def check(self) -> None:
         """Raise CheckpointError where the expression is wrong, or asks for more than is known."""
         _parsed(self.source)
 
     def matches(self, name: str) -> bool:
-        """True where the name begins with a match, as for `re.match`. Raises as `check`."""
-        return bool(_parsed(self.source)(name, {0}))
+        """True where the name begins with a match, as for `re.match`; within another model, where
+        one of its names there does. Raises as `check`."""
+        matched = _parsed(self.source)
+        return any(matched(one, {0}) for one in self._spelled(name))
+
+    def _spelled(self, name: str) -> list[str]:
+        if not self.within:
+            return [name]
+        if not name.startswith("model."):
+            return [name, f"language_model.{name}"]
+        return [prefix + name.removeprefix("model.") for prefix in self.within]
 
 
 @cache
