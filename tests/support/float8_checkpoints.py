@@ -68,6 +68,11 @@ def per_block(weight: Tensor) -> tuple[Tensor, Tensor]:
     return scale, scale.repeat_interleave(128, 0).repeat_interleave(128, 1)
 
 
+def per_block_of_four_dimensions(weight: Tensor) -> tuple[Tensor, Tensor]:
+    scale, of_each = per_block(weight)
+    return scale[:, None, :, None], of_each
+
+
 def compressed(weights: dict[str, Any], inputs: dict[str, Any]) -> dict[str, Any]:
     """quantization_config as llm-compressor writes it."""
     own = {"num_bits": 8, "type": "float", "symmetric": True}
@@ -152,6 +157,11 @@ FORMATS: dict[str, Format] = {
         {"quant_method": "modelopt", "quant_algo": "FP8", "ignore": ["lm_head", IGNORED + "*"]},
         _SCALAR,
         inputs="static",
+    ),
+    "modelopt block": Format(
+        {"quant_method": "modelopt", "quant_algo": "FP8_PB_WO", "ignore": ["lm_head", IGNORED]},
+        per_block_of_four_dimensions,
+        inputs="group",
     ),
     "modelopt's file": Format(
         {

@@ -46,9 +46,15 @@ class BlockWeights(Float8Products):
         return _INPUT
 
     def destinations(self) -> dict[str, Destination]:
+        rows, columns = self.scale.shape
         destinations = {
             "weight": Destination.of(self.weight),
-            self.scale_name: Destination(self.scale, tuple(self.scale.shape), finite),
+            self.scale_name: Destination(
+                self.scale,
+                (rows, columns),
+                lambda stored: finite(stored).reshape(rows, columns),
+                other_shapes=((rows, 1, columns, 1),),  # as ModelOpt writes it
+            ),
         }
         if self.bias is not None:
             destinations["bias"] = Destination.of(self.bias)

@@ -37,6 +37,7 @@ _OF_TRANSFORMERS = {"weight_scale_inv": "weight_scale", "activation_scale": "inp
 _MODELOPT_ALGORITHMS: dict[str, Quantization] = {
     "FP8": Float8(Stored.TENSOR, has_static_inputs=True),
     "FP8_PER_CHANNEL_PER_TOKEN": Float8(Stored.CHANNEL),
+    "FP8_PB_WO": Float8Blocks("weight_scale"),
 }
 
 
