@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import re
 import string
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -27,7 +26,6 @@ NamesOfStrings = Callable[[NamedNumbers, CoreSchema], CoreSchema]
 _MARK = 999_983
 _CHARACTERS_A_STEP = 2_000
 _RULE = "whitespace_between"
-_UNNAMED = re.compile(r"^\w*_addl_key_\d+ ::= .*$", re.MULTILINE)
 _ESCAPED = r""" | ("\\" basic_escape basic_string_sub)"""
 
 
@@ -61,11 +59,11 @@ def schema_ebnf(
 def _printed(grammar: xgr.Grammar) -> str:
     """The grammar's text. Names of properties that a schema does not name have no escapes in it
     where they begin as a named one, which they could spell."""
-    return with_closed_escapes(_UNNAMED.sub(_without_escapes, str(grammar)))
-
-
-def _without_escapes(rule: re.Match[str]) -> str:
-    return rule[0].replace(_ESCAPED, "")
+    rules = (
+        rule.replace(_ESCAPED, "") if "_addl_key_" in rule.partition(" ::= ")[0] else rule
+        for rule in str(grammar).split("\n")
+    )
+    return with_closed_escapes("\n".join(rules))
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ rule for each.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -42,7 +41,6 @@ from specguide.guided.schema.nodes import (
 )
 from specguide.guided.schema_numbers import NamedNumbers
 
-_MARK = re.compile(r'xml_string ::= TagDispatch\([^()]*excludes=\(("[^"]*")')
 _MOST_CHARS = 8_000
 
 
@@ -51,8 +49,10 @@ def end_mark(style: str) -> str | None:
     """What ends a value in a style; None where no string is free to hold it."""
     form = {"type": "json_schema", "json_schema": {"type": "object"}, "style": style}
     tag = {"type": "structural_tag", "format": form}
-    found = _MARK.search(str(xgr.Grammar.from_structural_tag(tag)))
-    return None if found is None else str(json.loads(found[1]))
+    printed = str(xgr.Grammar.from_structural_tag(tag))
+    rule = printed.partition("xml_string ::= TagDispatch(")[2].partition("\n)")[0]
+    mark = rule.partition('excludes=("')[2].partition('"')[0]
+    return str(json.loads(f'"{mark}"')) or None
 
 
 class XmlStrings:
