@@ -5,6 +5,7 @@ from __future__ import annotations
 from specguide.guided.backend_spec import Adapter, BackendSpec, GrammarSupport, Library
 from specguide.guided.backends.llguidance.capabilities import LLGUIDANCE
 from specguide.guided.backends.llguidance.deferred_calls import with_deferred_calls
+from specguide.guided.backends.llguidance.ignored import check_ignored
 from specguide.guided.backends.llguidance.json_in_lark import (
     with_distinct_items,
     with_free_keys,
@@ -24,7 +25,10 @@ def _load() -> Adapter:
 
 
 def _rewrite(source: str, form: GrammarForm) -> str:
-    return with_rewritten_schemas(source) if form == "Lark" else source
+    if form != "Lark":
+        return source
+    check_ignored(source)
+    return with_rewritten_schemas(source)
 
 
 SPEC = BackendSpec(
