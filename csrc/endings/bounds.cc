@@ -203,6 +203,8 @@ class Finder {
     const int64_t more = most < kUnknown ? kUnknown : beyond(part);
     if (more < kUnknown) return add_inside(part.parts[0], sum(behind, more), of);
     if (most >= kUnknown) most = of_products_.missing(part);
+    const bool has_first = part.parts[0].kind != Kind::kNot;
+    if (most == Bounds::kTooLarge && has_first) return add_inside(part.parts[0], behind, of);
     of.missing = std::max(of.missing, sum(most, behind));
   }
 

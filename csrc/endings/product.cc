@@ -199,7 +199,9 @@ int64_t least_of_product(const Product& product, size_t& num_states_left) {
 
 int64_t missing_of_product(const Product& product, size_t& num_states_left) {
   Explorer explorer(product);
-  if (!explorer.explore(num_states_left)) return Bounds::kUnknown;
+  if (!explorer.explore(num_states_left)) {
+    return explorer.num_states() > kMostProductStates ? Bounds::kTooLarge : Bounds::kUnknown;
+  }
   int64_t most = 0;
   for (const int64_t missing : explorer.missing()) {
     if (missing < Bounds::kUnknown) most = std::max(most, missing);

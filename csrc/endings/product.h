@@ -33,7 +33,8 @@ std::optional<int32_t> add_product(Network& network, int32_t rule, const Product
                                    size_t& num_states_left);
 
 // Bytes of its shortest text, found without going through all states; and what is missing behind a beginning of a text at
-// most. Unknown where too many states are met, and where it has no text.
+// most. Unknown where too many states are met, and where it has no text; `missing_of_product` tells of a product that has
+// too many itself, by Bounds::kTooLarge.
 int64_t least_of_product(const Product& product, size_t& num_states_left);
 int64_t missing_of_product(const Product& product, size_t& num_states_left);
 
