@@ -15,8 +15,8 @@ from specguide.guided.backends.llguidance.lark import guide_to_lark
 from specguide.guided.backends.llguidance.remainders import with_remainders
 from specguide.guided.budget import Budget
 from specguide.guided.compiling.libraries import Libraries
-from specguide.guided.regex import writer
-from specguide.guided.regex.automaton import automaton
+from specguide.guided.regex import nfa, writer
+from specguide.guided.regex.automaton import Automaton, automaton
 from specguide.guided.regex.charset import JSON_TEXT
 from specguide.guided.regex.parse import parse
 from specguide.guided.regex.tree import ANY_CHAR, Repeat, UnsupportedRegex, of_length
@@ -50,6 +50,48 @@ def test_few_tokens_are_kept_back_for_items_of_a_long_format():
     arrays = [{"type": "array", "uniqueItems": True, "items": one} for one in items]
     rewritten = next(rewrites(Guide(json_schema={"anyOf": arrays}), "llguidance"))
     assert 0 < max(place["spare"] for place in distinct_places(rewritten.value)) <= 100
+
+
+def test_a_definition_is_one_place_of_distinct_items_however_often_it_is_referred_to():
+    names = {name: {"$ref": "#/$defs/set"} for name in "abcdefgh"}
+    distinct = {"type": "array", "uniqueItems": True, "items": {"type": "string"}}
+    schema = {"type": "object", "properties": names, "$defs": {"set": distinct}}
+    rewritten = next(rewrites(Guide(json_schema=schema), "llguidance"))
+    assert len(distinct_places(rewritten.value)) == 2
+
+
+def test_a_text_is_matched_once_by_a_pattern(monkeypatch):
+    matched = []
+    look = nfa.TextMatcher._found_to_match
+
+    def found_to_match(self, text):
+        matched.append(text)
+        return look(self, text)
+
+    monkeypatch.setattr(nfa.TextMatcher, "_found_to_match", found_to_match)
+    with Budget(GuideConfig().max_schema_steps).counting():
+        assert [patterns.pattern_matches("^a+$", "aaa") for _ in range(3)] == [True] * 3
+    assert matched == ["aaa"]
+
+
+def test_patterns_that_share_no_name_are_compared_once(monkeypatch):
+    compared = []
+    monkeypatch.setattr(Automaton, "__sub__", lambda *pair: compared.append(pair))
+    texts = ["^a[0-9]$", "^b[0-9]$", "^c[0-9]$"]
+    found = patterns.Patterns().cells(texts, [], lambda _: True)
+    assert found == [(text, frozenset({text})) for text in texts]
+    assert not compared
+
+
+def test_patterns_that_ends_need_are_not_read_again(monkeypatch):
+    read = []
+    monkeypatch.setattr(patterns, "automaton", lambda node: read.append(node) or automaton(node))
+    names = {"^a+$": {"type": "string"}, "^a*b": {"minLength": 2}}
+    schema = {"type": "object", "patternProperties": names, "properties": {"ab": {}}}
+    libraries = Libraries(VOCABULARY, GuideConfig())
+    libraries.first_enforcing(Guide(json_schema=schema), "llguidance", lambda _: None)
+    assert read
+    assert len(read) == len(set(read))
 
 
 def test_names_that_may_not_come_are_not_written(monkeypatch):

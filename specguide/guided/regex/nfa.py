@@ -128,9 +128,15 @@ class TextMatcher:
         self._all, self._none = list(map(TextMatcher, both.items)), list(map(TextMatcher, both.but))
         self._first = first_of(node)
         self._by_length: dict[int, _LazyAutomaton] = {}
+        self._known: dict[str, bool] = {}
 
     def matches(self, text: str) -> bool:
-        """Whether it matches the whole text; in steps linear in the text."""
+        """Whether it matches the whole text; in steps linear in the text, which are taken once."""
+        if text not in self._known:
+            self._known[text] = self._found_to_match(text)
+        return self._known[text]
+
+    def _found_to_match(self, text: str) -> bool:
         if isinstance(self._node, Both):
             return all(one.matches(text) for one in self._all) and not any(
                 one.matches(text) for one in self._none

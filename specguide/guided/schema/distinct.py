@@ -19,6 +19,7 @@ from specguide.guided.schema.evaluate import asked_of
 from specguide.guided.schema.json_values import Json, value_key
 from specguide.guided.schema.longest_told import longest_told
 from specguide.guided.schema.nodes import (
+    ANYTHING,
     NO_ARRAYS,
     Arrays,
     Core,
@@ -96,7 +97,8 @@ class _Places:
         return self._numbers[key]
 
     def _holding(self, cores: Iterable[Core]) -> list[Node]:
-        """The nodes that hold, or may, with all that they lead to at the same value."""
+        """The nodes that hold, or may, with all that they lead to at the same value. Those are left
+        out that do nothing but lead to others, so that one definition is one place."""
         found: dict[int, Node] = {}
         todo = list(cores)
         while todo:
@@ -108,7 +110,7 @@ class _Places:
             todo += core.any_of + core.all_of
             if core.ref is not None:
                 todo.append(self._definitions[core.ref])
-        return list(found.values())
+        return [one for one in found.values() if one.kinds is not ANYTHING or one.values]
 
     def _described(self, nodes: list[Node]) -> dict[str, Json]:
         arrays = [_counted(node.kinds.arrays) for node in nodes if node.kinds.may_be("array")]

@@ -207,12 +207,14 @@ class Patterns:
             if matched:
                 left = self._counted(left - automaton(literals(matched)))
             for cell, texts in cells:
-                common, rest = self._counted(cell & left), self._counted(cell - left)
-                cut += [
-                    (part, found)
-                    for part, found in ((common, (*texts, pattern)), (rest, texts))
-                    if not part.is_empty
-                ]
+                common = self._counted(cell & left)
+                if common.is_empty:
+                    cut.append((cell, texts))
+                    continue
+                cut.append((common, (*texts, pattern)))
+                rest = self._counted(cell - left)
+                if not rest.is_empty:
+                    cut.append((rest, texts))
                 left = self._counted(left - cell)
             cells = cut + ([] if left.is_empty else [(left, (pattern,))])
             if len(cells) > _MAX_CELLS:

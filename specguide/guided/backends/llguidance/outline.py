@@ -11,7 +11,7 @@ from specguide.guided.backends.llguidance.json_in_lark import JSON_OF_LARK, with
 from specguide.guided.backends.llguidance.lark_rules import SchemaRules
 from specguide.guided.backends.llguidance.schema_rules import schema_rules
 from specguide.guided.backends.llguidance.schema_terminals import NoRules
-from specguide.guided.budget import Budget
+from specguide.guided.budget import beside
 from specguide.guided.schema.cores import core_schemas
 from specguide.guided.schema.json_values import Json
 from specguide.guided.schema.merge import merge
@@ -34,7 +34,7 @@ def outline_of(lark: str, core: CoreSchema | None) -> Outline | None:
     if JSON_OF_LARK not in lark:
         return Outline("lark", lark, is_exact=_SPECIAL not in lark)
     try:
-        with Budget(_MOST_STEPS).counting():
+        with beside(_MOST_STEPS):
             return Outline("lark", with_terms(lark, lambda _, schema, __: _rules(schema, core)))
     except (InvalidGuide, NoRules, RecursionError):
         return None
