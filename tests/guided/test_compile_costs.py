@@ -10,6 +10,8 @@ from byte_vocabulary import VOCABULARY
 
 from specguide.config import GuideConfig
 from specguide.guide import Guide
+from specguide.guided.backends import backend_spec
+from specguide.guided.backends.llguidance import schema_rules
 from specguide.guided.backends.llguidance.adapter import LLGuidanceBackend
 from specguide.guided.backends.llguidance.lark import guide_to_lark
 from specguide.guided.backends.llguidance.remainders import with_remainders
@@ -21,9 +23,9 @@ from specguide.guided.regex.charset import JSON_TEXT
 from specguide.guided.regex.parse import parse
 from specguide.guided.regex.tree import ANY_CHAR, Repeat, UnsupportedRegex, of_length
 from specguide.guided.regex.writer import searched, whole
-from specguide.guided.schema import patterns
+from specguide.guided.schema import enforce, patterns
 from specguide.guided.schema.distinct import distinct_places
-from specguide.guided.schema.nodes import CoreSchema, Numbers, Objects, objects, typed
+from specguide.guided.schema.nodes import CoreSchema, Kinds, Node, Numbers, Objects, objects, typed
 from specguide.guided.schema.pattern_text import write_pattern
 from specguide.guided.schema.prune import prune
 from specguide.guided.schema_numbers import integer_numerals
@@ -162,6 +164,35 @@ def test_objects_share_the_members_that_they_have_alike():
     text = written({"anyOf": [one("a"), one("b")]})
     for name in ("alike", "shared"):
         assert text.count(f'"\\"{name}\\""":"') == 1
+
+
+def test_values_and_names_are_written_once(monkeypatch):
+    made: list[str] = []
+    text_literal, scalar_terminals = schema_rules.text_literal, schema_rules.scalar_terminals
+    monkeypatch.setattr(
+        schema_rules, "text_literal", lambda name: made.append(name) or text_literal(name)
+    )
+    monkeypatch.setattr(
+        schema_rules,
+        "scalar_terminals",
+        lambda node, name, **how: made.append(name) or scalar_terminals(node, name, **how),
+    )
+    names = [f"name{i}" for i in range(30)]
+    asked = {name: {"type": "string", "minLength": 1} for name in names}
+    closed = {"type": "object", "properties": asked, "additionalProperties": False}
+    written({"allOf": [closed, {"required": ["name7"]}]})
+    assert sorted(made) == sorted([*names, "string"])
+
+
+def test_nodes_of_the_same_parts_are_asked_about_once(monkeypatch):
+    asked = []
+    keywords = enforce.keywords
+    monkeypatch.setattr(enforce, "keywords", lambda node: asked.append(node) or keywords(node))
+    text = Kinds(types=("string",))
+    many = {f"name{i}": Node(f"/properties/name{i}", text) for i in range(30)}
+    core = CoreSchema(objects("", Objects(many)))
+    assert not [*enforce.unenforced(core, backend_spec("llguidance").enforced())]
+    assert len(asked) == 2
 
 
 def test_a_pattern_that_was_written_is_not_read_again(monkeypatch):

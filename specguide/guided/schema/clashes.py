@@ -30,10 +30,11 @@ class Clashes:
         """The types that an instance may have; "number" for integers, too."""
         if isinstance(core, bool):
             return _EVERY_TYPE if core else frozenset()
-        if id(core) not in self._types:
+        known = self._types.get(id(core))
+        if known is None:
             spend(2)
-            self._types[id(core)] = (core, self._types_of(core, depth))
-        return self._types[id(core)][1]
+            known = self._types[id(core)] = core, self._types_of(core, depth)
+        return known[1]
 
     def types_of_all(self, cores: Iterable[Core]) -> frozenset[str]:
         """The types that an instance of all may have."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from specguide.guided.budget import at_work, spend
 from specguide.guided.schema.capabilities import Capabilities, Level, Support
 from specguide.guided.schema.keywords import Value, keywords
-from specguide.guided.schema.nodes import Core, CoreSchema, Node
+from specguide.guided.schema.nodes import Core, CoreSchema, Node, shared_parts
 
 _OF_NODES = frozenset(
     (
@@ -30,12 +30,14 @@ class Unenforced:
 
 
 def unenforced(schema: CoreSchema, capabilities: Capabilities) -> Iterator[Unenforced]:
-    """What a backend of these capabilities would not enforce of a core schema."""
+    """What a backend of these capabilities would not enforce of a core schema; told once for nodes
+    of the same parts."""
     known = capabilities.keywords.items()
     doubtful = {keyword: support for keyword, support in known if not support.is_certain}
     doubtful.pop("not", None)  # numbers that are no integers, for which there are rules of our own
     todo: list[Core | tuple[Node, str]] = [schema.root, *schema.definitions.values()]
     todo.reverse()
+    seen: set[object] = set()
     while todo:
         one = todo.pop()
         if isinstance(one, tuple):
@@ -43,7 +45,10 @@ def unenforced(schema: CoreSchema, capabilities: Capabilities) -> Iterator[Unenf
             with at_work(keyword, node.path):
                 yield from _doubts(node, keyword, doubtful[keyword])
         elif not isinstance(one, bool):
-            todo += _parts(one, doubtful)[::-1]
+            parts = shared_parts(one) or id(one)
+            if parts not in seen:
+                seen.add(parts)
+                todo += _parts(one, doubtful)[::-1]
 
 
 def _parts(node: Node, doubtful: Mapping[str, Support]) -> list[Core | tuple[Node, str]]:

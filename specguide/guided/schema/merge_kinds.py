@@ -227,7 +227,7 @@ def merge_objects(
     spend(sum(map(len, names.values())) + len(of_others) * (len(names) + len(required)) // 2)
 
     def of_name(name: str) -> Core:
-        speak = sorted({*names.get(name, ()), *of_others})
+        speak = sorted({*names[name], *of_others}) if of_others else names[name]
         return conjoin((child for i in speak for child in asked_of(asked[i], name)), path)
 
     properties = {name: of_name(name) for name in names}

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
 from specguide.guided.budget import spend
 from specguide.guided.schema.json_values import TYPES
 from specguide.guided.schema.merge_kinds import Atom
+from specguide.guided.schema.nodes import NO_OBJECTS, Core
 
 EVERY_TYPE = frozenset(TYPES)
 
@@ -16,15 +17,17 @@ def allowed(atoms: Iterable[Atom]) -> frozenset[str]:
     """The types of which a value may be that fits all the atoms, as far as is plain."""
     types = EVERY_TYPE
     required: set[str] = set()
-    forbidden: set[str] = set()
+    named: list[Mapping[str, Core]] = []
     for atom in atoms:
         asked = atom.kinds.objects
         spend(2 + (len(asked.required) + len(asked.properties)) // 8)
         if atom.kinds.types is not None:
             types = _of_both(types, atom.kinds.types)
-        required.update(asked.required)
-        forbidden.update(name for name, child in asked.properties.items() if child is False)
-    return types - {"object"} if required & forbidden else types
+        if asked is not NO_OBJECTS:
+            required.update(asked.required)
+            named.append(asked.properties)
+    is_impossible = any(one.get(name) is False for one in named for name in required)
+    return types - {"object"} if is_impossible else types
 
 
 @lru_cache(maxsize=4096)

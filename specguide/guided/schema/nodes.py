@@ -252,6 +252,14 @@ def children(node: Node) -> list[Core]:
     return found
 
 
+def shared_parts(core: Core) -> tuple[int, int, str | None] | None:
+    """What a node is made of, but for its place, by identities: nodes of the same parts ask the
+    same, while these live. None where there is more to it, or no node."""
+    if isinstance(core, bool) or core.any_of or core.all_of:
+        return None
+    return id(core.kinds), id(core.values), core.ref
+
+
 def negates_numbers(schema: CoreSchema) -> bool:
     """Whether it asks anywhere that a number is no integer, or no multiple of another."""
     todo: list[Core] = [schema.root, *schema.definitions.values()]

@@ -87,10 +87,11 @@ class _Inhabited:
         return Node(core.path, kinds, all_of=core.all_of) if _types(kinds) else False
 
     def _pruned_kinds(self, asked: Kinds) -> Kinds:
-        kinds, types = asked, _types(asked)
-        if asked.arrays is not NO_ARRAYS or asked.objects is not NO_OBJECTS:
-            arrays, objects = self._pruned_arrays(asked.arrays), self._pruned_objects(asked.objects)
-            kinds = Kinds(asked.types, asked.numbers, asked.strings, arrays, objects)
+        if asked.arrays is NO_ARRAYS and asked.objects is NO_OBJECTS:
+            return asked
+        types = _types(asked)
+        arrays, objects = self._pruned_arrays(asked.arrays), self._pruned_objects(asked.objects)
+        kinds = Kinds(asked.types, asked.numbers, asked.strings, arrays, objects)
         left = tuple(name for name in types if _has_instance_of(name, kinds, _is_left))
         return kinds if len(left) == len(types) else replace(kinds, types=left)
 

@@ -30,11 +30,12 @@ class Sameness:
         they come from."""
         if isinstance(core, bool):
             return -1 - core
-        if id(core) not in self._known:
+        known = self._known.get(id(core))
+        if known is None:
             spend(2)
-            key = self._key(core)
-            self._known[id(core)] = (core, self._numbers.setdefault(key, len(self._numbers)))
-        return self._known[id(core)][1]
+            number = self._numbers.setdefault(self._key(core), len(self._numbers))
+            known = self._known[id(core)] = core, number
+        return known[1]
 
     def _key(self, node: Node) -> Hashable:
         values = None if node.values is None else tuple(map(value_key, node.values))

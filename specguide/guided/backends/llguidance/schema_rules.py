@@ -44,6 +44,7 @@ from specguide.guided.schema.nodes import (
     Tracked,
     negates_numbers,
     num_asks,
+    shared_parts,
 )
 
 _ANY = "any"
@@ -71,6 +72,7 @@ class _Rules:
         self._rules: dict[str, str] = {}  # by their names
         self._known: dict[str, str] = {}  # their names, by what they say
         self._numbers: dict[tuple[Numbers, str], list[str]] = {}  # their terminals
+        self._values_of: dict[tuple[int, int, str | None], str] = {}  # by nodes' shared parts
         self._schema, self._is_loose = schema, is_loose
         self._definitions = schema.definitions
         self._tracked = schema.tracked
@@ -112,7 +114,16 @@ class _Rules:
         return said[0] if is_name else self._rule("|".join(said), terminal=True)
 
     def _value(self, core: Core) -> str:
+        """The term of a value; it is written once for nodes of the same parts."""
         spend(8)
+        parts = shared_parts(core)
+        if parts is None:
+            return self._written_value(core)
+        if parts not in self._values_of:
+            self._values_of[parts] = self._written_value(core)
+        return self._values_of[parts]
+
+    def _written_value(self, core: Core) -> str:
         terminals, terms = self._options(core)
         if terminals:
             terms = [*terms, self._terminal(terminals)]
@@ -285,15 +296,16 @@ class _Rules:
 
     def _extra(self, names: list[str], patterns: Mapping[str, Core], additional: Core) -> str:
         """A property that is not named."""
-        taken = [text_literal(name) for name in names]
+        keys = []
         terms = []
         for pattern, child in patterns.items():
             key = quoted_pattern(pattern)
-            taken.append(key)
+            keys.append(key)
             if child is not False:
                 terms.append(f'{self._rule(key, terminal=True)}":"{self._within(child)}')
         if additional is not False:
             key = self._terminal([ANY_STRING])
+            taken = [*map(text_literal, names), *keys]
             if taken:
                 key = self._rule(f"{key}&~({'|'.join(taken)})", terminal=True)
             terms.append(f'{key}":"{self._within(additional)}')
