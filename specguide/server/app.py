@@ -122,14 +122,17 @@ async def _refuse(request: Request, error: Any) -> Response:
     if isinstance(error, Refusal):
         log_refusal(error.error)
         return error.response(body_of)
+    headers = None
     if isinstance(error, SpecguideError):
         error = ApiError.of(error)
     elif isinstance(error, RequestValidationError):
         error = _invalid(error)
     elif isinstance(error, HTTPException):
+        headers = error.headers
         error = ApiError(error.status_code, _unrouted(request, error))
     log_refusal(error)
     answer: Response = error.response(body_of)
+    answer.headers.update(headers or {})
     return answer
 
 

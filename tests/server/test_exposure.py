@@ -158,6 +158,7 @@ def test_a_path_or_a_method_that_there_is_not_says_what_there_is(engine):
     ):
         answer = client.request(method, path)
         assert answer.status_code == status and words in answer.json()["error"]["message"]
+        assert answer.headers.get("allow") == ("POST" if status == 405 else None)
 
 
 def test_web_pages_of_some_origins_may_ask(engine):
