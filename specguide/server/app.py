@@ -43,6 +43,7 @@ from specguide.server.tracing import telemetry
 APIS: tuple[Api[Any], ...] = (chat.API, responses.API, completions.API, anthropic.API)
 """The APIs that are served: whoever adds one enters it here."""
 
+_VERSION = "/v1"
 router = APIRouter(route_class=BodyRoute, responses=RESPONSES)
 _STREAMED: dict[int | str, dict[str, Any]] = {
     200: {
@@ -140,10 +141,23 @@ def _unrouted(request: Request, error: HTTPException) -> str:
     """What is wrong with a path or a method."""
     path = request.url.path
     if error.status_code == 404:
-        return f"there is nothing at {path}; /docs says what there is"
+        meant = _with_same_end(path)
+        if meant is None:
+            return f"there is nothing at {path}; /docs says what there is"
+        at = request.scope["root_path"] + meant
+        return f"there is nothing at {path}, but at {at}: mend the client's base URL"
     if error.status_code == 405:
         return f"{path} takes {(error.headers or {}).get('Allow')}, not {request.method}"
     return str(error.detail)
+
+
+def _with_same_end(path: str) -> str | None:
+    """What a client means whose base URL lacks /v1, or has it twice: the longest path of an API
+    that ends as this one does."""
+    routes = (one for one in (*router.routes, *plain_routes.routes) if isinstance(one, Route))
+    paths = [one.path for one in routes if one.path.startswith(_VERSION)]
+    alike = [one for one in paths if path.endswith(one.removeprefix(_VERSION))]
+    return max(alike, key=len, default=None)
 
 
 def _add_route(api: Api[Any]) -> None:

@@ -161,6 +161,25 @@ def test_a_path_or_a_method_that_there_is_not_says_what_there_is(engine):
         assert answer.headers.get("allow") == ("POST" if status == 405 else None)
 
 
+@pytest.mark.parametrize(
+    "asked, meant",
+    [
+        ("/chat/completions", "/v1/chat/completions"),
+        ("//v1/completions", "/v1/completions"),
+        ("/v1/v1/messages", "/v1/messages"),
+        ("/v1/v1/messages/count_tokens", "/v1/messages/count_tokens"),
+        ("/openai/deployments/small/chat/completions", "/v1/chat/completions"),
+        ("/models", "/v1/models"),
+    ],
+)
+@pytest.mark.parametrize("root", ["", "/llm"])
+def test_a_path_with_a_wrong_beginning_is_told_the_right_one(engine, root, asked, meant):
+    client = client_of(engine, keys=(), root_path=root)
+    answer = client.post(root + asked, json={})
+    assert answer.status_code == 404
+    assert f"but at {root}{meant}:" in answer.text
+
+
 def test_web_pages_of_some_origins_may_ask(engine):
     client = client_of(engine, allowed_origins=("https://one.example",))
     ask = {
