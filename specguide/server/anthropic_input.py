@@ -16,15 +16,15 @@ from specguide.server.messages import with_thoughts
 Message = dict[str, Any]
 _CHOICES = {"auto": "auto", "any": "required", "none": "none"}
 _THOUGHTS = {"thinking": "thinking", "redacted_thinking": None}
+_BILLING = "x-anthropic-billing-header:"
+"""Begins a line for Anthropic's accounts, with which Claude Code's system prompt begins."""
 
 
 def template_messages(
     system: str | Sequence[Mapping[str, Any]] | None, messages: Sequence[Mapping[str, Any]]
 ) -> list[Message]:
     """As chat templates read them. Raises InvalidParams naming the block."""
-    made: list[Message] = []
-    if system:
-        made.append({"role": "system", "content": _text(system, "system")})
+    made = _instructions(system or "", "system")
     if not messages:
         raise InvalidParams("there must be at least one message", param="messages")
     for index, message in enumerate(messages):
@@ -35,13 +35,12 @@ def template_messages(
             case "assistant":
                 made.append(_of_assistant(message.get("content"), f"{param}.content"))
             case "system":
-                text = _text(message.get("content"), f"{param}.content")
-                made.append({"role": "system", "content": text})
+                made += _instructions(message.get("content"), f"{param}.content")
             case role:
                 raise InvalidParams(
                     f"role must be user or assistant, found {role!r}", param=f"{param}.role"
                 )
-    if made[-1]["role"] == "assistant":
+    if made and made[-1]["role"] == "assistant":
         raise InvalidParams(
             "the last message must be the user's: an answer cannot be begun for the model",
             param="messages",
@@ -131,6 +130,16 @@ def _blocks(content: Any, param: str) -> list[tuple[Mapping[str, Any], str]]:
     if not isinstance(content, list) or not all(isinstance(one, Mapping) for one in content):
         raise InvalidParams("content must be a text or a list of blocks", param=param)
     return [(block, f"{param}[{index}]") for index, block in enumerate(content)]
+
+
+def _instructions(content: Any, param: str) -> list[Message]:
+    """A system prompt, without the line for accounts. That differs from request to request, so that
+    no beginning of a prompt would be found in the cache, and says nothing to the model."""
+    texts = [_text_of(block, place) for block, place in _blocks(content, param)]
+    if texts and texts[0].startswith(_BILLING):
+        texts[0] = texts[0].partition("\n")[2]
+    text = "".join(texts)
+    return [{"role": "system", "content": text}] if text else []
 
 
 def _text(content: Any, param: str) -> str:

@@ -307,3 +307,17 @@ def test_a_call_that_is_cut_off_is_left_out():
     message = renderer.whole()
     assert [block["type"] for block in message["content"]] == ["text"]
     assert message["stop_reason"] == "max_tokens"
+
+
+@pytest.mark.parametrize("is_text", [False, True])
+def test_the_line_for_accounts_is_no_part_of_the_prompt(is_text):
+    """Else no two requests of Claude Code would begin alike."""
+    line = "x-anthropic-billing-header: cc_version=2.1.197.2f5; cc_entrypoint=cli; cch=a1b2c;"
+    blocks = [{"type": "text", "text": line}, {"type": "text", "text": "You are an agent."}]
+    system = f"{line}\nYou are an agent." if is_text else blocks
+    said = [{"role": "user", "content": line}]
+    assert template_messages(system, said) == [
+        {"role": "system", "content": "You are an agent."},
+        *said,
+    ]
+    assert template_messages(blocks[:1], said) == said
