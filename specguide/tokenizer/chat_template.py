@@ -10,6 +10,7 @@ from typing import Any
 
 from specguide.errors import InvalidParams, UserError
 from specguide.tokenizer.client_template import ClientTemplate
+from specguide.tokenizer.contents import with_one_system
 
 
 @dataclass(frozen=True)
@@ -85,6 +86,9 @@ class ChatTemplate:
     def render(self, values: Mapping[str, Any], client: ClientTemplate | None = None) -> str:
         """The text of these values of its variables, `messages` among them.
 
+        A model's template that takes a system message only as the first is given the others as part
+        of it, and later ones as the user's.
+
         client: the template to take instead. Raises InvalidParams where there is none, and for all
                 that goes wrong.
         """
@@ -101,11 +105,19 @@ class ChatTemplate:
                 }
             )
         self._check()
-        others = dict(values)
+        messages = values["messages"]
         try:
-            return str(
-                self._chat.apply_chat_template(others.pop("messages"), tokenize=False, **others)
-            )
+            return self._rendered(values, messages)
+        except InvalidParams:
+            strict = with_one_system(messages)
+            if strict == messages:
+                raise
+            return self._rendered(values, strict)
+
+    def _rendered(self, values: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]) -> str:
+        others = {name: value for name, value in values.items() if name != "messages"}
+        try:
+            return str(self._chat.apply_chat_template(messages, tokenize=False, **others))
         # whatever a template can raise: it is the messages' affair, not the server's
         except Exception as error:
             raise _refused(error) from None

@@ -1,4 +1,5 @@
-"""Owns what the content of a message may be: a text, or text parts of either API."""
+"""Owns what the content of a message may be, a text or text parts of either API, and how messages
+become those that a strict template takes."""
 
 from __future__ import annotations
 
@@ -63,3 +64,27 @@ def text_of(content: Any, param: str) -> str:
             )
         texts.append(text)
     return "".join(texts)
+
+
+def with_one_system(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The conversation with no system message but the first: those right behind it are part of it,
+    and what comes later is said by the user, in his message next to it."""
+    turns: list[tuple[Any, list[Mapping[str, Any]]]] = []
+    for message in messages:
+        role = message.get("role")
+        is_system = role == "system"
+        if is_system and any(one != "system" for one, _ in turns):
+            role = "user"
+        last_role, parts = turns[-1] if turns else (None, [])
+        if role == last_role and (is_system or parts[-1].get("role") == "system"):
+            parts.append(message)
+        else:
+            turns.append((role, [message]))
+    return [_one_message(role, parts) for role, parts in turns]
+
+
+def _one_message(role: Any, parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    made = {**parts[0], "role": role}
+    if len(parts) > 1:
+        made["content"] = "\n\n".join(part["content"] for part in parts if part.get("content"))
+    return made

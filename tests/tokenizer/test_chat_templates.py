@@ -30,6 +30,14 @@ HOARD = (
 )
 
 
+STRICT = (
+    "{% for m in messages %}"
+    "{% if m.role == 'system' and not loop.first %}{{ raise_exception('not first') }}{% endif %}"
+    "{% if loop.first and m.role not in ('system', 'user') %}{{ raise_exception('no') }}{% endif %}"
+    "[{{ m.role }} {{ m.content }}]{% endfor %}"
+)
+
+
 def rendered(tokenizer: Tokenizer, **variables: Any) -> str:
     return tokenizer.decode(
         tokenizer.apply_chat_template(USER, variables=variables), skip_special_tokens=False
@@ -195,6 +203,37 @@ def test_a_client_s_template_makes_what_the_model_s_would() -> None:
     assert own.apply_chat_template(messages, tools, variables=variables) == own.apply_chat_template(
         messages, tools, variables=variables, client_template=client_template(source)
     )
+
+
+@pytest.mark.parametrize(
+    ("roles", "text"),
+    [
+        ("su", "[system 0][user 1]"),
+        ("ssu", "[system 0\n\n1][user 2]"),
+        ("sus", "[system 0][user 1\n\n2]"),
+        ("susau", "[system 0][user 1\n\n2][assistant 3][user 4]"),
+        ("uasu", "[user 0][assistant 1][user 2\n\n3]"),
+        ("utss", "[user 0][tool 1][user 2\n\n3]"),
+        ("uus", "[user 0][user 1\n\n2]"),
+    ],
+)
+def test_a_template_that_takes_one_system_message_is_given_one(roles: str, text: str) -> None:
+    """As of models whose template takes it only first, while agents send more of them."""
+    names = {"s": "system", "u": "user", "a": "assistant", "t": "tool"}
+    messages = [{"role": names[role], "content": str(i)} for i, role in enumerate(roles)]
+    said = [dict(message) for message in messages]
+    tokenizer = with_template(STRICT)
+    assert tokenizer.decode(tokenizer.apply_chat_template(messages)) == text
+    assert messages == said
+    with pytest.raises(InvalidParams, match="refuses these messages: no"):
+        tokenizer.apply_chat_template([{"role": "assistant", "content": ""}, *messages])
+
+
+def test_a_template_that_takes_any_system_message_is_given_all() -> None:
+    tokenizer = with_template("{% for m in messages %}[{{ m.role }}]{% endfor %}")
+    messages = [{"role": role, "content": ""} for role in ("system", "user", "system")]
+    text = tokenizer.decode(tokenizer.apply_chat_template(messages))
+    assert text == "[system][user][system]"
 
 
 @pytest.mark.parametrize(
