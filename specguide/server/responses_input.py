@@ -69,9 +69,9 @@ def _add(
 
 
 def _say(messages: list[dict[str, Any]], made: dict[str, Any]) -> None:
-    """A message; one of the assistant goes on with what it has thought."""
+    """A message; one of the assistant goes on with what it has thought or called."""
     last = messages[-1] if messages and made["role"] == "assistant" else {}
-    if last.get("reasoning_content") and not last["content"] and "tool_calls" not in last:
+    if (last.get("reasoning_content") or last.get("tool_calls")) and not last["content"]:
         last["content"] = made["content"]
     else:
         messages.append(made)

@@ -156,3 +156,13 @@ def test_a_prompt_that_is_too_long_is_told_so_that_clients_know(http, path, body
     assert answer.status_code == 400 and error["param"] == param
     assert error["code"] == "context_length_exceeded"
     assert "maximum context length" in error["message"]
+
+
+def test_what_is_said_behind_a_call_is_of_its_message():
+    """Some clients swap them, and templates ask for a result right behind its call."""
+    call = {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}
+    said = {"type": "message", "role": "assistant", "content": "I look."}
+    result = {"type": "function_call_output", "call_id": "c", "output": "rain"}
+    swapped = input_messages(None, [*USER, call, said, result])
+    assert swapped == input_messages(None, [*USER, said, call, result])
+    assert [message["role"] for message in swapped] == ["user", "assistant", "tool"]
