@@ -27,6 +27,24 @@ What the server's API is used with. `make clients` installs each client as pinne
 `specguide serve` with the shipped model, and writes this page.
 
 """
+_BY_HAND = """## Tried by hand
+
+These worked too, with structured answers, tools and streams as far as they have them: aider,
+AutoGen, BAML, CrewAI, Haystack, Inspect, LangChain.js, LiteLLM's proxy in front of all three APIs,
+simonw's llm, mirascope, opencode, outlines (its models for OpenAI, vLLM and SGLang), Semantic
+Kernel, and what the benchmarks of vLLM and SGLang send.
+
+Some send a schema or tools only where they are told that the model takes them:
+
+- AI SDK, `createOpenAICompatible`: `supportsStructuredOutputs: true`
+- AutoGen: `model_info`
+- DSPy: a provider that is declared to take schemas; else it asks for JSON in words
+- llama-index, `OpenAILike`: `is_chat_model` and `is_function_calling_model`
+- llm, `extra-openai-models.yaml`: `supports_schema` and `supports_tools`
+
+Claude Code takes the server's address without `/v1`. Its first prompt has 20,000 to 35,000 tokens;
+`--bare` makes it small.
+"""
 
 
 @dataclass
@@ -129,7 +147,8 @@ def page(rows: list[Row]) -> str:
     meaning = [f"- **{cell}**: {words}" for cell, words in CELLS.items()]
     meaning.append("- **–**: the client does not do this")
     why = [f"{number}. {note}" for number, note in enumerate(notes, 1)]
-    return _HEAD + "\n\n".join("\n".join(part) for part in (lines, meaning, why) if part) + "\n"
+    parts = ("\n".join(part) for part in (lines, meaning, why) if part)
+    return _HEAD + "\n\n".join((*parts, _BY_HAND))
 
 
 if __name__ == "__main__":

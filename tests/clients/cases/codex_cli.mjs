@@ -3,32 +3,11 @@ import { spawn } from "node:child_process";
 import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { createInterface } from "node:readline";
-import { check, KEY, MODEL, QUESTION, run, SENTENCE, URL } from "./client_case.mjs";
+import { check, KEY, MODEL, QUESTION, run, SENTENCE, serveWeather, URL } from "./client_case.mjs";
 
 const HERE = import.meta.dirname;
 const HOME = `${HERE}/home`;
 const CALL = { type: "function", name: "mcp__weather__get_weather" };
-const city = { type: "string", maxLength: 20 };
-
-/** An MCP server with one tool, over standard input and output. */
-function serveWeather() {
-  const schema = { type: "object", properties: { city }, required: ["city"] };
-  const tool = { name: "get_weather", description: "Weather of a city", inputSchema: schema };
-  const answers = {
-    initialize: ({ protocolVersion }) => ({
-      protocolVersion,
-      capabilities: { tools: {} },
-      serverInfo: { name: "weather", version: "1" },
-    }),
-    "tools/list": () => ({ tools: [tool] }),
-    "tools/call": () => ({ content: [{ type: "text", text: "rain" }] }),
-  };
-  createInterface({ input: process.stdin }).on("line", (line) => {
-    const { id, method, params } = JSON.parse(line);
-    if (id === undefined) return;
-    console.log(JSON.stringify({ jsonrpc: "2.0", id, result: answers[method]?.(params) ?? {} }));
-  });
-}
 
 /** The server, behind what makes a small model decided: it is cold, calls once where it can, and
  * then answers. */
@@ -110,7 +89,8 @@ async function codex(prompt, { model = MODEL, hasTools = false, more = [] } = {}
 const cells = {
   async structured() {
     const schema = `${HERE}/person.json`;
-    const properties = { name: city, age: { type: "integer" } };
+    const name = { type: "string", maxLength: 20 };
+    const properties = { name, age: { type: "integer" } };
     const required = ["name", "age"];
     const closed = { type: "object", properties, required, additionalProperties: false };
     writeFileSync(schema, JSON.stringify(closed));
