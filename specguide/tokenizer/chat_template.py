@@ -10,7 +10,7 @@ from typing import Any
 
 from specguide.errors import InvalidParams, UserError
 from specguide.tokenizer.client_template import ClientTemplate
-from specguide.tokenizer.contents import with_one_system
+from specguide.tokenizer.contents import in_strict_turns
 
 
 @dataclass(frozen=True)
@@ -86,8 +86,7 @@ class ChatTemplate:
     def render(self, values: Mapping[str, Any], client: ClientTemplate | None = None) -> str:
         """The text of these values of its variables, `messages` among them.
 
-        A model's template that takes a system message only as the first is given the others as part
-        of it, and later ones as the user's.
+        A model's template that refuses them is given the messages in strict turns.
 
         client: the template to take instead. Raises InvalidParams where there is none, and for all
                 that goes wrong.
@@ -109,7 +108,7 @@ class ChatTemplate:
         try:
             return self._rendered(values, messages)
         except InvalidParams:
-            strict = with_one_system(messages)
+            strict = in_strict_turns(messages)
             if strict == messages:
                 raise
             return self._rendered(values, strict)

@@ -66,18 +66,16 @@ def text_of(content: Any, param: str) -> str:
     return "".join(texts)
 
 
-def with_one_system(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The conversation with no system message but the first: those right behind it are part of it,
-    and what comes later is said by the user, in his message next to it."""
+def in_strict_turns(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The conversation with no system message but the first, and no two messages of the user side
+    by side: neighbours are one message, and a later system message is said by the user."""
     turns: list[tuple[Any, list[Mapping[str, Any]]]] = []
     for message in messages:
         role = message.get("role")
-        is_system = role == "system"
-        if is_system and any(one != "system" for one, _ in turns):
+        if role == "system" and any(one != "system" for one, _ in turns):
             role = "user"
-        last_role, parts = turns[-1] if turns else (None, [])
-        if role == last_role and (is_system or parts[-1].get("role") == "system"):
-            parts.append(message)
+        if role in ("system", "user") and turns and turns[-1][0] == role:
+            turns[-1][1].append(message)
         else:
             turns.append((role, [message]))
     return [_one_message(role, parts) for role, parts in turns]

@@ -33,6 +33,8 @@ HOARD = (
 STRICT = (
     "{% for m in messages %}"
     "{% if m.role == 'system' and not loop.first %}{{ raise_exception('not first') }}{% endif %}"
+    "{% if m.role == 'user' and loop.previtem is defined and loop.previtem.role == 'user' %}"
+    "{{ raise_exception('not in turns') }}{% endif %}"
     "{% if loop.first and m.role not in ('system', 'user') %}{{ raise_exception('no') }}{% endif %}"
     "[{{ m.role }} {{ m.content }}]{% endfor %}"
 )
@@ -214,11 +216,12 @@ def test_a_client_s_template_makes_what_the_model_s_would() -> None:
         ("susau", "[system 0][user 1\n\n2][assistant 3][user 4]"),
         ("uasu", "[user 0][assistant 1][user 2\n\n3]"),
         ("utss", "[user 0][tool 1][user 2\n\n3]"),
-        ("uus", "[user 0][user 1\n\n2]"),
+        ("uu", "[user 0\n\n1]"),
+        ("ssuu", "[system 0\n\n1][user 2\n\n3]"),
     ],
 )
-def test_a_template_that_takes_one_system_message_is_given_one(roles: str, text: str) -> None:
-    """As of models whose template takes it only first, while agents send more of them."""
+def test_a_strict_template_is_given_strict_turns(roles: str, text: str) -> None:
+    """Agents send more than one system message, and messages of the user side by side."""
     names = {"s": "system", "u": "user", "a": "assistant", "t": "tool"}
     messages = [{"role": names[role], "content": str(i)} for i, role in enumerate(roles)]
     said = [dict(message) for message in messages]
@@ -229,11 +232,12 @@ def test_a_template_that_takes_one_system_message_is_given_one(roles: str, text:
         tokenizer.apply_chat_template([{"role": "assistant", "content": ""}, *messages])
 
 
-def test_a_template_that_takes_any_system_message_is_given_all() -> None:
+def test_a_template_that_takes_any_messages_is_given_all() -> None:
     tokenizer = with_template("{% for m in messages %}[{{ m.role }}]{% endfor %}")
-    messages = [{"role": role, "content": ""} for role in ("system", "user", "system")]
+    roles = ("system", "system", "user", "user", "system")
+    messages = [{"role": role, "content": ""} for role in roles]
     text = tokenizer.decode(tokenizer.apply_chat_template(messages))
-    assert text == "[system][user][system]"
+    assert text == "".join(f"[{role}]" for role in roles)
 
 
 @pytest.mark.parametrize(
