@@ -97,7 +97,7 @@ def arguments_of(arguments: Any, param: str) -> Mapping[str, Any]:
 
 
 def _object_of(text: str) -> Any:
-    if not text.strip():
+    if text.strip() in ("", "null"):  # of clients that have none
         return {}
     try:
         return json.loads(text)

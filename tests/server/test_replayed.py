@@ -71,6 +71,7 @@ def test_a_cut_item_can_be_sent_back(http, max_tokens):
         ("{", {}),
         ("", {}),
         (" ", {}),
+        ("null", {}),
         ('{"a": "\ud800', {"a": "?"}),
     ],
 )
