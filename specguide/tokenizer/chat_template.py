@@ -86,7 +86,8 @@ class ChatTemplate:
     def render(self, values: Mapping[str, Any], client: ClientTemplate | None = None) -> str:
         """The text of these values of its variables, `messages` among them.
 
-        A model's template that refuses them is given the messages in strict turns.
+        A model's template that refuses the messages, or drops a system message that is not the
+        first, is given them in strict turns.
 
         client: the template to take instead. Raises InvalidParams where there is none, and for all
                 that goes wrong.
@@ -105,13 +106,14 @@ class ChatTemplate:
             )
         self._check()
         messages = values["messages"]
-        try:
+        strict = in_strict_turns(messages)
+        if strict == messages:
             return self._rendered(values, messages)
+        try:
+            text = self._rendered(values, messages)
         except InvalidParams:
-            strict = in_strict_turns(messages)
-            if strict == messages:
-                raise
             return self._rendered(values, strict)
+        return text if _has_instructions(text, messages) else self._rendered(values, strict)
 
     def _rendered(self, values: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]) -> str:
         others = {name: value for name, value in values.items() if name != "messages"}
@@ -148,6 +150,12 @@ class ChatTemplate:
             return self._sources[text]
         except Exception as error:
             raise _refused(error) from None
+
+
+def _has_instructions(text: str, messages: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether all system messages behind the first message are in a rendered text."""
+    told = (one.get("content") for one in messages[1:] if one.get("role") == "system")
+    return all((content or "").strip() in text for content in told)
 
 
 def _special(chat: Any) -> dict[str, Any]:

@@ -40,6 +40,12 @@ STRICT = (
 )
 
 
+DROPPING = (
+    "{% for m in messages %}{% if m.role != 'system' or loop.first %}"
+    "[{{ m.role }} {{ m.content }}]{% endif %}{% endfor %}"
+)
+
+
 def rendered(tokenizer: Tokenizer, **variables: Any) -> str:
     return tokenizer.decode(
         tokenizer.apply_chat_template(USER, variables=variables), skip_special_tokens=False
@@ -230,6 +236,16 @@ def test_a_strict_template_is_given_strict_turns(roles: str, text: str) -> None:
     assert messages == said
     with pytest.raises(InvalidParams, match="refuses these messages: no"):
         tokenizer.apply_chat_template([{"role": "assistant", "content": ""}, *messages])
+
+
+def test_a_template_that_drops_system_messages_is_given_strict_turns() -> None:
+    roles = ("system", "system", "user", "assistant", "user", "system")
+    messages = [{"role": role, "content": f"<{i}>"} for i, role in enumerate(roles)]
+    tokenizer = with_template(DROPPING)
+    text = tokenizer.decode(tokenizer.apply_chat_template(messages))
+    assert text == "[system <0>\n\n<1>][user <2>][assistant <3>][user <4>\n\n<5>]"
+    as_sent = tokenizer.decode(tokenizer.apply_chat_template([messages[0], *messages[2:5]]))
+    assert as_sent == "[system <0>][user <2>][assistant <3>][user <4>]"
 
 
 def test_a_template_that_takes_any_messages_is_given_all() -> None:
