@@ -31,8 +31,9 @@ _BY_HAND = """## Tried by hand
 
 These worked too, with structured answers, tools and streams as far as they have them: aider,
 AutoGen, BAML, CrewAI, Haystack, Inspect, LangChain.js, LiteLLM's proxy in front of all three APIs,
-simonw's llm, mirascope, opencode, outlines (its models for OpenAI, vLLM and SGLang), Semantic
-Kernel, and what the benchmarks of vLLM and SGLang send.
+simonw's llm, Mastra, mirascope, openai-agents for Node.js, opencode, outlines (its models for
+OpenAI, vLLM and SGLang), promptfoo, Semantic Kernel, and what the benchmarks of vLLM and SGLang
+send.
 
 Some send a schema or tools only where they are told that the model takes them:
 
