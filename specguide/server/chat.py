@@ -135,8 +135,9 @@ class Choice:
 
 
 class ChatRenderer(Renderer[ChatRequest]):
-    """Tells all choices: the role first, then what is new, each choice's finish_reason, and the
-    usage if it is asked for."""
+    """Tells all choices: the role, with the first event, for the first chunk is taken for the first
+    token's time; then what is new, each choice's finish_reason, and the usage if it is asked
+    for."""
 
     last_line = b"data: [DONE]\n\n"
 
@@ -153,12 +154,13 @@ class ChatRenderer(Renderer[ChatRequest]):
             for index in range(task.num_samples)
         ]
         self._chunk_usage = ChunkUsage(body.stream_options, self.usage)
-
-    def begin(self) -> Iterator[Told]:
-        for choice in self._choices:
-            yield self._chunk(choice.index, {"role": "assistant", "content": ""})
+        self._has_begun = False
 
     def take(self, event: Event) -> Iterable[Told]:
+        if not self._has_begun:
+            self._has_begun = True
+            for choice in self._choices:
+                yield self._chunk(choice.index, {"role": "assistant", "content": ""})
         if isinstance(event, Said):
             choice = self._choices[event.sample]
             scores = [token_score(score) for score in event.scores]

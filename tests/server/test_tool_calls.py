@@ -277,6 +277,18 @@ def streamed(renderer: Any, events: list[Event]) -> list[dict[str, Any]]:
     return asyncio.run(all_of_them())
 
 
+def test_a_chat_stream_says_nothing_before_the_first_token(tokenizer):
+    """Clients take its first chunk for the time to the first token."""
+    one = next(iter(tool_formats().values()))
+    task, events = written(tokenizer, one, one.message(CALLS[:1], "So: "), 1)
+    renderer = ChatRenderer(ChatRequest(model="small", messages=[], stream=True), task)
+    assert not list(renderer.begin())
+    chunks = [chunk for event in events for chunk in renderer.take(event)]
+    role, *others = (chunk["choices"][0]["delta"] for chunk in chunks)
+    assert role == {"role": "assistant", "content": ""}
+    assert others and not any("role" in other for other in others)
+
+
 @pytest.mark.parametrize("size", [1, 4, 1000])
 @pytest.mark.parametrize("one", tool_formats().values(), ids=tool_formats())
 def test_chat_tells_all_calls_of_one_window(one: ToolFormat, size: int, tokenizer):
