@@ -22,7 +22,7 @@ class Pending(Protocol):
     """A message under way; its tensor is to be left as it is until `wait` has returned."""
 
     def wait(self) -> None:
-        """Raises CollectiveFailed."""
+        """Wait until the message has left. Raises CollectiveFailed."""
 
 
 class Collectives(Protocol):
@@ -37,9 +37,9 @@ class Collectives(Protocol):
         """The sum of all ranks' contiguous tensors; it may be written over the one given."""
 
     def peers(self, num_rows: int, dim: int, dtype: torch.dtype) -> Peers | None:
-        """What kernels sum rows [num_rows, dim] over ranks with; None: call `sum`.
+        """The peers with which kernels sum rows [num_rows, dim] over ranks; None: call `sum`.
 
-        Not to be asked for other sizes while a CUDA graph is captured than before.
+        While a CUDA graph is captured, only sizes that were asked for before may be.
         """
 
     def host_memory(self, num_bytes: int) -> tuple[Tensor, Tensor] | None:
@@ -48,10 +48,10 @@ class Collectives(Protocol):
         they were aborted. None: they have none in common."""
 
     def gather(self, tensor: Tensor) -> Tensor:
-        """[...] of each rank → [ranks, ...], in the order of ranks."""
+        """Each rank's tensor [...], stacked in the order of ranks: [ranks, ...]."""
 
     def broadcast(self, tensor: Tensor, root: int = 0) -> None:
-        """Write rank `root`'s contiguous tensor to that of the others."""
+        """Write rank `root`'s contiguous tensor to those of the other ranks."""
 
     def send(self, tensor: Tensor, rank: int) -> Pending:
         """Send a contiguous tensor to one other rank, which alone receives it."""
@@ -60,8 +60,7 @@ class Collectives(Protocol):
         """Write what one other rank sends, of the same shape and dtype."""
 
     def abort(self) -> None:
-        """End what waits on this device, since a rank is gone. Nothing is done together any
-        more."""
+        """End what waits on this device, since a rank is gone. No call may follow."""
 
 
 class NoCollectives:
@@ -112,7 +111,7 @@ class GroupCollectives:
     """
 
     def __init__(self, group: Any, places: Places | None = None) -> None:
-        """places: that ranks write into; None: they share no memory"""
+        """places: memory that ranks write into; None: they share none"""
         self._group = group
         self._places = places or NoPlaces()
 
@@ -165,7 +164,7 @@ class GlooCollectives(GroupCollectives):
         return self.gather(tensor).sum(0)
 
     def abort(self) -> None:
-        """No call is under way here once it has returned."""
+        """See Collectives.abort. Once it has returned, no call is under way here."""
         self._places.abort()
 
     def _wait(self, work: Any) -> None:

@@ -20,17 +20,17 @@ from specguide.parallel.stages import Stage
 
 OWN_HOST = "127.0.0.1"
 _NCCL_TIMEOUT = timedelta(minutes=30)
-"""This is long, since ranks meet while others still load. In iterations the executor waits
-itself."""
+"""Longest wait for another rank: long, since ranks meet while others still load. In iterations the
+executor bounds its waits itself."""
 
 
 @dataclass(frozen=True)
 class Meeting:
     """Where the ranks meet.
 
-    port:      of rank 0's store
-    timeout_s: longest that one waits for another, seconds
-    addresses: of each rank's host, as the others reach it
+    port: where rank 0's store listens
+    timeout_s: longest wait of a rank for another, seconds
+    addresses: each rank's host, as the others reach it
     """
 
     port: int
@@ -50,7 +50,7 @@ class Meeting:
         return cls(store.port, timeout_s, addresses), store
 
     def of_ranks(self, first: int, size: int) -> Meeting:
-        """The same for some of the ranks alone."""
+        """A meeting at the same store of the ranks `first` … `first` + `size` - 1 alone."""
         return replace(self, addresses=self.addresses[first : first + size])
 
     @property
@@ -67,9 +67,9 @@ def connect(
     *,
     has_whole_experts: bool = False,
 ) -> Ranks:
-    """Join the others; each rank has a device of its own. Waits for all of them.
+    """Join the other ranks and wait for all of them; each rank has a device of its own.
 
-    store: rank 0's own
+    store: rank 0's own, which it has opened; None on other ranks
     has_whole_experts: see Ranks
     Raises torch's error where one does not come in time.
     """
@@ -136,6 +136,6 @@ def _group(store: Any, meeting: Meeting, rank: int, device: torch.device) -> Ran
 
 
 def _keep_for_ever(group: Any) -> None:
-    """Keeps the group alive until the process ends. Its destructor would wait half an hour for
+    """Keep the group alive until the process ends. Its destructor would wait half an hour for
     graphs that are destroyed after it. `abort` frees what it holds."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(group))

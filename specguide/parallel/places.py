@@ -26,28 +26,29 @@ T = TypeVar("T")
 
 
 class Memory(Protocol):
-    """Gives memory that ranks share. All ranks make the same calls in the same order."""
+    """A source of memory that ranks share. All ranks make the same calls in the same order."""
 
     def allocate(self, num_bytes: int) -> list[Tensor]:
-        """uint8 [num_bytes] of each rank, as this process sees it, all zero. Raises RuntimeError
-        where there can be none, and CollectiveFailed where another rank does not come."""
+        """Memory of each rank, uint8 [num_bytes], as this process sees it, all zero. Raises
+        RuntimeError where there can be none, and CollectiveFailed where another rank does not
+        come."""
 
     def allocate_on_host(self, num_bytes: int) -> Tensor:
-        """uint8 [num_bytes], all zero, that all ranks and their devices have. Raises as
+        """Host memory that all ranks and their devices have, uint8 [num_bytes], all zero. Raises as
         `allocate`."""
 
 
 class Places(Protocol):
-    """What a rank and its peers write into."""
+    """Memory that a rank and its peers write into."""
 
     def peers(self, num_rows: int, dim: int, dtype: torch.dtype) -> Peers | None:
-        """As Collectives.peers."""
+        """See Collectives.peers."""
 
     def host_memory(self, num_bytes: int) -> tuple[Tensor, Tensor] | None:
-        """As Collectives.host_memory."""
+        """See Collectives.host_memory."""
 
     def abort(self) -> None:
-        """As Collectives.abort."""
+        """See Collectives.abort."""
 
 
 class NoPlaces:
@@ -75,8 +76,8 @@ class MemoryPlaces:
         timeout_s: float,
         least: Callable[[int], int],
     ) -> None:
-        """timeout_s: longest that a kernel waits for another rank, seconds; roughly
-        least: of all ranks' values, once all have come
+        """timeout_s: roughly the longest wait of a kernel for another rank, seconds
+        least: gives the least of all ranks' values, once all have come
         """
         self._memory, self._rank, self._size, self._least = memory, rank, size, least
         self._most_polls = min(2**31 - 1, round(timeout_s * _POLLS_EACH_S))
@@ -120,8 +121,8 @@ class MemoryPlaces:
         return self._aborted, self._most_polls
 
     def _allocated(self, num_bytes: int, over: Callable[[list[Tensor]], T]) -> T | None:
-        """What `over` makes of so much memory of each rank. None where they share none; then it is
-        None for every later call, too."""
+        """What `over` makes of num_bytes of memory of each rank. None where ranks share none; then
+        it is None for every later call, too."""
         memory = self._shared(num_bytes) if self._is_shared else []
         self._is_shared = bool(memory)
         if not memory:
@@ -131,8 +132,8 @@ class MemoryPlaces:
         return made
 
     def _shared(self, num_bytes: int) -> list[Tensor]:
-        """Memory of each rank, all zero; empty where a rank has none, or does not find in its own
-        what the others write there."""
+        """Memory of each rank, all zero; an empty list where a rank has none, or does not find in
+        its own what the others write there."""
         memory = list[Tensor]()
         try:
             memory = self._memory.allocate(num_bytes)
@@ -150,7 +151,8 @@ class MemoryPlaces:
         return memory if self._all(is_written) else []
 
     def _all(self, is_so: bool) -> bool:
-        """Whether `is_so` is true on all ranks. Waits for all that their devices have been told."""
+        """Whether `is_so` is true on all ranks. Waits until their devices have done all their
+        work."""
         if self._device.type == "cuda":
             torch.cuda.synchronize(self._device)
         return bool(self._least(int(is_so)))
@@ -160,7 +162,7 @@ class CudaMemory:
     """Memory of a rank's GPU, which other processes map by CUDA's handles."""
 
     def __init__(self, store: Any, rank: int, size: int, device: torch.device) -> None:
-        """store: of torch's, for these ranks' handles alone"""
+        """store: a store of torch's that holds these ranks' handles alone"""
         self._store, self._rank, self._size, self._device = store, rank, size, device
         self._num_allocated = 0
 
@@ -201,14 +203,15 @@ class CudaMemory:
         return memory
 
     def _check_reach(self, devices: Iterable[int]) -> None:
-        """Raises RuntimeError where this GPU cannot use the memory of another one."""
+        """Raise RuntimeError where this GPU cannot use the memory of another one."""
         own = self._device.index
         for device in devices:
             if device != own and not torch.cuda.can_device_access_peer(own, device):
                 raise RuntimeError(f"GPU {own} does not reach the memory of GPU {device}")
 
     def _handles(self, name: str) -> tuple[int, list[Any]]:
-        """A rank's device and its memory's handles, if it has any."""
+        """The device and the memory's handles that a rank has put into the store as `name`; no
+        handles where it has no memory."""
         given: tuple[int, list[Any]] = pickle.loads(self._given(name))
         return given
 

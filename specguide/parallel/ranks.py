@@ -14,9 +14,9 @@ from specguide.parallel.collectives import Collectives, NoCollectives
 class Ranks:
     """The ranks that run one model together (Shoeybi et al. 2019, "Megatron-LM").
 
-    rank:        this process's, 0 is that of the engine's loop
-    size:        how many there are
-    collectives: between them
+    rank:        this process's number; that of the engine's loop is 0
+    size:        number of ranks
+    collectives: what the ranks do together
     has_whole_experts: each rank has some experts of a mixture, all of their features; else some
                  features of all experts
     """
@@ -27,7 +27,7 @@ class Ranks:
     has_whole_experts: bool = False
 
     def share(self, total: int, what: str) -> int:
-        """How many of `total` each rank has. Raises InvalidParams where they cannot be divided.
+        """Each rank's share of `total`. Raises InvalidParams where they cannot be divided.
 
         what: words for it, as "attention heads"
         """
@@ -40,14 +40,14 @@ class Ranks:
         return total // self.size
 
     def groups(self, total: int) -> Ranks:
-        """Where as many ranks share each of `total` parts: the group of this rank, as one of so
-        many ranks. Else the ranks themselves."""
+        """The groups of ranks, each as one rank, where equally many ranks share each of `total`
+        parts. Otherwise the ranks themselves."""
         if self.size % total:
             return self
         return replace(self, rank=self.rank * total // self.size, size=total)
 
     def least(self, value: int, device: torch.device) -> int:
-        """The least of all ranks' values. All ranks call it."""
+        """The least of all ranks' values. All ranks must call it."""
         mine = torch.tensor([value], dtype=torch.int64, device=device)
         return int(self.collectives.gather(mine).min())
 

@@ -17,8 +17,8 @@ class Stage:
     """One of the stages that a pass goes through, each with layers of its own (Huang et al. 2019,
     "GPipe").
 
-    index:             this process's, 0 is that of the embeddings
-    num:               how many there are
+    index:             this process's stage; that of the embeddings is 0
+    num:               number of stages
     world:             all ranks of all stages; a stage's follow each other
     num_micro_batches: parts into which a pass is cut, so that stages work at the same time
     """
@@ -37,7 +37,7 @@ class Stage:
         return self.index == self.num - 1
 
     def layers(self, total: int) -> range:
-        """The layers of this stage among `total`. Where the stages cannot have equally many,
+        """The layers of this stage, of a model's `total`. Where stages cannot have equally many,
         earlier ones have one more. Raises InvalidParams where there are fewer layers than
         stages."""
         if total < self.num:
@@ -51,23 +51,24 @@ class Stage:
         return range(first, first + each + (self.index < more))
 
     def receive(self, tensor: Tensor) -> Tensor:
-        """Fill it with what the stage before sends. Raises CollectiveFailed."""
+        """Fill a tensor with what the stage before sends. Raises CollectiveFailed."""
         self.world.collectives.receive(tensor, self.world.rank - self._num_ranks)
         return tensor
 
     def send(self, tensor: Tensor) -> Pending:
-        """Send to the stage behind, which receives in the same order. `tensor` must stay as it is
-        until the `wait` of what this returns has returned."""
+        """Send a tensor to the next stage, which receives in the same order. `tensor` must stay as
+        it is until the `wait` of what this returns has returned."""
         return self.world.collectives.send(tensor, self.world.rank + self._num_ranks)
 
     def from_last(self, tensor: Tensor) -> Tensor:
-        """Fill it on all ranks with what the last stage has in it. Raises CollectiveFailed."""
+        """Fill a tensor on all ranks with what the last stage has in it. Raises
+        CollectiveFailed."""
         self.world.collectives.broadcast(tensor, (self.num - 1) * self._num_ranks)
         return tensor
 
     @property
     def _num_ranks(self) -> int:
-        """How many ranks each stage has."""
+        """Number of ranks of each stage."""
         return self.world.size // self.num
 
 

@@ -20,13 +20,15 @@ _DEPLOYMENT: Any = serve.deployment  # whose annotations forget what it returns
 _ROUTER: Any = "specguide.serve_ray.router.CacheAwareRouter"
 _HEALTH_PERIOD_S = 2.0
 _END_S = 5.0
-"""Beyond the time that requests under way are given."""
+"""Time for a replica to end, beyond what requests under way are given, seconds."""
 _TELL_S = 5.0
-"""For an ingress to tell its clients of requests that have gone with their replica."""
+"""Time for an ingress to tell its clients of requests that have gone with their replica,
+seconds."""
 
 
 def application(plan: ServicePlan, config: ReplicaConfig) -> serve.Application:
-    """Of Ray Serve: `serve.run` runs it, and a changed one replaces the replicas in turn."""
+    """The application of Ray Serve: `serve.run` runs it, and a changed one replaces the replicas in
+    turn."""
     shutdown_s = plan.server.drain_s + _END_S
     replicas = _DEPLOYMENT(EngineReplica).options(
         max_ongoing_requests=config.replica_requests or 2 * plan.engine.max_batch_size,
@@ -55,9 +57,9 @@ def _routing(config: ReplicaConfig) -> dict[str, Any]:
 
 
 def resources(engine: EngineConfig, config: ReplicaConfig) -> dict[str, Any]:
-    """Options of a deployment. The ranks of a replica are processes of its own, so all that they
-    need is one bundle, which Ray places on one machine. Raises InvalidParams where ranks are to
-    come from other ones."""
+    """Options of a deployment that say what a replica needs. Its ranks are processes of its own, so
+    all that they need is one bundle, which Ray places on one machine. Raises InvalidParams where
+    ranks are to come from other ones."""
     if engine.rank_address is not None:
         raise InvalidParams(
             "the ranks of a replica are on one machine, and all would meet at one rank_address: "
@@ -78,7 +80,7 @@ def resources(engine: EngineConfig, config: ReplicaConfig) -> dict[str, Any]:
 
 
 def num_gpus(engine: EngineConfig, config: ReplicaConfig) -> int:
-    """Of a replica."""
+    """GPUs of a replica."""
     if config.replica_gpus is not None:
         return config.replica_gpus
     has_none = engine.device is None and not _cluster_has_gpus()
@@ -86,7 +88,8 @@ def num_gpus(engine: EngineConfig, config: ReplicaConfig) -> int:
 
 
 def _cluster_has_gpus() -> bool:
-    """Or this machine, where an application is made before there is a cluster."""
+    """Whether a machine of the cluster has a GPU; without a cluster yet, whether this machine
+    has."""
     if not ray.is_initialized():
         return torch.cuda.is_available()
     return bool(ray.cluster_resources().get("GPU", 0) > 0)

@@ -29,11 +29,11 @@ _OF_THE_PROXY = {
     "server": ("host", "port"),
     "exposure": ("ssl_certfile", "ssl_keyfile", "ssl_ca_certs"),
 }
-"""What Ray's own configuration says."""
+"""Fields by section that Ray's own configuration states, so that the arguments may not."""
 
 
 def plans_of(args: Mapping[str, Any]) -> tuple[ServicePlan, ReplicaConfig]:
-    """What the arguments of `specguide.serve_ray:app` come to.
+    """The plan and the replicas that the arguments of `specguide.serve_ray:app` ask for.
 
     args: fields of ReplicaConfig; and under `engine`, `spec`, `cache`, `guide`, `server` and
           `exposure` the fields of these configurations. `spec: null` decodes plainly, `guide: null`
@@ -84,8 +84,8 @@ def _refuse_what_the_proxy_has(sections: Mapping[str, Any]) -> None:
 
 
 def _value(name: str, given: Any) -> Any:
-    """As JSON has it, where it is a text of JSON. Raises InvalidParams for a section that is no
-    mapping."""
+    """A section's value, read as JSON where it is a text. Raises InvalidParams for a section that
+    is no mapping."""
     try:
         value = json.loads(given) if isinstance(given, str) else given
     except json.JSONDecodeError:

@@ -14,12 +14,12 @@ from specguide.server.service_folder import ServiceFolder
 
 _CORE = "specguide.engine.core:run_core"
 _END_S = 2.0
-"""For a core that has been told to stop."""
+"""Time for a core that has been told to stop, seconds."""
 
 
 class CoreProcess:
-    """An engine and its loop, in a process that ends with the one that has made it. Of one event
-    loop's thread, which must outlive it.
+    """An engine and its loop, in a process that ends with the one that has made it. Used by the
+    thread of one event loop alone, which must outlive it.
 
     core: function of the process, as Child has it
     end:  how it ended, in words; None while it runs
@@ -46,17 +46,16 @@ class CoreProcess:
         self._loop.add_reader(self._child.sentinel, self._ended)
 
     async def ready(self, on_end: Callable[[str], None]) -> CoreFacts:
-        """What it says of its engine once that takes requests. Raises what it could not be started
-        for.
+        """The facts of the engine, once it takes requests. Raises what kept it from starting.
 
-        on_end: called where it ends later, with how
+        on_end: called where the process ends later, with words for how
         """
         facts = await self._facts
         self._on_end = on_end
         return facts
 
     async def stop(self) -> None:
-        """Its requests have ended; nothing is left of it."""
+        """Stop the process once its requests have ended; nothing is left of it."""
         self._child.tell(Stop(0.0))
         deadline_s = self._loop.time() + _END_S
         while self.end is None and self._loop.time() < deadline_s:

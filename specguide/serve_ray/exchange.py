@@ -36,7 +36,7 @@ class ForwardedRequest:
 
     @classmethod
     def of(cls, scope: Scope, body: bytes, key: RoutingKey) -> ForwardedRequest:
-        """Of an ASGI application's."""
+        """The request that an ASGI application was called with."""
         return cls({name: scope[name] for name in _FORWARDED if name in scope}, body, key)
 
 
@@ -50,16 +50,16 @@ class AnswerHead:
 
 @dataclass(frozen=True)
 class NotTaken:
-    """In place of an answer: the replica is at its end, and another one may be asked."""
+    """Sent in place of an answer: the replica is at its end, and another one may be asked."""
 
 
 AnswerPiece = AnswerHead | bytes | NotTaken
-"""Of an answer: its head, then its body piece by piece."""
+"""What an answer is made of: its head, then its body piece by piece."""
 
 
 async def answer(app: ASGIApp, request: ForwardedRequest) -> AsyncIterator[AnswerPiece]:
-    """What an application answers. Pieces of the body that come between two of the reader's turns
-    are one. A reader that leaves takes the request along."""
+    """The application's answer. Pieces of the body that come between two of the reader's turns are
+    joined. The request is cancelled where the reader leaves."""
     told: asyncio.Queue[Message | None] = asyncio.Queue()
     task = asyncio.create_task(_call(app, request, told))
     try:
@@ -81,7 +81,8 @@ async def answer(app: ASGIApp, request: ForwardedRequest) -> AsyncIterator[Answe
 async def _call(
     app: ASGIApp, request: ForwardedRequest, told: asyncio.Queue[Message | None]
 ) -> None:
-    """To its end, with None behind the last message."""
+    """Call an application to its end and put what it sends into `told`, None behind the last
+    message."""
     unread: list[Message] = [
         {"type": "http.request", "body": request.body, "more_body": False},
     ]
@@ -105,7 +106,8 @@ async def _call(
 
 
 def _joined(first: Message, told: asyncio.Queue[Message | None]) -> tuple[bytes, bool]:
-    """A piece of a body and those that are there behind it; and whether the answer is over."""
+    """The body's bytes of `first` and of the messages that wait behind it, and whether the answer
+    is over."""
     pieces = [first.get("body", b"")]
     while not told.empty():
         message = told.get_nowait()

@@ -31,10 +31,10 @@ from specguide.server.middleware import ApiKeys, BodyLimit, RootPath
 
 _HEALTH_PATHS = ("/health", "/ready", "/ping")
 _HEALTH_S = 5.0
-"""For any replica to say that it is well; then there is none."""
+"""Time for any replica to say that it is well, seconds; after it, none counts as well."""
 _METRICS_S = 10.0
 _MOST_TRIES, _RETRY_S = 20, 0.1
-"""Where a replica is at its end, until Ray knows of it."""
+"""Tries where a replica is at its end, until Ray knows of it, and the seconds between two."""
 _LOGGER = logging.getLogger(__name__)
 
 
@@ -61,12 +61,12 @@ class Ingress:
         self._figures = ErrorAnswers(figures, error_body)
 
     async def __call__(self, request: Request) -> Response:
-        """Any request."""
+        """Answer any request."""
         is_metrics = request.url.path.endswith("/metrics") and request.method == "GET"
         return _Asgi(self._figures if is_metrics else self._app)
 
     async def _metrics(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Of all replicas, each with its name."""
+        """Answer with the metrics of all replicas, each sample with its replica's name."""
         asked = self._replicas.broadcast("metrics")
         found = await asked.results_async(timeout_s=_METRICS_S, return_exceptions=True)
         page = with_replica(one for one in found if not isinstance(one, BaseException))
@@ -86,8 +86,8 @@ class Ingress:
             await passed_on.fail(error_of(cause), scope, receive)
 
     async def _ask(self, request: ForwardedRequest, passed_on: _PassedOn) -> None:
-        """Until a replica takes it. Raises what `_PassedOn.take` does, and ApiError where none
-        does."""
+        """Ask replicas until one takes the request. Raises what `_PassedOn.take` does, and ApiError
+        where none takes it."""
         for _ in range(_MOST_TRIES):
             answer: Any = self._answers.remote(request)
             try:
@@ -110,7 +110,7 @@ class _Asgi(Response):
 
 
 class _PassedOn:
-    """An answer that goes to a client piece by piece. path: that was asked"""
+    """An answer that goes to a client piece by piece. path: the path that was asked"""
 
     def __init__(self, send: Send, path: str) -> None:
         self._send, self._path = send, path
@@ -118,8 +118,8 @@ class _PassedOn:
         self._head: AnswerHead | None = None
 
     async def take(self, answer: AsyncIterator[AnswerPiece]) -> bool:
-        """All of it; False where the replica has not taken the request. Raises what Ray does where
-        the replica is gone."""
+        """Pass on all of an answer. Returns False where the replica has not taken the request.
+        Raises what Ray does where the replica is gone."""
         async for piece in answer:
             if isinstance(piece, NotTaken):
                 return False
@@ -141,7 +141,7 @@ class _PassedOn:
         return True
 
     async def fail(self, error: ApiError, scope: Scope, receive: Receive) -> None:
-        """What is left of it does not come: its client is told in the words of its API."""
+        """Tell the client, in the words of its API, that the rest of the answer does not come."""
         if self._head is None:
             await error.response(error_body(self._path))(scope, receive, self._send)
             return
@@ -152,7 +152,7 @@ class _PassedOn:
 
 
 def error_of(cause: BaseException) -> ApiError:
-    """What a client is told where there is no answer."""
+    """The error that a client is told where there is no answer."""
     if isinstance(cause, ApiError):
         return cause
     if isinstance(cause, BackPressureError):
@@ -177,8 +177,8 @@ def error_of(cause: BaseException) -> ApiError:
 
 
 async def _read(receive: Receive) -> bytes:
-    """A body, to its end. Raises Refusal where it is too large or does not come, and ApiError where
-    the client has left."""
+    """Read a request's body to its end. Raises Refusal where it is too large or does not come, and
+    ApiError where the client has left."""
     pieces = []
     while True:
         message = await receive()

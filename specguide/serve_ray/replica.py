@@ -19,7 +19,7 @@ from specguide.server.app import create_app
 from specguide.server.plans import ServicePlan
 
 _TELL_S = 0.5
-"""For requests to be told that their engine is gone."""
+"""Time for requests to be told that their engine is gone, seconds."""
 
 
 class EngineReplica:
@@ -38,7 +38,8 @@ class EngineReplica:
         settle()
 
     async def answer(self, request: ForwardedRequest) -> AsyncIterator[AnswerPiece]:
-        """Head, then body. Ray cancels it where the client leaves."""
+        """The answer's head, then its body piece by piece. Ray cancels the call where the client
+        leaves."""
         if self._core.end is not None:
             yield NotTaken()
             return
@@ -52,19 +53,19 @@ class EngineReplica:
         return serve.get_replica_context().replica_id.unique_id, page
 
     async def check_health(self) -> None:
-        """For Ray, which replaces a replica that raises here. Raises EngineError."""
+        """Raise EngineError where the engine is gone: Ray replaces a replica that raises here."""
         if self._core.end is not None:
             raise EngineError(self._core.end)
 
     async def __del__(self) -> None:
-        """Ray stops the replica: requests under way have had their time."""
+        """Stop the engine, as Ray stops the replica: requests under way have had their time."""
         if hasattr(self, "_engine"):
             await self._engine.close(0.0)
         if hasattr(self, "_core"):
             await self._core.stop()
 
     def _lose(self, end: str) -> None:
-        """Tell the requests, and end: Ray's routers know at once of an actor that is gone, and of
-        one that is not well after three looks."""
+        """Tell the requests of the engine's end, and end the actor: Ray's routers know at once of
+        an actor that is gone, and of one that is not well only after three looks."""
         self._engine.disconnect(end)
         asyncio.get_running_loop().call_later(_TELL_S, os._exit, 1)

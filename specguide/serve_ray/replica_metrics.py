@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 
 def with_replica(pages: Iterable[tuple[str, str]]) -> str:
-    """One page of many, each sample with the label `replica`.
+    """One page made of many, with the label `replica` on each sample.
 
     pages: names of replicas, and their pages
     """

@@ -13,16 +13,16 @@ from specguide.serve_ray.routing import Routing, RoutingCosts, RoutingKey
 
 class CacheAwareRouter(RequestRouter):
     """Sends a request to a replica that has its prefix in its cache and its grammar compiled,
-    unless another one would answer sooner. Touched by one event loop alone."""
+    unless another one would answer sooner. Used by one event loop alone."""
 
     def initialize_state(self, max_entries: int = 1 << 20, **costs: float) -> None:
-        """max_entries: of Routing; costs: of RoutingCosts"""
+        """max_entries: as of Routing; costs: fields of RoutingCosts"""
         self._routing = Routing(RoutingCosts(**costs), max_entries=max_entries)
         self._ids: dict[str, ReplicaID] = {}
         self._num_ongoing: Counter[str] = Counter()
 
     def update_replicas(self, replicas: list[RunningReplica]) -> None:
-        """These there are now."""
+        """Take the replicas that there are now."""
         super().update_replicas(replicas)
         self._ids = {each.replica_id.unique_id: each.replica_id for each in replicas}
         self._routing.update(self._ids)
@@ -30,7 +30,7 @@ class CacheAwareRouter(RequestRouter):
             del self._num_ongoing[name]
 
     def on_replica_actor_died(self, replica_id: ReplicaID) -> None:
-        """It is gone, and what was remembered of it."""
+        """Forget a replica that is gone."""
         super().on_replica_actor_died(replica_id)
         self._routing.remove(replica_id.unique_id)
         self._ids.pop(replica_id.unique_id, None)
@@ -41,7 +41,7 @@ class CacheAwareRouter(RequestRouter):
         candidate_replicas: list[RunningReplica],
         pending_request: PendingRequest | None = None,
     ) -> list[list[RunningReplica]]:
-        """Few, the best first; further ones by chance where all of these are full."""
+        """A few replicas, the best first; further ones by chance where all of these are full."""
         if pending_request is not None:
             pending_request.routing_context.should_backoff = True
         names = self._routing.choose(_key_of(pending_request), self._ongoing)
@@ -51,17 +51,18 @@ class CacheAwareRouter(RequestRouter):
     def on_request_routed(
         self, pending_request: PendingRequest, replica_id: ReplicaID, result: Any
     ) -> None:
-        """A replica has taken it."""
+        """Note that a replica has taken a request."""
         self._num_ongoing[replica_id.unique_id] += 1
         self._routing.note(replica_id.unique_id, _key_of(pending_request))
 
     def on_request_completed(self, replica_id: ReplicaID, internal_request_id: str) -> None:
-        """It has ended there, however."""
+        """Note that a request has ended at a replica, in whatever way."""
         if self._num_ongoing[replica_id.unique_id] > 0:
             self._num_ongoing[replica_id.unique_id] -= 1
 
     def _ongoing(self, name: str) -> int:
-        """As far as this router knows, or Ray has heard from the replica."""
+        """Requests under way at a replica, as far as this router knows or Ray has heard from the
+        replica."""
         heard = self.replica_queue_len_cache.get(self._ids[name])
         return max(self._num_ongoing[name], heard or 0)
 

@@ -13,13 +13,13 @@ from hashlib import blake2b
 from random import Random
 
 BLOCK_BYTES = 256
-"""Of a prompt's text; about 64 tokens of English."""
+"""Bytes of a prompt's text in a block: about 64 tokens of English."""
 _MOST_HOLDERS = 4
-"""Replicas that are remembered for a prefix or a grammar: as many are asked at most for each."""
+"""Most replicas that are remembered for a prefix or a grammar, and so asked for it."""
 MOST_A_REPLICA = 1 << 14
-"""Entries of a replica, which are of more prompts than its cache has room for."""
+"""Most entries of a replica: those of more prompts than its cache has room for."""
 _POINTS = 16
-"""Of each replica on the ring."""
+"""Points of each replica on the ring."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class RoutingKey:
 
     prefixes:  hashes of the prompt's beginnings of some lengths, shortest first
     lengths:   these lengths, bytes
-    num_bytes: of the whole prompt
+    num_bytes: length of the whole prompt, bytes
     grammar:   hash of what the output must match; None where nothing is said
     """
 
@@ -57,8 +57,8 @@ class RoutingCosts:
 
 @dataclass(eq=False)
 class _Replica:
-    """kept: hashes that it is remembered for, the longest unused first; points: its own of the
-    ring"""
+    """What is remembered of a replica. kept: hashes that it is remembered for, the longest unused
+    first; points: its own on the ring"""
 
     kept: OrderedDict[int, None] = field(default_factory=OrderedDict)
     points: list[int] = field(default_factory=list)
@@ -95,16 +95,16 @@ class Routing:
 
     @property
     def replicas(self) -> tuple[str, ...]:
-        """Those that requests may go to."""
+        """The names of the replicas that requests may go to."""
         return tuple(self._names)
 
     @property
     def num_entries(self) -> int:
-        """What is remembered: pairs of a hash and a replica."""
+        """Number of pairs of a hash and a replica that are remembered."""
         return sum(len(replica.kept) for replica in self._replicas.values())
 
     def update(self, replicas: Iterable[str]) -> None:
-        """These there are now."""
+        """Take the replicas that there are now: add new ones, and remove those that are gone."""
         wanted = set(replicas)
         for name in [name for name in self._names if name not in wanted]:
             self.remove(name)
@@ -112,7 +112,7 @@ class Routing:
             self.add(name)
 
     def add(self, name: str) -> None:
-        """One more; nothing where it is there."""
+        """Add a replica; nothing changes where it is there already."""
         if name in self._replicas:
             return
         points = [_hash(f"{name}/{number}".encode()) for number in range(_POINTS)]
@@ -124,7 +124,8 @@ class Routing:
             self._owners[point] = name
 
     def remove(self, name: str) -> None:
-        """It is gone, and all that was remembered of it; nothing where it is not there."""
+        """Remove a replica and all that was remembered of it; nothing changes where it is not
+        there."""
         replica = self._replicas.pop(name, None)
         if replica is None:
             return
@@ -157,7 +158,8 @@ class Routing:
         return sorted(costs, key=lambda name: costs[name])
 
     def note(self, name: str, key: RoutingKey) -> None:
-        """The request went there: it will have the prefixes and the grammar."""
+        """Remember that a request went to a replica, which will have its prefixes and its
+        grammar."""
         replica = self._replicas.get(name)
         if replica is None:
             return
@@ -168,8 +170,8 @@ class Routing:
             self._forget_holder(replica.kept.popitem(last=False)[0], name)
 
     def _matched(self, key: RoutingKey) -> dict[str, float]:
-        """Bytes of the prompt that replicas are remembered for, those of the longest prefix first;
-        of few replicas."""
+        """Bytes of the prompt that each of a few replicas is remembered for, by its name, those of
+        the longest prefix first."""
         matched: dict[str, float] = {}
         for prefix, length in zip(reversed(key.prefixes), reversed(key.lengths), strict=True):
             for name in self._holders.get(prefix, ()):
@@ -242,7 +244,7 @@ def prefix_hashes(parts: Iterable[bytes | memoryview]) -> tuple[tuple[int, ...],
 
 
 def grammar_hash(parts: Iterable[bytes | memoryview]) -> int:
-    """Of what a request says about its output's form."""
+    """Hash of what a request says about its output's form."""
     state = blake2b(digest_size=8, person=b"grammar")
     for part in parts:
         state.update(len(part).to_bytes(8, "little"))

@@ -34,8 +34,9 @@ _FIELDS = msgspec.json.Decoder(_Fields)
 
 
 def routing_key(body: bytes) -> RoutingKey:
-    """Of a body of any of the APIs; an empty one where it is not a JSON object, which a replica
-    will say. Fields are taken as they are written, so a conversation that grows keeps its prefix.
+    """The key of a request's body, of any of the APIs. It is empty where the body is not a JSON
+    object, which a replica will say. Fields are taken as they are written, so a conversation that
+    grows keeps its prefix.
     """
     try:
         fields = _FIELDS.decode(body)

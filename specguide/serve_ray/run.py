@@ -25,8 +25,8 @@ _NAME = "specguide"
 
 
 def run_replicas(plan: ServicePlan, config: ReplicaConfig, tell: Callable[[str], None]) -> int:
-    """Until a signal. Joins the cluster that RAY_ADDRESS names; without one this machine is the
-    cluster. Returns the command's exit code.
+    """Run the application until a signal. Joins the cluster that RAY_ADDRESS names; without one
+    this machine is the cluster. Returns the command's exit code.
 
     tell: called with what an operator should know
 
@@ -68,7 +68,8 @@ def cause_of(error: RuntimeError) -> str:
 
 
 def _check_room(plan: ServicePlan, config: ReplicaConfig) -> None:
-    """Ray would wait for a larger machine."""
+    """Raise InvalidParams where this machine has too little, since Ray would wait for a larger
+    one."""
     needed = {"CPU": config.replica_cpus, "GPU": float(num_gpus(plan.engine, config))}
     for kind, number in needed.items():
         there = ray.cluster_resources().get(kind, 0.0)
