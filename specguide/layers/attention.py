@@ -25,7 +25,7 @@ from specguide.parallel import Ranks
 class AttentionShape:
     """What one layer's attention is.
 
-    rope:           of its queries and keys
+    rope:           rotary positions of its queries and keys
     qkv_bias, out_bias: biases of the projections
     qk_norm:        of each query and key head; None: no norm
     is_qk_norm_whole: the norm is of all query heads together, and of all key heads
@@ -56,7 +56,7 @@ class AttentionState(NamedTuple):
     context: where the tokens stand
     rotary:  [T, 2, 1, head_dim], cosine and signed sine at their positions
     key_cache, value_cache: [num_pages, page_size, num_kv_heads, head_dim]
-    query_scales: what queries are multiplied by, [T, 1, 1]; None: nothing
+    query_scales: factors on the queries, [T, 1, 1]; None: no factors
     outputs: the tokens that attend, and whose output there is; None: all
     """
 
@@ -68,7 +68,7 @@ class AttentionState(NamedTuple):
     outputs: OutputRows | None = None
 
     def wanted(self, hidden: Tensor) -> Tensor:
-        """The `outputs` of [T, …]."""
+        """The rows of `hidden` [T, …] that belong to `outputs`."""
         return hidden if self.outputs is None else hidden[self.outputs.index]
 
 
@@ -82,7 +82,7 @@ class Sinks:
 
     @classmethod
     def create(cls, place: Placement, num_heads: int) -> Sinks:
-        """Uninitialised weights."""
+        """Sinks with uninitialised weights."""
         return cls(place.empty(num_heads), f"{place.prefix}sinks", place.ranks)
 
     def destinations(self) -> dict[str, Destination]:
@@ -99,8 +99,8 @@ class Attention:
 
     qkv:     input → (num_heads + 2 · num_kv_heads) · head_dim; queries, then keys, then values
     out:     num_heads · head_dim → hidden
-    qk_norm: of the query and key heads; None: no norm
-    cache_scales: of its keys and values in a float8 cache
+    qk_norm: norm of the query and key heads; None: no norm
+    cache_scales: scales of its keys and values in a float8 cache
     sinks:   see AttentionPlan.run
     """
 
@@ -115,10 +115,11 @@ class Attention:
     def create(
         cls, place: Placement, input_size: int, hidden_size: int, shape: AttentionShape
     ) -> Attention:
-        """Uninitialised weights of input_size → hidden_size; the heads are divided among ranks, of
-        which several have the same key-value head where there are more ranks than those.
+        """Attention input_size → hidden_size with uninitialised weights; the heads are divided
+        among ranks, of which several have the same key-value head where there are more ranks than
+        such heads.
 
-        Raises InvalidParams where they cannot be.
+        Raises InvalidParams where the heads cannot be divided.
         """
         query_size = shape.num_heads * shape.head_dim
         kv_size = shape.num_kv_heads * shape.head_dim
@@ -141,8 +142,8 @@ class Attention:
         )
 
     def __call__(self, x: ProjectionInput, state: AttentionState) -> PartialSums:
-        """x [T, input] → [T, hidden], or the state's `outputs` of it; stores the keys and values of
-        x first."""
+        """Attend: x [T, input] → [T, hidden], or the rows of the state's `outputs`. Stores the keys
+        and values of x first."""
         outputs = state.outputs
         query = state.wanted(self.store(x, state))
         context = state.context if outputs is None else outputs.context
@@ -164,7 +165,7 @@ class Attention:
         )
 
     def store(self, x: ProjectionInput, state: AttentionState) -> Tensor:
-        """Stores the keys and values of x [T, input]. Returns the queries [T, num_heads,
+        """Store the keys and values of x [T, input]. Returns the queries [T, num_heads,
         head_dim]."""
         shape = self.shape
         context, rotary, key_cache, value_cache, query_scales, _ = state
@@ -183,8 +184,8 @@ class Attention:
         return query if query_scales is None else query * query_scales
 
     def _heads(self, x: ProjectionInput) -> tuple[Tensor, Tensor, ProductScales | None]:
-        """Query and key heads, and value heads, in parts [P, T, heads, head_dim]; and what both are
-        to be multiplied by."""
+        """Query and key heads, and value heads, in parts [P, T, heads, head_dim]; and the scales
+        that both are yet to be multiplied by."""
         shape = self.shape
         if self.qk_norm is None:
             product = self.qkv.forward_parts(x)
@@ -204,13 +205,14 @@ class Attention:
 
 
 def kv_heads_of_rank(num_kv_heads: int, ranks: Ranks) -> int:
-    """How many of a model's key-value heads a rank has. Raises InvalidParams where they cannot be
-    divided."""
+    """Number of a model's key-value heads that a rank has. Raises InvalidParams where they cannot
+    be divided."""
     return ranks.groups(num_kv_heads).share(num_kv_heads, "key-value heads")
 
 
 def _of_rank(shape: AttentionShape, ranks: Ranks) -> AttentionShape:
-    """Each has as many query heads, and the key heads that these read."""
+    """A rank's part of an attention: equally many query heads on each, and the key-value heads that
+    these read."""
     return replace(
         shape,
         num_heads=ranks.share(shape.num_heads, "attention heads"),

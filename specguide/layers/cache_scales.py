@@ -26,16 +26,17 @@ _NAMES = {
     "v_proj.output_scale": _VALUE,
     "kv_scale": _BOTH,
 }
-"""What they are called beside the layer's projections: by compressed-tensors, by ModelOpt, by older
-checkpoints of the first, and by those of AutoFP8."""
+"""The scales' names beside the layer's projections: those of compressed-tensors, of ModelOpt, of
+older checkpoints of compressed-tensors, and of AutoFP8."""
 
 
 @dataclass(frozen=True, eq=False)
 class CacheScales:
-    """Two numbers, read on the host: launches are given them, and graphs hold them.
+    """Two scales, read on the host: launches are given them, and graphs hold them.
 
-    stored: float32 [2] on the CPU, of keys and of values; NaN where the checkpoint has none
-    prefix: of their names in the checkpoint
+    stored: float32 [2] on the CPU, the scale of keys and that of values; NaN where the checkpoint
+            has none
+    prefix: of the scales' names in the checkpoint
     """
 
     stored: Tensor
@@ -58,7 +59,8 @@ class CacheScales:
 
     @property
     def are_known(self) -> bool:
-        """The checkpoint has both; else they are 1. Raises CheckpointError where it has one."""
+        """Whether the checkpoint has both scales; without them they are 1. Raises CheckpointError
+        where it has one alone."""
         num_known = int(self.stored.isfinite().sum())
         if num_known == 1:
             missing = "kv"[int(self.stored[0].isfinite())]
@@ -75,8 +77,8 @@ class CacheScales:
 
 
 def have_scales(layers: Sequence[CacheScales]) -> bool:
-    """Whether the checkpoint has those of all layers. Raises CheckpointError where it has them of
-    some."""
+    """Whether the checkpoint has the scales of all layers. Raises CheckpointError where it has
+    those of some layers alone."""
     unknown = [layer.prefix for layer in layers if not layer.are_known]
     if unknown and len(unknown) < len(layers):
         raise CheckpointError(f"the scales of cached keys and values are missing: {unknown[0]}*")

@@ -20,8 +20,8 @@ class Layer(Protocol):
     """One layer of the residual stream. Each sum is made with the norm that follows it, so a layer
     is given the norm of the next.
 
-    input_norm: of the stream as it enters
-    attention:  says which rotary table the layer reads
+    input_norm: norm of the stream as it enters
+    attention:  its rope says which rotary table the layer reads
     """
 
     @property
@@ -37,8 +37,8 @@ class Layer(Protocol):
         next_norm: RmsNorm | NoNorm,
         state: AttentionState,
     ) -> tuple[Tensor, ProjectionInput]:
-        """hidden [T, hidden_size] and its `input_norm` → the layer's output, and its
-        `next_norm`. Where the state names `outputs`, both are of these alone."""
+        """hidden [T, hidden_size] and its `input_norm` → the layer's output, and the `next_norm` of
+        this output. Where the state names `outputs`, both have the rows of these alone."""
 
     def destinations(self) -> dict[str, Destination]:
         """Where each tensor of a checkpoint goes, by its full name."""

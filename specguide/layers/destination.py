@@ -19,9 +19,9 @@ class Destination:
     tensor:  a view of the model's memory; the checkpoint's values are converted to its dtype and
              broadcast to it
     shape:   the shape that the checkpoint's tensor must have
-    convert: what is made of the checkpoint's tensor before; None: nothing
-    other_shapes: that it may have instead
-    stored_dtype: what kind of numbers it must have; None: those of `tensor`
+    convert: applied to the checkpoint's tensor before it is stored; None: nothing is
+    other_shapes: shapes that it may have instead
+    stored_dtype: the dtype that its kind of numbers must be that of; None: the dtype of `tensor`
     is_optional: the checkpoint may lack it
     """
 
@@ -34,12 +34,12 @@ class Destination:
 
     @classmethod
     def of(cls, tensor: Tensor) -> Destination:
-        """A tensor stored as it is."""
+        """The destination of a tensor that is stored as it is."""
         return cls(tensor, tuple(tensor.shape))
 
     def memory(self, shape: tuple[int, ...], dtype: torch.dtype | None) -> Tensor:
-        """Where the checkpoint's tensor of this shape and dtype is to be read, contiguous, for
-        `fill` to take it: the model's own memory where it stays as it is."""
+        """Contiguous memory into which the checkpoint's tensor of this shape and dtype is to be
+        read for `fill`: the model's own memory where the tensor stays as it is."""
         tensor = self.tensor
         stays = self.convert is None and tensor.is_contiguous()
         if stays and (tensor.shape, tensor.dtype) == (shape, dtype):
@@ -53,8 +53,8 @@ class Destination:
 
 
 def finite(stored: Tensor) -> Tensor:
-    """A checkpoint's scales as they are. Raises CheckpointError where one is no number: whatever is
-    multiplied by it would be none either."""
+    """A checkpoint's scales as they are. Raises CheckpointError where one is not finite: nothing
+    that is multiplied by it would be either."""
     if not bool(stored.isfinite().all()):
         raise CheckpointError(
             "must hold finite numbers, found inf or nan: the checkpoint is damaged, quantize or "

@@ -27,8 +27,8 @@ class ExpertsShape:
     num_chosen:    experts of a token
     expert_size:   inner features of an expert
     is_normalised: the weights of the chosen experts sum to 1
-    has_bias:      of the router and of the experts
-    limits:        of the activation; None: silu(gate) · up
+    has_bias:      router and experts have biases
+    limits:        limits within the activation; None: silu(gate) · up
     """
 
     num_experts: int
@@ -42,7 +42,7 @@ class ExpertsShape:
 class ExpertsLayout(Protocol):
     """How a checkpoint holds the layer.
 
-    router:        its name
+    router:        name of the router
     gate_up, down: names of the maps that lie in an expert's two matrices
     """
 
@@ -69,7 +69,7 @@ class ExpertsLayout(Protocol):
 
 @dataclass(frozen=True)
 class SeparateExperts:
-    """Tensors of its own for each expert and map, within `experts.N`."""
+    """A layout in which each map of each expert has tensors of its own, within `experts.N`."""
 
     router: str = "gate"
     gate_up: tuple[str, str] = ("gate_proj", "up_proj")
@@ -107,13 +107,13 @@ class Experts:
     depends on it: a CUDA graph can capture the layer.
 
     router:  hidden → num_experts
-    gate_up: of each expert hidden → 2 · expert_size, gate first
-    down:    of each expert expert_size → hidden
+    gate_up: each expert's hidden → 2 · expert_size, gate first
+    down:    each expert's expert_size → hidden
     stored:  where the experts' tensors of a checkpoint go, by their full names
     ranks:   each has a part of the inner features of every expert, or some experts as a whole. All
-             have every token, so that each computes what its part gives and these are summed:
+             have every token, so that each computes the products of its part and these are summed:
              nothing is sent to the rank that has an expert
-    held:    experts that this rank has; None: all
+    held:    the experts that this rank has; None: all
     """
 
     shape: ExpertsShape
@@ -133,8 +133,8 @@ class Experts:
         layout: ExpertsLayout,
         held: range | None = None,
     ) -> Experts:
-        """Uninitialised weights, on one rank those of the experts `held`; None: all. Raises
-        InvalidParams where ranks cannot divide the experts."""
+        """Experts with uninitialised weights. Raises InvalidParams where ranks cannot divide them.
+        held: on one rank, the experts to have; None: all"""
         if place.ranks.size > 1:
             return cls._cut(place, hidden_size, shape, layout)
         here = held or range(shape.num_experts)
@@ -172,11 +172,11 @@ class Experts:
 
     @property
     def input_format(self) -> InputFormat | None:
-        """None: the router reads a tensor."""
+        """The format of the input. None: the router reads a tensor."""
         return None
 
     def __call__(self, x: Tensor) -> PartialSums:
-        """[T, hidden] → [T, hidden]."""
+        """The experts' sum: x [T, hidden] → [T, hidden]."""
         shape = self.shape
         logits = self.router.forward(x)
         routing = route(logits, shape.num_chosen, shape.is_normalised, self.held)

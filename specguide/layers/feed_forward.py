@@ -14,14 +14,14 @@ from specguide.layers.sharding import Section
 
 
 class FeedForward(Protocol):
-    """What follows the attention in a layer."""
+    """The part of a layer that follows the attention."""
 
     @property
     def input_format(self) -> InputFormat | None:
-        """How it wants its input; None: as a tensor."""
+        """The format in which it wants its input; None: a tensor."""
 
     def __call__(self, x: ProjectionInput) -> PartialSums:
-        """[T, hidden] → [T, hidden]."""
+        """x [T, hidden] → [T, hidden]."""
 
     def destinations(self) -> dict[str, Destination]:
         """Where each tensor of a checkpoint goes, by its full name."""
@@ -29,7 +29,7 @@ class FeedForward(Protocol):
 
 @dataclass(frozen=True)
 class MlpNames:
-    """What the checkpoint calls the maps of a GatedMlp; gate and up may be one."""
+    """The checkpoint's names for the maps of a GatedMlp; gate and up may be one map."""
 
     gate_up: tuple[str, ...] = ("gate_proj", "up_proj")
     down: str = "down_proj"
@@ -62,8 +62,8 @@ class GatedMlp:
         activation: Activation = "silu",
         names: MlpNames = SEPARATE,
     ) -> GatedMlp:
-        """Uninitialised weights; the inner features are divided among ranks. Raises InvalidParams
-        where they cannot be."""
+        """An MLP with uninitialised weights; its inner features are divided among ranks. Raises
+        InvalidParams where they cannot be."""
         place.ranks.share(intermediate_size, "inner features")
         share = 2 * intermediate_size // len(names.gate_up)
         both = dict.fromkeys(names.gate_up, share)
@@ -80,11 +80,11 @@ class GatedMlp:
 
     @property
     def input_format(self) -> InputFormat | None:
-        """How it wants its input; None: as a tensor."""
+        """The format in which it wants its input; None: a tensor."""
         return self.gate_up.input_format
 
     def __call__(self, x: ProjectionInput) -> PartialSums:
-        """[T, hidden] → [T, hidden]."""
+        """x [T, hidden] → [T, hidden]."""
         inner = self.gate_up.forward_gated(x, self.activation, self.down.input_format)
         return self.down.forward_parts(inner)
 

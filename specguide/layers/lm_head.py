@@ -24,7 +24,7 @@ class Embedding:
     """A vector for each token id.
 
     weight: [vocab_size, hidden_size]
-    name:   of the tensor in the checkpoint
+    name:   the tensor's name in the checkpoint
     scale:  factor on the vectors that a pass begins with, as Gemma has it
     """
 
@@ -43,7 +43,7 @@ class Embedding:
         is_tied: bool,
         scale: float = 1.0,
     ) -> Embedding:
-        """Uninitialised weights, embed_tokens.weight in the checkpoint.
+        """Embeddings with uninitialised weights, embed_tokens.weight in the checkpoint.
 
         is_tied: an LmHead may use the matrix too. It is laid out for the product then; looking
                  rows up in it costs little either way
@@ -55,17 +55,17 @@ class Embedding:
         return cls(UNQUANTIZED.create_weights(spec).weight, name, scale)
 
     def forward(self, token_ids: Tensor) -> Tensor:
-        """int [T] → [T, hidden_size]."""
+        """token_ids, int [T] → their vectors [T, hidden_size], times `scale`."""
         vectors = F.embedding(token_ids, self.weight)
         return vectors if self.scale == 1.0 else vectors * self.scale
 
     def norm_into(self, output: Tensor, norm: RmsNorm, token_ids: Tensor) -> None:
-        """The norm of the vectors, without `scale`, into output [T, hidden_size]: what a draft head
-        reads."""
+        """Write the norm of the vectors, without `scale`, to output [T, hidden_size]: what a draft
+        head reads."""
         norm.into(output, self.weight, token_ids)
 
     def fit_vocabulary(self, size: int) -> None:
-        """Read every id below `size` from now on: those that it has not, like its last one."""
+        """Read every id below `size` from now on: ids that it does not have, like its last one."""
         num_missing = size - len(self.weight)
         if num_missing > 0:
             self.weight = torch.cat((self.weight, self.weight[-1:].expand(num_missing, -1)))
@@ -79,11 +79,11 @@ class LmHead:
     """The output matrix, from hidden states to a logit for each token of a vocabulary.
 
     weights: [vocab_size, hidden_size]
-    name:    of the map in the checkpoint; None where it is the embeddings' matrix
-    ranks:   each has the logits of as many tokens, one behind the other
+    name:    the map's name in the checkpoint; None where it is the embeddings' matrix
+    ranks:   each has the logits of equally many tokens, in the order of ranks
     stored:  where the checkpoint's tensors go, of which this rank has a part; None: to `weights`
 
-    A vocabulary that ranks cannot divide each of them has as a whole.
+    Where ranks cannot divide the vocabulary, each of them has the whole matrix.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class LmHead:
 
     @classmethod
     def create(cls, place: Placement, vocab_size: int, hidden_size: int) -> LmHead:
-        """Uninitialised weights, lm_head.weight in the checkpoint."""
+        """A matrix with uninitialised weights, lm_head.weight in the checkpoint."""
         ranks = place.ranks
         if ranks.size > 1 and vocab_size % ranks.size == 0:
             part = cls.create(replace(place, ranks=ONE_RANK), vocab_size // ranks.size, hidden_size)
@@ -112,7 +112,7 @@ class LmHead:
 
     @classmethod
     def tied(cls, embedding: Embedding, ranks: Ranks = ONE_RANK) -> LmHead:
-        """The matrix of the embeddings, without their scale."""
+        """A head whose matrix is that of the embeddings, without their scale."""
         weights, vocab_size = PlainWeights(embedding.weight), len(embedding.weight)
         if ranks.size == 1 or vocab_size % ranks.size:
             return cls(weights, None)
@@ -120,7 +120,7 @@ class LmHead:
         return cls(weights.rows(ranks.rank * share, (ranks.rank + 1) * share), None, ranks)
 
     def forward(self, hidden: Tensor) -> Tensor:
-        """[T, hidden_size] → logits [T, vocab_size], in the dtype of `hidden`."""
+        """hidden [T, hidden_size] → logits [T, vocab_size], in the dtype of `hidden`."""
         return self._gathered(self.weights.product(hidden))
 
     def _gathered(self, logits: Tensor) -> Tensor:
@@ -129,7 +129,8 @@ class LmHead:
         return self.ranks.collectives.gather(logits).transpose(0, 1).flatten(1)
 
     def forward_share(self, hidden: Tensor) -> Tensor | LogitsShare:
-        """As `forward`, or logits of this rank's tokens, where ranks can choose together."""
+        """The logits as `forward` gives them, or those of this rank's tokens where ranks can choose
+        together."""
         ranks = self.ranks
         peers = ranks.collectives.peers(len(hidden), NUM_WORDS, torch.float32)
         if peers is None:
@@ -145,7 +146,7 @@ class LmHead:
         self.weights = self.weights.rows(0, size)
 
     def destinations(self) -> dict[str, Destination]:
-        """Where each tensor of a checkpoint goes, by its full name; none of a tied one."""
+        """Where each tensor of a checkpoint goes, by its full name; empty for a tied matrix."""
         if self.name is None:
             return {}
         if self._stored is not None:

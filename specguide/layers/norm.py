@@ -24,7 +24,7 @@ class NormKind:
     eps:           added to the mean square
     weight_offset: added to the weights of the checkpoint; 1 where it holds their distance from 1,
                    as Gemma's does
-    weight_factor: multiplies them
+    weight_factor: multiplies the weights
     """
 
     eps: float
@@ -33,7 +33,7 @@ class NormKind:
 
     @property
     def is_plain(self) -> bool:
-        """The weights are those of the checkpoint."""
+        """Whether the weights are those of the checkpoint."""
         return self.weight_offset == 0.0 and self.weight_factor == 1.0
 
 
@@ -57,7 +57,7 @@ class RmsNorm:
 
     weight: [D], or [heads, D] where each head has its own; float32 where it is not the
             checkpoint's own, and rounding it would cost digits
-    output: how the projection that reads the norm wants its input; None: as a tensor
+    output: the format in which the projection that reads the norm wants it; None: a tensor
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class RmsNorm:
         parts: Mapping[str, _Part] | None = None,
         output: InputFormat | None = None,
     ) -> None:
-        """parts: of `weight`, by the name of the tensor in the checkpoint"""
+        """parts: rows of `weight`, by the name of their tensor in the checkpoint"""
         self.weight = weight
         self.eps = eps
         self.output = output
@@ -82,7 +82,7 @@ class RmsNorm:
         kind: NormKind,
         output: InputFormat | None = None,
     ) -> RmsNorm:
-        """Uninitialised weights, `name`.weight in the checkpoint."""
+        """A norm with uninitialised weights, `name`.weight in the checkpoint."""
         weight = _empty(place, kind, dim)
         part = _Part(weight, kind)
         return cls(weight, kind.eps, {f"{place.prefix}{name}.weight": part}, output)
@@ -91,9 +91,10 @@ class RmsNorm:
     def of_heads(
         cls, place: Placement, num_heads: Mapping[str, int], head_dim: int, kind: NormKind
     ) -> RmsNorm:
-        """The heads of several maps; each map has one weight [head_dim] in the checkpoint.
+        """A norm of the heads of several maps; each map has one weight [head_dim] in the
+        checkpoint.
 
-        num_heads: of each map, by its name
+        num_heads: heads of each map, by its name
         """
         weight = _empty(place, kind, sum(num_heads.values()), head_dim)
         parts = {
@@ -111,11 +112,11 @@ class RmsNorm:
         return add_rms_norm(residual, product.unscaled, self.weight, self.eps, scales, peers)
 
     def into(self, output: Tensor, x: Tensor, row_ids: Tensor | None = None) -> None:
-        """The norm of x [T, D], or of x[row_ids], int [T], into output [T, D]."""
+        """Write the norm of x [T, D], or of x[row_ids], int [T], to output [T, D]."""
         norm_into(output, x, self.weight, self.eps, row_ids)
 
     def __call__(self, x: Tensor) -> ProjectionInput:
-        """x [..., D] → the same shape and dtype, or as `output` has it."""
+        """The norm of x [..., D], in the same shape and dtype or in the format of `output`."""
         if self.output is not None:
             return self.output.of_norm(x, self.weight, self.eps)
         return rms_norm(x, self.weight, self.eps)
@@ -126,7 +127,7 @@ class RmsNorm:
 
 
 class NoNorm:
-    """Stands where a layer has no norm: the stream goes on as it is."""
+    """Takes the place of a norm that a layer does not have: the stream goes on as it is."""
 
     def add(self, residual: Tensor, product: PartialSums) -> tuple[Tensor, Tensor]:
         """The sum of residual and product, both [T, D], twice."""
@@ -138,7 +139,7 @@ class NoNorm:
         return x
 
     def destinations(self) -> dict[str, Destination]:
-        """None."""
+        """Nothing goes anywhere: there are no weights."""
         return {}
 
 
@@ -147,8 +148,8 @@ class WholeNorms:
     """A norm of all query heads together, and one of all key heads, as OLMo 2 has them.
 
     queries, keys: their norms, weights [heads · head_dim] of the heads that this rank has
-    ranks: those that have the other heads; they sum the squares
-    key_ranks: among which the key heads are cut; several of `ranks` may be one of these
+    ranks: the ranks that have all heads; they sum the squares
+    key_ranks: the ranks among which the key heads are cut; several of `ranks` may be one of these
     """
 
     queries: RmsNorm
@@ -165,14 +166,15 @@ class WholeNorms:
         kind: NormKind,
         key_ranks: Ranks,
     ) -> WholeNorms:
-        """Uninitialised weights; num_heads: of queries, then of keys, by the norm's name."""
+        """Norms with uninitialised weights. num_heads: heads of queries, then of keys, by their
+        norm's name"""
         queries, keys = (
             RmsNorm.create(place, name, count * head_dim, kind) for name, count in num_heads.items()
         )
         return cls(queries, keys, place.ranks, key_ranks)
 
     def __call__(self, heads: Tensor) -> Tensor:
-        """[T, heads, head_dim], queries first → the same."""
+        """The normed heads: [T, heads, head_dim], queries first → the same shape."""
         if self.ranks.size > 1:
             return self._across_ranks(heads)
         flat = heads.flatten(1)

@@ -19,8 +19,8 @@ class PartialSums:
     `RmsNorm.add` sums the parts, and scales them, as it adds them to the residual stream.
 
     unscaled: [P, T, D]; float32 where P > 1
-    scales:   of each part; None: they are scaled
-    ranks:    whose products are yet to be summed, too
+    scales:   scales of each part; None: the parts are scaled already
+    ranks:    the ranks whose products are yet to be summed, too
     """
 
     unscaled: Tensor
@@ -34,7 +34,7 @@ class PartialSums:
 
     @property
     def parts(self) -> Tensor:
-        """[P, T, D], whose sum over P is the product."""
+        """The scaled parts [P, T, D], whose sum over P is the product."""
         return scaled(self.unscaled, self.scales)
 
     def total(self, dtype: torch.dtype) -> Tensor:
@@ -46,9 +46,10 @@ class PartialSums:
         return (parts[0] if len(parts) == 1 else parts.sum(0)).to(dtype)
 
     def with_peers(self, dtype: torch.dtype) -> tuple[PartialSums, Peers | None]:
-        """What is yet to be summed, and with whom; None: ranks have been summed.
+        """The parts that are yet to be summed, and the peers to sum with; None: the ranks' products
+        have been summed.
 
-        dtype: in which they are
+        dtype: the dtype of the summed products
         """
         if self.ranks.size == 1:
             return self, None

@@ -22,10 +22,10 @@ from specguide.parallel import ONE_RANK, Ranks
 class Placement:
     """What all layers of a model are built with.
 
-    device, dtype: of the weights, and of inputs and outputs
+    device, dtype: device and dtype of the weights, and of inputs and outputs
     quantization:  how the checkpoint holds the weights of projections
-    prefix:        of the names of a layer's tensors in the checkpoint, "" or ending with a dot
-    ranks:         among which the layers are cut
+    prefix:        begins the names of a layer's tensors in the checkpoint; "" or ending with a dot
+    ranks:         the ranks among which the layers are cut
     """
 
     device: torch.device
@@ -39,12 +39,12 @@ class Placement:
         return replace(self, prefix=f"{self.prefix}{name}.")
 
     def whole(self) -> Placement:
-        """Shapes without memory, as one rank would have them."""
+        """The placement of shapes without memory, as one rank would have them."""
         return replace(self, device=torch.device("meta"), ranks=ONE_RANK)
 
     def cut_where_possible(self, build: Callable[[Placement], object]) -> Placement:
-        """Itself, or of one rank where the layers that `build` makes there cannot be cut among its
-        ranks."""
+        """This placement, or one for a single rank where the layers that `build` makes cannot be
+        cut among the ranks."""
         try:
             build(replace(self, device=torch.device("meta")))
         except (CheckpointError, InvalidParams):

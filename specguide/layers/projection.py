@@ -25,11 +25,12 @@ class Projection:
     """x · weightᵀ + bias. Several maps of a checkpoint may lie in one, so that they are one
     product.
 
-    Its weights are the quantization's matter: whoever has a projection asks for products alone.
+    The form of its weights is up to the quantization: whoever has a projection asks for products
+                                                       alone.
 
-    weights: of the whole map
-    maps:    of each map in the checkpoint, by its full name: a view of `weights`
-    summed:  the ranks whose products are its product; one: its own is
+    weights: the weights of all maps together
+    maps:    the weights of each map in the checkpoint, by its full name: views of `weights`
+    summed:  the ranks whose products sum to its product; one rank: its own is the product
     stored:  where the checkpoint's tensors go, of which this rank has a part; None: as `maps` say
     """
 
@@ -49,12 +50,13 @@ class Projection:
         cut: Cut | None = None,
         sections: Sequence[Section] = (),
     ) -> Projection:
-        """Maps of the same input: `outputs` are their names, with their output features.
+        """A projection with uninitialised weights. outputs: output features of the maps in it, by
+        name.
 
         cut: which features are divided among the ranks of `place`; None: each has all. Sizes are
              those of the whole map. Raises InvalidParams where they cannot be divided.
-        sections: output features of each map, or of the parts of the only one, which are divided
-             by themselves; none: of each map, among all ranks
+        sections: output features of each map, or of the parts of the only one, which are divided by
+             themselves; none: each map is divided among all ranks
         """
         if cut == "outputs" and place.ranks.size > 1:
             return cls._cut_by_outputs(place, in_features, outputs, bias, sections)
@@ -103,16 +105,16 @@ class Projection:
 
     @property
     def input_format(self) -> InputFormat | None:
-        """How it wants its inputs; None: as tensors. Tensors it takes in any case."""
+        """The format in which it wants its inputs; None: tensors. Tensors are taken in any case."""
         return self.weights.input_format
 
     def forward(self, x: ProjectionInput) -> Tensor:
-        """[T, in_features] → [T, out_features]."""
+        """The product: x [T, in_features] → [T, out_features]."""
         product = self.weights.product(x)
         return product if self.summed.size == 1 else self.summed.collectives.sum(product)
 
     def forward_parts(self, x: ProjectionInput) -> PartialSums:
-        """[T, in_features] → [T, out_features], for `RmsNorm.add`."""
+        """The product in parts, for `RmsNorm.add`: x [T, in_features] → [T, out_features]."""
         return replace(self.weights.product_parts(x), ranks=self.summed)
 
     def forward_gated(
@@ -121,8 +123,9 @@ class Projection:
         activation: Activation = "silu",
         wanted: InputFormat | None = None,
     ) -> ProjectionInput:
-        """[T, in_features] → activation(gate) · up [T, out_features / 2], as `wanted` by who reads
-        it; the first half of the output features is the gate."""
+        """The gated product: x [T, in_features] → activation(gate) · up [T, out_features / 2]. The
+        first half of the output features is the gate. wanted: the format that the reader wants;
+        None: a tensor"""
         return self.weights.product_gated(x, activation, wanted)
 
     def destinations(self) -> dict[str, Destination]:
@@ -146,7 +149,7 @@ def _destinations(name: str, weights: ProjectionWeights) -> dict[str, Destinatio
 def _views(
     part: Callable[[int, int], ProjectionWeights], sizes: Mapping[str, int]
 ) -> Iterator[ProjectionWeights]:
-    """The parts, one behind the other."""
+    """The parts of these sizes, one behind the other."""
     start = 0
     for size in sizes.values():
         yield part(start, start + size)

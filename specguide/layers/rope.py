@@ -29,10 +29,11 @@ class RopeConfig:
     low_freq_factor, high_freq_factor: llama3's band
     beta_fast, beta_slow, truncate: yarn's band, rotations; truncate rounds it to whole dimensions
     attention_factor: multiplies cosine and sine (yarn, longrope)
-    share:            of a head's dimensions that are rotated; 0: the layer knows no positions
+    share:            part of a head's dimensions that is rotated; 0: the layer knows no positions
     is_interleaved:   see RotaryLayout
-    short_factors, long_factors: that divide each pair's frequency, where at most original_len
-                      tokens are served, or more (longrope, Ding et al. 2024, arXiv 2402.13753). A
+    short_factors, long_factors: factors that divide each pair's frequency, where at most
+                                 original_len tokens are served, or more (longrope, Ding et al.
+                                 2024, arXiv 2402.13753). A
                       model has one of them for all its requests, as vLLM has it: keys stay in the
                       cache as they are
     query_growth:     queries are multiplied by 1 + query_growth · log(1 + ⌊position /
@@ -61,7 +62,7 @@ class RopeConfig:
         return RotaryLayout(None if num_rotated == head_dim else num_rotated, self.is_interleaved)
 
     def num_rotated(self, head_dim: int) -> int:
-        """Dimensions of a head that are rotated."""
+        """Number of a head's dimensions that are rotated."""
         return int(head_dim * self.share)
 
     @classmethod
@@ -76,8 +77,8 @@ class RopeConfig:
         """The rope that config.json states: `rope_parameters` (transformers 5), or `rope_scaling`
         beside `rope_theta` (before).
 
-        share: that is rotated where config.json does not state `partial_rotary_factor`; None: the
-               family rotates all, and another factor is refused
+        share: part of the dimensions that is rotated where config.json does not state
+               `partial_rotary_factor`; None: the family rotates all, and another factor is refused
 
         Raises CheckpointError for a rope type or parameter that is not known, and for one that is
         missing or wrong.
@@ -88,7 +89,7 @@ class RopeConfig:
 
 def inverse_frequencies(rope: RopeConfig, num_rotated: int, max_positions: int) -> Tensor:
     """Radians per position of each pair of dimensions, float32 [num_rotated / 2] (Su et al. 2021,
-    and its extensions). max_positions: that are served"""
+    and its extensions). max_positions: positions that are served"""
     exponents = torch.arange(0, num_rotated, 2, dtype=torch.float32) / max(num_rotated, 1)
     frequencies = 1.0 / (rope.theta**exponents)
     if not num_rotated:  # of a layer that knows no positions, whatever its neighbours' are
@@ -123,7 +124,8 @@ def _check_factors(factors: tuple[float, ...], name: str, num_pairs: int) -> Non
 
 @dataclass(frozen=True)
 class TableSize:
-    """num_positions: rows;  max_positions: those of them that are served"""
+    """The size of a rotary table. num_positions: its rows; max_positions: those of them that are
+    served"""
 
     head_dim: int
     num_positions: int
@@ -149,7 +151,7 @@ def rope_table(
 
 
 def query_scales(rope: RopeConfig, position_ids: Tensor, dtype: torch.dtype) -> Tensor | None:
-    """What queries at these positions, int64 [T], are multiplied by, [T, 1, 1]; None: nothing."""
+    """Factors [T, 1, 1] on queries at these positions, int64 [T]; None: no factors."""
     if not rope.query_growth:
         return None
     growth = torch.log1p(torch.floor(position_ids / rope.original_len))

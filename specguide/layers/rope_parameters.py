@@ -38,7 +38,7 @@ _PARAMETERS = (
 def rope_parameters(
     config: Mapping[str, Any], max_position_embeddings: int, share: float | None
 ) -> dict[str, Any]:
-    """What RopeConfig has, but for how pairs lie. As `RopeConfig.from_hf`, which see."""
+    """The fields of RopeConfig but for `is_interleaved`; see `RopeConfig.from_hf`."""
     rope = mapping(config, "rope_scaling") or mapping(config, "rope_parameters")
     rope_type = rope.get("rope_type") or rope.get("type") or "default"
     _check_parameters(rope, rope_type)
@@ -66,7 +66,8 @@ def rope_parameters(
 
 
 def _share(config: Mapping[str, Any], rope: Mapping[str, Any], default: float | None) -> float:
-    """`partial_rotary_factor`. Raises CheckpointError where the family has none (default: None)."""
+    """The stated `partial_rotary_factor`. Raises CheckpointError for one where the family has none
+    (default: None)."""
     stated = rope.get("partial_rotary_factor", config.get("partial_rotary_factor"))
     if default is None:
         if stated not in (None, 1):

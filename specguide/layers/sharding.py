@@ -26,17 +26,17 @@ class Section:
     ranks: Ranks
 
     def share(self, what: str) -> int:
-        """Features of a rank. Raises InvalidParams as Ranks.share."""
+        """Number of features of a rank. Raises InvalidParams as Ranks.share."""
         return self.ranks.share(self.size, what)
 
 
 def shards(
     whole: Mapping[str, Destination], parts: Mapping[str, Destination], ranks: Ranks
 ) -> dict[str, Destination]:
-    """Where a checkpoint's tensors go, of which this rank keeps a part.
+    """Where a checkpoint's tensors go, of each of which this rank keeps a part.
 
-    whole: where they would go on one rank, which says their shapes; no memory is behind it
-    parts: where the part goes, by the same names
+    whole: where they would go on one rank, which says their shapes; it has no memory
+    parts: where their parts go, by the same names
 
     A tensor is cut in each dimension in which its part is smaller. A bias that is not cut beside
     a matrix that is cut by inputs is the caller's matter. Raises CheckpointError for a tensor that
@@ -48,8 +48,8 @@ def shards(
 def shards_of_sections(
     whole: Mapping[str, Destination], parts: Mapping[str, Destination], sections: Sequence[Section]
 ) -> dict[str, Destination]:
-    """As `shards`, of a map whose output features are `sections`, as gate and up: each rank keeps
-    its part of each."""
+    """The same as `shards` for a map whose output features are `sections`, as gate and up: each
+    rank keeps its part of each section."""
     if len(sections) == 1:
         return shards(whole, parts, sections[0].ranks)
     return {
@@ -89,7 +89,7 @@ def _chunks_of_sections(stored: Tensor, dim: int, sections: Sequence[Section]) -
 
 
 def added_once(whole: Destination, part: Destination, ranks: Ranks) -> Destination:
-    """A bias behind a sum over ranks: rank 0 adds it, and the others add 0."""
+    """Where a bias behind a sum over ranks goes: rank 0 adds it, and the others add 0."""
     if ranks.rank == 0:
         return part
     return replace(whole, tensor=part.tensor, convert=torch.zeros_like)
@@ -144,8 +144,8 @@ def _check(name: str, shape: tuple[int, ...], wanted: tuple[int, ...], ranks: Ra
 
 
 def _check_sections(name: str, there: int, size: int, sections: Sequence[Section]) -> None:
-    """An entry of the tensor may stand for several features, as a scale does: none for features of
-    two ranks, or of two sections."""
+    """Raise CheckpointError where an entry of the tensor, which may stand for several features as a
+    scale does, stands for features of two ranks or of two sections."""
     sizes = [section.size for section in sections]
     each, rest = divmod(sum(sizes), there)
     is_cut = not rest and not any(it.size % (each * it.ranks.size) for it in sections)

@@ -36,23 +36,24 @@ QUANTIZATIONS: dict[str, Callable[[Mapping[str, Any]], Quantization]] = {
     "modelopt": read_modelopt,
     "mxfp4": read_mxfp4,
 }
-"""By `quant_method`: what makes a quantization of the fields of `quantization_config`; it raises
-CheckpointError for those that it does not implement."""
+"""The functions that make a quantization of the fields of `quantization_config`, by `quant_method`.
+They raise CheckpointError for fields that they do not implement."""
 
 ONLINE: dict[str, Quantization] = {"fp8": ONLINE_FLOAT8, "int4": ONLINE_INT4}
-"""By the name in `EngineConfig.quantization`: what a checkpoint that is not quantized can be turned
-into while it is read."""
+"""The quantizations that a checkpoint without one can be given while it is read, by the name in
+`EngineConfig.quantization`."""
 
 ONLINE_HEADS: dict[str, Quantization] = {
     "fp8": ONLINE_FLOAT8.including("lm_head"),
     "int4": SYMMETRIC_INT4,
 }
-"""The same of draft heads, where rounding costs acceptance alone: an output matrix of their own is
+"""The same for draft heads, where rounding costs acceptance alone: an output matrix of their own is
 rounded too, and integers have no zeros, with which products take longer."""
 
 
 def read_quantization(config: Mapping[str, Any]) -> Quantization:
-    """From the contents of config.json. Raises CheckpointError for a method that is not known."""
+    """The quantization that the contents of config.json state. Raises CheckpointError for a method
+    that is not known."""
     if config.get("quantization_config") is None:
         return UNQUANTIZED
     stated = mapping(config, "quantization_config")

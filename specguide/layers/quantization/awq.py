@@ -26,13 +26,13 @@ from specguide.layers.quantization.int4 import (
 from specguide.layers.quantization.method import Quantization
 
 _PLACES = (0, 4, 1, 5, 2, 6, 3, 7)
-"""Where in a word, counted from the lowest bits, the numbers of 8 neighbouring features are."""
+"""The places in a word, counted from the lowest bits, of the numbers of 8 neighbouring features."""
 
 
 @dataclass(frozen=True)
 class Awq(Int4):
-    """qweight int32 [in_features, out_features / 8], qzeros int32 [groups, out_features / 8],
-    scales float16 [groups, out_features]."""
+    """The tensors qweight int32 [in_features, out_features / 8], qzeros int32 [groups, out_features
+    / 8], scales float16 [groups, out_features]."""
 
     def destinations(self, weights: Int4Weights) -> dict[str, Destination]:
         matrix = weights.matrix
@@ -49,13 +49,14 @@ class Awq(Int4):
 
 
 def _numbers(words: Tensor) -> Tensor:
-    """int32 [N, out_features / 8] → uint8 [N, out_features]."""
+    """The numbers in words: int32 [N, out_features / 8] → uint8 [N, out_features]."""
     return numbers_of_words(words).unflatten(1, (-1, 8))[:, :, _PLACES].flatten(1)
 
 
 def read_awq(stated: Mapping[str, Any]) -> Quantization:
-    """From `quantization_config`. A map is not quantized where a part of its name is listed in
-    `modules_to_not_convert`. Raises CheckpointError for what is not implemented."""
+    """The quantization that `quantization_config` states. A map is not quantized where a part of
+    its name is listed in `modules_to_not_convert`. Raises CheckpointError for what is not
+    implemented."""
     num_bits = positive_int(stated, "bits" if "bits" in stated else "w_bit")
     group_size = group_size_of(stated, "group_size" if "group_size" in stated else "q_group_size")
     check_int4(num_bits, group_size)

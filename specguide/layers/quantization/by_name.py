@@ -17,10 +17,10 @@ from specguide.layers.quantization.name_pattern import NamePattern
 from specguide.layers.quantization.none import UNQUANTIZED
 
 ROUTERS = ("mlp.gate", "block_sparse_moe.gate", "mlp.router")
-"""Of experts, which are no place to save bits."""
+"""Names of experts' routers, which are no place to save bits."""
 
 _PATTERN = re.compile(r"re(?:<(?P<within>[^>]*)>)?:(?P<source>.*)", re.DOTALL)
-"""`re:` and a pattern; of a text model that is part of another, as `within` writes it."""
+"""`re:` and a pattern; for a text model that is part of another, in the spelling of `within`."""
 _MOST_WILDCARDS = 4
 
 
@@ -28,12 +28,12 @@ _MOST_WILDCARDS = 4
 class ModuleList:
     """Modules of a model, as `ignore` and `targets` name them.
 
-    names:     in full
-    patterns:  what stood behind `re:`
-    wildcards: in the shell's syntax
-    parts:     a module whose name begins or ends with it, up to a dot, is meant too
-    texts:     a module is meant in whose name it stands anywhere; those of experts are judged
-               together, by the name of what holds them
+    names:     full names
+    patterns:  the patterns that stood behind `re:`
+    wildcards: patterns in the shell's syntax
+    parts:     names; a module whose name begins or ends with one, up to a dot, is meant too
+    texts:     a module is meant in whose name one of them stands anywhere; modules of experts are
+               judged together, by the name of what holds them
     """
 
     names: frozenset[str] = frozenset()
@@ -44,19 +44,20 @@ class ModuleList:
 
     @classmethod
     def of(cls, entries: Iterable[str]) -> ModuleList:
-        """Full names, and patterns behind `re:`. Raises CheckpointError for a wrong pattern."""
+        """A list of full names, and of patterns behind `re:`. Raises CheckpointError for a wrong
+        pattern."""
         return cls(frozenset(entries), _patterns(entries))
 
     @classmethod
     def of_parts(cls, entries: Iterable[str]) -> ModuleList:
-        """The same; a name stands also for what lies in the module, and may lack what it lies
-        in."""
+        """The same as `of`, but a name also stands for what lies in the module, and may lack the
+        names of what holds the module."""
         return cls(frozenset(entries), _patterns(entries), parts=tuple(entries))
 
     @classmethod
     def of_wildcards(cls, entries: Iterable[str]) -> ModuleList:
-        """As ModelOpt writes them: with `*`; a name stands also for what lies in the module.
-        Raises CheckpointError for one with too many `*`."""
+        """A list as ModelOpt writes it: with `*`, and a name also stands for what lies in the
+        module. Raises CheckpointError for one with too many `*`."""
         for entry in entries:
             if entry.count("*") > _MOST_WILDCARDS:
                 raise CheckpointError(
@@ -88,11 +89,13 @@ class ByName:
         return replace(self, ignored=ignored)
 
     def create_weights(self, spec: MatrixSpec) -> ProjectionWeights:
-        """Raises CheckpointError where maps that lie in one matrix are held differently."""
+        """Uninitialised weights. Raises CheckpointError where maps that lie in one matrix are held
+        differently."""
         return self._common(spec.names).create_weights(spec)
 
     def create_experts(self, specs: Sequence[MatrixSpec]) -> ExpertWeights:
-        """Raises CheckpointError where experts of a layer are held differently."""
+        """Uninitialised weights. Raises CheckpointError where experts of a layer are held
+        differently."""
         return create_experts(self._common([name for spec in specs for name in spec.names]), specs)
 
     def _common(self, names: Sequence[str]) -> Quantization:
@@ -116,7 +119,8 @@ class ByName:
 
 
 def module_names(stated: Mapping[str, Any], name: str) -> list[str]:
-    """A list of modules; a missing or null one is empty. Raises CheckpointError."""
+    """The list of modules that a configuration states as `name`; empty where it is missing or null.
+    Raises CheckpointError for anything else."""
     entries = stated.get(name)
     if entries is None:
         return []
@@ -132,8 +136,9 @@ def _without_expert(name: str) -> str:
 
 
 def within(entry: str, prefixes: Iterable[str]) -> str:
-    """A pattern of a list of modules for names in a text model alone, of the names that its modules
-    have in the whole. prefixes: what `model.` is called there; other entries stay as they are"""
+    """An entry of a list of modules for a text model alone. A pattern is matched with the names
+    that the modules have in the whole model; other entries stay. prefixes: what `model.` is called
+    in the whole model"""
     return f"re<{','.join(prefixes)}>:{entry[3:]}" if entry.startswith("re:") else entry
 
 

@@ -15,24 +15,25 @@ _FIELDS: dict[str, tuple[Any, ...]] = {
     "dynamic": (None, False),
     "symmetric": (None, True),
 }
-"""Of `kv_cache_scheme`, with what can be honoured."""
+"""Fields of `kv_cache_scheme`, with the values that can be honoured."""
 _OF_AUTO_FP8 = "static"
-"""All that AutoFP8 says in its place."""
+"""All that AutoFP8 says in place of `kv_cache_scheme`."""
 
 
 @dataclass(frozen=True)
 class CacheScheme:
-    """Of float8, with one scale for all keys of a layer and one for its values.
+    """A cache of float8, with one scale for all keys of a layer and one for its values.
 
-    problem: why it cannot be had as the checkpoint wants it; None: it can
+    problem: why the cache cannot be as the checkpoint wants it, in words; None: it can
     """
 
     problem: str | None = None
 
 
 def read_cache_scheme(config: Mapping[str, Any]) -> CacheScheme | None:
-    """From the contents of config.json: `kv_cache_scheme` of compressed-tensors and AutoFP8,
-    and `kv_cache_quant_algo` of ModelOpt. None: keys and values are in the model's dtype."""
+    """The scheme that the contents of config.json state: `kv_cache_scheme` of compressed-tensors
+    and AutoFP8, and `kv_cache_quant_algo` of ModelOpt. None: keys and values are in the model's
+    dtype."""
     stated = config.get("quantization_config")
     if not isinstance(stated, Mapping):
         return None

@@ -17,15 +17,16 @@ _UNKNOWN = -1
 
 @dataclass(frozen=True, eq=False)
 class ColumnOrder:
-    """GPTQ rounds the columns that matter most first, and groups them as it rounds them
-    (`desc_act`). Here the columns of a group lie side by side, and the inputs are brought into the
-    same order before each product; so all maps of one matrix must have one order.
+    """The order of one matrix's columns. GPTQ rounds the columns that matter most first, and groups
+    them as it rounds them (`desc_act`). Here the columns of a group lie side by side, and the
+    inputs are brought into the same order before each product; so all maps of one matrix must have
+    one order.
 
     A checkpoint's tensors come in any order, and from several threads: numbers that came before the
     order was known are put into it when it is.
 
-    columns: int64 [in_features], the inputs in their order; -1 while it is not known
-    matrix:  all maps
+    columns: int64 [in_features], the inputs in their order; -1 while the order is not known
+    matrix:  the matrix in which all maps lie
     """
 
     columns: Tensor
@@ -34,12 +35,12 @@ class ColumnOrder:
 
     @classmethod
     def unknown(cls, matrix: Int4Matrix) -> ColumnOrder:
-        """Before the checkpoint is read."""
+        """The order before the checkpoint is read."""
         columns = torch.full((matrix.in_features,), _UNKNOWN, device=matrix.words.device)
         return cls(columns, matrix)
 
     def learn(self, groups: Tensor) -> Tensor:
-        """From the group of each column, int32 [in_features]; writes `columns`.
+        """Learn the order from the group of each column, int32 [in_features]; writes `columns`.
 
         Raises CheckpointError where groups are not of the stated size, or another map of the matrix
         has them otherwise.
@@ -61,8 +62,8 @@ class ColumnOrder:
         return self.columns
 
     def write(self, rows: Int4Matrix, numbers: Tensor) -> Tensor:
-        """Into some rows of the matrix, numbers [rows, in_features] as the checkpoint has them.
-        Returns the words."""
+        """Write numbers [rows, in_features], as the checkpoint has them, into some rows of the
+        matrix. Returns the words."""
         with self._lock:
             ordered = numbers[:, self.columns] if self._is_known() else numbers
             return rows.words.copy_(pack_words(ordered, rows.group_size))

@@ -30,13 +30,13 @@ _ARGUMENTS = {
 
 @dataclass(frozen=True)
 class Arguments:
-    """How numbers are held.
+    """What `weights` or `input_activations` of a group says: how numbers are held.
 
     kind:       "int" or "float"
     strategy:   what shares a scale: "tensor", "channel", "group", "block" or "token"
-    group_size: columns, for "group"
-    block:      rows and columns, for "block"
-    is_dynamic: scales are found as the model runs
+    group_size: columns of a group, for "group"
+    block:      rows and columns of a block, for "block"
+    is_dynamic: the scales are found as the model runs
     actorder:   the order of the columns in which GPTQ rounded: "group", "weight" or None
     """
 
@@ -51,7 +51,8 @@ class Arguments:
 
     @classmethod
     def read(cls, stated: Mapping[str, Any]) -> Arguments:
-        """With the defaults of compressed-tensors. Raises CheckpointError."""
+        """Arguments with the defaults of compressed-tensors. Raises CheckpointError for what is
+        wrong."""
         unknown = [name for name in stated if name not in _ARGUMENTS]
         if unknown:
             raise CheckpointError(f"{shown(unknown[0])} is unknown")
@@ -72,7 +73,7 @@ class Arguments:
 class Group:
     """One of `config_groups`.
 
-    name:    in `config_groups`
+    name:    the group's name in `config_groups`
     format:  how the weights are stored
     targets: names, patterns or classes of modules
     weights: None: they are not quantized
@@ -87,7 +88,8 @@ class Group:
 
     @classmethod
     def read(cls, name: str, stated: Mapping[str, Any], default_format: str) -> Group:
-        """Raises CheckpointError for what is wrong, and for quantized outputs."""
+        """The group that an entry states. Raises CheckpointError for what is wrong, and for
+        quantized outputs."""
         if stated.get("output_activations") is not None:
             raise CheckpointError("'output_activations' are not supported: only null is")
         return cls(
@@ -118,7 +120,7 @@ def _word(stated: Mapping[str, Any], name: str, default: str | None) -> str | No
 
 
 def _group_size(stated: Mapping[str, Any]) -> int | None:
-    """-1: a group is a whole row."""
+    """The stated size of a group, columns; -1: a group is a whole row."""
     value = stated.get("group_size")
     if value is None or value == -1:
         return value
@@ -132,7 +134,7 @@ def _strategy(group_size: int | None) -> str:
 
 
 def _block(value: Any) -> tuple[int, ...] | None:
-    """Two numbers, or as older files write them: "128x128"."""
+    """A block's sizes: two numbers, or a text like "128x128" in older files."""
     if value is None:
         return None
     sizes = value.split("x") if isinstance(value, str) else value

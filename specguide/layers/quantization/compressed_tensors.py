@@ -21,8 +21,8 @@ FORMATS: dict[str, Callable[[Group], Quantization]] = {
     "naive-quantized": float8_of_group,
     "pack-quantized": int4_of_group,
 }
-"""By the `format` of a group: what makes a quantization of the group; it raises CheckpointError for
-arguments that it does not implement."""
+"""The functions that make a quantization of a group, by the group's `format`. They raise
+CheckpointError for arguments that they do not implement."""
 
 _LINEAR = "Linear"
 _STATUSES = (None, "compressed", "frozen")
@@ -42,7 +42,8 @@ _HARMLESS = (
 
 
 def read(stated: Mapping[str, Any]) -> Quantization:
-    """From `quantization_config`. Raises CheckpointError for what is not implemented."""
+    """The quantization that `quantization_config` states. Raises CheckpointError for what is not
+    implemented."""
     _check_fields(stated)
     groups = [
         _group(name, fields, str(stated.get("format")))
@@ -76,7 +77,7 @@ def _check_fields(stated: Mapping[str, Any]) -> None:
 
 
 def _is_dense(sparsity: Any) -> bool:
-    """Weights of which some are zero, stored like any others."""
+    """Whether weights of which some are zero are stored like any others."""
     return isinstance(sparsity, Mapping) and sparsity.get("format") == "dense"
 
 
@@ -89,7 +90,8 @@ def _group(name: str, stated: Any, default_format: str) -> Group:
 
 
 def _check_format(group: str, name: str) -> None:
-    """First of all: the arguments of other formats are not known."""
+    """Raise CheckpointError for an unknown format. This comes first: the arguments of other formats
+    are not known."""
     if name.lower() not in FORMATS:
         raise CheckpointError(
             f"'quantization_config': format {shown(name)} of {shown(group)} is not supported; "

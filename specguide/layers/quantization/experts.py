@@ -20,20 +20,21 @@ from specguide.layers.quantization.method import MatrixSpec, ProjectionWeights, 
 class ExpertWeights:
     """A matrix of each expert of a layer, in the form in which one quantization holds them.
 
-    Across ranks: each has all experts, cut as a projection is, gates and ups by output features,
-    what follows them by input features.
+    Across ranks: each rank has all experts, which are cut like projections, gates and ups by output
+                  features, what follows them by input features.
 
-    experts:  each as a projection, a view of `matrices`; none where a checkpoint has no tensors for
-              each expert
-    matrices: of all, as fused kernels read them; None: one expert after the other, on a CPU
+    experts:  each expert's weights, a view of `matrices`; none where a checkpoint has no tensors
+              for each expert
+    matrices: those of all experts, as fused kernels read them; None on a CPU, where one expert is
+              computed after the other
     """
 
     experts: tuple[ProjectionWeights, ...]
     matrices: AnyExperts | None = None
 
     def part(self, expert: int, start: int, stop: int) -> dict[str, Destination]:
-        """Where the tensors of a map go that is the output features `start` … `stop` - 1 of one
-        expert, by the last part of their names."""
+        """Where a map's tensors go, by the last part of their names. The map is the output features
+        `start` … `stop` - 1 of one expert."""
         if not self.experts:
             raise CheckpointError(
                 "'quantization_config': this architecture's experts are not supported in this form"
@@ -41,15 +42,16 @@ class ExpertWeights:
         return self.experts[expert].rows(start, stop).destinations()
 
     def gated(self, x: Tensor, routing: Routing, limits: GateLimits | None) -> Tensor:
-        """x [T, in_features] → activation(gate) · up [T · k, out_features / 2]; the first half of
-        the output features is the gate."""
+        """The gated product: x [T, in_features] → activation(gate) · up [T · k, out_features / 2],
+        where k experts are chosen for each token. The first half of the output features is the
+        gate."""
         if self.matrices is not None:
             return kernels.gated_experts(x, self.matrices, routing, limits)
         return gate(routing.products(x, self._product), limits)
 
     def weighted(self, inner: Tensor, routing: Routing) -> Tensor:
-        """inner [T · k, in_features] → [k, T, out_features], weighted, whose sum over k is what the
-        experts of a token give together."""
+        """The weighted products: inner [T · k, in_features] → [k, T, out_features], whose sum over
+        k is the output of a token's experts together."""
         if self.matrices is not None:
             return kernels.expert_parts(inner, self.matrices, routing)
         return weighted(routing.products(inner, self._product), routing)
@@ -77,7 +79,7 @@ def create_experts(quantization: Quantization, specs: Sequence[MatrixSpec]) -> E
 
 
 def separate_experts(quantization: Quantization, specs: Sequence[MatrixSpec]) -> ExpertWeights:
-    """Those of which one is multiplied with after the other. Raises CheckpointError on a GPU."""
+    """Weights of experts that are computed one after the other. Raises CheckpointError on a GPU."""
     if specs[0].device.type == "cuda":
         raise CheckpointError(
             "'quantization_config': experts in this form are supported on a CPU alone; take a "

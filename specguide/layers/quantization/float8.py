@@ -71,7 +71,7 @@ class Float8Input(InputFormat):
 
 
 class Stored(Enum):
-    """What of a weight a checkpoint holds: float8 with one scale, float8 with a scale for each row,
+    """What a checkpoint holds of a weight: float8 with one scale, float8 with a scale for each row,
     or the numbers themselves, which are rounded as they are read."""
 
     TENSOR = "tensor"
@@ -80,12 +80,12 @@ class Stored(Enum):
 
 
 class Float8Products(ProjectionWeights):
-    """The products of a matrix in float8, whatever its scales are of.
+    """The products of a matrix in float8, whatever each of its scales belongs to.
 
     weight: float8 [out_features, in_features]
     scale:  float32
     bias:   [out_features] or None
-    dtype:  of products
+    dtype:  the dtype of products
     """
 
     weight: Tensor
@@ -96,7 +96,7 @@ class Float8Products(ProjectionWeights):
     @property
     @abstractmethod
     def input_format(self) -> Float8Input:
-        """How inputs are rounded."""
+        """The format that rounds inputs."""
 
     def product(self, x: Tensor | Float8Rows) -> Tensor:
         rows = self.input_format.of(x)
@@ -121,7 +121,8 @@ class Float8Products(ProjectionWeights):
 
 @dataclass(frozen=True, eq=False)
 class Float8Weights(Float8Products):
-    """Maps that lie in one matrix keep each its own scales.
+    """Float8 weights with a scale for each output feature; maps that lie in one matrix keep their
+    own scales.
 
     Across ranks: cut by output features, weight, scale and bias are cut alike, and each rank rounds
     the whole input; cut by input features, all ranks have all scales, and each rank rounds its own
@@ -131,7 +132,7 @@ class Float8Weights(Float8Products):
     scale:  float32 [out_features]
     bias:   [out_features] or None
     input:  how inputs are rounded
-    dtype:  of products
+    dtype:  the dtype of products
     stored: what the checkpoint holds
     is_of_expert: its products take inputs as they are
     """
@@ -150,7 +151,8 @@ class Float8Weights(Float8Products):
         return self.input
 
     def destinations(self) -> dict[str, Destination]:
-        """Raises CheckpointError for a part of the columns, whose scales would be its own."""
+        """Where the checkpoint's tensors go. Raises CheckpointError for a part of the columns,
+        whose scales would be its own."""
         if not self.has_whole_rows:
             raise CheckpointError(
                 "maps whose outputs are summed in one matrix (experts) are not supported in fp8: "
@@ -196,7 +198,7 @@ class Float8Weights(Float8Products):
         return {"weight": weight, "weight_scale": scale}
 
     def _round(self, stored: Tensor) -> Tensor:
-        """Writes the scales too."""
+        """Round the checkpoint's tensor to float8; writes its scales too."""
         weight = stored.to(self.weight.device).float()
         scale = scale_of(weight)
         self.scale.copy_(scale[:, 0])
@@ -214,14 +216,14 @@ class Float8:
     has_static_inputs: bool = False
 
     def create_weights(self, spec: MatrixSpec) -> Float8Weights:
-        """Uninitialised. Raises CheckpointError for a device that has no float8."""
+        """Uninitialised weights. Raises CheckpointError for a device that has no float8."""
         check_device(spec.device)
         weight = torch.empty(spec.out_features, spec.in_features, dtype=FLOAT8, device=spec.device)
         scale = torch.empty(spec.out_features, dtype=torch.float32, device=spec.device)
         return self._holding(spec, weight, scale)
 
     def create_experts(self, specs: Sequence[MatrixSpec]) -> ExpertWeights:
-        """Uninitialised. Their products take inputs as they are."""
+        """Uninitialised weights of experts, whose products take inputs as they are."""
         spec, num = specs[0], len(specs)
         check_device(spec.device)
         shape = (num, spec.out_features, spec.in_features)
@@ -262,7 +264,8 @@ def _of_rows(stored: Tensor) -> Tensor:
 
 
 def _largest_of_all(static_scale: Tensor, *, is_used: bool) -> Destination:
-    """Maps of one matrix have one input, which is rounded by the largest of their scales."""
+    """Where a static scale of inputs goes. Maps of one matrix have one input, which is rounded by
+    the largest of their scales."""
 
     def largest(stored: Tensor) -> Tensor:
         if is_used and float(finite(stored)) <= 0:

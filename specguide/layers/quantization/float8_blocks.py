@@ -23,7 +23,8 @@ _INPUT = Float8Input(Float8Scaling(is_grouped=True))
 
 @dataclass(frozen=True, eq=False)
 class BlockWeights(Float8Products):
-    """Inputs are rounded in groups of 128 features, each token's with scales of its own.
+    """Float8 weights with a scale for each block. Inputs are rounded in groups of 128 features,
+    each token's with scales of its own.
 
     Across ranks: cut by output or input features at multiples of 128, weight and scale are cut
     alike, and each rank rounds the features that it has exactly as all ranks together would.
@@ -31,8 +32,8 @@ class BlockWeights(Float8Products):
     weight:     float8 [out_features, in_features]
     scale:      float32 [⌈out_features / 128⌉, in_features / 128]
     bias:       [out_features] or None
-    dtype:      of products
-    scale_name: of the scales in the checkpoint
+    dtype:      the dtype of products
+    scale_name: name of the scales in the checkpoint
     """
 
     weight: Tensor
@@ -61,7 +62,8 @@ class BlockWeights(Float8Products):
         return destinations
 
     def rows(self, start: int, stop: int) -> BlockWeights:
-        """Raises CheckpointError where it begins within a block."""
+        """A view of some features, see ProjectionWeights. Raises CheckpointError where it begins
+        within a block."""
         _check_begin(start, stop)
         return replace(
             self,
@@ -71,7 +73,8 @@ class BlockWeights(Float8Products):
         )
 
     def columns(self, start: int, stop: int) -> BlockWeights:
-        """Raises CheckpointError where it begins within a block."""
+        """A view of some features, see ProjectionWeights. Raises CheckpointError where it begins
+        within a block."""
         _check_begin(start, stop)
         return replace(
             self,
@@ -85,14 +88,14 @@ class BlockWeights(Float8Products):
 class Float8Blocks:
     """Weights in float8, with a scale for each block of 128 × 128.
 
-    scale_name: of the scales in the checkpoint
+    scale_name: name of the scales in the checkpoint
     """
 
     scale_name: str
 
     def create_weights(self, spec: MatrixSpec) -> BlockWeights:
-        """Uninitialised. Raises CheckpointError where a row has no whole number of blocks, and for
-        a device that has no float8."""
+        """Uninitialised weights. Raises CheckpointError where a row has no whole number of blocks,
+        and for a device that has no float8."""
         check_device(spec.device)
         weight = torch.empty(spec.out_features, spec.in_features, dtype=FLOAT8, device=spec.device)
         scale = torch.empty(*_num_blocks(spec), device=spec.device)
@@ -119,7 +122,7 @@ class Float8Blocks:
 
 
 def _num_blocks(spec: MatrixSpec) -> tuple[int, int]:
-    """Rows and columns of blocks."""
+    """Number of rows and of columns of blocks."""
     return -(-spec.out_features // BLOCK), -(-spec.in_features // BLOCK)
 
 

@@ -18,8 +18,8 @@ from specguide.layers.quantization.none import UNQUANTIZED
 ONLINE = ByName(
     ((None, Float8(Stored.UNROUNDED)),), ModuleList(frozenset({"lm_head"}), parts=ROUTERS)
 )
-"""Of a checkpoint that is not quantized: rounded row by row while it is read; the output matrix
-and the routers of experts stay as they are."""
+"""Rounds a checkpoint that is not quantized row by row while it is read; the output matrix and the
+routers of experts stay as they are."""
 
 _BLOCKS = (BLOCK, BLOCK)
 _STORED = {"tensor": Stored.TENSOR, "channel": Stored.CHANNEL}
@@ -119,8 +119,8 @@ def _check_fields(stated: Mapping[str, Any]) -> None:
 
 
 def scale_name(name: str, known: Container[str]) -> str:
-    """Of a checkpoint's tensor among `known` ones: scales of whole tensors have other names where
-    transformers wrote them."""
+    """The name of a checkpoint's tensor among `known` ones: scales of whole tensors have other
+    names where transformers wrote them."""
     stem, _, kind = name.rpartition(".")
     other = f"{stem}.{_OF_TRANSFORMERS.get(kind, kind)}"
     return other if name not in known and other in known else name

@@ -29,7 +29,7 @@ from specguide.layers.quantization.int4 import (
 from specguide.layers.quantization.method import Quantization
 
 _ZERO_OFFSETS = {"gptq": 0x11111111, "gptq_v2": 0}
-"""By `checkpoint_format`: what is added to a word of eight stored zeros. The older format stores
+"""What is added to a word of eight stored zeros, by `checkpoint_format`. The older format stores
 each less 1, subtracted from the whole word, so that a 0 borrows from its neighbour."""
 _NEUTRAL: dict[str, tuple[Any, ...]] = {
     "pack_dtype": (None, "int32"),
@@ -39,14 +39,15 @@ _NEUTRAL: dict[str, tuple[Any, ...]] = {
 }
 """Fields that change what the numbers mean, with the values that do not."""
 _NEVER = (*ROUTERS, "mlp.shared_expert_gate")
-"""The format leaves them as they are, and names them nowhere."""
+"""Modules that the format leaves as they are, and names nowhere."""
 _EXCEPT = "-:"
 
 
 @dataclass(frozen=True)
 class Gptq(Int4):
-    """qweight int32 [in_features / 8, out_features], qzeros int32 [groups, out_features / 8],
-    scales float16 [groups, out_features], and g_idx int32 [in_features], the group of each column.
+    """The tensors qweight int32 [in_features / 8, out_features], qzeros int32 [groups, out_features
+    / 8], scales float16 [groups, out_features], and g_idx int32 [in_features], the group of each
+    column.
 
     zero_offset: added to a word of stored zeros
     """
@@ -95,7 +96,8 @@ def _trivial_groups(weights: Int4Weights) -> Destination:
 
 
 def read_gptq(stated: Mapping[str, Any]) -> Quantization:
-    """From `quantization_config`. Raises CheckpointError for what is not implemented."""
+    """The quantization that `quantization_config` states. Raises CheckpointError for what is not
+    implemented."""
     group_size = group_size_of(stated, "group_size")
     check_int4(positive_int(stated, "bits"), group_size)
     for name, neutral in _NEUTRAL.items():
@@ -118,7 +120,7 @@ def read_gptq(stated: Mapping[str, Any]) -> Quantization:
 
 
 def _converted(stated: Mapping[str, Any]) -> ModuleList | None:
-    """`modules_in_block_to_quantize`, lists of modules; None: all."""
+    """The modules of `modules_in_block_to_quantize`, which holds lists of them; None: all."""
     blocks = stated.get("modules_in_block_to_quantize")
     if blocks is None:
         return None
@@ -130,7 +132,8 @@ def _converted(stated: Mapping[str, Any]) -> ModuleList | None:
 
 
 def _ignored(stated: Mapping[str, Any]) -> ModuleList:
-    """The output matrix unless `lm_head` says otherwise, and patterns of `dynamic` behind `-:`."""
+    """The modules that are not quantized: the output matrix unless `lm_head` says otherwise, and
+    the patterns of `dynamic` behind `-:`."""
     rules = mapping(stated, "dynamic")
     for rule in rules:
         if not rule.startswith(_EXCEPT):

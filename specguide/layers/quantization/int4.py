@@ -34,7 +34,8 @@ _MOST_BITS = 4
 
 @dataclass(frozen=True, eq=False)
 class Int4Weights(ProjectionWeights):
-    """Maps that lie in one matrix keep each their own scales; they share the order of columns.
+    """Weights of 4 bits. Maps that lie in one matrix keep their own scales; they share the order of
+    columns.
 
     Across ranks: cut by output features, words, scales, zeros and bias are cut alike, and each rank
     has the whole order; cut by input features, at borders of tiles and groups, words, scales and
@@ -61,7 +62,8 @@ class Int4Weights(ProjectionWeights):
         return replace(self, matrix=self.matrix.rows(start, stop), bias=bias)
 
     def columns(self, start: int, stop: int) -> Int4Weights:
-        """Raises CheckpointError for columns that share a tile or a group with others."""
+        """A view of some input features. Raises CheckpointError for columns that share a tile or a
+        group with others."""
         matrix = self.matrix
         is_whole = (start, stop) == (0, matrix.in_features)
         size = max(matrix.tile_size, matrix.group_size)
@@ -95,7 +97,7 @@ class Int4Weights(ProjectionWeights):
     ) -> Destination:
         """Where a checkpoint's packed numbers go.
 
-        shape:      of the stored int32 tensor
+        shape:      the shape of the stored int32 tensor
         numbers_of: gives the numbers, uint8 [out_features, in_features]
         """
         return packed(self.matrix.words, shape, lambda stored: self._words(numbers_of(stored)))
@@ -115,10 +117,10 @@ class Int4Weights(ProjectionWeights):
 class Int4(ABC):
     """What a format of weights of 4 bits says of them.
 
-    group_size:  columns that share a scale; None: all of a row
+    group_size:  number of columns that share a scale; None: all columns of a row
     has_zeros:   each group has a zero; else all are 8
     has_order:   the groups are not of neighbouring columns
-    scale_dtype: None: the model's. In a model of float32 scales have that
+    scale_dtype: dtype of the scales; None: the model's. In a model of float32 scales are float32
     """
 
     group_size: int | None
@@ -131,18 +133,16 @@ class Int4(ABC):
         """Where a map's tensors go, beside its bias, by the last part of their names."""
 
     def create_weights(self, spec: MatrixSpec) -> Int4Weights:
-        """Uninitialised."""
+        """Uninitialised weights."""
         matrix = self._matrix(spec, spec.device)
         bias = torch.empty(spec.out_features, dtype=spec.dtype, device=spec.device)
         order = ColumnOrder.unknown(matrix) if self.has_order else None
         return Int4Weights(matrix, bias if spec.bias else None, order, self)
 
     def create_experts(self, specs: Sequence[MatrixSpec]) -> ExpertWeights:
-        """Uninitialised.
-
-        Raises CheckpointError on a GPU where columns have an order, which would be each expert's
-        own; InvalidParams on a GPU in float32, where products of many rows are wrong with Triton
-        3.6.
+        """Uninitialised weights of experts. Raises CheckpointError on a GPU where columns have an
+        order, which would be each expert's own; InvalidParams on a GPU in float32, where products
+        of many rows are wrong with Triton 3.6.
         """
         if self.has_order:
             return separate_experts(self, specs)
@@ -174,7 +174,7 @@ class Int4(ABC):
 
 
 def group_size_of(stated: Mapping[str, Any], name: str) -> int | None:
-    """-1, a whole row, is None. Raises CheckpointError."""
+    """The stated columns of a group; None for -1, a whole row. Raises CheckpointError."""
     return None if stated.get(name) == -1 else positive_int(stated, name)
 
 
@@ -194,7 +194,7 @@ def check_int4(num_bits: int, group_size: int | None) -> None:
 def packed(
     tensor: Tensor, shape: tuple[int, ...], convert: Callable[[Tensor], Tensor]
 ) -> Destination:
-    """Of a stored int32 tensor, converted on the device of `tensor`."""
+    """The destination of a stored int32 tensor, which is converted on the device of `tensor`."""
     return Destination(
         tensor, shape, lambda stored: convert(stored.to(tensor.device)), stored_dtype=torch.int32
     )
@@ -207,8 +207,8 @@ def checked(
     check: Callable[[Tensor], bool],
     message: str,
 ) -> Destination:
-    """Of a tensor that need not be there, and of which nothing is kept: CheckpointError with
-    `message` where `check` finds it wrong."""
+    """The destination of a tensor that may be missing, and of which nothing is kept. It raises
+    CheckpointError with `message` where `check` is false."""
     nothing = weights.matrix.words.new_empty(0)
 
     def convert(stored: Tensor) -> Tensor:
@@ -220,7 +220,7 @@ def checked(
 
 
 def zero_bias(weights: Int4Weights) -> Destination:
-    """Older checkpoints hold a bias of zeros for maps that have none."""
+    """The destination of a bias of zeros, which older checkpoints hold for maps that have none."""
     return checked(
         weights,
         (weights.matrix.out_features,),
@@ -231,13 +231,15 @@ def zero_bias(weights: Int4Weights) -> Destination:
 
 
 def numbers_of_words(words: Tensor) -> Tensor:
-    """Those of 4 bits, the lowest bits first: int32 [..., N] → uint8 [..., 8 · N]."""
+    """The numbers of 4 bits in words, the lowest bits first: int32 [..., N] → uint8 [..., 8 ·
+    N]."""
     octets = words.contiguous().view(torch.uint8)
     return torch.stack((octets & 15, octets >> 4), -1).flatten(-2)
 
 
 def num_words(num_features: int, what: str) -> int:
-    """Of 8 numbers each. Raises CheckpointError where `what`, so many features, does not fit."""
+    """Number of words of 8 numbers that hold num_features. Raises CheckpointError, which names
+    `what`, where they do not fill their words."""
     if num_features % 8:
         raise CheckpointError(
             f"{num_features} {what} features cannot be packed by 8: list the map as not quantized"

@@ -18,8 +18,8 @@ _LARGEST, _MIDDLE = 15, 8
 
 @dataclass(frozen=True)
 class RoundedInt4(Int4):
-    """Each number to the nearest of 16 that are evenly spaced, 0 among them: with zeros from its
-    group's smallest number to its largest; without, as far below 0 as above, but for one step.
+    """Rounds each number to the nearest of 16 that are evenly spaced, 0 among them: with zeros from
+    its group's smallest number to its largest; without, as far below 0 as above, but for one step.
 
     shares: of that range; of several, each group spans the one with the least squared error. What
             lies outside is moved to its ends, and the other numbers are nearer to a step
@@ -31,7 +31,7 @@ class RoundedInt4(Int4):
         matrix = weights.matrix
 
         def convert(stored: Tensor) -> Tensor:
-            """Writes the scales and zeros too."""
+            """The rounded numbers; writes the scales and zeros too."""
             groups = _groups(stored.to(matrix.words.device), matrix.group_size)
             scales, zeros = self._steps(groups, matrix.scales.dtype)
             matrix.scales.copy_(scales.t())
@@ -44,7 +44,8 @@ class RoundedInt4(Int4):
         return {"weight": Destination(matrix.words, shape, convert, stored_dtype=torch.bfloat16)}
 
     def _steps(self, groups: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        """Scales, as `dtype` holds them, and zeros, float32 [out_features, groups]."""
+        """The groups' scales, rounded to `dtype`, and zeros, both float32 [out_features,
+        groups]."""
         smallest, largest = groups.amin(-1).clamp(max=0), groups.amax(-1).clamp(min=0)
 
         def spanning(share: Tensor | float) -> tuple[Tensor, Tensor]:
@@ -62,24 +63,25 @@ class RoundedInt4(Int4):
 
 
 ONLINE = ByName(((None, RoundedInt4(128, has_zeros=True)),), ModuleList(frozenset({"lm_head"})))
-"""The output matrix stays as it is."""
+"""Rounds all but the output matrix, which stays as it is."""
 
 SYMMETRIC = RoundedInt4(128, has_zeros=False, shares=(1.0, 0.95, 0.9, 0.85, 0.8))
-"""Less exact, and its products take less time."""
+"""A rounding that is less exact, and whose products take less time."""
 
 
 def _groups(weight: Tensor, group_size: int) -> Tensor:
-    """[out_features, in_features] → float32 [out_features, groups, group_size]; 0 fills it up."""
+    """The weights in groups: [out_features, in_features] → float32 [out_features, groups,
+    group_size]; the last group is filled up with 0."""
     padded = F.pad(weight.float(), (0, -weight.shape[1] % group_size))
     return padded.unflatten(1, (-1, group_size))
 
 
 def _numbers(groups: Tensor, scales: Tensor, zeros: Tensor) -> Tensor:
-    """0 … 15, in the groups' shape."""
+    """The numbers 0 … 15 for these groups, in their shape."""
     return ((groups / scales[:, :, None]).round() + zeros[:, :, None]).clamp(0, _LARGEST)
 
 
 def _error(groups: Tensor, scales: Tensor, zeros: Tensor) -> Tensor:
-    """Squared, summed over each group."""
+    """The squared error, summed over each group."""
     moved = (_numbers(groups, scales, zeros) - zeros[:, :, None]) * scales[:, :, None] - groups
     return moved.square().sum(-1)

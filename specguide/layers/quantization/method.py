@@ -35,8 +35,8 @@ def activated(gate_up: Tensor, activation: Activation) -> Tensor:
 class MatrixSpec:
     """What a quantization is told of a matrix that it is to hold.
 
-    names: of the maps in the checkpoint that lie in it, as "model.layers.0.self_attn.q_proj"
-    dtype: of the inputs and products
+    names: full names of the checkpoint's maps that lie in it, as "model.layers.0.self_attn.q_proj"
+    dtype: the dtype of inputs and products
     """
 
     out_features: int
@@ -48,20 +48,22 @@ class MatrixSpec:
 
 
 class InputFormat(ABC):
-    """How a quantization wants the inputs of its products, made together with what comes before."""
+    """The form in which a quantization wants its inputs, which are made together with what comes
+    before."""
 
     @property
     def rounding(self) -> Float8Scaling | None:
-        """Of rows to float8, as kernels before do it; None: they leave tensors."""
+        """The rounding of rows to float8 that kernels before the product do; None: they leave
+        tensors."""
         return None
 
     @abstractmethod
     def of(self, x: ProjectionInput) -> ProjectionInput:
-        """Of x [T, in_features]; what has the format already stays as it is."""
+        """The input of x [T, in_features]; what has the format already stays as it is."""
 
     @abstractmethod
     def of_norm(self, x: Tensor, weight: Tensor, eps: float) -> ProjectionInput:
-        """Of `kernels.rms_norm` of x [T, in_features]."""
+        """The input of `kernels.rms_norm` of x [T, in_features]."""
 
     @abstractmethod
     def of_added_norm(
@@ -72,11 +74,11 @@ class InputFormat(ABC):
         eps: float,
         peers: Peers | None = None,
     ) -> tuple[Tensor, ProjectionInput]:
-        """Of the norm that `kernels.add_rms_norm` gives, behind the sum."""
+        """The sum that `kernels.add_rms_norm` gives, and the input of its norm."""
 
     @abstractmethod
     def of_gated(self, gate_up: Tensor, activation: Activation) -> ProjectionInput:
-        """Of `activated(gate_up, activation)`."""
+        """The input of `activated(gate_up, activation)`."""
 
 
 class ProjectionWeights(ABC):
@@ -91,7 +93,7 @@ class ProjectionWeights(ABC):
 
     @property
     def input_format(self) -> InputFormat | None:
-        """None: inputs are tensors of the model's dtype."""
+        """The format of inputs; None: they are tensors of the model's dtype."""
         return None
 
     @abstractmethod
@@ -100,25 +102,27 @@ class ProjectionWeights(ABC):
 
     @abstractmethod
     def rows(self, start: int, stop: int) -> Self:
-        """Of the output features `start` … `stop` - 1: a view of the same memory."""
+        """The weights of the output features `start` … `stop` - 1: a view of the same memory."""
 
     @abstractmethod
     def columns(self, start: int, stop: int) -> Self:
-        """Of the input features `start` … `stop` - 1: a view of the same memory, without bias."""
+        """The weights of the input features `start` … `stop` - 1: a view of the same memory,
+        without bias."""
 
     @abstractmethod
     def product(self, x: ProjectionInput) -> Tensor:
-        """x [T, in_features] → x · weightᵀ + bias [T, out_features]."""
+        """The product: x [T, in_features] → x · weightᵀ + bias [T, out_features]."""
 
     def product_parts(self, x: ProjectionInput) -> PartialSums:
-        """`product`, for `RmsNorm.add`."""
+        """The `product` in parts, for `RmsNorm.add`."""
         return PartialSums.of(self.product(x))
 
     def product_gated(
         self, x: ProjectionInput, activation: Activation, wanted: InputFormat | None
     ) -> ProjectionInput:
-        """[T, in_features] → activation(gate) · up [T, out_features / 2], as `wanted` by who reads
-        it; the first half of the output features is the gate."""
+        """The gated product: x [T, in_features] → activation(gate) · up [T, out_features / 2]. The
+        first half of the output features is the gate. wanted: the format that the reader wants;
+        None: a tensor"""
         product = self.product(x)
         return (
             activated(product, activation)
@@ -128,7 +132,7 @@ class ProjectionWeights(ABC):
 
 
 class Quantization(Protocol):
-    """How a checkpoint holds the weights of its projections."""
+    """A form in which a checkpoint holds the weights of its projections."""
 
     def create_weights(self, spec: MatrixSpec) -> ProjectionWeights:
         """Uninitialised memory, to be filled from a checkpoint."""

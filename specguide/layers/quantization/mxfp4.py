@@ -21,14 +21,15 @@ _KNOWN = ("quant_method", "modules_to_not_convert")
 
 @dataclass(frozen=True)
 class Mxfp4:
-    """Experts' matrices alone; their products take inputs as they are."""
+    """Quantizes experts' matrices alone; their products take inputs as they are."""
 
     def create_weights(self, spec: MatrixSpec) -> PlainWeights:
-        """Of a projection, which is not quantized."""
+        """Uninitialised weights of a projection, which is not quantized."""
         return UNQUANTIZED.create_weights(spec)
 
     def create_experts(self, specs: Sequence[MatrixSpec]) -> ExpertWeights:
-        """Uninitialised. Raises CheckpointError where a row has no whole number of groups."""
+        """Uninitialised weights of experts. Raises CheckpointError where a row has no whole number
+        of groups."""
         spec, num = specs[0], len(specs)
         if spec.in_features % MXFP4_GROUP:
             raise CheckpointError(
@@ -45,8 +46,8 @@ class Mxfp4:
 
 
 def read_mxfp4(stated: Mapping[str, Any]) -> Mxfp4:
-    """From `quantization_config`; that no projection is converted is what the format means. Raises
-    CheckpointError for what is not implemented."""
+    """The quantization that `quantization_config` states. The format quantizes no projection.
+    Raises CheckpointError for what is not implemented."""
     for name, value in stated.items():
         if name not in _KNOWN and value not in (None, False, [], {}):
             raise CheckpointError(

@@ -20,7 +20,7 @@ _Accepts = Callable[[str], bool]
 _LONGEST = 1000
 _MOST_REPEATS = 100
 _DEEPEST = 3
-"""Repetitions within repetitions: each may take as many rounds as a name has characters."""
+"""Most repetitions within one another: each may take as many rounds as a name has characters."""
 
 _CLASSES: dict[str, _Accepts] = {
     "d": str.isdecimal,
@@ -32,11 +32,11 @@ _QUANTIFIERS: dict[str, tuple[int, int | None]] = {"*": (0, None), "+": (1, None
 
 @dataclass(frozen=True)
 class NamePattern:
-    """What stands behind `re:` in a list of modules, in Python's syntax.
+    """The expression behind `re:` in a list of modules, in Python's syntax.
 
     Known are literals, `.`, classes, groups, alternatives, repetitions, `^`, `$` and lookaheads.
 
-    within: of a text model that is part of another: what `model.` is called there
+    within: for a text model that is part of another: what `model.` is called in the whole
     """
 
     source: str
@@ -47,8 +47,8 @@ class NamePattern:
         _parsed(self.source)
 
     def matches(self, name: str) -> bool:
-        """True where the name begins with a match, as for `re.match`; within another model, where
-        one of its names there does. Raises as `check`."""
+        """Whether the name begins with a match, as for `re.match`; within another model, whether
+        one of the module's names there does. Raises as `check`."""
         matched = _parsed(self.source)
         return any(matched(one, {0}) for one in self._spelled(name))
 
@@ -66,8 +66,8 @@ def _parsed(source: str) -> _Part:
 
 
 class _Parser:
-    """Recursive descent; each method begins at `self.position`, and leaves it behind what it
-    read."""
+    """A parser by recursive descent: each method begins at `self.position`, and leaves it behind
+    what it has read."""
 
     def __init__(self, source: str) -> None:
         self.source = source
@@ -82,7 +82,7 @@ class _Parser:
         return part
 
     def _alternatives(self) -> tuple[_Part, int]:
-        """The part, and how deep repetitions are nested in it."""
+        """The part made of alternatives, and how deep repetitions are nested in it."""
         options = [self._sequence()]
         while self._take("|"):
             options.append(self._sequence())

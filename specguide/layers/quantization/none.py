@@ -24,7 +24,7 @@ from specguide.layers.quantization.method import (
 
 @dataclass(frozen=True, eq=False)
 class PlainWeights(ProjectionWeights):
-    """weight [out_features, in_features], bias [out_features] or None."""
+    """Weights as they are: weight [out_features, in_features], bias [out_features] or None."""
 
     weight: Tensor
     bias: Tensor | None = None
@@ -77,7 +77,7 @@ UNQUANTIZED = Unquantized()
 
 
 def empty_matrix(spec: MatrixSpec, *num: int) -> Tensor:
-    """Uninitialised [*num, out_features, in_features].
+    """An uninitialised matrix [*num, out_features, in_features].
 
     For float32 on a CPU the memory order is input-major: the products of a few tokens, which is
     what decoding does, take a third less time that way.

@@ -28,9 +28,9 @@ _IN_GROUPS = ("group", "dynamic")
 
 @dataclass(frozen=True)
 class PackQuantized(Int4):
-    """weight_packed int32 [out_features, in_features / 8], weight_scale [out_features, groups],
-    weight_zero_point int32 [out_features / 8, groups], weight_shape of 2 integers, and weight_g_idx
-    int32 [in_features], the group of each column."""
+    """The tensors weight_packed int32 [out_features, in_features / 8], weight_scale [out_features,
+    groups], weight_zero_point int32 [out_features / 8, groups], weight_shape of 2 integers, and
+    weight_g_idx int32 [in_features], the group of each column."""
 
     def destinations(self, weights: Int4Weights) -> dict[str, Destination]:
         matrix = weights.matrix
@@ -64,7 +64,7 @@ def _zeros(stored: Tensor) -> Tensor:
 
 
 def of_group(group: Group) -> Quantization:
-    """Raises CheckpointError for what is not implemented."""
+    """The quantization that a group states. Raises CheckpointError for what is not implemented."""
     weights = group.weights
     if weights is None:
         return UNQUANTIZED
