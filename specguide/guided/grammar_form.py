@@ -144,7 +144,8 @@ class _Choices:
 
     def __init__(self, written: list[str]) -> None:
         self._written = written
-        self._place, self._sign = 0, ""
+        self._place = 0
+        self._sign = ""
         self.is_open = False
 
     def begin(self, sign: str) -> None:

@@ -115,7 +115,8 @@ def forced_token(row: Row, vocabulary: Vocabulary) -> int | None:
 
     None where allowed tokens part at once, where the grammar may end, or where nothing is allowed.
     """
-    text, agreed = b"", None
+    text = b""
+    agreed = None
     allowed = allowed_tokens(row)
     for token in allowed:
         token_bytes = b"" if token in vocabulary.eos_token_ids else vocabulary.token_bytes[token]

@@ -35,7 +35,8 @@ def check_tag(tag: Any) -> None:
             error.errors(),
             key=lambda one: (len(_path(tag, one)), not one["type"].endswith("_type")),
         )
-        path, words = ".".join(_path(tag, most)), most["msg"].removeprefix("Value error, ")
+        path = ".".join(_path(tag, most))
+        words = most["msg"].removeprefix("Value error, ")
         raise InvalidGuide(
             f"structural_tag is malformed{' at ' if path else ''}{path}: {words}",
             param="structural_tag",

@@ -130,13 +130,15 @@ class _Library:
         """What the library proposes for tensors that begin at multiples of ALIGNMENT_BYTES; nothing
         where it cannot multiply so."""
         description, layouts = self._description(shape), self._layouts(shape)
-        preference, most = c_void_p(), c_size_t(_WORKSPACE_BYTES)
+        preference = c_void_p()
+        most = c_size_t(_WORKSPACE_BYTES)
         self._call("cublasLtMatmulPreferenceCreate", byref(preference))
         self._call(
             "cublasLtMatmulPreferenceSetAttribute",
             *(preference, _MOST_WORKSPACE, byref(most), c_size_t(8)),
         )
-        proposals, num = (_Proposal * _NUM_WAYS)(), c_int()
+        proposals = (_Proposal * _NUM_WAYS)()
+        num = c_int()
         is_refused = self._functions.cublasLtMatmulAlgoGetHeuristic(
             *(self.place(shape.device, shape.stream)[0], description),
             *(*layouts, layouts[2], preference, _NUM_WAYS, proposals, byref(num)),

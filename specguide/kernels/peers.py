@@ -64,7 +64,8 @@ class Peers:
         memory: of each rank, uint8 [peers_num_bytes(…)]
         shape:  most rows, and their size D
         """
-        bits, own = _BITS[dtype.itemsize], memory[rank]
+        bits = _BITS[dtype.itemsize]
+        own = memory[rank]
         buffers = tuple(it.view(bits).view(len(memory), 2, *shape) for it in memory)
         buffers[rank].fill_(NOTHING[bits])
         pointers = torch.tensor([it.data_ptr() for it in memory], dtype=torch.int64)

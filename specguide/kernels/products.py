@@ -31,7 +31,8 @@ _LEAST_BYTES, _LEAST_BYTES_IN_TURN = 8 << 20, 64 << 20
 """Of a weight, and of those of its shape: fewer would stay in the cache."""
 _MOST_ROWS = 2304
 """More are rare, and take memory."""
-_MOST_SHAPES, _NUM_NUMBERS = 64, 7
+_MOST_SHAPES = 64
+_NUM_NUMBERS = 7
 """New ones at a time, of which ranks tell one another, and the numbers of each."""
 
 
@@ -162,7 +163,8 @@ def _times(one: Product, weights: Sequence[Tensor]) -> list[float]:
     """Of torch's product and of each way, milliseconds of some launches; infinite for one that does
     not run, and empty where too little would be read, the stream cannot be captured or there is no
     memory."""
-    shape, num_bytes = one.shape, sum(weight.nbytes for weight in weights)
+    shape = one.shape
+    num_bytes = sum(weight.nbytes for weight in weights)
     if num_bytes < _LEAST_BYTES_IN_TURN or not shape.stream:
         return []
     try:
@@ -203,7 +205,8 @@ def _captured(
     launch: Callable[[Tensor], object], weights: Sequence[Tensor]
 ) -> torch.cuda.CUDAGraph:
     """A graph of some launches, so that the host's time does not count."""
-    graph, was_enabled = torch.cuda.CUDAGraph(), gc.isenabled()
+    graph = torch.cuda.CUDAGraph()
+    was_enabled = gc.isenabled()
     gc.disable()  # it might free what a thread that captures must not
     try:
         graph.capture_begin(capture_error_mode="thread_local")

@@ -160,7 +160,8 @@ def _filter(scaled: Tensor, params: SamplingTensors) -> Tensor:
         values = values.masked_fill(values < values.gather(1, num_kept[:, None] - 1), float("-inf"))
     if params.top_p is not None:
         mass = values.softmax(dim=-1, dtype=torch.float64)
-        before, top_p = mass.cumsum(dim=-1) - mass, params.top_p[:, None]
+        before = mass.cumsum(dim=-1) - mass
+        top_p = params.top_p[:, None]
         values = values.masked_fill((before >= top_p) & (top_p < 1), float("-inf"))
     return torch.empty_like(scaled).scatter_(1, tokens, values)
 

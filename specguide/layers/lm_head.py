@@ -113,7 +113,8 @@ class LmHead:
     @classmethod
     def tied(cls, embedding: Embedding, ranks: Ranks = ONE_RANK) -> LmHead:
         """A head whose matrix is that of the embeddings, without their scale."""
-        weights, vocab_size = PlainWeights(embedding.weight), len(embedding.weight)
+        weights = PlainWeights(embedding.weight)
+        vocab_size = len(embedding.weight)
         if ranks.size == 1 or vocab_size % ranks.size:
             return cls(weights, None)
         share = vocab_size // ranks.size

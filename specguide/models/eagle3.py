@@ -59,7 +59,8 @@ class Eagle3Head:
         self.config: ModelConfig = config.layer
         self.device, self.dtype = target.device, target.dtype
         self.aux_layers = config.aux_layers(target.config.num_layers)
-        layer, norms = config.layer, config.norms
+        layer = config.layer
+        norms = config.norms
         place = Placement(self.device, self.dtype, layer.quantization)
         self.fusion = Fusion.create(place, config, len(self.aux_layers), bias=present.fc_bias)
         layers = partial(_layers, config)
@@ -217,7 +218,8 @@ class Eagle3Head:
 
 def _layers(config: Eagle3Config, place: Placement) -> tuple[Any, ...]:
     """Uninitialised: the first, and those that follow."""
-    layer, before = config.layer, config.norms.before_residual
+    layer = config.layer
+    before = config.norms.before_residual
     first = FirstLayer.create(place.within("midlayer"), layer, norm_before_residual=before)
     return first, *(
         build_layer(layer, index, place.within(f"layers.{index}"))

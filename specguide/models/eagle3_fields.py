@@ -163,7 +163,8 @@ def sliding_windows(config: Mapping[str, Any], num_layers: int) -> tuple[int | N
     Otherwise a window is in use unless `use_sliding_window` says no, which is the default where
     Qwen's `max_window_layers` stands.
     """
-    layer_types, first = read_layer_types(config), config.get("max_window_layers")
+    layer_types = read_layer_types(config)
+    first = config.get("max_window_layers")
     is_stated = config.get("sliding_window") is not None
     if layer_types is not None:
         return _typed_windows(config, layer_types, num_layers)

@@ -38,7 +38,8 @@ class Fusion:
         cls, place: Placement, config: Eagle3Config, num_layers: int, *, bias: bool
     ) -> Fusion:
         """Uninitialised weights for so many aux hidden states."""
-        size, kind = config.target_hidden_size, config.layer.norm
+        size = config.target_hidden_size
+        kind = config.layer.norm
         joint_norm = each_norm = None
         if config.norms.joint:
             joint_norm = RmsNorm.create(place, "input_norm", num_layers * size, kind)

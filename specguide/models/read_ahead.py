@@ -32,7 +32,8 @@ class Load:
 
     def start(self, executor: ThreadPoolExecutor) -> _Started:
         """Read it, where it stays or where it is converted from."""
-        stored, device = self.stored, self.destination.tensor.device
+        stored = self.stored
+        device = self.destination.tensor.device
         memory = self.destination.memory(stored.shape, stored.torch_dtype)
         # The memory may be what a conversion that is still under way on this stream has given back.
         stream = torch.cuda.current_stream(device) if device.type == "cuda" else None

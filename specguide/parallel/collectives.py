@@ -128,7 +128,8 @@ class GroupCollectives:
         return self._places.host_memory(num_bytes)
 
     def gather(self, tensor: Tensor) -> Tensor:
-        size, options = self._group.size(), AllgatherOptions()
+        size = self._group.size()
+        options = AllgatherOptions()
         options.asyncOp = False
         flat = torch.empty(size * tensor.numel(), dtype=tensor.dtype, device=tensor.device)
         self._wait(self._group._allgather_base(flat, tensor.contiguous().flatten(), options))

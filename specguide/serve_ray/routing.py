@@ -81,11 +81,9 @@ class Routing:
     def __init__(
         self, costs: RoutingCosts | None = None, *, max_entries: int = 1 << 20, seed: int = 0
     ) -> None:
-        self._costs, self._max_entries, self._random = (
-            costs or RoutingCosts(),
-            max_entries,
-            Random(seed),
-        )
+        self._costs = costs or RoutingCosts()
+        self._max_entries = max_entries
+        self._random = Random(seed)
         self._replicas: dict[str, _Replica] = {}
         self._names: list[str] = []
         self._places: dict[str, int] = {}
@@ -227,10 +225,13 @@ def prefix_hashes(parts: Iterable[bytes | memoryview]) -> tuple[tuple[int, ...],
 
     parts: the text
     """
-    state, size = blake2b(digest_size=8), 0
-    hashes, lengths, steps = [], [], 1
+    state = blake2b(digest_size=8)
+    size = 0
+    hashes, lengths = [], []
+    steps = 1
     for text in parts:
-        part, place = memoryview(text), 0
+        part = memoryview(text)
+        place = 0
         while size + len(part) - place >= steps * BLOCK_BYTES:
             end = place + steps * BLOCK_BYTES - size
             state.update(part[place:end])

@@ -44,7 +44,9 @@ class Cursor:
     """
 
     def __init__(self) -> None:
-        self.data, self.at, self.is_over = b"", 0, False
+        self.data = b""
+        self.at = 0
+        self.is_over = False
         self._pieces: list[Piece] = []
 
     def add(self, data: bytes) -> None:

@@ -166,7 +166,8 @@ def _joined(
     """The grammar of lines and tools; and by tool the place of its arguments' term, and that of the
     rules that it alone has, each with the line's end before it."""
     text = "\n".join([*first, "tool: "])
-    terms, at = list[tuple[int, int]](), len(text)
+    terms = list[tuple[int, int]]()
+    at = len(text)
     for tool in tools:
         begin = at + len(tool.name) + 1
         terms.append((begin, begin + len(tool.arguments)))

@@ -61,7 +61,8 @@ class _CpuPlan:
 
     @cached_property
     def _native(self) -> AttentionPass:
-        context, table = self.context, self._held[1]
+        context = self.context
+        table = self._held[1]
         assert table is not None and (table.shape[1] < 2 or table.stride(1) == 1)
         addresses = [0 if tensor is None else tensor.data_ptr() for tensor in self._held]
         position_ids, block_table, query_start_loc, seq_lens, ancestors, node_positions = addresses

@@ -37,7 +37,8 @@ def masked_argmax(
     target_ids: Tensor | None = None,
 ) -> Tensor:
     """See reference.masked_argmax."""
-    num_rows, masks = logits.shape[0], RowArguments.of(rows)
+    num_rows = logits.shape[0]
+    masks = RowArguments.of(rows)
     launch = choose_launch(num_rows, logits.shape[1], logits.device, pruned=target_ids is not None)
     output = torch.empty(num_rows, dtype=torch.int32, device=logits.device)
     parts = launch_argmax(logits, masks, target_ids, launch, output)

@@ -101,7 +101,8 @@ def apply_bitmask(logits: Tensor, rows: BitmaskRows) -> None:
     """See reference.apply_bitmask."""
     num_rows, vocab_size = logits.shape
     launch = choose_launch(num_rows, logits.element_size())
-    lanes, share = 16 // logits.element_size(), launch.tile * launch.num_tiles
+    lanes = 16 // logits.element_size()
+    share = launch.tile * launch.num_tiles
     _apply_kernel[(triton.cdiv(vocab_size, share), num_rows)](
         logits,
         rows.bitmask,

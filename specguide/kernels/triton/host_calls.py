@@ -245,7 +245,8 @@ def take_rows(
     if copies:
         kept = None
     num_kept = 0 if kept is None else len(kept.ids)
-    words, number = None, 0
+    words = None
+    number = 0
     if wait is not None:
         call, announced, number = wait
         words = _Wait(call.done, call.called, call.over, call.aborted, announced)

@@ -142,7 +142,8 @@ def dequantized(weight: Int4Matrix, dtype: torch.dtype) -> Tensor:
     """See Int4Matrix.dequantized."""
     shape = weight.out_features, weight.in_features
     output = torch.empty(shape, dtype=dtype, device=weight.words.device)
-    num_tiles, block = weight.words.shape[0], 32
+    num_tiles = weight.words.shape[0]
+    block = 32
     dequantize_kernel[(num_tiles, triton.cdiv(weight.out_features, block))](
         weight.words,
         weight.scales,

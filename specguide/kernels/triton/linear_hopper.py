@@ -101,13 +101,15 @@ def choose_tile(x: Tensor, weight: Tensor, *, is_gated: bool, may_split: bool) -
 
     is_gated: the weight has gates, then as many ups
     """
-    rows, num_places = max(8, triton.next_power_of_2(len(x))), num_multiprocessors(x.device)
+    rows = max(8, triton.next_power_of_2(len(x)))
+    num_places = num_multiprocessors(x.device)
     features_each = 2 * _TILE if is_gated else _TILE
     num_programs = triton.cdiv(weight.shape[0], features_each)
     num_steps = weight.shape[1] * weight.element_size() // _LINE_BYTES
     num_splits = num_splits_of(num_programs, 3 * num_places // 2, num_steps) if may_split else 1
     has_two = num_programs * num_splits > num_places
-    stage_bytes, steps_each = _LINE_BYTES * (rows + features_each), num_steps // num_splits
+    stage_bytes = _LINE_BYTES * (rows + features_each)
+    steps_each = num_steps // num_splits
     if has_two:
         most_stages = min(_MOST_STAGES_OF_TWO, _SHARED_BYTES_OF_TWO // stage_bytes)
     else:

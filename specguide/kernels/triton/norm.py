@@ -205,7 +205,8 @@ def _launch(
     · heads, D]; rows: whose values it is."""
     num_parts, _, num_heads, dim = parts.shape
     num_rows = len(output)
-    block, num_each = triton.next_power_of_2(dim), rows_each(dim)
+    block = triton.next_power_of_2(dim)
+    num_each = rows_each(dim)
     num_programs = triton.cdiv(num_rows, num_each)
     _norm_kernel[(num_programs,)](
         parts,

@@ -179,7 +179,8 @@ def route(
 ) -> Routing:
     """See experts.route."""
     num_tokens, num_experts = logits.shape
-    here, device = held or range(num_experts), logits.device
+    here = held or range(num_experts)
+    device = logits.device
     weights = torch.empty(num_tokens, num_chosen, dtype=torch.float32, device=device)
     blocks = _empty_blocks(num_tokens * num_chosen, num_experts, device)
     constants = dict(EXPERTS=triton.next_power_of_2(num_experts), **overlap(device))

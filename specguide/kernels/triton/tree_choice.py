@@ -210,7 +210,9 @@ def finish_trees(
     growing: Any, expansion: TreeExpansion, trees: Any, *, walk_tokens: Tensor, walk_parents: Tensor
 ) -> None:
     """See sampling.growth.finish_trees."""
-    num_trees, device, num_nodes = len(growing.tokens), growing.tokens.device, expansion.num_nodes
+    num_trees = len(growing.tokens)
+    device = growing.tokens.device
+    num_nodes = expansion.num_nodes
     num_slot_nodes = trees.tokens.shape[1]
     node_at = torch.empty(num_trees, expansion.num_places, dtype=torch.int32, device=device)
     parent_of = torch.empty(num_trees, num_nodes, dtype=torch.int32, device=device)

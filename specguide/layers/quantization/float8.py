@@ -224,7 +224,8 @@ class Float8:
 
     def create_experts(self, specs: Sequence[MatrixSpec]) -> ExpertWeights:
         """Uninitialised weights of experts, whose products take inputs as they are."""
-        spec, num = specs[0], len(specs)
+        spec = specs[0]
+        num = len(specs)
         check_device(spec.device)
         shape = (num, spec.out_features, spec.in_features)
         values = torch.empty(shape, dtype=FLOAT8, device=spec.device)

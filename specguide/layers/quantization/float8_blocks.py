@@ -103,7 +103,8 @@ class Float8Blocks:
 
     def create_experts(self, specs: Sequence[MatrixSpec]) -> ExpertWeights:
         """The same for all experts of a layer, whose products take inputs as they are."""
-        spec, num = specs[0], len(specs)
+        spec = specs[0]
+        num = len(specs)
         check_device(spec.device)
         shape = (num, spec.out_features, spec.in_features)
         values = torch.empty(shape, dtype=FLOAT8, device=spec.device)

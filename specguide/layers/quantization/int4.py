@@ -146,7 +146,8 @@ class Int4(ABC):
         """
         if self.has_order:
             return separate_experts(self, specs)
-        spec, num = specs[0], len(specs)
+        spec = specs[0]
+        num = len(specs)
         if spec.device.type == "cuda" and spec.dtype == torch.float32:
             raise InvalidParams(
                 "experts of 4 bits do not run on a GPU in float32: take 'bfloat16' or 'float16'",

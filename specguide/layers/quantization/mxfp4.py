@@ -30,7 +30,8 @@ class Mxfp4:
     def create_experts(self, specs: Sequence[MatrixSpec]) -> ExpertWeights:
         """Uninitialised weights of experts. Raises CheckpointError where a row has no whole number
         of groups."""
-        spec, num = specs[0], len(specs)
+        spec = specs[0]
+        num = len(specs)
         if spec.in_features % MXFP4_GROUP:
             raise CheckpointError(
                 f"{shown(spec.names[0])} has {spec.in_features} input features, and mxfp4 needs a "

@@ -227,7 +227,9 @@ def _repeat(part: _Part, least: int, most: int | None) -> _Part:
     def run(text: str, starts: set[int]) -> set[int]:
         for _ in range(least):
             starts = part(text, starts)
-        ends, new, num_rounds = set(starts), starts, least
+        ends = set(starts)
+        new = starts
+        num_rounds = least
         while new and (most is None or num_rounds < most):
             new = part(text, new) - ends
             ends |= new

@@ -65,7 +65,8 @@ class Unquantized:
         return PlainWeights(empty_matrix(spec), bias if spec.bias else None)
 
     def create_experts(self, specs: Sequence[MatrixSpec]) -> ExpertWeights:
-        spec, num = specs[0], len(specs)
+        spec = specs[0]
+        num = len(specs)
         values = empty_matrix(spec, num)
         bias = torch.empty(num, spec.out_features, device=spec.device, dtype=spec.dtype)
         biases = list(bias) if spec.bias else [None] * num

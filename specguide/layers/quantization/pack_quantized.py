@@ -34,7 +34,8 @@ class PackQuantized(Int4):
 
     def destinations(self, weights: Int4Weights) -> dict[str, Destination]:
         matrix = weights.matrix
-        shape, num_groups = (matrix.out_features, matrix.in_features), len(matrix.scales)
+        shape = (matrix.out_features, matrix.in_features)
+        num_groups = len(matrix.scales)
         destinations = {
             "weight_packed": weights.words_of(
                 (matrix.out_features, num_words(matrix.in_features, "input")), numbers_of_words

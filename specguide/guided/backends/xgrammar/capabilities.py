@@ -92,7 +92,8 @@ def _named(node: Node) -> str | None:
 
 
 def _small_multiple(node: Node) -> str | None:
-    asked, step = node.kinds.numbers, node.kinds.numbers.multiple_of
+    asked = node.kinds.numbers
+    step = node.kinds.numbers.multiple_of
     is_whole = node.kinds.types == ("integer",) and isinstance(step, int)
     if not is_whole or asked.is_bounded or (step or 0) > _MAX_MULTIPLE:
         return "it is kept for type integer, up to 1024 and without bounds only"

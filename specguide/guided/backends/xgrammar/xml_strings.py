@@ -121,7 +121,8 @@ class XmlStrings:
             if not left:
                 raise self._refusal("each of the listed values holds", node.path)
             return one_of_values(node.path, left)
-        asked, types = node.kinds.strings, node.kinds.types or ()
+        asked = node.kinds.strings
+        types = node.kinds.types or ()
         if asked == NO_STRINGS or "string" not in types:
             return node
         name = self._names.name_of(self._regex(asked, node.path))
@@ -157,7 +158,8 @@ class XmlStrings:
 
 def nodes_of(schema: CoreSchema) -> Iterator[Node]:
     """All that its root leads to."""
-    todo, seen = [schema.root], set[str]()
+    todo = [schema.root]
+    seen = set[str]()
     for core in todo:  # which grows
         if isinstance(core, bool):
             continue
