@@ -35,10 +35,11 @@ LARGEST = {
 
 @dataclass(frozen=True, kw_only=True)
 class ModelConfig:
-    """A decoder. A family that states more has a subclass of its own.
+    """The configuration of a decoder. A family that states more has a subclass of its own.
 
     architecture:            name of the family, as in `architectures`
-    intermediate_size:       features within a feed-forward layer; of a token's experts, together
+    intermediate_size:       features within a feed-forward layer; with experts, those of all
+                             experts of a token together
     qkv_bias, out_bias:      biases of the attention
     mlp_bias:                biases of the feed-forward layers
     qk_norm:                 each query and key head is normalised
@@ -49,7 +50,8 @@ class ModelConfig:
     logits_scale:            factor on the logits
     cache_scheme:            how the checkpoint wants keys and values cached; None: as they are
     eos_token_ids:           from generation_config.json, else config.json; may be empty
-    num_mtp_layers:          its checkpoint has behind its own, which predict further tokens
+    num_mtp_layers:          layers that its checkpoint has behind its own, which predict further
+                             tokens
     has_encoders:            its folder holds encoders too, see `multimodal`
     """
 
@@ -88,11 +90,12 @@ class ModelConfig:
         max_position_embeddings: int = 2048,
         **own: Any,
     ) -> Self:
-        """Read from config.json what every family states in the same way; raises CheckpointError.
+        """Read from config.json what every family states in the same way. Raises CheckpointError.
 
-        fields:   of config.json; the first of its `architectures` is the family's
-        head_dim: where config.json states none; None: hidden_size / num_attention_heads
-        max_position_embeddings: where config.json states none
+        fields:   the fields of config.json; the first of its `architectures` is the family's
+        head_dim: the size of a head where config.json states none; None: hidden_size /
+                  num_attention_heads
+        max_position_embeddings: longest context where config.json states none
         own:      what the family has read itself, by the name of the field here
         """
         max_positions = size(fields, "max_position_embeddings", max_position_embeddings)
@@ -133,12 +136,13 @@ class ModelConfig:
 
 
 def size(fields: Mapping[str, Any], name: str, default: int | None = None) -> int:
-    """A size of the model, at most LARGEST. Raises CheckpointError."""
+    """A size of the model that config.json states, at most LARGEST. Raises CheckpointError."""
     return positive_int(fields, name, default, at_most=LARGEST[name])
 
 
 def _num_mtp_layers(fields: Mapping[str, Any]) -> int:
-    """Any other value is the head's affair, which reads it where it is asked for."""
+    """The stated number of the head's layers; 0 for a value that is no such number, which the head
+    refuses where one is asked for."""
     stated = fields.get("num_nextn_predict_layers")
     return stated if type(stated) is int and 0 < stated <= LARGEST["num_hidden_layers"] else 0
 

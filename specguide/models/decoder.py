@@ -30,16 +30,17 @@ from specguide.models.weights import check_tied, check_weights, load_weights, we
 from specguide.parallel import ONE_RANK, ONE_STAGE, Ranks, Stage
 
 MTP_PREFIX = "model.mtp_layers."
-"""Tensors of a multi-token-prediction head as MiMo has it, which a target's checkpoint may hold
-beside its own."""
+"""Begins the names of the tensors of a multi-token-prediction head as MiMo has it, which a target's
+checkpoint may hold beside its own."""
 
 _OTHER_MTP_PREFIXES = ("mtp.", "model.mtp.")
 
 _DRAFT_POSITIONS = 128
-"""Drafts are proposed and verified past the end of the context too, though none of them counts."""
+"""Positions behind the end of the context: drafts are proposed and verified there too, though none
+of them counts."""
 
 _LARGEST_TABLE = 4 * 2**30
-"""Bytes of the rotary table: 8 million positions of a head of 128 in bfloat16."""
+"""Most bytes of a rotary table: 8 million positions of a head of 128 in bfloat16."""
 
 
 class Decoder:

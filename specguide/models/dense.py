@@ -16,7 +16,7 @@ from specguide.models.config import ModelConfig
 def build_layer(
     config: ModelConfig, index: int, place: Placement, names: MlpNames = SEPARATE
 ) -> DecoderLayer:
-    """Norm, grouped-query attention, norm, gated MLP."""
+    """A layer of norm, grouped-query attention, norm and gated MLP, with uninitialised weights."""
     mlp = GatedMlp.create(
         place.within("mlp"),
         config.hidden_size,
@@ -30,7 +30,7 @@ def build_layer(
 def layer_around(
     feed_forward: FeedForward, config: ModelConfig, index: int, place: Placement
 ) -> DecoderLayer:
-    """The same with another feed-forward layer."""
+    """The same layer around another feed-forward layer."""
     attention = _attention(config, index, place)
 
     def norm(name: str, output: InputFormat | None) -> RmsNorm:
@@ -45,7 +45,8 @@ def layer_around(
 
 
 class SandwichNorms(NamedTuple):
-    """What the checkpoint calls the norms of a SandwichLayer; None: it has none there."""
+    """The checkpoint's names for the norms of a SandwichLayer; None: there is no norm in that
+    place."""
 
     input: str | None
     post_attention: str
@@ -56,7 +57,7 @@ class SandwichNorms(NamedTuple):
 def sandwich_layer(
     mlp: GatedMlp, config: ModelConfig, index: int, place: Placement, names: SandwichNorms
 ) -> SandwichLayer:
-    """Norms behind attention and MLP, and perhaps before them."""
+    """A layer with norms behind attention and MLP, and before them where `names` has such norms."""
     attention = _attention(config, index, place)
 
     def norm(name: str, output: InputFormat | None = None) -> RmsNorm:

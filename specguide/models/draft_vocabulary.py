@@ -14,11 +14,11 @@ from specguide.models.eagle3_config import Eagle3Config
 
 @dataclass(frozen=True, eq=False)
 class DraftVocabulary:
-    """The two tables of a pruned vocabulary, as they are published; None where a checkpoint has
-    not the one or the other.
+    """The two tables of a pruned vocabulary, as they are published; a table that the checkpoint
+    does not have is None.
 
     num_drafts: tokens that the head can propose
-    vocab_size: of the target
+    vocab_size: size of the target's vocabulary
     d2t:        int64 [num_drafts], target id - draft id
     t2d:        bool [vocab_size], which target ids have a draft id
     """
@@ -30,7 +30,7 @@ class DraftVocabulary:
 
     @classmethod
     def empty(cls, config: Eagle3Config, *, has_d2t: bool, has_t2d: bool) -> DraftVocabulary:
-        """An empty table, to be filled from a checkpoint."""
+        """Empty tables, to be filled from a checkpoint."""
         num_drafts, vocab_size = config.draft_vocab_size, config.layer.vocab_size
         return cls(
             num_drafts,

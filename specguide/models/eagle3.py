@@ -46,7 +46,7 @@ class Eagle3Head:
     P-EAGLE head, all the same `mask_feature`.
 
     config:        the layers' shape
-    aux_layers:    what the target's `forward` is to be asked for
+    aux_layers:    the layers for which the target's `forward` is to be asked
     target_ids:    int32 [draft_vocab_size], the target id of each draft id
     ranks:         among which its layers are cut: the target's, or one where they cannot be
     mask_token_id: of a P-EAGLE head, stands for a token that is not known yet; None: of another
@@ -146,7 +146,8 @@ class Eagle3Head:
     @cached_property
     @torch.inference_mode()
     def mask_feature(self) -> Tensor:
-        """[1, hidden], of a P-EAGLE head that is loaded: `fuse` of `mask_hidden`."""
+        """The feature that stands for one that is not known yet, [1, hidden]: `fuse` of
+        `mask_hidden`. Only a P-EAGLE head that is loaded has it."""
         return self.fuse(self.mask_hidden[None])
 
     def forward(
@@ -160,7 +161,7 @@ class Eagle3Head:
         """One pass over T positions; stores their keys and values in `cache`, a layer each.
 
         input_ids: int32 or int64 [T], the token *after* each position
-        features:  [T, hidden], of each position, from `fuse` or from this method
+        features:  the feature of each position [T, hidden], from `fuse` or from this method
         context:   its position_ids are the features' positions
         outputs:   the tokens whose next features are returned, W of them; None: all
         Returns the next positions' features [W, hidden], and what `draft_logits` turns into
@@ -178,7 +179,7 @@ class Eagle3Head:
     def store(
         self, input_ids: Tensor, features: Tensor, context: PassContext, cache: KVCache
     ) -> None:
-        """As `forward`, of which nothing but the keys and values is wanted."""
+        """Store the keys and values that `forward` would, and compute nothing else."""
         tokens = (self.embedding, input_ids)
         states = self._states(context, cache)
         if not self.others:
@@ -199,8 +200,8 @@ class Eagle3Head:
         ]
 
     def draft_logits(self, normed: Tensor) -> Tensor:
-        """[n, hidden], normed, as `forward` returns it → [n, draft_vocab_size], in the head's
-        dtype."""
+        """The logits of draft ids: normed [n, hidden], as `forward` returns it → [n,
+        draft_vocab_size], in the head's dtype."""
         return self.lm_head.forward(normed)
 
     def destinations(self) -> dict[str, Destination]:
@@ -217,7 +218,7 @@ class Eagle3Head:
 
 
 def _layers(config: Eagle3Config, place: Placement) -> tuple[Any, ...]:
-    """Uninitialised: the first, and those that follow."""
+    """The first layer and those that follow, with uninitialised weights."""
     layer = config.layer
     before = config.norms.before_residual
     first = FirstLayer.create(place.within("midlayer"), layer, norm_before_residual=before)
@@ -228,14 +229,15 @@ def _layers(config: Eagle3Config, place: Placement) -> tuple[Any, ...]:
 
 
 def held_in(config: Eagle3Config, quantization: str | None) -> Eagle3Config:
-    """The configuration with weights that are quantized as they are read; see `Eagle3Head.load`."""
+    """The configuration of a head whose weights are quantized as they are read; see
+    `Eagle3Head.load`."""
     if quantization is None:
         return config
     return replace(config, layer=quantized(config.layer, quantization, is_head=True))
 
 
 def _is_left_aside(name: str) -> bool:
-    """A tensor that a head may hold, and has no use for."""
+    """Whether a tensor is one that a checkpoint may hold, and the head has no use for."""
     return name.endswith("rotary_emb.inv_freq")
 
 

@@ -19,8 +19,9 @@ _LAYERS_IN_EAGLE_CONFIG = dict.fromkeys(_LAYERS_AT_TOP, 1)
 
 
 def stated_layers(config: Mapping[str, Any]) -> tuple[int, ...] | None:
-    """The aux layers in the names in use, as inputs of layers; negative ones count from the last
-    layer's output, which is -1. None where config.json states none. Raises CheckpointError.
+    """The aux layers that config.json states, whatever it calls them, as inputs of layers; negative
+    ones count from the last layer's output, which is -1. None where config.json states none. Raises
+    CheckpointError.
 
     Where outputs are counted, -1 comes before the first layer's, which is 0: it is the embeddings.
     """

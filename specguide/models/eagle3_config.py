@@ -26,12 +26,12 @@ from specguide.models.registry import config_of
 
 @dataclass(frozen=True)
 class Eagle3Norms:
-    """Where a head has norms beside those of its layers; the last three are EAGLE-3.1's.
+    """The norms that a head has beside those of its layers; the last three are EAGLE-3.1's.
 
     before_residual: the residual of the first layer is the normed feature (`norm_before_residual`)
-    last:            before the output matrix (`use_last_layernorm`)
-    joint:           over all aux hidden states together (`norm_before_fc`)
-    each:            over each of them (`fc_norm`)
+    last:            a norm before the output matrix (`use_last_layernorm`)
+    joint:           one over all aux hidden states together (`norm_before_fc`)
+    each:            one over each of them (`fc_norm`)
     output:          a step continues the last norm's output, not its input (`norm_output`)
     """
 
@@ -43,7 +43,7 @@ class Eagle3Norms:
 
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> Eagle3Norms:
-        """Read from a flattened config.json; raises CheckpointError."""
+        """Read the norms from a flattened config.json. Raises CheckpointError."""
         return cls(
             before_residual=flag(config, "norm_before_residual"),
             last=flag(config, "use_last_layernorm", default=True),
@@ -55,17 +55,17 @@ class Eagle3Norms:
 
 @dataclass(frozen=True)
 class Eagle3Config:
-    """An EAGLE-3 head.
+    """The configuration of an EAGLE-3 head.
 
     layer:                its transformer layers; layer.vocab_size is the target's
     draft_vocab_size:     tokens that it can propose
-    target_hidden_size:   of the target whose hidden states it reads
-    norms:                where it has some
-    tie_word_embeddings:  where it has no output matrix of its own, that is the matrix of its
-                          embeddings
+    target_hidden_size:   size of the target's hidden states, which it reads
+    norms:                the norms that it has beside those of its layers
+    tie_word_embeddings:  without an output matrix of its own, it takes the matrix of its embeddings
     stated_layers:        the aux layers as `Decoder.forward` counts them (a layer's input),
                           negative ones from the end; None: the default
-    mask_token_id:        of a P-EAGLE head: read where a token is not known yet; None: of another
+    mask_token_id:        id that a P-EAGLE head reads where a token is not known yet; None for
+                          other heads
     """
 
     layer: ModelConfig
@@ -115,8 +115,8 @@ class Eagle3Config:
 
 
 def _layer_fields(config: Mapping[str, Any], parts: Eagle3Parts) -> dict[str, Any]:
-    """What a Llama states. The architecture is not looked at: heads are published under their
-    target's, whose rope may be of three positions."""
+    """The fields that a Llama states. The architecture is not looked at: heads are published under
+    their target's, whose rope may be of three positions."""
     ropes = ("rope_scaling", "rope_parameters")
     return {
         **config,

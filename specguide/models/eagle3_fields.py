@@ -81,8 +81,8 @@ _LAYERS = frozenset(
 
 
 def flat(config: Mapping[str, Any]) -> dict[str, Any]:
-    """One level: the layer's settings that `speculators` nests, and what `eagle_config` says beside
-    the target's layers."""
+    """A config.json on one level, with the layer's settings that `speculators` nests, and what
+    `eagle_config` says beside the target's layers."""
     nested = mapping(config, "transformer_layer_config")
     if nested and "norm_before_residual" not in config:
         raise CheckpointError(
@@ -102,7 +102,7 @@ def flat(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_kind(config: Mapping[str, Any]) -> None:
-    """Raise CheckpointError for a drafter of another kind, by its name."""
+    """Raise CheckpointError for a drafter of another kind, and name the kind."""
     check_neutral(config, {_KIND: _KINDS})
     served = mapping(config, "speculators_config")
     check_neutral(served, {"algorithm": _KINDS})
@@ -136,7 +136,7 @@ def check_variant(config: Mapping[str, Any], parts: Eagle3Parts) -> None:
 
 
 def mask_token(config: Mapping[str, Any], parts: Eagle3Parts, vocab_size: int) -> int | None:
-    """Id that stands for a token which is not known yet, of a P-EAGLE head; None: of another head.
+    """The id that a P-EAGLE head reads for a token which is not known yet; None for another head.
     Raises CheckpointError where it is missing, or outside the vocabulary."""
     is_parallel = config.get(_KIND) == _PARALLEL or flag(config, "parallel_drafting")
     if not parts.mask_hidden:

@@ -22,11 +22,11 @@ from specguide.models.eagle3_config import Eagle3Config
 
 @dataclass(frozen=True, eq=False)
 class Fusion:
-    """The target's aux hidden states side by side → one feature.
+    """The map from the target's aux hidden states, side by side, to one feature.
 
     fc:         num_layers · target hidden → hidden
-    joint_norm: over all of them together before, `norm_before_fc`; None: no such norm
-    each_norm:  over each of them, weight [num_layers, target hidden], `fc_norm`; None likewise
+    joint_norm: norm over all of them together before the map, `norm_before_fc`; None: no such norm
+    each_norm:  norm over each of them, weight [num_layers, target hidden], `fc_norm`; None likewise
     """
 
     fc: Projection
@@ -37,7 +37,7 @@ class Fusion:
     def create(
         cls, place: Placement, config: Eagle3Config, num_layers: int, *, bias: bool
     ) -> Fusion:
-        """Uninitialised weights for so many aux hidden states."""
+        """A fusion of `num_layers` aux hidden states with uninitialised weights."""
         size = config.target_hidden_size
         kind = config.layer.norm
         joint_norm = each_norm = None
@@ -51,7 +51,7 @@ class Fusion:
         return cls(fc, joint_norm, each_norm)
 
     def __call__(self, aux_hidden_states: Tensor) -> Tensor:
-        """[T, num_layers · target hidden] → [T, hidden]."""
+        """aux_hidden_states [T, num_layers · target hidden] → features [T, hidden]."""
         fused: ProjectionInput = aux_hidden_states
         if self.joint_norm is not None:
             fused = self.joint_norm(aux_hidden_states)
@@ -86,7 +86,7 @@ class FirstLayer:
     def create(
         cls, place: Placement, layer: ModelConfig, *, norm_before_residual: bool
     ) -> FirstLayer:
-        """Uninitialised weights."""
+        """A first layer with uninitialised weights."""
         size = layer.hidden_size
         mlp = GatedMlp.create(
             place.within("mlp"), size, layer.intermediate_size, bias=layer.mlp_bias
@@ -108,10 +108,11 @@ class FirstLayer:
         next_norm: RmsNorm | NoNorm,
         state: AttentionState,
     ) -> tuple[Tensor, ProjectionInput]:
-        """The layer's output, and its `next_norm`, of all tokens or of the state's `outputs`.
+        """The layer's output and the `next_norm` of it, for all tokens or for the state's
+        `outputs`.
 
-        tokens:   embeddings, and ids [T] to look up there
-        features: [T, hidden]
+        tokens:   embeddings, and the ids [T] to look up there
+        features: the features [T, hidden] to read beside them
         """
         inputs = self._inputs(tokens, features)
         residual = inputs.chunk(2, dim=-1)[1] if self.norm_before_residual else features
@@ -123,7 +124,7 @@ class FirstLayer:
     def store(
         self, tokens: tuple[Embedding, Tensor], features: Tensor, state: AttentionState
     ) -> None:
-        """Store keys and values as a call would, and compute nothing else."""
+        """Store the keys and values that a call would, and compute nothing else."""
         self.attention.store(self._inputs(tokens, features), state)
 
     def _inputs(self, tokens: tuple[Embedding, Tensor], features: Tensor) -> Tensor:

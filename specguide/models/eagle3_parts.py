@@ -13,14 +13,14 @@ _FIRST_LAYER = "midlayer."
 
 @dataclass(frozen=True)
 class Eagle3Parts:
-    """What a head may leave out, and how many layers it has.
+    """The parts that a head has of those that it may leave out, and its number of layers.
 
     Heads are published under their target's config.json, so the number of layers and the norms of
     queries and keys are as the tensors have them.
 
     embed_tokens, lm_head: embeddings and output matrix of its own
     d2t, t2d:    the tables of a pruned vocabulary
-    fc_bias:     of the map that fuses the aux hidden states
+    fc_bias:     bias of the map that fuses the aux hidden states
     qk_norm:     each query and key head is normalised, as Qwen3 has it
     mask_hidden: what stands for the hidden states of tokens that are not known yet (P-EAGLE)
     """
@@ -36,7 +36,7 @@ class Eagle3Parts:
 
     @property
     def holds_both_matrices(self) -> bool:
-        """Embeddings and an output matrix of the same vocabulary."""
+        """Whether it holds embeddings and an output matrix of the same vocabulary."""
         return self.embed_tokens and self.lm_head and not self.d2t
 
     @classmethod
@@ -63,7 +63,7 @@ class Eagle3Parts:
 
 
 def canonical(name: str) -> str:
-    """The published name of a tensor: others write `model.` before it, or `layers.0.` for
+    """The published name of a tensor: some checkpoints write `model.` before it, or `layers.0.` for
     `midlayer.`."""
     name = name.removeprefix("model.")
     if name.startswith("layers.0."):

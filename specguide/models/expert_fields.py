@@ -25,7 +25,7 @@ def experts_shape(
 ) -> ExpertsShape:
     """The shape from EXPERT_FIELDS, and what the family has read itself. Raises CheckpointError.
 
-    num_experts, num_chosen: where config.json states none
+    num_experts, num_chosen: their numbers where config.json states none
     """
     default = positive_int(fields, "num_local_experts", num_experts, at_most=_MOST_EXPERTS)
     num_experts = positive_int(fields, "num_experts", default, at_most=_MOST_EXPERTS)

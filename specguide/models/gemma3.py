@@ -38,7 +38,8 @@ _NORMS = SandwichNorms(
 
 @dataclass(frozen=True, kw_only=True)
 class Gemma3Config(TwoRopesConfig):
-    """query_pre_attn_scalar: the dot products of the attention are divided by its square root"""
+    """The configuration of a Gemma 3. query_pre_attn_scalar: the attention's dot products are
+    divided by its square root"""
 
     query_pre_attn_scalar: float
 
@@ -67,7 +68,7 @@ def read(fields: Mapping[str, Any]) -> Gemma3Config:
 
 
 def build_layer(config: Gemma3Config, index: int, place: Placement) -> SandwichLayer:
-    """Uninitialised weights of layer `index`."""
+    """Layer `index` with uninitialised weights."""
     mlp = GatedMlp.create(
         place.within("mlp"), config.hidden_size, config.intermediate_size, activation="gelu_tanh"
     )

@@ -43,13 +43,16 @@ _NEUTRAL: dict[str, tuple[Any, ...]] = {
 }
 _OTHERWISE_READ = {"vocab_size", "rope.scaling.type", *_HEAD_SIZES, *_FIELDS, *_OF_SCALING}
 _ROPE_FACTORS = "rope_freqs.weight"
-"""What divides each pair's frequency, as llama.cpp has the ropes of Llama 3.1 and later."""
+"""Name of the tensor that divides each pair's frequency: llama.cpp's form of the ropes of Llama 3.1
+and later."""
 
 
 @dataclass(frozen=True)
 class GgufFamily:
-    """architecture: as config.json calls it
-    is_permuted: rows of queries and keys lie in pairs that are rotated together
+    """How GGUF holds a family.
+
+    architecture: as config.json calls it
+    is_permuted:  rows of queries and keys lie in pairs that are rotated together
     """
 
     architecture: str
@@ -85,8 +88,8 @@ _MODEL_NAME = re.compile(r"(\w+)\.(weight|bias)")
 
 
 def gguf_fields(path: Path) -> dict[str, Any]:
-    """What its config.json would say. Raises CheckpointError for an architecture that is not
-    implemented, and for metadata that would change the arithmetic."""
+    """The fields that the file's config.json would have. Raises CheckpointError for an architecture
+    that is not implemented, and for metadata that would change the arithmetic."""
     header = read_header(path)
     with naming(path):
         family = _family(header)
@@ -132,7 +135,7 @@ def _of_architecture(header: GgufHeader) -> dict[str, Any]:
 
 
 def _rope_scaling(path: Path, header: GgufHeader, stated: Mapping[str, Any]) -> dict[str, Any]:
-    """How the rope is stretched, if it is."""
+    """The `rope_scaling` of config.json; empty where the rope is not stretched."""
     fields = {name: stated[key] for key, name in _OF_SCALING.items() if key in stated}
     kind = stated.get("rope.scaling.type", "linear" if "factor" in fields else "none")
     if kind not in _SCALINGS:
@@ -147,7 +150,8 @@ def _rope_scaling(path: Path, header: GgufHeader, stated: Mapping[str, Any]) -> 
 
 
 def _of_factors(path: Path, header: GgufHeader) -> dict[str, Any]:
-    """However many tokens are served, they are the same."""
+    """A `rope_scaling` of LongRoPE from the factors that the file holds, which are the same however
+    many tokens are served."""
     stored = DequantizedTensor(path, header.tensors[_ROPE_FACTORS])
     memory = torch.empty(stored.shape)
     stored.read_into(memory)
@@ -157,8 +161,8 @@ def _of_factors(path: Path, header: GgufHeader) -> dict[str, Any]:
 
 
 def gguf_tensors(path: Path) -> dict[str, DequantizedTensor]:
-    """The tensors by Hugging Face name; what has none keeps its own. The factors of the rope are
-    among the fields instead. Raises CheckpointError."""
+    """The tensors by their Hugging Face names; a tensor that has none keeps its own. The factors of
+    the rope are among the fields instead. Raises CheckpointError."""
     header = read_header(path)
     with naming(path):
         family = _family(header)
@@ -192,7 +196,8 @@ class DequantizedTensor:
     """A StoredTensor of a GGUF file; its values are float32.
 
     stored:    a `gguf.ReaderTensor`
-    num_heads: whose pairs of rotated rows lie side by side; None: they lie as elsewhere
+    num_heads: number of heads whose pairs of rotated rows lie side by side; None: no rows are
+               permuted
     """
 
     path: Path
@@ -207,11 +212,11 @@ class DequantizedTensor:
 
     @property
     def num_bytes(self) -> int:
-        """Bytes in memory, which is more than in the file."""
+        """Number of bytes in memory, which is more than in the file."""
         return 4 * int(self.stored.n_elements)
 
     def read_into(self, memory: Tensor) -> None:
-        """As StoredTensor's."""
+        """See StoredTensor.read_into."""
         try:
             values = library().dequantize(self.stored.data, self.stored.tensor_type)
         except NotImplementedError as error:
@@ -222,6 +227,6 @@ class DequantizedTensor:
 
 
 def _unpermuted(rows: Tensor, num_heads: int) -> Tensor:
-    """Rows of each head, from pairs (0, half), (1, half + 1), … to first half and second half, as
-    Hugging Face's rotation wants them."""
+    """The rows of each head, brought from pairs (0, half), (1, half + 1), … to first half and
+    second half, as Hugging Face's rotation wants them."""
     return rows.unflatten(0, (num_heads, -1, 2)).transpose(1, 2).reshape(rows.shape)

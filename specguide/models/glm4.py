@@ -42,7 +42,7 @@ def read(fields: Mapping[str, Any]) -> ModelConfig:
 
 
 def build_layer(config: ModelConfig, index: int, place: Placement) -> SandwichLayer:
-    """A layer of GLM-4-0414."""
+    """Layer `index` of GLM-4-0414 with uninitialised weights."""
     mlp = GatedMlp.create(
         place.within("mlp"), config.hidden_size, config.intermediate_size, names=FUSED
     )
@@ -50,7 +50,7 @@ def build_layer(config: ModelConfig, index: int, place: Placement) -> SandwichLa
 
 
 def build_older_layer(config: ModelConfig, index: int, place: Placement) -> DecoderLayer:
-    """A layer of the GLM-4 before 0414."""
+    """Layer `index` of a GLM-4 before 0414 with uninitialised weights."""
     return dense.build_layer(config, index, place, FUSED)
 
 

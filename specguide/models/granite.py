@@ -33,7 +33,7 @@ _SHARED_MLP = MlpNames(("input_linear",), "output_linear")
 
 @dataclass(frozen=True, kw_only=True)
 class GraniteConfig(ModelConfig):
-    """attention_scale: factor on the dot products"""
+    """The configuration of a Granite. attention_scale: factor on the dot products"""
 
     attention_scale: float
 
@@ -92,7 +92,7 @@ def read_hybrid(fields: Mapping[str, Any]) -> GraniteConfig:
 
 
 def build_hybrid_layer(config: GraniteConfig, index: int, place: Placement) -> DecoderLayer:
-    """Its MLP has the names of one that experts share."""
+    """Layer `index` of a GraniteMoeHybrid, whose MLP has the names of one that experts share."""
     inner = place.within("shared_mlp")
     mlp = GatedMlp.create(inner, config.hidden_size, config.intermediate_size, names=_SHARED_MLP)
     return dense.layer_around(mlp, config, index, place)

@@ -36,8 +36,8 @@ def read_config(
 ) -> ModelConfig:
     """See registry.read_config.
 
-    model_impl: of MODEL_IMPLS; "auto": transformers' modules where no family has the architecture
-    Raises InvalidParams for another one.
+    model_impl: one of MODEL_IMPLS; "auto": transformers' modules where no family has the
+    architecture Raises InvalidParams for another one.
     """
     folder = Path(folder)
     if not _is_for_transformers(folder, model_impl):

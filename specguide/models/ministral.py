@@ -55,7 +55,7 @@ def read_ministral3(fields: Mapping[str, Any]) -> ModelConfig:
 
 
 def _growth(stated: Any) -> float:
-    """0: queries do not grow, as in Devstral 2."""
+    """RopeConfig.query_growth, as it is stated; 0: queries do not grow, as in Devstral 2."""
     is_zero = stated == 0 and not isinstance(stated, bool)
     return 0.0 if is_zero else positive_number({_GROWTH: stated}, _GROWTH)
 

@@ -13,7 +13,7 @@ from specguide.models.windows import uniform_windows
 
 
 def read(fields: Mapping[str, Any]) -> ModelConfig:
-    """A window of 4,096 where config.json does not state another, or null."""
+    """Read config.json: a window of 4,096 where it does not state another, or null."""
     return ModelConfig.from_fields(
         fields,
         max_position_embeddings=131_072,

@@ -21,7 +21,7 @@ _LAYOUT = SeparateExperts(gate_up=("w1", "w3"), down=("w2",))
 
 @dataclass(frozen=True, kw_only=True)
 class MixtralConfig(ModelConfig):
-    """All layers have experts."""
+    """The configuration of a Mixtral. All layers have experts."""
 
     experts: ExpertsShape
 
@@ -40,7 +40,7 @@ def read(fields: Mapping[str, Any]) -> MixtralConfig:
 
 
 def build_layer(config: MixtralConfig, index: int, place: Placement) -> DecoderLayer:
-    """A dense layer, with a mixture of experts for its MLP."""
+    """Layer `index`: a dense layer, with a mixture of experts for its MLP."""
     inner = place.within("block_sparse_moe")
     experts = Experts.create(inner, config.hidden_size, config.experts, _LAYOUT)
     return dense.layer_around(experts, config, index, place)

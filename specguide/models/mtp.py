@@ -32,10 +32,10 @@ _MODULE = f"{MTP_PREFIX}0."
 
 @dataclass(frozen=True)
 class MtpLayout:
-    """How a checkpoint holds a head, and what is done in which order.
+    """How a checkpoint holds a head, and in which order its parts are computed.
 
-    prefix:            of its tensors
-    token_norm … final_norm: what it calls them
+    prefix:            begins the names of its tensors
+    token_norm … final_norm: its names for the head's parts
     is_token_first:    the embedding stands before the hidden state
     continues_normed:  a step reads the last step's output behind its final norm, and the target's
                        before it; else the other way around
@@ -75,7 +75,7 @@ class MtpLayout:
         )
 
     def is_of_others(self, name: str) -> bool:
-        """Whether a tensor is none of the head's own."""
+        """Whether a tensor of this name is none of the head's own."""
         return (
             not name.startswith((MTP_PREFIX, self.prefix))
             or name.startswith(self.shared)
@@ -105,7 +105,7 @@ class MtpHead:
     code.
 
     config:        the layer's shape; num_layers is 1
-    aux_layers:    what the target's `forward` is to be asked for
+    aux_layers:    the layers for which the target's `forward` is to be asked
     target_ids:    None: it proposes any token of the target's vocabulary
     ranks:         among which its layer is cut: the target's, or one where it cannot be
     """
@@ -113,8 +113,8 @@ class MtpHead:
     target_ids: Tensor | None = None
 
     def __init__(self, config: ModelConfig, target: Decoder, layout: MtpLayout = MIMO) -> None:
-        """Uninitialised weights; `load` reads a checkpoint. Raises CheckpointError where the two do
-        not fit."""
+        """Uninitialised weights; `load` reads a checkpoint. Raises CheckpointError where head and
+        target do not fit."""
         for name, size, target_size in (
             ("hidden size", config.hidden_size, target.config.hidden_size),
             ("vocabulary", config.vocab_size, target.config.vocab_size),
@@ -185,7 +185,7 @@ class MtpHead:
 
     @staticmethod
     def is_in(folder: str | Path) -> bool:
-        """True where a checkpoint's folder holds a head as `load` takes it."""
+        """Whether a checkpoint's folder holds a head as `load` takes it."""
         folder = Path(folder)
         try:
             fields = read_json(folder / "config.json")
@@ -212,7 +212,7 @@ class MtpHead:
         """One pass over T positions; stores their keys and values in layer 0 of `cache`.
 
         input_ids: int32 or int64 [T], the token *after* each position
-        features:  [T, hidden], of each position, from `fuse` or from this method
+        features:  the feature of each position [T, hidden], from `fuse` or from this method
         context:   its position_ids are the features' positions
         outputs:   the tokens whose next features are returned, W of them; None: all
         Returns the next positions' features [W, hidden], and what `draft_logits` takes
@@ -226,7 +226,7 @@ class MtpHead:
     def store(
         self, input_ids: Tensor, features: Tensor, context: PassContext, cache: KVCache
     ) -> None:
-        """As `forward`, of which nothing but the keys and values is wanted."""
+        """Store the keys and values that `forward` would, and compute nothing else."""
         _, normed, state = self._enter(input_ids, features, context, cache)
         self.layer.attention.store(normed, state)
 
@@ -247,7 +247,8 @@ class MtpHead:
         return hidden, self.layer.input_norm(hidden), state
 
     def draft_logits(self, normed: Tensor) -> Tensor:
-        """[n, hidden] as `forward` returns it → [n, vocab_size], in the head's dtype."""
+        """normed [n, hidden], as `forward` returns it → logits [n, vocab_size], in the head's
+        dtype."""
         return self.lm_head.forward(normed)
 
     def destinations(self) -> dict[str, Destination]:
@@ -258,7 +259,7 @@ class MtpHead:
 
 
 def _layout(fields: Mapping[str, Any], names: Collection[str]) -> MtpLayout:
-    """Raises CheckpointError unless there is one module."""
+    """The layout of a folder's head. Raises CheckpointError unless there is one module."""
     num_modules = positive_int(fields, "num_nextn_predict_layers", 1)
     layout = MtpLayout.of(names, positive_int(fields, "num_hidden_layers"))
     if num_modules > 1:

@@ -32,14 +32,15 @@ MULTIMODAL = frozenset(
         "VipLlava",
     )
 )
-"""Architectures whose text model reads a text without images as if there were no encoder."""
+"""The architectures whose text model reads a text without images as if there were no encoder."""
 
 _WITH_THREE_POSITIONS = {
     "qwen2_vl_text": "Qwen2ForCausalLM",
     "qwen2_5_vl_text": "Qwen2ForCausalLM",
     "qwen3_vl_text": "Qwen3ForCausalLM",
 }
-"""Text models whose rope turns by time, height and width, which are one number in a text."""
+"""Text models whose rope turns by time, height and width, which are one number in a text, with the
+architecture that each then is."""
 
 _OF_THREE_POSITIONS = ("mrope_section", "mrope_interleaved")
 _OF_ENCODERS = ("perceiver_config", "pixel_shuffle_factor")
@@ -105,7 +106,7 @@ def text_fields(folder: Path, fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def rope_of_text(rope: Mapping[str, Any]) -> dict[str, Any]:
-    """What is left of a rope of three positions where these are one number."""
+    """The rope that a rope of three positions becomes where these are one number."""
     return {
         name: "default" if value == "mrope" else value
         for name, value in rope.items()
@@ -115,7 +116,7 @@ def rope_of_text(rope: Mapping[str, Any]) -> dict[str, Any]:
 
 def _of_text(value: Any, prefixes: Callable[[], list[str]]) -> Any:
     """A value of config.json in which modules, where it names some, have their names in the text
-    model alone. prefixes: those of its modules in the folder"""
+    model alone. prefixes: begin the names of its modules in the folder"""
     if isinstance(value, str):
         return within(value, prefixes()) if value.startswith("re:") else text_name(value)
     if isinstance(value, Mapping):
@@ -124,8 +125,8 @@ def _of_text(value: Any, prefixes: Callable[[], list[str]]) -> Any:
 
 
 def _text_prefixes(folder: Path) -> list[str]:
-    """What `model.` of the text model is called in the folder: by its tensors, or as transformers
-    has it."""
+    """What `model.` of the text model is called in the folder, by the names of its tensors or else
+    by those that transformers has."""
     try:
         names = stored_names(weight_files(folder))
     except CheckpointError:  # which is told where the weights are wanted
@@ -164,7 +165,7 @@ def is_of_encoder(name: str) -> bool:
 
 
 def warn_of_encoders(folder: Path) -> None:
-    """Say that the text alone is served."""
+    """Warn that a folder's text model alone is served."""
     warnings.warn(
         f"{folder} holds encoders of images or sound beside its text model: the text model alone "
         "is loaded, and requests with images are refused",

@@ -27,7 +27,7 @@ _LOCAL = KindOfLayers("sliding_attention", 500_000.0)
 
 @dataclass(frozen=True, kw_only=True)
 class OlmoConfig(TwoRopesConfig):
-    """In OLMo 2 both ropes are the same, and there are no windows."""
+    """The configuration of an OLMo. In OLMo 2 both ropes are the same, and there are no windows."""
 
     def attention(self, layer: int) -> AttentionShape:
         """The attention's shape in layer `layer`."""
@@ -64,7 +64,7 @@ def _read(fields: Mapping[str, Any], windows: Windows, ropes: Mapping[str, Any])
 
 
 def build_layer(config: OlmoConfig, index: int, place: Placement) -> SandwichLayer:
-    """Uninitialised weights of layer `index`."""
+    """Layer `index` with uninitialised weights."""
     mlp = GatedMlp.create(place.within("mlp"), config.hidden_size, config.intermediate_size)
     return sandwich_layer(mlp, config, index, place, _NORMS)
 

@@ -21,7 +21,7 @@ from specguide.models.windows import optional_windows
 
 @dataclass(frozen=True, kw_only=True)
 class Phi3Config(ModelConfig):
-    """Queries, keys and values are one map."""
+    """The configuration of a Phi-3. Queries, keys and values are one map."""
 
     def attention(self, layer: int) -> AttentionShape:
         """The attention's shape in layer `layer`."""
@@ -40,7 +40,8 @@ def read(fields: Mapping[str, Any]) -> Phi3Config:
 
 
 def _with_longrope(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The first checkpoints call it "su", or "yarn"."""
+    """The fields with a rope of type "longrope" by that name: the first checkpoints call it "su",
+    or "yarn"."""
     rope = dict(mapping(fields, "rope_scaling") or mapping(fields, "rope_parameters"))
     rope_type = rope.get("rope_type") or rope.get("type")
     if rope_type in ("su", "yarn"):
@@ -49,7 +50,7 @@ def _with_longrope(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def build_layer(config: Phi3Config, index: int, place: Placement) -> DecoderLayer:
-    """Uninitialised weights of layer `index`."""
+    """Layer `index` with uninitialised weights."""
     return dense.build_layer(config, index, place, FUSED)
 
 

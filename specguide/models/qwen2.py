@@ -13,7 +13,7 @@ from specguide.models.windows import flagged_windows
 
 
 def read(fields: Mapping[str, Any]) -> ModelConfig:
-    """Windows in some layers where `use_sliding_window` says so."""
+    """Read config.json: windows in some layers where `use_sliding_window` says so."""
     return ModelConfig.from_fields(
         fields,
         max_position_embeddings=32_768,

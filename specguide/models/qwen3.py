@@ -13,8 +13,8 @@ from specguide.models.windows import flagged_windows
 
 
 def read(fields: Mapping[str, Any]) -> ModelConfig:
-    """Biases of the attention where `attention_bias` says so, windows where `use_sliding_window`
-    does."""
+    """Read config.json: biases of the attention where `attention_bias` says so, windows where
+    `use_sliding_window` does."""
     has_bias = flag(fields, "attention_bias")
     return ModelConfig.from_fields(
         fields,

@@ -29,7 +29,8 @@ _FIELDS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Qwen3MoeConfig(ModelConfig):
-    """has_experts: of each layer; the others have an MLP of `mlp_size` inner features."""
+    """The configuration of a Qwen3-MoE. has_experts: whether each layer has experts; the others
+    have an MLP of `mlp_size` inner features"""
 
     experts: ExpertsShape
     mlp_size: int
@@ -64,7 +65,8 @@ def read(fields: Mapping[str, Any]) -> Qwen3MoeConfig:
 
 
 def build_layer(config: Qwen3MoeConfig, index: int, place: Placement) -> DecoderLayer:
-    """A dense layer, with a mixture of experts for its MLP where `has_experts` says so."""
+    """Layer `index`: a dense layer, with a mixture of experts for its MLP where `has_experts` says
+    so."""
     hidden_size = config.hidden_size
     inner = place.within("mlp")
     feed_forward = (

@@ -24,14 +24,15 @@ MOST_BYTES_AHEAD = 1 << 30
 
 @dataclass(frozen=True, eq=False)
 class Load:
-    """One tensor's way. name: of its file and of itself, for messages"""
+    """One tensor's way from its file to the model. name: its file's name and its own, for
+    messages"""
 
     name: str
     stored: StoredTensor
     destination: Destination
 
     def start(self, executor: ThreadPoolExecutor) -> _Started:
-        """Read it, where it stays or where it is converted from."""
+        """Begin to read the tensor: to where it stays, or to memory from which it is converted."""
         stored = self.stored
         device = self.destination.tensor.device
         memory = self.destination.memory(stored.shape, stored.torch_dtype)
@@ -47,7 +48,7 @@ class _Started:
     reading: Future[None]
 
     def finish(self) -> int:
-        """Put it in its place. Returns its bytes."""
+        """Put the tensor in its place. Returns its number of bytes."""
         self.reading.result()
         try:
             self.load.destination.fill(self.memory)
@@ -57,10 +58,10 @@ class _Started:
 
 
 def run_loads(loads: Sequence[Load], most_bytes: int) -> None:
-    """All of them, in their order, with a progress bar on a terminal.
+    """Run all loads in their order, with a progress bar on a terminal.
 
-    Threads read; this one alone converts. most_bytes: that are read and not in their places yet, at
-    most; a tensor of more is read alone. Raises CheckpointError.
+    Other threads read; this one alone converts. most_bytes: most bytes that are read and not in
+    their places yet; a tensor of more is read alone. Raises CheckpointError.
     """
     total = sum(load.stored.num_bytes for load in loads)
     with (
@@ -91,7 +92,7 @@ def _in_order(
 
 @contextmanager
 def _threads() -> Iterator[ThreadPoolExecutor]:
-    """As many as read faster together; none goes on behind an error."""
+    """As many threads as read faster together; none of them goes on after an error."""
     executor = ThreadPoolExecutor(min(_MOST_THREADS, os.cpu_count() or 1), "specguide-load")
     try:
         yield executor

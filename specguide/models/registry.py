@@ -61,9 +61,10 @@ FAMILIES: dict[str, Family[Any]] = {
 def read_config(
     folder: str | Path, quantization: str | None = None, *, strict: bool = False
 ) -> ModelConfig:
-    """Read from config.json, and generation_config.json where there is one; or from a GGUF file.
+    """Read the configuration from config.json, and generation_config.json where there is one; or
+    from a GGUF file.
 
-    quantization: of ONLINE, where the weights are to be quantized as they are read
+    quantization: one of ONLINE, where the weights are to be quantized as they are read
     strict:       see `config_of`
     Raises CheckpointError when they are unreadable or ask for what is not implemented, and
     InvalidParams for a quantization that is unknown or that the folder does not allow; the message
@@ -92,7 +93,8 @@ def read_config(
 
 
 def _renamed(fields: dict[str, Any]) -> dict[str, Any]:
-    """The fields with names for what the first checkpoints of compressed-tensors call otherwise."""
+    """The fields by the names in use now, where the first checkpoints of compressed-tensors have
+    others."""
     if fields.get("quantization_config") is not None or not fields.get("compression_config"):
         return fields
     others = {name: value for name, value in fields.items() if name != "compression_config"}
@@ -111,8 +113,8 @@ def _with_modelopt(fields: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def quantized(config: ModelConfig, quantization: str, *, is_head: bool = False) -> ModelConfig:
-    """The configuration with weights that are quantized as they are read, see `read_config`, or
-    those of a draft head."""
+    """The configuration of a model whose weights are quantized as they are read, see `read_config`.
+    is_head: of a draft head"""
     if quantization not in ONLINE:
         raise InvalidParams(
             f"quantization {quantization!r} is unknown; known: {', '.join(ONLINE)}; leave it out "
@@ -130,7 +132,7 @@ def quantized(config: ModelConfig, quantization: str, *, is_head: bool = False) 
 def config_of(
     fields: Mapping[str, Any], *, known: Collection[str] = (), strict: bool = False
 ) -> ModelConfig:
-    """Read from the contents of config.json; raises CheckpointError.
+    """Read the configuration from the contents of config.json. Raises CheckpointError.
 
     known:  fields that the caller reads itself
     strict: raise for fields that nobody knows, rather than warn

@@ -20,7 +20,7 @@ _FIELDS = ("no_rope_layers", "no_rope_layer_interval")
 
 @dataclass(frozen=True, kw_only=True)
 class SmolLm3Config(ModelConfig):
-    """has_rope: of each layer"""
+    """The configuration of a SmolLM3. has_rope: whether each layer has rotary positions"""
 
     has_rope: tuple[bool, ...]
 
@@ -66,7 +66,8 @@ def _has_rope(fields: Mapping[str, Any]) -> tuple[bool, ...]:
 
 
 def _windows(fields: Mapping[str, Any], has_rope: tuple[bool, ...]) -> Windows:
-    """Windows of the layers that `layer_types` names, or of those without positions."""
+    """Each layer's window: in layers that `layer_types` names, or else in those without
+    positions."""
     if not flag(fields, "use_sliding_window") or fields.get("sliding_window") is None:
         return (None,) * len(has_rope)
     kinds = read_layer_types(fields, len(has_rope)) or [

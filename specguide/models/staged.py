@@ -18,33 +18,34 @@ from specguide.parallel import Pending, wait_all
 
 @dataclass(frozen=True)
 class _Carried:
-    """What goes from stage to stage: the residual stream, and the aux layers' inputs so far.
+    """The message from stage to stage: the residual stream, and the aux layers' inputs so far.
 
-    layers: these aux layers, ascending
+    layers: these aux layers, in ascending order
     """
 
     layers: tuple[int, ...]
 
     @classmethod
     def behind(cls, layer: int, aux_layers: tuple[int, ...]) -> _Carried:
-        """Before the first layer, `layer` of them have run."""
+        """The message once the first `layer` layers have run."""
         return cls(tuple(sorted({one for one in aux_layers if one <= layer})))
 
     def pack(self, hidden: Tensor, aux: AuxStates) -> Tensor:
-        """[1 + len(layers), T, hidden_size]"""
+        """The message, [1 + len(layers), T, hidden_size]: the stream, then the aux layers'
+        inputs."""
         return torch.stack([hidden, *(aux.found[layer] for layer in self.layers)])
 
     def unpack(self, message: Tensor) -> tuple[Tensor, dict[int, Tensor]]:
-        """The stream, and the inputs by layer."""
+        """The stream of a message, and its aux layers' inputs by layer."""
         return message[0], dict(zip(self.layers, message[1:].unbind(), strict=True))
 
 
 class StagedDecoder(Decoder):
-    """A `Decoder` that has the layers of its stage; embeddings, last norm and output matrix each
-    stage has.
+    """A `Decoder` that has the layers of its stage; every stage has embeddings, last norm and
+    output matrix.
 
     The tokens of a pass are cut into micro-batches by sequence: a stage works on one while the next
-    stage works on the one before. What the last stage comes to goes to all, which then verify,
+    stage works on the one before. The last stage's result goes to all stages, which then verify,
     accept and draft the same. Lengths are read back to the host, so no CUDA graph captures it.
     """
 
@@ -74,7 +75,8 @@ class StagedDecoder(Decoder):
         return wanted.contiguous(), states.contiguous()
 
     def _enter(self, input_ids: Tensor, aux_layers: tuple[int, ...]) -> tuple[Tensor, AuxStates]:
-        """The residual stream before this stage, and the aux layers' inputs there are by then."""
+        """The residual stream before this stage's layers, and the aux layers' inputs that there are
+        by then."""
         if self.stage.is_first:
             hidden = self.embedding.forward(input_ids)
             return hidden, AuxStates(aux_layers, {0: hidden})
@@ -86,7 +88,8 @@ class StagedDecoder(Decoder):
     def _pass_on(
         self, hidden: Tensor, context: PassContext, cache: KVCache, aux: AuxStates
     ) -> Pending:
-        """The next stage norms the stream itself."""
+        """Run this stage's layers and send on what they leave. The next stage norms the stream
+        itself."""
         hidden, _ = self.run_layers(hidden, context, cache, NoNorm(), aux)
         carried = _Carried.behind(self._layers.stop, aux.layers)
         return self.stage.send(carried.pack(hidden, aux))

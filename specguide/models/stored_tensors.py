@@ -22,7 +22,8 @@ from specguide.json_fields import check_fetched
 from specguide.models.gguf import gguf_tensors
 
 CHUNK_BYTES = 8 << 20
-"""Read at once: what still lies in a processor's cache when it goes on to a GPU."""
+"""Most bytes that are read at once: they still lie in a processor's cache when they go on to a
+GPU."""
 
 _TORCH_DTYPES = {
     "F64": torch.float64,
@@ -43,9 +44,9 @@ _TORCH_DTYPES = {
 class StoredTensor(Protocol):
     """A tensor in a checkpoint's file, not read yet.
 
-    dtype:       as the kind of file calls it
-    torch_dtype: None: torch has none
-    num_bytes:   in the file
+    dtype:       name of its dtype in this kind of file
+    torch_dtype: its dtype; None: torch has none for it
+    num_bytes:   its bytes in the file
     """
 
     @property
@@ -61,12 +62,12 @@ class StoredTensor(Protocol):
     def num_bytes(self) -> int: ...
 
     def read_into(self, memory: Tensor) -> None:
-        """Contiguous memory of its shape and dtype, on any device; from any thread. Raises
-        CheckpointError."""
+        """Read it into contiguous memory of its shape and dtype, on any device; any thread may call
+        it. Raises CheckpointError."""
 
 
 def read(stored: StoredTensor) -> Tensor:
-    """Read into new memory on the CPU."""
+    """Read a tensor into new memory on the CPU."""
     memory = torch.empty(stored.shape, dtype=stored.torch_dtype)
     stored.read_into(memory)
     return memory
@@ -95,7 +96,7 @@ def _opened(path: Path) -> FileIO:
 
 @dataclass(frozen=True)
 class StoredSlice:
-    """A part of a safetensors file. offset: of its first byte"""
+    """A tensor in a safetensors file. offset: of its first byte"""
 
     path: Path
     file: int
@@ -123,7 +124,8 @@ class StoredSlice:
             torch.cuda.current_stream(memory.device).record_event().synchronize()
 
     def _read(self, memory: Tensor, start: int) -> None:
-        """Read from its byte `start` on, as many as fit; other threads run meanwhile."""
+        """Read the bytes from `start` on, as many as fit into `memory`; other threads run
+        meanwhile."""
         view = memory.numpy().data
         done = 0
         while done < len(view):
@@ -138,7 +140,8 @@ class StoredSlice:
 
 
 def _stored_slices(path: Path, file: int) -> dict[str, StoredTensor]:
-    """safetensors itself checks the header, and that its tensors fill the file without a gap."""
+    """The tensors of a safetensors file by name. safetensors itself checks the header, and that its
+    tensors fill the file without a gap."""
     try:
         with safe_open(path, framework="pt", device="cpu") as checked:
             names = set(checked.keys())

@@ -30,7 +30,8 @@ _OTHER_LAYERS = ("linear_attention", "mamba", "conv", "chunked_attention", "recu
 
 @dataclass(frozen=True, kw_only=True)
 class TransformersConfig(ModelConfig):
-    """stated: transformers' own configuration;  layers: what each asks of the attention"""
+    """The configuration of such a model. stated: transformers' own configuration; layers: what each
+    layer asks of the attention"""
 
     stated: Any = field(compare=False)
     layers: tuple[LayerAttention, ...]
@@ -48,7 +49,8 @@ def known_to_transformers(fields: Mapping[str, Any]) -> str | None:
 
 
 def read_transformers_config(folder: Path) -> TransformersConfig:
-    """Raises CheckpointError for a model that cannot run over the paged cache."""
+    """Read a folder's configuration. Raises CheckpointError for a model that cannot run over the
+    paged cache."""
     path = folder / "config.json"
     fields: Mapping[str, Any] = read_json(path)
     with naming(path):
@@ -68,7 +70,7 @@ def read_transformers_config(folder: Path) -> TransformersConfig:
 
 
 def naming_model(architecture: str) -> AbstractContextManager[None]:
-    """Errors within name the model as one that the fallback runs."""
+    """A context in which errors name the model as one that the fallback runs."""
     return naming(Path(f"{architecture} by transformers' modules"))
 
 

@@ -77,7 +77,7 @@ class TransformersDecoder(Decoder):
         self._num_logits = config.vocab_size
 
     def _place(self) -> None:
-        """Projections for linear maps, and memory for what else there is."""
+        """Put projections in the place of linear maps, and give memory to all else."""
         model = self._model
         tied = self._tied()
         place = Placement(self.device, self.dtype, self.config.quantization)
@@ -100,7 +100,7 @@ class TransformersDecoder(Decoder):
         materialise(model, self.device, self.dtype)
 
     def _tied(self) -> set[str]:
-        """Names of linear maps that are the embeddings' matrix."""
+        """Names of the linear maps that have the embeddings' matrix."""
         head = self._model.get_output_embeddings()
         embedding = self._model.get_input_embeddings()
         if head is None or head.weight is not embedding.weight:
@@ -108,7 +108,7 @@ class TransformersDecoder(Decoder):
         return {name for name, module in self._model.named_modules() if module is head}
 
     def _share_ends(self) -> None:
-        """Embeddings and output matrix, as draft heads read them."""
+        """Set `embedding` and `lm_head` as draft heads read them."""
         inner = self._model.get_input_embeddings()
         names = {id(it): name for name, it in self._model.named_modules()}
         self.embedding = Embedding(inner.weight.data, f"{names[id(inner)]}.weight")
@@ -120,7 +120,7 @@ class TransformersDecoder(Decoder):
             self.lm_head = LmHead.tied(self.embedding)
 
     def _note_layers(self) -> None:
-        """Let each layer leave its input where it is wanted."""
+        """Have each layer note its input where that is wanted."""
         layers = next(
             module
             for module in self._model.base_model.modules()
@@ -166,7 +166,8 @@ class TransformersDecoder(Decoder):
         return wanted, torch.cat([self._noted(layer) for layer in aux_layers], dim=-1)
 
     def _noted(self, layer: int) -> Tensor:
-        """What a layer left in this pass. Raises CheckpointError where it left nothing."""
+        """The input that a layer has noted in this pass. Raises CheckpointError where it has noted
+        none."""
         state = self._pages.aux[layer]
         if state is None:
             raise CheckpointError(
@@ -177,13 +178,13 @@ class TransformersDecoder(Decoder):
         return state
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """See Decoder.logits: by the model's own code behind its body."""
+        """See Decoder.logits. The model's own code behind its body computes them."""
         self._given.hidden = hidden
         logits: Tensor = self._head(input_ids=None, use_cache=False).logits[0]
         return logits[:, : self._num_logits].to(hidden.dtype)
 
     def has_cache_scales(self) -> bool:
-        """False: it never has them."""
+        """False: such a model never has scales of the cache."""
         return False
 
     def fit_vocabulary(self, size: int) -> None:
@@ -199,7 +200,7 @@ class TransformersDecoder(Decoder):
         return dict(self._destinations())
 
     def is_left_aside(self, name: str) -> bool:
-        """A tensor that a checkpoint may hold, and the model has no use for."""
+        """Whether a tensor is one that a checkpoint may hold, and the model has no use for."""
         patterns = self._model._keys_to_ignore_on_load_unexpected or ()
         tied = {f"{head}.weight" for head in self._tied_names()}
         return (

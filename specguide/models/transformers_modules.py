@@ -16,7 +16,7 @@ from specguide.models.transformers_trial import LayerAttention
 
 
 class Pages:
-    """What the attention of all layers reads in a pass: set before, the same for all.
+    """What the attention of all layers reads in a pass: it is set before the pass.
 
     aux: inputs of layers that are wanted, by layer
     """
@@ -31,7 +31,7 @@ class Pages:
         self.aux = {}
 
     def begin(self, context: PassContext, cache: KVCache, dtype: torch.dtype) -> None:
-        """Called before a pass."""
+        """Set what the coming pass reads."""
         self.context = context
         self.cache = cache
         # Keys come rotated: the kernel that stores them turns them by nothing.
@@ -42,7 +42,7 @@ class Pages:
     def attend(
         self, module: Any, query: Tensor, key: Tensor, value: Tensor, asked: dict[str, Any]
     ) -> Tensor:
-        """query [1, heads, T, head_dim] → [1, T, heads, head_dim]; see Recorder."""
+        """Attend: query [1, heads, T, head_dim] → [1, T, heads, head_dim]; see Recorder."""
         layer = self.layers[module.layer_idx]
         index = module.layer_idx
         key_cache, value_cache = self.cache.keys[index], self.cache.values[index]
@@ -68,12 +68,12 @@ class ProjectionModule(nn.Module):
         self.projection = projection
 
     def forward(self, x: Tensor) -> Tensor:
-        """[..., in_features] → [..., out_features]."""
+        """The product: x [..., in_features] → [..., out_features]."""
         return self.projection.forward(x.flatten(0, -2)).unflatten(0, x.shape[:-1])
 
 
 class GivenBody(nn.Module):
-    """Stands for the body of a model whose hidden states are there already."""
+    """Takes the place of the body of a model whose hidden states are there already."""
 
     hidden: Tensor
 
@@ -90,7 +90,8 @@ class GivenBody(nn.Module):
 
 
 def materialise(model: nn.Module, device: torch.device, dtype: torch.dtype) -> None:
-    """Uninitialised memory for parameters, which may be shared, and buffers as they are."""
+    """Give a model uninitialised memory for its parameters, which may be shared, and its buffers as
+    they are."""
     memory: dict[nn.Parameter, nn.Parameter] = {}
     for module in model.modules():
         for name, parameter in module._parameters.items():

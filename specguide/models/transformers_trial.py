@@ -18,18 +18,18 @@ from torch import Tensor, nn
 from specguide.errors import CheckpointError, UserError
 
 PAGED = "specguide"
-"""Our attention, as transformers knows it; it has no masks: the plan of a pass knows who sees
-whom."""
+"""The name by which transformers knows our attention. It has no masks: the plan of a pass knows who
+sees whom."""
 
 TRIED = "specguide_trial"
-"""The same with masks, which say in a trial who sees whom."""
+"""The name of the same attention with masks, which say in a trial who sees whom."""
 
 _PASSED_ON = frozenset({"position_ids", "s_aux", "position_embeddings"})
 
 
 @dataclass(frozen=True)
 class LayerAttention:
-    """What a layer asks of the attention.
+    """The attention that a layer asks for.
 
     window: see AttentionShape.sliding_window
     """
@@ -43,13 +43,13 @@ class LayerAttention:
 
 @dataclass(frozen=True)
 class SeenMask:
-    """Stands for a mask in a trial."""
+    """Takes the place of a mask in a trial."""
 
     window: int | None
 
 
 class Recorder:
-    """Stands for the paged cache in a trial: notes what each layer asks for."""
+    """Takes the place of the paged cache in a trial: it notes what each layer asks for."""
 
     def __init__(self) -> None:
         self.layers: dict[int, LayerAttention] = {}
@@ -57,7 +57,8 @@ class Recorder:
     def attend(
         self, module: nn.Module, query: Tensor, key: Tensor, value: Tensor, asked: dict[str, Any]
     ) -> Tensor:
-        """query [1, heads, T, head_dim] → [1, T, heads, head_dim]. Raises CheckpointError."""
+        """Note what is asked for: query [1, heads, T, head_dim] → [1, T, heads, head_dim]. Raises
+        CheckpointError for what the paged cache cannot do."""
         layer = getattr(module, "layer_idx", None)
         if not isinstance(layer, int):
             raise CheckpointError("its attention does not say of which layer it is")
@@ -100,15 +101,15 @@ def attention(
     attention_mask: Any,
     **asked: Any,
 ) -> tuple[Tensor, None]:
-    """The attention of every model of transformers that runs here: its module knows where."""
+    """The attention of every model of transformers that runs here: `module` holds what attends."""
     asked["attention_mask"] = attention_mask
     paged: Any = module.paged
     return paged.attend(module, query, key, value, asked), None
 
 
 def seen_mask(*, mask_function: Callable[..., Any], config: Any, **others: Any) -> SeenMask:
-    """A mask of transformers in a trial. Raises CheckpointError where it is neither causal nor
-    that of a sliding window."""
+    """The mask that transformers is given in a trial. Raises CheckpointError where it is neither
+    causal nor that of a sliding window."""
     num_positions = min(getattr(config, "max_position_embeddings", 0) or 4096, 2**17)
     positions = torch.arange(num_positions)
 

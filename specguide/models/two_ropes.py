@@ -15,7 +15,8 @@ from specguide.models.config import ModelConfig, size
 
 @dataclass(frozen=True, kw_only=True)
 class TwoRopesConfig(ModelConfig):
-    """rope is that of the layers that see all, local_rope that of those with a window."""
+    """A configuration with two ropes: `rope` of the layers that see all, `local_rope` of those with
+    a window."""
 
     local_rope: RopeConfig
 
@@ -29,9 +30,9 @@ class TwoRopesConfig(ModelConfig):
 class KindOfLayers:
     """The layers of one kind, as `layer_types` calls it.
 
-    theta:      where config.json states none
-    theta_name: what config.json calls it, where ropes are not stated by kind
-    is_scaled:  `rope_scaling` is theirs
+    theta:      theta where config.json states none
+    theta_name: its name in a config.json that does not state ropes by kind
+    is_scaled:  `rope_scaling` is meant for these layers
     """
 
     name: str
@@ -46,7 +47,7 @@ def read_ropes(
     """`rope` and `local_rope`: stated in `rope_parameters` by kind (transformers 5), or flat
     (before). Raises CheckpointError.
 
-    max_positions: where config.json states none
+    max_positions: longest context where config.json states none
     """
     by_kind = mapping(fields, "rope_parameters")
     if not by_kind.keys() <= {full.name, local.name}:

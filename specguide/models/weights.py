@@ -36,7 +36,8 @@ _QUANTIZED = (
     "(older folders have it in quantize_config.json or quant_config.json)"
 )
 _OF_MISTRAL = "consolidated"
-"""Begins the names of files that hold the same weights again, under Mistral's own names."""
+"""Begins the names of files that hold the same weights again, with Mistral's own names of
+tensors."""
 
 
 def weight_files(folder: Path, *, pickle: bool = False) -> tuple[Path, ...]:

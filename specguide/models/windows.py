@@ -29,18 +29,19 @@ def no_windows(fields: Mapping[str, Any]) -> Windows:
 
 
 def uniform_windows(fields: Mapping[str, Any], default: int) -> Windows:
-    """`sliding_window` in all layers; null: none. Raises CheckpointError."""
+    """The stated `sliding_window` in all layers; null: no windows. Raises CheckpointError."""
     return _uniform(fields, _stated_window(fields, default))
 
 
 def optional_windows(fields: Mapping[str, Any]) -> Windows:
-    """`sliding_window` in all layers, where it is stated. Raises CheckpointError."""
+    """The `sliding_window` in all layers where one is stated, else no windows. Raises
+    CheckpointError."""
     return _uniform(fields, _stated_window(fields, None))
 
 
 def flagged_windows(fields: Mapping[str, Any], default: int) -> Windows:
-    """`sliding_window` where `use_sliding_window` says so, in the layers that `layer_types` names,
-    or from `max_window_layers` on. Raises CheckpointError."""
+    """The `sliding_window` where `use_sliding_window` says so, in the layers that `layer_types`
+    names, or from `max_window_layers` on. Raises CheckpointError."""
     num_layers = size(fields, "num_hidden_layers")
     layer_types = read_layer_types(fields, num_layers)
     is_used = flag(fields, "use_sliding_window")
@@ -56,13 +57,13 @@ def flagged_windows(fields: Mapping[str, Any], default: int) -> Windows:
 
 
 def windows_of(layer_types: list[str], window: int | None) -> Windows:
-    """`window` where the type is "sliding_attention"."""
+    """Each layer's window: `window` where its type is "sliding_attention", else None."""
     return tuple(window if kind == _SLIDING else None for kind in layer_types)
 
 
 def read_layer_types(fields: Mapping[str, Any], num_layers: int | None = None) -> list[str] | None:
-    """`layer_types`, each "full_attention" or "sliding_attention"; None where it is missing. Raises
-    CheckpointError.
+    """The stated `layer_types`, each "full_attention" or "sliding_attention"; None where there are
+    none. Raises CheckpointError.
 
     num_layers: how many there must be; None: one or more
     """
