@@ -22,7 +22,8 @@ _IS_UNDER_WAY = ContextVar("rehearsal", default=False)
 
 
 def is_rehearsing() -> bool:
-    """Launches compile at this moment, so a captured graph would be without kernels."""
+    """Whether launches only compile at this moment, so that a captured graph would be without
+    kernels."""
     return _IS_UNDER_WAY.get()
 
 
@@ -45,8 +46,8 @@ class _Compilers(ThreadPoolExecutor):
 
 @contextmanager
 def rehearsal(device: torch.device, num_threads: int) -> Iterator[bool]:
-    """Whatever is launched meanwhile is compiled instead, on threads; all of it is compiled at the
-    end.
+    """A context in which what is launched is compiled instead, on threads; all of it is compiled at
+    the end.
 
     Tensors that kernels would fill are zeros, so that what is read from them, indices say, is
     within bounds. Gives False, and changes nothing, without a GPU and where Triton cannot compile

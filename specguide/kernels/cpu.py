@@ -19,11 +19,11 @@ from specguide.kernels.sampling_tensors import SamplingTensors
 from specguide.native import choose_tokens, norm_rows, rotate_and_store_rows
 
 _MOST_NUMBERS = 1 << 18
-"""In a tensor: of more, torch's threads and wide vectors make up for its calls."""
+"""Most numbers of a tensor: with more, torch's threads and wide vectors make up for its calls."""
 
 
 def _is_ours(*tensors: Tensor) -> bool:
-    """Whether these are few numbers in order, float32, and nobody wants gradients."""
+    """Whether these tensors hold few numbers in order, float32, and nobody wants gradients."""
     if torch.is_grad_enabled():
         return False
     return all(

@@ -16,17 +16,17 @@ import torch
 from torch import Tensor
 
 TYPES = {torch.float8_e4m3fn: 28, torch.bfloat16: 14, torch.float16: 2}
-"""Of numbers that are multiplied, as the library counts them."""
+"""The library's numbers for the types that are multiplied."""
 ALIGNMENT_BYTES = 256
-"""Of tensors, unless a preference says less."""
+"""Alignment of tensors, unless a preference says less."""
 _NUM_WAYS = 8
 _WORKSPACE_BYTES = 1 << 20
-"""For counters. What takes more splits sums, which is left to torch."""
+"""Memory for counters. What takes more of it splits sums, which is left to torch."""
 _FLOAT32_SUMS, _FLOAT32 = 68, 0
 _TRANSPOSED, _FAST_SUMS = 3, 25
-"""Attributes of a product."""
+"""The library's numbers for attributes of a product."""
 _MOST_WORKSPACE = 1
-"""Attribute of a preference."""
+"""The library's number for an attribute of a preference."""
 _ONE, _ZERO = c_float(1), c_float(0)
 
 
@@ -65,8 +65,8 @@ class _Proposal(ctypes.Structure):
 class Way:
     """An algorithm for a shape, of the library `of`.
 
-    layouts: of the weight, the inputs and the output, as the library sees them: by columns, and so
-             transposed
+    layouts: those of the weight, the inputs and the output, as the library sees them: by columns,
+             and so transposed
     """
 
     of: _Library
@@ -76,18 +76,18 @@ class Way:
     algorithm: _Algorithm
 
     def product(self, x: Tensor, weight: Tensor) -> Tensor:
-        """x · weightᵀ, both contiguous."""
+        """The product x · weightᵀ, both contiguous."""
         output = self.shape.output()
         self.launch(x, output, weight)
         return output
 
     def launch(self, x: Tensor, output: Tensor, weight: Tensor) -> None:
-        """Raises RuntimeError where the library refuses."""
+        """Write the product to `output`. Raises RuntimeError where the library refuses."""
         if state := self._launch(x, output, weight):
             raise RuntimeError(f"cublasLtMatmul failed with status {state}")
 
     def runs(self, x: Tensor, output: Tensor, weight: Tensor) -> bool:
-        """Tries it; its code is loaded then."""
+        """Whether the way runs. It is tried, which also loads its code."""
         return not self._launch(x, output, weight)
 
     def _launch(self, x: Tensor, output: Tensor, weight: Tensor) -> int:
@@ -104,7 +104,8 @@ class Way:
 
 
 class _Library:
-    """The functions that are called, and what is made with them, which stays."""
+    """The functions that are called, and the handles and memory that are made with them and
+    kept."""
 
     def __init__(self, functions: ctypes.CDLL) -> None:
         self._functions = functions
@@ -127,8 +128,8 @@ class _Library:
         return self._places[device, stream]
 
     def ways(self, shape: Shape) -> list[Way]:
-        """What the library proposes for tensors that begin at multiples of ALIGNMENT_BYTES; nothing
-        where it cannot multiply so."""
+        """The ways that the library proposes for tensors that begin at multiples of
+        ALIGNMENT_BYTES; none where it cannot multiply so."""
         description, layouts = self._description(shape), self._layouts(shape)
         preference = c_void_p()
         most = c_size_t(_WORKSPACE_BYTES)
@@ -169,7 +170,7 @@ class _Library:
         )
 
     def _layout(self, dtype: torch.dtype, num_rows: int, num_columns: int) -> c_void_p:
-        """Of numbers that stand column behind column."""
+        """The layout of numbers that stand column behind column."""
         made = c_void_p()
         self._call(
             "cublasLtMatrixLayoutCreate",
@@ -185,7 +186,7 @@ class _Library:
 
 @cache
 def library() -> _Library | None:
-    """None where it is not that of a torch for CUDA."""
+    """The library that torch has loaded; None where torch is not one for CUDA."""
     if torch.version.cuda is None:
         return None
     major = torch.version.cuda.split(".")[0]

@@ -13,7 +13,7 @@ from torch import Tensor
 from specguide.kernels.int4 import Int4Matrix, int4_linear
 
 MXFP4_GROUP = 32
-"""Columns that share a scale (OCP Microscaling Formats 1.0)."""
+"""Number of columns that share a scale (OCP Microscaling Formats 1.0)."""
 
 _FP4_VALUES = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
 
@@ -21,13 +21,13 @@ _FP4_VALUES = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
 @dataclass(frozen=True, eq=False)
 class ExpertBlocks:
     """The (token, expert) pairs of a pass sorted by expert, in blocks of one expert each, as fast
-    kernels read them. All on the device: nobody waits for how many there are.
+    kernels read them. All tensors are on the device: nobody waits for how many blocks there are.
 
-    rows:    most pairs of a block
+    rows:    most pairs of one block
     pairs:   int32 [most blocks · rows], token · k + place of each pair of a block
-    experts: int32 [most blocks], of each block
-    sizes:   int32 [most blocks], pairs of each block
-    num:     int32 [1], blocks in use
+    experts: int32 [most blocks], expert of each block
+    sizes:   int32 [most blocks], number of pairs of each block
+    num:     int32 [1], number of blocks in use
     """
 
     rows: int
@@ -42,8 +42,8 @@ class Routing:
     """Which k experts compute each of T tokens.
 
     experts: int [T, k], -1 where another rank has the expert; None where `blocks` says it
-    weights: float32 [T, k], of their outputs in the sum
-    blocks:  None on a CPU
+    weights: float32 [T, k], factors on their outputs in the sum
+    blocks:  the pairs as kernels read them; None on a CPU
     is_whole: all experts are here; else the outputs of pairs with others are 0
     """
 
@@ -53,10 +53,10 @@ class Routing:
     is_whole: bool = True
 
     def products(self, x: Tensor, product: Callable[[Tensor, int], Tensor]) -> Tensor:
-        """Of each pair with its expert; which are in use is read back.
+        """The products of all pairs, each with its expert; which experts are in use is read back.
 
         x:       [T, in], a row for each token, or [T · k, in], for each pair
-        product: of rows [n, in] with the matrix of an expert, [n, out]
+        product: gives the product of rows [n, in] with the matrix of an expert, [n, out]
         Returns [T · k, out].
         """
         assert self.experts is not None
@@ -119,7 +119,7 @@ class ExpertMatrices:
         return self.values.shape[2] * (2 if self.is_mxfp4 else 1)
 
     def matrix(self, expert: int, dtype: torch.dtype) -> Tensor:
-        """The numbers of one expert, [out, in]."""
+        """The matrix of one expert, [out, in], in `dtype`."""
         values = self.values[expert]
         if self.scales is None:
             return values
@@ -131,7 +131,7 @@ class ExpertMatrices:
         return (values.float() * scales).to(dtype)
 
     def product(self, x: Tensor, expert: int) -> Tensor:
-        """[T, in] → x · matrixᵀ + bias [T, out]."""
+        """The product with one expert's matrix: x [T, in] → x · matrixᵀ + bias [T, out]."""
         bias = None if self.bias is None else self.bias[expert]
         return F.linear(x, self.matrix(expert, x.dtype), bias)
 
@@ -144,7 +144,7 @@ class Int4Experts:
     scales:     [E, groups, out], of a float dtype
     zeros:      uint8 [E, groups, out]; None: all are 8
     bias:       [E, out] or None
-    group_size: columns
+    group_size: number of columns that share a scale
     """
 
     words: Tensor
@@ -158,7 +158,7 @@ class Int4Experts:
     def empty(
         cls, num: int, like: Int4Matrix, device: torch.device, bias: Tensor | None
     ) -> Int4Experts:
-        """Uninitialised. like: a matrix of their shape, on any device"""
+        """Uninitialised matrices. like: a matrix of their shape, on any device"""
 
         def each(tensor: Tensor) -> Tensor:
             return torch.empty(num, *tensor.shape, dtype=tensor.dtype, device=device)
@@ -180,13 +180,13 @@ class Int4Experts:
         return self.words.shape[2]
 
     def expert(self, expert: int) -> Int4Matrix:
-        """A view."""
+        """A view of one expert's matrix."""
         zeros = None if self.zeros is None else self.zeros[expert]
         words, scales = self.words[expert], self.scales[expert]
         return Int4Matrix(words, scales, zeros, self.group_size, self.in_features)
 
     def product(self, x: Tensor, expert: int) -> Tensor:
-        """[T, in] → x · matrixᵀ + bias [T, out]."""
+        """The product with one expert's matrix: x [T, in] → x · matrixᵀ + bias [T, out]."""
         bias = None if self.bias is None else self.bias[expert]
         return int4_linear(x, self.expert(expert), bias)
 
@@ -195,8 +195,8 @@ AnyExperts = ExpertMatrices | Int4Experts
 
 
 def mxfp4_numbers(values: Tensor, scales: Tensor) -> Tensor:
-    """Of values uint8 [out, in / 2] and scales uint8 [out, in / 32], as ExpertMatrices has them:
-    float32 [out, in]."""
+    """The numbers float32 [out, in] of values uint8 [out, in / 2] and scales uint8 [out, in / 32],
+    as ExpertMatrices has them."""
     table = torch.tensor([*_FP4_VALUES, *(-value for value in _FP4_VALUES)], device=values.device)
     both = torch.stack([values & 15, values >> 4], dim=-1).flatten(-2)
     exponents = scales.to(torch.int32).repeat_interleave(MXFP4_GROUP, -1) - 127
@@ -211,7 +211,7 @@ def route(
 
     logits:        [T, E]
     is_normalised: divide the weights of a token by their sum
-    held:          experts that this rank has, by whose order Routing counts them; None: all
+    held:          the experts that this rank has, which Routing counts from 0; None: all
     """
     weights, experts = logits.softmax(-1, dtype=torch.float32).topk(num_chosen)
     if is_normalised:
@@ -225,10 +225,10 @@ def route(
 def gated_experts(
     x: Tensor, matrices: AnyExperts, routing: Routing, limits: GateLimits | None = None
 ) -> Tensor:
-    """What the experts of each token make of it before their second product.
+    """The activated first products of each token's experts.
 
     x:        [T, in]
-    matrices: the gates in the first half of the output features
+    matrices: experts' matrices with the gates in the first half of the output features
     limits:   None: silu(gate) · up
     Returns [T · k, out / 2].
     """
@@ -236,19 +236,19 @@ def gated_experts(
 
 
 def expert_parts(inner: Tensor, matrices: AnyExperts, routing: Routing) -> Tensor:
-    """The second product of each expert, weighted: [T · k, in] → [k, T, out], to be summed over k;
-    of inner's dtype or float32."""
+    """The weighted second products of the experts: inner [T · k, in] → [k, T, out], to be summed
+    over k; in inner's dtype or float32."""
     return weighted(routing.products(inner, matrices.product), routing)
 
 
 def weighted(products: Tensor, routing: Routing) -> Tensor:
-    """Products of the pairs, [T · k, out] → [k, T, out], times their weights."""
+    """The pairs' products times their weights: [T · k, out] → [k, T, out]."""
     parts = products.unflatten(0, routing.weights.shape) * routing.weights[:, :, None]
     return parts.to(products.dtype).transpose(0, 1)
 
 
 def gate(gate_up: Tensor, limits: GateLimits | None) -> Tensor:
-    """[T, 2 · D], gates first → [T, D]."""
+    """The gated activation: gate_up [T, 2 · D], gates first → [T, D]."""
     gates, ups = gate_up.chunk(2, dim=-1)
     if limits is None:
         return F.silu(gates).mul_(ups)

@@ -21,9 +21,10 @@ from specguide.kernels.pointwise import ProductScales, add_parts, rms_norm, scal
 FLOAT8 = torch.float8_e4m3fn
 LARGEST = 448.0
 LEAST_ROW = 1e-10
-"""What the largest number of a row or group counts as at least, so that zeros have a scale."""
+"""Least value that the largest number of a row or group counts as, so that zeros have a scale."""
 BLOCK = 128
-"""Rows and columns of a weight that share a scale, and features of an input, where blocks do."""
+"""With scales of blocks, the rows and columns of a weight that share one, and the features of an
+input."""
 
 
 _ADA = (8, 9)
@@ -46,7 +47,7 @@ class Float8Rows(NamedTuple):
 
     @property
     def device(self) -> torch.device:
-        """Where they are."""
+        """The device that holds them."""
         return self.values.device
 
 
@@ -54,9 +55,9 @@ class Float8Rows(NamedTuple):
 class Float8Scaling:
     """How rows are rounded.
 
-    static_scale: float32 [1], of all tokens; what is larger than 448 times it is cut. None: each
-                  row's largest number becomes 448
-    is_grouped:   the same for each 128 features of a row; not with a static_scale
+    static_scale: float32 [1], scale of all tokens; numbers larger than 448 times it become that.
+                  None: each row's largest number becomes 448
+    is_grouped:   each 128 features of a row have a scale of their own; not with a static_scale
     """
 
     static_scale: Tensor | None = None
@@ -64,7 +65,7 @@ class Float8Scaling:
 
 
 def to_float8(x: Tensor, scaling: Float8Scaling) -> Float8Rows:
-    """x [T, D] rounded."""
+    """The rows of x [T, D], rounded."""
     if scaling.static_scale is not None:
         values = rounded(x.float(), scaling.static_scale)
         return Float8Rows(values, scaling.static_scale.expand(len(x), 1))
@@ -74,7 +75,7 @@ def to_float8(x: Tensor, scaling: Float8Scaling) -> Float8Rows:
 
 
 def scale_of(x: Tensor) -> Tensor:
-    """float32 [..., D] → [..., 1]: what makes the largest number 448."""
+    """The scale that makes each row's largest number 448: float32 [..., D] → [..., 1]."""
     return x.abs().amax(-1, keepdim=True).clamp_(min=LEAST_ROW) / LARGEST
 
 
@@ -118,9 +119,9 @@ def linear_float8(
 ) -> Tensor:
     """x · weightᵀ + bias, summed in float32.
 
-    x:      [T, in_features], in groups where the weight has blocks
+    x:      [T, in_features], with scales of groups where the weight has those of blocks
     weight: float8 [out_features, in_features]
-    scale:  float32 [out_features], or of blocks of 128 × 128 [⌈out_features / 128⌉, in_features /
+    scale:  float32 [out_features]; for blocks of 128 × 128 [⌈out_features / 128⌉, in_features /
             128]
     bias:   [out_features]
     Returns [T, out_features] of `dtype`.
@@ -141,7 +142,7 @@ def linear_float8_parts(
     dtype: torch.dtype,
 ) -> tuple[Tensor, ProductScales | None]:
     """`linear_float8` in parts that are yet to be summed, [P, T, out_features], float32 where there
-    are several; and what their sum is yet to be multiplied by."""
+    are several; and the scales that their sum is yet to be multiplied by."""
     return linear_float8(x, weight, scale, bias, dtype)[None], None
 
 
@@ -159,5 +160,5 @@ def gated_linear_float8(
 
 
 def spread(scale: Tensor, num_rows: int) -> Tensor:
-    """Scales of blocks → of each number, [num_rows, in_features]."""
+    """The scale of each number, [num_rows, in_features], from scales of blocks."""
     return scale.repeat_interleave(BLOCK, 0)[:num_rows].repeat_interleave(BLOCK, 1)

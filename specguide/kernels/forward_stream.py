@@ -10,8 +10,8 @@ import torch
 class ForwardStream:
     """torch's stream of the step on a GPU; on a CPU the calling thread is the stream.
 
-    device: on which it runs
-    torch:  None on a CPU
+    device: the device on which it runs
+    torch:  torch's stream; None on a CPU
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -19,8 +19,8 @@ class ForwardStream:
         self.torch = torch.cuda.Stream(device) if device.type == "cuda" else None
 
     def current(self) -> AbstractContextManager[object]:
-        """Makes it torch's current stream, and its device the current one, on whatever thread.
-        Everything that is launched is launched inside."""
+        """A context in which it is torch's current stream, and its device the current one, on any
+        thread. Everything that is launched is launched inside."""
         return nullcontext() if self.torch is None else torch.cuda.stream(self.torch)
 
     def synchronize(self) -> None:

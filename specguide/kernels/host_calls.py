@@ -23,12 +23,13 @@ class HostCall:
     Where several devices have the same rows, the function is called once all of them call it, since
     it may write what they read before: one calls the host, the others tell that one.
 
-    due, done: of the host's memory, as the device reads and writes it: the number of the last call,
+    due, done: in the host's memory, as the device reads and writes it: the number of the last call,
                and of the last one that is over
-    called, over: of the device's memory: what it has called, and knows to be over
-    aborted: of the host's memory, not 0: nobody waits any more
-    others:  int32 [n] of the host's memory, what the other devices have as `due`; a device that
-             tells another one, or is alone, has none
+    called, over: in the device's memory: the number of the last call that it has made, and of the
+                  last one that it knows to be over
+    aborted: in the host's memory; once it is not 0 nobody waits any more
+    others:  int32 [n] in the host's memory, the `due` of the other devices; a device that tells
+             another one, or is alone, has none
     """
 
     due: Tensor
@@ -47,9 +48,9 @@ class FilledRows(NamedTuple):
     """Rows in the host's memory, as a device reads them: N nodes of S slots each.
 
     bitmask:  int32 [N, S, words]
-    fill_ids: int64 [N, S], 0: the row does not count; else a number: rows of the same one are
-              equal, and one below 0 does not come again
-    held:     uint8 [S]; None: it is not taken
+    fill_ids: int64 [N, S], 0: the row does not count; else a number that is the same for equal
+              rows; a number below 0 does not come again
+    held:     uint8 [S], 1: the slot's request is held; None: this is not taken
     """
 
     bitmask: Tensor
@@ -58,11 +59,11 @@ class FilledRows(NamedTuple):
 
 
 class TakenRows(NamedTuple):
-    """Copies of them in the device's memory, as in FilledRows.
+    """Copies of FilledRows in the device's memory.
 
     guided:  uint8 [N, S], 1: the row counts
-    new_ids: int64 [N, S], what `fill_ids` become
-    sources: int32 [N, S], where among kept rows a row was found, -1: it was not
+    new_ids: int64 [N, S], the values that `fill_ids` are to have
+    sources: int32 [N, S], place of a row among kept rows; -1: it is not there
     """
 
     bitmask: Tensor
@@ -80,8 +81,8 @@ class TakenRows(NamedTuple):
 class KeptRows(NamedTuple):
     """The last rows with numbers above 0, in the device's memory: number n at place n modulo R.
 
-    Numbers that are taken at once, or before it is known that they were, are among R that follow
-    one another.
+    Numbers that are taken at once, or before it is known that they have been taken, lie within R
+    numbers in a row.
 
     bitmask: int32 [R, words]
     ids:     int64 [R], their numbers, 0: there is none
@@ -92,9 +93,9 @@ class KeptRows(NamedTuple):
 
 
 class Wait(NamedTuple):
-    """For the answer to the last call.
+    """A wait for the answer to the last call.
 
-    announced: int32 [1] of the host's memory, where `number` says that this waits
+    announced: int32 [1] in the host's memory, where `number` says that this waits
     """
 
     call: HostCall
@@ -103,8 +104,8 @@ class Wait(NamedTuple):
 
 
 def call_host(call: HostCall, announced: Tensor | None = None) -> None:
-    """Have the host's function run, which sees all that was written before, once the other devices
-    call it, too. announced: becomes 0 before that"""
+    """Have the host's function run once the other devices call it, too; it sees all that was
+    written before. announced: set to 0 before the call"""
     if announced is not None:
         announced.zero_()
     call.called.add_(2)  # odd from the first call on, so that no number is 0
@@ -117,10 +118,10 @@ def call_host(call: HostCall, announced: Tensor | None = None) -> None:
 def take_rows(
     taken: TakenRows, filled: FilledRows, wait: Wait | None, kept: KeptRows | None = None
 ) -> None:
-    """Make the copies of rows what the host has, once the wait is over; None: there is none. A row
-    that does not count, or has the same number as before, stays as it is.
+    """Make the copies equal to the host's rows once the wait is over. A row that does not count, or
+    has the same number as before, stays as it is. wait: None: there is nothing to wait for
 
-    kept: where rows are taken from that are there, and others with numbers above 0 are put
+    kept: rows that are there are taken from it, and others with numbers above 0 are put there
     """
     if wait is not None:
         call, announced, number = wait

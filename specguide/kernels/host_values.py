@@ -18,12 +18,12 @@ def on_device(values: Any, device: torch.device | str, dtype: torch.dtype | None
 
 
 def write_from_host(place: Tensor, values: Any) -> None:
-    """As `on_device`, to where a captured pass reads the values."""
+    """Write the values, as `on_device` would, to where a captured pass reads them."""
     on_gpu = place.device.type == "cuda"
     place.copy_(torch.tensor(values, dtype=place.dtype, pin_memory=on_gpu), non_blocking=True)
 
 
 @cache
 def constant(values: tuple[int, ...], device: torch.device) -> Tensor:
-    """int64 [n]; made once, since a capture cannot make it."""
+    """A tensor of these values, int64 [n]; it is made once, since a capture cannot make it."""
     return torch.tensor(values, dtype=torch.int64, device=device)

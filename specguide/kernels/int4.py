@@ -16,16 +16,16 @@ from torch import Tensor
 from specguide.kernels.pointwise import silu_mul
 
 PLANES = 4
-"""Numbers in a word of 16 bits."""
+"""Number of planes of a tile: of 4-bit numbers in a word of 16 bits."""
 WIDEST_PLANE = 128
 SYMMETRIC_ZERO = 8
 _MOST_ELEMENTS = 1 << 22
-"""Weights that the plain-torch product holds at a time, beside the packed ones."""
+"""Most weights that the plain-torch product holds at a time, beside the packed ones."""
 
 
 def plane_size(group_size: int) -> int:
-    """Columns that a plane of a tile has: of one group, so that a product over them is scaled
-    once."""
+    """Number of columns of a tile's plane: all are of one group, so that a product over them is
+    scaled once."""
     return min(group_size, WIDEST_PLANE)
 
 
@@ -40,7 +40,7 @@ class Int4Matrix:
     words:      int16 [tiles, out_features, width]
     scales:     [groups, out_features], of a float dtype
     zeros:      uint8 [groups, out_features]; None: all are 8
-    group_size: columns; 32, 64 or a multiple of 128
+    group_size: number of columns of a group: 32, 64 or a multiple of 128
     """
 
     words: Tensor
@@ -59,7 +59,7 @@ class Int4Matrix:
         *,
         has_zeros: bool,
     ) -> Int4Matrix:
-        """Uninitialised. shape: out_features and in_features"""
+        """An uninitialised matrix. shape: out_features and in_features"""
         out_features, in_features = shape
         width = plane_size(group_size)
         num_tiles = -(-in_features // (PLANES * width))
@@ -79,18 +79,18 @@ class Int4Matrix:
 
     @property
     def tile_size(self) -> int:
-        """Columns of a tile."""
+        """Number of columns of a tile."""
         return PLANES * self.words.shape[2]
 
     def rows(self, start: int, stop: int) -> Int4Matrix:
-        """Rows `start` … `stop` - 1: a view."""
+        """A view of the rows `start` … `stop` - 1."""
         zeros = None if self.zeros is None else self.zeros[:, start:stop]
         words, scales = self.words[:, start:stop], self.scales[:, start:stop]
         return Int4Matrix(words, scales, zeros, self.group_size, self.in_features)
 
     def columns(self, start: int, stop: int) -> Int4Matrix:
-        """Columns `start` … `stop` - 1: a view. Both must be at the border of a tile and of a
-        group, or the end."""
+        """A view of the columns `start` … `stop` - 1. Both bounds must be at the border of a tile
+        and of a group, or the end."""
         tiles = slice(start // self.tile_size, -(-stop // self.tile_size))
         groups = slice(start // self.group_size, -(-stop // self.group_size))
         zeros = None if self.zeros is None else self.zeros[groups]
@@ -148,13 +148,13 @@ def int4_gated_linear(x: Tensor, weight: Int4Matrix, bias: Tensor | None = None)
 
 
 def _zeros(matrix: Int4Matrix) -> Tensor:
-    """float32 [groups, out_features]."""
+    """The zeros of all groups, float32 [groups, out_features]."""
     if matrix.zeros is None:
         return torch.full_like(matrix.scales, SYMMETRIC_ZERO, dtype=torch.float32)
     return matrix.zeros.float()
 
 
 def _spread(of_groups: Tensor, matrix: Int4Matrix) -> Tensor:
-    """[groups, out_features] → [out_features, in_features]."""
+    """The value of each column's group: [groups, out_features] → [out_features, in_features]."""
     columns = of_groups.t().repeat_interleave(matrix.group_size, 1)
     return columns[:, : matrix.in_features]

@@ -9,14 +9,15 @@ from torch import Tensor
 
 
 class KVScales(NamedTuple):
-    """A layer's keys are `key` times the numbers in its cache, its values `value` times."""
+    """The scales of a layer's cache: its keys are `key` times the cached numbers, its values
+    `value` times."""
 
     key: float = 1.0
     value: float = 1.0
 
 
 UNSCALED = KVScales()
-"""Of a cache that holds keys and values as they are."""
+"""The scales of a cache that holds keys and values as they are."""
 
 
 def cached(numbers: Tensor, scale: float, dtype: torch.dtype) -> Tensor:

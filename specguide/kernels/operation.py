@@ -10,7 +10,7 @@ import torch
 
 
 class OnDevice(Protocol):
-    """A tensor, or what holds some of one device."""
+    """A tensor, or an object that holds tensors of one device."""
 
     @property
     def device(self) -> torch.device: ...
@@ -24,11 +24,11 @@ _R_co = TypeVar("_R_co", covariant=True)
 
 
 class Implementations(dict[torch.device, Callable[..., Any]], Generic[_T, _P, _R]):
-    """What runs an operation on each device; bound when the operation first meets the device.
+    """The implementations of an operation; one is chosen when the operation first meets a device.
 
     twin:   plain torch, readable: what the operation means, and what runs where there is no GPU
-    triton: gives the Triton implementation, and imports it; its parameters are those of the twin
-    native: gives one for a CPU, likewise; None: the twin runs there
+    triton: imports and gives the Triton implementation, whose parameters are those of the twin
+    native: imports and gives one for a CPU, with the same parameters; None: the twin runs there
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Implementations(dict[torch.device, Callable[..., Any]], Generic[_T, _P, _R
 
 
 class Operation(Protocol[_T_contra, _P, _R_co]):
-    """Called, it runs the implementation for the device of its first argument.
+    """A function that runs the implementation for the device of its first argument.
 
     Set `implementations[device]` to run another one there.
     """

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 _LEAST_SPARED = 1 << 20
-"""Bytes that pay for a second way between ranks, some 2.5 microseconds over NVLink."""
+"""Bytes saved that pay for a second way between ranks, some 2.5 microseconds over NVLink."""
 _BITS = {2: torch.int16, 4: torch.int32}
 NOTHING = {bits: torch.iinfo(bits).min for bits in _BITS.values()}
 """The bits of -0.0."""
@@ -31,14 +31,14 @@ NOTHING = {bits: torch.iinfo(bits).min for bits in _BITS.values()}
 class Peers:
     """Places for rows of one size. All ranks use them at the same time, with equally many rows.
 
-    rank:     this one
-    buffers:  of each rank, as this process sees it: int16 or int32, bits of `dtype`, [ranks, 2,
-              most_rows, D]: whose values, which turn, and which row
-    pointers: int64 [ranks], to these, on this rank's device
+    rank:     this process's rank
+    buffers:  each rank's memory, as this process sees it: int16 or int32, bits of `dtype`, [ranks,
+              2, most_rows, D]: whose values, which turn, and which row
+    pointers: int64 [ranks], addresses of the buffers, on this rank's device
     turns:    int32 [most_rows], how often places were used, by the program whose rows they are
-    aborted:  int32 [1], of the host's memory, not 0: nobody waits any more
-    dtype:    of the values
-    most_polls: looks at a place that waits, at most; then `aborted` is set
+    aborted:  int32 [1], in the host's memory; once it is not 0 nobody waits any more
+    dtype:    the dtype of the values
+    most_polls: most looks at a place that waits; then `aborted` is set
     """
 
     rank: int
@@ -59,9 +59,9 @@ class Peers:
         aborted: Tensor,
         most_polls: int,
     ) -> Peers:
-        """Of this rank's part of `memory`, nothing may have been written yet.
+        """Places in `memory`. Nothing may have been written to this rank's part yet.
 
-        memory: of each rank, uint8 [peers_num_bytes(…)]
+        memory: each rank's, uint8 [peers_num_bytes(…)]
         shape:  most rows, and their size D
         """
         bits = _BITS[dtype.itemsize]
@@ -74,34 +74,35 @@ class Peers:
 
     @property
     def num_ranks(self) -> int:
-        """That there are."""
+        """The number of ranks."""
         return len(self.buffers)
 
     @property
     def most_rows(self) -> int:
-        """Rows of a call, at most."""
+        """The most rows of a call."""
         return self.buffers[0].shape[2]
 
     def has_owners(self, num_rows: int) -> bool:
         """Whether each of so many rows is added up by one rank, which tells the others. A rank then
-        sends 2 · (ranks - 1) / ranks of what all rows take, and ranks - 1 times that else."""
+        sends 2 · (ranks - 1) / ranks times the bytes of all rows, and else ranks - 1 times
+        these."""
         row_bytes = self.buffers[0].shape[3] * self.dtype.itemsize
         others = self.num_ranks - 1
         return num_rows * row_bytes * (others - 2 * others / self.num_ranks) >= _LEAST_SPARED
 
 
 def peers_num_bytes(num_ranks: int, shape: tuple[int, int], dtype: torch.dtype) -> int:
-    """Of each rank's memory."""
+    """Size of each rank's memory, bytes."""
     return num_ranks * 2 * shape[0] * shape[1] * dtype.itemsize
 
 
 def rows_each(dim: int) -> int:
-    """Rows of `dim` values that take turns together, being one program's."""
+    """Number of rows of `dim` values that are one program's, and so take turns together."""
     return max(1, 1024 // (1 << (dim - 1).bit_length()))
 
 
 def sum_over_ranks(parts: Tensor, peers: Peers) -> Tensor:
-    """The sum of parts [P, T, D], as every rank has some, [T, D] of the peers' dtype.
+    """The sum of all ranks' parts [P, T, D]: [T, D] in the peers' dtype.
 
     Each rank's own sum is rounded to that dtype; theirs are added up in float32, in the order of
     ranks, so that the result is bitwise the same on all.
@@ -113,9 +114,9 @@ def sum_over_ranks(parts: Tensor, peers: Peers) -> Tensor:
 
 
 def exchange(bits: Tensor, peers: Peers, num_each: int) -> Tensor:
-    """Bits [T, D] of each rank → of all, [ranks, T, D]; -0.0 becomes 0.0.
+    """The bits of all ranks: [T, D] of each → [ranks, T, D]; -0.0 becomes 0.0.
 
-    num_each: rows that take turns together
+    num_each: number of rows that take turns together
     """
     bits = bits.masked_fill(bits == NOTHING[bits.dtype], 0)
     row = torch.arange(len(bits))
@@ -133,7 +134,7 @@ def exchange(bits: Tensor, peers: Peers, num_each: int) -> Tensor:
 
 
 def _awaited(peers: Peers, place: tuple[int, Tensor, Tensor]) -> Tensor:
-    """What comes into a place, which is given back."""
+    """The values that come into a place, which is then given back."""
     own = peers.buffers[peers.rank]
     nothing = NOTHING[own.dtype]
     while (own[place] == nothing).any() and not peers.aborted.item():

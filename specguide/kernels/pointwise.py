@@ -16,8 +16,7 @@ from specguide.kernels.rotary_layout import HALVES, RotaryLayout
 
 
 class ProductScales(NamedTuple):
-    """What a product [T, D] is yet to be multiplied by, where whoever reads it can do that on the
-    way.
+    """The scales that a product [T, D] is yet to be multiplied by, by whoever reads it.
 
     rows:    float32 [T, 1]
     columns: float32 [D]
@@ -28,7 +27,7 @@ class ProductScales(NamedTuple):
 
 
 def scaled(product: Tensor, scales: ProductScales | None) -> Tensor:
-    """[..., T, D], float32 where there are scales."""
+    """The product [..., T, D] times its scales; float32 where there are scales."""
     return product if scales is None else product.float() * scales.columns * scales.rows
 
 
@@ -54,14 +53,15 @@ def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
 
 @cache
 def _scalar(value: float, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Made once: it would take longer than the operation that reads it."""
+    """A tensor of one value, made once: making it would take longer than the operation that reads
+    it."""
     return torch.full((), value, dtype=dtype, device=device)
 
 
 def norm_into(
     output: Tensor, x: Tensor, weight: Tensor, eps: float, row_ids: Tensor | None = None
 ) -> None:
-    """rms_norm(x), or rms_norm(x[row_ids]), into `output`.
+    """Write rms_norm(x), or rms_norm(x[row_ids]), to `output`.
 
     output:  [T, D] of x's dtype, its rows perhaps apart
     x:       [R, D], R = T without row_ids
@@ -79,12 +79,12 @@ def add_rms_norm(
     scales: ProductScales | None = None,
     peers: Peers | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """(total, rms_norm(total)) of total = residual + the sum of parts · scales.
+    """(total, rms_norm(total)), where total = residual + the sum of parts · scales.
 
     residual: [T, D]
     parts:    [P, T, D] of residual's dtype or float32, as `linear_parts` gives them
     weight:   [D]
-    peers:    with whom the parts are summed, too; see `sum_over_ranks`
+    peers:    the ranks whose parts are summed, too; see `sum_over_ranks`
     """
     total = add_parts(residual, parts, scales, peers)
     return total, rms_norm(total, weight, eps)
@@ -93,8 +93,8 @@ def add_rms_norm(
 def add_parts(
     residual: Tensor, parts: Tensor, scales: ProductScales | None, peers: Peers | None = None
 ) -> Tensor:
-    """residual [T, D] and the sum of parts [P, T, D] · scales, also of the peers', in residual's
-    dtype."""
+    """The sum of residual [T, D] and of parts [P, T, D] · scales, those of the peers too, in
+    residual's dtype."""
     product = scaled(parts[0] if len(parts) == 1 else parts.sum(0), scales)
     if peers is not None:
         return residual + sum_over_ranks(product[None], peers)
@@ -127,7 +127,7 @@ def silu_mul(gate_up: Tensor) -> Tensor:
 
 def gelu_tanh_mul(gate_up: Tensor) -> Tensor:
     """gelu(gate) · up, by the tanh formula (Hendrycks and Gimpel 2016), shapes as for `silu_mul`.
-    On a GPU, too."""
+    This runs on a GPU, too."""
     gate, up = gate_up.chunk(2, dim=-1)
     return F.gelu(gate, approximate="tanh").mul_(up)
 
@@ -135,8 +135,8 @@ def gelu_tanh_mul(gate_up: Tensor) -> Tensor:
 def rows_behind(
     normed: Tensor, features: Tensor, first: Tensor, num_behind: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Of each of B stretches of rows, that which stands `num_behind` int32 [B] behind the first;
-    below 0 it is the first.
+    """The row of each of B stretches that stands `num_behind` int32 [B] rows behind the first;
+    where that is below 0, the first.
 
     normed, features: [T, H]
     first:            int64 [B]
@@ -164,8 +164,8 @@ def rope_and_store(
     value:        [T, num_kv_heads, head_dim], or in as many parts
     rotary:       [T, 2, 1, head_dim], cosine and signed sine (its first half negative) at the
                   tokens' positions
-    layout:       of query_key
-    product_scales: of query_key and value, as one product [T, all heads · head_dim]
+    layout:       how the dimensions of query_key's heads lie
+    product_scales: scales of query_key and value, as one product [T, all heads · head_dim]
     Returns the rotated queries [T, num_heads, head_dim], of rotary's dtype. The rotation is that of
     Su et al. 2021 in the halves layout: dimension i turns with dimension i + head_dim / 2.
     """
@@ -183,7 +183,7 @@ def rope_and_store(
 def _summed_heads(
     query_key: Tensor, value: Tensor, scales: ProductScales | None, dtype: torch.dtype
 ) -> tuple[Tensor, Tensor]:
-    """The heads of which there are parts."""
+    """The summed and scaled heads, from their parts."""
     if len(value) == 1 and scales is None:
         return query_key[0], value[0]
     heads = torch.cat((query_key, value), 2).sum(0)
@@ -199,14 +199,14 @@ def store_kv(
     slot_mapping: Tensor,
     scales: KVScales = UNSCALED,
 ) -> None:
-    """Writes keys and values of one layer to their slots of the paged cache.
+    """Write the keys and values of one layer to their slots of the paged cache.
 
     key, value:             [T, num_kv_heads, head_dim]
     key_cache, value_cache: [num_pages, page_size, num_kv_heads, head_dim], contiguous; written in
                             place
     slot_mapping:           int64 [T], page · page_size + offset, distinct; a token with -1 is not
                             stored
-    scales:                 of float8 caches
+    scales:                 the scales of float8 caches
     """
     if bool((slot_mapping < 0).any()):
         stored = slot_mapping >= 0

@@ -24,41 +24,43 @@ from specguide.kernels.host_values import on_device
 
 _NUM_ROUNDS, _NUM_LAUNCHES = 4, 4
 _NUM_WEIGHTS = 4
-"""Of one shape, in turn: what one leaves in the cache would help it alone."""
+"""Number of weights of one shape that are timed in turn: what one leaves in the cache would help it
+alone."""
 _LEAST_GAIN = 0.02
-"""Of the time of torch's product; less may be chance."""
+"""Least gain, as a share of the time of torch's product; less may be chance."""
 _LEAST_BYTES, _LEAST_BYTES_IN_TURN = 8 << 20, 64 << 20
-"""Of a weight, and of those of its shape: fewer would stay in the cache."""
+"""Least bytes of a weight, and of all timed weights of its shape: fewer would stay in the cache."""
 _MOST_ROWS = 2304
-"""More are rare, and take memory."""
+"""Most rows of a product that is timed: more are rare, and take memory."""
 _MOST_SHAPES = 64
 _NUM_NUMBERS = 7
 """New ones at a time, of which ranks tell one another, and the numbers of each."""
 
 
 class Product(NamedTuple):
-    """What is timed. has_halves: torch's way is to multiply both halves of the columns, each to
-    float32, which are yet to be summed"""
+    """A product that is timed. has_halves: torch's way is to multiply both halves of the columns,
+    each to float32, which are yet to be summed"""
 
     shape: Shape
     has_halves: bool = False
 
     @property
     def numbers(self) -> list[int]:
-        """What two ranks that multiply alike have in common."""
+        """The numbers that tell one product from another; ranks that multiply alike have the
+        same."""
         shape = self.shape
         sizes = shape.num_rows, shape.num_outputs, shape.num_inputs
         return [TYPES[shape.dtype], TYPES[shape.output_dtype], *sizes, int(self.has_halves)]
 
 
 Gather = Callable[[Tensor], Tensor]
-"""Values of one rank, int64 [n], to those of all, [ranks, n]."""
+"""A function from one rank's values, int64 [n], to those of all ranks, [ranks, n]."""
 
 _ways: dict[Product, Way | None] = {}
 
 
 class _Noticed(threading.local):
-    """Weights of each product that came up on this thread; None: nobody asks."""
+    """The weights of each product that has come up on this thread; None: nobody asks."""
 
     weights: dict[Product, list[Tensor]] | None = None
 
@@ -68,10 +70,11 @@ _noticed = _Noticed()
 
 @contextmanager
 def choosing(device: torch.device, gather: Gather | None = None) -> Iterator[None]:
-    """The products that this thread asks for meanwhile are timed at the end; nothing without a GPU.
+    """A context at the end of which the products are timed that this thread has asked for within
+    it. It does nothing without a GPU.
 
-    gather: between ranks, which all take what the first of them has found, and so compute alike;
-            None: there is one
+    gather: gathers values of all ranks, which all take what the first of them has found, and so
+            compute alike; None: there is one rank
     """
     if device.type != "cuda" or library() is None:
         yield
@@ -92,7 +95,7 @@ def choosing(device: torch.device, gather: Gather | None = None) -> Iterator[Non
 def _agreed(
     best: Mapping[Product, int | None], device: torch.device, gather: Gather
 ) -> dict[Product, int | None]:
-    """What the first rank that has multiplied so says of each."""
+    """The best way of each product, as the first rank that has such a product says."""
     rows = [[*one.numbers, index or 0] for one, index in best.items()][:_MOST_SHAPES]
     rows += [[0] * _NUM_NUMBERS] * (_MOST_SHAPES - len(rows))
     said: dict[tuple[int, ...], int] = {}
@@ -107,7 +110,7 @@ def product(
     """x · weightᵀ: x [T, in_features], weight [out_features, in_features], of bfloat16, float16 or
     float8 → [T, out_features]. None where no way is known that is faster than torch's.
 
-    dtype: of the output; None: that of x. Float8 is summed fast
+    dtype: the output's dtype; None: that of x. Float8 is summed fast
     has_halves: as Product has it
     """
     if not takes(x, weight) or (x.data_ptr() | weight.data_ptr()) % ALIGNMENT_BYTES:
@@ -152,17 +155,17 @@ def takes(x: Tensor, weight: Tensor) -> bool:
 
 
 def best_of(times: Sequence[float]) -> int | None:
-    """Which of some ways is the fastest, the first being torch's; None: that one, or none is
-    clearly faster."""
+    """The place of the fastest of some ways, of which the first is torch's; None where no other one
+    is clearly faster."""
     best = min(range(len(times)), key=lambda index: times[index], default=0)
     is_gain = bool(times) and times[best] < (1 - _LEAST_GAIN) * times[0]
     return best if is_gain else None
 
 
 def _times(one: Product, weights: Sequence[Tensor]) -> list[float]:
-    """Of torch's product and of each way, milliseconds of some launches; infinite for one that does
-    not run, and empty where too little would be read, the stream cannot be captured or there is no
-    memory."""
+    """The times of torch's product and of each way, milliseconds of some launches; infinite for one
+    that does not run, and empty where too little would be read, the stream cannot be captured or
+    there is no memory."""
     shape = one.shape
     num_bytes = sum(weight.nbytes for weight in weights)
     if num_bytes < _LEAST_BYTES_IN_TURN or not shape.stream:
@@ -180,7 +183,7 @@ def _times(one: Product, weights: Sequence[Tensor]) -> list[float]:
 
 
 def _launches(one: Product, weights: Sequence[Tensor]) -> list[Callable[[Tensor], object] | None]:
-    """torch's, then each way's; None for one that does not run."""
+    """The launch of torch's product, then that of each way; None for one that does not run."""
     shape = one.shape
     x = torch.randn(shape.num_rows, shape.num_inputs, device=shape.device).to(shape.dtype)
     output = shape.output()

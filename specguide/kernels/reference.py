@@ -15,8 +15,8 @@ from specguide.kernels.sampling_tensors import GREEDY_TEMPERATURE, SamplingTenso
 
 
 def apply_bitmask(logits: Tensor, rows: BitmaskRows) -> None:
-    """Writes -inf in place where a guided row forbids a token; rows that are not guided stay as
-    they are.
+    """Write -inf in place where a guided row forbids a token; rows that are not guided stay as they
+    are.
 
     logits: [n, V], floating
     """
@@ -58,7 +58,7 @@ def chosen_tokens(
     rows: BitmaskRows | None,
     target_ids: Tensor | None,
 ) -> Tensor:
-    """From what `best_of_rows` found to tokens, int32 [n]."""
+    """The tokens, int32 [n], that follow from the results of `best_of_rows`."""
     token = place if target_ids is None else target_ids[place]
     token = token.masked_fill(best == float("-inf"), -1)
     if rows is not None and target_ids is not None:
@@ -177,13 +177,14 @@ def _choosable(logits: Tensor, bias: Tensor | None) -> Tensor:
 def _draft_bias(
     rows: BitmaskRows, logits: Tensor, target_ids: Tensor | None, dtype: torch.dtype
 ) -> Tensor:
-    """[n, Vd]: as `_bias`, over the vocabulary of the logits."""
+    """The `_bias` of the rows over the vocabulary of the logits, [n, Vd]."""
     bias = _bias(rows, dtype)
     return bias[:, : logits.shape[1]] if target_ids is None else bias.index_select(1, target_ids)
 
 
 def _bias(rows: BitmaskRows, dtype: torch.dtype) -> Tensor:
-    """[n, 32 · words]: 0 where a token is allowed, -inf where not; free rows allow all."""
+    """The bias of each row, [n, 32 · words]: 0 where a token is allowed, -inf where not; free rows
+    allow all."""
     free_words = (rows.guided[rows.ids] == 0).to(torch.int32).neg_()[:, None]
     words = rows.bitmask[rows.ids] | free_words
     bytes_ = words.view(torch.uint8).flatten().to(torch.int32)
@@ -196,15 +197,15 @@ def _bias(rows: BitmaskRows, dtype: torch.dtype) -> Tensor:
 
 @lru_cache(maxsize=16)
 def _byte_bias(dtype: torch.dtype, device: torch.device) -> Tensor:
-    """[256, 8]: the bias of the eight tokens of each byte; a lookup is far quicker than shifting
+    """The bias of the eight tokens of each byte, [256, 8]; a lookup is far quicker than shifting
     bits."""
     bits = torch.arange(256)[:, None] >> torch.arange(8) & 1
     return torch.zeros(256, 8, dtype=dtype).masked_fill_(bits == 0, float("-inf")).to(device)
 
 
 def _only_token(rows: Tensor) -> Tensor:
-    """int64 [n]: the token that a row of int32 words allows, where it allows exactly one; -1
-    elsewhere."""
+    """The token that each row of int32 words allows where it allows exactly one, else -1; int64
+    [n]."""
     in_use = rows != 0
     index = in_use.int().argmax(dim=-1)
     word = rows.gather(1, index[:, None])[:, 0]

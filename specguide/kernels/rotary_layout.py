@@ -23,12 +23,13 @@ class RotaryLayout:
     is_interleaved: bool = False
 
     def turned_half(self, head_dim: int) -> int:
-        """How many pairs lie in the halves of the first dimensions; the rest lie behind them."""
+        """Number of pairs that lie in the halves of the first dimensions; the rest lie behind
+        them."""
         half = head_dim // 2
         return half if self.num_rotated is None or self.is_interleaved else self.num_rotated // 2
 
     def in_order(self, heads: Tensor) -> Tensor:
-        """[..., head_dim] → the same in the one order."""
+        """The heads [..., head_dim] with their dimensions in the one order."""
         if self.is_interleaved:
             return heads.unflatten(-1, (-1, 2)).transpose(-1, -2).flatten(-2)
         head_dim = heads.shape[-1]
@@ -41,4 +42,4 @@ class RotaryLayout:
 
 
 HALVES = RotaryLayout()
-"""Of a Llama: dimension i turns with i + head_dim / 2."""
+"""The layout of a Llama: dimension i turns with i + head_dim / 2."""

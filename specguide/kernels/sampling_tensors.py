@@ -42,7 +42,7 @@ class SamplingTensors:
         seeds: Sequence[int],
         device: torch.device | str,
     ) -> SamplingTensors:
-        """Of a batch's requests, one row each; `seeds` in [0, 2^63)."""
+        """The parameters of a batch's requests, one row each; `seeds` in [0, 2^63)."""
 
         def tensor(
             values: list[float], neutral: float, dtype: torch.dtype = torch.float32
@@ -60,7 +60,7 @@ class SamplingTensors:
 
     @classmethod
     def neutral(cls, num_rows: int, device: torch.device | str) -> SamplingTensors:
-        """Greedy rows that leave nothing out, every tensor given: fixed addresses to write to."""
+        """Greedy rows with every tensor given, so that there are fixed addresses to write to."""
         return cls(
             seed=torch.zeros(num_rows, dtype=torch.int64, device=device),
             temperature=torch.zeros(num_rows, device=device),

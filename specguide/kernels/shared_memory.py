@@ -28,7 +28,7 @@ _pointer_of = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char
 
 
 def mapped(pinned: Tensor, device: torch.device) -> Tensor:
-    """The same memory as a tensor of the device, which reads and writes it over the bus.
+    """The pinned memory as a tensor of the device, which reads and writes it over the bus.
 
     All devices may, whichever pinned it: it has one address for the host and all GPUs. Asked by the
     address, CUDA says that it is the pinning device's; a DLPack capsule says whose it is, and torch
@@ -60,8 +60,8 @@ class _Pinned(mmap.mmap):
 
 
 def pinned_for_others(num_bytes: int) -> tuple[Tensor, str]:
-    """uint8 [num_bytes], all zero, and the file by which `of_another_process` finds it as long as
-    it is there. Raises RuntimeError where there can be none."""
+    """Memory uint8 [num_bytes], all zero, and the file by which `of_another_process` finds it as
+    long as the memory is there. Raises RuntimeError where there can be none."""
     try:
         descriptor = os.memfd_create("specguide", os.MFD_CLOEXEC)
         os.ftruncate(descriptor, num_bytes)
@@ -71,7 +71,8 @@ def pinned_for_others(num_bytes: int) -> tuple[Tensor, str]:
 
 
 def of_another_process(file: str, num_bytes: int) -> Tensor:
-    """The same memory, in this process. Raises RuntimeError where the system does not let it."""
+    """The memory of another process's file, in this process. Raises RuntimeError where the system
+    does not let it."""
     try:
         descriptor = os.open(file, os.O_RDWR | os.O_CLOEXEC)
     except OSError as cause:
@@ -80,7 +81,7 @@ def of_another_process(file: str, num_bytes: int) -> Tensor:
 
 
 def _pinned(descriptor: int, num_bytes: int) -> Tensor:
-    """The descriptor is closed with it."""
+    """The memory of a file, pinned; the descriptor is closed with it."""
     memory = _Pinned(descriptor, num_bytes)
     memory.descriptor = descriptor
     tensor = torch.frombuffer(memory, dtype=torch.uint8)

@@ -13,16 +13,16 @@ from specguide.kernels.peers import Peers, exchange
 from specguide.kernels.reference import best_of_rows, chosen_tokens
 
 NUM_WORDS = 32
-"""Of what a rank tells of a row: the bits of its best logit, its column, whether any token may be
-chosen, and zeros; a word for each thread that waits for them."""
+"""Number of words that a rank tells of a row: the bits of its best logit, its column, whether any
+token may be chosen, and zeros; there is a word for each thread that waits for them."""
 
 
 @dataclass(frozen=True, eq=False)
 class LogitsShare:
-    """Of each row, the logits of some tokens.
+    """The logits of some tokens in each row.
 
     values: [n, V / ranks]
-    first:  column of the first of them, among all V; a multiple of 32
+    first:  column of the first of these tokens, among all V; a multiple of 32
     peers:  the other ranks, to be told of rows of NUM_WORDS
     """
 
@@ -32,17 +32,17 @@ class LogitsShare:
 
     @property
     def device(self) -> torch.device:
-        """Where they are."""
+        """The device that holds them."""
         return self.values.device
 
     def rows(self, rows: BitmaskRows | None, target_ids: Tensor | None) -> BitmaskRows | None:
-        """What may be chosen of these tokens, as `masked_argmax` takes it."""
+        """The bitmask rows of these tokens, as `masked_argmax` takes them."""
         if rows is None or target_ids is not None:
             return rows
         return rows._replace(bitmask=rows.bitmask[:, self.first // 32 :])
 
     def ids(self, target_ids: Tensor | None) -> Tensor | None:
-        """Those of these tokens."""
+        """The target ids of these tokens."""
         if target_ids is None:
             return None
         return target_ids[self.first : self.first + self.values.shape[1]]
@@ -51,8 +51,8 @@ class LogitsShare:
 def masked_argmax_of_shares(
     logits: LogitsShare, rows: BitmaskRows | None, target_ids: Tensor | None = None
 ) -> Tensor:
-    """`masked_argmax` of the whole rows, on all ranks; rows and target_ids: of the whole
-    vocabulary."""
+    """`masked_argmax` of the whole rows, on all ranks. rows, target_ids: those of the whole
+    vocabulary"""
     best, place, is_reached = best_of_rows(
         logits.values, logits.rows(rows, target_ids), logits.ids(target_ids)
     )

@@ -17,14 +17,14 @@ from specguide.kernels.host_values import on_device
 from specguide.kernels.sampling_tensors import SamplingTensors
 
 MAX_END_IDS = 16
-"""End tokens of a request that the device looks for; the host looks for all."""
+"""Most end tokens of a request that the device looks for; the host looks for all."""
 
 NO_END_ID = -2
 _MOST = torch.iinfo(torch.int64).max
 
 
 class Written(IntFlag):
-    """What of a slot a row writes, beside the beginning of its block table."""
+    """The parts of a slot that a row writes, beside the beginning of its block table."""
 
     STATE = 1
     GOLDEN = 2
@@ -33,7 +33,7 @@ class Written(IntFlag):
 
 
 class Column(IntEnum):
-    """Of a row's values: numbers of one meaning each, then end tokens, then pages."""
+    """The columns of a row: numbers of one meaning each, then end tokens, then pages."""
 
     SLOT = 0
     WRITTEN = 1
@@ -53,8 +53,8 @@ class Column(IntEnum):
 
 
 class SlotTensors(NamedTuple):
-    """What is written to; see SlotTable and SlotDrafts. All are given, of the sampling parameters
-    too."""
+    """The tensors that are written to; see SlotTable and SlotDrafts. None of them may be missing,
+    nor any of the sampling parameters."""
 
     lengths: Tensor
     active: Tensor
@@ -68,7 +68,7 @@ class SlotTensors(NamedTuple):
 
 
 class EntryValues(NamedTuple):
-    """What is written of a request that enters a slot.
+    """The values of a request that enters a slot.
 
     end_ids:  at most MAX_END_IDS
     num_model, row_slot: as SlotDrafts has them
@@ -81,7 +81,7 @@ class EntryValues(NamedTuple):
     row_slot: int
 
     def numbers(self) -> list[int]:
-        """In the order of the columns from MAX_LEN on."""
+        """The values in the order of the columns from MAX_LEN on."""
         values = self.sampling
         return [
             self.max_len,
@@ -102,12 +102,12 @@ _NO_ENTRY = [0] * (Column.PAGES - Column.MAX_LEN)
 
 @dataclass(frozen=True)
 class SlotRow:
-    """What is written of one slot; None: that stays as it is.
+    """The values that are written of one slot; what is None stays as it is.
 
     pages:     the block table from its beginning, as far as it goes; None: no page is left
     state:     how many positions have keys, and whether a request decodes there
     golden_id: the token that is verified first
-    entry:     of a request that enters the slot, whose drafts are forgotten
+    entry:     values of a request that enters the slot, whose drafts are forgotten
     """
 
     slot: int
@@ -117,7 +117,7 @@ class SlotRow:
     entry: EntryValues | None = None
 
     def numbers(self, num_pages: int) -> list[int]:
-        """Of all columns, with so many pages."""
+        """The values of all columns, with num_pages pages."""
         pages = self.pages or ()
         written = Written(0)
         if self.pages is None:
@@ -139,7 +139,8 @@ class SlotRow:
 
 
 def slot_rows(rows: Sequence[SlotRow], device: torch.device) -> Tensor:
-    """Int64 [rows, columns] on the device. Shorter tables are filled up with -1, which is what
+    """The rows as one tensor int64 [rows, columns] on the device. Shorter tables are filled up with
+    -1, which is what
     stands there: a table only grows until its slot is left."""
     num_pages = max(len(row.pages or ()) for row in rows)
     return on_device([row.numbers(num_pages) for row in rows], device)
@@ -182,10 +183,10 @@ def _write_entry(slot: int, row: Sequence[int], slots: SlotTensors) -> None:
 
 
 def _bits(value: float) -> int:
-    """Of a float32, infinite where the value is too large for one, as an int32."""
+    """The bits of a float32, as an int32; of an infinite one where the value is too large."""
     return c_int32.from_buffer(c_float(value)).value
 
 
 def _number(bits: int) -> float:
-    """Of which these are the bits."""
+    """The float32 that has these bits."""
     return c_float.from_buffer(c_int32(bits)).value

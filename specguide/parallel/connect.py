@@ -28,7 +28,7 @@ executor bounds its waits itself."""
 class Meeting:
     """Where the ranks meet.
 
-    port: where rank 0's store listens
+    port:      where rank 0's store listens
     timeout_s: longest wait of a rank for another, seconds
     addresses: each rank's host, as the others reach it
     """

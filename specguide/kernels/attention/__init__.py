@@ -26,18 +26,19 @@ from specguide.kernels.attention.torch_backend import TorchAttention
 
 
 def _triton() -> AttentionBackend:
-    """Imports Triton, which need not be installed where there is no GPU."""
+    """The Triton backend. Triton is imported here, since it need not be installed where there is no
+    GPU."""
     from specguide.kernels.attention.triton_backend import TritonAttention
 
     return TritonAttention()
 
 
 BACKENDS: dict[str, Callable[[], AttentionBackend]] = {"cpu": CpuAttention, "cuda": _triton}
-"""What makes the backend of each type of device."""
+"""The functions that make the backend of each type of device."""
 
 
 def attention_backend(device: torch.device) -> AttentionBackend:
-    """What runs attention there."""
+    """The backend that runs attention on a device."""
     return BACKENDS.get(device.type, TorchAttention)()
 
 

@@ -17,14 +17,14 @@ from specguide.native import AttentionPass
 
 _MOST_WORK = 1 << 19
 _WORK_OF_A_PAIR = 24
-"""A query head and a key cost as much as so many numbers of them, beside their own. Of more in all,
-torch's threads and wide vectors make up for its calls."""
+"""What a query head and a key cost beside their own numbers, in numbers of them. With more work in
+all, torch's threads and wide vectors make up for its calls."""
 
 _TORCH = TorchAttention()
 
 
 class CpuAttention:
-    """The keys and values of float32 are read where they lie."""
+    """Attention on a CPU. Keys and values of float32 are read where they lie."""
 
     def plan(self, context: ForwardContext) -> AttentionPlan:
         return _CpuPlan(context)
@@ -37,7 +37,7 @@ class CpuAttention:
 
 @dataclass(frozen=True, eq=False)
 class _CpuPlan:
-    """Each way is made ready when a layer first goes it."""
+    """The plan of a pass. Each of the two ways is made ready when a layer first takes it."""
 
     context: ForwardContext
 
@@ -47,7 +47,8 @@ class _CpuPlan:
 
     @cached_property
     def _held(self) -> tuple[Tensor | None, ...]:
-        """What the native pass reads: it has their addresses alone."""
+        """The tensors that the native pass reads; they are kept, since it has their addresses
+        alone."""
         context = self.context
         ancestors, node_positions, _ = context.mask.kernel_mask()
         return (

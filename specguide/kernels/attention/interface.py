@@ -13,17 +13,18 @@ from specguide.kernels.float8 import Float8Rows, Float8Scaling
 from specguide.kernels.kv_scales import UNSCALED, KVScales
 
 KernelMask = tuple[Tensor | None, Tensor | None, int]
-"""The ancestor mask of a tree as uint8 and the positions of its nodes, where there is one, and the
-number of its nodes."""
+"""The ancestor mask of a tree as uint8, the positions of its nodes and their number; (None, None,
+0) without a tree."""
 
 
 class AttentionMask(Protocol):
     """Which of the last M keys of each of B sequences the Q tokens of a pass see; all keys before
-    these they see.
+    these are seen.
 
     is_causal:      a token sees its own key and those before it
-    most_tile_rows: of a fast kernel in half precision: beside the keys it may read a mask
-    most_tile_keys: the same, keys a step
+    most_tile_rows: most rows of a tile of a fast kernel in half precision, which may read a mask
+                    beside the keys
+    most_tile_keys: most keys of its steps
     """
 
     is_causal: bool
@@ -31,16 +32,18 @@ class AttentionMask(Protocol):
     most_tile_keys: int
 
     def select(self, sequences: slice) -> AttentionMask:
-        """That of some sequences."""
+        """The mask of some sequences."""
 
     def key_positions(self, position_ids: Tensor) -> Tensor:
-        """int64 [B, M], where the last keys stand; position_ids: int64 [B, Q], of the tokens."""
+        """The positions of the last keys, int64 [B, M]. position_ids: positions of the tokens,
+        int64 [B, Q]"""
 
     def visible(self, index: Tensor, query_len: int) -> Tensor:
-        """bool [B, Q, S]; index: int [B, S], of S keys among the last M, below 0 where before."""
+        """Which of S keys each token sees, bool [B, Q, S]. index: int [B, S], the keys' places
+        among the last M; below 0 for keys before these"""
 
     def kernel_mask(self) -> KernelMask:
-        """As a kernel reads it."""
+        """The mask as a kernel reads it."""
 
 
 class CausalMask:
@@ -70,7 +73,8 @@ CAUSAL = CausalMask()
 class TreeMask:
     """The last keys are nodes of a draft tree, of which the last Q are this pass's own.
 
-    ancestor_mask: bool [B, Q, M], entry [b, i, j] says that token i of the pass sees key j of these
+    ancestor_mask: bool [B, Q, M], entry [b, i, j] says whether token i of the pass sees key j of
+                   the last M
     position_ids:  int64 [B, M], where the nodes stand
     """
 
@@ -129,17 +133,18 @@ class ForwardContext:
 
     @cached_property
     def plan(self) -> AttentionPlan:
-        """Of this pass's attention, for all layers; made when the first of them asks."""
+        """The plan of this pass's attention, for all layers; it is made when the first of them
+        asks."""
         return self.attention.plan(self)
 
 
 @dataclass(frozen=True, eq=False)
 class OutputRows:
-    """Tokens of a pass whose hidden states are wanted. Of the others a model's last layer has no
-    more to compute than their keys and values.
+    """The tokens of a pass whose hidden states are wanted. For the others a model's last layer
+    computes keys and values alone.
 
-    index:   of the W tokens among all T, int64 [W] or a slice
-    context: of these tokens alone, whose keys its sequences end with
+    index:   places of the W tokens among all T, int64 [W] or a slice
+    context: the context of these tokens alone; its sequences end with their keys
     """
 
     index: Tensor | slice
@@ -147,7 +152,8 @@ class OutputRows:
 
     @classmethod
     def last_tokens(cls, context: ForwardContext, index: Tensor) -> OutputRows:
-        """The last token of each sequence of a pass; index: int64 [B], of these among all."""
+        """The last token of each sequence of a pass. index: places of these among all tokens, int64
+        [B]"""
         starts = torch.arange(len(index) + 1, dtype=torch.int32, device=index.device)
         alone = replace(
             context,
@@ -164,11 +170,11 @@ class AttentionForm(NamedTuple):
 
     scale:          factor on the dot products
     sliding_window: keys that a token sees, its own included; None: all
-    sinks:          [num_heads], of each head a score that takes part in the softmax beside those of
+    sinks:          [num_heads], each head's score that takes part in the softmax beside those of
                     the keys, and adds no value (attention sinks, Xiao et al. 2023, arXiv
                     2309.17453, learned as gpt-oss has them)
-    scales:         of float8 caches
-    rounding:       of what reads the output; None: it reads tensors
+    scales:         the scales of float8 caches
+    rounding:       how the output's reader wants it rounded; None: it reads tensors
     """
 
     scale: float
@@ -179,7 +185,7 @@ class AttentionForm(NamedTuple):
 
 
 class PassContext(Protocol):
-    """What the layers of a model read of a pass: fields of ForwardContext."""
+    """The part of ForwardContext that the layers of a model read."""
 
     @property
     def position_ids(self) -> Tensor: ...
@@ -195,9 +201,10 @@ class AttentionBackend(Protocol):
     """A way to compute attention over the paged cache."""
 
     def plan(self, context: ForwardContext) -> AttentionPlan:
-        """Whatever the layers of one pass share.
+        """The plan that the layers of one pass share.
 
-        For a backend that runs in CUDA graphs, made of shapes, and of tensors on the device without
+        For a backend that runs in CUDA graphs, it is made of shapes, and of tensors on the device
+        without
         waiting for them: a replay finds other numbers in the same tensors.
         """
 

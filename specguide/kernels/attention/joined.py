@@ -21,24 +21,24 @@ class JoinedContext:
 
     @cached_property
     def position_ids(self) -> Tensor:
-        """int64 [T]"""
+        """See PassContext: int64 [T], those of `first`, then those of `second`."""
         return torch.cat([self.first.position_ids, self.second.position_ids])
 
     @cached_property
     def slot_mapping(self) -> Tensor:
-        """int64 [T]"""
+        """See PassContext: int64 [T], those of `first`, then those of `second`."""
         return torch.cat([self.first.slot_mapping, self.second.slot_mapping])
 
     @cached_property
     def plan(self) -> AttentionPlan:
-        """Of both."""
+        """The plan of both parts."""
         second, first = self.first.attention.pair(self.second, self.first)
         return _JoinedPlan(first, second, len(self.first.position_ids))
 
 
 @dataclass(frozen=True, eq=False)
 class _JoinedPlan:
-    """num_first: tokens of the first part"""
+    """The plans of both parts, as one. num_first: tokens of the first part"""
 
     first: AttentionPlan
     second: AttentionPlan

@@ -10,7 +10,7 @@ from specguide.kernels.attention.joined import JoinedContext
 
 def micro_batches(context: PassContext, num: int) -> list[tuple[PassContext, slice]]:
     """At most `num` parts of a pass, each with the slice of the pass's tokens that it has, in
-    order. A sequence is in one part; of a device, its bounds are read back."""
+    order. Each sequence lies in one part. The sequences' bounds are read back from the device."""
     num_tokens = len(context.position_ids)
     if num == 1:
         return [(context, slice(0, num_tokens))]

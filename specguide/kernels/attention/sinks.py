@@ -8,7 +8,7 @@ from torch.nn.functional import pad
 
 
 def with_sinks(mask: Tensor, sinks: Tensor) -> Tensor:
-    """What is added to the scores of S keys and of one more, which stands for the sinks.
+    """The mask that is added to the scores of S keys and of one more, which stands for the sinks.
 
     mask:  bool [..., R, S], the same for all heads
     sinks: [heads, R]

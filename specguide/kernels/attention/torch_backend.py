@@ -24,7 +24,8 @@ _MOST_PADDED_SEQS = 4
 
 
 class TorchAttention:
-    """Few sequences at once where all have equally many tokens, else one at a time."""
+    """Attention in plain torch: a few sequences at once where all have equally many tokens, else
+    one at a time."""
 
     def plan(self, context: ForwardContext) -> AttentionPlan:
         num_seqs = context.seq_lens.shape[0]
@@ -53,8 +54,8 @@ class _Sequences:
     key_index:    int [S]
     seq_lens:     int32 [B]
     position_ids: int64 [B, Q]
-    own_mask:     the pass's, for these
-    masks:        those that layers have asked for, by window and size of a group
+    own_mask:     the pass's mask, of these sequences
+    masks:        the masks that layers have asked for, by window and size of a group
     """
 
     key_index: Tensor
@@ -75,7 +76,8 @@ class _Sequences:
         )
 
     def mask(self, window: int | None, group: int = 1) -> Tensor:
-        """bool [B, group · Q, S], the same for each of `group` query heads."""
+        """The mask of layers with this window, bool [B, group · Q, S], the same for each of `group`
+        query heads."""
         key = window, group
         if key not in self.masks:
             visible = self._visible(window)
@@ -83,7 +85,7 @@ class _Sequences:
         return self.masks[key]
 
     def _visible(self, window: int | None) -> Tensor:
-        """bool [B, Q, S]."""
+        """Which keys each token sees, bool [B, Q, S]."""
         last = self.own_mask.key_positions(self.position_ids)
         num_last = last.shape[1]
         index = self.key_index - (self.seq_lens[:, None] - num_last)  # among the last keys
@@ -112,7 +114,8 @@ class _Span:
     sequence: _Sequences
 
     def mask(self, window: int | None, sinks: Tensor | None) -> Tensor | None:
-        """[Q, S], or of each head and with its sink; None where `is_causal` says enough."""
+        """The mask of layers with this window, [Q, S], or one for each head with its sink; None
+        where `is_causal` says enough."""
         if self.is_causal and window is None and sinks is None:
             return None
         mask = self.sequence.mask(window)[0]
@@ -120,7 +123,7 @@ class _Span:
 
 
 def _spans(context: ForwardContext) -> tuple[_Span, ...]:
-    """Those that have tokens."""
+    """The sequences of a pass that have tokens."""
     bounds = context.query_start_loc.tolist()
     spans = []
     for seq, seq_len in enumerate(context.seq_lens.tolist()):
@@ -143,7 +146,7 @@ def _spans(context: ForwardContext) -> tuple[_Span, ...]:
 
 @dataclass(frozen=True, eq=False)
 class _RaggedPlan:
-    """One sequence after the other."""
+    """The plan of a ragged pass: one sequence after the other."""
 
     spans: tuple[_Span, ...]
 
@@ -174,8 +177,8 @@ class _RaggedPlan:
 def _attend_one(
     query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, scale: float
 ) -> Tensor:
-    """query [Q, num_heads, head_dim], keys and values [S, num_kv_heads, head_dim] → [Q, num_heads,
-    head_dim]."""
+    """Attention of one sequence: query [Q, num_heads, head_dim], keys and values [S, num_kv_heads,
+    head_dim] → [Q, num_heads, head_dim]."""
     query, keys, values = (tensor.transpose(0, 1)[None] for tensor in (query, keys, values))
     keys, values = fitting_keys(mask, keys, values)
     output = scaled_dot_product_attention(
@@ -189,7 +192,7 @@ class _PaddedKeys:
     """B sequences of Q tokens each, whose keys are gathered together, S of each with padding.
 
     page_ids: int64 [B · P], the pages to gather
-    past_end: int64, which of the B · S gathered keys are padding
+    past_end: int64, places of the padding among the B · S gathered keys
     """
 
     sequences: _Sequences
@@ -197,7 +200,8 @@ class _PaddedKeys:
     past_end: Tensor
 
     def mask(self, window: int | None, group: int, sinks: Tensor | None) -> Tensor:
-        """[B, 1, group · Q, S], or of each key head and with the sinks of its query heads."""
+        """The mask of layers with this window, [B, 1, group · Q, S], or one for each key head with
+        the sinks of its query heads."""
         mask = self.sequences.mask(window, group)[:, None]
         if sinks is None:
             return mask
@@ -206,7 +210,7 @@ class _PaddedKeys:
 
 
 def _pad(context: ForwardContext, seqs: slice) -> _PaddedKeys:
-    """Of some sequences of an even pass; only pages in use are gathered."""
+    """The gathered keys of some sequences of an even pass; only pages in use are gathered."""
     seq_lens = context.seq_lens[seqs]
     num_pages = max(1, -(-int(seq_lens.max()) // context.page_size))
     pages = context.block_table[seqs, :num_pages]  # drafts may go on where a table has ended
@@ -221,8 +225,8 @@ def _pad(context: ForwardContext, seqs: slice) -> _PaddedKeys:
 
 @dataclass(frozen=True, eq=False)
 class _PaddedPlan:
-    """A few sequences at a time, whose keys are gathered into the processor's caches and read
-    there."""
+    """The plan of an even pass: a few sequences at a time, whose keys are gathered into the
+    processor's caches and read there."""
 
     parts: tuple[_PaddedKeys, ...]
 
@@ -259,7 +263,8 @@ def _attend_padded(
     mask: Tensor,
     scale: float,
 ) -> Tensor:
-    """query [B · Q, num_heads, head_dim] → the same shape; mask: that of `part`."""
+    """Attention of some sequences: query [B · Q, num_heads, head_dim] → the same shape. mask: that
+    of `part`"""
     num_seqs, query_len = part.sequences.position_ids.shape
     num_kv_heads, head_dim = key_cache.shape[2:]
     group = query.shape[1] // num_kv_heads

@@ -30,15 +30,15 @@ from specguide.kernels.float8 import FLOAT8, Float8Rows
 from specguide.kernels.triton.device import Order, num_multiprocessors, overlap
 
 _MOST_LEADER_ROWS = 64
-"""Of a leader's tile: a follower's programs find room beside it."""
+"""Most rows of a leader's tile, so that a follower's programs find room beside it."""
 
 _MOST_DECODED = 64
-"""Tokens of a sequence that decodes, at most. The parts of more, as of a prompt, are so large that
+"""Most tokens of a sequence that decodes. The parts of more, as of a prompt, are so large that
 putting them together takes longer than two programs a multiprocessor gain."""
 
 
 class TritonAttention:
-    """One kernel for all passes, a second one where keys are split."""
+    """Attention on a GPU: one kernel for all passes, and a second one where keys are split."""
 
     def plan(self, context: ForwardContext) -> TritonPlan:
         return TritonPlan(context, context.mask.kernel_mask())
@@ -46,13 +46,14 @@ class TritonAttention:
     def pair(
         self, leader: ForwardContext, follower: ForwardContext
     ) -> tuple[TritonPlan, TritonPlan]:
-        """On one stream: to fork and join it in each layer takes longer than it saves."""
+        """See AttentionBackend.pair. Both run on one stream: to fork and join it in each layer
+        takes longer than it saves."""
         leads, follows = self.plan(leader), self.plan(follower)
         return replace(leads, order=Order.LEADS), replace(follows, order=Order.FOLLOWS)
 
 
 class Heads(NamedTuple):
-    """What a launch multiplies."""
+    """The heads that a launch multiplies."""
 
     num_heads: int
     num_kv_heads: int
@@ -84,8 +85,8 @@ class Launch:
 class TritonPlan:
     """What all layers launch with.
 
-    mask:     the context's, as the kernel reads it
-    order:    of a leader's last kernel and of a follower's first
+    mask:     the context's mask, as the kernel reads it
+    order:    the place in a pair of a leader's last kernel, or of a follower's first
     """
 
     context: ForwardContext
@@ -137,7 +138,7 @@ class TritonPlan:
         launch: Launch,
         form: AttentionForm,
     ) -> None:
-        """Each split's attention into `parts`, and its sum of exponentials."""
+        """Write each split's attention and its sum of exponentials to `parts`."""
         context = self.context
         ancestor_mask, tree_positions, num_tree_keys = self.mask
         page_size, num_kv_heads = cache.key_cache.shape[1:3]
@@ -178,8 +179,8 @@ class TritonPlan:
 
 
 def _num_tiles(context: ForwardContext, block_tokens: int) -> tuple[int, int]:
-    """Blocks of tokens that a sequence may have; and all that there may be of all sequences: packed
-    where each may have several."""
+    """Most blocks of tokens of one sequence, and of all sequences together, which are packed where
+    each may have several."""
     num_seqs = context.seq_lens.shape[0]
     num_blocks = triton.cdiv(context.max_query_len, block_tokens)
     num_packed = context.position_ids.shape[0] // block_tokens + num_seqs
@@ -187,16 +188,17 @@ def _num_tiles(context: ForwardContext, block_tokens: int) -> tuple[int, int]:
 
 
 def _most_seqs(num_seqs: int) -> int:
-    """A power of two: it is compiled for each."""
+    """The number of sequences for which a kernel is compiled: the next power of two."""
     return max(16, triton.next_power_of_2(num_seqs))
 
 
 def choose_launch(
     context: ForwardContext, heads: Heads, device: torch.device, most_rows: int | None = None
 ) -> Launch:
-    """From shapes alone, so that a captured launch suits every length that it will meet.
+    """The launch for a pass. It depends on shapes alone, so that a captured launch suits every
+    length that it will meet.
 
-    most_rows: of a tile, in half precision; None: as the mask says
+    most_rows: most rows of a tile in half precision; None: as the mask says
     """
     group = heads.num_heads // heads.num_kv_heads
     is_prompt = context.max_query_len > _MOST_DECODED
@@ -224,7 +226,7 @@ def choose_launch(
 def _choose_step(
     context: ForwardContext, heads: Heads, num_splits: int, num_warps: int
 ) -> tuple[int, int]:
-    """Keys a step, and how many steps are under way at a time."""
+    """The number of keys of a step, and of steps that are under way at a time."""
     block_keys = context.mask.most_tile_keys
     is_chain = context.mask.is_causal and context.max_query_len <= _MOST_DECODED
     if not heads.is_half:
@@ -239,5 +241,5 @@ def _choose_step(
 
 
 def _num_programs(context: ForwardContext, block_rows: int, group: int, num_kv_heads: int) -> int:
-    """Where keys are not split."""
+    """The number of programs where keys are not split."""
     return _num_tiles(context, block_rows // group)[1] * num_kv_heads

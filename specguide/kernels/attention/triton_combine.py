@@ -17,12 +17,12 @@ from specguide.kernels.triton.device import Order, await_results, overlap
 from specguide.kernels.triton.float8 import Float8Scales, empty_rows, rounded, scale_of_row
 
 _MOST_ROUNDED, _MOST_NUMBERS = 4, 1 << 14
-"""Splits, and numbers of a token, that one program puts together and rounds."""
+"""Most splits, and most numbers of a token, that one program puts together and rounds."""
 
 
 class Parts(NamedTuple):
-    """Pointers to each row's attention, and to the logarithm of its sum of exponentials: None where
-    keys are not split."""
+    """Pointers to each row's attention, and to the logarithm of its sum of exponentials, which is
+    None where keys are not split."""
 
     output: Any
     log_sums: Any
@@ -104,7 +104,8 @@ def _combine_and_round_kernel(
 
 
 def empty_parts(query: Tensor, num_splits: int) -> Parts:
-    """[T, num_heads, num_splits, head_dim], and without the last."""
+    """Uninitialised parts: attention [T, num_heads, num_splits, head_dim], and sums [T, num_heads,
+    num_splits]."""
     num_tokens, num_heads, head_dim = query.shape
     shape = num_tokens, num_heads, num_splits
     output = torch.empty(*shape, head_dim, dtype=torch.float32, device=query.device)
@@ -112,7 +113,7 @@ def empty_parts(query: Tensor, num_splits: int) -> Parts:
 
 
 def combine(parts: Parts, output: Tensor, order: Order) -> None:
-    """The attention of all splits as one, into `output`."""
+    """Write the attention of all splits, put together, to `output`."""
     num_tokens, num_heads, num_splits, head_dim = parts.output.shape
     block_splits = triton.next_power_of_2(num_splits)
     _combine_kernel[(num_tokens * num_heads,)](
@@ -138,7 +139,7 @@ def can_round(parts: Parts, rounding: Float8Scaling) -> bool:
 
 
 def combine_and_round(parts: Parts, like: Tensor, rounding: Float8Scaling) -> Float8Rows:
-    """The attention of all splits as one, of like's dtype and then rounded: [T, num_heads ·
+    """The attention of all splits, put together in like's dtype and then rounded: [T, num_heads ·
     head_dim]."""
     num_tokens, num_heads, num_splits, head_dim = parts.output.shape
     rows = empty_rows(num_tokens, num_heads * head_dim, rounding, like.device)

@@ -28,7 +28,8 @@ from specguide.kernels.triton.device import await_leader, await_results
 
 
 class Queries(NamedTuple):
-    """A pointer to the query heads of all tokens; from a token, and a head, to the next."""
+    """A pointer to the query heads of all tokens, and the strides from a token, and from a head, to
+    the next."""
 
     query: Any
     stride: Any
@@ -116,7 +117,7 @@ def _start(sinks, rows, split, ROWS: tl.constexpr):
 
 @triton.jit
 def _scores(queries, keys, UNPACK: tl.constexpr):
-    """[rows, keys], float32."""
+    """Scores of the rows for the keys, float32 [rows, keys]."""
     tiles = numbers_of(keys, queries[0].dtype, UNPACK)
     scores = tl.dot(queries[0], tl.trans(tiles[0]), input_precision="ieee")
     if keys.dtype == tl.int16:
@@ -131,7 +132,7 @@ def _decayed_and(sums, decay, weights, values):
 
 @triton.jit
 def _weighted(mixed, decay, weights, values, UNPACK: tl.constexpr):
-    """The sums so far, which decay, and the weighted values."""
+    """The sums so far, which decay, plus the weighted values."""
     tiles = numbers_of(values, weights.dtype, UNPACK)
     first = _decayed_and(mixed[0], decay, weights, tiles[0])
     PAIRED: tl.constexpr = values.dtype == tl.int16

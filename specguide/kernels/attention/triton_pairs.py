@@ -22,7 +22,8 @@ _ADA = (8, 9)
 
 
 def _unpack(their_bytes: int) -> str:
-    """PTX: two pairs → of each the number in the byte that `their_bytes` names; see prmt."""
+    """PTX that takes two pairs and gives the number of each that lies in the byte of `their_bytes`;
+    see prmt."""
     return (
         "{ .reg .b32 both; .reg .b16 first, again; "
         f"prmt.b32 both, $1, $1, {their_bytes:#x}; "
@@ -36,19 +37,20 @@ _UNPACK = _unpack(0x2020), _unpack(0x3131)
 
 @cache
 def unpacking(device: torch.device) -> tuple[str, str] | None:
-    """PTX of a pair's first and second number; None where the device does not know it."""
+    """PTX that gives a pair's first, and its second number; None where the device does not know
+    it."""
     can = device.type == "cuda" and torch.cuda.get_device_capability(device) >= _ADA
     return _UNPACK if can else None
 
 
 def cells(cached: Tensor) -> Tensor:
-    """A cache as it is loaded: as pairs where it is float8."""
+    """A view of a cache as it is loaded: of pairs where it is float8."""
     return cached.view(torch.int16) if cached.dtype == FLOAT8 else cached
 
 
 @triton.jit
 def split_pairs(numbers, PAIRED: tl.constexpr):
-    """Those of even and those of odd columns where cells are pairs; else the numbers alone."""
+    """The numbers of even and of odd columns where cells are pairs; else the numbers alone."""
     if PAIRED:
         numbers = numbers.reshape(numbers.shape[0], numbers.shape[1] // 2, 2)
     return tl.split(numbers) if PAIRED else (numbers,)
@@ -56,7 +58,7 @@ def split_pairs(numbers, PAIRED: tl.constexpr):
 
 @triton.jit
 def join_pairs(tiles, PAIRED: tl.constexpr):
-    """What split_pairs split."""
+    """The inverse of `split_pairs`."""
     numbers = tiles[0]
     if PAIRED:
         numbers = tl.join(tiles[0], tiles[1]).reshape(numbers.shape[0], 2 * numbers.shape[1])
@@ -65,7 +67,7 @@ def join_pairs(tiles, PAIRED: tl.constexpr):
 
 @triton.jit
 def _number(pairs, SECOND: tl.constexpr, UNPACK: tl.constexpr):
-    """One of each pair, float16."""
+    """One number of each pair, float16."""
     if UNPACK is None:
         byte = (pairs >> 8 * SECOND).to(tl.uint8)
         number = byte.to(tl.float8e4nv, bitcast=True).to(tl.float16)
@@ -78,7 +80,7 @@ def _number(pairs, SECOND: tl.constexpr, UNPACK: tl.constexpr):
 
 @triton.jit
 def numbers_of(cells, DTYPE: tl.constexpr, UNPACK: tl.constexpr):
-    """Of cells, split as `split_pairs` does."""
+    """The numbers of cells, split as `split_pairs` does."""
     PAIRED: tl.constexpr = cells.dtype == tl.int16
     first = _number(cells, 0, UNPACK).to(DTYPE) if PAIRED else cells.to(DTYPE)
     return (first, _number(cells, 1, UNPACK).to(DTYPE)) if PAIRED else (first,)

@@ -31,10 +31,10 @@ class Sequence(NamedTuple):
     """A sequence and its last keys: those of its tokens of this pass, or of its tree.
 
     first:          its first query
-    num_last:       of these keys
-    num_earlier:    of the keys before them
-    last_positions: points to where they stand
-    mask:           its ancestor mask, from the first sequence's
+    num_last:       number of these last keys
+    num_earlier:    number of the keys before them
+    last_positions: points to the positions of the last keys
+    mask:           offset of its ancestor mask from the first sequence's
     """
 
     first: Any
@@ -49,9 +49,9 @@ class Sequence(NamedTuple):
 class Rows(NamedTuple):
     """The rows of a tile, [rows].
 
-    query_id, head: of their queries
-    token:          the same query, counted from the sequence's first of this pass
-    position:       of their tokens
+    query_id, head: token and head of their queries
+    token:          the same token, counted from the sequence's first of this pass
+    position:       positions of their tokens
     """
 
     query_id: Any
@@ -121,7 +121,8 @@ def key_range(
     TOKENS: tl.constexpr,
     KEYS: tl.constexpr,
 ):
-    """The first key that a program looks at, and the one behind its last. TOKENS: of a block"""
+    """The first key that a program looks at, and the one behind its last. TOKENS: tokens of a
+    block"""
     begin, end = 0, seq.seq_len
     if tree is None:
         num_own = tl.minimum((block + 1) * TOKENS, seq.query_len)

@@ -15,8 +15,8 @@ from specguide.kernels.triton.bitmask import RowArguments
 from specguide.kernels.triton.device import num_multiprocessors
 
 MOST_SPLITS = 64
-"""Programs a row, at most. How many there are is no constant of a kernel: each number would be
-compiled anew."""
+"""Most programs of a row. Their number is no constant of a kernel, which would be compiled anew for
+each."""
 
 
 @dataclass(frozen=True)
@@ -97,8 +97,8 @@ def _empty_parts(num_rows: int, num_splits: int, device: torch.device) -> Parts:
 
 
 def choose_launch(num_rows: int, vocab_size: int, device: torch.device, *, pruned: bool) -> Launch:
-    """From shapes alone. Rows over a draft vocabulary share programs as long as there are programs
-    for all."""
+    """The launch for logits of this shape. Rows over a draft vocabulary share programs as long as
+    there are programs for all."""
     num_places = num_multiprocessors(device)
     rows = next((rows for rows in (4, 2) if pruned and num_rows >= rows * num_places * 0.9), 1)
     num_warps = 16 if rows == 4 else 8

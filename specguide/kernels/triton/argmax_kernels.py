@@ -18,8 +18,8 @@ _NONE: tl.constexpr = tl.constexpr(2**31 - 1)
 
 
 class Parts(NamedTuple):
-    """What each split found in each row, [n, num_splits]: float32 best logit, int32 its column,
-    int32 any allowed."""
+    """What each split has found in each row, [n, num_splits]: its best logit, float32, that one's
+    column, int32, and whether any token is allowed, int32."""
 
     best: Any
     at: Any
@@ -28,8 +28,8 @@ class Parts(NamedTuple):
 
 @triton.jit
 def row_max(values, columns):
-    """The greatest of [rows, words, 32] along the last two dimensions, and the least column that
-    has it."""
+    """The greatest value of [rows, words, 32] along the last two dimensions, and the least column
+    that has it."""
     best = tl.max(tl.max(values, 2), 1)
     columns = tl.where(values == best[:, None, None], columns, _NONE)
     return best, tl.min(tl.min(columns, 2), 1)
@@ -114,8 +114,8 @@ def only_token(words, num_words, BLOCK: tl.constexpr):
 
 @triton.jit
 def token_of(best, at, reached, words, target_ids, num_words):
-    """From each row's best column to its token; all [rows]. reached: 0 where no token of the
-    vocabulary is allowed."""
+    """The token of each row's best column; all [rows]. reached: 0 where no token of the vocabulary
+    is allowed"""
     token = tl.where(best > float("-inf"), at, -1)
     if target_ids is not None:
         token = tl.load(target_ids + token, mask=token >= 0, other=-1).to(tl.int32)
@@ -137,8 +137,8 @@ def _best_groups(
     GROUPS: tl.constexpr,
     LANES: tl.constexpr,
 ):
-    """What each place of a group in a tile finds over columns begin … end - 1; three of [groups,
-    rows].
+    """What each place of a group in a tile finds over columns begin … end - 1: three tensors
+    [groups, rows].
 
     These are its best logit, where the group begins that has it, and, over a draft vocabulary,
     whether any token that it met is allowed.
@@ -171,8 +171,8 @@ def _best_groups(
 
 @triton.jit
 def _best_column(logits, words, target_ids, best, at, end, is_guided, LANES: tl.constexpr):
-    """Each row's best logit and its column, [rows]: of what _best_groups found, the winner is read
-    once more."""
+    """Each row's best logit and its column, [rows]. The winner of the groups that _best_groups has
+    found is read once more."""
     best1 = tl.max(best, 0)
     found = best1 > float("-inf")
     column = tl.where(found, tl.min(tl.where(best == best1[None, :], at, _NONE), 0), 0)[
@@ -237,7 +237,8 @@ def argmax_kernel(
 
 @triton.jit
 def best_of_parts(parts, row, num_splits, BLOCK: tl.constexpr):
-    """Of rows [1]: the best logit, its column, and whether any token is allowed; [1]."""
+    """The best logit of a row, its column, and whether any token is allowed; row and results are
+    [1]."""
     split = tl.arange(0, BLOCK)[None, :]
     part, exists = row[:, None] * num_splits + split, split < num_splits
     best = tl.load(parts.best + part, mask=exists, other=float("-inf"))

@@ -121,8 +121,9 @@ def apply_bitmask(logits: Tensor, rows: BitmaskRows) -> None:
 
 
 def choose_launch(num_rows: int, element_size: int) -> Launch:
-    """What was fastest on an H200: few rows are spread wide, of many a program takes several tiles;
-    merging groups costs a load and saves stores, which are more where elements are small."""
+    """The launch for logits of this size, the fastest on an H200: few rows are spread wide, of many
+    a program takes several tiles; merging groups costs a load and saves stores, which are more
+    where elements are small."""
     if element_size == 2:
         return Launch(
             tile=2048, num_tiles=max(1, min(num_rows // 128, 4)), num_warps=4, merges=True

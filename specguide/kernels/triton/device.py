@@ -27,12 +27,13 @@ from triton.language.extra import cuda
 
 _HOPPER = (9, 0)
 _INTERPRETED_MULTIPROCESSORS = 4
-"""Where there is no GPU, only Triton's interpreter runs: enough for small work to be split."""
+"""Number that is told where there is no GPU and only Triton's interpreter runs: enough for small
+work to be split."""
 
 
 @cache
 def num_multiprocessors(device: torch.device) -> int:
-    """Of the GPU."""
+    """The number of multiprocessors of a GPU."""
     if device.type != "cuda":
         return _INTERPRETED_MULTIPROCESSORS
     return torch.cuda.get_device_properties(device).multi_processor_count
@@ -47,8 +48,8 @@ def overlap(device: torch.device) -> dict[str, Any]:
 
 
 class Order(IntEnum):
-    """Of a kernel: a pair, a leader and a follower right behind it, may run at once, since the
-    follower reads nothing of the leader's."""
+    """A kernel's place in a pair. A leader and the follower right behind it may run at once, since
+    the follower reads nothing of the leader's."""
 
     ALONE = 0
     LEADS = 1
@@ -77,7 +78,8 @@ def await_results(OVERLAP: tl.constexpr, ORDER: tl.constexpr = _ALONE):
 
 @triton.jit
 def await_leader(OVERLAP: tl.constexpr, ORDER: tl.constexpr):
-    """At the end of a follower: what comes behind it waits for the leader, too."""
+    """Wait for the leader, at the end of a follower: so what comes behind the follower waits for
+    both."""
     if OVERLAP and ORDER == _FOLLOWS:
         cuda.gdc_wait()
 

@@ -38,12 +38,12 @@ from specguide.kernels.triton.int4_planes import unpacking
 
 _FEW_ROWS = 32
 _MOST_FLOAT32_PARTS = 64
-"""Tokens whose parts are kept in float32 until they are summed."""
+"""Most tokens whose parts are kept in float32 until they are summed."""
 
 
 @dataclass(frozen=True)
 class Tile:
-    """block_out: features of a program; block_in: columns of a step."""
+    """What a program computes. block_out: features; block_in: columns of a step"""
 
     block_out: int
     block_in: int
@@ -75,7 +75,7 @@ def expert_parts(inner: Tensor, matrices: AnyExperts, routing: Routing) -> Tenso
 def choose_tile(
     matrices: AnyExperts, blocks: ExpertBlocks, num_pairs: int, *, is_gated: bool
 ) -> Tile:
-    """From shapes alone."""
+    """The tile for products of these shapes."""
     num_outputs = matrices.out_features // (2 if is_gated else 1)
     if isinstance(matrices, Int4Experts):
         return _int4_tile(matrices, blocks.rows, is_gated=is_gated)
@@ -89,7 +89,8 @@ def choose_tile(
 
 
 def _int4_tile(matrices: Int4Experts, rows: int, *, is_gated: bool) -> Tile:
-    """A step reads a tile of the packed numbers and its columns of the inputs."""
+    """The tile for integers of four bits. A step reads a tile of the packed numbers and its columns
+    of the inputs."""
     block_out = 32 if is_gated and rows > _FEW_ROWS else 64
     stage = num_stages_of(
         matrices.expert(0).words.shape[2], block_out * (2 if is_gated else 1), rows
@@ -99,7 +100,8 @@ def _int4_tile(matrices: Int4Experts, rows: int, *, is_gated: bool) -> Tile:
 
 
 def _block_in(matrices: ExpertMatrices) -> int:
-    """Columns of a step: 128 bytes or more of each feature, which share a scale, of 8 bits."""
+    """Number of columns of a step: 128 bytes or more of each feature; of 8 bits, columns that share
+    a scale."""
     if matrices.is_mxfp4:
         return 128
     columns = matrices.block[1]

@@ -19,7 +19,7 @@ from specguide.kernels.triton.mxfp4_kernels import add_fp4
 
 
 class MatrixPointers(NamedTuple):
-    """Pointers to what ExpertMatrices hold, and the steps from an expert to the next."""
+    """Pointers to the tensors of ExpertMatrices, and the strides from an expert to the next."""
 
     numbers: Any
     scales: Any
@@ -29,8 +29,8 @@ class MatrixPointers(NamedTuple):
 
 
 class Int4ExpertPointers(NamedTuple):
-    """Pointers to what Int4Experts hold, and the steps from an expert to the next, from a tile's
-    words to those of the next, and so with groups."""
+    """Pointers to the tensors of Int4Experts, and the strides from an expert, from a tile and from
+    a group to the next."""
 
     words: Any
     scales: Any
@@ -52,7 +52,7 @@ class Int4Form(NamedTuple):
 
 
 class BlockPointers(NamedTuple):
-    """Pointers to what ExpertBlocks hold."""
+    """Pointers to the tensors of ExpertBlocks."""
 
     pairs: Any
     experts: Any
@@ -100,8 +100,8 @@ def _add(
     SCALE_ROWS: tl.constexpr,
     SCALE_COLUMNS: tl.constexpr,
 ):
-    """The same of a matrix whose numbers have a scale for each block of SCALE_ROWS ×
-    SCALE_COLUMNS, or none."""
+    """The total plus the products of some columns, for a matrix whose numbers have a scale for each
+    block of SCALE_ROWS × SCALE_COLUMNS, or none."""
     column = (start + tl.arange(0, BLOCK_IN))[None, :]
     source = values + feature[:, None] * ROW_LEN + column
     weights = tl.load(source, mask=column < ROW_LEN, other=0.0)
@@ -116,7 +116,7 @@ def _add(
 
 @triton.jit
 def _step(total, values, scales, feature, inputs, odd, start, form):
-    """The same of any matrix."""
+    """The total plus the products of a step's columns, for any matrix."""
     ROW_LEN: tl.constexpr = form.ROW_LEN
     BLOCK_IN: tl.constexpr = form.BLOCK_IN
     if form.IS_FP4:
@@ -128,7 +128,7 @@ def _step(total, values, scales, feature, inputs, odd, start, form):
 
 @triton.jit
 def _gated(gates, ups, ALPHA: tl.constexpr, LIMIT: tl.constexpr):
-    """ALPHA: None: silu(gates) · ups."""
+    """The gated activation, see GateLimits. ALPHA: None: silu(gates) · ups"""
     if ALPHA is None:
         return gates / (1.0 + tl.exp(-gates)) * ups
     else:
@@ -149,8 +149,8 @@ def _products(
     NUM_OUTPUTS: tl.constexpr,
     GATED: tl.constexpr,
 ):
-    """Of an expert's features with the rows, float32 [features, rows]; GATED: of the second half of
-    the features, too."""
+    """The products of an expert's features with the rows, float32 [features, rows]; GATED: those of
+    the second half of the features, too."""
     values = matrices.numbers + expert * matrices.numbers_stride
     scales = matrices.scales
     if scales is not None:
@@ -181,7 +181,7 @@ def _int4_products(
     UNPACK: tl.constexpr,
     FORM: tl.constexpr,
 ):
-    """The same of integers of four bits."""
+    """The same as `_products` for integers of four bits."""
     zeros = matrices.zeros
     if zeros is not None:
         zeros += expert * matrices.scales_stride
@@ -215,7 +215,7 @@ def _int4_products(
 def _with_bias(
     total, total_up, bias, expert, feature, NUM_OUTPUTS: tl.constexpr, GATED: tl.constexpr
 ):
-    """Plus that of an expert's features."""
+    """The products plus the bias of an expert's features."""
     if bias is not None:
         of_expert = bias + expert * (2 * NUM_OUTPUTS if GATED else NUM_OUTPUTS)
         total += tl.load(of_expert + feature).to(tl.float32)[:, None]

@@ -19,15 +19,16 @@ from specguide.kernels.triton.device import await_results, num_multiprocessors, 
 _LARGEST = tl.constexpr(LARGEST)
 _LEAST_ROW = tl.constexpr(LEAST_ROW)
 _FEATURES_EACH, _MOST_STEPS = 4, 8
-"""Features of a thread in each step over a row; and steps, if programs have threads enough."""
+"""Features of a thread in each step over a row, and most steps where programs have threads
+enough."""
 _REGISTERS = 64
-"""Of a thread, so that programs with all threads of a multiprocessor fit on it."""
+"""Most registers of a thread, so that programs with all threads of a multiprocessor fit on it."""
 _CHUNK = 1024
 """Features of a program, where it need not see a whole row."""
 
 
 class ScalesAt(NamedTuple):
-    """Pointers to what is read of a product's scales; None: it has none."""
+    """Pointers to a product's scales; None: it has none."""
 
     rows: Any
     columns: Any
@@ -37,8 +38,8 @@ NO_SCALES = ScalesAt(None, None)
 
 
 class Float8Scales(NamedTuple):
-    """Pointers to where a row's scales are written, None: nothing is rounded; and to the scale of
-    all, None: by what is rounded."""
+    """A pointer to where rows' scales are written, None: nothing is rounded; and one to the scale
+    of all rows, None: each row's is found from its numbers."""
 
     scales: Any
     static_scale: Any
@@ -46,8 +47,8 @@ class Float8Scales(NamedTuple):
 
 @triton.jit
 def with_scales(values, scales, row, column, is_row, is_column):
-    """values, float32 [rows, columns], of a product · its ProductScales; row: [rows, 1], column:
-    [1, columns]."""
+    """A product's values, float32 [rows, columns], times its ProductScales. row: [rows, 1], column:
+    [1, columns]"""
     if scales.rows is not None:
         values *= tl.load(scales.columns + column, mask=is_column, other=0)
         values *= tl.load(scales.rows + row, mask=is_row, other=0)
@@ -56,7 +57,7 @@ def with_scales(values, scales, row, column, is_row, is_column):
 
 @triton.jit
 def scale_of_row(largest, static_scale):
-    """Of a row whose largest number, without signs, is given."""
+    """The scale of a row whose largest number, without signs, is given."""
     if static_scale is not None:
         scale = tl.load(static_scale)
     else:
@@ -67,13 +68,13 @@ def scale_of_row(largest, static_scale):
 
 @triton.jit
 def clamped(values):
-    """Numbers that are too large become the largest, and NaN stays."""
+    """The values with those that are too large made the largest of float8; NaN stays."""
     return tl.clamp(values, -_LARGEST, _LARGEST, propagate_nan=tl.PropagateNan.ALL)
 
 
 @triton.jit
 def rounded(values, scale):
-    """Of a row, float32, as float8 holds them."""
+    """A row's values, float32, as float8 holds them."""
     return clamped(values * tl.div_rn(tl.full((), 1.0, tl.float32), scale))
 
 
@@ -113,7 +114,7 @@ def store_float8(
 def _numbers(
     x, product_scales, row, column, exists, row_stride, GATED: tl.constexpr, DIM: tl.constexpr
 ):
-    """What is to be rounded of a row, float32, 0 where it does not exist."""
+    """The numbers of a row that are to be rounded, float32; 0 where they do not exist."""
     source = x + row * row_stride + column
     values = tl.load(source, mask=exists, other=0).to(tl.float32)
     values = with_scales(values, product_scales, row, column, row >= 0, exists)
@@ -137,8 +138,8 @@ def _round_rows_kernel(
     WIDTH: tl.constexpr,
     OVERLAP: tl.constexpr,
 ):
-    """A row, in steps of WIDTH columns. What is rounded stays in registers until its largest number
-    is known."""
+    """Round a row, in steps of WIDTH columns. Its numbers stay in registers until its largest
+    number is known."""
     await_results(OVERLAP)
     row = tl.program_id(0).to(tl.int64)
     column = tl.arange(0, WIDTH)
@@ -172,7 +173,7 @@ def _round_groups_kernel(
     GROUP: tl.constexpr,
     OVERLAP: tl.constexpr,
 ):
-    """WIDTH columns of a row, of which GROUP share a scale."""
+    """Round WIDTH columns of a row, of which GROUP share a scale."""
     await_results(OVERLAP)
     row = tl.program_id(0) + tl.zeros((1, 1), tl.int64)
     column = tl.program_id(1) * WIDTH + tl.arange(0, WIDTH)[None, :]
@@ -192,7 +193,8 @@ def _round_by_largest_kernel(
     BLOCK_PARTS: tl.constexpr,
     OVERLAP: tl.constexpr,
 ):
-    """WIDTH features of a row, whose largest number is the largest of `largest` [rows, parts]."""
+    """Round WIDTH features of a row, whose largest number is the largest in `largest` [rows,
+    parts]."""
     await_results(OVERLAP)
     row = tl.program_id(0).to(tl.int64)
     column, part = tl.program_id(1) * WIDTH + tl.arange(0, WIDTH), tl.arange(0, BLOCK_PARTS)
@@ -207,9 +209,9 @@ def _round_by_largest_kernel(
 
 
 def to_float8_by(x: Tensor, largest: Tensor) -> Float8Rows:
-    """x [T, D] rounded by scales of its rows.
+    """The rows of x [T, D], each rounded by a scale of its own.
 
-    largest: float32 [T, parts], of each row the largest of its parts, without signs
+    largest: float32 [T, parts], the largest number of each part of a row, without signs
     """
     (num_rows, dim), num_parts = x.shape, largest.shape[1]
     rows = empty_rows(num_rows, dim, Float8Scaling(), x.device)
@@ -242,7 +244,7 @@ def silu_mul_float8(
 
 
 def empty_rows(num_rows: int, dim: int, scaling: Float8Scaling, device: torch.device) -> Float8Rows:
-    """Uninitialised."""
+    """Uninitialised rows."""
     num_groups = triton.cdiv(dim, BLOCK) if scaling.is_grouped else 1
     return Float8Rows(
         torch.empty(num_rows, dim, dtype=FLOAT8, device=device),
@@ -296,8 +298,9 @@ def _round(
 
 
 def _num_warps(num_rows: int, dim: int, device: torch.device) -> int:
-    """Of a program that rounds a row. It has all threads where it may have a multiprocessor to
-    itself or the row would take too many steps, and else leaves half of them to another."""
+    """The number of warps of a program that rounds a row. It has all threads where it may have a
+    multiprocessor to itself or the row would take too many steps, and else leaves half of them to
+    another."""
     most = 16 if num_rows > num_multiprocessors(device) else 32
     if dim > _MOST_STEPS * 32 * most * _FEATURES_EACH:
         most = 32

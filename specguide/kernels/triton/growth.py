@@ -18,7 +18,8 @@ from specguide.tree_layout import TreeExpansion
 
 
 def _empty_frontier(frontier: Any, width: int) -> Any:
-    """Of the `width` nodes of each tree that come behind those of `frontier`."""
+    """An uninitialised frontier for the `width` nodes of each tree that come behind those of
+    `frontier`."""
     num_trees, _, num_before = frontier.ancestor_mask.shape
     device = frontier.tokens.device
     shape = num_trees, width
@@ -33,7 +34,7 @@ def _empty_frontier(frontier: Any, width: int) -> Any:
 
 
 def _node_pointers(grown: Any, frontier: Any) -> Nodes:
-    """The nodes `grown` behind those of `frontier`."""
+    """Pointers to the nodes `grown` behind those of `frontier`."""
     return Nodes(
         grown.tokens,
         grown.scores,
@@ -45,7 +46,7 @@ def _node_pointers(grown: Any, frontier: Any) -> Nodes:
 
 
 def _expanded(expansion: TreeExpansion, depth: int, device: torch.device) -> Tensor | None:
-    """The candidates to expand at a depth; None: the likeliest, or none at all."""
+    """The candidates to expand at a depth; None: the likeliest are, or none is."""
     if expansion.fixed is None or not expansion.places_of(depth)[1]:
         return None
     return constant(expansion.fixed.expanded[depth - 1], device)

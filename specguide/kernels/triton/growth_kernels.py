@@ -13,7 +13,7 @@ from specguide.kernels.triton.score_order import LEAST, in_order
 
 
 class Slots(NamedTuple):
-    """Pointers to the trees' slots and to whether these were held (-1), and to what slots have."""
+    """Pointers to the trees' slots, to whether these were held (-1), and to the slots' state."""
 
     ids: Any
     num_accepted: Any
@@ -64,10 +64,10 @@ class _Walk(NamedTuple):
 class _Step(NamedTuple):
     """A tree at one depth.
 
-    row_slot:        whose rows say what may follow its nodes, of `num_slots`
-    first_candidate: of all candidates of a tree
-    first_place:     in the walk, of the nodes that are expanded
-    parents_place:   of the first node of the depth before
+    row_slot:        slot whose rows, among those of `num_slots`, say what may follow its nodes
+    first_candidate: first of the depth's candidates, among all of a tree
+    first_place:     first place in the walk of the nodes that are expanded
+    parents_place:   place of the first node of the depth before
     """
 
     tree: Any
@@ -79,7 +79,7 @@ class _Step(NamedTuple):
 
 
 class _Candidates(NamedTuple):
-    """Of a tree at one depth, [BLOCK]."""
+    """The candidates of a tree at one depth, [BLOCK]."""
 
     index: Any
     tokens: Any
@@ -102,7 +102,7 @@ def _load_candidates(
     CHILDREN: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """Tokens and scores -1 and -inf where none has been drafted."""
+    """A tree's candidates; token and score are -1 and -inf where none has been drafted."""
     index = tl.arange(0, BLOCK)
     exists = index < PARENTS * CHILDREN
     child = tree * PARENTS * CHILDREN + index
@@ -115,7 +115,7 @@ def _load_candidates(
 
 @triton.jit
 def _expanded_at(expanded, candidates, rank, first_candidate):
-    """Which candidate is the node of this rank."""
+    """The candidate that becomes the node of this rank."""
     if expanded is None:
         is_best = candidates.order == tl.max(candidates.order, 0)
         at = tl.min(tl.where(is_best, candidates.index, candidates.index.shape[0]), 0)
@@ -142,7 +142,8 @@ def _store_path(
     WIDTH: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """A node sees what its parent sees, of the nodes before its depth, and of its depth itself."""
+    """Store which nodes a node sees: of those before its depth the ones that its parent sees, and
+    of its depth itself."""
     seen = tl.arange(0, BLOCK)
     inherited = nodes.parent_ancestors + parent_id * BEFORE + seen
     inherited = tl.load(inherited, mask=seen < BEFORE, other=0)
@@ -159,7 +160,7 @@ def _store_place(walk, place, token, parent_place):
 
 @triton.jit
 def _clear_places(walk, first_place, num_places, BLOCK: tl.constexpr):
-    """The places of a depth that no node takes."""
+    """Clear the places of a depth that no node takes."""
     place = tl.arange(0, BLOCK)
     is_cleared = (place < num_places) & (walk.is_held == 0)
     tl.store(walk.tokens + first_place + place, -1, mask=is_cleared)
@@ -237,7 +238,7 @@ def grow_kernel(
     BLOCK_SEES: tl.constexpr,
     BLOCK_MISSING: tl.constexpr,
 ):
-    """One tree. num_missing: places of the depth that no node takes"""
+    """Grow one tree. num_missing: places of the depth that no node takes"""
     tree = tl.program_id(0).to(tl.int64)
     slot = tl.load(slots.ids + tree)
     is_held = tl.load(slots.num_accepted + tree) < 0

@@ -19,9 +19,9 @@ from torch import Tensor
 
 _HOPPER = (9, 0)
 _ALIGNMENT = 16
-"""In bytes, of all lines that are copied to shared memory."""
+"""Alignment in bytes of all lines that are copied to shared memory."""
 _LINE_BYTES = 128
-"""Of a line that is copied at a time."""
+"""Bytes of a line that are copied at a time."""
 T = TypeVar("T")
 
 
@@ -45,8 +45,8 @@ def is_aligned(lines: Tensor) -> bool:
 
 
 def blocks(values: Tensor, num_lines: int, shape: Sequence[int], stride: int) -> Any:
-    """What copies 128 bytes of so many lines to shared memory; what a matrix of that shape lacks is
-    0 there. stride: in elements, from a line to the next"""
+    """A descriptor by which 128 bytes of `num_lines` lines are copied to shared memory, with 0
+    beyond the end of a matrix of this shape. stride: from a line to the next, elements"""
     from triton.experimental.gluon import language as gl
     from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
@@ -59,7 +59,7 @@ def blocks(values: Tensor, num_lines: int, shape: Sequence[int], stride: int) ->
 class Attempts:
     """Launches of a kernel that may not compile, which is tried and told once.
 
-    work: of the kernel, as a warning names it
+    work: the kernel's work, as a warning names it
     """
 
     def __init__(self, work: str) -> None:
@@ -68,7 +68,7 @@ class Attempts:
         self._is_refused = False
 
     def result(self, variant: Hashable, launch: Callable[[], T]) -> T | None:
-        """Of the launch; None if the kernel does not compile.
+        """The result of the launch; None if the kernel does not compile.
 
         A context of its own has a variant compiled at once when it is new, where others are
         compiled on threads whose errors nobody here would see.

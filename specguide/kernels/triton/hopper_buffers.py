@@ -12,16 +12,16 @@ from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import mbarrier, tma
 
 load_block = getattr(tma, "async_load", None) or tma.async_copy_global_to_shared
-"""Its name after Triton 3.6, and until then."""
+"""The copy by descriptor: its name after Triton 3.6, and the one until then."""
 
 
 class Buffers(NamedTuple):
-    """Of some steps.
+    """The buffers of some steps.
 
     weights: [steps · blocks, features, columns]
     inputs:  [steps · blocks, rows, columns]
-    full:    barriers: what a step reads is there
-    empty:   barriers: all groups of warps have read it
+    full:    barriers that say that the data of a step are there
+    empty:   barriers that say that all groups of warps have read them
     """
 
     weights: Any
@@ -39,8 +39,8 @@ def new_buffers(
     GROUPS: gl.constexpr,
     STAGES: gl.constexpr,
 ):
-    """For STAGES steps of so many blocks each, read by GROUPS groups of warps; weight and x: what
-    blocks are copied from."""
+    """Buffers for STAGES steps of NUM_WEIGHTS and NUM_INPUTS blocks each, read by GROUPS groups of
+    warps. weight, x: the descriptors by which blocks are copied"""
     full = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
     empty = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
     for stage in gl.static_range(STAGES):

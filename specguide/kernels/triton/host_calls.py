@@ -27,13 +27,13 @@ from specguide.kernels.triton.device import overlap
 _BLOCK = 4096
 _IDS = 256
 _MOST_BY_ONE = 8
-"""Rows that one warp looks after: most of them were taken before."""
+"""Most rows that one warp looks after: most of them were taken before."""
 _POLLS_BETWEEN = tl.constexpr(1 << 10)
 
 
 @triton.jit
 def _await_number(word, number, aborted):
-    """In the host's memory."""
+    """Wait until a word in the host's memory is `number`, or nobody waits any more."""
     found, polls = tl.load(word, volatile=True), tl.full((), 0, tl.int32)
     while found != number:
         found = tl.load(word, volatile=True)
@@ -68,7 +68,7 @@ def _call_kernel(
 
 @triton.jit
 def _take_row(rows, node, slot, num_words, NUM_KEPT: tl.constexpr, BLOCK: tl.constexpr):
-    """By its id in `new_ids`."""
+    """Take one row, as its id in `new_ids` says."""
     place = node.to(tl.int64) * rows.id_stride + slot
     new_id = tl.load(rows.new_ids + place, volatile=True)
     if (new_id != 0) & (new_id != tl.load(rows.taken_fill_ids + place)):
@@ -110,7 +110,7 @@ def _wait_kernel(
     COPIES: tl.constexpr,
     OVERLAP: tl.constexpr,
 ):
-    """wait: None where nothing is waited for but the kernels before; COPIES: the rows, too"""
+    """Read which rows are new. wait: None: only kernels before are awaited; COPIES: copies them"""
     if OVERLAP:
         cuda.gdc_launch_dependents()
         if wait is None:
@@ -149,7 +149,7 @@ def _wait_kernel(
 
 
 class _Wait(NamedTuple):
-    """Words of a call, and where a wait is announced."""
+    """Pointers to the words of a call, and to where a wait is announced."""
 
     done: Any
     called: Any
@@ -181,7 +181,7 @@ class _Rows(NamedTuple):
 def _take_kernel(
     wait, rows, num_words, NUM_KEPT: tl.constexpr, BLOCK: tl.constexpr, OVERLAP: tl.constexpr
 ):
-    """One row, once `_wait_kernel` has read whether it is new."""
+    """Take one row, once `_wait_kernel` has read whether it is new."""
     if OVERLAP:
         cuda.gdc_launch_dependents()
         if wait is None:

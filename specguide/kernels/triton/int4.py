@@ -24,12 +24,12 @@ from specguide.kernels.triton.int4_kernels import (
 from specguide.kernels.triton.int4_planes import unpacking
 
 _MOST_ROWS = 256
-"""Beyond these, without the kernel for Hopper, the weights become floats in memory first, and a
-library multiplies them."""
+"""Most rows for these kernels. With more, and without the kernel for Hopper, the weights become
+floats in memory first, and a library multiplies them."""
 _MOST_FLOAT_BYTES = 128 << 20
-"""Of weights that are floats in memory at a time."""
+"""Most bytes of weights that are floats in memory at a time."""
 _LARGEST_TILE = 128
-"""Rows of a program."""
+"""Most rows of a program."""
 _FEW_ROWS = 16
 """Up to so many rows several programs share a multiprocessor, and gate and up are one program's; a
 program of more rows has a multiprocessor to itself."""
@@ -38,22 +38,22 @@ _FEWEST_ROWS = 8
 of products of which programs of more features would be too few."""
 _MOST_SPLITS = 8
 _FEWEST_TILES = 2
-"""Of a program of the kernel for Hopper."""
+"""Fewest tiles of a program of the kernel for Hopper."""
 _SHARED_BYTES = 226 << 10
-"""Of shared memory on a multiprocessor of a Hopper GPU."""
+"""Bytes of shared memory on a multiprocessor of a Hopper GPU."""
 
 
 @dataclass(frozen=True)
 class Int4Tile:
     """What a program computes, and how.
 
-    rows:       of the input
+    rows:       rows of the input
     block_out:  features; of gates and ups together where `is_paired`
     num_splits: programs over which the sum of one feature is spread
     step:       words of a feature that are read at a time, at most
     is_folded:  weights are scaled, and rounded to the input's dtype, before they are multiplied;
                 else the sums of a group are
-    is_paired:  of gates and ups, both are one product; else two
+    is_paired:  gates and ups are one product; else two
     """
 
     rows: int
@@ -67,17 +67,17 @@ class Int4Tile:
 
 
 def int4_linear(x: Tensor, weight: Int4Matrix, bias: Tensor | None = None) -> Tensor:
-    """See specguide.kernels.int4."""
+    """See the twin in specguide.kernels.int4."""
     return _product(x, weight, bias)[0]
 
 
 def int4_linear_parts(x: Tensor, weight: Int4Matrix, bias: Tensor | None = None) -> Tensor:
-    """See specguide.kernels.int4."""
+    """See the twin in specguide.kernels.int4."""
     return _product(x, weight, bias, may_split=True)
 
 
 def int4_gated_linear(x: Tensor, weight: Int4Matrix, bias: Tensor | None = None) -> Tensor:
-    """See specguide.kernels.int4."""
+    """See the twin in specguide.kernels.int4."""
     hopper_takes = partial(int4_hopper.takes, x, weight)
     is_left_to_another = _is_few(x) and not hopper_takes(is_gated=False)
     if hopper_takes(is_gated=True) or is_left_to_another:
@@ -93,7 +93,7 @@ def _product(
     is_gated: bool = False,
     may_split: bool = False,
 ) -> Tensor:
-    """[splits, T, outputs]"""
+    """The product in its best tile, [splits, T, outputs]."""
     num_splits = hopper_splits(x, weight, is_gated=is_gated, may_split=may_split)
     if num_splits is not None:
         output = int4_hopper.launch_if_compiled(x, weight, bias, num_splits, is_gated=is_gated)
@@ -108,9 +108,9 @@ def _product(
 def hopper_splits(
     x: Tensor, weight: Int4Matrix, *, is_gated: bool = False, may_split: bool = False
 ) -> int | None:
-    """Splits of the kernel for Hopper, each of some tiles; None where it cannot multiply these, or
-    its programs, one on a multiprocessor, would leave more than a third of the GPU idle however
-    many splits there were."""
+    """Number of splits of the kernel for Hopper, each of some tiles; None where it cannot multiply
+    these, or where its programs, one on a multiprocessor, would leave more than a third of the GPU
+    idle however many splits there were."""
     if not int4_hopper.takes(x, weight, is_gated=is_gated):
         return None
     num_outputs = weight.out_features // (2 if is_gated else 1)
@@ -125,7 +125,7 @@ def hopper_splits(
 
 
 def _library_product(x: Tensor, weight: Int4Matrix, bias: Tensor | None) -> Tensor:
-    """Some features after the other."""
+    """The library's product, with weights that become floats some features at a time."""
     num_outputs = weight.out_features
     step = max(1, _MOST_FLOAT_BYTES // (weight.in_features * x.element_size()))
     if step >= num_outputs:
@@ -169,7 +169,7 @@ def _is_few(x: Tensor) -> bool:
 def choose_tile(
     x: Tensor, weight: Int4Matrix, *, is_gated: bool = False, may_split: bool = False
 ) -> Int4Tile:
-    """From shapes alone; what was fastest on an H200.
+    """The tile for products of these shapes; the choice was the fastest on an H200.
 
     Few rows take as long as reading the weights does, so programs are many and small. With more the
     tensor cores are busy, and each program reads all of the input, so features are many. With many
@@ -204,7 +204,7 @@ def choose_tile(
 
 
 def _leaves_idle(weight: Int4Matrix, most_programs: int) -> bool:
-    """Whether programs of 64 features are fewer than three quarters of so many."""
+    """Whether programs of 64 features are fewer than three quarters of `most_programs`."""
     num_programs = triton.cdiv(weight.out_features, 64)
     num_splits = _num_splits(num_programs, weight, most_programs)
     return 4 * num_splits * num_programs < 3 * most_programs
@@ -213,14 +213,16 @@ def _leaves_idle(weight: Int4Matrix, most_programs: int) -> bool:
 def _num_splits(
     num_programs: int, weight: Int4Matrix, most_programs: int, most: int = _MOST_SPLITS
 ) -> int:
-    """Over so many programs, at most some, each sum may be spread before there are too many."""
+    """Number of programs, at most `most`, over which each sum may be spread before there are too
+    many."""
     num_tiles = weight.words.shape[0]
     possible = [num for num in range(1, most + 1) if num_tiles % num == 0]
     return max(num for num in possible if num == 1 or num * num_programs <= most_programs)
 
 
 def num_stages_of(step: int, num_features: int, rows: int) -> int:
-    """So that the tiles of two programs fit on a multiprocessor; num_features: of gates and ups."""
+    """Number of stages with which the tiles of two programs fit on a multiprocessor. num_features:
+    those of gates and ups together"""
     stage = 2 * step * (num_features + PLANES * rows)
     return min(4, _SHARED_BYTES // 2 // stage)
 
@@ -238,7 +240,7 @@ def launch(
     *,
     is_gated: bool = False,
 ) -> Tensor:
-    """[splits, T, outputs]; float32 where there are several splits."""
+    """The product in a tile, [splits, T, outputs]; float32 where there are several splits."""
     num_rows, num_outputs = x.shape[0], weight.out_features // (2 if is_gated else 1)
     dtype = torch.float32 if tile.num_splits > 1 else x.dtype
     output = torch.empty(tile.num_splits, num_rows, num_outputs, dtype=dtype, device=x.device)

@@ -14,20 +14,20 @@ from specguide.kernels.triton import hopper
 from specguide.kernels.triton.device import num_multiprocessors, overlap
 
 _FEWEST_ROWS, _MOST_ROWS, _MOST_GATED_ROWS = 33, 2048, 64
-"""How few leave it the faster kernel, and how many."""
+"""Fewest and most rows with which the kernel is the faster one, and most of a gated product."""
 _BLOCK = 64
 """Features of a group of warps, and words of a step."""
 _STAGES = 2
-"""Steps that fit in a program's shared memory; with more, other kernels would find no room."""
+"""Number of steps in a program's shared memory; with more, other kernels would find no room."""
 
 
 @dataclass(frozen=True)
 class Tile:
     """What a program computes.
 
-    rows:      of the product
-    groups:    of four warps; each multiplies 64 features
-    registers: of a thread as a program begins, and of one that multiplies
+    rows:      rows of the product
+    groups:    groups of four warps, each of which multiplies 64 features
+    registers: registers of a thread as a program begins, and of one that multiplies
     """
 
     rows: int
@@ -37,11 +37,11 @@ class Tile:
 
     @property
     def num_outputs(self) -> int:
-        """Features of the product."""
+        """Number of features of the product."""
         return self.groups * _BLOCK // (2 if self.is_gated else 1)
 
     def grid(self, num_rows: int, num_outputs: int) -> tuple[int, int]:
-        """Programs of a product whose sums are not split."""
+        """Numbers of programs along rows and features, where sums are not split."""
         return triton.cdiv(num_rows, self.rows), num_outputs // self.num_outputs
 
 
@@ -75,8 +75,9 @@ def _has_shape(weight: Int4Matrix, *, is_gated: bool) -> bool:
 
 
 def choose_tile(x: Tensor, weight: Int4Matrix, *, is_gated: bool) -> Tile:
-    """From shapes alone; what was fastest on an H200. Programs of many rows read less of the input
-    if they have more features, unless they would be fewer than there are multiprocessors."""
+    """The tile for products of these shapes; the choice was the fastest on an H200. Programs of
+    many rows read less of the input if they have more features, unless they would be fewer than
+    there are multiprocessors."""
     if is_gated:
         return _OF_FEW_GATED
     if x.shape[0] <= _OF_FEW.rows:
@@ -99,9 +100,9 @@ def launch_if_compiled(
 def launch(
     x: Tensor, weight: Int4Matrix, bias: Tensor | None, num_splits: int, *, is_gated: bool
 ) -> Tensor:
-    """[splits, T, outputs]; float32 where there are several splits.
+    """The product, [splits, T, outputs]; float32 where there are several splits.
 
-    num_splits: programs over which the sum of one feature is spread; it divides the tiles
+    num_splits: programs over which the sum of one feature is spread; it divides the number of tiles
     """
     from specguide.kernels.triton.int4_hopper_kernels import int4_hopper_kernel
 

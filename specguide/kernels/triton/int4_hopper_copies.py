@@ -18,11 +18,11 @@ from triton.language.extra import cuda
 from specguide.kernels.triton.hopper_buffers import load_block
 
 BLOCK = gl.constexpr(64)
-"""Words of a feature in a step."""
+"""Number of words of a feature in a step."""
 
 
 class Work(NamedTuple):
-    """Steps of a program, counted from the first column; and its first row and feature."""
+    """A program's steps, counted from the first column; and its first row and feature."""
 
     first_step: Any
     num_steps: Any
@@ -60,7 +60,8 @@ def copy(
     GATED: gl.constexpr,
     OVERLAP: gl.constexpr,
 ):
-    """What one warp does. Weights are asked for before the kernels before have ended."""
+    """Have all steps' weights and inputs copied, by one warp. Weights are asked for before the
+    kernels before have ended."""
     STEPS: gl.constexpr = WIDTH // BLOCK
     STAGES: gl.constexpr = buffers.full.shape[0]
     GROUPS: gl.constexpr = buffers.weights.shape[0] // STAGES

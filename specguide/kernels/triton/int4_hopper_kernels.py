@@ -36,14 +36,14 @@ _FORM = gl.constexpr(FORMS[torch.bfloat16])
 
 
 class Scales(NamedTuple):
-    """of_groups: pointer, [groups, features]; group_len: from a group's to the next one's"""
+    """Scales. of_groups: pointer, [groups, features]; group_len: stride from a group to the next"""
 
     of_groups: Any
     group_len: Any
 
 
 class Sink(NamedTuple):
-    """Where results go, output [splits, num_rows, num_outputs], and what is added to them."""
+    """Where results go, output [splits, num_rows, num_outputs], and what bias they are given."""
 
     bias: Any
     output: Any
@@ -53,7 +53,7 @@ class Sink(NamedTuple):
 
 
 class Handover(NamedTuple):
-    """Of ups, from the groups that multiply them to those that have the gates: float32 [pairs,
+    """How ups get from the groups that multiply them to those that have the gates: float32 [pairs,
     features, rows] in shared memory, and a barrier for each pair."""
 
     sums: Any
@@ -68,7 +68,7 @@ def _scale(scales, start, feature, GROUP: gl.constexpr, LAST: gl.constexpr):
 
 @gluon.jit
 def _scales_of_planes(scales, step, feature, WIDTH, GROUP, LAST):
-    """What some features have for the four planes of a step."""
+    """The scales of some features for the four planes of a step."""
     start = step // (WIDTH // BLOCK) * (4 * WIDTH)
     return (
         _scale(scales, start, feature, GROUP, LAST),
@@ -80,7 +80,7 @@ def _scales_of_planes(scales, step, feature, WIDTH, GROUP, LAST):
 
 @gluon.jit
 def _weights(words, scale, PLANE: gl.constexpr):
-    """Of a plane, scaled, bfloat16; in units of the form's."""
+    """The weights of a plane, scaled, bfloat16; in units of the form's."""
     UNIT: gl.constexpr = _FORM[0]
     FACTOR: gl.constexpr = _FORM[1][PLANE]
     rounded = scale.to(gl.bfloat16).to(gl.float32)
@@ -107,7 +107,7 @@ def _sums(
     GROUP: gl.constexpr,
     LAST: gl.constexpr,
 ):
-    """What a group of four warps multiplies: float32 [features, rows]. WHICH: of the groups.
+    """The sums of a group of four warps, float32 [features, rows]. WHICH: number of the group.
 
     At most one product is under way while the next plane becomes floats. None is when a step ends:
     if some were, the assembler would let each of them wait for the one before."""
@@ -159,7 +159,7 @@ def _multiply(
     LAST: gl.constexpr,
     GATED: gl.constexpr,
 ):
-    """What a group of four warps does. GATED: of four groups two multiply gates and two ups."""
+    """Multiply and store, as a group of four warps. GATED: of four groups two multiply ups."""
     PAIR: gl.constexpr = WHICH % 2 if GATED else WHICH
     IS_UP: gl.constexpr = GATED and WHICH >= 2
     FEATURES: gl.constexpr = buffers.weights.shape[1]
@@ -188,7 +188,8 @@ def _multiply(
 
 @gluon.jit
 def _prefetch_scales(scales, first_group, feature, LAST: gl.constexpr):
-    """Of the first 64 groups of a program, or all, for 128 features: lines of 64, in the cache."""
+    """Have the scales of a program's first 64 groups, or all, for 128 features brought to the
+    cache, in lines of 64."""
     at = gl.arange(0, 128, layout=gl.BlockedLayout([1], [32], [4], [0]))
     group = gl.minimum(first_group + at % 64, LAST)
     gl.inline_asm_elementwise(
@@ -203,7 +204,7 @@ def _prefetch_scales(scales, first_group, feature, LAST: gl.constexpr):
 
 @gluon.jit
 def _new_handover(FEATURES: gl.constexpr, ROWS: gl.constexpr):
-    """In shared memory."""
+    """A handover in shared memory."""
     layout: gl.constexpr = gl.SwizzledSharedLayout(1, 1, 1, order=[1, 0])
     sums = gl.allocate_shared_memory(gl.float32, [2, FEATURES, ROWS], layout)
     ready = gl.allocate_shared_memory(gl.int64, [2, 1], mbarrier.MBarrierLayout())
@@ -233,12 +234,12 @@ def int4_hopper_kernel(
     REGISTERS: gl.constexpr,
     OVERLAP: gl.constexpr,
 ):
-    """Some rows, as many as blocks of x have, of the features of GROUPS blocks of words. GATED: of
-    as many features half are gates, and the others ups that are multiplied with these, activated.
+    """The product of some rows, as many as blocks of x have, with the features of GROUPS blocks of
+    words. GATED: half of these are gates, and the others ups, multiplied with these, activated.
 
     words, x:  descriptors of blocks of [features, 64] and [rows, 64]
-    tile_rows: from a tile's first line of words to the next's
-    REGISTERS: of a thread that multiplies; the first group has what is left
+    tile_rows: lines from a tile's first line of words to the next tile's
+    REGISTERS: registers of a thread that multiplies; the first group has what is left
     """
     if OVERLAP:
         cuda.gdc_launch_dependents()

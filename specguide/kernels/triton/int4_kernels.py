@@ -22,9 +22,9 @@ from specguide.kernels.triton.linear import with_bias
 
 
 class Int4Pointers(NamedTuple):
-    """Pointers to what an Int4Matrix holds.
+    """Pointers to the tensors of an Int4Matrix.
 
-    tile_len, group_len: from a tile's words, and a group's scales, to those of the next
+    tile_len, group_len: strides from a tile's words, and a group's scales, to the next
     """
 
     words: Any
@@ -55,7 +55,7 @@ def _plane(words, factor, offset, like, UNPACK: tl.constexpr, PLANE: tl.constexp
 
 @triton.jit
 def _of_planes(values, tile, feature, row_len, WIDTH, LAST: tl.constexpr, GROUP):
-    """What the groups of a tile's four planes have for some features. LAST: of the groups"""
+    """The values of the groups of a tile's four planes for some features. LAST: the last group"""
     start = tile * (4 * WIDTH)
     first = tl.load(values + tl.minimum(start // GROUP, LAST) * row_len + feature)
     second = tl.load(values + tl.minimum((start + WIDTH) // GROUP, LAST) * row_len + feature)
@@ -71,7 +71,8 @@ def _scales_of_planes(matrix, tile, feature, WIDTH, LAST: tl.constexpr, GROUP):
 
 @triton.jit
 def _zeros_of_planes(matrix, scale, tile, feature, WIDTH, LAST: tl.constexpr, GROUP):
-    """Beside the scales of a tile's planes; the scales themselves where there are no zeros."""
+    """The zeros of a tile's planes beside their scales; the scales themselves where there are
+    none."""
     zero = scale
     if matrix.zeros is not None:
         zero = _of_planes(matrix.zeros, tile, feature, matrix.group_len, WIDTH, LAST, GROUP)
@@ -132,8 +133,8 @@ def _add_product(
 def _prefetch_weights(
     matrix, first_tile, source, WIDTH: tl.constexpr, GROUP: tl.constexpr, LAST: tl.constexpr
 ):
-    """The first words of a program, of each feature `source`, and the scales and zeros of its first
-    32 groups or all, a line of scales at a time."""
+    """Have a program's first words of each feature `source` brought to the cache, and the scales
+    and zeros of its first 32 groups or all, a line of scales at a time."""
     first = matrix.words + first_tile * matrix.tile_len.to(tl.int64) + source[:, None] * WIDTH
     prefetch(first + tl.arange(0, 2)[None, :] * (WIDTH // 2))
     group = tl.minimum(first_tile * (4 * WIDTH) // GROUP + tl.arange(0, 32), LAST)[:, None]
@@ -145,8 +146,8 @@ def _prefetch_weights(
 
 
 class InputBlock(NamedTuple):
-    """What a program multiplies: rows of the input, by pointers to their first columns [1, rows],
-    with features [outputs] of so many."""
+    """The rows and features that a program multiplies: pointers to the rows' first columns, [1,
+    rows], and the features [outputs] among num_outputs."""
 
     inputs_at: Any
     is_row: Any
@@ -256,8 +257,8 @@ def int4_linear_kernel(
     PAIRED: tl.constexpr,
     OVERLAP: tl.constexpr,
 ):
-    """Some features of some rows. GATED: the second half of the features is multiplied with the
-    activated first half. PAIRED: the same, where gates and ups are one product of the program."""
+    """Multiply some rows and features. GATED: the second half of the features is multiplied with
+    the activated first half. PAIRED: the same, with gates and ups in one product of the program."""
     NUM_OUT: tl.constexpr = BLOCK_OUT // 2 if PAIRED else BLOCK_OUT
     feature = tl.program_id(1) * NUM_OUT + tl.arange(0, NUM_OUT)
     exists = feature < num_outputs
@@ -301,7 +302,7 @@ def dequantize_kernel(
     BLOCK_OUT: tl.constexpr,
     OVERLAP: tl.constexpr,
 ):
-    """Some features in the columns of a tile, as `Int4Matrix.dequantized` has them."""
+    """Write some features in the columns of a tile, as `Int4Matrix.dequantized` has them."""
     await_results(OVERLAP)
     tile = tl.program_id(0)
     feature = tl.program_id(1) * BLOCK_OUT + tl.arange(0, BLOCK_OUT)

@@ -13,8 +13,8 @@ _AMPERE = (8, 0)
 
 
 def _unpack_planes(magic: int, fma: str) -> tuple[str, ...]:
-    """PTX of one plane each: two words, factors and offsets → two floats, pattern · factor +
-    offset; see PlaneForm."""
+    """PTX for each plane that makes two floats, pattern · factor + offset, of two words, factors
+    and offsets; see PlaneForm."""
     return tuple(
         "{ .reg .b32 t; "
         f"shr.u32 t, $1, {4 * plane // 8 * 8}; "
@@ -51,6 +51,7 @@ _PLAIN_FORM = PlaneForm(1.0, (1.0,) * PLANES, (0.0,) * PLANES)
 
 @cache
 def unpacking(dtype: torch.dtype, device: torch.device) -> tuple[tuple[str, ...] | None, PlaneForm]:
-    """PTX that makes floats of a plane, None where the GPU does not know it, and what they are."""
+    """PTX for each plane that makes floats of it, None where the GPU does not know it, and the form
+    of these floats."""
     can = device.type == "cuda" and torch.cuda.get_device_capability(device) >= _AMPERE
     return (UNPACK[dtype], FORMS[dtype]) if can and dtype in UNPACK else (None, _PLAIN_FORM)

@@ -30,7 +30,7 @@ from specguide.kernels.triton.splits import num_splits_of
 _MOST_ROWS = 64
 _BLOCK_IN = 128
 _LIBRARY_TILE = 128
-"""Rows and features that a program of the library's computes at least, where the rows are many."""
+"""Least rows, and least features, of a program of the library's where the rows are many."""
 _PREFETCHED = 128
 """Columns of each row of a weight that are brought to the cache before the kernel may begin; more
 displace others."""
@@ -38,8 +38,8 @@ displace others."""
 
 @dataclass(frozen=True)
 class Tile:
-    """block_out: features of a program; num_splits: programs over which the sum of one feature is
-    spread."""
+    """What a program computes. block_out: features; num_splits: programs over which the sum of one
+    feature is spread"""
 
     block_out: int
     num_splits: int
@@ -76,7 +76,7 @@ def _await_inputs(
 
 @triton.jit
 def with_bias(total, total_up, bias, split, source, num_outputs, GATED: tl.constexpr):
-    """The first split's sums take it in."""
+    """The sums, with the bias in those of the first split."""
     if bias is not None:
         total += tl.where(split == 0, tl.load(bias + source).to(tl.float32), 0.0)[:, None]
         if GATED:
@@ -102,8 +102,8 @@ def _linear_kernel(
     PREFETCHED: tl.constexpr,
     OVERLAP: tl.constexpr,
 ):
-    """Some features of all rows. GATED: the weight's second half is multiplied with the activated
-    first half."""
+    """The product of all rows with some features. GATED: the weight's second half is multiplied
+    with the activated first half."""
     feature = tl.program_id(0) * BLOCK_OUT + tl.arange(0, BLOCK_OUT)
     exists = feature < num_outputs
     source = tl.where(exists, feature, 0)
@@ -171,14 +171,14 @@ def _is_few(x: Tensor, weight: Tensor) -> bool:
 
 
 def _splits(x: Tensor, num_programs: int) -> int:
-    """So many that there are no more programs than multiprocessors; one of columns that fill no
-    blocks."""
+    """Number of splits with which there are no more programs than multiprocessors; 1 where the
+    columns do not fill blocks."""
     num_steps, num_left = divmod(x.shape[1], _BLOCK_IN)
     return num_splits_of(num_programs, num_multiprocessors(x.device), 1 if num_left else num_steps)
 
 
 def choose_tile(x: Tensor, weight: Tensor, *, is_gated: bool, may_split: bool) -> Tile:
-    """From shapes alone; what was fastest on an H200."""
+    """The tile for products of these shapes; the choice was the fastest on an H200."""
     num_processors = num_multiprocessors(x.device)
     num_outputs = weight.shape[0] // (2 if is_gated else 1)
     block_out = 128 if not is_gated and num_outputs >= 128 * num_processors else 64
@@ -189,7 +189,8 @@ def choose_tile(x: Tensor, weight: Tensor, *, is_gated: bool, may_split: bool) -
 def _launch(
     x: Tensor, weight: Tensor, bias: Tensor | None, *, is_gated: bool, may_split: bool
 ) -> Tensor:
-    """[splits, T, outputs]; float32 where there are several splits."""
+    """The product in its best tile, [splits, T, outputs]; float32 where there are several
+    splits."""
     if not is_gated:  # gated, they take as long
         found = linear_hopper.product(x, weight, bias, x.dtype, may_split=may_split)
         if found is not None:

@@ -25,15 +25,15 @@ from specguide.kernels.triton.linear_float8_kernels import (
 from specguide.kernels.triton.splits import num_splits_of
 
 _MOST_ROWS = {(9, 0): 64}
-"""By compute capability: up to so many rows Triton's kernel is the faster one. `python -m
-benchmarks.float8_products` says it for the GPU that it runs on."""
+"""Most rows with which Triton's kernel is the faster one, by compute capability. `python -m
+benchmarks.float8_products` tells it for the GPU that it runs on."""
 _OTHER_MOST_ROWS = 64
 _MOST_UNSCALED = 1024
-"""Up to so many rows the library is faster without scales of rows."""
+"""Most rows with which the library is faster without scales of rows."""
 _LARGEST_TILE = 128
 _FEW_ROWS = 32
 _PROGRAMS_EACH = 2
-"""So many programs share a multiprocessor, but those of the largest tile, which have one each."""
+"""Number of programs that share a multiprocessor; those of the largest tile have one each."""
 _PREFETCHED = 256
 """Columns of each row of a weight that are brought to the cache before the kernel may begin."""
 
@@ -42,8 +42,8 @@ _PREFETCHED = 256
 class Tile:
     """What a program computes, and how.
 
-    rows, outputs: of the product
-    columns:       of the weight, a step; 128 where it has blocks
+    rows, outputs: rows and features of the product
+    columns:       columns of the weight in a step; 128 where it has blocks
     num_splits:    programs over which the sum of one feature is spread
     """
 
@@ -152,7 +152,8 @@ def _parts(
     *,
     may_split: bool,
 ) -> tuple[Tensor, ProductScales | None]:
-    """Some are left unscaled, where there is no bias, which would have to be unscaled too."""
+    """The product's parts and scales. Parts may be left unscaled where there is no bias, which
+    would have to be unscaled too."""
     if not _is_for_library(x, weight, scale, dtype):
         return _product(x, weight, scale, bias, dtype, may_split=may_split), None
     found = None if bias is not None else products.product(x.values, weight, dtype)
@@ -172,7 +173,7 @@ def _product(
     *,
     may_split: bool,
 ) -> Tensor:
-    """Triton's, [splits, T, outputs], or plain torch's."""
+    """Triton's product, [splits, T, outputs], or plain torch's."""
     if not _is_for_triton(weight):
         return float8.linear_float8(x, weight, scale, bias, dtype)[None]
     scales = ProductScales(x.scale, scale)
@@ -213,7 +214,7 @@ def unscaled(x: Float8Rows, weight: Tensor, dtype: torch.dtype) -> Tensor:
 
 @cache
 def _one(device: torch.device) -> Tensor:
-    """Made once: in a graph it would be made in each replay."""
+    """A scale of 1, made once: in a graph it would be made in each replay."""
     return torch.ones((), device=device)
 
 
@@ -239,7 +240,7 @@ def _most_rows(device: torch.device) -> int:
 
 
 def choose_tile(x: Float8Rows, weight: Tensor, scale: Tensor, *, may_split: bool) -> Tile:
-    """From shapes alone."""
+    """The tile for products of these shapes."""
     num_rows, (num_outputs, row_len) = len(x.values), weight.shape
     num_processors = num_multiprocessors(x.device)
     rows = min(_LARGEST_TILE, max(16, triton.next_power_of_2(num_rows)))
@@ -270,7 +271,7 @@ def launch(
     dtype: torch.dtype,
     tile: Tile,
 ) -> Tensor:
-    """[splits, T, outputs]; float32 where there are several splits."""
+    """The product in a tile, [splits, T, outputs]; float32 where there are several splits."""
     num_rows, (num_outputs, row_len) = len(x.values), weight.shape
     kept = torch.float32 if tile.num_splits > 1 else dtype
     output = torch.empty(tile.num_splits, num_rows, num_outputs, dtype=kept, device=x.device)

@@ -98,7 +98,7 @@ def linear_float8_kernel(
     PREFETCHED: tl.constexpr,
     OVERLAP: tl.constexpr,
 ):
-    """Some features of some rows."""
+    """The product of some rows with some features."""
     feature = tl.program_id(0) * OUTPUTS + tl.arange(0, OUTPUTS)
     exists = feature < num_outputs
     source = tl.where(exists, feature, 0)
@@ -133,7 +133,7 @@ def gated_linear_float8_kernel(
     PREFETCHED: tl.constexpr,
     OVERLAP: tl.constexpr,
 ):
-    """silu(gate) · up of OUTPUTS / 2 features of some rows, and the largest of each row's.
+    """silu(gate) · up for OUTPUTS / 2 features of some rows, and the largest of each row's numbers.
 
     num_outputs: a multiple of OUTPUTS / 2; so many features of the weight are gates, the others ups
     """

@@ -17,15 +17,16 @@ from specguide.kernels.triton.splits import num_splits_of
 
 _MOST_ROWS = 64
 _TILE = 64
-"""Features of the weight that are multiplied at a time."""
+"""Number of the weight's features that are multiplied at a time."""
 _LINE_BYTES = 128
-"""Of each feature and row, that are multiplied at a time."""
+"""Bytes of each feature and row that are multiplied at a time."""
 _SHARED_BYTES, _SHARED_BYTES_OF_TWO = 216 << 10, 100 << 10
-"""Of a program's shared memory, where it has a multiprocessor to itself or shares it with one."""
+"""Most bytes of a program's shared memory where it has a multiprocessor to itself, and where it
+shares one with another program."""
 _FEWEST_STAGES, _MOST_STAGES_OF_TWO = 4, 8
 _REGISTERS = {8: 80, 16: 80, 32: 96, 64: 96}
-"""Of a thread, by rows: so few that other kernels find some. The warps that multiply take most of
-those of the warps that only copy."""
+"""Registers of a thread, by rows: so few that other kernels find some. The warps that multiply take
+most of those of the warps that only copy."""
 _attempts = hopper.Attempts("products of few rows")
 
 
@@ -33,9 +34,9 @@ _attempts = hopper.Attempts("products of few rows")
 class Tile:
     """What a program computes.
 
-    rows:       of the product, 8 to 64
+    rows:       rows of the product, 8 to 64
     num_splits: programs over which the sum of one feature is spread
-    num_stages: steps that fit in shared memory
+    num_stages: number of steps that fit in shared memory
     """
 
     rows: int
@@ -65,8 +66,8 @@ def product(
 def gated_product(
     x: Tensor, weight: Tensor, bias: Tensor | None, dtype: torch.dtype, scales: ProductScales
 ) -> tuple[Tensor, Tensor] | None:
-    """silu(gate) · up [T, outputs], and float32 [T, parts], of each row the largest of its parts,
-    without signs; None where another kernel is to be taken."""
+    """silu(gate) · up [T, outputs], and the largest number of each part of a row, without signs,
+    float32 [T, parts]; None where another kernel is to be taken."""
     if not takes(x, weight):
         return None
     tile = choose_tile(x, weight, is_gated=True, may_split=False)
@@ -96,8 +97,9 @@ def takes(x: Tensor, weight: Tensor) -> bool:
 
 
 def choose_tile(x: Tensor, weight: Tensor, *, is_gated: bool, may_split: bool) -> Tile:
-    """From shapes alone; what was fastest on H100 and H200 GPUs, between other kernels of a layer.
-    A program that is alone on its multiprocessor asks for half of its weights ahead at most.
+    """The tile for products of these shapes; the choice was the fastest on H100 and H200 GPUs,
+    between other kernels of a layer. A program that is alone on its multiprocessor asks for half of
+    its weights ahead at most.
 
     is_gated: the weight has gates, then as many ups
     """
@@ -132,15 +134,15 @@ def launch(
     *,
     is_gated: bool = False,
 ) -> tuple[Tensor, Tensor | None]:
-    """[splits, T, outputs], float32 where there are several splits. Of gated ones also float32 [T,
-    programs], the largest output of each without its sign.
+    """The product [splits, T, outputs], float32 where there are several splits. For a gated one
+    also the largest output of each program, without its sign, float32 [T, programs].
 
     x:      [T, in_features], float8 or of two bytes
     weight: [out_features, in_features]
-    dtype:  of the output
-    scales: of the product, that of float8; or of blocks: float32 [T, in_features / 128] and
+    dtype:  the output's dtype
+    scales: those of a product of float8; for blocks float32 [T, in_features / 128] and
             [⌈out_features / 128⌉, in_features / 128]
-    is_gated: of float8 without blocks
+    is_gated: only for float8 without blocks
     """
     from specguide.kernels.triton.linear_hopper_kernels import linear_hopper_kernel
 

@@ -27,15 +27,15 @@ from triton.language.extra import cuda
 from specguide.kernels.triton.hopper_buffers import load_block, new_buffers
 
 TILE = gl.constexpr(64)
-"""Features that are multiplied at a time; of gates, and of as many ups."""
+"""Number of features that are multiplied at a time: of gates, and as many of ups."""
 _LINE = gl.constexpr(128)
 """Bytes of a feature or row that are copied at a time."""
 _SCALED_FEATURES, _SCALED_COLUMNS = gl.constexpr(128), gl.constexpr(128)
-"""Of a weight's block that has one scale."""
+"""Features and columns of a weight's block that has one scale."""
 
 
 class Work(NamedTuple):
-    """Steps of a program, counted from the first column; and its first feature."""
+    """A program's steps, counted from the first column; and its first feature."""
 
     first_step: Any
     num_steps: Any
@@ -43,13 +43,15 @@ class Work(NamedTuple):
 
 
 class Sink(NamedTuple):
-    """Where results go, and what is done to them on the way.
+    """Where results go, and how they are scaled on the way.
 
-    row_scales, scales: float32, of rows and features, or of their blocks; None: there are none
-    num_blocks:         of a row
-    bias:               of features, or None
+    row_scales, scales: those of rows and of features, or of their blocks, float32; None: there are
+                        none
+    num_blocks:         number of blocks of a row
+    bias:               bias of the features, or None
     output:             [splits, num_rows, num_outputs]
-    largest:            float32 [num_rows, programs], of gated outputs without signs; or None
+    largest:            the largest gated outputs without signs, float32 [num_rows, programs]; or
+                        None
     """
 
     row_scales: Any
@@ -77,7 +79,7 @@ def _copy_weights(weight, buffers, work, num_outputs, step, stage, TILES: gl.con
 
 @gluon.jit
 def _copy(weight, x, buffers, work, num_outputs, OVERLAP: gl.constexpr):
-    """What one warp does."""
+    """Have all steps' weights and rows copied, by one warp."""
     STAGES: gl.constexpr = buffers.full.shape[0]
     TILES: gl.constexpr = buffers.weights.shape[0] // STAGES
     COLUMNS: gl.constexpr = x.block_shape[1]
@@ -101,8 +103,8 @@ def _copy(weight, x, buffers, work, num_outputs, OVERLAP: gl.constexpr):
 
 @gluon.jit
 def _started(total, none, weights, inputs):
-    """The product of one step, under way: added to the total, float32 [features, rows], but that of
-    float8; none: zeros."""
+    """The product of one step, which is under way: added to the total, float32 [features, rows],
+    except for float8. none: zeros"""
     if inputs.dtype.primitive_bitwidth == 8:
         started = warpgroup_mma(weights, inputs, none, use_acc=False, is_async=True)
     else:
@@ -112,7 +114,8 @@ def _started(total, none, weights, inputs):
 
 @gluon.jit
 def _block_scales(work, sink, row, step):
-    """Of a step's sums, by row: those of 128 columns of the weight and of the rows."""
+    """The scales of a step's sums, by row: those of 128 columns of the weight times those of the
+    rows."""
     place = work.feature // _SCALED_FEATURES * sink.num_blocks + step
     of_rows = gl.load(
         sink.row_scales + row * sink.num_blocks + step, mask=row < sink.num_rows, other=0
@@ -122,7 +125,7 @@ def _block_scales(work, sink, row, step):
 
 @gluon.jit
 def _sums(buffers, work, sink, BLOCKS: gl.constexpr):
-    """Of both tiles, float32 [features, rows]; where there is one, its own and zeros."""
+    """The sums of both tiles, float32 [features, rows]; of a single tile its own and zeros."""
     STAGES: gl.constexpr = buffers.full.shape[0]
     TILES: gl.constexpr = buffers.weights.shape[0] // STAGES
     ROWS: gl.constexpr = buffers.inputs.shape[1]
@@ -156,7 +159,7 @@ def _sums(buffers, work, sink, BLOCKS: gl.constexpr):
 @gluon.jit
 def _finished(total, sink, row, feature, BLOCKS: gl.constexpr):
     """A tile's sums with their scales, and with the bias, which the first split takes in; row,
-    feature: of the output and of the weight."""
+    feature: those of the output and of the weight"""
     if sink.scales is not None and not BLOCKS:
         row_scales = gl.load(sink.row_scales + row, mask=row < sink.num_rows, other=0)
         total *= gl.load(sink.scales + feature).expand_dims(1) * row_scales.expand_dims(0)
@@ -176,7 +179,7 @@ def _store(total, sink, row, feature):
 
 @gluon.jit
 def _activated(gate, up, sink, row):
-    """silu(gate) · up, both rounded before; and what is largest of each row is stored."""
+    """silu(gate) · up, both rounded before; stores the largest number of each row."""
     dtype: gl.constexpr = sink.output.dtype.element_ty
     gate = gate.to(dtype).to(gl.float32)
     activated = gate / (1.0 + gl.exp(-gate)) * up.to(dtype).to(gl.float32)
@@ -190,7 +193,7 @@ def _activated(gate, up, sink, row):
 def _multiply(
     buffers, work, sink, GATED: gl.constexpr, BLOCKS: gl.constexpr, OVERLAP: gl.constexpr
 ):
-    """What four warps do."""
+    """Multiply and store, as four warps."""
     ROWS: gl.constexpr = buffers.inputs.shape[1]
     if OVERLAP:
         cuda.gdc_wait()
@@ -224,8 +227,9 @@ def linear_hopper_kernel(
     STAGES: gl.constexpr,
     OVERLAP: gl.constexpr,
 ):
-    """64 features of all rows. GATED: of ups, multiplied with their activated gates. BLOCKS: scales
-    are those of 128 columns. weight, x: descriptors of blocks, of 64 features and of all rows.
+    """The product of all rows with 64 features. GATED: 64 features of ups, multiplied with their
+    activated gates. BLOCKS: the scales are those of 128 columns. weight, x: descriptors of blocks,
+    of 64 features and of all rows.
     Others: see `Sink`."""
     if OVERLAP:
         cuda.gdc_launch_dependents()

@@ -11,14 +11,15 @@ import triton.language as tl
 
 @triton.jit
 def _fp4_numbers(code):
-    """Of four bits each, E2M1: as float16 it has the same fields, 14 exponents lower."""
+    """The numbers of codes of four bits, E2M1: as float16 they have the same fields, 14 exponents
+    lower."""
     bits = ((code & 8) << 12) | ((code & 7) << 9)
     return bits.to(tl.int16).to(tl.float16, bitcast=True).to(tl.float32) * 16384.0
 
 
 @triton.jit
 def _fp4_scales(scales, feature, start, GROUPS_A_ROW: tl.constexpr, GROUPS: tl.constexpr):
-    """Of the features' next columns, [features, GROUPS · 16]: one for each byte."""
+    """The scales of the features' next columns, [features, GROUPS · 16]: one for each byte."""
     group = (start // 32 + tl.arange(0, GROUPS))[None, :]
     source = scales + feature[:, None] * GROUPS_A_ROW + group
     exponent = tl.load(source, mask=group < GROUPS_A_ROW, other=0).to(tl.int32)

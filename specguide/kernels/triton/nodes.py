@@ -19,7 +19,7 @@ from torch import Tensor
 
 @triton.jit
 def cache_slot(pages, position, exists, NUM_PAGES: tl.constexpr, PAGE_SIZE: tl.constexpr):
-    """Where the key at a position is stored, -1 where it has no page. pages: points to the
+    """The slot where the key at a position is stored, -1 where it has no page. pages: points to the
     sequence's first page id"""
     index = position // PAGE_SIZE
     page = tl.load(pages + index, mask=exists & (index < NUM_PAGES), other=-1)
@@ -48,7 +48,7 @@ def _place_kernel(
     NUM_PAGES: tl.constexpr,
     PAGE_SIZE: tl.constexpr,
 ):
-    """The nodes of one request: their tokens, where they stand and where they are stored."""
+    """Place the nodes of one request: write their tokens, positions and slots."""
     request = tl.program_id(0).to(tl.int64)
     first = tl.load(start + request * start_stride) + offset
     node = tl.arange(0, BLOCK)
@@ -126,7 +126,7 @@ class _Trees(NamedTuple):
 
 @triton.jit
 def _tree_of(trees, slot, request, NUM_TREE_NODES, DEPTH, MOST_DEPTH):
-    """Those of one request."""
+    """The pointers for one request."""
     first = slot * NUM_TREE_NODES
     return _Trees(
         trees.tokens + first,
@@ -141,8 +141,8 @@ def _tree_of(trees, slot, request, NUM_TREE_NODES, DEPTH, MOST_DEPTH):
 def _follow_path(
     tokens_after, drafts, ends, node, NUM_NODES: tl.constexpr, BLOCK_NODES: tl.constexpr
 ):
-    """Of nodes that follow each other: how many drafts match, what the target says behind them, and
-    whether a token that is new ends the request. drafts: points to the slot's"""
+    """For nodes that follow each other: how many drafts match, which token the target chooses
+    behind them, and whether a token that is new ends the request. drafts: points to the slot's"""
     draft = tl.load(drafts + node, mask=node + 1 < NUM_NODES, other=-1)
     num_matches = tl.min(tl.where((tokens_after == draft) & (draft >= 0), BLOCK_NODES, node), 0)
     next_token = tl.sum(tl.where(node == num_matches, tokens_after, 0), 0)
@@ -161,7 +161,7 @@ def _follow_tree(
     DEPTH: tl.constexpr,
     BLOCK_NODES: tl.constexpr,
 ):
-    """As `_follow_path`, down a tree; writes the nodes of the path and their places."""
+    """The same as `_follow_path`, down a tree; writes the nodes of the path and their places."""
     draft = tl.load(tree.tokens + node, mask=(node < NUM_NODES) & (node > 0), other=-1)
     parent = tl.load(tree.parents + node, mask=node < NUM_NODES, other=-1)
     tl.store(tree.path, tl.where(is_held, -1, 0).to(tl.int64))
@@ -185,7 +185,7 @@ def _follow_tree(
 
 @triton.jit
 def _store_length(state, slot, length, is_active, has_ended, is_held):
-    """Of a slot, and whether it goes on."""
+    """Store a slot's length, and whether its request goes on."""
     tl.store(state.lengths + slot, length, mask=is_held == 0)
     is_over = (has_ended != 0) | (length + 1 >= tl.load(state.max_lens + slot))
     tl.store(state.active + slot, is_active & (is_over == 0), mask=is_held == 0)
@@ -208,8 +208,8 @@ def _accept_kernel(
     NUM_END_IDS: tl.constexpr,
     BLOCK_NODES: tl.constexpr,
 ):
-    """One request; a warp holds its nodes and end tokens. `trees` is None where each node follows
-    the one before."""
+    """Accept the drafts of one request; a warp holds its nodes and end tokens. `trees` is None
+    where each node follows the one before."""
     request = tl.program_id(0).to(tl.int64)
     slot = tl.load(slots + request)
     node = tl.arange(0, BLOCK_NODES)

@@ -14,7 +14,7 @@ _MIX_2: tl.constexpr = tl.constexpr(0x94D049BB133111EB)
 
 @triton.jit
 def splitmix64(state):
-    """uint64 → uint64, as noise.splitmix64."""
+    """The same as noise.splitmix64: uint64 → uint64."""
     state = (state ^ (state >> 30)) * _MIX_1
     state = (state ^ (state >> 27)) * _MIX_2
     return state ^ (state >> 31)
@@ -22,7 +22,7 @@ def splitmix64(state):
 
 @triton.jit
 def row_state(seed, position):
-    """What a row's noise starts from; int64 → uint64."""
+    """The state that a row's noise starts from: int64 → uint64."""
     return splitmix64(
         splitmix64(seed.to(tl.uint64, bitcast=True)) + position.to(tl.uint64, bitcast=True) * _STEP
     )
@@ -30,7 +30,8 @@ def row_state(seed, position):
 
 @triton.jit
 def exponential_noise(state, token):
-    """Unit exponentials of a row's tokens, float32, as noise.exponential_noise; token: int32."""
+    """Unit exponentials of a row's tokens, float32, the same as noise.exponential_noise gives.
+    token: int32"""
     bits = splitmix64(state + (token + 1).to(tl.uint64) * _STEP) >> 11
     uniform = (bits.to(tl.int64, bitcast=True).to(tl.float32) + 0.5) * (2.0**-53)
     uniform = tl.minimum(uniform, 1 - 2.0**-24)

@@ -35,8 +35,8 @@ _NO_SCALING = Float8Scaling()
 
 
 class _Strides(NamedTuple):
-    """From a row, head or part of the input, a row of the residual and one of the output, to the
-    next."""
+    """Strides from a row, head or part of the input, from a row of the residual, and from one of
+    the output, to the next."""
 
     row: Any
     head: Any
@@ -47,7 +47,8 @@ class _Strides(NamedTuple):
 
 @triton.jit
 def _with_residual(values, residual, total, exists):
-    """Their sum, stored and rounded: what is normed is what the next layer sees as the residual."""
+    """The sum of values and residual, stored and rounded: the norm is that of what the next layer
+    sees as the residual."""
     values = (values + residual.to(tl.float32)).to(total.dtype.element_ty)
     tl.store(total, values, mask=exists)
     return values.to(tl.float32)
@@ -88,7 +89,7 @@ def _norm_kernel(
     HAS_OWNERS: tl.constexpr,
     OVERLAP: tl.constexpr,
 ):
-    """float8: without scales where the output is not rounded
+    """Norm some rows. float8: without scales where the output is not rounded
     peers:  with pointers where ranks sum what is added to the residual
     GROUP:  features that share a scale, where it is"""
     row = (tl.program_id(0) * ROWS + tl.arange(0, ROWS))[:, None]
@@ -201,8 +202,8 @@ def _launch(
     scales: ProductScales | None = None,
     peers: Peers | None = None,
 ) -> None:
-    """parts [P, T, heads, D] or, with `row_ids`, what they point into; total contiguous; output [T
-    · heads, D]; rows: whose values it is."""
+    """Launch the norm of parts [P, T, heads, D], or, with `row_ids`, of the rows that these name,
+    to output [T · heads, D]. total: contiguous; rows: whose values `output` is"""
     num_parts, _, num_heads, dim = parts.shape
     num_rows = len(output)
     block = triton.next_power_of_2(dim)
@@ -235,7 +236,7 @@ def _launch(
 
 
 def _num_warps(block: int, num_programs: int, device: torch.device) -> int:
-    """Of a program. One that may have a multiprocessor to itself has as many threads as that has
-    room for, and so waits for memory once."""
+    """The number of warps of a program. One that may have a multiprocessor to itself has as many
+    threads as that has room for, and so waits for memory once."""
     is_alone = num_programs <= num_multiprocessors(device)
     return min(32, max(1, block // 128)) if is_alone else min(8, max(1, block // 512))

@@ -18,7 +18,7 @@ _POLLS_BETWEEN = tl.constexpr(1 << 14)
 
 
 class PeerArguments(NamedTuple):
-    """Peers as the kernels take them; without, all is None or 0, and no kernel reads any."""
+    """Peers as the kernels take them; without peers all is None or 0, and no kernel reads any."""
 
     pointers: Tensor | None = None
     turns: Tensor | None = None
@@ -35,8 +35,8 @@ class PeerArguments(NamedTuple):
 
 
 class Tile(NamedTuple):
-    """What a program has of some rows: rows `row` [ROWS, 1], columns `dim` [1, BLOCK], and which
-    of these are there; in its turn."""
+    """A program's part of some rows: rows `row` [ROWS, 1], columns `dim` [1, BLOCK], which of these
+    exist, and the turn."""
 
     row: Any
     dim: Any
@@ -59,14 +59,15 @@ def sum_constants(peers: Peers | None, num_rows: int) -> dict[str, Any]:
 
 @triton.jit
 def _buffer_of(rank, peers, BITS: tl.constexpr):
-    """Pointer to a rank's buffer."""
+    """A pointer to a rank's buffer."""
     address = tl.load(peers.pointers + rank)
     return tl.multiple_of(address.to(tl.pointer_type(BITS)), 16)
 
 
 @triton.jit
 def is_aborted(aborted, polls):
-    """Whether nobody waits any more; looked up every few milliseconds, since it is in the host's
+    """Whether nobody waits any more. That is looked up every few milliseconds, since it is in the
+    host's
     memory: hundreds of warps that read it at once take a quarter of one."""
     found = polls < 0
     if polls % _POLLS_BETWEEN == _POLLS_BETWEEN - 1:
@@ -76,9 +77,10 @@ def is_aborted(aborted, polls):
 
 @triton.jit
 def _await_bits(place, exists, peers, NOTHING: tl.constexpr):
-    """What comes into places, which are given back; what is there, once nobody waits any more.
+    """The values that come into places, which are then given back; once nobody waits any more, what
+    the places hold.
 
-    Each has a thread of its own: copies of one could differ while it is awaited.
+    Each place has a thread of its own: copies of a value could differ while it is awaited.
     """
     found = tl.load(place, mask=exists, other=0, volatile=True)
     is_awaited = found == NOTHING
@@ -96,14 +98,14 @@ def _await_bits(place, exists, peers, NOTHING: tl.constexpr):
 
 @triton.jit
 def sendable(bits):
-    """-0.0 becomes 0.0."""
+    """The bits as they may be sent: -0.0 becomes 0.0."""
     NOTHING: tl.constexpr = -(2**15) if bits.dtype.primitive_bitwidth == 16 else -(2**31)
     return tl.where(bits == NOTHING, tl.zeros_like(bits), bits)
 
 
 @triton.jit
 def _place_of(rank, peers, tile, DIM: tl.constexpr):
-    """In every rank's buffer, of what a rank sends."""
+    """The place in every rank's buffer for what a rank sends."""
     section = peers.most_rows.to(tl.int64) * 2 * DIM * rank
     row = (tile.turn & 1) * peers.most_rows + tile.row
     return section + row.to(tl.int64) * DIM + tile.dim
@@ -117,7 +119,7 @@ def _send_to(rank, bits, peers, tile, DIM: tl.constexpr, RANK: tl.constexpr):
 
 @triton.jit
 def send_bits(bits, peers, tile, DIM: tl.constexpr, RANK: tl.constexpr, NUM_RANKS: tl.constexpr):
-    """To all other ranks, bits [ROWS, BLOCK] that are sendable, of a program that alone has these
+    """Send bits [ROWS, BLOCK], which are sendable, to all other ranks. No other program has these
     rows."""
     for rank in tl.static_range(NUM_RANKS):
         if rank != RANK:
@@ -126,7 +128,7 @@ def send_bits(bits, peers, tile, DIM: tl.constexpr, RANK: tl.constexpr, NUM_RANK
 
 @triton.jit
 def _bits_from(rank, bits, peers, tile, DIM: tl.constexpr, RANK: tl.constexpr):
-    """What another rank sends, in the shape of `bits`, which this one has."""
+    """The bits that another rank sends, in the shape of this rank's `bits`."""
     NOTHING: tl.constexpr = -(2**15) if bits.dtype.primitive_bitwidth == 16 else -(2**31)
     place = _buffer_of(RANK, peers, bits.dtype) + _place_of(rank, peers, tile, DIM)
     return _await_bits(place, tile.exists, peers, NOTHING)
@@ -134,7 +136,7 @@ def _bits_from(rank, bits, peers, tile, DIM: tl.constexpr, RANK: tl.constexpr):
 
 @triton.jit
 def bits_of_rank(rank: tl.constexpr, bits, peers, tile, DIM: tl.constexpr, RANK: tl.constexpr):
-    """What a rank has sent, in the shape of `bits`, which this one has; after `send_bits`."""
+    """The bits of any rank, in the shape of this rank's `bits`; to be called after `send_bits`."""
     found = bits
     if rank != RANK:
         found = _bits_from(rank, bits, peers, tile, DIM, RANK)
@@ -151,7 +153,7 @@ def _sum_of_all(
     RANK: tl.constexpr,
     NUM_RANKS: tl.constexpr,
 ):
-    """Of this rank's bits and those that come from all others; float32."""
+    """The sum of this rank's bits and those that come from all others, float32."""
     total = tl.zeros(bits.shape, tl.float32)
     for rank in tl.static_range(NUM_RANKS):
         theirs = bits_of_rank(rank, bits, peers, tile, DIM, RANK)
@@ -169,7 +171,8 @@ def _sum_by_owner(
     RANK: tl.constexpr,
     NUM_RANKS: tl.constexpr,
 ):
-    """As `_sum_of_all`, rounded to DTYPE: one rank adds up a program's rows and tells the others.
+    """The same as `_sum_of_all`, rounded to DTYPE: one rank adds up a program's rows and tells the
+    others.
 
     Whoever has its sum knows that all have come to this turn, so that places are free as ever.
     """

@@ -27,7 +27,7 @@ def _pick_kernel(
     BLOCK: tl.constexpr,
     OVERLAP: tl.constexpr,
 ):
-    """A block of both rows of one stretch."""
+    """Copy a block of both rows of one stretch."""
     await_results(OVERLAP)
     stretch = tl.program_id(0).to(tl.int64)
     behind = tl.load(num_behind + stretch)

@@ -65,7 +65,7 @@ def _place_kernel(
     NUM_PAGES: tl.constexpr,
     PAGE_SIZE: tl.constexpr,
 ):
-    """Some tokens; the first program also copies where chunks begin and end."""
+    """Place some tokens; the first program also copies where chunks begin and end."""
     chunk = tl.arange(0, BLOCK_CHUNKS)
     is_chunk = chunk < num_chunks
     behind = tl.load(bounds + 1 + chunk, mask=is_chunk, other=2**62)

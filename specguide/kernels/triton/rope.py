@@ -19,8 +19,8 @@ from specguide.kernels.triton.float8 import NO_SCALES, ScalesAt, clamped
 
 
 class _Heads(NamedTuple):
-    """Pointer to heads of all tokens; from a token, a head and a part to the next, and the scales
-    of the product whose parts they are."""
+    """A pointer to heads of all tokens, the strides from a token, a head and a part to the next,
+    and the scales of the product whose parts they are."""
 
     heads: Any
     stride: Any
@@ -50,7 +50,7 @@ def _cached(numbers, factor, dtype: tl.constexpr):
 
 @triton.jit
 def _pairs(dim, HALF: tl.constexpr, TURNED: tl.constexpr, IS_INTERLEAVED: tl.constexpr):
-    """Where in a head the dimensions stand that turn together; see RotaryLayout."""
+    """The places in a head of the dimensions that turn together; see RotaryLayout."""
     if IS_INTERLEAVED:
         low, high = 2 * dim, 2 * dim + 1
     elif TURNED < HALF:
@@ -65,7 +65,7 @@ def _pairs(dim, HALF: tl.constexpr, TURNED: tl.constexpr, IS_INTERLEAVED: tl.con
 def _load_heads(product, token, head, dim, column, exists, NUM_PARTS: tl.constexpr):
     """A dimension of some heads of a token; float32 where they are sums of parts, or scaled.
 
-    column: of the product, where the heads' scale stands
+    column: the column of the product where the heads' scales stand
     """
     source = product.heads + token * product.stride + head * product.head_stride + dim
     values = tl.load(source, mask=exists, other=0)
@@ -87,7 +87,8 @@ def _store_cached(sink, low, high, factor, exists, HALF: tl.constexpr):
 
 @triton.jit
 def _rotated(low, high, rotary, in_half, HALF: tl.constexpr):
-    """Both halves of heads, float32; rotary: points to a token's two of cosines, then of sines."""
+    """Both halves of heads, rotated, float32. rotary: points to a token's two halves of cosines,
+    then of sines"""
     low_cos, high_cos = _load_halves(rotary, in_half, HALF)
     low_sin, high_sin = _load_halves(rotary + 2 * HALF, in_half, HALF)
     rotated = low * low_cos.to(tl.float32) + high * low_sin.to(tl.float32)

@@ -21,15 +21,14 @@ from specguide.kernels.experts import ExpertBlocks, Routing
 from specguide.kernels.triton.device import await_results, overlap
 
 _MOST_SCORES = 8192
-"""Of one program that routes all tokens."""
+"""Most scores of one program that routes all tokens."""
 _TOKENS_EACH = 16
 _PAIRS_EACH = 1024
 
 
 @triton.jit
 def _choose(score, token, expert, num_tokens, NUM_EXPERTS: tl.constexpr, K: tl.constexpr):
-    """Of each token and expert, [tokens, experts]: its place among the token's K, -1 where it is
-    not chosen."""
+    """The place of each expert among a token's K, [tokens, experts]; -1 where it is not chosen."""
     place = tl.where((token < num_tokens) & (expert < NUM_EXPERTS), -1, K)
     for number in tl.static_range(K):
         best = tl.max(tl.where(place < 0, score, float("-inf")), 1)[:, None]
@@ -41,7 +40,8 @@ def _choose(score, token, expert, num_tokens, NUM_EXPERTS: tl.constexpr, K: tl.c
 
 @triton.jit
 def _load_scores(logits, logits_stride, token, expert, num_tokens, NUM_EXPERTS: tl.constexpr):
-    """A NaN is the lowest score: each token must find its experts, whatever it is."""
+    """The scores of tokens and experts. A NaN counts as the lowest score: each token must find its
+    experts, whatever its logits are."""
     source = logits + token.to(tl.int64) * logits_stride + expert
     exists = (token < num_tokens) & (expert < NUM_EXPERTS)
     score = tl.load(source, mask=exists, other=float("-inf")).to(tl.float32)
@@ -78,7 +78,7 @@ def _route_few_kernel(
     ROWS: tl.constexpr,
     OVERLAP: tl.constexpr,
 ):
-    """Everything, in one program."""
+    """Choose experts for all tokens and sort the pairs, in one program."""
     await_results(OVERLAP)
     token, expert = tl.arange(0, TOKENS)[:, None], tl.arange(0, EXPERTS)[None, :]
     score = _load_scores(logits, logits_stride, token, expert, num_tokens, NUM_EXPERTS)
@@ -114,7 +114,7 @@ def _choose_kernel(
     EXPERTS: tl.constexpr,
     OVERLAP: tl.constexpr,
 ):
-    """The experts of some tokens."""
+    """Choose the experts of some tokens."""
     await_results(OVERLAP)
     token = (tl.program_id(0) * TOKENS + tl.arange(0, TOKENS))[:, None]
     expert = tl.arange(0, EXPERTS)[None, :]
@@ -129,7 +129,7 @@ def _choose_kernel(
 def _count_kernel(
     experts, counts, num_pairs, FIRST: tl.constexpr, PAIRS: tl.constexpr, OVERLAP: tl.constexpr
 ):
-    """The pairs of one expert."""
+    """Count the pairs of one expert."""
     await_results(OVERLAP)
     expert, total = tl.program_id(0), tl.zeros((PAIRS,), tl.int32)
     for start in range(0, num_pairs, PAIRS):
@@ -155,7 +155,7 @@ def _sort_kernel(
     PAIRS: tl.constexpr,
     OVERLAP: tl.constexpr,
 ):
-    """The blocks of one expert, and its pairs in order."""
+    """Write the blocks of one expert, and its pairs in order."""
     await_results(OVERLAP)
     expert, each = tl.program_id(0), tl.arange(0, EXPERTS)
     all_blocks = tl.cdiv(tl.load(counts + each, mask=each < HELD, other=0), ROWS)
@@ -251,7 +251,8 @@ def _sort(
 
 
 def _empty_blocks(num_pairs: int, num_experts: int, device: torch.device) -> ExpertBlocks:
-    """Of twice the pairs that an expert has in the mean, so that most experts have one."""
+    """Uninitialised blocks of twice the pairs that an expert has in the mean, so that most experts
+    have one block."""
     rows = min(128, max(16, triton.next_power_of_2(2 * num_pairs // num_experts)))
     most_blocks = min(num_pairs, triton.cdiv(num_pairs, rows) + num_experts)
 

@@ -64,7 +64,7 @@ def _load_or(values, row, neutral):
 
 
 class _Draws(NamedTuple):
-    """Pointers to what rows are drawn by; min_ps may be None."""
+    """Pointers to the parameters by which rows are drawn; min_ps may be None."""
 
     temperatures: Any
     min_ps: Any
@@ -73,8 +73,8 @@ class _Draws(NamedTuple):
 
 
 class _Race(NamedTuple):
-    """What each split of a race found, [n, num_splits]: float32 fastest clock, int32 its column,
-    float64 the mass."""
+    """What each split of a race has found, [n, num_splits]: the fastest clock, float32, its column,
+    int32, and the mass, float64."""
 
     clocks: Any
     winners: Any
@@ -83,7 +83,7 @@ class _Race(NamedTuple):
 
 @triton.jit
 def _state_of(draws, row):
-    """Of the row's noise."""
+    """The state of a row's noise."""
     return row_state(tl.load(draws.seeds + row), tl.load(draws.positions + row))
 
 
@@ -102,7 +102,7 @@ def _race_kernel(
     WORDS: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """The race of one row over `share` columns."""
+    """Run the race of one row over `share` columns."""
     row = tl.program_id(0).to(tl.int64)
     split = tl.program_id(1)
     temperature = tl.load(draws.temperatures + row)
@@ -125,7 +125,7 @@ def _settle(tokens, state, token, mass, top_k, top_p, WORDS: tl.constexpr):
     """The race's winner among the tokens that top-k and top-p keep.
 
     token: the winner among all
-    mass:  of all tokens
+    mass:  mass of all tokens
     """
     if (top_k > 0) & (top_p < 1):
         _count, mass = rank(tokens, kth_log_weight(tokens, top_k, WORDS), _NONE, WORDS)
@@ -161,7 +161,7 @@ def _settle_kernel(
     WORDS: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """One row's token: the race's winner, once top-k and top-p keep it."""
+    """Store one row's token: the race's winner, once top-k and top-p keep it."""
     row = tl.program_id(0).to(tl.int64)
     best, token = _load_best(parts.best, parts.at, row, num_splits, BLOCK)
     temperature = tl.load(draws.temperatures + row)

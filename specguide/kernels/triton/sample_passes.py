@@ -29,8 +29,8 @@ def _total(tile):
 
 @triton.jit
 def race(tokens, state, first, last, limit, limit_at, WORDS: tl.constexpr):
-    """Over columns first … last - 1, of the kept tokens before (limit, limit_at): best clock, its
-    column, the mass."""
+    """The best clock of the kept tokens before (limit, limit_at) in columns first … last - 1, its
+    column, and these tokens' mass."""
     clock = tl.full((1, WORDS, 32), float("-inf"), tl.float32)
     at = tl.full((1, WORDS, 32), _NONE, tl.int32)
     mass = tl.full((1, WORDS, 32), 0, tl.float64)

@@ -25,7 +25,7 @@ class Logits(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where a row is. Scalars, but for [1, 1, 1] of its mask.
+    """The place of a row: scalars, but for [1, 1, 1] of its mask.
 
     logits: offset of the row's first logit
     words:  offset of its mask's first word
@@ -41,8 +41,8 @@ class RowTokens(NamedTuple):
     """The tokens of the row at a place of Logits under masks (RowArguments; without ids, and a
     bitmask, all rows are free); the rest are scalars.
 
-    best:  its greatest logit
-    min_p: of the row; 0 keeps all
+    best:  the row's greatest logit
+    min_p: the row's min_p; 0 keeps all
     """
 
     rows: Any

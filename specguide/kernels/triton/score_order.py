@@ -12,14 +12,14 @@ LEAST = tl.constexpr(-(2**31))
 
 @triton.jit
 def in_order(score):
-    """Integers in the order of scores, all of them above LEAST."""
+    """Integers that are in the order of the scores, all of them above LEAST."""
     bits = score.to(tl.int32, bitcast=True)
     return tl.where(bits < 0, bits ^ 0x7FFFFFFF, bits)
 
 
 @triton.jit
 def chosen(key, exists, NUM: tl.constexpr):
-    """Which are the NUM with the greatest keys; of equals the first ones."""
+    """Which are the NUM candidates with the greatest keys; of equals the first ones."""
     # the greatest that so many keys reach, bit by bit
     least = tl.sum(tl.zeros_like(key), 0).to(tl.int64) + LEAST
     for bit in range(32):

@@ -40,7 +40,7 @@ def _tell_kernel(
     RANK: tl.constexpr,
     NUM_RANKS: tl.constexpr,
 ):
-    """One row's token, from its parts on all ranks."""
+    """Store one row's token, from its parts on all ranks."""
     row = tl.program_id(0).to(tl.int64) + tl.arange(0, 1)
     best, at, reached = best_of_parts(parts, row, num_splits, BLOCK)
     word = tl.arange(0, _WORDS)[None, :]

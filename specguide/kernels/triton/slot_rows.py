@@ -75,7 +75,7 @@ def _write_sampling(row, slot, sampling):
 
 @triton.jit
 def _write_pages(row, num_given, table, num_pages, written, BLOCK_PAGES: tl.constexpr):
-    """Those given, or none in all of the table."""
+    """Write the pages that are given, or clear all of the table."""
     num_written = num_given
     if written & _NO_PAGES:
         num_written = num_pages
@@ -106,7 +106,7 @@ def _write_kernel(
     NUM_ENDS: tl.constexpr,
     BLOCK_PAGES: tl.constexpr,
 ):
-    """One row."""
+    """Put one row into its slot."""
     row = rows + tl.program_id(0).to(tl.int64) * num_columns
     slot, written = tl.load(row + _SLOT), tl.load(row + _WRITTEN)
     own_tokens = tokens + slot * tokens_stride

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 _MOST_SPLITS = 4
-"""Of them, since whoever reads the parts adds them up."""
+"""Most splits: whoever reads the parts adds them up."""
 
 
 def num_splits_of(num_programs: int, most_programs: int, num_steps: int) -> int:
     """A power of two that divides the steps of a sum, so that there are not too many programs.
 
-    num_programs: without splits
+    num_programs: their number without splits
     """
     num_splits = 1
     while (

@@ -44,7 +44,7 @@ def _accept_kernel(
     NUM_SLOT_NODES: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """All requests: one program, which counts the iteration."""
+    """Accept for all requests: one program, which counts the iteration."""
     request = tl.arange(0, BLOCK)
     exists = request < num_requests
     iteration = (tl.load(pattern.iteration) + 1) % PERIOD

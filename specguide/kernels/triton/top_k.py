@@ -21,8 +21,8 @@ _BLOCK = 2048
 
 @triton.jit
 def _store_best(values, columns, value_to, column_to, K: tl.constexpr):
-    """The K greatest of `values` with what `columns` has in their places, greatest first, -1 for
-    those at -inf."""
+    """Store the K greatest of `values`, greatest first, and what `columns` has in their places, -1
+    for those at -inf."""
     for place in tl.static_range(K):
         best = tl.max(values, 0)
         at = tl.min(tl.where(values == best, columns, 2**31 - 1), 0)
@@ -33,12 +33,13 @@ def _store_best(values, columns, value_to, column_to, K: tl.constexpr):
 
 
 class _Parts(NamedTuple):
-    """What each block of columns has found in each row.
+    """The results of each block of columns for each row.
 
     logits, columns: float32 and int32 [n, splits, K], the likeliest; -inf and -1 where there are
                      fewer
-    best, total:     float32 [n, splits], greatest logit, and sum of exponentials less it
-    reached:         int32 [n, splits], whether any is allowed
+    best, total:     float32 [n, splits], the greatest logit, and the sum of exponentials of logits
+                     less it
+    reached:         int32 [n, splits], whether any token is allowed
     """
 
     logits: Any
@@ -73,7 +74,7 @@ def _top_k_kernel(
     BLOCK: tl.constexpr,
     NUM_SPLITS: tl.constexpr,
 ):
-    """A row's likeliest of one block of columns, and the sum of exponentials there."""
+    """Store a row's likeliest tokens of one block of columns, and the sum of exponentials there."""
     row, split = tl.program_id(0).to(tl.int64), tl.program_id(1)
     column = split * BLOCK + tl.arange(0, BLOCK)
     exists = column < vocab_size
@@ -110,15 +111,15 @@ def _log_total(bests, totals, NUM_SPLITS: tl.constexpr, BLOCK_SPLITS: tl.constex
 
 @triton.jit
 def _logprob(logit, greatest, log_total):
-    """Beside an infinite logit all others are nothing. Huge ones differ by exact numbers, where
-    their sum with a logarithm would be rounded."""
+    """The log-probability of a logit. Beside an infinite logit all others are nothing. Huge ones
+    differ by exact numbers, where their sum with a logarithm would be rounded."""
     finite = tl.where(greatest == float("inf"), float("-inf"), (logit - greatest) - log_total)
     return tl.where(logit == float("inf"), 0.0, finite)
 
 
 @triton.jit
 def _store_only(tokens, logprobs, words, num_words):
-    """Of a row that allows no token of the vocabulary: the one that it allows at all."""
+    """Store the only token of a row that allows no token of the draft vocabulary."""
     only = only_token(words, num_words, 1024)
     first = tl.arange(0, 1)
     tl.store(tokens + first, only)
@@ -137,7 +138,7 @@ def _combine_kernel(
     BLOCK_SPLITS: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """One row's likeliest from those of its blocks."""
+    """Store one row's likeliest tokens, from those of its blocks."""
     row = tl.program_id(0).to(tl.int64)
     part, tokens, logprobs = row * NUM_SPLITS, tokens + row * K, logprobs + row * K
     greatest, log_total = _log_total(

@@ -31,8 +31,8 @@ def _move_kernel(
     NUM_PAGES: tl.constexpr,
     PAGE_SIZE: tl.constexpr,
 ):
-    """One tree's keys, or values, of one layer. A thread has the same columns of all of them: none
-    overtakes."""
+    """Move one tree's keys, or values, of one layer. A thread has the same columns of all of them:
+    none overtakes."""
     tree, layer = tl.program_id(0).to(tl.int64), tl.program_id(1).to(tl.int64)
     column = tl.program_id(2) * BLOCK + tl.arange(0, BLOCK)
     cells, first = memory + layer * layer_stride + column, tl.load(start + tree * start_stride)

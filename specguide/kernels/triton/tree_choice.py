@@ -30,10 +30,10 @@ class _Nodes(NamedTuple):
 
 
 class _Chosen(NamedTuple):
-    """A tree's candidates, [BLOCK], of which those count that are verified.
+    """A tree's candidates, [BLOCK]; only those that are verified count.
 
-    index: of the candidate, counted from the tree's first
-    node:  that it becomes
+    index: place of the candidate, counted from the tree's first
+    node:  the node that it becomes
     """
 
     index: Any
@@ -44,7 +44,8 @@ class _Chosen(NamedTuple):
 
 
 class _Places(NamedTuple):
-    """Where the walk has the chosen nodes and their parents; a leaf has not been expanded."""
+    """The places where the walk has the chosen nodes and their parents; a leaf has not been
+    expanded."""
 
     place: Any
     parent_place: Any
@@ -54,7 +55,7 @@ class _Places(NamedTuple):
 
 @triton.jit
 def _nodes_of(trees, first):
-    """Those of the slot whose first node it is."""
+    """The pointers to the nodes of the slot whose first node is `first`."""
     return _Nodes(
         trees.tokens + first, trees.parents + first, trees.depths + first, trees.places + first
     )
@@ -82,7 +83,7 @@ def _is_chosen(
 
 @triton.jit
 def _load_chosen(tokens, candidate_depths, first, index, is_chosen):
-    """first: candidate of the tree"""
+    """The chosen candidates of a tree. first: the tree's first candidate"""
     node = tl.cumsum(is_chosen.to(tl.int32), 0)
     token = tl.load(tokens + first + index, mask=is_chosen, other=-1)
     depth = tl.load(candidate_depths + index, mask=is_chosen, other=0)
@@ -103,7 +104,7 @@ def _load_places(
 
 @triton.jit
 def _find_parents(node_at, parent_of, chosen, places):
-    """Each node's parent, by way of the places of both; also stored for `_store_paths`."""
+    """Each node's parent, found by the places of both; also stored for `_store_paths`."""
     tl.store(node_at + places.place, chosen.node, mask=chosen.is_chosen)
     tl.debug_barrier()
     has_parent = chosen.is_chosen & (places.parent_place > 0)
@@ -122,7 +123,7 @@ def _store_nodes(nodes, chosen, parent, place, is_told):
 
 @triton.jit
 def _store_leaves(tokens, parents, chosen, places, is_told):
-    """What the walk is told of the nodes that have not been expanded."""
+    """Tell the walk of the nodes that have not been expanded."""
     token = tl.where(places.is_leaf, chosen.token, -1)
     tl.store(tokens + places.leaf_place, token, mask=is_told)
     tl.store(parents + places.leaf_place, places.parent_place, mask=is_told)
@@ -130,7 +131,7 @@ def _store_leaves(tokens, parents, chosen, places, is_told):
 
 @triton.jit
 def _clear(tokens, first, end, is_held, BLOCK: tl.constexpr):
-    """Tokens first … end - 1, at most BLOCK, of a slot that is not held."""
+    """Clear the tokens first … end - 1, at most BLOCK, of a slot that is not held."""
     beyond = first + tl.arange(0, BLOCK)
     tl.store(tokens + beyond, -1, mask=(beyond < end) & (is_held == 0))
 
@@ -145,7 +146,7 @@ def _store_paths(
     DEPTH: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """Each node sees itself and all on the path to it, from parent to parent."""
+    """Store which nodes each node sees: itself and all on the path to it, from parent to parent."""
     seeing = tl.arange(0, BLOCK)
     seen, on_path = seeing[None, :], seeing
     is_seen = seeing[:, None] == seen
@@ -184,7 +185,8 @@ def _finish_kernel(
     BLOCK_NODES: tl.constexpr,
     BLOCK_SLOT_NODES: tl.constexpr,
 ):
-    """One tree. `fixed` says which candidates are verified; None: the likeliest."""
+    """Choose the nodes of one tree. `fixed` says which candidates are verified; None: the
+    likeliest."""
     tree = tl.program_id(0).to(tl.int64)
     slot = tl.load(slots + tree)
     is_held = tl.load(num_accepted + tree) < 0
