@@ -21,9 +21,9 @@ from specguide.guided.schema.json_values import Json
 
 @dataclass(frozen=True)
 class BackendStatus:
-    """What was found of one grammar library on this machine.
+    """What has been found out about one grammar library on this machine.
 
-    version: of the installed package; None: it is not installed
+    version: that of the installed package; None: it is not installed
     native:  its matchers are driven without Python
     reason:  why not, where `native` is False
     """
@@ -72,7 +72,7 @@ class Backend(Protocol):
         ...
 
     def compile(self, guide: Guide | Written, limits: GuideConfig) -> CompiledGrammar:
-        """Compiles a guide, as it was given or as it was written; may take seconds.
+        """Compile a guide, as it was given or as it was written; this may take seconds.
 
         Raises InvalidGuide when the guide is malformed, UnsupportedGuide when the library refuses a
         feature that it uses, and GuideLimitExceeded when it runs into a limit of the library, each
@@ -85,13 +85,13 @@ class Backend(Protocol):
 class Rewritten:
     """A guide in the form that a backend is given.
 
-    kind:  the guide's
+    kind:  the guide's kind
     value: what the guide holds, JSON read; a JSON Schema, the guide itself or a part of it, as a
            core schema
     keys:  what a guard must know of objects whose keys come in any order; None: there is no such
            guard
-    calls: what of a message with tool calls is left out of it; None: nothing
-    items: of a guide that is no JSON as a whole, what a guard must know of arrays of distinct
+    calls: the parts of a message with tool calls that are left out of it; None: there are none
+    items: for a guide that is no JSON as a whole, what a guard must know of arrays of distinct
            items; None: there are none
     """
 
@@ -117,7 +117,7 @@ class Outline(NamedTuple):
 class Written:
     """A guide as text that a library compiles.
 
-    kind:     the guide's, by which errors call it; of a grammar, with the form that it was read as
+    kind:     the guide's kind, as errors name it; a grammar's has the form that it was read as
     form:     the language of the text, one of those that the backend writes
     distinct: the fields of KnownItems, for a guard of arrays of distinct items, of which the text
               does not speak; None: there are none
@@ -144,7 +144,7 @@ def as_given(guide: Guide) -> Rewritten:
 
 
 def read_as(rewritten: Rewritten) -> str:
-    """How errors call a guide."""
+    """The words by which errors name a guide's kind."""
     if rewritten.kind != "grammar":
         return rewritten.kind
     return f"grammar, read as {grammar_form(rewritten.value)},"
@@ -157,7 +157,7 @@ def checked_source(guide: Guide) -> str:
 
 
 def checked_text(text: str, kind: str) -> str:
-    """The text of a guide, itself. Raises InvalidGuide when it is none that a library can be
+    """The given text of a guide. Raises InvalidGuide when it is none that a library can be
     handed."""
     if "\0" in text:
         raise InvalidGuide(f"{kind} holds the character U+0000; write it as an escape", param=kind)

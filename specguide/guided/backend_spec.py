@@ -20,11 +20,12 @@ class Adapter(Protocol):
     """A grammar library that is loaded: a module, or an object."""
 
     def native_library(self) -> tuple[Any, str | None]:
-        """Its native interface and None, or None and why its matchers run in Python."""
+        """The library's native interface and None, or None and the reason why its matchers run in
+        Python."""
         ...
 
     def bind(self, vocabulary: Vocabulary, library: Any, reason: str | None) -> Backend:
-        """The backend over a vocabulary, driven by `library`; by Python where that is None, for
+        """The backend over a vocabulary, driven by `library`; where that is None, by Python, for
         this reason."""
         ...
 
@@ -34,7 +35,7 @@ class Library:
     """Where a backend's library comes from.
 
     load:          imports it; raises ImportError where it is not installed
-    package:       what `pip install` calls it; None: it needs no package
+    package:       its name for `pip install`; None: it needs no package
     imports_torch: importing the package imports torch, of which it needs no more than names to
                    compile
     """
@@ -46,12 +47,12 @@ class Library:
 
 @dataclass(frozen=True)
 class GrammarSupport:
-    """What a backend makes of context-free grammars.
+    """How a backend takes context-free grammars.
 
-    forms:     in which it takes all that a grammar says; "auto" tries it for no others
+    forms:     the forms in which it takes all that a grammar says; "auto" tries it for no others
     rewrite:   the grammar as the library is to be given it; raises InvalidGuide, and
                UnsupportedGuide where the library would ignore a part
-    free_keys: the same of a grammar with JSON Schemas, whose objects have their keys in any order,
+    free_keys: the same for a grammar with JSON Schemas, whose objects have their keys in any order,
                and what is known of these, and of arrays of distinct items; None: it keeps the
                schemas' order
     distinct:  the same in the schemas' order, where these say behind which texts their JSON
@@ -71,11 +72,11 @@ class GrammarSupport:
 class BackendSpec:
     """One grammar backend.
 
-    name:         by which guides, configuration and reports call it
+    name:         its name in guides, configuration and reports
     library:      what compiles for it, loaded when it is first asked for
     kinds:        the kinds of guides that it compiles, by the names of Guide's fields
     capabilities: what it enforces of JSON Schemas; None: it compiles none, and no structural tags
-    grammars:     what it makes of context-free grammars; None: it compiles none
+    grammars:     how it takes context-free grammars; None: it compiles none
     rank:         "auto" tries backends of a lower rank first
     """
 
@@ -93,7 +94,7 @@ class BackendSpec:
         )
 
     def enforced(self) -> Capabilities:
-        """`capabilities`. Raises UnsupportedGuide where it compiles no schemas."""
+        """Its `capabilities`. Raises UnsupportedGuide where it compiles no schemas."""
         if self.capabilities is None:
             raise UnsupportedGuide(f"{self.name} compiles no JSON Schemas")
         return self.capabilities

@@ -36,13 +36,13 @@ class Budget:
 
     @property
     def spent(self) -> int:
-        """Steps that were taken."""
+        """Number of steps that were taken."""
         return self._most - self.left
 
     @contextmanager
     def counting(self) -> Iterator[None]:
-        """What is done inside counts. Raises GuideLimitExceeded that names `max_schema_steps` and
-        the keyword at work."""
+        """A context in which steps are counted. Raises GuideLimitExceeded that names
+        `max_schema_steps` and the keyword at work."""
         token = _current.set(self)
         try:
             yield
@@ -56,7 +56,7 @@ class Budget:
             _current.reset(token)
 
     def keep(self, key: Hashable, make: Callable[[], _Result]) -> _Result:
-        """What `make` made when first asked for it."""
+        """The result of `make` when it was first asked for."""
         if key not in self._kept:
             self._kept[key] = make()
         return self._kept[key]
@@ -68,8 +68,8 @@ class Budget:
 
 @contextmanager
 def at_most(num_steps: int) -> Iterator[None]:
-    """A trial that may take so many steps of the budget. Raises UnsupportedGuide where it takes
-    more."""
+    """A context for a trial that may take num_steps of the budget. Raises UnsupportedGuide where it
+    takes more."""
     budget = _current.get()
     reserve = 0 if budget is None else max(0, budget.left - num_steps)
     if budget is None or not reserve:
@@ -86,7 +86,7 @@ def at_most(num_steps: int) -> Iterator[None]:
 
 @contextmanager
 def beside(num_steps: int) -> Iterator[None]:
-    """A trial with so many steps of its own, which the budget does not miss. Raises
+    """A context for a trial with num_steps of its own, which the budget does not lose. Raises
     UnsupportedGuide where it takes more."""
     budget = _current.get()
     left = 0 if budget is None else budget.left
@@ -102,8 +102,8 @@ def beside(num_steps: int) -> Iterator[None]:
 
 
 class _OutOfSteps(Exception):
-    """A budget is spent. No InvalidGuide, so that nothing takes it for a fact about a part of the
-    guide.
+    """Raised where a budget is spent. It is no InvalidGuide, so that nothing takes it for a fact
+    about a part of the guide.
 
     what:       what took the steps, as the message begins
     is_certain: it took at least half of them
@@ -117,7 +117,7 @@ _current: ContextVar[Budget | None] = ContextVar("guide_budget", default=None)
 
 
 def spend(num_steps: int = 1) -> None:
-    """Takes steps off the budget of the guide at work, if there is one."""
+    """Take steps off the budget of the guide at work, if there is one."""
     budget = _current.get()
     if budget is not None:
         budget.left -= num_steps
@@ -126,7 +126,8 @@ def spend(num_steps: int = 1) -> None:
 
 
 class at_work:
-    """Says that a keyword is at work inside. Where the budget is spent, the error names one of the
+    """A context in which a keyword is at work. Where the budget is spent, the error names one of
+    the
     keywords at work: the innermost that took at least half of it, else the outermost."""
 
     def __init__(self, keyword: str, path: str) -> None:
@@ -157,15 +158,15 @@ def kept(function: Callable[_Args, _Result]) -> Callable[_Args, _Result]:
 
 
 def know(function: Callable[..., Any], result: Any, *args: Hashable) -> None:
-    """What a `kept` function makes of its arguments is known already."""
+    """Let a `kept` function give a result for these arguments that is known already."""
     budget = _current.get()
     if budget is not None:
         budget.keep((unwrap(function), *args), lambda: result)
 
 
 def kept_of(thing: Any, make: Callable[[], _Result]) -> _Result:
-    """What `make` makes of a thing, made once for the guide at work. The thing needs no hash: its
-    identity tells it from others."""
+    """The result of `make` for a thing, made once for the guide at work. The thing needs no hash:
+    its identity tells it from others."""
     budget = _current.get()
     if budget is None:
         return make()

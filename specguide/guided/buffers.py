@@ -14,7 +14,7 @@ from specguide.kernels.shared_memory import mapped
 
 
 class WalkedNodes(Protocol):
-    """What the callbacks read of the slots, on the host; see `slots.SlotNodes`.
+    """The part of the slots that the callbacks read, on the host; see `slots.SlotNodes`.
 
     The callbacks write the tokens of their own proposals, and nothing else.
     """
@@ -34,7 +34,7 @@ class WalkedNodes(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class ProposalBuffers:
-    """What step and callbacks also tell each other where some drafts come from the host.
+    """What step and callbacks tell each other beside rows where some drafts come from the host.
 
     chain_len: int32 [max_batch_size], drafts that there are; a draft head's next one comes behind
                them, and none where they are as many as there is room for
@@ -67,7 +67,7 @@ class ProposalBuffers:
         self.origins.index_fill_(0, slots, 0)
 
     def on_device(self, device: torch.device) -> ProposalBuffers:
-        """What the step on a GPU has for these pinned buffers."""
+        """These pinned buffers as tensors of a GPU, where the step uses them."""
         return ProposalBuffers(
             chain_len=mapped(self.chain_len, device),
             origins=mapped(self.origins, device),
@@ -75,7 +75,7 @@ class ProposalBuffers:
 
 
 Zeros = Callable[[tuple[int, ...], torch.dtype], Tensor]
-"""Gives memory of the host, all zero, by shape and dtype."""
+"""A function that gives memory of the host, all zero, by shape and dtype."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -44,15 +44,15 @@ class CallGrammar:
 
 
 class CallGrammars:
-    """Makes the grammars of messages over one vocabulary. From any thread."""
+    """Makes the grammars of messages over one vocabulary. Any thread may call it."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self._vocabulary = vocabulary
         self.may_defer = lru_cache(_MOST_LEADS)(self._may_defer)
 
     def _may_defer(self, lead: bytes, after: bytes | None) -> bool:
-        """Whether no token reaches from a tool's name over the lead into the arguments. after: as
-        of CallTexts"""
+        """Whether no token reaches from a tool's name over the lead into the arguments. after: see
+        CallTexts"""
         if b"\xff" in lead:  # a special token
             return True
         reaching = (token for token in self._vocabulary.token_bytes if lead in token[:-1])
@@ -97,7 +97,7 @@ class CallGrammars:
 
 @dataclass(frozen=True)
 class _Parts:
-    """Makes the matchers of parts; see CallGrammars.grammar."""
+    """Makes the matchers of a message's parts; see CallGrammars.grammar."""
 
     inner: CompiledGrammar
     lark: str
@@ -132,7 +132,8 @@ class _Parts:
         return f"start: arguments {BEHIND_RULE}\n{arguments}{self._shared}"
 
     def _arguments(self, tool: int) -> str:
-        """A term, and the rules that it needs beside those that are shared."""
+        """The term of a tool's arguments, and the rules that it needs beside those that are
+        shared."""
         if self.texts.arguments is None:
             begin, end = self.schemas[tool]
             return f"%json {self.source[begin:end]}"

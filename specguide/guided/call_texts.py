@@ -16,18 +16,19 @@ from typing import Any
 CALL_RULE = "\ncall: "
 """Beginning of those rules of a message that its parts have, too."""
 BEHIND_RULE = "behind"
-"""What follows a call's arguments."""
+"""Name of the rule for what follows a call's arguments."""
 
 
 @dataclass(frozen=True)
 class CallTexts:
     """How the calls of a message begin; bytes as in native.Calls, each as hexadecimal digits.
 
-    opening:     before the name in the first call; in each, where `arguments` says what they are
-    later:       the same in another one, from the end of a call's arguments on; None: there is none
-    lead:        between the name and the arguments
-    names:       of the tools, each once, in the order of their schemas
-    num_schemas: before the tools' own
+    opening:     bytes before the name in the first call; in each call, where `arguments` is given
+    later:       bytes before the name in a later call, from the end of a call's arguments on; None:
+                 there is no later call
+    lead:        bytes between the name and the arguments
+    names:       names of the tools, each once, in the order of their schemas
+    num_schemas: number of schemas before the tools' own
     after:       the bytes with which what is behind the lead may begin; None: any byte
     arguments:   by tool, where the term of its arguments stands in the guide's source, and the
                  rules that it alone has; None: each tool's arguments are one JSON Schema
@@ -52,11 +53,11 @@ class CallTexts:
 
 @dataclass(frozen=True)
 class DeferredCalls:
-    """What is left out of a message's grammar.
+    """The parts that are left out of a message's grammar.
 
     texts:    how calls begin: the fields of CallTexts
-    schemas:  by tool, the place of its schema in the guide's source, and that behind it; none where
-              the texts say where arguments stand
+    schemas:  by tool, where its schema begins and ends in the guide's source; none where the texts
+              say where arguments stand
     has_part: by tool, whether its arguments are left out
     """
 

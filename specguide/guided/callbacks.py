@@ -28,15 +28,16 @@ from specguide.trace import Recorder
 
 _ABANDON_TIMEOUT_S = 10.0
 _NUM_KEPT_ROWS = 4096
-"""Rows kept on a GPU: 64 MiB for a vocabulary of 128,000 tokens."""
+"""Number of rows kept on a GPU: 64 MiB for a vocabulary of 128,000 tokens."""
 
 
 class HostMemory:
     """Memory that callbacks write and GPUs read.
 
-    zeros:     gives some of it
-    aborted:   int32 [1] of it, as this GPU reads it; not 0: nobody waits for callbacks any more
-    num_ranks: whose GPUs read it
+    zeros:     gives parts of this memory
+    aborted:   int32 [1] in this memory, as this GPU reads it; once it is not 0 nobody waits for
+               callbacks any more
+    num_ranks: number of ranks whose GPUs read it
     """
 
     def __init__(self, zeros: Zeros, aborted: Tensor, num_ranks: int = 1) -> None:
@@ -64,7 +65,7 @@ class GrammarCallbacks(StepRows):
         memory: HostMemory | None = None,
     ) -> None:
         """
-        executor: makes what runs the walks
+        executor: makes the executor that runs the walks
         memory:   where the step takes copies of rows from; None: for a GPU it is this process's
                   alone, on a CPU the step reads the rows where they are
         """
@@ -159,8 +160,8 @@ def call_words(walked: Walked, zeros: Zeros, num_ranks: int) -> CallWords:
 
 
 def buffers_of(walked: Walked, zeros: Zeros, *, pinned: bool) -> GrammarBuffers:
-    """What callbacks write for these walks, on the host; where the step has copies, `zeros` are not
-    plain ones. pinned: of the proposals"""
+    """The buffers that callbacks write for these walks, on the host; where the step has copies,
+    `zeros` are not plain ones. pinned: whether the proposals are"""
     num_slots, num_nodes = walked.nodes.tokens.shape
     num_words = (walked.vocab_size + 31) // 32
     has_copies = zeros is not plain_zeros

@@ -137,7 +137,7 @@ class GrammarCompiler:
             settle(futures, known)
 
     def _put(self, job: Job) -> None:
-        """Starts a job, or lets its futures wait for an equal one that is under way."""
+        """Start a job, or let its futures wait for an equal one that is under way."""
         with self._lock:
             if self._is_closed:
                 for future in job.futures:
@@ -150,7 +150,8 @@ class GrammarCompiler:
         self._runner.put(job)
 
     def compile(self, guide: Guide) -> CompiledGrammar:
-        """`submit`, and wait for it. Raises what the future's error would be."""
+        """The guide's compiled grammar: `submit`, and wait for it. Raises what the future's error
+        would be."""
         return self.submit(guide).result()
 
     def warm_up(self) -> None:
@@ -178,7 +179,7 @@ class GrammarCompiler:
             return job.is_wanted
 
     def _done(self, job: Job, outcome: Outcome) -> None:
-        """Tell the callers; what is a fact about the guide is kept, also where it comes too late
+        """Tell the callers an outcome. A fact about the guide is kept, also where it comes too late
         for them."""
         if not isinstance(outcome, (EngineError, GuideLimitExceeded, CompilerBusy)):
             try:

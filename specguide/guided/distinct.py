@@ -50,7 +50,7 @@ class DistinctItems:
     def guard(
         self, grammar: CompiledGrammar, known: Mapping[str, Any], *, in_any_order: bool
     ) -> DistinctGrammar:
-        """known: the fields of KnownItems, with one place at least"""
+        """The grammar with a guard. known: the fields of KnownItems, with one place at least"""
         return DistinctGrammar(
             grammar,
             self._tokens,

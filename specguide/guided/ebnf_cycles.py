@@ -14,7 +14,7 @@ _NO_SIGNS = str.maketrans("()+", "   ")
 
 
 def check_cycles(source: str) -> None:
-    """Raises InvalidGuide for a rule that leads back to itself by rules that are one name each,
+    """Raise InvalidGuide for a rule that leads back to itself by rules that are one name each,
     perhaps counted, and nothing else."""
     names = {name: _only_name(body) for name, body in _rules(source)}
     known: set[str] = set()

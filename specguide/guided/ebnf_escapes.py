@@ -24,7 +24,7 @@ def with_whole_characters(source: str) -> str:
 
 
 def _written(text: str) -> str:
-    """A literal or a class."""
+    """A literal or a class with whole characters."""
     written = []
     done = 0
     at = text.find("\\")
@@ -49,8 +49,8 @@ def _written(text: str) -> str:
 
 
 def _code(text: str, at: int) -> tuple[int, int]:
-    """What the escape at a place spells in hexadecimal digits, -1 for another, and where it
-    ends."""
+    """The code that the escape at a place spells in hexadecimal digits, -1 for another escape, and
+    the place where it ends."""
     num_digits = {"\\u": 4, "\\U": 8}.get(text[at : at + 2], 0)
     digits = text[at + 2 : at + 2 + num_digits]
     if num_digits and len(digits) == num_digits and _HEX.issuperset(digits):

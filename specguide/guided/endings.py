@@ -18,17 +18,18 @@ from specguide.tokenizer.vocabulary import Vocabulary
 _LOGGER = logging.getLogger(__name__)
 _BYTES_A_CHARACTER = 40
 _SPARE = 8
-"""Tokens by which an end may be farther than the outline says: an item must not repeat another, or
-a lexer takes the longest terminal."""
+"""Number of tokens by which an end may be farther than the outline says: an item must not repeat
+another, or a lexer takes the longest terminal."""
 MOST_LATE = 300_000
-"""Characters of an outline whose ends are found behind the first row: a third of a second."""
+"""Least characters of an outline whose ends are found only after the first row: they take a third
+of a second."""
 _NO_BOUND = 1 << 62
 _POOL_BYTES = 256 << 20  # states of all grammars; those of one that is used again are found again
 
 
 def spare_of(written: Written) -> int:
-    """Tokens by which the ends of a grammar may be farther than its outline says: where distinct
-    items have few values, those that are left may be the longest."""
+    """Number of tokens by which the ends of a grammar may be farther than its outline says: where
+    distinct items have few values, those that are left may be the longest."""
     if written.distinct is None:
         has_lexer = written.kind.startswith("grammar") and written.form == "lark"
         return _SPARE if has_lexer else 0
@@ -40,7 +41,7 @@ def spare_of(written: Written) -> int:
 class EndingGrammar:
     """A grammar of which it is known how its texts end, or found out when a request must know.
 
-    may_be_exact: as of native.Endings' is_exact, before it is known
+    may_be_exact: whether native.Endings' is_exact may turn out true
     num_spare:    tokens by which ends may be farther than is known, since a guard takes ways out
     """
 
@@ -57,15 +58,15 @@ class EndingGrammar:
 
     @property
     def num_least(self) -> int:
-        """Tokens of the shortest text, its end token included, as the longest tokens spell its
-        parts. May wait till the ends are found."""
+        """Number of tokens of the shortest text, its end token included, as the longest tokens
+        spell its parts. May wait till the ends are found."""
         return self.endings.num_least
 
     @cached_property
     def num_needed(self) -> int:
-        """Tokens of the shortest text that the guard allows, its end token included; perhaps a few
-        more than that. No fewer than `num_least`: by these the rows go, though a text may be
-        spelled in longer tokens than its parts."""
+        """Number of tokens of the shortest text that the guard allows, its end token included;
+        perhaps a few more than that. No fewer than `num_least`: by these the rows go, though a text
+        may be spelled in longer tokens than its parts."""
         if self.num_spare == 0:
             return self.num_least
         tried = self.num_least, self.num_least + self.num_spare, _NO_BOUND
@@ -78,8 +79,8 @@ class EndingGrammar:
         return self.endings.most_least + self.num_spare <= max_tokens
 
     def finish(self) -> None:
-        """Find what no request has waited for yet, the search of `num_needed` included: a request
-        that has little room would hold up others with it."""
+        """Find all that no request has waited for yet, `num_needed` included: a request with little
+        room would hold up others while that is searched for."""
         self.endings.build()
         _ = self.num_needed
 
@@ -109,7 +110,7 @@ class EndingGrammar:
 
 @dataclass(frozen=True)
 class _TimedGrammar:
-    """What EndingGrammar.within returns."""
+    """The grammar that EndingGrammar.within returns."""
 
     grammar: EndingGrammar
     max_tokens: int
@@ -129,7 +130,7 @@ class _TimedGrammar:
 
 
 class GrammarEndings:
-    """Finds out how the texts of grammars over one vocabulary end. From any thread."""
+    """Finds out how the texts of grammars over one vocabulary end. Any thread may call it."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self._vocabulary = vocabulary
@@ -140,7 +141,7 @@ class GrammarEndings:
     ) -> CompiledGrammar:
         """The grammar with its ends, itself where they are not known.
 
-        num_spare: as `spare_of`
+        num_spare: see `spare_of`
 
         Raises InvalidGuide where no text of the grammar ends.
         """
@@ -177,6 +178,7 @@ class GrammarEndings:
 
     @cached_property
     def _trie(self) -> native.TokenTrie:
-        """Special tokens are spelled by their ids, between bytes that are in no text."""
+        """The vocabulary's tokens in a trie. Special tokens are spelled by their ids, between bytes
+        that are in no text."""
         spelt = [text or b"\xff%d\xff" % i for i, text in enumerate(self._vocabulary.token_bytes)]
         return native.TokenTrie(native.NativeVocabulary(spelt, self._vocabulary.eos_token_ids))

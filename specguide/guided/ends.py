@@ -14,7 +14,8 @@ from specguide.tokenizer.vocabulary import Vocabulary
 
 _LOGGER = logging.getLogger(__name__)
 _REPLACED = "\ufffd"
-"""Stands in a text for bytes that are none: what its bytes were is not known."""
+"""The character that stands in a text for bytes that are not UTF-8; which bytes these were is not
+known."""
 
 
 class GrammarEnds:
@@ -22,7 +23,7 @@ class GrammarEnds:
 
     A grammar library that fails is not asked again: nothing may end there any more.
 
-    matcher: at the beginning; from now on this object's
+    matcher: a matcher at its beginning; from now on this object's own
     """
 
     def __init__(self, matcher: Matcher, vocabulary: Vocabulary) -> None:
@@ -34,7 +35,7 @@ class GrammarEnds:
         self._num_bytes = 0  # of these
 
     def add(self, token: int) -> None:
-        """The output's next token."""
+        """Take the output's next token."""
         self._tokens.append(token)
 
     def may_end(self, text: str | None = None) -> bool:
@@ -66,7 +67,8 @@ class GrammarEnds:
         return self._may_end_behind(matcher, b"" if text is None else text[self._num_bytes :])
 
     def _may_end_behind(self, matcher: Matcher, rest: bytes) -> bool:
-        """rest: the beginning of a token, where the text ends within it"""
+        """Whether the output may end behind the matcher's tokens and `rest`, the beginning of a
+        token within which the text ends."""
         num_taken = 0
         try:
             while rest:

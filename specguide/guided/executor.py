@@ -49,7 +49,7 @@ class GrammarExecutor(Protocol):
 class Walked:
     """What the grammar walks over.
 
-    nodes:      of all slots, on the host
+    nodes:      the nodes of all slots, on the host
     shape:      what depends on the shape of the drafts, and which drafts there may be
     vocab_size: width of the target's logits
     lookup:     finds the drafts that are looked up; None where there are none
@@ -67,7 +67,8 @@ class Walked:
 
 
 ExecutorFactory = Callable[[GrammarBuffers, Walked, CallbackConfig], GrammarExecutor]
-"""Makes an executor for buffers on the host, what is walked over, and deadlines and threads."""
+"""A function that makes an executor for buffers on the host, what is walked over, and deadlines and
+threads."""
 
 
 def native_executor(

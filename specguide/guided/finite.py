@@ -18,15 +18,15 @@ MAX_SEQUENCES = 4096
 """Most token sequences of a grammar that are listed."""
 
 _MAX_STEPS = 8 * MAX_SEQUENCES
-"""Most tokens that a matcher is asked to accept for that."""
+"""Most tokens that a matcher is asked to accept to list them."""
 
 
 @dataclass(frozen=True, eq=False)
 class FiniteGrammar:
-    """A grammar and all it admits.
+    """A grammar and all outputs that it admits.
 
     sequences: token ids of each output, its end token included, in the order of a depth-first walk:
-               those with a common beginning follow each other
+               outputs with a common beginning follow each other
     """
 
     inner: CompiledGrammar
@@ -83,7 +83,8 @@ class FiniteGrammars:
             settle([listed], MatcherError(f"its outputs could not be listed: {cause}"))
 
     def _finite(self, grammar: CompiledGrammar, max_tokens: int) -> FiniteGrammar:
-        """The last one is kept: the samples of a prompt ask for the same."""
+        """The grammar with all that it admits. The last one is kept: the samples of a prompt ask
+        for the same."""
         if self._last is None or self._last[0] is not grammar or self._last[1] != max_tokens:
             sequences = admitted_sequences(grammar.matcher(), self._vocab_size, max_tokens)
             self._last = grammar, max_tokens, FiniteGrammar(grammar, sequences)
@@ -131,7 +132,7 @@ def admitted_sequences(
 
 
 def _allowed(matcher: Matcher, row: np.ndarray) -> Iterator[int]:
-    """Tokens that may follow. Raises InvalidParams where those alone are too many."""
+    """The tokens that may follow. Raises InvalidParams where those alone are too many."""
     matcher.fill(row)
     tokens = allowed_tokens(row)
     if len(tokens) > MAX_SEQUENCES:

@@ -13,7 +13,7 @@ from specguide.guided.backends import CompiledGrammar
 _ERROR_BYTES = 2048
 
 Outcome = CompiledGrammar | InvalidGuide
-"""What a compile comes to that is a fact about the guide."""
+"""An outcome of a compile that is a fact about the guide."""
 
 
 class GrammarCache:
@@ -38,8 +38,8 @@ class GrammarCache:
             return outcome
 
     def put(self, key: Hashable, outcome: Outcome) -> None:
-        """Keeps an outcome, unless it is larger than the whole budget. An error is kept
-        without its stack frames."""
+        """Keep an outcome, unless it is larger than the whole budget. An error is kept without its
+        stack frames."""
         if isinstance(outcome, InvalidGuide):
             outcome.__traceback__ = outcome.__cause__ = outcome.__context__ = None
         with self._lock:

@@ -97,7 +97,7 @@ def with_any_characters(source: str) -> str:
 
 
 def _with_any(text: str) -> str:
-    """The points of names stay."""
+    """A text with any-character classes for its points, but for points within names."""
     if "." not in text:
         return text
     parts = ("".join(run) for _, run in groupby(text, _is_of_name))
@@ -131,7 +131,7 @@ def with_empty_choices(source: str) -> str:
 
 
 def start_of_name(head: str) -> int:
-    """Where the name begins that ends a text."""
+    """The place where the name begins that ends a text."""
     at = len(head.rstrip())
     while at and _is_of_name(head[at - 1]):
         at -= 1
@@ -149,7 +149,7 @@ class _Choices:
         self.is_open = False
 
     def begin(self, sign: str) -> None:
-        """Keeps a place for "" behind the sign."""
+        """Write a sign, and keep a place for "" behind it."""
         self._written.append("")
         self._place = len(self._written) - 1
         self._sign = sign
@@ -161,7 +161,7 @@ class _Choices:
         self.is_open = False
 
     def add(self, text: str) -> None:
-        """Writes text without literals."""
+        """Write text that has no literals."""
         start = 0
         for at, char in enumerate(text):
             if char in "|)" and self.is_open:

@@ -9,9 +9,9 @@ from collections.abc import Iterable
 class HeldTexts:
     """Some texts, to be looked for in others.
 
-    A state is how much of one of them has been read: its ways on by a character, the state of the
-    longest end of it that one of them begins with, the text that has come to its end there, and one
-    that ends there with it or within it.
+    A state says how much of one of them has been read, and has its ways on by a character, the
+    state of the longest end of it that one of them begins with, the text that has come to its end
+    there, and one that ends there with it or within it.
     """
 
     def __init__(self, texts: Iterable[str]) -> None:

@@ -46,7 +46,7 @@ class HostFunc:
     def __call__(
         self, *args: Any, stream: native.Stream | torch.cuda.Stream | None = None, **kwargs: Any
     ) -> None:
-        """Launches the function on `stream`, by default torch's current CUDA stream, and returns at
+        """Launch the function on `stream`, by default torch's current CUDA stream, and returns at
         once.
 
         Raises InvalidParams when there is neither.
@@ -62,7 +62,7 @@ class HostFunc:
 
 
 def hostfunc(function: Callable[..., Any]) -> HostFunc:
-    """Decorates a function so that calling it launches it on a stream. Its result is dropped.
+    """Decorate a function so that calling it launches it on a stream. Its result is dropped.
 
     Raises InvalidParams if the function has a parameter named `stream`.
     """
@@ -70,8 +70,7 @@ def hostfunc(function: Callable[..., Any]) -> HostFunc:
 
 
 def check() -> None:
-    """Raises EngineError with the first error that a hostfunc raised on a CUDA stream of
-    torch's."""
+    """Raise EngineError with the first error that a hostfunc raised on a CUDA stream of torch's."""
     for stream in _torch_streams.values():
         stream.check()
 

@@ -12,8 +12,8 @@ from specguide.guided.schema.spread import spread
 
 
 def in_any_order(rewritten: Rewritten) -> Rewritten:
-    """A guide as a backend is to be told it, with what the guard must know; without, where there
-    are no objects.
+    """The guide as a backend is to be given it, with what the guard must know; without that where
+    there are no objects.
 
     Raises UnsupportedGuide where objects cannot be told apart.
     """

@@ -15,7 +15,8 @@ from specguide.tokenizer.vocabulary import Vocabulary
 
 @dataclass(frozen=True)
 class KeyedGrammar:
-    """A grammar whose matchers allow each key of an object once, and ask for all it needs."""
+    """A grammar whose matchers allow each key of an object once, and require all keys that it
+    needs."""
 
     inner: CompiledGrammar
     tokens: native.KeyTokens
@@ -41,7 +42,7 @@ class KeyGuard:
         self._vocabulary = vocabulary
 
     def guard(self, grammar: CompiledGrammar, known: Mapping[str, Any]) -> KeyedGrammar:
-        """known: the fields of KnownKeys"""
+        """The grammar with a guard. known: the fields of KnownKeys"""
         return KeyedGrammar(
             grammar,
             self._tokens,

@@ -18,7 +18,7 @@ _ANYWHERE: Final[Mapping[str, Any]] = {
     "properties": {},
     "other": -1,
 }
-"""The place of JSON in which no items must differ."""
+"""Fields of a place of JSON in which no items must differ."""
 
 
 @dataclass(frozen=True)
@@ -27,14 +27,14 @@ class KnownItems:
 
     places: the fields of native.DistinctPlace for each place of them; and `spare`, characters by
             which an array may be longer than the shortest, since its items must differ and are few
-    starts: the texts behind which JSON begins, as of KnownKeys
+    starts: the texts behind which JSON begins, as in KnownKeys
     """
 
     places: list[dict[str, Any]] = field(default_factory=list)
     starts: list[tuple[list[int], int]] = field(default_factory=list)
 
     def add(self, places: Sequence[Mapping[str, Any]], starts: Iterable[bytes]) -> None:
-        """Adds a schema: its places, which may be none, and the texts behind which its JSON
+        """Add a schema: its places, which may be none, and the texts behind which its JSON
         begins."""
         first = len(self.places)
         known = places or [_ANYWHERE]
@@ -42,5 +42,5 @@ class KnownItems:
         self.starts.extend((list(start), first) for start in starts)
 
     def unless_needless(self) -> KnownItems | None:
-        """None where no items must differ."""
+        """These items; None where no items must differ."""
         return self if any(place["is_distinct"] for place in self.places) else None

@@ -13,7 +13,7 @@ JSON."""
 
 
 def special_token(token: int) -> bytes:
-    """A special token in the texts behind which JSON begins."""
+    """The bytes of a special token in the texts behind which JSON begins."""
     return b"\xff%d\xff" % token
 
 
@@ -30,14 +30,15 @@ class KnownKeys:
     starts: list[tuple[list[int], int]] = field(default_factory=list)
 
     def add(self, places: Iterable[Mapping[str, Any]], starts: Iterable[bytes]) -> None:
-        """Adds a schema: its places, and the texts behind which its JSON begins."""
+        """Add a schema: its places, and the texts behind which its JSON begins."""
         first = len(self.places)
         self.places.extend(shifted(place, first, "names") for place in places)
         self.starts.extend((list(start), first) for start in starts)
 
 
 def shifted(place: Mapping[str, Any], by: int, by_name: str) -> dict[str, Any]:
-    """The place with all numbers of places in it raised by `by`; those below 0 are no places.
+    """The place with all numbers of places in it raised by `by`; numbers below 0 are no places and
+    stay.
 
     by_name: the field that has numbers by the names of properties
     """

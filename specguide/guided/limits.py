@@ -68,12 +68,12 @@ def check_limits(guide: Guide, limits: GuideConfig) -> None:
 
 
 def _num_rules(grammar: str) -> int:
-    """About as many rules as a grammar has in any form."""
+    """About the number of rules that a grammar has, in any form."""
     return grammar.count("::=") or sum(":" in line for line in grammar.splitlines())
 
 
 def _outside_strings(source: str) -> str:
-    """JSON without its strings, in which alone there are backslashes."""
+    """JSON without its strings, which alone hold backslashes."""
     unescaped = source.replace("\\\\", "").replace('\\"', "")
     return "".join(unescaped.split('"')[::2])
 

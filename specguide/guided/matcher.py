@@ -33,7 +33,7 @@ class Matcher(Protocol):
     """
 
     def accept(self, token: int) -> bool:
-        """Takes `token` if the grammar allows it here and says whether it did; a refused token
+        """Take `token` if the grammar allows it here, and return whether it does; a refused token
         changes nothing.
 
         Taking an end token terminates the matcher. A terminated matcher refuses every token.
@@ -41,7 +41,7 @@ class Matcher(Protocol):
         ...
 
     def fill(self, row: Row) -> None:
-        """Writes the row of what may follow: every word of `row` (int32, [ceil(vocab / 32)]).
+        """Write the row of what may follow: every word of `row` (int32, [ceil(vocab / 32)]).
 
         A bit is 1 exactly when `accept` would take that token, so padding ids, special tokens and
         empty tokens are 0, and every end token is 1 exactly where the grammar may end. The state
@@ -50,7 +50,7 @@ class Matcher(Protocol):
         ...
 
     def rollback(self, n: int) -> None:
-        """Takes back the last `n` ≥ 0 accepted tokens, an end token included.
+        """Take back the last `n` ≥ 0 accepted tokens, an end token included.
 
         Raises ValueError and changes nothing when fewer than `n` were accepted.
         """
@@ -74,8 +74,8 @@ class Matcher(Protocol):
 
 @dataclass
 class FailedMatcher:
-    """Stands where there could be no matcher, so that its request ends with the cause, and it
-    alone."""
+    """Takes the place of a matcher that could not be made, so that its request ends with the cause,
+    and no other does."""
 
     cause: Exception
     is_terminated = False

@@ -91,7 +91,7 @@ class NoCompiler:
         return future
 
     def compile(self, guide: Guide) -> CompiledGrammar:
-        """Raises InvalidParams."""
+        """Raise InvalidParams: there are no guides."""
         return self.submit(guide).result()
 
     def warm_up(self) -> None:

@@ -22,7 +22,7 @@ class LibraryMatcher(ABC):
     """A matcher of the contract over a library's Python interface; see
     `specguide.guided.matcher.Matcher`.
 
-    takes_special_tokens: its grammars may speak of them, by their ids
+    takes_special_tokens: its grammars may name special tokens, by their ids
     """
 
     takes_special_tokens = False
@@ -34,15 +34,16 @@ class LibraryMatcher(ABC):
 
     @abstractmethod
     def _take(self, token: int) -> bool:
-        """Takes a token that is no end token, or refuses it and changes nothing."""
+        """Take a token that is no end token, or refuse it and change nothing; returns whether it is
+        taken."""
 
     @abstractmethod
     def _write_row(self, row: Row) -> None:
-        """Writes all words of a row, end tokens included where the grammar may end."""
+        """Write all words of a row, end tokens included where the grammar may end."""
 
     @abstractmethod
     def _undo(self, n: int) -> None:
-        """Takes back n > 0 tokens; that many were taken."""
+        """Take back n > 0 tokens; at least so many were taken."""
 
     @abstractmethod
     def _may_end(self) -> bool:

@@ -16,7 +16,7 @@ from specguide.guided.to_native import native_matcher, native_vocabulary
 from specguide.tokenizer.vocabulary import Vocabulary
 
 _CLOSING = {"<": ">", "[": "]"}
-"""What special tokens that stand within a mark begin and end with."""
+"""Brackets with which special tokens within a mark begin and end."""
 
 
 @dataclass(frozen=True)

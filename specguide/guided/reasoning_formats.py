@@ -20,8 +20,8 @@ class ReasoningFormat(WrittenForm):
 
     begins_itself: the model writes `begin`, unless the prompt has the section or its end; else it
                    reasons where the prompt begins it
-    switch:        variable of the chat template that says whether to reason; None: there is none
-    effort:        variable that says how much; None: there is none
+    switch:        variable of the chat template that says whether to reason; None: it has none
+    effort:        variable of the chat template that says how much to reason; None: it has none
     without:       text in front of an answer without reasoning, where there is no switch
     efforts:       words of the template for efforts that it has no such word for
     """
@@ -52,8 +52,8 @@ def reasoning_formats() -> dict[str, ReasoningFormat]:
 
 
 def choose_reasoning_format(name: str | None, template: str | None) -> ReasoningFormat | None:
-    """The one named, else the one that the chat template speaks of; None where there is none, or
-    "none" is named. Raises InvalidParams for an unknown name."""
+    """The format of this name, else the one that the chat template speaks of; None where there is
+    none, or "none" is named. Raises InvalidParams for an unknown name."""
     if name == NO_FORMAT:
         return None
     if name is None:

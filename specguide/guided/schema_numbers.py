@@ -42,7 +42,7 @@ def number_regex(asked: Numbers, name: str, most_digits: int = MAX_DIGITS) -> st
     """A regular expression of numbers; None where there are none.
 
     name:        "number" or "integer"
-    most_digits: before the point, where no bound says so; larger numbers have exponents
+    most_digits: digits before the point, where no bound says so; larger numbers have exponents
     """
     if asked.is_fraction and name == "integer":
         return None
@@ -93,7 +93,7 @@ class NamedNumbers:
     """Puts names into schemas in place of their numbers, and rules for these names into an EBNF
     grammar.
 
-    mark: what no schema holds; the names are made of it
+    mark: a text that no schema holds; the names are made of it
 
     xgrammar takes few spellings of numbers between bounds, few digits behind the point, and
     exponents without end.
@@ -102,7 +102,7 @@ class NamedNumbers:
 
     def __init__(self, mark: str) -> None:
         self.num_given = 0
-        """How many names were given."""
+        """Number of names that were given."""
         self._mark = mark
         self._numbers: dict[str, int] = {}  # by their regular expressions
 

@@ -117,7 +117,7 @@ def _able(spec: BackendSpec, key_order: str) -> Capabilities:
 
 
 def fixed_order(backend: str) -> UnsupportedGuide:
-    """The error of a backend that keeps the schema's order of keys."""
+    """The error for a backend that keeps the schema's order of keys."""
     return UnsupportedGuide(
         f"{backend} has the keys of an object in the schema's order; ask for key_order "
         '"schema", or for backend "llguidance"'

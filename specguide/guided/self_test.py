@@ -16,7 +16,7 @@ SELF_TEST_VOCABULARY = Vocabulary(
 
 
 def check_native_walk(grammar: native.NativeGrammar) -> None:
-    """Walks `ab?` over SELF_TEST_VOCABULARY. Raises RuntimeError when anything differs from the
+    """Walk `ab?` over SELF_TEST_VOCABULARY. Raises RuntimeError when anything differs from the
     contract."""
     matcher = grammar.matcher()
     row = np.full(SELF_TEST_VOCABULARY.num_words, -1, np.int32)

@@ -31,11 +31,11 @@ _ALIGNMENT = 16
 
 
 class SharedBuffers:
-    """What callbacks write, in one message: tensors at fixed addresses, which rank 0 packs and the
-    others unpack. Nothing is allocated, so that a CUDA graph can capture it."""
+    """The buffers that callbacks write, in one message: tensors at fixed addresses, which rank 0
+    packs and the others unpack. Nothing is allocated, so that a CUDA graph can capture it."""
 
     def __init__(self, tensors: Sequence[Tensor], ranks: Ranks, device: torch.device) -> None:
-        """tensors: of the same shapes on all ranks"""
+        """tensors: those to share, of the same shapes on all ranks"""
         self._tensors, self._ranks = tensors, ranks
         sizes = [_aligned(tensor.nbytes) for tensor in tensors]
         self._message = torch.zeros(sum(sizes), dtype=torch.uint8, device=device)
@@ -45,7 +45,7 @@ class SharedBuffers:
         ]
 
     def share(self) -> None:
-        """Make the tensors of all ranks those of rank 0; all of them call it."""
+        """Make the tensors of all ranks equal to those of rank 0. All ranks must call it."""
         if not self._tensors:
             return
         if self._ranks.rank == 0:
@@ -59,12 +59,12 @@ class SharedBuffers:
 
 def shared_memory(walked: Walked, forward: ForwardStream, ranks: Ranks) -> HostMemory | None:
     """The memory that rank 0's callbacks and the GPUs of all ranks have in common; None where there
-    is none. All ranks call it."""
+    is none. All ranks must call it."""
     return None if forward.torch is None else memory_of_ranks(walked, ranks)
 
 
 def memory_of_ranks(walked: Walked, ranks: Ranks) -> HostMemory | None:
-    """As `shared_memory`; it serves ranks on CPUs, too."""
+    """The same as `shared_memory`, for ranks on CPUs, too."""
     sizes: list[int] = []
 
     def measured(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
@@ -79,8 +79,8 @@ def memory_of_ranks(walked: Walked, ranks: Ranks) -> HostMemory | None:
 
 
 def _parts_of(memory: Tensor, aborted: Tensor, num_ranks: int) -> HostMemory:
-    """Gives parts of `memory` uint8 [bytes] one behind the other, so all ranks must ask for the
-    same parts in the same order."""
+    """Memory that gives parts of `memory` uint8 [bytes] one behind the other, so all ranks must ask
+    for the same parts in the same order."""
     num_used = 0
 
     def zeros(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
@@ -100,8 +100,8 @@ def _aligned(num_bytes: int) -> int:
 def broadcast_buffers(
     rows: StepRows, tokens: Tensor, ranks: Ranks, memory: HostMemory | None
 ) -> SharedBuffers:
-    """tokens: of the slots' nodes, into which callbacks write their own proposals; memory: that the
-    ranks have in common"""
+    """The buffers that rank 0 broadcasts. tokens: those of the slots' nodes, into which callbacks
+    write their own proposals; memory: what the ranks have in common"""
     tensors = [] if memory else [rows.bitmask, rows.guided, rows.held]
     if rows.proposals is not None:
         tensors += [*vars(rows.proposals).values(), tokens]
@@ -121,7 +121,7 @@ class SharingCallbacks(GrammarCallbacks):
         ranks: Ranks,
         tokens: Tensor,
     ) -> None:
-        """tokens: of the slots' nodes, on the step's device"""
+        """tokens: those of the slots' nodes, on the step's device"""
         memory = shared_memory(walked, forward, ranks) if config.polls else None
         super().__init__(walked, config, forward, recorder, executor, memory)
         self._shared = broadcast_buffers(self, tokens, ranks, memory)
@@ -145,7 +145,7 @@ class ReceivedRows(StepRows):
         ranks: Ranks,
         tokens: Tensor,
     ) -> None:
-        """tokens: of the slots' nodes, on the step's device"""
+        """tokens: those of the slots' nodes, on the step's device"""
         self.layout = walked.layout
         self.forward, self.recorder = forward, recorder
         is_on_gpu = forward.torch is not None

@@ -20,7 +20,7 @@ class RowCopies:
     """
 
     def __init__(self, host: GrammarBuffers, device: torch.device) -> None:
-        """host: in memory that the device reads"""
+        """host: the host's buffers, in memory that the device reads"""
         bitmask, fill_ids = mapped(host.bitmask, device), mapped(host.fill_ids, device)
         self._filled = FilledRows(bitmask, fill_ids, None)
         self._held = mapped(host.held, device)
@@ -42,7 +42,8 @@ class RowCopies:
         self.proposals = host.proposals and host.proposals.on_device(device)
 
     def take(self, nodes: slice, num_slots: int, wait: Wait | None, *, has_held: bool) -> None:
-        """Some nodes' rows of the first slots, and which of these are held; see `take_rows`."""
+        """Copy some nodes' rows of the first slots, and which of these are held; see
+        `take_rows`."""
         part = nodes, slice(0, num_slots)
         filled, taken = self._filled, self.taken
         copies = TakenRows(
@@ -65,7 +66,7 @@ class StepRows:
     """
 
     def __init__(self, shape: ChainWalks, host: GrammarBuffers, copies: RowCopies | None) -> None:
-        """copies: None for a step that reads the host's own"""
+        """copies: None for a step that reads the host's own buffers"""
         self._shape, self._copies = shape, copies
         self.bitmask, self.guided, self.held = host.bitmask, host.fill_ids, host.held
         self.proposals = host.proposals
@@ -80,7 +81,8 @@ class StepRows:
         self._row_ids = row_ids.view(num_nodes, num_slots).T.contiguous()
 
     def take(self, callback: int, num_slots: int, num_nodes: int | None, wait: Wait | None) -> None:
-        """What a callback has filled, where the step has copies; see GrammarStream.launch."""
+        """Take the rows that a callback has filled, where the step has copies; see
+        GrammarStream.launch."""
         if self._copies is None:
             return
         is_first = callback == 0

@@ -49,7 +49,7 @@ class GrammarStream(Protocol):
     """The grammar of an engine: its walks beside the forward passes, and the rows that they fill.
 
     layout:    the drafts that there may be
-    recorder:  what marks the streams for a timeline
+    recorder:  marks the streams for a timeline
     forward:   the stream of the step
     held:      uint8 [num_slots] on the step's device, 1: the slot's target rows are late, this
                iteration accepts nothing for it
@@ -82,20 +82,21 @@ class GrammarStream(Protocol):
         """
 
     def announce_wait(self) -> None:
-        """The forward stream will soon wait for the callback launched last: from here on that waits
-        for rows no longer than target_wait_us or draft_wait_us. A `wait_rows` must follow."""
+        """Say that the forward stream will soon wait for the callback launched last: from here on
+        that callback waits for rows no longer than target_wait_us or draft_wait_us. A `wait_rows`
+        must follow."""
 
     def wait_rows(self) -> None:
         """Let the forward stream wait for the callback launched last."""
 
     def chain_rows(self, slots: slice | Tensor, num_nodes: int) -> BitmaskRows | None:
-        """What may follow each of the first nodes of B slots, [B · num_nodes]; None: anything."""
+        """The rows of the first nodes of B slots, [B · num_nodes]; None: all are free."""
 
     def place_rows(self, slots: slice | Tensor, places: Tensor) -> BitmaskRows | None:
-        """What may follow nodes at `places` int64 [B, N] of B slots, [B · N]; None: anything."""
+        """The rows of nodes at `places` int64 [B, N] of B slots, [B · N]; None: all are free."""
 
     def node_rows(self, node: int, slots: Tensor) -> BitmaskRows | None:
-        """What may follow one node of each of `slots` int64 [B]; None: anything."""
+        """The rows of one node of each of `slots` int64 [B]; None: all are free."""
 
     def rows(self, row_ids: Tensor) -> BitmaskRows | None:
         """The rows of these numbers, int64 [n], place · num_slots + slot; None: all are free."""
@@ -104,18 +105,18 @@ class GrammarStream(Protocol):
         """Errors latched for these slots. Raises EngineError when a callback itself failed."""
 
     def abandon(self) -> None:
-        """An iteration failed: wait for the callbacks under way, and forget those that will not
-        come. Raises EngineError where the grammar stream does not come to its end."""
+        """Give up an iteration that failed: wait for the callbacks under way, and forget those that
+        will not come. Raises EngineError where the grammar stream does not come to its end."""
 
     def detach(self, slot: int) -> None:
         """Drop the slot's walk; pending work is dropped with it."""
 
     def is_idle(self, slot: int) -> bool:
-        """True when no worker is inside the slot's matcher any more."""
+        """Whether no worker is inside the slot's matcher any more."""
 
     def counters(self) -> GrammarCounters:
-        """What has been done so far."""
+        """The totals so far."""
 
     def take_callback_times(self) -> list[tuple[int, int, int, int]]:
-        """Iteration, index, begin and end (ns) of the callbacks since the last call; none without a
-        recorder."""
+        """Iteration, index, begin and end (nanoseconds) of the callbacks since the last call; none
+        without a recorder."""

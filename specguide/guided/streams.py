@@ -23,26 +23,28 @@ from specguide.kernels.forward_stream import ForwardStream
 from specguide.kernels.shared_memory import mapped
 
 TakeRows = Callable[[Wait | None], None]
-"""Launches what takes a callback's rows, once the wait for it is over."""
+"""A function that launches what takes a callback's rows, once the wait for it is over."""
 
 _NAP_S = 0.001
 _MOST_POLLED = 256  # callbacks, and launches of them that are under way outside of graphs
 
 
 class CallbackStreams(Protocol):
-    """Runs callbacks in the order of an iteration. All but the last two can be captured."""
+    """Runs callbacks in the order of an iteration. All methods but the last two can be captured in
+    a CUDA graph."""
 
     def run(self, callback: int, take: TakeRows) -> None:
-        """Callback 0 … K, once the forward stream has come this far, and then `take`."""
+        """Run callback 0 … K once the forward stream has come this far, and then `take`."""
 
     def announce(self, num_callbacks: int) -> None:
-        """The forward stream will soon wait for the rows of so many callbacks of the iteration."""
+        """Say that the forward stream will soon wait for the rows of num_callbacks of the
+        iteration."""
 
     def join(self) -> None:
-        """The forward stream waits for all that was run."""
+        """Have the forward stream wait for all that was run."""
 
     def check(self) -> None:
-        """Raises EngineError when a callback did not run, or failed."""
+        """Raise EngineError when a callback did not run, or failed."""
 
     def synchronize(self, timeout: float) -> None:
         """Wait for what is under way, and forget what was not joined. Raises EngineError where it
@@ -106,7 +108,7 @@ class ForkedCallbacks:
         self.grammar.synchronize(timeout)
 
     def _current(self) -> AbstractContextManager[object]:
-        """Makes the grammar stream torch's current one."""
+        """A context in which the grammar stream is torch's current one."""
         stream = self._grammar_torch
         return nullcontext() if stream is None else torch.cuda.stream(stream)
 
@@ -126,7 +128,7 @@ class CallWords:
         return self.words[1]
 
     def calls(self, device: torch.device, aborted: Tensor, rank: int = 0) -> list[HostCall]:
-        """The calls that a rank's device makes. aborted: int32 [1] of the host's memory, as the
+        """The calls that a rank's device makes. aborted: int32 [1] in the host's memory, as the
         device reads it"""
         words = mapped(self.words, device)
         most = self.most_callbacks
@@ -140,11 +142,11 @@ class CallWords:
 
 
 class CalledCallbacks:
-    """The forward stream of a GPU calls by words, and waits for answers where it needs them: what
-    waits also announces that."""
+    """Callbacks that the forward stream of a GPU calls by words. It waits for answers where it
+    needs them, and what waits also announces that."""
 
     def __init__(self, calls: Sequence[HostCall], needed: Tensor) -> None:
-        """needed: int32 [1] of the host's memory, as the device writes it; see ForkedCallbacks"""
+        """needed: int32 [1] in the host's memory, as the device writes it; see ForkedCallbacks"""
         self._calls, self._needed = calls, needed
         self._under_way: list[tuple[int, TakeRows]] = []
 
@@ -161,12 +163,12 @@ class CalledCallbacks:
             take(Wait(self._calls[callback], self._needed, callback + 1))
 
     def forget(self) -> None:
-        """Forgets the callbacks that were not joined."""
+        """Forget the callbacks that were not joined."""
         self._under_way = []
 
 
 class PolledCallbacks(CalledCallbacks):
-    """As CalledCallbacks, with the callbacks in this process, on a thread that polls for calls."""
+    """CalledCallbacks whose callbacks run in this process, on a thread that polls for calls."""
 
     def __init__(
         self,
@@ -176,7 +178,7 @@ class PolledCallbacks(CalledCallbacks):
         words: CallWords,
         aborted: Tensor,
     ) -> None:
-        """needed: as of ForkedCallbacks; aborted: as of CallWords.calls"""
+        """needed: see ForkedCallbacks; aborted: see CallWords.calls"""
         stream: native.Stream = native.CallerStream("forward")
         if forward.torch is not None:
             stream = native.CudaStream(forward.torch.cuda_stream, "forward")

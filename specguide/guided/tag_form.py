@@ -26,7 +26,7 @@ _Schema = dict[str, Any] | bool
 
 
 def check_tag(tag: Any) -> None:
-    """Raises InvalidGuide naming the field of a structural tag that is wrong."""
+    """Raise InvalidGuide naming the field of a structural tag that is wrong."""
     try:
         _StructuralTag.model_validate(tag)
     except ValidationError as error:
@@ -178,7 +178,7 @@ class _Tag(_Form):
 
 
 def _last_triggers(content: _Format) -> list[str]:
-    """Triggers in the free text at the end of a format."""
+    """The triggers of the free text at the end of a format."""
     if isinstance(content, _TriggeredTags):
         return content.triggers
     if isinstance(content, _Dispatch):

@@ -41,7 +41,7 @@ def tag_starts(tag: dict[str, Json]) -> dict[int, bytes]:
 
 
 def _parts(node: dict[str, Json]) -> Iterator[tuple[dict[str, Json] | None, str]]:
-    """Parts that hold a schema, each with the text before it; and the other texts, for None."""
+    """The parts that hold a schema, each with the text before it; and None with each other text."""
     kind = node["type"]
     if kind in _HOLDING:
         for element in node[_HOLDING[kind]]:

@@ -14,7 +14,7 @@ _METHODS = ("accept", "fill", "rollback", "is_terminated", "forced_tokens")
 
 @dataclass(frozen=True)
 class UserGrammar:
-    """Stands where a compiled grammar does. Its matchers are called from worker threads, one at a
+    """Takes the place of a compiled grammar. Its matchers are called from worker threads, one at a
     time, with the GIL.
 
     Raises InvalidGuide where `matcher` does.
@@ -28,8 +28,8 @@ class UserGrammar:
         self.matcher()
 
     def matcher(self) -> Matcher:
-        """A new one. Raises InvalidGuide when what `make` makes lacks a part of the contract, or it
-        raises."""
+        """A new matcher. Raises InvalidGuide when what `make` makes lacks a part of the contract,
+        or it raises."""
         try:
             matcher: Matcher = self.make()
             missing = [name for name in _METHODS if not hasattr(matcher, name)]

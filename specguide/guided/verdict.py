@@ -13,7 +13,7 @@ from specguide.tokenizer.vocabulary import Vocabulary
 
 
 def check_start(grammar: CompiledGrammar, vocabulary: Vocabulary) -> None:
-    """Fills a first row, takes a token that is no end and takes it back: some grammars compile and
+    """Fill a first row, take a token that is no end and take it back: some grammars compile and
     then cannot do that.
 
     Raises UnsupportedGuide.

@@ -23,7 +23,7 @@ class ChainWalks:
         self.layout = layout
 
     def limits(self, layout: DraftLayout) -> native.DraftLimits:
-        """Most drafts of a part of the layout, which a request or an iteration takes."""
+        """The most drafts of a part of the layout, which a request or an iteration takes."""
         return native.DraftLimits(
             num_draft_tokens=layout.num_model,
             num_forced_tokens=layout.num_forced,
@@ -31,25 +31,27 @@ class ChainWalks:
         )
 
     def request_limits(self, layout: DraftLayout) -> native.DraftLimits:
-        """Most drafts of a request that takes `layout`."""
+        """The most drafts of a request that takes `layout`."""
         return self.limits(layout)
 
     def proposals(self, num_slots: int, *, pinned: bool) -> ProposalBuffers | None:
-        """What callbacks and step share beside the rows, on the host; None: nothing."""
+        """The buffers that callbacks and step share beside the rows, on the host; None: there are
+        none."""
         return None
 
     @property
     def stage_begins(self) -> Sequence[int]:
-        """The first place of each stage, and the number of places; none: each node is a stage."""
+        """The first place of each stage, and then the number of places; empty where each node is a
+        stage."""
         return ()
 
     def node_arrays(self, nodes: WalkedNodes) -> dict[str, npt.NDArray[np.int32]]:
-        """What is walked over, by the names of `native.GrammarBuffers`."""
+        """The arrays that are walked over, by the names of `native.GrammarBuffers`."""
         return {"tokens": nodes.tokens.numpy(), "num_accepted": nodes.num_accepted.numpy()}
 
     def target_rows(self, num_nodes: int | None) -> slice:
         """Nodes whose rows the step wants after callback 0: all that are verified, since late ones
-        have come by then. num_nodes: of the iteration, None: all"""
+        have come by then. num_nodes: nodes of the iteration; None: all"""
         return slice(0, num_nodes)
 
     def draft_rows(self, callback: int) -> slice:

@@ -13,7 +13,7 @@ from specguide.config import GuideConfig
 
 
 def whitespace_regex(limits: GuideConfig) -> str:
-    """A regular expression for it; empty where there is none."""
+    """A regular expression of the whitespace; empty where there is none."""
     if limits.max_whitespace == 0:
         return ""
     indent = (
@@ -25,6 +25,6 @@ def whitespace_regex(limits: GuideConfig) -> str:
 
 
 def just(limits: GuideConfig, most: int | None) -> GuideConfig:
-    """The limits where a tag bounds whitespace by itself: that holds for indentation, too. None: it
-    does not."""
+    """The limits within a tag. most: bound that the tag sets on whitespace, which holds for
+    indentation, too; None: it sets none"""
     return limits if most is None else replace(limits, max_whitespace=most, max_indent=0)

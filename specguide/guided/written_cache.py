@@ -13,11 +13,11 @@ _MOST_CHARACTERS = 16 << 20
 
 
 class WrittenCache(Generic[T]):
-    """The least recently used go when there are too many characters. Safe to use from several
-    threads.
+    """A cache from which the least recently used values go when there are too many characters. Safe
+    to use from several threads.
 
-    size:        of a value, in characters
-    most_of_one: characters of what is kept, its key included
+    size:        gives a value's size in characters
+    most_of_one: most characters of a value that is kept, its key included
     """
 
     def __init__(self, size: Callable[[T], int], most_of_one: int) -> None:
@@ -28,8 +28,8 @@ class WrittenCache(Generic[T]):
         self._lock = threading.Lock()
 
     def get(self, text: str | bytes, others: Hashable, make: Callable[[], T]) -> T:
-        """What was made of a text, and of all `others`; made where it is not there. What `make`
-        raises is not kept."""
+        """The value for a text and all `others`, made where it is not there. What `make` raises is
+        not kept."""
         key = (text, others)
         with self._lock:
             found = self._values.get(key)

@@ -14,11 +14,11 @@ F = TypeVar("F", bound="WrittenForm")
 
 @dataclass(frozen=True)
 class WrittenForm:
-    """How some models write something.
+    """A way in which some models write something.
 
-    models:         which ones write so
-    template_marks: texts that are all in their chat templates
-    foreign_marks:  texts of which none is
+    models:         the models that write so
+    template_marks: texts that their chat templates all hold
+    foreign_marks:  texts of which their chat templates hold none
     special_tokens: parts of the texts that are single tokens, where the tokenizer has such
     """
 

@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 AUTO = "auto"
-"""Asks for the first backend that enforces the guide."""
+"""The name that asks for the first backend that enforces the guide."""
 _ASKED_FOR_PYTHON = "SPECGUIDE_PYTHON_MATCHERS asks for the Python adapter"
 
 
@@ -67,12 +67,12 @@ def backend_spec(name: str) -> BackendSpec:
 
 
 def backend_choices() -> tuple[str, ...]:
-    """What a guide or a configuration may ask for."""
+    """The names that a guide or a configuration may ask for."""
     return (AUTO, *backend_names())
 
 
 def check_backend(config: GuideConfig) -> None:
-    """Raises InvalidParams where the configuration asks for a backend that there is not."""
+    """Raise InvalidParams where the configuration asks for a backend that does not exist."""
     if config.backend not in backend_choices():
         raise InvalidParams(
             f"guide_backend {config.backend!r} is unknown; known: {', '.join(backend_choices())}",
@@ -119,7 +119,7 @@ def create_backend(name: str, vocabulary: Vocabulary, *, native: bool | None = N
 
 
 def backend_status(name: str) -> BackendStatus:
-    """What was found of a backend on this machine; compiles a grammar of three tokens to find
+    """The status of a backend on this machine; compiles a grammar of three tokens to find it
     out."""
     adapter, problem = _load(name)
     if adapter is None:
@@ -134,8 +134,8 @@ def backend_status(name: str) -> BackendStatus:
 
 
 def _load(name: str) -> tuple[Adapter | None, str | None]:
-    """What binds a backend, or None and what to do about it; a library is loaded when it is first
-    asked for."""
+    """The adapter that binds a backend, or None and what to do about it; a library is loaded when
+    it is first asked for."""
     library = backend_spec(name).library
     try:
         return library.load(), None

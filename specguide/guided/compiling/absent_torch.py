@@ -20,7 +20,7 @@ class _AnyName(type):
 
 
 class _Anything(metaclass=_AnyName):
-    """Stands for every class, function and value of an absent module."""
+    """Takes the place of every class, function and value of an absent module."""
 
     def __init__(self, *_: Any, **__: Any) -> None:
         pass

@@ -43,7 +43,7 @@ from specguide.guided.compiling.libraries import Enforced, Libraries, outcome
 
 STARTED = b"."
 QUICK_S = 0.5
-"""What takes longer than this is slow, seconds."""
+"""Longest time of a compile that is not slow, seconds."""
 STACK_BYTES = 256 << 20
 """The stack of a thread that compiles: the libraries follow nested schemas and chains of rules
 on it."""
@@ -78,7 +78,7 @@ class _Server:
         self._poll.register(control, select.POLLIN)
 
     def run(self) -> None:
-        """Serves leases until the control socket is closed."""
+        """Serve leases until the control socket is closed."""
         while True:
             # one at a time: what it does may close the others' descriptors
             fd = self._poll.poll()[0][0]
@@ -110,7 +110,7 @@ class _Server:
             self._poll.register(fd, 0)  # tells when the other end is closed, and nothing else
 
     def _end(self, worker: _Worker) -> None:
-        """Take leave of a process that has ended; says so on its lease where a signal ended it."""
+        """Take leave of a process that has ended; tells its lease where a signal ended it."""
         if self._workers.pop(worker.lease.fileno(), None) is not None:
             self._poll.unregister(worker.lease)
         status = os.waitpid(worker.pid, 0)[1]
@@ -144,7 +144,7 @@ def _packages_on_torch() -> list[str]:
 
 
 def _be_silent() -> None:
-    """What libraries write when they crash is told in another way."""
+    """Drop what libraries write when they crash, which is told in another way."""
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, 1)
     os.dup2(null, 2)
@@ -188,8 +188,8 @@ def _memory_bytes(field: int) -> int:
 
 @contextmanager
 def _limits(config: GuideConfig) -> Iterator[None]:
-    """The kernel ends this process when it outruns its time meanwhile; it gets no more memory than
-    its share."""
+    """A context in which the kernel ends this process when it outruns its time, and gives it no
+    more memory than its share."""
     most = _memory_bytes(_DATA) + STACK_BYTES + _SLACK_BYTES + config.max_compile_bytes
     resource.setrlimit(resource.RLIMIT_DATA, (most, resource.RLIM_INFINITY))
     signal.setitimer(signal.ITIMER_REAL, config.compile_timeout_s)
@@ -232,7 +232,7 @@ def _answer(asked: dict[str, Any], libraries: Libraries) -> dict[str, Any]:
 
 
 def _go_on(backend: str) -> None:
-    """Nothing stands against trying a backend here."""
+    """Let any backend be tried: nothing stands against it here."""
 
 
 def read_guide(

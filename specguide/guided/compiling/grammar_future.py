@@ -9,7 +9,7 @@ from specguide.guided.backends import CompiledGrammar
 
 
 class GrammarFuture(Future[CompiledGrammar]):
-    """A grammar, or why there is none.
+    """A future grammar, or the error that says why there is none.
 
     room:   the most tokens that a text may have. Where it is not plain that the shortest text has
             no more, the grammar is there when that is known. None: that is no matter
@@ -24,11 +24,11 @@ class GrammarFuture(Future[CompiledGrammar]):
         self.took_s = 0.0
 
     def set_result(self, result: CompiledGrammar) -> None:
-        """The grammar is there."""
+        """Settle the future with a grammar that is there."""
         self.took_s = time.perf_counter() - self._asked_s
         super().set_result(result)
 
     def set_exception(self, exception: BaseException | None) -> None:
-        """The grammar will never be there."""
+        """Settle the future with an error: the grammar will never be there."""
         self.took_s = time.perf_counter() - self._asked_s
         super().set_exception(exception)

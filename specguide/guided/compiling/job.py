@@ -30,34 +30,35 @@ class Job:
 
     @property
     def is_wanted(self) -> bool:
-        """Whether a caller has not left."""
+        """Whether any caller still waits."""
         return not all(future.cancelled() for future in self.futures)
 
     def take_futures(self) -> list[GrammarFuture]:
-        """The futures, which the caller settles; the job has none then."""
+        """Take the futures off the job, for the caller to settle."""
         futures, self.futures = self.futures, []
         return futures
 
 
 Done = Callable[[Job, Outcome], None]
-"""Is told the outcome of a job. A job that was given up has a second outcome when it ends."""
+"""A function that is told the outcome of a job. A job that was given up has a second outcome when
+it ends."""
 
 
 class Runner(Protocol):
     """Runs jobs beside each other. Its methods may be called from any thread."""
 
     def put(self, job: Job) -> None:
-        """Take a job; what it comes to is told, sooner or later."""
+        """Take a job, whose outcome is told sooner or later."""
         ...
 
     def close(self) -> None:
-        """Let all go. Waits for threads that are between two jobs, and no longer than a moment for
-        the others."""
+        """Let all threads go. Waits for those that are between two jobs, and no longer than a
+        moment for the others."""
         ...
 
 
 def settle(futures: list[GrammarFuture], outcome: CompiledGrammar | SpecguideError) -> None:
-    """Tell callers what their job came to."""
+    """Tell callers the outcome of their job."""
     for future in futures:
         if not future.set_running_or_notify_cancel():
             continue

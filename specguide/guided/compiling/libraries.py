@@ -43,15 +43,15 @@ _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 Failure = InvalidGuide | CompilerBusy | EngineError
-"""Why there is no compiled grammar."""
+"""The errors that say why there is no compiled grammar."""
 Outcome = CompiledGrammar | Failure
-"""What a compile comes to."""
+"""The result of a compile."""
 
 
 @dataclass(frozen=True)
 class Enforced:
-    """A guide that a backend enforces: as it was written for the backend, and what that made of
-    it."""
+    """A guide that a backend enforces: as it was written for the backend, and as the backend
+    compiled it."""
 
     written: Written
     backend: str
@@ -135,7 +135,8 @@ class Libraries:
         return None
 
     def _enforced(self, rewritten: Rewritten, backend: str, order: str, guide: Guide) -> Enforced:
-        """Raises InvalidGuide, and UnsupportedGuide if the backend refuses it."""
+        """The guide, once the backend has compiled it. Raises InvalidGuide, and UnsupportedGuide if
+        the backend refuses it."""
         written = self._written(rewritten, backend, order)
         grammar = self.compile(written, backend)
         if written.keys is None:
@@ -189,8 +190,8 @@ class Libraries:
         )
 
     def compile(self, guide: Guide | Written, backend: str) -> CompiledGrammar:
-        """A guide, as it is written for the backend. Raises InvalidGuide, and UnsupportedGuide if
-        it cannot begin."""
+        """Compile a guide, as it is written for the backend. Raises InvalidGuide, and
+        UnsupportedGuide if it cannot begin."""
         grammar = self._backend(backend).compile(guide, self.config)
         if isinstance(guide, Written) and guide.keys is not None:
             grammar = self._key_guard.guard(grammar, guide.keys)
@@ -201,8 +202,8 @@ class Libraries:
         return grammar
 
     def served(self, grammar: CompiledGrammar, written: Written, guide: Guide) -> CompiledGrammar:
-        """What requests get of the compiled grammar of a guide: it knows its ends, where they are
-        known, and has what was left out compiled."""
+        """The grammar that requests get of a guide's compiled one: it knows where its texts end, if
+        that is known, and has the parts compiled that were left out."""
         if written.calls is not None:
             assert self._submit is not None
             calls = self._calls.grammar(grammar, written, guide, self._submit)
@@ -232,7 +233,7 @@ def _may_be_freed(guide: Guide, reasons: dict[str, InvalidGuide]) -> bool:
 
 
 def outcome(guide: Guide, config: GuideConfig, work: Callable[[], T]) -> T | Failure:
-    """What the work on a guide comes to, be it an error."""
+    """The result of the work on a guide, or the error that it ends with."""
     try:
         return work()
     except (InvalidGuide, CompilerBusy, EngineError) as error:
@@ -250,13 +251,13 @@ def outcome(guide: Guide, config: GuideConfig, work: Callable[[], T]) -> T | Fai
 
 
 def finish(found: Outcome) -> None:
-    """Do what no caller has waited for; nobody is told how it ends."""
+    """Finish what no caller has waited for; nobody is told how it ends."""
     if isinstance(found, EndingGrammar):
         found.finish()
 
 
 def is_told(found: Outcome, futures: Iterable[GrammarFuture]) -> bool:
-    """Whether all is known that callers must know when they are told."""
+    """Whether all is known that callers must know once the futures are settled."""
     if not isinstance(found, EndingGrammar):
         return True
     rooms = (future.room for future in futures)
@@ -264,7 +265,7 @@ def is_told(found: Outcome, futures: Iterable[GrammarFuture]) -> bool:
 
 
 def internal_error(guide: Guide, cause: BaseException) -> EngineError:
-    """The error of a compile that failed as nobody expected; it is logged. It must end this request
+    """The error of a compile that failed as nobody expected; it is logged. It ends this request
     alone."""
     _log.error("compiling a guide (%s) failed", guide.kind, exc_info=cause)
     return EngineError(f"compiling the {guide.kind} failed: {type(cause).__name__}: {cause}")

@@ -57,7 +57,7 @@ class Passed:
 class Trial:
     """A compile in a worker. One thread at a time calls its methods.
 
-    ask: send the guide to a worker, by the lease that this returns
+    ask: sends the guide to a worker, and returns its lease
     """
 
     def __init__(
@@ -73,8 +73,8 @@ class Trial:
         self._told = bytearray()
 
     def wait(self, timeout_s: float) -> Passed | Failure | None:
-        """What it came to; None where it goes on so long after it began or after this call,
-        seconds."""
+        """The trial's outcome; None where it still goes on timeout_s seconds after it began or
+        after this call."""
         try:
             if self._end_by_s is None:
                 if not self._begins():
@@ -97,11 +97,12 @@ class Trial:
             return self._lost()
 
     def kill(self) -> None:
-        """End it: the worker dies with its lease."""
+        """End the trial: the worker dies with its lease."""
         self._lease.close()
 
     def _begins(self) -> bool:
-        """Wait until it does. An idle worker that ended before it read the guide is replaced."""
+        """Wait until the trial begins; whether it has. An idle worker that ended before it read the
+        guide is replaced."""
         self._lease.settimeout(_START_S)
         with suppress(ConnectionError):
             if self._lease.recv(1) == STARTED:
@@ -147,8 +148,8 @@ class Trial:
 
 
 class Sandbox:
-    """Starts trials, from any thread. The fork server starts with the first one, and again where it
-    was ended."""
+    """Starts trials; any thread may call it. The fork server starts with the first one, and again
+    where it was ended."""
 
     def __init__(self, vocabulary: Vocabulary, config: GuideConfig) -> None:
         self._vocabulary, self._config = vocabulary, config
@@ -215,7 +216,7 @@ class Sandbox:
                 self._idle.append(lease)
 
     def _launch(self) -> socket.socket:
-        """Start a server; its control socket."""
+        """Start a server and return its control socket."""
         control, theirs = socket.socketpair()
         with theirs:
             self._server = subprocess.Popen(
@@ -246,7 +247,8 @@ class Sandbox:
 
 
 def _is_silent(lease: socket.socket) -> bool:
-    """Whether nothing comes by it; of an idle worker that was ended, its end does."""
+    """Whether nothing has come by the lease; where an idle worker was ended, the word of its end
+    has."""
     lease.settimeout(0)
     try:
         lease.recv(1, socket.MSG_PEEK)

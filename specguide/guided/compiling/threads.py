@@ -1,10 +1,9 @@
 """Owns the compiling of an application's own guides, on threads of this process.
 
-A library's compile cannot be interrupted. It releases the GIL, so it runs on a thread, and one that
-takes too long is
-abandoned: its caller gets an error at once, another thread takes its place, and only so many of a
-           backend's may be
-abandoned at a time; those of other backends go on. For guides of strangers see lanes.
+A library's compile cannot be interrupted. It releases the GIL, so it runs on a thread. One that
+takes too long is abandoned: its caller gets an error at once, and another thread takes its place.
+Only so many compiles of a backend may be abandoned at a time; those of other backends go on. For
+guides of strangers see lanes.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ _LOAD_S = 60.0
 
 @dataclass(eq=False)
 class _Run:
-    """A job at work. deadline: monotonic, seconds; backend: name of the one that is at it"""
+    """A job at work. deadline: monotonic, seconds; backend: name of the backend that compiles it"""
 
     job: Job
     deadline: float
@@ -96,7 +95,7 @@ class ThreadRunner:
             pass
 
     def _work_on(self, job: Job) -> bool:
-        """Compile it; False where the worker is to go."""
+        """Compile a job; returns False where the worker is to go."""
         with self._changed:
             self._num_waiting -= 1
             if self._is_closed:
@@ -131,8 +130,8 @@ class ThreadRunner:
         return self._libraries.served(enforced.grammar, enforced.written, guide)
 
     def _begin(self, run: _Run, backend: str) -> None:
-        """Load the backend, beside the run's time. Raises CompilerBusy where the backend is at too
-        much already."""
+        """Load the backend, which does not count as the run's time. Raises CompilerBusy where too
+        many of the backend's compiles are abandoned."""
         with self._changed:
             if run not in self._running:  # nobody waits for it
                 raise CompilerBusy("it was given up")
@@ -151,7 +150,7 @@ class ThreadRunner:
             self._changed.notify_all()
 
     def _watch(self) -> None:
-        """Gives up jobs whose time is over, until it is closed."""
+        """Give up jobs whose time is over, until the runner is closed."""
         while late := self._wait_for_late():
             for run in late:
                 self._done(run.job, too_slow(self._config))

@@ -29,8 +29,8 @@ def start_thread(work: Callable[[], None], name: str) -> threading.Thread:
 
 
 def join_threads(threads: list[threading.Thread]) -> None:
-    """Wait for their ends, since one that lives on while the interpreter ends would abort the
-    process.
+    """Wait for the threads' ends, since one that lives on while the interpreter ends would abort
+    the process.
 
     No longer than a moment, for one that is at work in a library.
     """
@@ -43,9 +43,10 @@ def join_threads(threads: list[threading.Thread]) -> None:
 class Lane(Generic[T]):
     """A queue and the threads that work through it. Its methods may be called from any thread.
 
-    failed:       told of an item whose work raised something, and what; the thread lives on
-    most_threads: at work at once
-    most_waiting: items beyond these
+    failed:       called with an item whose work raised an error, and that error; the thread lives
+                  on
+    most_threads: most threads that work at once
+    most_waiting: most items that wait for a thread
     """
 
     def __init__(
@@ -68,8 +69,8 @@ class Lane(Generic[T]):
         self._is_closed = False
 
     def offer(self, item: T, *, at_once: bool = False) -> bool:
-        """Take an item; False where too many wait. at_once: only where a thread has time for it
-        now"""
+        """Take an item; False where too many wait. at_once: take it only where a thread has time
+        for it now"""
         with self._changed:
             has_time = self._num_busy + len(self._items) < self._most_threads
             if self._is_closed or (

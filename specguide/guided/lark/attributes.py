@@ -17,7 +17,7 @@ def lark_attributes(source: str) -> Iterator[str]:
 
 
 def _is_head(text: str) -> bool:
-    """Whether it is a rule's name, perhaps behind ? and !, perhaps with a priority."""
+    """Whether a text is a rule's name, perhaps behind ? and !, perhaps with a priority."""
     name, dot, priority = text.strip().lstrip("?!").partition(".")
     return name.isidentifier() and (not dot or priority.removeprefix("-").isdecimal())
 

@@ -78,7 +78,7 @@ def _behind_repetition(pattern: str, at: int) -> int | None:
 
 
 def _may_go_on(pattern: str) -> bool:
-    """Whether one of its texts begins another, as far as can be told."""
+    """Whether one of a pattern's texts begins another, as far as can be told."""
     try:
         found = automaton(whole(parse(pattern), search=False), outer=True)
     except RegexError:

@@ -15,7 +15,7 @@ from specguide.guided.schema.json_values import Json, JsonSchema
 from specguide.guided.whitespace import whitespace_regex
 
 BEHIND = '"behind"'
-"""The option, as it is written, of schemas that say behind which texts their JSON begins."""
+"""The written name of the option by which schemas say behind which texts their JSON begins."""
 
 
 def schema_term(
@@ -24,7 +24,7 @@ def schema_term(
     """A JSON schema as a term that leaves it to whoever reads the grammar.
 
     behind: the texts behind which its JSON begins, as hexadecimal digits of their bytes, where a
-            guard follows it; these the library knows nothing of
+            guard follows it; the library does not know of them
     """
     if schema is False:
         raise InvalidGuide("the schema `false` is satisfied by nothing", param="json_schema")

@@ -16,7 +16,7 @@ _ESCAPES = {bytes([byte]): json.dumps(chr(byte))[1:-1].encode() for byte in (*ra
 
 
 class ArgumentMarks:
-    """A format's marks around arguments, as bytes."""
+    """The marks of a format around arguments, as bytes."""
 
     def __init__(self, layout: CallLayout) -> None:
         form, ids = layout.tool_format.arguments, layout.special_ids
@@ -34,9 +34,9 @@ class ArgumentMarks:
 class ListedReader:
     """Reads arguments one by one, and the mark behind them.
 
-    place: tag, tool and call of its parts
-    after: the mark
-    texts: names of those that are written as they are
+    place: tag, tool and call that its parts belong to
+    after: the mark behind the arguments
+    texts: names of the arguments that are written as they are
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class ListedReader:
         self._around = place._replace(role="punctuation", path="")
 
     def read(self) -> Steps[bool]:
-        """Reads all arguments and says whether they were whole."""
+        """Read all arguments and return whether they were whole."""
         cursor = self._cursor
         num_read = 0
         while not (yield from cursor.begins(self._after)):
@@ -65,8 +65,8 @@ class ListedReader:
         return True
 
     def _argument(self, before: bytes, num_read: int) -> Steps[bool]:
-        """Reads one argument and says whether it was whole. Its name is held back until it is
-        whole."""
+        """Read one argument and return whether it was whole. Its name is held back until the name
+        is whole."""
         cursor, marks = self._cursor, self._marks
         is_there = yield from cursor.begins(before)
         end = (yield from cursor.find(marks.before_value, len(before))) if is_there else None
@@ -107,10 +107,10 @@ class ListedReader:
 
 
 def _inside(text: bytes) -> bytes:
-    """A part of a text as a part of a JSON string."""
+    """A part of a text, escaped as a part of a JSON string."""
     return _ESCAPED.sub(lambda found: _ESCAPES[found[0]], text)
 
 
 def nothing(_: bytes) -> bytes:
-    """What is read of what is no text."""
+    """Nothing: what is shown of bytes that are no text."""
     return b""

@@ -28,7 +28,7 @@ class CallReader:
         self._listed = None if one.arguments is None else ArgumentMarks(layout)
 
     def read(self) -> Steps[None]:
-        """Reads the message to its end."""
+        """Read the message to its end."""
         one = self._layout.tool_format
         if self._layout.must_call:
             yield from self._calls()
@@ -44,7 +44,7 @@ class CallReader:
         return mark_bytes(text, self._layout.special_ids)
 
     def _marked(self) -> Steps[None]:
-        """Where marks say what is an answer and what leads to calls."""
+        """Read a message in which marks say what is an answer and what leads to calls."""
         cursor, one = self._cursor, self._layout.tool_format
         before_answer, before_lead = self._mark(one.before_answer), self._mark(one.before_lead)
         if (yield from cursor.begins(before_lead)):
@@ -65,7 +65,7 @@ class CallReader:
             yield from JsonReader(self._cursor, CONTENT_JSON).read()
 
     def _calls(self) -> Steps[None]:
-        """Reads calls up to the message's end."""
+        """Read calls up to the message's end."""
         one, before = self._layout.tool_format, self._opening
         for call in count():
             if not (yield from self._call(before, call)):
@@ -80,8 +80,8 @@ class CallReader:
             self._cursor.mark(end, CONTENT_MARK)
 
     def _call(self, before: bytes, call: int) -> Steps[bool]:
-        """Reads a call behind `before` and says whether it was whole. Its name is held back until
-        it is whole."""
+        """Read a call behind `before` and return whether it was whole. Its name is held back until
+        the name is whole."""
         cursor = self._cursor
         end = yield from self._name_end(before)
         if end is None:
@@ -98,7 +98,7 @@ class CallReader:
         return (yield from self._arguments(around, name))
 
     def _arguments(self, around: Part, name: str) -> Steps[bool]:
-        """Reads arguments and the mark behind them, and says whether all of that was whole."""
+        """Read arguments and the mark behind them, and return whether all of that was whole."""
         cursor, after = self._cursor, self._after_arguments
         if self._listed is not None:
             texts = self._layout.texts[name]
@@ -110,7 +110,8 @@ class CallReader:
         return True
 
     def _name_end(self, before: bytes) -> Steps[int | None]:
-        """Where the next call's name ends; None where no call comes next. Takes nothing."""
+        """The place where the next call's name ends; None where no call comes next. Takes
+        nothing."""
         cursor, names = self._cursor, self._layout.names
         if not (yield from cursor.begins(before)):
             return None

@@ -11,14 +11,14 @@ from specguide.request_records import SpanRole, SpanTag
 
 T = TypeVar("T")
 Steps = Generator[None, None, T]
-"""A reader, which yields where it must see more bytes to go on."""
+"""A reader: a generator that yields where it must see more bytes to go on."""
 _PLAIN = re.compile(rb'[^"\\]*')
 _WORD = re.compile(rb"[-+.0-9A-Za-z]*")
 _QUOTE = ord('"')
 
 
 class Part(NamedTuple):
-    """What a piece belongs to; the fields are those of an OutputSpan."""
+    """The part of an output that a piece belongs to; the fields are those of an OutputSpan."""
 
     tag: SpanTag
     role: SpanRole
@@ -28,8 +28,8 @@ class Part(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """Bytes of the output, and what a caller reads of them: nothing of a mark, and of arguments
-    what they are as JSON."""
+    """Bytes of the output, and what a caller is shown of them: nothing of a mark, and arguments as
+    JSON."""
 
     part: Part
     data: bytes
@@ -37,10 +37,10 @@ class Piece(NamedTuple):
 
 
 class Cursor:
-    """Where the reading of an output is.
+    """The place that the reading of an output has come to.
 
     data, at: its last bytes, of which those from `at` on are not taken yet
-    is_over:  no more come
+    is_over:  no more bytes come
     """
 
     def __init__(self) -> None:
@@ -55,12 +55,13 @@ class Cursor:
         self.at = 0
 
     def drain(self) -> list[Piece]:
-        """What was taken since the last call; all bytes are in one piece, in order."""
+        """The pieces that were taken since the last call, in order; together they hold all bytes
+        taken."""
         pieces, self._pieces = self._pieces, []
         return pieces
 
     def take(self, end: int, part: Part, shown: bytes | None = None) -> None:
-        """Make a piece of the bytes up to there. shown: None: as they are"""
+        """Make a piece of the bytes up to the place `end`. shown: None: the bytes as they are"""
         data = self.data[self.at : end]
         if data:
             self._pieces.append(Piece(part, data, data if shown is None else shown))
@@ -71,7 +72,7 @@ class Cursor:
         self.take(self.at + len(mark), part, shown)
 
     def more(self) -> Steps[bool]:
-        """Wait for a byte; whether there is one."""
+        """Wait for a byte; returns whether there is one."""
         while self.at == len(self.data) and not self.is_over:
             yield
         return self.at < len(self.data)
@@ -85,8 +86,8 @@ class Cursor:
         return True
 
     def find(self, mark: bytes, offset: int = 0) -> Steps[int | None]:
-        """Where a mark stands, at least so far on; takes nothing. None: it does not come any
-        more."""
+        """The place of a mark, at least `offset` bytes further on; None where it does not come any
+        more. Takes nothing."""
         num_seen = offset
         while (found := self.data.find(mark, self.at + num_seen)) < 0:
             if self.is_over:
@@ -101,9 +102,10 @@ class Cursor:
         part: Part,
         show: Callable[[bytes], bytes] | None = None,
     ) -> Steps[bool]:
-        """Take all in front of the first of some marks, as it comes; whether one has come.
+        """Take all bytes in front of the first of some marks, as they come; returns whether a mark
+        has come.
 
-        show: what is read of a stretch of text; None: itself
+        show: makes of a stretch of text what is shown of it; None: the stretch itself
         """
         while True:
             places = [self.data.find(mark, self.at) for mark in marks]
@@ -116,7 +118,7 @@ class Cursor:
             yield
 
     def rest(self, part: Part, show: Callable[[bytes], bytes] | None = None) -> Steps[None]:
-        """Take all there is to come. show: as for `text`"""
+        """Take all bytes that are still to come. show: as for `text`"""
         while (yield from self.more()):
             self.take(len(self.data), part, show and show(self.data[self.at :]))
 
@@ -131,7 +133,8 @@ class Cursor:
             yield
 
     def closed_string(self) -> Steps[int | None]:
-        """Where the JSON string ends that comes next; takes nothing. None: it does not end."""
+        """The place where the JSON string ends that comes next; None where it does not end. Takes
+        nothing."""
         offset = 1
         while True:
             end, is_closed = _string_end(self.data, self.at + offset)
@@ -141,7 +144,7 @@ class Cursor:
             yield
 
     def word_end(self) -> Steps[int]:
-        """Where the word or number ends that comes next; takes nothing."""
+        """The place where the word or number ends that comes next. Takes nothing."""
         while (end := _word_end(self.data, self.at)) == len(self.data) and not self.is_over:
             yield
         return end
@@ -163,7 +166,8 @@ def _word_end(data: bytes, at: int) -> int:
 
 
 def _string_end(data: bytes, at: int) -> tuple[int, bool]:
-    """How far a JSON string can be read from inside it, and whether it is closed there."""
+    """The place up to which a JSON string can be read from inside it, and whether it is closed
+    there."""
     while True:
         found = _PLAIN.match(data, at)
         end = at if found is None else found.end()

@@ -15,7 +15,8 @@ from specguide.guided.tools.layout import CallLayout
 from specguide.params import SamplingParams
 
 SpecialToken = Callable[[str], int | None]
-"""The id of a special token, None for a token that is text, or none."""
+"""A function that gives the id of a special token; None for a token that is text, and for no
+token."""
 _JSON_KINDS = ("json_schema", "json_object")
 
 
@@ -23,10 +24,10 @@ _JSON_KINDS = ("json_schema", "json_object")
 class ReasoningMarks:
     """The marks of the reasoning section that an output begins with, as bytes of SpelledTokens.
 
-    end:    all behind the section
+    end:    the mark behind the section
     begin:  None where the prompt has begun it; else the section is left out where the output begins
             otherwise
-    answer: stands in front of what follows where the section is left out; none of the answer
+    answer: stands before the answer where the section is left out; it is no part of the answer
     """
 
     end: bytes
@@ -50,9 +51,9 @@ class ReasoningMarks:
 class OutputForm:
     """What is known of one output before it is written.
 
-    reasoning: None where there is none to read
-    calls:     None where no tools are called
-    is_json:   where they are not, what follows the reasoning is JSON
+    reasoning: the marks of its reasoning; None where there is none to read
+    calls:     the layout of its calls; None where no tools are called
+    is_json:   without calls, what follows the reasoning is JSON
     tags:      structural tags that follow the reasoning; None: none, or nobody asks for their parts
     """
 

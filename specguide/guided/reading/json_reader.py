@@ -15,7 +15,7 @@ _OBJECT, _ARRAY, _COMMA, _QUOTE = b'{[,"'
 
 @dataclass
 class _Container:
-    """An object or array that is open. num_values: in it that are over"""
+    """An object or array that is open. num_values: number of its values that are over"""
 
     path: str
     is_object: bool
@@ -23,11 +23,11 @@ class _Container:
 
 
 class JsonReader:
-    """Reads one JSON value, which its grammar makes sure of; of others all is read somehow. What is
-    read of it is itself.
+    """Reads one JSON value, which its grammar makes sure of; what is not JSON is read somehow. It
+    is shown as it is.
 
-    place: tag, tool and call of its parts
-    path:  of the value
+    place: tag, tool and call that its parts belong to
+    path:  the value's path
     """
 
     def __init__(self, cursor: Cursor, place: Part, path: str = "") -> None:
@@ -37,7 +37,7 @@ class JsonReader:
         self._open: list[_Container] = []
 
     def read(self) -> Steps[None]:
-        """The value, and spaces before it."""
+        """Read the value, and spaces before it."""
         cursor = self._cursor
         while (yield from cursor.more()):
             byte = cursor.data[cursor.at]
@@ -56,7 +56,7 @@ class JsonReader:
         return Part(self._place.tag, role, path, self._place.tool, self._place.call)
 
     def _structure(self, byte: int) -> None:
-        """A space, or what stands around values."""
+        """Take a space, or a sign that stands around values."""
         if byte in b"{[":
             self._open.append(_Container(self._path, byte == _OBJECT))
         path = self._open[-1].path if self._open else self._path
@@ -68,14 +68,14 @@ class JsonReader:
             self._is_key = False
 
     def _next(self, container: _Container, *, is_first: bool) -> None:
-        """A key or an item comes."""
+        """Note that a key or an item comes next."""
         container.num_values += not is_first
         self._is_key = container.is_object
         if not container.is_object:
             self._path = f"{container.path}/{container.num_values}"
 
     def _key(self) -> Steps[None]:
-        """Held back until it is whole, since it is its own path."""
+        """Read a key. It is held back until it is whole, since it is a part of its own path."""
         cursor = self._cursor
         container = self._open[-1]
         end = yield from cursor.closed_string()

@@ -20,8 +20,8 @@ class OutputReader:
     """Takes an output, as SpelledTokens spells it, in stretches of any size: what they are cut into
     makes no difference. Time is linear in the bytes.
 
-    is_reasoning: it may be inside the reasoning section
-    has_reasoned: there is such a section
+    is_reasoning: the reading may be inside the reasoning section
+    has_reasoned: the output has such a section
     """
 
     def __init__(self, form: OutputForm) -> None:
@@ -33,13 +33,13 @@ class OutputReader:
         next(self._steps)
 
     def feed(self, data: bytes) -> list[Piece]:
-        """Reads more bytes; returns the pieces that have become certain, in order."""
+        """Read more bytes; returns the pieces that have become certain, in order."""
         self._cursor.add(data)
         next(self._steps, None)
         return self._cursor.drain()
 
     def finish(self) -> list[Piece]:
-        """Ends the output; returns the pieces that were held back."""
+        """End the output; returns the pieces that were held back."""
         self._cursor.is_over = True
         next(self._steps, None)
         return self._cursor.drain()
@@ -71,7 +71,7 @@ class OutputReader:
             yield from self._line_breaks(CONTENT_MARK)
 
     def _begin(self, begin: bytes, answer: bytes) -> Steps[bool]:
-        """Whether the section comes. If not, and the answer's mark does, that is taken."""
+        """Whether the reasoning section comes. Takes the answer's mark where that comes instead."""
         cursor = self._cursor
         while True:
             found = _SPACE.match(cursor.data, cursor.at)
@@ -89,7 +89,7 @@ class OutputReader:
             yield
 
     def _line_breaks(self, part: Part) -> Steps[None]:
-        """Takes the line breaks behind a mark, which are no part of the text."""
+        """Take the line breaks behind a mark, which are no part of the text."""
         cursor = self._cursor
         while (yield from cursor.more()):
             end = cursor.at

@@ -26,7 +26,7 @@ class TokenSpans:
         self._first = 0  # the first token that reaches into it
 
     def add(self, spelled: Iterable[bytes], logprobs: Iterable[float] = ()) -> None:
-        """The next tokens. logprobs: of each; none where they are not asked for"""
+        """Take the next tokens. logprobs: those of the tokens; none where they are not asked for"""
         end = self._ends[-1] if self._ends else 0
         for one in spelled:
             end += len(one)
@@ -34,7 +34,7 @@ class TokenSpans:
         self._logprobs += logprobs
 
     def take(self, pieces: Sequence[Piece]) -> list[OutputSpan]:
-        """Takes the next pieces; returns the spans that end with them."""
+        """Take the next pieces; returns the spans that end with them."""
         spans = []
         for piece in pieces:
             if piece.part != self._part:
@@ -61,7 +61,7 @@ class TokenSpans:
 
 
 class SpanReader:
-    """The spans of one output, fed with its tokens."""
+    """Finds the spans of one output from its tokens."""
 
     def __init__(self, form: OutputForm, spelled: SpelledTokens) -> None:
         self._reader = OutputReader(form)
@@ -82,12 +82,12 @@ class SpanReader:
         return cls(OutputForm.asked(params, special), spelled)
 
     def add(self, token_ids: Sequence[int], logprobs: Sequence[float] = ()) -> list[OutputSpan]:
-        """Takes the next tokens, and their log-probabilities if these are asked for; returns the
+        """Take the next tokens, and their log-probabilities if these are asked for; returns the
         spans that end with them."""
         spelled = [self._spelled[token] for token in token_ids]
         self._spans.add(spelled, logprobs)
         return self._spans.take(self._reader.feed(b"".join(spelled)))
 
     def finish(self) -> list[OutputSpan]:
-        """No more tokens come; the spans that were left."""
+        """End the output; returns the spans that were left."""
         return self._spans.take(self._reader.finish()) + self._spans.finish()

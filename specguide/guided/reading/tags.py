@@ -26,7 +26,7 @@ class Tag:
 
 @dataclass(frozen=True)
 class TagLayout:
-    """What a structural tag fixes.
+    """What a structural tag fixes of a text.
 
     tags:      no beginning of one is that of another
     triggers:  texts with which tags begin behind free text; none where there is no such text
@@ -68,18 +68,18 @@ def _tag(form: Mapping[str, Any]) -> Tag | None:
 
 
 def _is_ambiguous(texts: Sequence[bytes]) -> bool:
-    """Whether one of them begins with another."""
+    """Whether one of the texts begins with another."""
     return any(later.startswith(one) for one, later in pairwise(sorted(texts)))
 
 
 class TagReader:
-    """Reads what a structural tag lets through."""
+    """Reads an output that a structural tag lets through."""
 
     def __init__(self, cursor: Cursor, layout: TagLayout) -> None:
         self._cursor, self._layout = cursor, layout
 
     def read(self) -> Steps[None]:
-        """Reads the output up to the end of its last tag."""
+        """Read the output up to the end of its last tag."""
         cursor, layout = self._cursor, self._layout
         for number in count():
             if layout.triggers and not (yield from cursor.text(layout.triggers, _TEXT)):
@@ -95,14 +95,15 @@ class TagReader:
             cursor.mark(separator, _SEPARATOR)
 
     def _next(self) -> Steps[Tag | None]:
-        """The tag that comes; None where there comes none."""
+        """The tag that comes next; None where none comes."""
         for tag in self._layout.tags:
             if (yield from self._cursor.begins(tag.begin)):
                 return tag
         return None
 
     def _enclosed(self, tag: Tag, number: int) -> Steps[bool]:
-        """Reads a tag and says whether it was whole. number: of the tag in the output, from 0"""
+        """Read a tag and return whether it was whole. number: the tag's number in the output, from
+        0"""
         cursor = self._cursor
         name = tag.begin.decode()
         around = Part("tool", "punctuation", None, name, number)

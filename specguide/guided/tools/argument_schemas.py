@@ -80,7 +80,7 @@ def text_arguments(form: ArgumentsForm | None, parameters: Mapping[str, Any]) ->
 
 
 def num_schemas(form: ArgumentsForm | None, parameters: Mapping[str, Any]) -> int:
-    """JSON schemas in the grammar of a tool's arguments."""
+    """Number of JSON schemas in the grammar of a tool's arguments."""
     if form is None:
         return 1
     texts = text_arguments(form, parameters)
@@ -91,7 +91,7 @@ def num_schemas(form: ArgumentsForm | None, parameters: Mapping[str, Any]) -> in
 
 
 def not_enforced(parameters: Mapping[str, Any]) -> list[str]:
-    """Keywords that ask something of all arguments together."""
+    """The keywords that ask something of all arguments together."""
     return [name for name in sorted(parameters.keys() - _KNOWN) if _asks(name, parameters)]
 
 
@@ -184,7 +184,7 @@ def is_text(form: ArgumentsForm, schema: Any) -> bool:
 
 
 def ends_first(text: str, mark: str) -> bool:
-    """Whether a mark that stands behind a text is the first one there."""
+    """Whether no such mark begins earlier where a mark stands behind a text."""
     return (text + mark).find(mark) == len(text)
 
 
@@ -199,7 +199,7 @@ def constants(form: ArgumentsForm, schema: Any) -> list[str]:
 
 
 def constants_among(form: ArgumentsForm, schema: Any) -> list[str]:
-    """Other words for the constants that plainly fit, among other values."""
+    """The format's words for the constants that plainly fit, beside other values."""
     options: Sequence[Any] = [True]
     if isinstance(schema, Mapping) and "anyOf" in schema:
         options = schema["anyOf"]

@@ -25,10 +25,10 @@ from specguide.guided.tools.argument_schemas import (
 
 
 class ArgumentRules:
-    """Arguments of tools as rules.
+    """Writes arguments of tools as rules.
 
     after: stands behind the arguments
-    terms: writes a text as Lark, in which special tokens are such
+    terms: writes a text as Lark, in which special tokens stand as such
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class ArgumentRules:
             raise error
 
     def _chain(self, terms: Sequence[tuple[str, bool]], separator: str) -> str:
-        """Arguments of which any may be the first, and has no separator before it then."""
+        """A rule for arguments of which any may be the first, which has no separator before it."""
         first = later = '""'
         for i, (term, is_required) in reversed(list(enumerate(terms))):
             name = f"a_{self._num_tools}_{i}"
@@ -123,7 +123,7 @@ class ArgumentRules:
         return f"{self._terms(form.text_marks[0])} {self._text(schema)}"
 
     def _text(self, schema: Mapping[str, Any]) -> str:
-        """A text up to what is behind it."""
+        """A term for a text up to what stands behind it."""
         after = self._terms(self._form.after_text)
         listed = [schema["const"]] if "const" in schema else schema.get("enum")
         if listed is not None:

@@ -74,8 +74,9 @@ class CallStarts:
         return is_mark and not one.begin and not any(mark[0] in text for text in others)
 
     def _texts_of_listed(self, names: Sequence[str], num_schemas: int) -> CallTexts:
-        """As `texts`, where arguments are written one by one and a call begins with a special token
-        of its own. Such a token is in no argument, so that its end need not be known."""
+        """The same as `texts`, where arguments are written one by one and a call begins with a
+        special token of its own. Such a token is in no argument, so that its end need not be
+        known."""
         one, form = self.tool_format, self.tool_format.arguments
         assert form is not None
         return CallTexts(
@@ -88,8 +89,8 @@ class CallStarts:
         )
 
     def _first_bytes(self, texts: Sequence[str]) -> str | None:
-        """Bytes with which texts begin, of those that begin with no special token; None where one
-        is empty."""
+        """The bytes with which texts begin that do not begin with a special token; None where a
+        text is empty."""
         if not all(texts):
             return None
         firsts = [parts_of(text, self.ids)[0] for text in texts]
@@ -110,7 +111,8 @@ class CallStarts:
 def why_in_order(
     tool_format: ToolFormat, special: Container[str], must_call: bool, has_answer: bool
 ) -> str | None:
-    """Why keys come in the schema's order in a format; None where they can come in any."""
+    """The reason why keys come in the schema's order in a format; None where they can come in any
+    order."""
     if tool_format.arguments is not None:
         return "their arguments are written one by one, and not as JSON"
     if tool_format.before_index:

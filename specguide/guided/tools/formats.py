@@ -48,7 +48,7 @@ class ToolFormat(WrittenForm):
         return self.begin + self.before_name
 
     def call(self, name: str, arguments: str, index: int = 0) -> str:
-        """The text of one call. arguments: JSON; index: of the call in its message"""
+        """The text of one call. arguments: JSON; index: the call's place in its message"""
         numbered = f"{name}{self.before_index}{index}" if self.before_index else name
         written = arguments if self.arguments is None else self.arguments.written(arguments)
         return self.before_name + numbered + self.before_arguments + written + self.after_arguments
@@ -79,8 +79,8 @@ def _with_form(one: ToolFormat) -> ToolFormat:
 
 
 def choose_tool_format(name: str | None, template: str | None) -> ToolFormat:
-    """The one named, else the one that the chat template speaks of. Raises InvalidParams where
-    there is none."""
+    """The format of this name, else the one that the chat template speaks of. Raises InvalidParams
+    where there is none."""
     known = ", ".join(tool_formats())
     if name is not None:
         if name not in tool_formats():

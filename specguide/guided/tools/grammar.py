@@ -29,10 +29,11 @@ from specguide.guided.tools.layout import CallLayout
 from specguide.guided.written_cache import WrittenCache
 
 SpecialToken = Callable[[str], int | None]
-"""The id of a special token, None for one that is text, or none."""
+"""A function that gives the id of a special token; None for a token that is text, and for no
+token."""
 
 LEAST_DEFERRED = 32
-"""Tools from which on their arguments are compiled when a call of theirs begins."""
+"""Least number of tools whose arguments are compiled only when a call of theirs begins."""
 _WITHOUT_REFERENCES = 2
 """A version of marshal in which equal values are equal bytes. It tells 1 from 1.0 and from True."""
 _guides: WrittenCache[Guide] = WrittenCache(lambda guide: len(guide.source()), most_of_one=4 << 20)
@@ -190,7 +191,7 @@ class _Rules:
         ids = {text: special_token(text) for text in tool_format.special_tokens}
         self.ids = {text: token for text, token in ids.items() if token is not None}
         self.key = (repr(tool_format), *self.ids.items())
-        """What these rules hang on."""
+        """What these rules depend on."""
         self._after_arguments = self.terms(tool_format.after_arguments)
         self.rest_of_call = f"tool {self._after_arguments}"
         form = tool_format.arguments
@@ -204,7 +205,7 @@ class _Rules:
         return [*index, *(self._arguments.shared if self._arguments is not None else ())]
 
     def terms(self, text: str) -> str:
-        """A text, in which special tokens stand as such; nothing for none."""
+        """The terms of a text, in which special tokens stand as such; "" for an empty text."""
         known = self._known.get(text)  # most of those between arguments come again
         if known is None:
             known = self._known[text] = " ".join(
@@ -214,7 +215,7 @@ class _Rules:
         return known
 
     def _parts(self, text: str) -> list[str]:
-        """A text in parts, special tokens each a part of its own."""
+        """A text in parts, each special token a part of its own."""
         return parts_of(text, self.ids)
 
     def tool(self, tool: Tool, limits: GuideConfig, starts: CallStarts | None) -> _WrittenTool:

@@ -48,7 +48,7 @@ NAME = "xgrammar"
 
 
 class XGrammarMatcher(LibraryMatcher):
-    """The Python adapter."""
+    """The Python adapter of a matcher."""
 
     def __init__(self, vocabulary: Vocabulary, compiled: xgr.CompiledGrammar) -> None:
         super().__init__(vocabulary)
@@ -206,7 +206,7 @@ _FORMS: dict[str, Callable[[Json, GuideConfig], tuple[str, str]]] = {
     "structural_tag": _tag,
     "grammar": lambda source, _: _grammar(source),
 }
-"""Kind of a guide → the form that it is written in, and its text."""
+"""Functions by the kind of a guide, which give the form that it is written in, and its text."""
 
 _COMPILES: dict[str, Callable[[xgr.GrammarCompiler, str], xgr.CompiledGrammar]] = {
     "ebnf": lambda compiler, text: compiler.compile_grammar(text),
@@ -226,7 +226,7 @@ stands in no rule: within one that does, tokens that reach behind its end are le
 
 
 def _literal(text: str) -> str:
-    """A string of xgrammar's EBNF."""
+    """A text as a string of xgrammar's EBNF."""
 
     def escape(char: str) -> str:
         if char in '"\\':

@@ -13,7 +13,8 @@ _MOST_CHARACTERS = 2_000_000
 
 
 def outline_of(form: str, text: str) -> Outline | None:
-    """None where it is too long, or one that xgrammar will refuse."""
+    """The outline of a text in a form; None where the text is too long, or one that xgrammar will
+    refuse."""
     if len(text) > _MOST_CHARACTERS:
         return None
     try:

@@ -46,7 +46,7 @@ _MOST_CHARS = 8_000
 
 @lru_cache(maxsize=16)
 def end_mark(style: str) -> str | None:
-    """What ends a value in a style; None where no string is free to hold it."""
+    """The mark that ends a value in a style; None where no string is free to hold it."""
     form = {"type": "json_schema", "json_schema": {"type": "object"}, "style": style}
     tag = {"type": "structural_tag", "format": form}
     printed = str(xgr.Grammar.from_structural_tag(tag))
@@ -59,9 +59,8 @@ class XmlStrings:
     """Puts names into a schema in place of what is asked of the strings that are written without
     quotes.
 
-    marks:   texts that none of them holds
-    is_deep: they are those within values too, and else those which are values of properties of the
-             whole
+    marks:   texts that none of these strings may hold
+    is_deep: strings within values are meant, too; else only values of properties of the whole
     """
 
     def __init__(self, names: NamedNumbers, marks: Sequence[str], is_deep: bool) -> None:
@@ -157,7 +156,7 @@ class XmlStrings:
 
 
 def nodes_of(schema: CoreSchema) -> Iterator[Node]:
-    """All that its root leads to."""
+    """All nodes that a schema's root leads to."""
     todo = [schema.root]
     seen = set[str]()
     for core in todo:  # which grows
@@ -179,7 +178,8 @@ def _asked(asked: Strings) -> Iterable[Regex]:
 
 
 def _written(node: Regex) -> str | None:
-    """None for what is too long to be written, or matches nothing."""
+    """A regular expression in writing; None where it is too long to be written, or matches
+    nothing."""
     if isinstance(node, Both) or node == NOTHING:
         return None
     text = write(node)
