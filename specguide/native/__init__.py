@@ -14,7 +14,7 @@ from pathlib import Path
 
 
 def _load_extension() -> None:
-    """Loads the newest build there is: the one made in place, or the one that an editable install
+    """Load the newest build there is: the one made in place, or the one that an editable install
     put elsewhere."""
     name = f"{__name__}._native"
     candidates = (

@@ -6,7 +6,7 @@ from enum import Enum
 from typing import Any
 
 class Answer(Enum):
-    """Of a matcher on a draft (csrc/matcher.h)."""
+    """The answer of a matcher on a draft (csrc/matcher.h)."""
 
     NO = 0
     YES = 1
@@ -17,19 +17,22 @@ class Matcher:
     """A request's grammar state (csrc/matcher.h). The GIL is not held inside native ones."""
 
     def accept(self, token: int) -> bool: ...
-    def fill(
-        self, row: Any
-    ) -> None: ...  # writable int32 buffer [ceil(vocab / 32)], or its address as an int
-    def accept_draft(self, token: int) -> Answer: ...
-    def fill_draft(self, row: Any) -> Answer: ...
-    # the same at once, if need be by a guess; what was accepted by one is to be rolled back first
+    def fill(self, row: Any) -> None:
+        """row: a writable int32 buffer [ceil(vocab / 32)], or its address as an int"""
+    def accept_draft(self, token: int) -> Answer:
+        """`accept` at once, if need be by a guess. Tokens accepted by a guess are to be rolled back
+        before `accept` or `fill` is called."""
+    def fill_draft(self, row: Any) -> Answer:
+        """`fill` at once, if need be by a guess."""
     def rollback(self, n: int) -> None: ...
     @property
     def is_terminated(self) -> bool: ...
     def forced_tokens(self) -> list[int]: ...
-    def forced_drafts(self, row: Any, limit: int) -> list[int]: ...
-    # as a tokenizer would spell what is forced, by the int32 buffer that `fill` was given here
-    # last; perhaps refused
+    def forced_drafts(self, row: Any, limit: int) -> list[int]:
+        """At most `limit` forced tokens, spelled as a tokenizer would; they may be refused.
+
+        row: the int32 buffer that `fill` was given here last
+        """
 
 class PythonMatcher(Matcher):
     """Any Python object with accept/fill/rollback/is_terminated/forced_tokens as a Matcher.
@@ -54,13 +57,14 @@ def python_host_function(
 ) -> HostFunction: ...
 
 class Event:
-    """Marks a point of a stream. Never recorded: counts as done. May be recorded again; the last
-    record counts."""
+    """A mark at a point of a stream. One that was never recorded counts as done. It may be recorded
+    again; the last record counts."""
 
     @property
     def name(self) -> str: ...
     def query(self) -> bool: ...
-    def synchronize(self, timeout: float | None = None) -> None: ...  # EngineError on time-out
+    def synchronize(self, timeout: float | None = None) -> None:
+        """Wait until it is done. Raises EngineError on a time-out."""
 
 class HostEvent(Event):
     def __init__(self, name: str = "event") -> None: ...
@@ -77,13 +81,13 @@ class Stream:
     def launch(self, function: HostFunction) -> None: ...
     def record(self, event: Event) -> None: ...
     def wait(self, event: Event) -> None: ...
-    def write_value(
-        self, address: int, value: int
-    ) -> None: ...  # int32; on a CUDA stream in pinned memory
-    def synchronize(
-        self, timeout: float | None = None
-    ) -> None: ...  # EngineError: time-out, or what a function raised
-    def check(self) -> None: ...  # EngineError if a function raised; does not wait
+    def write_value(self, address: int, value: int) -> None:
+        """Write an int32; on a CUDA stream to pinned memory."""
+    def synchronize(self, timeout: float | None = None) -> None:
+        """Wait for all that was launched. Raises EngineError on a time-out, or with what a function
+        raised."""
+    def check(self) -> None:
+        """Raise EngineError if a function raised; this does not wait."""
     @property
     def is_capturing(self) -> bool: ...
 
@@ -119,23 +123,24 @@ class PollingStream(Stream):
     """A stream whose functions run on a polling thread, told by writes of words; all else is done
     by `stream`.
 
-    words: address of 2 · capacity int32 zeros, in pinned memory for a CUDA stream, kept by `owner`;
-           `capacity` bounds
-    the launches that are captured or under way at once. When the thread ends another takes over;
-    when none lasts, or a function takes longer than the stream's timeout, streams go on without
-    functions and `check` raises EngineError.
+    words:    address of 2 · capacity int32 zeros, in pinned memory for a CUDA stream
+    capacity: most launches that are captured or under way at once
+    owner:    keeps the words
+
+    When the thread ends another takes over; when none lasts, or a function takes longer than the
+    stream's timeout, streams go on without functions and `check` raises EngineError.
     """
 
     def __init__(self, stream: Stream, words: int, capacity: int, owner: Any) -> None: ...
     def hold(self, function: HostFunction) -> HeldWords: ...
-    def end_thread(self, times: int = 1, after_running: bool = False) -> None: ...
-    # for tests: the thread ends the next `times` that it comes across a function, before or after
-    # running it
+    def end_thread(self, times: int = 1, after_running: bool = False) -> None:
+        """For tests: end the thread the next `times` that it comes across a function, before or
+        after running it."""
 
 class HeldWords:
     """The words of a function of a polling stream, as places among the stream's, kept as long as
-    this lives: whoever writes another number than 0 to `due` has the function run, and once it is
-    through, `done` has that number. Of functions that are due at once the one held first is first.
+    this lives. Whoever writes a number other than 0 to `due` has the function run; once that is
+    over, `done` has the number. Of functions that are due at once the one held first runs first.
     """
 
     @property
@@ -150,9 +155,8 @@ class HostGraph:
     def num_nodes(self) -> int: ...
     @property
     def num_streams(self) -> int: ...
-    def replay(
-        self, *streams: CapturableStream
-    ) -> None: ...  # one, or as many as captured (the origin first)
+    def replay(self, *streams: CapturableStream) -> None:
+        """streams: one, or as many as captured (the origin first)"""
 
 class ExecutorCounters:
     """Totals since construction; `*_ns` in nanoseconds, `max_*` per iteration and guided
@@ -172,11 +176,11 @@ class ExecutorCounters:
     max_rollbacks: int
 
 class LookupSource:
-    """What finds drafts in text that was there before."""
+    """A search that finds drafts in text that was there before."""
 
 class NgramSource(LookupSource):
-    """What followed the last max_n tokens, or fewer down to min_n, when they were in the request's
-    text most recently.
+    """A search for what followed the last max_n tokens, or fewer down to min_n, when they were in
+    the request's text most recently.
 
     ValueError unless 1 <= min_n <= max_n <= 16.
     """
@@ -184,13 +188,13 @@ class NgramSource(LookupSource):
     def __init__(self, *, min_n: int, max_n: int) -> None: ...
 
 class SuffixSource(LookupSource):
-    """What followed most often the longest end of the text that was in the request's text or in
-    earlier outputs.
+    """A search for what most often followed the longest end of the text that is in the request's
+    text or in earlier outputs.
 
-    max_depth:         tokens of an end and what follows it, 2 to 64
-    max_nodes:         bound of what is kept of outputs, nodes of some 60 bytes
-    least_probability: of the looked-up drafts of a chain all together, as estimated, 0 to 1
-    ValueError for what is outside.
+    max_depth:         most tokens of an end and what follows it together, 2 to 64
+    max_nodes:         most nodes, of some 60 bytes, that are kept of outputs
+    least_probability: estimated probability of a chain's looked-up drafts together, 0 to 1
+    ValueError for values outside.
     """
 
     def __init__(self, *, max_depth: int, max_nodes: int, least_probability: float) -> None: ...
@@ -198,7 +202,7 @@ class SuffixSource(LookupSource):
     def num_nodes(self) -> int: ...
 
 class DraftLimits:
-    """Most drafts in one chain, of each who proposes them; as many of the grammar's may follow one
+    """Most drafts in one chain from each who proposes them; so many of the grammar's may follow one
     another."""
 
     num_draft_tokens: int
@@ -294,33 +298,29 @@ class GrammarExecutor:
         self,
         started: Sequence[tuple[int, Matcher | None]],
         continued: Sequence[int],
-        texts: Mapping[
-            int, Sequence[int]
-        ] = ...,  # of slots that start: their tokens so far, for `lookup`
+        texts: Mapping[int, Sequence[int]] = ...,
         limits: Mapping[int, DraftLimits] = ...,
-        # of slots that start: most drafts, where these are fewer than the executor's
-        iteration_limits: DraftLimits | None = None,  # of all slots in this iteration
-    ) -> None: ...
-    def discard_snapshots(
-        self,
-    ) -> None: ...  # of iterations that will not run; only while no callback runs
+        iteration_limits: DraftLimits | None = None,
+    ) -> None:
+        """texts:  tokens so far of slots that start, for `lookup`
+        limits: most drafts of slots that start, where these are fewer than the executor's
+        iteration_limits: most drafts of all slots in this iteration
+        """
+    def discard_snapshots(self) -> None:
+        """Drop those of iterations that will not run; only while no callback runs."""
     def detach(self, slot: int) -> None: ...
     def is_idle(self, slot: int) -> bool: ...
     def error(self, slot: int) -> str | None: ...
-    def check(
-        self,
-    ) -> (
-        None
-    ): ...  # EngineError if the executor itself failed (say, a callback 0 without a snapshot)
-    def callbacks(self) -> list[HostFunction]: ...
-    # K + 1, K + 2 where W > K, to be launched in order, once each per iteration
+    def check(self) -> None:
+        """Raise EngineError if the executor itself failed, say a callback 0 without a snapshot."""
+    def callbacks(self) -> list[HostFunction]:
+        """K + 1 functions, K + 2 where W > K, to be launched in order, once each per iteration."""
     def counters(self) -> ExecutorCounters: ...
-    def log_callbacks(
-        self, capacity: int
-    ) -> None: ...  # from now on the times of the last `capacity` callbacks
-    def take_callback_spans(self) -> list[tuple[int, int, int, int]]: ...
-    # iteration (from 1), index, begin and end in nanoseconds of time.perf_counter_ns, oldest first;
-    # since the last call
+    def log_callbacks(self, capacity: int) -> None:
+        """Keep the times of the last `capacity` callbacks from now on."""
+    def take_callback_spans(self) -> list[tuple[int, int, int, int]]:
+        """Iteration (from 1), index, begin and end in nanoseconds of time.perf_counter_ns of the
+        callbacks since the last call, oldest first."""
 
 class LibraryMatcher(Matcher):
     """A matcher of a grammar library, driven without Python. `fill` checks the width of a
@@ -377,8 +377,8 @@ class DistinctPlace:
     room:        how many values its items may have
     prefix, rest, properties, other: the places, by number, of an array's items and of an object's
                  values by their names as JSON strings; -1: nothing within must differ
-    is_even:     the items behind the prefix are all of one kind; else what may follow hangs on
-                 those before
+    is_even:     the items behind the prefix are all of one kind; else what may follow depends on
+                 the items before
     """
 
     def __init__(
@@ -395,7 +395,7 @@ class DistinctPlace:
 
 class DistinctPlaces:
     """All places of a text's schemas, the first that of the whole text where it is JSON. ValueError
-    for numbers of places that there are not."""
+    for numbers of places that do not exist."""
 
     def __init__(self, places: Sequence[DistinctPlace]) -> None: ...
 
@@ -405,13 +405,13 @@ class TokenTrie:
     def __init__(self, vocabulary: NativeVocabulary) -> None: ...
 
 class AutomatonPool:
-    """Bounds what the states of several grammars take together: of those used longest ago, they are
-    forgotten, and found again where they are needed."""
+    """Bounds the memory of several grammars' states together: the states of those used longest ago
+    are forgotten, and found again where they are needed."""
 
     def __init__(self, most_bytes: int) -> None: ...
     @property
     def num_bytes(self) -> int:
-        """What they take now."""
+        """Bytes that the states take now."""
 
 class Endings:
     """How the texts of a grammar end; see csrc/endings/. Raises ValueError for what it cannot read.
@@ -419,8 +419,8 @@ class Endings:
     form:     "lark" or "ebnf", the language of the text
     is_exact: the text has what its matchers take and nothing else, so that they share rows where
               their texts go on alike
-    may_wait: they are found when they are asked for, where what the grammar says plainly is enough
-              till then
+    may_wait: the ends are found only when they are asked for, where what the grammar says plainly
+              is enough till then
     """
 
     def __init__(
@@ -433,7 +433,7 @@ class Endings:
         may_wait: bool = False,
     ) -> None: ...
     def build(self) -> None:
-        """Finds the ends, if nobody has. What else is asked here does so, too, if it must."""
+        """Find the ends, if nobody has. Whatever else is asked here does so, too, if it must."""
     @property
     def is_built(self) -> bool:
         """Whether they have been found."""
@@ -442,18 +442,18 @@ class Endings:
         """Whether no text ends; False where that is not known yet."""
     @property
     def most_least(self) -> int:
-        """No more tokens are in the shortest text, its end token included; told at once."""
+        """A bound of the shortest text's tokens, its end token included; told at once."""
     @property
     def is_exact(self) -> bool:
-        """As was said, unless a part was too large to be told in full."""
+        """As it was given, unless a part was too large to be told in full."""
     @property
     def num_shared(self) -> int:
-        """Rows that were copied from another place where the text goes on alike."""
+        """Number of rows that were copied from another place where the text goes on alike."""
     @property
     def num_least(self) -> int:
-        """Tokens of the shortest text, its end token included; -1: no text ends."""
+        """Number of tokens of the shortest text, its end token included; -1: no text ends."""
     def num_missing(self, text: bytes) -> int:
-        """The same behind the beginning of a text; -1 also where no text begins so."""
+        """The `num_least` behind the beginning of a text; -1 also where no text begins so."""
 
 class EndingMatcher(Matcher):
     """What a matcher allows, so that the end token is among the first `max_tokens`. num_spare:
@@ -463,8 +463,8 @@ class EndingMatcher(Matcher):
         self, inner: Matcher, endings: Endings, max_tokens: int, num_spare: int = 0
     ) -> None: ...
     def found_end(self) -> int:
-        """Tokens of an end from here on that is found in time, the end token included; -1 where
-        none is."""
+        """Number of tokens of an end from here on that is found in time, the end token included; -1
+        where none is."""
 
 class DistinctMatcher(Matcher):
     """What `inner` allows, a matcher of texts with JSON in them, without items that repeat one of
@@ -499,9 +499,9 @@ class KeyOption:
     """One of the objects that a place allows. Names are JSON strings, as the grammar spells them.
 
     allowed:     the names of its place that it may have
-    required:    those that it must have
-    least, most: how many keys it has
-    unnamed:     which others it takes
+    required:    the names that it must have
+    least, most: bounds of its number of keys; None: there is none
+    unnamed:     which other keys it takes
     """
 
     def __init__(
@@ -533,7 +533,7 @@ class KeyPlace:
     ) -> None: ...
 
 class KeyPlaces:
-    """All places of a grammar's schemas. ValueError for numbers of places that there are not."""
+    """All places of a grammar's schemas. ValueError for numbers of places that do not exist."""
 
     def __init__(self, places: Sequence[KeyPlace]) -> None: ...
 
@@ -557,14 +557,14 @@ class Calls:
     starts:   the texts with which calls begin, in the bytes of KeyStarts: each up to the first byte
               of what is between its tool's name and its arguments, or the special token; and the
               number of the tool
-    lead_len: bytes between the two behind that
-    are_json: arguments are one JSON value each, in which no call begins; else one may begin
+    lead_len: bytes between name and arguments behind that
+    are_json: arguments are one JSON value each, in which no call begins; else a call may begin
               anywhere behind the lead
     has_part: by the number of a tool, whether its arguments have a grammar of their own
-    part:     of a tool's number and how many bytes are to come before its arguments: a new native
-              matcher of the rest of a message; of -1: of a whole one
+    part:     given a tool's number and the number of bytes that are to come before its arguments,
+              makes a native matcher of the rest of a message; given -1, one of a whole message
 
-    ValueError for an empty text, and a tool's number that there is not.
+    ValueError for an empty text, and for a tool's number that does not exist.
     """
 
     def __init__(
@@ -604,7 +604,7 @@ class LLGuidanceLimits:
     initial_lexer_fuel: steps of its lexer to compile a grammar, and to walk a text without asking
                         for rows
     step_lexer_fuel:    steps of its lexer for one row
-    max_lexer_states:   of the lexer of a matcher and those that were cloned from it
+    max_lexer_states:   states of the lexer of a matcher and those that were cloned from it
     """
 
     max_items_in_row: int
@@ -626,21 +626,26 @@ class LLGuidanceTokenizer:
     """A vocabulary as llguidance wants it."""
 
     def __init__(self, library: LLGuidanceLibrary, vocabulary: NativeVocabulary) -> None: ...
+    def compile(self, lark: str, usual: LLGuidanceLimits, more: LLGuidanceLimits) -> NativeGrammar:
+        """A grammar whose matchers go on with `more` where they meet one of the `usual` limits."""
 
-    # A matcher that meets one of the `usual` limits goes on from the same place with `more`.
-    def compile(
-        self, lark: str, usual: LLGuidanceLimits, more: LLGuidanceLimits
-    ) -> NativeGrammar: ...
+def cuda_unavailable_reason() -> str | None:
+    """Why there is no CUDA, in words; None: its entry points were found."""
 
-def cuda_unavailable_reason() -> str | None: ...  # None: the CUDA entry points were found
-def drain_releases() -> None: ...  # waits until payloads that streams have let go of are released
+def drain_releases() -> None:
+    """Wait until payloads that streams have let go of are released."""
 
 class AttentionPass:
-    """Where the tokens of a pass stand (csrc/cpu/attention.h). Each tensor is its address, which
-    must stay good: position_ids int64 [T], block_table int32 [num_seqs, max_pages] with rows
-    `table_stride` apart, query_start_loc int32 [num_seqs + 1], seq_lens int32 [num_seqs], and of a
-    tree ancestors uint8 [num_seqs, Q, num_nodes] and node_positions int64 [num_seqs, num_nodes]; 0,
-    0 and 0 without one."""
+    """Where the tokens of a pass stand (csrc/cpu/attention.h). Tensors are given by their address,
+    which must stay good.
+
+    position_ids:    int64 [T]
+    block_table:     int32 [num_seqs, max_pages], rows `table_stride` apart
+    query_start_loc: int32 [num_seqs + 1]
+    seq_lens:        int32 [num_seqs]
+    ancestors:       of a tree, uint8 [num_seqs, Q, num_nodes]; else 0, as are the next two
+    node_positions:  int64 [num_seqs, num_nodes]
+    """
 
     def __init__(
         self,
@@ -658,7 +663,8 @@ class AttentionPass:
         num_nodes: int,
     ) -> None: ...
     @property
-    def num_pairs(self) -> int: ...  # of a token and a key of its sequence
+    def num_pairs(self) -> int:
+        """Number of pairs of a token and a key of its sequence."""
     def run(
         self,
         *,
@@ -672,9 +678,9 @@ class AttentionPass:
         head_dim: int,
         window: int,
         scale: float,
-    ) -> None: ...
-    # of addresses of float32 tensors as AttentionPlan.run has them, sinks 0 for none; window 0 for
-    # none
+    ) -> None:
+        """Attend, given the addresses of float32 tensors as AttentionPlan.run has them. sinks: 0:
+        there are none; window: 0: there is none"""
 
 def norm_rows(
     *,
@@ -688,10 +694,9 @@ def norm_rows(
     weight_rows: int,
     output_stride: int,
     eps: float,
-) -> None: ...
-
-# add_rms_norm, or rms_norm where residual and total are 0, of addresses of float32 rows
-# (csrc/cpu/rows.h)
+) -> None:
+    """add_rms_norm, or rms_norm where residual and total are 0, given addresses of float32 rows
+    (csrc/cpu/rows.h)."""
 
 def rotate_and_store_rows(
     *,
@@ -708,9 +713,9 @@ def rotate_and_store_rows(
     head_dim: int,
     query_key_stride: int,
     value_stride: int,
-) -> None: ...
-
-# rope_and_store of addresses of float32 rows, slot_mapping int64; strides count numbers
+) -> None:
+    """rope_and_store, given addresses of float32 rows, and of slot_mapping int64; strides count
+    numbers."""
 
 def choose_tokens(
     *,
@@ -723,7 +728,6 @@ def choose_tokens(
     rows: int,
     size: int,
     words: int,
-) -> None: ...
-
-# masked_argmax of addresses: logits float32, target_ids int32 or 0, tokens int32 [rows] are
-# written; bitmask, guided and row_ids as in BitmaskRows, or 0
+) -> None:
+    """masked_argmax, given addresses: logits float32, target_ids int32 or 0, tokens int32 [rows],
+    which are written; bitmask, guided and row_ids as in BitmaskRows, or 0."""
