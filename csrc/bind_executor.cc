@@ -26,7 +26,8 @@ class Arrays {
  public:
   explicit Arrays(py::kwargs arrays) : arrays_(std::move(arrays)) {}
 
-  // The memory of an array that has this type and shape. Throws std::invalid_argument where it has not, or is not there.
+  // The memory of an array that has this type and shape. Throws std::invalid_argument where it has not, or is not
+  // there.
   template <typename T>
   T* take(const char* name, const std::vector<py::ssize_t>& shape) {
     if (!arrays_.contains(name)) throw std::invalid_argument(std::string("GrammarBuffers needs ") + name);
@@ -43,7 +44,7 @@ class Arrays {
     return arrays_.contains(name) ? py::cast<py::buffer>(arrays_[name]).request().size : 0;
   }
 
-  // What was taken. Throws std::invalid_argument where something was not.
+  // The owner of the arrays, which have all been taken. Throws std::invalid_argument where one has not.
   py::object finish() const {
     for (const auto& left : arrays_) {
       throw std::invalid_argument("GrammarBuffers has no place for " + py::cast<std::string>(left.first));

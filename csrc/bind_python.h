@@ -20,9 +20,9 @@ class PythonCall {
   std::unique_ptr<pybind11::gil_scoped_acquire> gil_;
 };
 
-// Lets go of the GIL for as long as it lives. Not as the call guard of a `py::init`: that would also cover the object's
-// entry into pybind11's table of instances, which the GIL protects. A thread that is to take it again while another one ends the interpreter
-// stays there instead: Python would unwind its stack, which destructors do not allow.
+// Lets go of the GIL for as long as it lives. It is no call guard for a `py::init`: that would also cover the object's
+// entry into pybind11's table of instances, which the GIL protects. A thread that is to take the GIL again while
+// another one ends the interpreter stays there instead: Python would unwind its stack, which destructors do not allow.
 class WithoutGil {
  public:
   WithoutGil() : state_(PyEval_SaveThread()) {}
@@ -38,16 +38,16 @@ class WithoutGil {
 // waits for the main thread, or for the next drain. (Call with the GIL held.)
 std::shared_ptr<PyObject> share(pybind11::object object);
 
-// Releases what waits. Call with the GIL held.
+// Releases the objects that wait for it. Call with the GIL held.
 void drain_python_releases();
 
-// "ValueError: message", or with the traceback. Call with the GIL held.
+// The words of an error: "ValueError: message", or with the traceback. Call with the GIL held.
 std::string describe(pybind11::error_already_set& error, bool with_traceback);
 
 // Closes the crossing when the interpreter exits.
 void register_python_exit();
 
-// Owns `object` from Python: its destructor may join threads that need the GIL, so it runs without.
+// An owner of `object` for Python: the destructor may join threads that need the GIL, so it runs without the GIL.
 template <typename T>
 std::shared_ptr<T> destroyed_without_gil(T* object) {
   return std::shared_ptr<T>(object, [](T* last) {

@@ -7,7 +7,7 @@
 
 namespace specguide {
 
-// A HostFunctionRef as Python holds it.
+// A HostFunctionRef in the form in which Python holds it.
 struct BoundHostFunction {
   HostFunctionRef ref;
 };

@@ -10,18 +10,18 @@
 
 namespace specguide {
 
-// When callback `index` of an iteration (from 1) ran: nanoseconds of Clock, which on Linux is CLOCK_MONOTONIC, as
-// Python's time.perf_counter_ns is.
+// The time in which callback `index` of an iteration (from 1) ran, in nanoseconds of Clock, which on Linux is
+// CLOCK_MONOTONIC, as Python's time.perf_counter_ns is.
 struct CallbackSpan {
   int64_t iteration;
   int index;
   int64_t begin_ns, end_ns;
 };
 
-// Off until `start`. The callback thread adds, any thread takes.
+// It is off until `start`. The callback thread adds; any thread may take.
 class CallbackLog {
  public:
-  // From now on keeps the last `capacity` spans. Throws std::invalid_argument for 0.
+  // Keeps the last `capacity` spans from now on. Throws std::invalid_argument for 0.
   void start(size_t capacity);
 
   void add(int64_t iteration, int index, Clock::time_point begin, Clock::time_point end) {

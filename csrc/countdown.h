@@ -11,17 +11,17 @@
 
 namespace specguide {
 
-// How many of the operations that someone waits for are still under way.
+// The number of operations still under way of those that someone waits for.
 class Countdown {
  public:
   void expect() { left_.fetch_add(1, std::memory_order_relaxed); }  // before the operation is pushed
   void arrive();
   // False when the time is up first.
   bool wait_until(Clock::time_point time);
-  // False also when `stop` says so. It is asked all the time for as long as a draft step takes, then every kNap.
+  // False also when `stop` says so, which is asked all the time for as long as a draft step takes, and then every kNap.
   bool wait_until(Clock::time_point time, const std::function<bool()>& stop);
 
-  // Nobody waits any more.
+  // Says that nobody waits any more.
   void give_up() { waited_for_.store(false, std::memory_order_relaxed); }
   int num_left() const { return std::max(0, left_.load(std::memory_order_relaxed)); }
   bool is_waited_for() const { return waited_for_.load(std::memory_order_relaxed); }

@@ -11,7 +11,8 @@
 
 namespace specguide {
 
-// What the workers did for all walks of an executor; counted by thread, so that no cache line goes back and forth.
+// Counts what the workers do for all walks of an executor; each thread has counts of its own, so that no cache line
+// goes back and forth.
 class WalkCounters {
  public:
   struct Counts {
@@ -25,15 +26,16 @@ class WalkCounters {
 
  private:
   struct alignas(64) Shard : Counts {};
-  std::array<Shard, 32> shards_;  // threads beyond that share
+  std::array<Shard, 32> shards_;  // more threads share some
 };
 
-// A null matcher is that of a free request: it accepts anything, never ends, and fills nothing.
+// A matcher whose operations are counted. With a null matcher the request is free: it accepts anything, never ends, and
+// fills nothing.
 class CountedMatcher {
  public:
   CountedMatcher(std::shared_ptr<Matcher> matcher, int vocab_size, std::shared_ptr<WalkCounters> counters);
 
-  // Says whose budget what follows counts towards.
+  // Says to which iteration the following operations count.
   void enter(int64_t iteration);
 
   bool accept(int32_t token);

@@ -11,7 +11,7 @@ namespace specguide {
 
 using CudaResult = int;
 using CudaHandle = void*;  // CUstream, CUevent, CUgraph, CUuserObject, CUcontext
-using CudaAddress = unsigned long long;  // CUdeviceptr; of pinned memory the host's own
+using CudaAddress = unsigned long long;  // CUdeviceptr; for pinned memory the host's address
 using CudaHostFunction = void (*)(void*);
 
 inline constexpr CudaResult kCudaSuccess = 0;
@@ -25,7 +25,7 @@ class CudaDriver {
   // Why there is no driver, or "" where there is one.
   static const std::string& unavailable_reason();
 
-  // Throws EngineError, naming what was done, if `result` is an error.
+  // Throws EngineError, which names what was done, if `result` is an error.
   void check(CudaResult result, const std::string& what) const;
 
   // The graph that `stream` captures into, or null when it does not capture.

@@ -15,7 +15,7 @@ constexpr unsigned kGraphUserObjectMove = 1;
 constexpr unsigned kWriteValueDefault = 0;
 constexpr unsigned kWaitValueGreaterOrEqual = 0;
 
-// What CUDA carries for a launched function.
+// The payload that CUDA carries for a launched function.
 struct Launch {
   HostFunctionRef function;
   std::shared_ptr<ErrorLatch> latch;

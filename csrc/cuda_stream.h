@@ -10,7 +10,7 @@
 
 namespace specguide {
 
-// Made by CudaStream::make_event, in the context of that stream; without timing.
+// An event made by CudaStream::make_event, in the context of that stream; without timing.
 class CudaEvent final : public Event {
  public:
   CudaEvent(std::string name, CudaHandle context);
@@ -27,8 +27,8 @@ class CudaEvent final : public Event {
 };
 
 // A CUDA stream that someone else owns, by its handle. A function launched while the stream captures is kept by the
-// graph (and by what is instantiated from it) and runs at each replay; any other is let go after its one call. What a
-// function throws is latched here, also when the graph is replayed on another stream.
+// graph (and by what is instantiated from it) and runs at each replay; any other function is let go after its one call.
+// What a function throws is latched here, also when the graph is replayed on another stream.
 class CudaStream final : public Stream {
  public:
   explicit CudaStream(uintptr_t handle, std::string name = "cuda", Timeout timeout = kDefaultTimeout);

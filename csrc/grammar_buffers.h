@@ -12,7 +12,7 @@ namespace specguide {
 // Who proposed a draft. 0: nobody, there is none.
 enum class DraftOrigin : uint8_t { kNone = 0, kModel = 1, kForced = 2, kLookup = 3 };
 
-// Most drafts in one chain, of each who proposes them; as many of the grammar's may follow one another.
+// Most drafts in one chain from each who proposes them; so many of the grammar's may follow one another.
 struct DraftLimits {
   int num_draft_tokens = 0;  // the model's
   int num_forced_tokens = 0;
@@ -38,8 +38,8 @@ struct DraftLimits {
 // alive. chain_len and origins are there, and tokens are written by callbacks, only where there are forced or looked-up
 // drafts.
 //
-// Beside a model's drafts, forced tokens are the tail of a chain: where some follow the last draft but one, they also take
-// the last one's place.
+// Beside a model's drafts, forced tokens are the tail of a chain: where some follow the last draft but one, they also
+// take the last one's place.
 //
 // With stage_begins the drafts are a tree of depth num_draft_tokens = D. Its nodes are numbered by stages, which become
 // known one after the other: stage j, of D + 1, is node stage_begins[j] … stage_begins[j + 1] - 1, stage 0 the golden
@@ -56,7 +56,7 @@ struct GrammarBuffers {
   const int32_t* num_accepted;  // [max_batch_size]
   int32_t* needed;              // the last callback whose rows the forward stream stands waiting for
   std::shared_ptr<void> owner;
-  int num_forced_tokens = 0;        // also the most of them that follow one another
+  int num_forced_tokens = 0;        // also the most forced tokens that follow one another
   int num_lookup_tokens = 0;
   int32_t* chain_len = nullptr;     // [max_batch_size], drafts that there are, behind which the model's next one comes;
                                     // W where none may come
@@ -64,7 +64,7 @@ struct GrammarBuffers {
   std::vector<int> stage_begins = {};      // [D + 2]; empty: a chain
   const int32_t* parents = nullptr;        // [max_batch_size, N], a node each; anything where there is no token
   const int32_t* accepted_path = nullptr;  // [max_batch_size, D], nodes; the first num_accepted of them count
-  int num_kept_rows = 0;                   // of those that were filled, the device keeps so many
+  int num_kept_rows = 0;                   // number of the last filled rows that the device keeps
 
   // Nodes whose tokens become known together.
   struct Stage {

@@ -55,8 +55,8 @@ void GrammarExecutor::begin_iteration() {
   for (const Entry& entry : *current_) set_target_flags(progress_of(entry));
 }
 
-// Forgets the rows of slots that have left the iteration, so that the device is told of no old numbers. A slot that comes
-// again has its rows told then.
+// Forgets the rows of slots that have left the iteration, so that the device is told of no old numbers. A slot that
+// comes again has its rows told then.
 void GrammarExecutor::forget_rows_of_left(const Snapshot& last) {
   for (const Entry& entry : *current_) in_iteration_[entry.walk->slot()] = iteration_;
   for (const Entry& entry : last) {
@@ -66,8 +66,8 @@ void GrammarExecutor::forget_rows_of_left(const Snapshot& last) {
   }
 }
 
-// The callbacks behind the verification and behind each draft step take the model's token with the number before theirs,
-// and publish what follows from it.
+// The callbacks behind the verification and behind each draft step take the model's token with the number before
+// theirs, and publish what follows from it.
 void GrammarExecutor::advance(int index) {
   Batch batch(index);
   std::vector<Progress*> advancing;
@@ -213,7 +213,8 @@ void GrammarExecutor::push_rest(Batch& batch) {
   batch.operations.reserve(kPushedTogether);
 }
 
-// Until its operations are done, or the forward stream needs their rows and will wait no longer than `wait_when_needed`.
+// Until its operations are done, or the forward stream needs their rows and will wait no longer than
+// `wait_when_needed`.
 void GrammarExecutor::wait_until_needed(Batch& batch) {
   const auto is_needed = [&] { return load_word(buffers_->needed) > batch.callback; };
   if (wait(*batch.countdown, batch.end, is_needed)) return;
@@ -238,8 +239,8 @@ Clock::duration GrammarExecutor::wait_when_needed(const Batch& batch) const {
   return waits_.target.value_or(iteration_time_ / std::max<int64_t>(1, current_->size()));
 }
 
-// Without its proposals a request may lose an iteration's gain, so all wait as long as what those that are left would lose
-// is more than what all of them lose by waiting.
+// Without its proposals a request may lose an iteration's gain, so all wait as long as what those that are left would
+// lose is more than what all of them lose by waiting.
 bool GrammarExecutor::wait_for_tail(const Batch& batch) {
   const auto time_each = iteration_time_ / std::max<int64_t>(1, current_->size());
   Countdown& countdown = *batch.countdown;

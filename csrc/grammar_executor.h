@@ -1,19 +1,20 @@
 // Owns the walks of all slots: the host callbacks of an iteration drive them, the host starts and detaches them.
 //
-// Callback 0 says which target rows count. Callback 1 takes the golden token, callback j + 1 the model's draft j; the last
-// draft is taken by callback 0 of the next iteration. In an iteration that drafts less, within limits of its own, the last
-// callbacks are left out, and the last token that there is, were it the golden one, is left to the next iteration.
+// Callback 0 says which target rows count. Callback 1 takes the golden token, callback j + 1 the model's draft j; the
+// last draft is taken by callback 0 of the next iteration. In an iteration that drafts less, within limits of its own,
+// the last callbacks are left out, and the last token that there is, were it the golden one, is left to the next
+// iteration.
 // Proposals are placed by the callback behind whose token they come: the golden one, or of a model's drafts the last but
 // one. They and chain lengths are written by callbacks alone, and only for walks that are in time. Of a tree a draft is a
 // whole stage, and the tokens and parents of a stage are read by its callback alone.
 //
 // The host hands over one immutable snapshot per iteration; nothing else of an iteration crosses but the buffers.
 // Callbacks run on one thread (that of the stream), operations on the pool's workers, everything else anywhere. A
-// callback waits until its deadline at most, or until the forward stream has stood waiting for its rows long enough, and
-// never throws. Rows are written by workers, flags by callbacks only.
+// callback waits until its deadline at most, or until the forward stream has stood waiting for its rows long enough,
+// and never throws. Rows are written by workers, flags by callbacks only.
 //
-// The word `needed` counts the callbacks of the iteration whose rows the forward stream waits for, or soon will. Whoever
-// launches callback 0 takes it back to 0 before.
+// The word `needed` counts the callbacks of the iteration whose rows the forward stream waits for, or soon will.
+// Whoever launches callback 0 takes it back to 0 before.
 #pragma once
 
 #include <algorithm>
@@ -37,9 +38,9 @@ namespace specguide {
 // Totals since construction.
 //
 // iterations:         guided requests in iterations, each counted once per iteration
-// held:               those of them that accepted nothing
+// held:               guided requests in iterations that accepted nothing
 // late_draft_rows:    rows that the drafter had to do without
-// guessed_draft_rows: rows of like states that it had in the place of exact ones
+// guessed_draft_rows: rows of like states that the drafter had in the place of exact ones
 // max_*:              the most per iteration and guided request
 struct ExecutorCounters {
   int64_t accepts, fills, rollbacks;
@@ -48,8 +49,8 @@ struct ExecutorCounters {
   int64_t max_accepts, max_fills, max_rollbacks;
 };
 
-// How callbacks wait, in microseconds, and how many workers walk. draft_wait_us is deadline_us where it is not given; how
-// long target rows are waited for without target_wait_us, `Waits` says.
+// How callbacks wait, in microseconds, and how many workers walk. draft_wait_us is deadline_us where it is not given;
+// how long target rows are waited for without target_wait_us, `Waits` says.
 struct ExecutorOptions {
   int num_threads = 1;
   int64_t deadline_us = 0;
@@ -58,9 +59,9 @@ struct ExecutorOptions {
 
 class GrammarExecutor : public std::enable_shared_from_this<GrammarExecutor> {
  public:
-  // Longest waits for rows. `deadline` counts from a callback's beginning, the others from the moment when `needed` comes
-  // up to it, and where they are no shorter than the deadline it is not looked at. Without a wait for target rows it is
-  // an iteration's time shared among its requests: what holding one of them costs.
+  // Longest waits for rows. `deadline` counts from a callback's beginning, the others from the moment when `needed`
+  // comes up to it, and where they are no shorter than the deadline it is not looked at. Without a wait for target rows
+  // it is an iteration's time shared among its requests: what holding one of them costs.
   struct Waits {
     Clock::duration deadline, draft;
     std::optional<Clock::duration> target;
@@ -72,8 +73,8 @@ class GrammarExecutor : public std::enable_shared_from_this<GrammarExecutor> {
   ~GrammarExecutor();
 
   // matcher: null for a free request
-  // text:    its tokens so far, for lookups
-  // limits:  of its chains; none: those of the buffers
+  // text:    the request's tokens so far, for lookups
+  // limits:  limits of its chains; none: those of the buffers
   struct Start {
     Start(int slot_, std::shared_ptr<Matcher> matcher_, std::vector<int32_t> text_ = {},
           std::optional<DraftLimits> limits_ = {})
@@ -92,7 +93,7 @@ class GrammarExecutor : public std::enable_shared_from_this<GrammarExecutor> {
   // Drops the snapshots of iterations that will not run. Only while no callback runs.
   void discard_snapshots();
 
-  // Takes the request out of the slot; what snapshots under way say of it counts no more.
+  // Takes the request out of the slot; snapshots under way do not count for it any more.
   void detach(int slot);
 
   // True when another request may start in the slot: nothing touches its rows any more.
@@ -109,7 +110,7 @@ class GrammarExecutor : public std::enable_shared_from_this<GrammarExecutor> {
 
   ExecutorCounters counters() const;
 
-  // The times of callbacks; they are kept once it is started.
+  // The times of callbacks, which are kept once the log is started.
   CallbackLog& callback_log() { return callback_log_; }
 
  private:
@@ -124,7 +125,7 @@ class GrammarExecutor : public std::enable_shared_from_this<GrammarExecutor> {
   struct Slot {
     std::shared_ptr<Walk> walk;
     DraftLimits limits;
-    std::shared_ptr<Walk> leaving;  // detached, perhaps with an operation still running
+    std::shared_ptr<Walk> leaving;  // a detached walk, perhaps with an operation still running
   };
 
   // What the callback thread knows of the walk in a slot.
@@ -132,8 +133,8 @@ class GrammarExecutor : public std::enable_shared_from_this<GrammarExecutor> {
     std::shared_ptr<Walk> walk;
     int next_token = 0;      // 0: the golden token comes next; j: the model's draft j; K + 1: the path is complete
     int chain_len = 0;       // drafts that there are, where there are proposals
-    DraftLimits limits;      // of the chain
-    int64_t num_pushed = 0;  // operations
+    DraftLimits limits;      // limits of the chain
+    int64_t num_pushed = 0;  // operations pushed
     // Its target rows or its draft rows were not waited for, and no callback that fills such rows waits for it until it
     // has caught up.
     bool late = false, late_for_drafts = false;
@@ -193,18 +194,18 @@ class GrammarExecutor : public std::enable_shared_from_this<GrammarExecutor> {
   std::atomic<int64_t> iterations_{0}, held_{0}, late_draft_rows_{0}, guessed_draft_rows_{0}, callback_ns_{0};
   CallbackLog callback_log_;
 
-  mutable std::mutex mutex_;  // slots_, snapshots_, error_
+  mutable std::mutex mutex_;  // guards slots_, snapshots_ and error_
   std::vector<Slot> slots_;
   std::deque<std::shared_ptr<const Snapshot>> snapshots_;
   std::optional<std::string> error_;
 
-  // The callback thread's own.
+  // Members of the callback thread alone.
   std::shared_ptr<const Snapshot> current_;
   std::vector<Progress> progress_;  // by slot
   int64_t iteration_ = 0;
-  std::vector<int64_t> in_iteration_;  // by slot: the last one that it was in
+  std::vector<int64_t> in_iteration_;  // by slot: the last iteration that it was in
   Clock::time_point iteration_begin_;
-  Clock::duration iteration_time_;  // of the last one
+  Clock::duration iteration_time_;  // time of the last iteration
 
   ThreadPool pool_;  // last: its workers end first
 };

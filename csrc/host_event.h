@@ -12,7 +12,7 @@
 
 namespace specguide {
 
-// Done once, or abandoned when the stream that should have completed it will not come to it.
+// A completion is done once, or abandoned when the stream that should have completed it will not come to it.
 class Completion {
  public:
   void complete();
@@ -45,7 +45,7 @@ class HostEvent final : public Event {
   friend class CapturableStream;
   friend class HostCapture;
 
-  // What the last record of the event stands for: a point of a running stream, or nodes of a capture.
+  // The meaning of the event's last record: a point of a running stream, or nodes of a capture.
   struct Mark {
     std::shared_ptr<Completion> completion;
     std::shared_ptr<HostCapture> capture;

@@ -34,7 +34,7 @@ class HostGraph {
   std::vector<HostNode> nodes_;
   int num_lanes_;
   std::vector<int> last_after_;     // nodes of other lanes that the origin waited for at the end
-  std::vector<bool> is_waited_for_;  // by a node of another lane, or at the end
+  std::vector<bool> is_waited_for_;  // whether a node is waited for, by one of another lane or at the end
 };
 
 // A capture under way, shared by the streams that take part. One thread at a time may capture.

@@ -1,4 +1,4 @@
-// Owns streams without a GPU: HostStream has a worker thread, CallerStream runs on the calling thread.
+// Owns streams without a GPU: a HostStream has a worker thread, a CallerStream runs on the calling thread.
 #pragma once
 
 #include <memory>

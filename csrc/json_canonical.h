@@ -6,7 +6,7 @@
 
 namespace specguide {
 
-// How deep a value may be nested to be compared.
+// The deepest nesting of a value that is compared.
 constexpr int kMostNested = 1000;
 
 // A text that equal JSON values share and unequal ones do not: numbers by their value, strings with the escapes alone

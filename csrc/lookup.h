@@ -24,14 +24,14 @@ class Lookup {
   // Takes one more verified token.
   virtual void append(int32_t token) = 0;
 
-  // What follows the verified tokens and then `path`, which is not verified.
+  // The token that follows the verified tokens and then `path`, which is not verified.
   virtual LookedUp next(const std::vector<int32_t>& path) = 0;
 
-  // The request is over.
+  // Called when the request is over.
   virtual void finish() {}
 };
 
-// Where lookups come from; any thread may call it.
+// Makes the lookups of requests; any thread may call it.
 class LookupSource {
  public:
   virtual ~LookupSource() = default;

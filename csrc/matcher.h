@@ -23,8 +23,8 @@ class Matcher {
   // True when the grammar takes `token` here, and then it is taken.
   virtual bool accept(int32_t token) = 0;
 
-  // Takes tokens of which it is known that they may follow. False where it refuses one after all; then it has taken those
-  // before it, or none.
+  // Takes tokens that are known to be allowed. False where the matcher refuses one after all; then it has taken the
+  // tokens before that one, or none.
   virtual bool accept_all(const int32_t* tokens, size_t num_tokens) {
     return std::all_of(tokens, tokens + num_tokens, [this](int32_t token) { return accept(token); });
   }
@@ -33,19 +33,19 @@ class Matcher {
   // allowed where the grammar may end. Not to be called on a terminated matcher.
   virtual void fill(int32_t* row) = 0;
 
-  // As `fill`; what the row holds already need not be written again.
+  // The same as `fill`; what the row holds already need not be written again.
   virtual void refill(FilledRow& row) {
     row.content = 0;
     fill(row.words);
   }
 
-  // As accept and refill, for drafts that are not verified yet: these answer at once, if need be by a guess.
+  // The same as accept and refill for drafts that are not verified yet: these answer at once, if need be by a guess.
   //
-  // A token that was accepted by a guess is rolled back before anything but drafts' tokens and rows is asked for. A token
-  // that was refused by a guess may be accepted behind other tokens.
+  // A token that was accepted by a guess is rolled back before anything but drafts' tokens and rows is asked for. A
+  // token that was refused by a guess may be accepted behind other tokens.
   enum class Answer { kNo, kYes, kNoByGuess, kYesByGuess };
   virtual Answer accept_draft(int32_t token) { return accept(token) ? Answer::kYes : Answer::kNo; }
-  // kYes: the row is filled. kYesByGuess: it has what may follow in a state that is like this one. kNoByGuess: nothing is
+  // kYes: the row is filled. kYesByGuess: the row is that of a state which is like this one. kNoByGuess: nothing is
   // known at once.
   virtual Answer refill_draft(FilledRow& row) {
     refill(row);
@@ -57,16 +57,16 @@ class Matcher {
 
   virtual bool is_terminated() const = 0;
 
-  // Tells it how many tokens of the output come before the first that it takes. Without this call there are none. Only
-  // before it takes a token.
+  // Tells the matcher how many tokens of the output come before the first one that it takes; without this call there
+  // are none. Only to be called before it takes a token.
   virtual void begin_behind(int64_t num_tokens) { (void)num_tokens; }
 
   // Tokens that must follow whatever is chosen, possibly none; the state stays as it is.
   virtual std::vector<int32_t> forced_tokens() = 0;
 
-  // At most `limit` tokens as the target would spell what is forced, by the `row` of num_words words that was filled here
-  // last; to be accepted one by one, since they are a guess. The only token that a row allows is forced too, the end token
-  // included. The state stays as it is.
+  // At most `limit` tokens as the target would spell what is forced, by the `row` of num_words words that was filled
+  // here last; to be accepted one by one, since they are a guess. The only token that a row allows is forced too, the
+  // end token included. The state stays as it is.
   virtual std::vector<SpeltToken> forced_drafts(const int32_t* row, size_t num_words, size_t limit,
                                                 const Spelling& spelling) {
     (void)limit, (void)spelling;

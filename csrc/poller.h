@@ -1,10 +1,11 @@
-// Owns callbacks without host functions: a thread that polls words which streams write, and the one that watches it.
+// Owns callbacks without host functions: a thread that polls words which streams write, and a thread that watches it.
 //
 // A launch is three operations of the stream on two words: due := 1; wait until done ≥ 1; done := 0. The polling thread
-// finds `due`, takes it back, runs the function and writes its value to `done`. Whoever holds the words of a function may
-// call it by other values, so that it need not set them back; functions of smaller words come first where both are due. Values in captured graphs are constants, so the words
-// are set and reset. A captured launch keeps its words for the replays of its graph, and all captured launches of one
-// function have the same ones, so graphs that share a function must not be replayed at once.
+// finds `due`, takes it back, runs the function and writes its value to `done`. Whoever holds the words of a function
+// may call it by other values, so that it need not set them back. Where two functions are due, the one with the smaller
+// words comes first. Values in captured graphs are constants, so the words are set and reset. A captured launch keeps
+// its words for the replays of its graph, and all captured launches of one function have the same ones, so graphs that
+// share a function must not be replayed at once.
 //
 // When the polling thread ends or is not seen for long, the watching thread starts another, which runs what was due and
 // not yet begun and lets the stream go on where a function is through. When that fails again and again, or a function
@@ -41,8 +42,8 @@ class Poller : public std::enable_shared_from_this<Poller> {
 
   Poller(PollingWords words, Timeout timeout);
 
-  // Takes two words for a launch of `function`; those of a captured one until as many times `free`, any other's until its
-  // stream has gone on. Throws EngineError when there are none left.
+  // Takes two words for a launch of `function`. Words of captured launches are taken until `free` is called as often as
+  // `reserve`, any other launch's until its stream has gone on. Throws EngineError when there are none left.
   int reserve(const HostFunctionRef& function, bool is_captured);
   void free(int launch);
   int32_t* due(int launch) const { return words_.words + launch; }
@@ -58,7 +59,7 @@ class Poller : public std::enable_shared_from_this<Poller> {
   enum class State {
     kFree,
     kReady,      // the stream may come here
-    kTaken,      // it has; the function has not begun
+    kTaken,      // the stream has come; the function has not begun
     kRunning,
     kRan,
     kFinishing,  // the stream is being let go on
@@ -68,9 +69,9 @@ class Poller : public std::enable_shared_from_this<Poller> {
   struct Slot {
     std::atomic<State> state{State::kFree};
     HostFunctionRef function;
-    std::atomic<int32_t> value{0};  // of `due`, when it was last taken
+    std::atomic<int32_t> value{0};  // value of `due` when it was last taken
     bool is_captured = false;
-    int num_leases = 0;  // captured launches
+    int num_leases = 0;  // number of captured launches
 
     bool change(State from, State to) { return state.compare_exchange_strong(from, to); }
     bool is_in_progress() const;
@@ -101,19 +102,19 @@ class Poller : public std::enable_shared_from_this<Poller> {
   const Timeout timeout_;
   ErrorLatch latch_;
   std::vector<Slot> slots_;
-  std::atomic<int> num_slots_{0};  // ever in use
+  std::atomic<int> num_slots_{0};  // slots that were ever in use
   std::atomic<int64_t> num_run_{0};
   std::atomic<Clock::time_point> seen_{Clock::time_point{}};  // when the polling thread last looked
-  std::atomic<bool> is_inside_{false};                        // a function
-  std::atomic<int> generation_{0};                            // of the polling thread
+  std::atomic<bool> is_inside_{false};                        // whether the polling thread is inside a function
+  std::atomic<int> generation_{0};                            // number of the polling thread
   std::atomic<bool> stopping_{false};
   std::atomic<int> end_before_{0}, end_after_{0};  // functions before and after which the thread is to end
 
-  std::mutex mutex_;  // what follows, and who takes a slot
+  std::mutex mutex_;  // guards what follows, and the taking of slots
   std::condition_variable changed_;
   std::vector<std::thread> threads_;
-  int num_threads_ = 0;     // not ended
-  bool has_ended_ = false;  // the polling thread, and it should not have
+  int num_threads_ = 0;     // threads that have not ended
+  bool has_ended_ = false;  // whether the polling thread has ended before it should
   bool has_failed_ = false;
   std::string failure_;
 };

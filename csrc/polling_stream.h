@@ -17,7 +17,7 @@ class PollingStream final : public Stream {
   PollingStream(std::shared_ptr<Stream> stream, PollingWords words);
 
   std::shared_ptr<Event> make_event(const std::string& name) override { return stream_->make_event(name); }
-  // Throws EngineError when there are no words left.
+  // Launches a function. Throws EngineError when there are no words left.
   void launch(HostFunctionRef function) override;
   void record(Event& event) override { stream_->record(event); }
   void wait(Event& event) override { stream_->wait(event); }
@@ -29,7 +29,8 @@ class PollingStream final : public Stream {
   void check() override;
 
   // The words of a function, kept for whoever calls it by them without a launch: it writes another value than 0 to word
-  // `due`, and the function is through when word `done` has that value. They are numbered in the order of these calls.
+  // `due`, and the function is over when word `done` has that value. Functions are numbered in the order of these
+  // calls.
   struct Words {
     int due, done;  // places among the words of the stream
     std::shared_ptr<const void> lease;

@@ -5,7 +5,8 @@
 
 namespace specguide {
 
-// The words of a row, and what they hold: rows of the same content, whatever number that is, are equal. 0: not known.
+// The words of a row, and a number for what they hold: rows of the same content are equal. 0: what they hold is not
+// known.
 struct FilledRow {
   int32_t* words;
   int64_t content = 0;

@@ -1,5 +1,5 @@
-// Owns the numbers by which a device knows rows: rows that are equal, as who filled them knows, have one number, so
-// that the device may have kept what the host fills again.
+// Owns the numbers by which a device knows rows: rows that are known to be equal have one number, so that the device
+// may have kept what the host fills again.
 //
 // A device keeps the last rows with numbers above 0, as many as there is room for. With room for R rows, number n is at
 // place n modulo R.
@@ -23,9 +23,9 @@ class RowNumbers {
   // num_kept: rows that the device has room for; 0: it keeps none
   explicit RowNumbers(int64_t num_kept) : contents_(static_cast<size_t>(num_kept)) {}
 
-  // The number of a row with this content, which is as in FilledRow. A number below 0 is of this row alone.
+  // The number of a row with this content, see FilledRow. A number below 0 is the row's alone.
   int64_t of(int64_t content);
-  // What the device is told of a row with this number.
+  // The number that the device is told for a row with this number.
   int64_t told(int64_t number) { return number > 0 && !is_recent(number) ? own() : number; }
 
  private:
@@ -34,7 +34,7 @@ class RowNumbers {
   int64_t own() { return last_own_.fetch_sub(1, std::memory_order_relaxed) - 1; }
 
   std::atomic<int64_t> last_{0}, last_own_{0};
-  SpinLock lock_;  // of what follows
+  SpinLock lock_;  // guards what follows
   std::unordered_map<int64_t, int64_t> numbers_;  // by content
   std::vector<int64_t> contents_;                 // by place
 };

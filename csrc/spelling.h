@@ -15,17 +15,18 @@ struct SpeltToken {
   int32_t canonical;
 };
 
-// What all requests of an executor have taught; any thread may call it. What is learnt is a guess, as any draft is.
+// The spellings that all requests of an executor have taught; any thread may call it. What is learnt is a guess, as any
+// draft is.
 class Spelling {
  public:
   // With a `vocab_size` of 0 it learns nothing.
   explicit Spelling(int vocab_size) : habits_(static_cast<size_t>(vocab_size)) {}
 
-  // What the target says where the tokenizer has `canonical`, as far as is known.
+  // The token that the target chooses where the tokenizer has `canonical`, as far as is known.
   int32_t of(int32_t canonical) const;
 
-  // The target has said `token` where `canonical` was forced. Twice makes a habit, and once is no reason to give one up
-  // that has lasted, as branch predictors have it (Smith 1981).
+  // Learns that the target has chosen `token` where `canonical` was forced. To see that twice makes a habit, and to see
+  // another token once does not end a lasting one, as in branch predictors (Smith 1981).
   void learn(int32_t canonical, int32_t token);
 
  private:

@@ -11,15 +11,15 @@ namespace specguide {
 
 class SuffixTrie {
  public:
-  // Pieces of at most max_depth >= 2 tokens.
+  // A trie of pieces of at most max_depth >= 2 tokens.
   explicit SuffixTrie(int max_depth) : max_depth_(max_depth), nodes_(1) {}
 
-  // Where a text stands to which tokens are appended: the nodes of its last pieces, the longest first. Empty at the
-  // beginning.
+  // The place of a text to which tokens are appended: the nodes of its last pieces, the longest first. It is empty at
+  // the beginning.
   using Ends = std::vector<uint32_t>;
   void append(Ends& ends, int32_t token);
 
-  // What followed most often the longest end of a text that is here. `tail` is the text's end, reversed.
+  // The token that most often followed the longest end of a text that is in the trie. tail: the text's end, reversed
   struct Match {
     int length = 0;
     LookedUp next;
@@ -32,9 +32,9 @@ class SuffixTrie {
  private:
   struct Node {
     int32_t num_seen = 0;       // times that its piece was there
-    int32_t num_continued = 0;  // … and something followed
-    int32_t best_token = -1;    // what followed most often
-    int32_t best_seen = 0;      // … and how often
+    int32_t num_continued = 0;  // times that something followed it
+    int32_t best_token = -1;    // the token that followed most often
+    int32_t best_seen = 0;      // times that this token followed
   };
 
   static uint64_t edge(uint32_t node, int32_t token) { return uint64_t{node} << 32 | static_cast<uint32_t>(token); }

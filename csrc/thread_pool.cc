@@ -10,8 +10,9 @@
 
 namespace specguide {
 
-// Lanes are spread over shards, so that workers seldom meet at a lock; one whose own shard is empty looks at the others'.
-// Workers themselves are under one lock, which none takes between two operations. Threads share ownership of it all.
+// Lanes are spread over shards, so that workers seldom meet at a lock; one whose own shard is empty looks at the
+// others'. Workers themselves are under one lock, which none takes between two operations. Threads share ownership of
+// it all.
 struct ThreadPool::State {
   using Lock = std::unique_lock<SpinLock>;
   static constexpr int kMostShards = 8;

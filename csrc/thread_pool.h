@@ -13,10 +13,10 @@
 namespace specguide {
 
 // Runs operations of many lanes on a few threads. Operations of a lane run one at a time, in order. Which lane comes
-// next is decided by what its last operations took: the dearest starts first, because it ends last; but lanes
-// that nobody waits for start after all others: those whose last operation has no countdown or one given up, and those
-// that take longer than `patience`. Lanes are spread over shards, and a worker looks at its own shard's first, so with
-// several threads the order holds roughly.
+// next is decided by what its last operations took: the dearest starts first, because it ends last; but lanes that
+// nobody waits for start after all others. These are the lanes whose last operation has no countdown or one given up,
+// and the lanes that take longer than `patience`. Lanes are spread over shards, and a worker looks at its own shard's
+// first, so with several threads the order holds roughly.
 class ThreadPool {
  public:
   struct Operation {
@@ -44,11 +44,11 @@ class ThreadPool {
 
   void push(std::vector<std::pair<LaneRef, Operation>> operations);
 
-  // Puts what is ready in order again: countdowns were given up since it was pushed.
+  // Puts ready lanes in order again, where countdowns were given up since operations were pushed.
   void rank_again();
 
-  // Drops the lane's pending operations and all that are pushed later; calls `on_closed` as soon as none is running,
-  // here or on the worker.
+  // Drops the lane's pending operations and all that are pushed later; calls `on_closed`, on this thread or on the
+  // worker, as soon as none is running.
   void close(const LaneRef& lane, std::function<void()> on_closed);
 
   // Starts a worker for each one that has been in one operation for longer than `stuck_after`, if lanes are ready.

@@ -16,7 +16,7 @@
 
 namespace specguide {
 
-// Where one worker sleeps. Shared, because it may be woken, retire and be gone before its waker is through.
+// The bed of one worker. It is shared, because a worker may be woken, retire and be gone before its waker is through.
 class Bed {
  public:
   void sleep() {
@@ -52,12 +52,13 @@ struct ThreadPool::Worker {
   LaneRef last_lane;                      // let go of without a lock: it may own a request's walk
 };
 
-// Some of the lanes, and which of them are ready, under a lock of its own that is held for a few instructions at a time.
+// Some of the lanes, and which of them are ready, under a lock of its own that is held for a few instructions at a
+// time.
 struct alignas(128) ThreadPool::Shard {
   using Lock = std::unique_lock<SpinLock>;
   using Ready = std::pair<Clock::duration, LaneRef>;
 
-  // What there is to run, for workers that look without the lock.
+  // The most urgent kind of lane that there is to run, for workers that look without the lock.
   enum Urgency { kNothing, kUnwanted, kWanted };
 
   std::atomic<Urgency> urgency{kNothing};

@@ -119,8 +119,8 @@ bool Walk::take_draft(int node) {
   return true;
 }
 
-// As take_draft, as far as the matcher answers at once, if need be by a guess. False where the grammar is known to refuse
-// the token.
+// The same as take_draft, as far as the matcher answers at once, if need be by a guess. False where the grammar is
+// known to refuse the token.
 bool Walk::guess_draft(int node) {
   const std::optional<bool> is_followed = path_.follow_at_once(node);
   if (path_[node].can_go_on()) fill_at_once(node);

@@ -46,8 +46,8 @@ class Walk {
   // chose (-1: its row allowed none), and fills row 0. The tree is gone then; `limits` hold for the drafts that follow.
   void golden(int64_t iteration, int num_accepted, int32_t token, DraftLimits limits, Haste haste);
   // Accepts the drafts `begin` … `end` - 1 (token -1: there is none), each behind its parent, as far as the grammar
-  // takes them, and fills their rows. What the walk has of a chain from `begin` on, which came too late to count, it takes
-  // back before.
+  // takes them, and fills their rows. What the walk has of a chain from `begin` on, which came too late to count, it
+  // takes back before.
   void drafts(int64_t iteration, int begin, int end, Haste haste);
   // Asks the matcher again for all that was guessed. Whoever waits for it waits for all operations before it.
   void settle(int64_t iteration);
@@ -60,7 +60,7 @@ class Walk {
     DraftOrigin origin;
   };
 
-  // For any thread.
+  // Any thread may call these.
   void mark_detached() { detached_.store(true, std::memory_order_release); }
   bool is_detached() const { return detached_.load(std::memory_order_acquire); }
   int slot() const { return slot_; }

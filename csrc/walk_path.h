@@ -34,8 +34,8 @@ class WalkPath {
 
   // What the matcher holds is verified: it stands at the root of a tree that has no drafts.
   void take_root();
-  // Goes back to before `first`, and forgets the drafts from there on. The matcher holds some of them only where the tree
-  // is a chain.
+  // Goes back to before `first`, and forgets the drafts from there on. The matcher holds some of them only where the
+  // tree is a chain.
   void forget_from(int first);
   // Knows a draft from now on; whether the grammar takes it is not asked yet.
   void add(int id, int parent, SpeltToken draft);
@@ -43,7 +43,7 @@ class WalkPath {
   void sort_depth_first(std::vector<int>& ids) const;
   // Moves behind the draft. False where the grammar refuses it, and the matcher stands at its parent, which can go on.
   bool follow(int id);
-  // As `follow`, by what the matcher says at once. Nothing where that is a guess: then the draft is open.
+  // The same as `follow`, by what the matcher says at once. Nothing where that is a guess: then the draft is open.
   std::optional<bool> follow_at_once(int id);
   // Asks again whether an open draft is followed, once that is known of all before it. Its row is to be filled again.
   bool follow_again(int id);
@@ -57,7 +57,7 @@ class WalkPath {
   // Moves to the root, or to a draft that is followed and not open. Throws std::runtime_error where the matcher refuses
   // what it had taken.
   void move_to(int id);
-  // How many of the first `num` ids lie on one path from the root that the grammar follows.
+  // The number of the first `num` ids that lie on one path from the root that the grammar follows.
   int num_followed(const std::vector<int>& ids, int num) const;
 
  private:

@@ -24,7 +24,8 @@ void Walk::propose() {
   }
 }
 
-// Behind where the walk stands. In a model's chain they are the tail, which begins with the last draft.
+// The most tokens that may be forced behind the walk's token. In a model's chain they are the tail, which begins with
+// the last draft.
 int Walk::most_forced() const {
   const int num_forced = limits_.num_forced_tokens, last_draft = limits_.num_draft_tokens;
   if (num_forced == 0 || last_draft == 0) return num_forced;
@@ -56,7 +57,7 @@ void Walk::take_verified(int num_accepted, int32_t token) {
   if (token >= 0) lookup_->append(token);
 }
 
-// From a chain's forced drafts, up to where the golden token is another.
+// Learns from a chain's forced drafts, up to the place where the golden token is another one.
 void Walk::learn_spelling(int num_accepted, int32_t token) {
   for (int node = 1; node <= num_accepted + 1 && node < buffers_->num_nodes(); ++node) {
     spelling_->learn(path_[node].canonical, node <= num_accepted ? path_[node].token : token);

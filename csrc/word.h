@@ -11,7 +11,7 @@ using WordRef = std::shared_ptr<int32_t>;
 
 inline WordRef unowned(int32_t* word) { return {std::shared_ptr<void>(), word}; }
 
-// What was written before the word was is seen by who reads the word.
+// Whoever reads the word sees what was written before it.
 inline int32_t load_word(const int32_t* word) { return __atomic_load_n(word, __ATOMIC_ACQUIRE); }
 inline void store_word(int32_t* word, int32_t value) { __atomic_store_n(word, value, __ATOMIC_RELEASE); }
 

@@ -1,5 +1,5 @@
-// Owns the matcher of messages with tool calls whose arguments have grammars of their own, which are compiled when a call
-// has come as far as its tool's name.
+// Owns the matcher of messages with tool calls whose arguments have grammars of their own, which are compiled when a
+// call has come as far as its tool's name.
 //
 // A part is a grammar of the rest of a message: the first of the whole message, each other one from behind a tool's name
 // on. In each of them the arguments of those tools are left out that have a part of their own. No token may reach from a
@@ -20,9 +20,10 @@ namespace specguide {
 
 // What the matchers of a grammar share.
 //
-// has_part: by the number of a tool
-// part:     a matcher at the start of the part for a tool, behind whose name `num_left` bytes of the lead are still to come;
-//           of the whole message for a tool of -1. May wait for a compile. Throws where there is none.
+// has_part: by the number of a tool, whether its arguments have a part of their own
+// part:     gives a matcher at the start of the part for a tool, behind whose name `num_left` bytes of the lead are
+//           still to come; for a tool of -1, one of the whole message. May wait for a compile. Throws where there is no
+//           matcher.
 struct Calls {
   CallWalk walk;
   std::vector<bool> has_part;

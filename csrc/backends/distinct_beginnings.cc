@@ -71,7 +71,7 @@ bool DistinctBeginnings::passes_bytes(const std::string& before, std::string_vie
   return true;
 }
 
-// What the ways to write it have in common is passed by the last of them.
+// The part that all ways to write the number have in common is passed by the last of them.
 bool DistinctBeginnings::passes_number(const std::string& before, std::string_view text) const {
   bool passes = false;
   for (const std::string& spelling : spellings(text)) {

@@ -10,8 +10,8 @@
 namespace specguide {
 
 // Goes back through an item's text from its end, as long as no other item can begin so. With keys in any order each
-// member of an object may be the last. What counts of those before it is which they are: a set of members is looked at
-// in one order, and only if the item is all that one member more can lead to.
+// member of an object may be the last. Only which members are before it counts: a set of members is looked at in one
+// order, and only if the item is all that one member more can lead to.
 class DistinctBeginnings {
  public:
   // Whether an item that begins so can only be one that is there. Longer beginnings are asked for first.

@@ -32,7 +32,7 @@ struct DistinctItem {
   ~DistinctItem() { release_chain(before, &DistinctItem::before); }
 };
 
-// What the items up to one are, by their texts. Of those behind it each is looked at.
+// Knows the items up to one by their texts; each item behind that one is looked at.
 class DistinctIndex {
  public:
   // Puts in all up to `last`, which are settled.
@@ -43,7 +43,7 @@ class DistinctIndex {
   bool rules_out(const DistinctItem* last, std::string_view start) const;
 
  private:
-  // Of the items of one array, as far as it went once.
+  // What is known of the items of one array, as far as it went once.
   struct Known {
     std::shared_ptr<DistinctItem> last;
     std::unordered_set<std::string> canonical, dead;
@@ -57,7 +57,7 @@ class DistinctIndex {
   const Known* find(const DistinctItem* last) const;
 
   std::vector<std::unique_ptr<Known>> known_;
-  size_t next_ = 0;  // to be given up for another array
+  size_t next_ = 0;  // the next one to be given up for another array
 };
 
 }  // namespace specguide

@@ -83,7 +83,7 @@ class DistinctMatcher final : public Matcher {
   // place: where an item begins in the text; there it is tried which beginnings can only repeat one
   void settle(const std::shared_ptr<DistinctItem>& item, size_t place);
   void try_beginnings(const std::shared_ptr<DistinctItem>& item, size_t place);
-  // What an item is found out by. Items within those on trial are settled on the way.
+  // The search that settles an item. Items within those on trial are settled on the way.
   struct Search {
     size_t start;     // where the item begins, in the text without whitespace
     size_t num_left;  // bytes that may yet be taken

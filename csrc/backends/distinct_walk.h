@@ -20,7 +20,8 @@ namespace specguide {
 // room:        how many values its items may have
 // prefix, rest, properties, other: the places of an array's items and of an object's values, by number; -1: nothing
 //              within must differ. Properties go by their names as canonical JSON.
-// is_even:     whether the items behind the prefix are all of one kind; else what may follow hangs on those before
+// is_even:     whether the items behind the prefix are all of one kind; else what may follow depends on the items
+//              before
 struct DistinctPlace {
   // kFree: whatever was begun can be ended in endlessly many ways; kEndless: there are always more, but what was begun
   // may be one that is there already; kFew: they may be used up.
@@ -38,10 +39,10 @@ struct DistinctPlace {
 // All places of a text's schemas, the first that of the whole text where it is JSON. Shared and immutable.
 class DistinctPlaces {
  public:
-  // Throws std::invalid_argument for numbers of places that there are not. Names of properties are JSON strings.
+  // Throws std::invalid_argument for numbers of places that do not exist. Names of properties are JSON strings.
   explicit DistinctPlaces(std::vector<DistinctPlace> places);
 
-  // Of JSON that begins; null for a place of -1.
+  // The place of this number; null for -1.
   const DistinctPlace* at(int place) const { return place < 0 ? nullptr : &places_[static_cast<size_t>(place)]; }
   const DistinctPlace* item(const DistinctPlace* array, size_t index) const;
   const DistinctPlace* property(const DistinctPlace* object, const std::string& canonical_name) const;
@@ -144,10 +145,11 @@ class DistinctWalk {
   std::string_view begun(const DistinctState& state, const DistinctFrame& frame) const {
     return std::string_view(text_).substr(frame.start, state.size - frame.start);
   }
-  // The same, whatever the order in which the members of its objects came: those that have ended stand sorted before
-  // the one that is open. Good until this or `noted` is asked for again.
+  // The same beginning, whatever the order in which the members of its objects came: those that have ended stand sorted
+  // before the one that is open. Good until this or `noted` is asked for again.
   std::string_view beginning(const DistinctState& state, const DistinctFrame& frame);
-  // The same, but a number that has ended is told from one that may go on. So `DistinctItem::dead` has it.
+  // The same beginning, in which a number that has ended is told from one that may go on: the form of
+  // `DistinctItem::dead`.
   std::string_view noted(const DistinctState& state, const DistinctFrame& frame);
 
   // An item that a scalar may end as, settled.
@@ -159,7 +161,7 @@ class DistinctWalk {
   void go_on_unsettled(bool may) { may_go_on_unsettled_ = may; }
   // A part of the text without whitespace.
   std::string text_between(size_t start, size_t end) const { return text_.substr(start, end - start); }
-  // What `take` wrote over since a state, to be put back: states behind that one are of use again then.
+  // The text behind a state, over which `take` writes, to be put back: states behind that one are of use again then.
   std::string text_behind(const DistinctState& state) const { return text_.substr(state.size); }
   void put_back(const DistinctState& state, const std::string& text) { text_.resize(state.size), text_ += text; }
 

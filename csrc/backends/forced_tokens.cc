@@ -82,7 +82,7 @@ void walk_forced(Matcher& matcher, const Vocabulary& vocabulary, size_t limit, i
   }
 }
 
-// What `walk` makes of the matcher is taken back, by as many tokens as it leaves in its vector.
+// The tokens that `walk` has the matcher take are rolled back: as many as it leaves in its vector.
 template <typename Walk>
 std::vector<int32_t> walk_and_back(Matcher& matcher, Walk walk) {
   std::vector<int32_t> tokens;

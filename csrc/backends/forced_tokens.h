@@ -20,8 +20,8 @@ int32_t forced_token(const int32_t* row, const Vocabulary& vocabulary);
 std::vector<int32_t> find_forced_tokens(Matcher& matcher, const Vocabulary& vocabulary, int32_t* row);
 
 // The text that is forced from the token `first` on, as the tokenizer would spell it, or as the target does by its
-// `spelling`: at most `limit` tokens. The last one is left out where the grammar takes a longer token in its place: what
-// follows the text may be spelt together with it.
+// `spelling`: at most `limit` tokens. The last one is left out where the grammar takes a longer token in its place:
+// what follows the text may be spelt together with it.
 std::vector<SpeltToken> find_forced_drafts(Matcher& matcher, const Vocabulary& vocabulary, int32_t first, size_t limit,
                                            const Spelling& spelling, int32_t* row);
 

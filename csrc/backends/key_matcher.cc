@@ -24,7 +24,7 @@ bool is_bounding(std::string_view bytes) {
   return is_opening(bytes) || bytes.find_first_of(",}") != std::string_view::npos;
 }
 
-// What is behind a string, from its last quote on, without the whitespace up to another string.
+// The text behind a string, from its last quote on, without the whitespace up to another string.
 std::string squeezed(std::string_view text) {
   std::string out = "\"";
   size_t at = 1;

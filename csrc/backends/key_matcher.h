@@ -56,7 +56,7 @@ class KeyMatcher final : public Matcher {
     const Row* always;
     Bytes first;
   };
-  // What was found out for one row: whether keys that begin so can go on, and of ends whether they may come.
+  // Answers that were found for one row: whether keys that begin so can go on, and whether ends may come.
   struct Known {
     std::unordered_map<std::string, bool> keys;
     std::vector<int8_t> ends;  // -1: not found out

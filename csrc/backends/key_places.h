@@ -52,7 +52,7 @@ struct KeyPlace {
   int rest = -1;
 };
 
-// What those options of a place ask for that may still be meant.
+// The demands of those options of a place that may still be meant.
 struct KeyDemand {
   NameSet allowed, missing;
   size_t least = 0, most = SIZE_MAX;

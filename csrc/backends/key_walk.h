@@ -24,7 +24,7 @@ class KeyStarts {
   // Throws std::invalid_argument for a text that is empty.
   explicit KeyStarts(const std::vector<std::pair<std::string, int>>& starts);
 
-  // What has come of the texts, and the place of the JSON that begins.
+  // How much of the texts has come, and the place of the JSON that begins.
   struct Search {
     int node = 0, place = 0;
   };
@@ -102,7 +102,7 @@ struct KeyState {
   bool is_in_key() const { return mode == Mode::kKey || (is_key && is_in_string()); }
 };
 
-// What is to be said of a text: it must not be, it may, or that hangs on whether the grammar knows another key.
+// The verdict on a text: it must not be, it may, or that depends on whether the grammar knows another key.
 enum class KeyVerdict { kNo, kYes, kPerhaps };
 
 // Takes bytes of texts that a grammar allows, whose objects have keys that are spelt in one way each.

@@ -10,8 +10,8 @@
 
 namespace specguide {
 
-// How much of the library's work one grammar may take, by the library's own names: items of its Earley parser, and steps
-// ("fuel") and states of its lexer.
+// How much of the library's work one grammar may take, by the library's own names: items of its Earley parser, and
+// steps ("fuel") and states of its lexer.
 struct LLGuidanceLimits {
   size_t max_items_in_row;        // held at a place in the text
   size_t step_max_items;          // made for one row of what may follow
@@ -29,9 +29,8 @@ class LLGuidanceTokenizer {
   LLGuidanceTokenizer(const LLGuidanceTokenizer&) = delete;
   LLGuidanceTokenizer& operator=(const LLGuidanceTokenizer&) = delete;
 
-  // Compiles a grammar in llguidance's Lark syntax. A matcher that meets one of the `usual` limits goes on from the same
-  // place with `more`.
-  // Throws std::invalid_argument with the library's words when it refuses the grammar.
+  // Compiles a grammar in llguidance's Lark syntax. A matcher that meets one of the `usual` limits goes on from the
+  // same place with `more`. Throws std::invalid_argument with the library's words when it refuses the grammar.
   static std::shared_ptr<CompiledGrammar> compile(std::shared_ptr<const LLGuidanceTokenizer> tokenizer,
                                                   const std::string& lark, const LLGuidanceLimits& usual,
                                                   const LLGuidanceLimits& more);

@@ -114,7 +114,7 @@ bool ReasoningMatcher::accept(int32_t token) {
   return true;
 }
 
-// To what follows a complete mark: the next one of its part, or the next part.
+// Goes on to what follows a complete mark: the next mark of its part, or the next part.
 void ReasoningMatcher::leave_mark() {
   place_.state = 0;
   if (++place_.index < marks().size()) {

@@ -69,7 +69,7 @@ class ReasoningMatcher final : public Matcher {
 
  private:
   enum class Part { kBegin, kFree, kEnd, kAnswer };
-  // Where the next token stands.
+  // The place of the next token.
   struct Place {
     Part part;
     size_t index;           // of the mark, among those of the part

@@ -15,7 +15,8 @@ class RowsAhead {
   void start();
   void stop() { is_learning_ = false; }
 
-  // The matcher has taken a token of these bytes, or taken back the last `num_tokens`. Away from the text all is forgotten.
+  // The matcher has taken a token of these bytes, or taken back the last `num_tokens`. Away from the text all is
+  // forgotten.
   void take(const std::string& bytes);
   void rollback(int num_tokens);
 

@@ -75,7 +75,7 @@ struct Vocabulary {
     return hash * 0x9E3779B1u >> (32 - kHeadBits);
   }
 
-  // By the first bytes of tokens, hashed: the most bytes that one of them has, 255 for more.
+  // The most bytes of tokens with these first bytes, by a hash of those; 255 for more.
   std::vector<uint8_t> most_bytes_ = std::vector<uint8_t>(size_t{1} << kHeadBits);
   std::unordered_map<std::string_view, int32_t> index_;
 };

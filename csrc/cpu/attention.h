@@ -23,7 +23,7 @@ struct AttentionPass {
   int64_t num_pairs() const;
 };
 
-// What one layer of the pass reads and writes.
+// The tensors and numbers of one layer of the pass.
 struct AttentionLayer {
   const float* query = nullptr;        // [T, num_heads, head_dim]
   const float* key_cache = nullptr;    // [pages, page_size, num_kv_heads, head_dim]

@@ -5,7 +5,7 @@
 
 namespace specguide {
 
-// Eight sums side by side: one alone would have to be made in order.
+// The dot product, in eight sums side by side: a single one would have to be made in order.
 inline float dot(const float* left, const float* right, int64_t size) {
   constexpr int64_t kLanes = 8;
   float sums[kLanes] = {};

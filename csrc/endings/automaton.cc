@@ -53,7 +53,7 @@ class Automaton::Closure {
  public:
   Closure(const Network& network, std::vector<Stack>& stacks) : network_(network), stacks_(stacks) {}
 
-  // What ends a rule goes on behind it, and what stands before calls stays there.
+  // Places at the end of a rule go on behind it, and places before calls stay there.
   Kernel kernel_of(const Items& raw) {
     enters_ = false;
     for (const Item& item : raw) add(item);
@@ -254,8 +254,8 @@ Automaton::State Automaton::state_of(Items raw) {
   return state;
 }
 
-// Of stacks that lead on alike one is kept, so that texts which were repeated in different ways meet. Those that lead back
-// to themselves stay as they are.
+// One of several stacks that lead on alike is kept, so that texts which were repeated in different ways meet. Those
+// that lead back to themselves stay as they are.
 void Automaton::share_stacks(size_t first, Items& scans) {
   std::vector<int32_t> shared(stacks_.size() - first, -1);  // by stack, once it is known
   const auto of = [&](int32_t stack) {

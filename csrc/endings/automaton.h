@@ -51,7 +51,7 @@ class Automaton {
 
     int64_t epoch() const { return automaton_.epoch_; }
     std::optional<State> step(State state, std::string_view bytes) const;
-    // Copies the row of this state, if behind each of its tokens at most so many are missing; false otherwise.
+    // Copies the row of this state, if at most `most` tokens are missing behind each of its tokens; false otherwise.
     bool copy_row(State state, int64_t most, FilledRow& row) const;
     // Whether such a row has the token.
     std::optional<bool> allows(State state, int32_t token) const;
@@ -85,21 +85,21 @@ class Automaton {
     bool may_end(State state) const { return automaton_.states_[static_cast<size_t>(state)].may_end; }
     // Tokens of the shortest text from here to an end, the end token not counted; Network::kNever where there is none.
     int64_t least(State state) const { return automaton_.states_[static_cast<size_t>(state)].least; }
-    // Whether behind each token that may follow at most so many are missing, as far as is known.
+    // Whether at most `most` tokens are missing behind each token that may follow, as far as is known.
     bool all_endable(State state, int64_t most) const {
       return is_endable(automaton_.states_[static_cast<size_t>(state)], most);
     }
-    // Takes those tokens out of a row behind which more than `most` are missing, or that may not follow.
+    // Takes tokens out of a row behind which more than `most` are missing, and tokens that may not follow.
     void keep_endable(State state, const TokenTrie& trie, int64_t most, int32_t* row);
-    // Copies what a matcher has filled in this state or one that goes on alike; false where nothing was kept. Only where
-    // the automaton has the texts of its grammar and no others.
+    // Copies what a matcher has filled in this state or one that goes on alike; false where nothing was kept. Only
+    // where the automaton has the texts of its grammar and no others.
     bool copy_row(State state, const TokenTrie& trie, FilledRow& row);
     // Keeps what a matcher has filled in this state, if there is room.
     void keep_row(State state, FilledRow& row, size_t num_words);
-    // Copies the row that was kept last in a state before the same places of rules, whatever is behind these and however
-    // often they were there; false where none was.
+    // Copies the row that was kept last in a state before the same places of rules, whatever is behind these and
+    // however often they were there; false where none was.
     bool copy_like_row(State state, FilledRow& row) const;
-    // What such a row says of a token of so many bytes; nothing where it does not say.
+    // Whether such a row allows a token of num_bytes; nothing where it does not tell.
     std::optional<bool> allows(State state, int32_t token, size_t num_bytes);
     // The fewest tokens that are missing behind any token of a row; Network::kNever where none of these may follow.
     int64_t least_behind(State state, const TokenTrie& trie, const int32_t* row);
@@ -116,7 +116,7 @@ class Automaton {
   static constexpr State kUnknown = -2;
   static constexpr int32_t kRoot = 0;
 
-  // A place in a rule. done: as Network::cost. stack: what follows the rule.
+  // A place in a rule. done: see Network::cost; stack: what follows the rule
   struct Item {
     int32_t node, done, stack;
     bool operator<(const Item& other) const {
@@ -138,25 +138,25 @@ class Automaton {
   };
 
   static constexpr size_t kEndless = SIZE_MAX;
-  // Which states or stacks are alike, and for how many bytes behind them.
+  // A kind that like states, or like stacks, share, and the number of bytes behind them for which they are alike.
   struct Likeness {
     int32_t kind = kUnknown;
     size_t reach = kEndless;
   };
 
-  // A rule entered in a state: where it goes on behind the rule.
+  // A rule entered in a state: the places behind the rule where the text goes on.
   struct Stack {
     Items returns;
-    int64_t least = 0;    // tokens behind the rule to the end
-    int64_t ceiling = 0;  // the most of them anywhere behind the rule
+    int64_t least = 0;    // tokens missing behind the rule to the end
+    int64_t ceiling = 0;  // the most that are missing anywhere behind the rule
   };
 
   struct Known {
     Items scans;  // before a byte
     bool may_end = false;
-    int32_t row = -1;  // of `rows_`: its own, -1 where none is kept
+    int32_t row = -1;  // index of its own row in `rows_`; -1 where none is kept
     int64_t least = Network::kNever;
-    // At most so many tokens are missing behind a token that may follow: by a bound, and once all have been seen.
+    // Most tokens that are missing behind a token that may follow: by a bound, and as found once all have been seen.
     int64_t ceiling = 0, worst = Network::kNever;
     std::vector<State> next;  // by class of byte
     Likeness likeness;
@@ -177,7 +177,7 @@ class Automaton {
   // A row for several states that go on alike; a matcher has filled it in one of them. In all that go on alike for
   // `reach` bytes it is right for tokens of at most `reach` bytes.
   struct SharedRow {
-    int32_t row = -1;  // of `rows_`, -1: none yet
+    int32_t row = -1;  // index in `rows_`; -1: none yet
     size_t reach = 0;
   };
 
@@ -222,7 +222,7 @@ class Automaton {
   std::unordered_map<Items, int32_t, HashOfItems> like_rows_;   // of `rows_`, by places of rules alone
   size_t num_bytes_ = 0;
   size_t num_row_bytes_ = 0;  // of them
-  size_t num_counted_ = 0;  // of them, by the pool, which owns this
+  size_t num_counted_ = 0;  // of num_bytes_, as the pool has counted; the pool owns this member
   std::atomic<int64_t> last_walk_{-1};
   int64_t epoch_ = 0;
   State start_ = kUnknown;

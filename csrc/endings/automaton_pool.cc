@@ -30,7 +30,8 @@ void AutomatonPool::count(Automaton& automaton) {
   if (num_bytes_ > most_bytes_) make_room(automaton);
 }
 
-// To three quarters, so that it is seldom done. Who walks is let be: it takes no more than its own bound.
+// Forgets down to three quarters, so that this is seldom done. An automaton that is walked is let be: it takes no more
+// than its own bound.
 void AutomatonPool::make_room(const Automaton& walked) {
   std::vector<std::pair<int64_t, Automaton*>> by_walk;
   for (Automaton* automaton : automata_) {

@@ -16,7 +16,7 @@ class AutomatonPool {
  public:
   explicit AutomatonPool(size_t most_bytes) : most_bytes_(most_bytes) {}
 
-  // What the automata took at the end of their last walks.
+  // Bytes that the automata took at the end of their last walks.
   size_t num_bytes();
 
  private:
@@ -26,7 +26,7 @@ class AutomatonPool {
   void leave(Automaton& automaton);
   int64_t last_walk() const { return num_walks_.load(std::memory_order_relaxed); }
   int64_t next_walk() { return num_walks_.fetch_add(1, std::memory_order_relaxed); }
-  // Counts what an automaton takes; called by its walk.
+  // Counts the bytes of an automaton; called by its walk.
   void count(Automaton& automaton);
   void make_room(const Automaton& walked);
 

@@ -159,7 +159,7 @@ class Finder {
     return kUnknown;
   }
 
-  // What may be missing within a part to the end of its rule, where so much is behind the part.
+  // The most that may be missing within a part to the end of its rule, with so much behind the part.
   void add_inside(const Expression& part, int64_t behind, Rule& of) {
     switch (part.kind) {
       case Kind::kRule:
@@ -208,8 +208,8 @@ class Finder {
     of.missing = std::max(of.missing, sum(most, behind));
   }
 
-  // Bytes of more characters, of a text that may have any number of them, with which it is none of those that are left out:
-  // it is longer than these, or has a character that these never have.
+  // Bytes of more characters, of a text that may have any number of them, with which it is none of those that are left
+  // out: it is longer than these, or has a character that these never have.
   int64_t beyond(const Expression& both) {
     const Expression& first = resolved(both.parts[0], grammar_);
     if (first.kind != Kind::kSequence) return kUnknown;

@@ -8,14 +8,14 @@
 
 namespace specguide {
 
-// In bytes, of which each is a token at most where all bytes are tokens.
+// Bounds in bytes, each of which is one token at most where all bytes are tokens.
 struct Bounds {
   static constexpr int64_t kUnknown = int64_t{1} << 40;
   // Of a product that a network is not built of either: its first part stands for it.
   static constexpr int64_t kTooLarge = 2 * kUnknown;
 
-  int64_t least = kUnknown;    // of the shortest text
-  int64_t missing = kUnknown;  // behind the beginnings of texts that one token reaches
+  int64_t least = kUnknown;    // bytes of the shortest text
+  int64_t missing = kUnknown;  // bytes missing behind the beginnings of texts that one token reaches
 };
 
 class ProductBounds;

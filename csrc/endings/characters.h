@@ -9,13 +9,13 @@ namespace specguide {
 
 using Ascii = std::bitset<128>;
 
-// What a rule's name stands for, as far as that is another rule's; any other expression itself.
+// The expression that a rule's name stands for, by way of other rules' names; any other expression is returned itself.
 const Expression& resolved(const Expression& part, const Grammar& grammar);
 
-// Adds those of a part's texts; false where that is not told.
+// Adds the characters of a part's texts; false where they are not known.
 bool add_characters(const Expression& part, const Grammar& grammar, Ascii& used);
 
-// Whether a part may be a single one that is not among some.
+// Whether a part may be a single character that is not in `used`.
 bool has_other_character(const Expression& part, const Grammar& grammar, const Ascii& used);
 
 }  // namespace specguide

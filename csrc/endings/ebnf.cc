@@ -97,7 +97,7 @@ class Reader : private Scanner {
 
   uint32_t member() { return take_here("\\") ? escaped() : character(); }
 
-  // Behind its first quotation mark.
+  // The text of a literal, behind its first quotation mark.
   std::string literal() {
     std::string found;
     while (!take_here("\"")) append_utf8(found, member());

@@ -46,7 +46,7 @@ std::optional<bool> EndingMatcher::known_to_accept(int32_t token) {
   return walk.allows(state, token, vocabulary().token_bytes[static_cast<size_t>(token)].size());
 }
 
-// By a row that is kept for where the text stands.
+// Whether a token is accepted, by a row that is kept for the state of the text.
 std::optional<bool> EndingMatcher::seen_to_accept(int32_t token) {
   const Automaton::Look look(*automaton_);
   const std::optional<Automaton::State> state = here(look);
@@ -54,7 +54,7 @@ std::optional<bool> EndingMatcher::seen_to_accept(int32_t token) {
   return look.allows(*state, token);
 }
 
-// By the automaton, where no row says it: it may lead on where a matcher does not.
+// Answers by the automaton where no row tells: the automaton may lead on where a matcher does not.
 Matcher::Answer EndingMatcher::accept_draft(int32_t token) {
   const bool may_guess = is_exact() && vocabulary().is_text(token) && !inner_->is_terminated();
   const std::optional<bool> known = may_guess ? known_to_accept(token) : std::nullopt;
@@ -144,7 +144,7 @@ void EndingMatcher::refill(FilledRow& row) {
   if (num_spare_ == 0 || !add_found(row.words, most)) keep_least(row.words);
 }
 
-// What was allowed where the text stands, if it may end in time behind all of that.
+// Copies the row of the state of the text, if the text may end in time behind all tokens of that row.
 bool EndingMatcher::copy_seen_row(FilledRow& row) {
   const Automaton::Look look(*automaton_);
   const std::optional<Automaton::State> state = here(look);
@@ -162,7 +162,8 @@ bool EndingMatcher::copy_row(FilledRow& row) {
   return true;
 }
 
-// Leaves in `row` the tokens behind which at most `most` are missing, and the end tokens of row_; false where none is left.
+// Leaves in `row` the tokens behind which at most `most` are missing, and the end tokens of row_; false where none is
+// left.
 bool EndingMatcher::keep_endable(Automaton::Walk& walk, Automaton::State state, int64_t most, int32_t* row) {
   walk.keep_endable(state, *endings_->trie, most, row);
   for (const int32_t end : vocabulary().eos_token_ids) {

@@ -13,14 +13,14 @@
 
 namespace specguide {
 
-// What a matcher allows, so that the end token is among the first `max_tokens`. Where the automaton does not know the text
-// any more, or knows of no way that the matcher goes, it allows what the matcher does.
+// What a matcher allows, so that the end token is among the first `max_tokens`. Where the automaton does not know the
+// text any more, or knows of no way that the matcher goes, it allows what the matcher does.
 //
 // Where rows are shared the matcher is given tokens as late as can be: for a row that nobody has filled, or what else it
 // alone knows. Till then a row that it or another one has filled says what is accepted.
 //
-// Where a guard takes ways out that the automaton has, ends are `num_spare` tokens farther than it says. Nearer to the last
-// token only what is found to end in time is allowed, by the matcher's own rows.
+// Where a guard takes ways out that the automaton has, ends are `num_spare` tokens farther than it says. Nearer to the
+// last token only what is found to end in time is allowed, by the matcher's own rows.
 //
 // The first row goes by bounds where these tell enough; behind it, it waits till the ends are found.
 class EndingMatcher final : public Matcher {
@@ -43,7 +43,7 @@ class EndingMatcher final : public Matcher {
                                         const Spelling& spelling) override;
   void begin_behind(int64_t num_tokens) override { num_before_ = num_tokens; }
 
-  // Tokens of an end from here on that is found in time, the end token included; -1 where none is.
+  // Number of tokens of an end from here on that is found in time, the end token included; -1 where none is.
   int64_t found_end();
 
  private:
@@ -73,8 +73,8 @@ class EndingMatcher final : public Matcher {
   Automaton* automaton_ = nullptr;  // null until it is built
   int64_t num_before_ = 0, epoch_ = -1;
   std::vector<int32_t> tokens_;
-  size_t num_guessed_ = 0;  // the last of them: taken by a guess
-  size_t num_given_ = 0;  // of them, to the matcher
+  size_t num_guessed_ = 0;  // number of the last tokens that were taken by a guess
+  size_t num_given_ = 0;  // number of tokens that were given to the matcher
   std::vector<Automaton::State> states_;  // before each token that the automaton has followed, and behind the last
   std::vector<int32_t> row_;
 };

@@ -15,14 +15,13 @@
 
 namespace specguide {
 
-// Shared by a grammar's matchers. Safe to call from several threads.
+// It is shared by a grammar's matchers and safe to call from several threads.
 class Endings {
  public:
   Endings(std::shared_ptr<const Network> network, std::shared_ptr<const TokenTrie> trie_,
           std::shared_ptr<AutomatonPool> pool);
   // may_wait: an automaton is built when it is asked for, where bounds tell enough till then
-  // is_exact: as of build_network
-  // Throws std::invalid_argument as build_network, if nothing may wait.
+  // is_exact: see build_network Throws std::invalid_argument as build_network, if nothing may wait.
   Endings(Grammar grammar, std::shared_ptr<const TokenTrie> trie_, std::shared_ptr<AutomatonPool> pool, bool is_exact,
           bool may_wait);
 
@@ -30,31 +29,31 @@ class Endings {
   void build();
   // The automaton, which is built where it is not there. Null where it is too large.
   Automaton* automaton();
-  // Null where it is not there yet, or never.
+  // The automaton; null where it is not there yet, or never.
   Automaton* known() const { return known_.load(std::memory_order_acquire); }
   bool is_built() const { return is_built_.load(std::memory_order_acquire); }
 
-  // Tokens of the shortest text and its end token; -1 where none is known.
+  // Number of tokens of the shortest text, its end token included; -1 where none is known.
   int64_t num_least() { return num_missing(""); }
-  // No more than so many are its tokens.
+  // A bound of num_least, known at once.
   int64_t most_least();
-  // The tokens behind the beginning of a text.
+  // The same behind the beginning of a text.
   int64_t num_missing(std::string_view text);
-  // Whether at most so many are missing behind each first token, as far as bounds tell.
+  // Whether at most `most` tokens are missing behind each first token, as far as bounds tell.
   bool all_endable(int64_t most) const { return bounds_.missing <= most; }
   // Whether no text ends; false where that is not known yet.
   bool is_endless();
-  // What one matcher fills is then what all of them allow in that state.
+  // Whether what one matcher fills is what all matchers allow in that state.
   bool is_exact() { return automaton() != nullptr && known()->network().is_exact(); }
 
   const std::shared_ptr<const TokenTrie> trie;
-  std::atomic<int64_t> num_shared{0};  // rows that were copied
+  std::atomic<int64_t> num_shared{0};  // number of rows that were copied
 
  private:
   Bounds bounds_;
   const bool asks_exact_;
   std::shared_ptr<AutomatonPool> pool_;
-  std::optional<Grammar> grammar_;  // until it is built
+  std::optional<Grammar> grammar_;  // until the automaton is built
   std::optional<Automaton> automaton_;
   std::atomic<Automaton*> known_{nullptr};
   std::atomic<bool> is_built_{false};

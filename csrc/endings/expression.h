@@ -34,13 +34,13 @@ struct Expression {
     kSequence,
     kChoice,
     kRepeat,    // parts[0], `least` to `most` times; -1: any number
-    kBoth,      // texts that are of all parts
-    kNot,       // texts that are not of parts[0]
+    kBoth,      // texts that belong to all parts
+    kNot,       // texts that do not belong to parts[0]
     kFirst,     // texts of parts[0] that do not begin with another one
     kFreeText,
   };
 
-  Kind kind = Kind::kSequence;  // of no parts: nothing
+  Kind kind = Kind::kSequence;  // without parts: the empty text
   std::string text{};
   std::vector<CodeRange> ranges{};
   std::vector<Expression> parts{};

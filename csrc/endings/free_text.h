@@ -10,7 +10,7 @@
 
 namespace specguide {
 
-// Nodes for it before `next`; returns the first. It may end anywhere but within a trigger's rule.
+// Adds nodes for free text before `next` and returns the first. The text may end anywhere but within a trigger's rule.
 int32_t add_free_text(Network& network, int32_t rule, const FreeText& text, int32_t next,
                       const std::function<int32_t(const std::string&)>& rule_named);
 

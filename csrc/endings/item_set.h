@@ -7,11 +7,12 @@
 
 namespace specguide {
 
-// Open addressing, with room for twice as many as there are. Item: of `node` >= 0, with `hash()` and equality.
+// A set by open addressing, with room for twice as many items as there are. An Item has a `node` >= 0, `hash()` and
+// equality.
 template <typename Item>
 class ItemSet {
  public:
-  // False where it is known.
+  // Adds an item; false where it is there already.
   bool insert(const Item& item) {
     if (2 * items_.size() >= slots_.size()) grow();
     int32_t& slot = slot_of(item);
@@ -21,12 +22,12 @@ class ItemSet {
     return true;
   }
 
-  // In the order in which they came.
+  // The items in the order in which they came.
   const std::vector<Item>& items() const { return items_; }
   size_t size() const { return items_.size(); }
 
  private:
-  // Where the item is, or would be.
+  // The slot where the item is, or would be.
   int32_t& slot_of(const Item& item) {
     size_t at = item.hash();
     for (;; ++at) {
@@ -41,7 +42,7 @@ class ItemSet {
   }
 
   std::vector<Item> items_;
-  std::vector<int32_t> slots_ = std::vector<int32_t>(64, -1);  // of a power of two
+  std::vector<int32_t> slots_ = std::vector<int32_t>(64, -1);  // as many as a power of two
 };
 
 }  // namespace specguide

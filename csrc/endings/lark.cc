@@ -43,7 +43,7 @@ class Reader : private LarkScanner {
     bool is_rule = true;  // the expression at hand is a rule's, not a terminal's
   };
 
-  // To its end. Returns the name of its whole text.
+  // Reads a grammar to its end. Returns the name of the rule of its whole text.
   std::string block(bool is_inner) {
     Block outer = std::exchange(block_, Block{std::to_string(num_blocks_++) + "#"});
     read_ignored();

@@ -25,15 +25,15 @@ class LarkScanner : protected Scanner {
   // Whether a statement begins here. Signs are looked at, and nothing is read.
   bool begins_statement();
 
-  // Over a string, a regular expression, or one sign; depth: braces that are open.
+  // Goes over a string, a regular expression, or one sign. depth: number of open braces
   void skip_part(int& depth);
-  // Over an opening brace, and all up to the one that closes it.
+  // Goes over an opening brace, and all up to the one that closes it.
   void skip_braces();
 
   std::string quoted();
-  // A string, a range of two, or one in any case.
+  // A term of a string, of a range of two, or of a string in any case.
   Expression string_term();
-  // Behind the first slash.
+  // The term of a regular expression, behind its first slash.
   Expression regex_term();
 };
 

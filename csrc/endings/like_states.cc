@@ -1,8 +1,9 @@
-// Owns which states of an automaton go on alike as far as a token reaches, and the rows that they share; see automaton.h.
+// Owns which states of an automaton go on alike as far as a token reaches, and the rows that they share; see
+// automaton.h.
 //
-// A string of at most 255 characters has a state for each number of them, and behind the 10th what may follow is what may
-// follow behind the 11th. So counts that are far from their bounds are not told apart: states which differ in nothing else
-// are of one kind. Tokens that reach to a bound are asked for one by one.
+// A string of at most 255 characters has a state for each number of them, and behind the 10th what may follow is what
+// may follow behind the 11th. So counts that are far from their bounds are not told apart: states which differ in
+// nothing else are of one kind. Tokens that reach to a bound are asked for one by one.
 #include <algorithm>
 #include <atomic>
 #include <functional>

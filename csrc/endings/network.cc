@@ -90,8 +90,8 @@ void Network::settle(int32_t root) {
   find_classes();
 }
 
-// The literal that may follow one at once; -1 for none. Nodes stand behind those that they lead to, but in loops, of which
-// nothing is told.
+// The literal that may follow one at once; -1 for none. Nodes stand behind those that they lead to, but in loops, of
+// which nothing is told.
 int32_t Network::literal_behind(int32_t at) const {
   for (int num_left_out = 0; num_left_out <= kMostLeftOut; ++num_left_out) {
     const int32_t behind = (*this)[at].next[0];
@@ -108,7 +108,7 @@ bool Network::may_be_left_out(const Node& call) const {
   return call.least == 0 || rules_[static_cast<size_t>(call.index)].least == 0;
 }
 
-// Of a literal, once it is known of those behind it.
+// Finds the run of a literal, once the runs of the literals behind it are known.
 void Network::find_run(int32_t at) {
   const int32_t second = (*this)[at].kind == Kind::kLiteral ? literal_behind(at) : -1;
   if (second < 0) return;

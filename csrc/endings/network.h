@@ -51,9 +51,9 @@ class Network {
     Kind kind = Kind::kFinal;
     int32_t in_rule = 0;
     Ways next{};
-    int32_t index = -1;  // of the set, the text or the rule
+    int32_t index = -1;  // index of the set, the text or the rule
     int32_t least = 1, most = 1;
-    int32_t run = -1;  // of a literal behind which another one may stand at once
+    int32_t run = -1;  // index of the run of a literal behind which another one may stand at once
     int64_t cost = kNever;     // tokens of the shortest text from here to the end of the rule
     // The most that the cost comes to anywhere behind here, rules entered included; kNever where it may lead to no end.
     int64_t most_missing = 0;
@@ -75,7 +75,7 @@ class Network {
   int32_t add_call(int32_t rule, int32_t callee, int32_t least, int32_t most, int32_t next);
   void set_start(int32_t rule, int32_t node) { rules_[static_cast<size_t>(rule)].start = node; }
   void add_way(int32_t split, int32_t next) { nodes_[static_cast<size_t>(split)].next.push_back(next); }
-  // Finds out all costs. root: the rule of the whole text
+  // Finds all costs. root: the rule of the whole text
   void settle(int32_t root);
   // Says that the network has the texts of its grammar and no others.
   void set_exact() { is_exact_ = true; }
@@ -101,7 +101,7 @@ class Network {
   struct Rule {
     int32_t start = -1;
     int64_t least = kNever;    // tokens of its shortest text
-    int64_t most_missing = 0;  // as of its start
+    int64_t most_missing = 0;  // that of its start
     std::vector<int32_t> nodes{};
   };
   struct Text {

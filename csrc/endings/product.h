@@ -12,7 +12,7 @@
 
 namespace specguide {
 
-// automaton: of the factor's texts; what it finds out serves other products, too
+// automaton: that of the factor's texts; what it finds out serves other products, too
 // is_not:    the factor's texts are left out
 // is_first:  nothing follows an end
 struct Product {
@@ -27,14 +27,15 @@ struct Product {
 // States that a product may have, and all of a grammar's.
 constexpr size_t kMostProductStates = 4'000, kMostStatesOfProducts = 200'000;
 
-// Nodes for its texts before `next`; returns the first, or nothing, and adds none, where there are too many states.
-// num_states_left: as many as there may be; those that were met are taken off
+// Adds nodes for a product's texts before `next` and returns the first; adds none and returns nothing where there are
+// too many states.
+// num_states_left: number of states that there may be; those that were met are taken off
 std::optional<int32_t> add_product(Network& network, int32_t rule, const Product& product, int32_t next,
                                    size_t& num_states_left);
 
-// Bytes of its shortest text, found without going through all states; and what is missing behind a beginning of a text at
-// most. Unknown where too many states are met, and where it has no text; `missing_of_product` tells of a product that has
-// too many itself, by Bounds::kTooLarge.
+// Bytes of a product's shortest text, found without going through all states; and the most bytes that are missing
+// behind the beginning of a text. Unknown where too many states are met, and where the product has no text;
+// `missing_of_product` says Bounds::kTooLarge for a product that has too many states itself.
 int64_t least_of_product(const Product& product, size_t& num_states_left);
 int64_t missing_of_product(const Product& product, size_t& num_states_left);
 

@@ -15,7 +15,7 @@ namespace {
 constexpr size_t kLongestText = 1 << 14;  // of a product that is kept
 constexpr size_t kMostKept = 1'000;
 
-// What a product says, its rules included; nothing for one that says too much.
+// Writes a product as a text, its rules included; gives nothing for one that is too large.
 class Text {
  public:
   explicit Text(const Grammar& grammar) : grammar_(grammar) {}

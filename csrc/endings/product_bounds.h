@@ -1,5 +1,5 @@
-// Owns what texts of a grammar's products need to be ended: found by going through their states, and kept for every grammar
-// that has the same product, as those with texts of one format have.
+// Owns what texts of a grammar's products need to be ended: found by going through their states, and kept for every
+// grammar that has the same product, as those with texts of one format have.
 #pragma once
 
 #include <cstddef>
@@ -14,11 +14,11 @@ namespace specguide {
 
 class ProductBounds {
  public:
-  // The arguments must live as long.
+  // The arguments must live as long as this object.
   ProductBounds(const Grammar& grammar, const Vocabulary& vocabulary, bool is_exact)
       : grammar_(grammar), is_exact_(is_exact), products_(grammar, vocabulary, is_exact) {}
 
-  // As `least` and `missing` of Bounds; unknown where there are too many states.
+  // The `least` and `missing` of a product's Bounds; unknown where there are too many states.
   int64_t least(const Expression& product) { return kept_or_found(product, least_of_product, '<'); }
   int64_t missing(const Expression& product) { return kept_or_found(product, missing_of_product, '>'); }
 

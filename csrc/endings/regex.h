@@ -9,7 +9,8 @@
 
 namespace specguide {
 
-// The whole of what it matches. flags: of "i" and "s". Throws std::invalid_argument for what it cannot read.
+// The texts that a pattern matches as a whole. flags: any of "i" and "s". Throws std::invalid_argument for what it
+// cannot read.
 Expression regex_expression(std::string_view pattern, std::string_view flags);
 
 }  // namespace specguide

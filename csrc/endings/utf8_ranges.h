@@ -17,7 +17,7 @@ void append_utf8(std::string& text, uint32_t code);
 // All code points but those of some ranges.
 std::vector<CodeRange> all_but(std::vector<CodeRange> ranges);
 
-// Nodes for any one character of some ranges before `next`; returns the first.
+// Adds nodes for one character of some ranges before `next`; returns the first.
 // has_surrogates: they may be spelt like characters, though that is no UTF-8 (RFC 3629)
 int32_t add_code_ranges(Network& network, int32_t rule, const std::vector<CodeRange>& ranges, int32_t next,
                         bool has_surrogates);

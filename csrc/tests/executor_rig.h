@@ -58,7 +58,7 @@ struct ExecutorRig {
 
   void call(int index) const { callbacks[index]->call(); }
 
-  // One whole iteration in which no token changes, and whose rows nobody stands waiting for.
+  // Runs a whole iteration in which no token changes, and whose rows nobody waits for.
   void call_all() const {
     for (size_t i = 0; i < callbacks.size(); ++i) call(static_cast<int>(i));
   }

@@ -73,7 +73,7 @@ struct GatedRig : ExecutorRig {
   }
   ~GatedRig() { gate->open(); }  // also where a check failed
 
-  // One more iteration, up to its first callback.
+  // Runs one more iteration up to its first callback.
   void begin() {
     executor->submit({}, slots);
     call(0);

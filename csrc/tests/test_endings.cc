@@ -19,7 +19,7 @@ namespace {
 
 constexpr int32_t kEnd = 256;
 
-// Of the bytes, and an end token.
+// A vocabulary of all bytes, and an end token.
 std::shared_ptr<const Vocabulary> vocabulary() {
   static const auto made = [] {
     std::vector<std::string> bytes;
