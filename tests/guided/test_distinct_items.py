@@ -13,6 +13,7 @@ from typing import Any
 import jsonschema
 import numpy as np
 import pytest
+from byte_walks import ByteWalks
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -32,9 +33,9 @@ MERGED = (
     *('",', '","', '"]', '","a', '"a"', '"a","', "1,", ",1", "1,1", "[1,1]", "0e", "e1", ".0"),
     *('"mon', 'day"', "},{", '{"a":', '":', "[[", "],[", ", ", "10", "00", "\\u0061", "ue"),
 )
-TOKENS = [*(bytes([byte]) for byte in range(256)), *(text.encode() for text in MERGED), b""]
-END = len(TOKENS) - 1
-VOCABULARY = Vocabulary(tuple(TOKENS), (END,))
+WALKS = ByteWalks(MERGED)
+TOKENS, END, VOCABULARY = WALKS.tokens, WALKS.end, WALKS.vocabulary
+takes, allowed = WALKS.takes, WALKS.allowed
 IDS = {text: token for token, text in enumerate(TOKENS)}
 KINDS = [f"{name}-{how}" for name in backend_names() for how in ("native", "python")]
 
@@ -107,18 +108,6 @@ def guarded(name: str, schema: Any, *, native: bool = True) -> DistinctGrammar:
     return DistinctItems(VOCABULARY).guard(compiled, vars(KnownItems(places)), in_any_order=False)
 
 
-def takes(grammar: DistinctGrammar, text: str) -> bool:
-    matcher = grammar.matcher()
-    return all(matcher.accept(byte) for byte in text.encode()) and matcher.accept(END)
-
-
-def allowed(matcher: native.Matcher) -> list[int]:
-    row = np.zeros(VOCABULARY.num_words, np.int32)
-    matcher.fill(row)
-    bits = np.unpackbits(row.view(np.uint8), bitorder="little")
-    return np.flatnonzero(bits).tolist()
-
-
 def repeats(items: list[Any]) -> bool:
     """Whether an array holds an item twice."""
     keys = [value_key(item) for item in items]
@@ -138,33 +127,12 @@ def test_what_is_valid_is_taken_and_what_is_not_is_refused(kind, index):
 @given(data=st.data())
 @settings(max_examples=25, deadline=None)
 def test_walks_with_rollbacks_hold_the_contract(kind, data):
-    """A bit is set just where the token is taken; nothing but an end ends a walk; rollbacks lead
-    back to the same rows; and what has ended is valid."""
+    """The checks of `ByteWalks.walk`; and what has ended is valid."""
     choose = data.draw(st.randoms(use_true_random=False))
     index = choose.randrange(len(CASES))
     matcher = grammar_of(kind, index).matcher()
-    taken: list[int] = []
-    rows = [allowed(matcher)]
-    for step in range(40):
-        assert rows[-1], b"".join(TOKENS[token] for token in taken)
-        for token in choose.sample(range(len(TOKENS)), 6):
-            assert (token in rows[-1]) == matcher.accept(token)
-            if token in rows[-1]:
-                matcher.rollback(1)
-        likely = [token for token in rows[-1] if TOKENS[token] in LIKELY] or rows[-1]
-        token = END if END in rows[-1] and step > 20 else choose.choice(likely)
-        assert matcher.accept(token)
-        taken.append(token)
-        if token == END:
-            break
-        rows.append(allowed(matcher))
-        if choose.random() < 0.2:
-            num_back = choose.randint(1, len(taken))
-            matcher.rollback(num_back)
-            del taken[-num_back:], rows[-num_back:]
-            assert allowed(matcher) == rows[-1]
-    if taken and taken[-1] == END:
-        text = b"".join(TOKENS[token] for token in taken)
+    text = WALKS.walk(matcher, choose, LIKELY, 40)
+    if text is not None:
         jsonschema.Draft202012Validator(SCHEMAS[index]).validate(json.loads(text))
 
 

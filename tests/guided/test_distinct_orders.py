@@ -10,20 +10,19 @@ from functools import cache
 from typing import Any
 
 import jsonschema
-import numpy as np
 import pytest
+from byte_walks import ByteWalks
 from closed_objects import closed
 
 from specguide import native
 from specguide.config import GuideConfig
 from specguide.guide import Guide
 from specguide.guided.compile import GrammarCompiler
-from specguide.tokenizer.vocabulary import Vocabulary
 
 MERGED = ('":', '":1', ',"', '},{"', ',"b":1', '1,"a', "1}", "1 ", '"}', '","', '"a":1,"b":1}')
-TOKENS = [*(bytes([byte]) for byte in range(256)), *(text.encode() for text in MERGED), b""]
-END = len(TOKENS) - 1
-VOCABULARY = Vocabulary(tuple(TOKENS), (END,))
+WALKS = ByteWalks(MERGED)
+TOKENS, END, VOCABULARY = WALKS.tokens, WALKS.end, WALKS.vocabulary
+allowed = WALKS.allowed
 
 
 def arrays(items: Any, **more: Any) -> dict[str, Any]:
@@ -131,13 +130,6 @@ def grammar_of(schema: str) -> Any:
 
 def matcher_of(items: Any, most: int = 4) -> native.Matcher:
     return grammar_of(json.dumps(arrays(items, maxItems=most))).matcher()
-
-
-def allowed(matcher: native.Matcher) -> list[int]:
-    row = np.zeros(VOCABULARY.num_words, np.int32)
-    matcher.fill(row)
-    bits = np.unpackbits(row.view(np.uint8), bitorder="little")
-    return np.flatnonzero(bits).tolist()
 
 
 def take(matcher: native.Matcher, text: str) -> None:

@@ -9,8 +9,8 @@ from functools import cache
 from typing import Any
 
 import jsonschema
-import numpy as np
 import pytest
+from byte_walks import ByteWalks
 from closed_objects import closed
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -24,15 +24,14 @@ from specguide.guided.compile import GrammarCompiler
 from specguide.guided.key_order import in_any_order
 from specguide.guided.keys import KeyedGrammar, KeyGuard
 from specguide.guided.select import rewrites
-from specguide.tokenizer.vocabulary import Vocabulary
 
 MERGED = (
     *('",', '","', '"}', '{"', '{"a', '"a"', '":', '":1', '"a":', "},{", "{}", ', "', '", "'),
     *(',"a":1', "}}", "[{", '"ab', '"}}', "1}", "1,", '"k":"', ',\n "', "false", "\\u0061"),
 )
-TOKENS = [*(bytes([byte]) for byte in range(256)), *(text.encode() for text in MERGED), b""]
-END = len(TOKENS) - 1
-VOCABULARY = Vocabulary(tuple(TOKENS), (END,))
+WALKS = ByteWalks(MERGED)
+TOKENS, VOCABULARY = WALKS.tokens, WALKS.vocabulary
+takes, allowed = WALKS.takes, WALKS.allowed
 
 
 ONE, WORD = {"const": 1}, {"type": "string", "maxLength": 2}
@@ -154,18 +153,6 @@ def grammar_of(how: str, index: int) -> Any:
     raise AssertionError("no rules")
 
 
-def takes(grammar: Any, text: str) -> bool:
-    matcher = grammar.matcher()
-    return all(matcher.accept(byte) for byte in text.encode()) and matcher.accept(END)
-
-
-def allowed(matcher: native.Matcher) -> list[int]:
-    row = np.zeros(VOCABULARY.num_words, np.int32)
-    matcher.fill(row)
-    bits = np.unpackbits(row.view(np.uint8), bitorder="little")
-    return np.flatnonzero(bits).tolist()
-
-
 def unique_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     assert len(dict(pairs)) == len(pairs), pairs
     return dict(pairs)
@@ -186,33 +173,12 @@ def test_what_is_valid_is_taken_and_what_is_not_is_refused(how, index):
 @given(data=st.data())
 @settings(max_examples=30, deadline=None)
 def test_walks_with_rollbacks_hold_the_contract(how, data):
-    """A bit is set just where the token is taken; nothing but an end ends a walk; rollbacks lead
-    back to the same rows; and what was written is an instance without a repeated key."""
+    """The checks of `ByteWalks.walk`; and what has ended is an instance without a repeated key."""
     choose = data.draw(st.randoms(use_true_random=False))
     index = choose.choice(WALKED[how])
     matcher = grammar_of(how, index).matcher()
-    taken: list[int] = []
-    rows = [allowed(matcher)]
-    for step in range(60):
-        assert rows[-1], b"".join(TOKENS[token] for token in taken)
-        for token in choose.sample(range(len(TOKENS)), 6):
-            assert (token in rows[-1]) == matcher.accept(token)
-            if token in rows[-1]:
-                matcher.rollback(1)
-        likely = [token for token in rows[-1] if TOKENS[token] in LIKELY] or rows[-1]
-        token = END if END in rows[-1] and step > 20 else choose.choice(likely)
-        assert matcher.accept(token)
-        taken.append(token)
-        if token == END:
-            break
-        rows.append(allowed(matcher))
-        if choose.random() < 0.2:
-            num_back = choose.randint(1, len(taken))
-            matcher.rollback(num_back)
-            del taken[-num_back:], rows[-num_back:]
-            assert allowed(matcher) == rows[-1]
-    if taken and taken[-1] == END:
-        text = b"".join(TOKENS[token] for token in taken)
+    text = WALKS.walk(matcher, choose, LIKELY, 60)
+    if text is not None:
         jsonschema.validate(json.loads(text, object_pairs_hook=unique_pairs), SCHEMAS[index])
 
 
