@@ -5,14 +5,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from typing import Literal
 
-import httpx
 import jsonschema
 import openai
 import pytest
-from live_server import KEY
+from live_server import ask_and_leave
 from openai.types.responses import Response, ResponseStreamEvent
 from pydantic import BaseModel, TypeAdapter
 
@@ -410,29 +408,7 @@ def test_another_model(client):
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_client_that_leaves_frees_its_slot(server, stream):
-    asked = {
-        "model": "small",
-        "input": INPUT,
-        "max_output_tokens": 1500,
-        "ignore_eos": True,
-        "stream": stream,
-    }
-    before = server.engine.num_unfinished
-    try:
-        with httpx.stream(
-            "POST",
-            f"{server.url}/v1/responses",
-            json=asked,
-            timeout=httpx.Timeout(1.5),
-            headers={"Authorization": f"Bearer {KEY}"},
-        ) as answer:
-            next(answer.iter_lines())
-    except httpx.TimeoutException:
-        assert not stream
-    deadline = time.monotonic() + 10
-    while server.engine.num_unfinished > before and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert server.engine.num_unfinished == before
+    ask_and_leave(server, "/v1/responses", stream, input=INPUT, max_output_tokens=1500)
 
 
 def test_items_become_messages():

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import httpx
 import uvicorn
 
 from specguide.config import EngineConfig, SpecConfig
@@ -21,7 +22,7 @@ KEY = "a secret"
 
 
 class Server:
-    """Runs in a thread until it is stopped. max_waiting: of AsyncEngine"""
+    """A server that runs in a thread until it is stopped. max_waiting: as of AsyncEngine"""
 
     def __init__(self, config: EngineConfig, limits: ServerConfig, max_waiting: int = 1024) -> None:
         self.engine = AsyncEngine(
@@ -43,7 +44,7 @@ class Server:
         return connect(self.port, text, receive_bytes)
 
     def stop(self) -> None:
-        """Checks that no request outlived its client, and that the engine is whole, and is gone."""
+        """Stop, and check that no request is left, and that the engine is whole and then gone."""
         until(lambda: self.engine.num_unfinished == 0, 20)
         self.engine._engine.check_integrity()
         self._server.should_exit = True
@@ -54,15 +55,33 @@ class Server:
 def small_server(
     api_keys: tuple[str, ...] = (KEY,), *, trace: bool = False, **limits: Any
 ) -> Server:
-    """With speculation, and room for small bodies alone. limits: of ServerConfig"""
+    """A server with speculation, and room for small bodies alone. limits: fields of ServerConfig"""
     return Server(
         EngineConfig(spec=SpecConfig(), max_batch_size=8, trace=trace),
         ServerConfig("small", api_keys=api_keys, max_body_bytes=200_000, max_tools=600, **limits),
     )
 
 
+def ask_and_leave(server: Server, path: str, stream: bool, **fields: Any) -> None:
+    """Ask for a long answer, leave before its end, and check that its slot becomes free."""
+    before = server.engine.num_unfinished
+    try:
+        with httpx.stream(
+            "POST",
+            server.url + path,
+            json={"model": "small", "ignore_eos": True, "stream": stream, **fields},
+            timeout=1.5,
+            headers={"Authorization": f"Bearer {KEY}"},
+        ) as answer:
+            next(answer.iter_lines())
+    except httpx.TimeoutException:
+        assert not stream
+    until(lambda: server.engine.num_unfinished <= before, 10)
+    assert server.engine.num_unfinished == before
+
+
 def free_port() -> int:
-    """One that nobody listens on."""
+    """A port that nobody listens on."""
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         port: int = one.getsockname()[1]
@@ -81,7 +100,7 @@ def connect(port: int, text: bytes = b"", receive_bytes: int | None = None) -> s
 
 
 def read_all(one: socket.socket) -> bytes:
-    """What comes until the server closes."""
+    """The bytes that come until the server closes."""
     found = b""
     with contextlib.suppress(ConnectionResetError):
         while piece := one.recv(1 << 16):
@@ -90,7 +109,7 @@ def read_all(one: socket.socket) -> bytes:
 
 
 def until(condition: Callable[[], object], timeout_s: float = 15.0) -> None:
-    """Wait for it; fails where it does not come true in time."""
+    """Wait for a condition; fails where it does not come true in time."""
     deadline = time.monotonic() + timeout_s
     while not condition() and time.monotonic() < deadline:
         time.sleep(0.02)
