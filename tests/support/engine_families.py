@@ -6,41 +6,24 @@ from __future__ import annotations
 from typing import Any
 
 import tiny
-from transformers import (
-    Gemma3ForCausalLM,
-    Gemma3TextConfig,
-    Glm4Config,
-    Glm4ForCausalLM,
-    GlmConfig,
-    GlmForCausalLM,
-    GptOssConfig,
-    GptOssForCausalLM,
-    GraniteConfig,
-    GraniteForCausalLM,
-    GraniteMoeHybridConfig,
-    GraniteMoeHybridForCausalLM,
-    Ministral3Config,
-    Ministral3ForCausalLM,
-    MinistralConfig,
-    MinistralForCausalLM,
-    MistralConfig,
-    MistralForCausalLM,
-    MixtralConfig,
-    MixtralForCausalLM,
-    Olmo2Config,
-    Olmo2ForCausalLM,
-    Olmo3Config,
-    Olmo3ForCausalLM,
-    Phi3Config,
-    Phi3ForCausalLM,
-    Qwen2Config,
-    Qwen2ForCausalLM,
-    Qwen3Config,
-    Qwen3ForCausalLM,
-    Qwen3MoeConfig,
-    Qwen3MoeForCausalLM,
-    SmolLM3Config,
-    SmolLM3ForCausalLM,
+from random_models import (
+    GEMMA3,
+    GLM,
+    GLM4,
+    GPT_OSS,
+    GRANITE,
+    GRANITE_HYBRID,
+    MINISTRAL,
+    MINISTRAL3,
+    MISTRAL,
+    MIXTRAL,
+    OLMO2,
+    OLMO3,
+    PHI3,
+    QWEN2,
+    QWEN3,
+    QWEN3_MOE,
+    SMOLLM3,
 )
 
 _GRANITE = {
@@ -62,18 +45,16 @@ _FOUR_LAYERS = {"num_hidden_layers": 4, "pad_token_id": None}
 """Fields of a model of four layers, of which the last differs from the rest."""
 
 FAMILIES: dict[str, tuple[Any, Any, dict[str, Any]]] = {
-    "mistral": (MistralConfig, MistralForCausalLM, {"sliding_window": 9}),
+    "mistral": (*MISTRAL, {"sliding_window": 9}),
     "qwen2": (
-        Qwen2Config,
-        Qwen2ForCausalLM,
+        *QWEN2,
         {"use_sliding_window": True, "sliding_window": 9, "max_window_layers": 2},
     ),
-    "qwen3": (Qwen3Config, Qwen3ForCausalLM, {"attention_bias": True}),
-    "glm4": (GlmConfig, GlmForCausalLM, _GLM),
-    "glm4-0414": (Glm4Config, Glm4ForCausalLM, _GLM),
+    "qwen3": (*QWEN3, {"attention_bias": True}),
+    "glm4": (*GLM, _GLM),
+    "glm4-0414": (*GLM4, _GLM),
     "granite4": (
-        GraniteMoeHybridConfig,
-        GraniteMoeHybridForCausalLM,
+        *GRANITE_HYBRID,
         {
             **_GRANITE,
             "num_local_experts": 0,
@@ -84,16 +65,14 @@ FAMILIES: dict[str, tuple[Any, Any, dict[str, Any]]] = {
             "mamba_n_heads": 8,
         },
     ),
-    "olmo2": (Olmo2Config, Olmo2ForCausalLM, {"pad_token_id": None}),
-    "smollm3": (SmolLM3Config, SmolLM3ForCausalLM, _FOUR_LAYERS),
+    "olmo2": (*OLMO2, {"pad_token_id": None}),
+    "smollm3": (*SMOLLM3, _FOUR_LAYERS),
     "ministral": (
-        MinistralConfig,
-        MinistralForCausalLM,
+        *MINISTRAL,
         {"pad_token_id": None, "sliding_window": 9, "layer_types": _WINDOWS},
     ),
     "gemma3": (
-        Gemma3TextConfig,
-        Gemma3ForCausalLM,
+        *GEMMA3,
         {
             "num_hidden_layers": 6,
             "query_pre_attn_scalar": 8,
@@ -103,8 +82,7 @@ FAMILIES: dict[str, tuple[Any, Any, dict[str, Any]]] = {
         },
     ),
     "phi3": (
-        Phi3Config,
-        Phi3ForCausalLM,
+        *PHI3,
         {
             "pad_token_id": None,
             "rope_parameters": {
@@ -115,14 +93,12 @@ FAMILIES: dict[str, tuple[Any, Any, dict[str, Any]]] = {
         },
     ),
     "granite3": (
-        GraniteConfig,
-        GraniteForCausalLM,
+        *GRANITE,
         _GRANITE,
     ),
-    "olmo3": (Olmo3Config, Olmo3ForCausalLM, {**_FOUR_LAYERS, "sliding_window": 9}),
+    "olmo3": (*OLMO3, {**_FOUR_LAYERS, "sliding_window": 9}),
     "ministral3": (
-        Ministral3Config,
-        Ministral3ForCausalLM,
+        *MINISTRAL3,
         {
             "pad_token_id": None,
             "rope_parameters": {
@@ -135,14 +111,12 @@ FAMILIES: dict[str, tuple[Any, Any, dict[str, Any]]] = {
         },
     ),
     "qwen3-moe": (
-        Qwen3MoeConfig,
-        Qwen3MoeForCausalLM,
+        *QWEN3_MOE,
         {"num_experts": 6, "num_experts_per_tok": 2, "moe_intermediate_size": 16},
     ),
-    "mixtral": (MixtralConfig, MixtralForCausalLM, {"num_local_experts": 4}),
+    "mixtral": (*MIXTRAL, {"num_local_experts": 4}),
     "gpt-oss": (
-        GptOssConfig,
-        GptOssForCausalLM,
+        *GPT_OSS,
         {
             "num_local_experts": 4,
             "num_experts_per_tok": 2,

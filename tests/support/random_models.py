@@ -48,29 +48,24 @@ from transformers import (
 
 LENGTH, VOCAB_SIZE = 60, 97
 
-LLAMA, MISTRAL, MIXTRAL, QWEN2, QWEN3, QWEN3_MOE, GEMMA3, GPT_OSS = (
-    (LlamaConfig, LlamaForCausalLM),
-    (MistralConfig, MistralForCausalLM),
-    (MixtralConfig, MixtralForCausalLM),
-    (Qwen2Config, Qwen2ForCausalLM),
-    (Qwen3Config, Qwen3ForCausalLM),
-    (Qwen3MoeConfig, Qwen3MoeForCausalLM),
-    (Gemma3TextConfig, Gemma3ForCausalLM),
-    (GptOssConfig, GptOssForCausalLM),
-)
-
-PHI3, GLM, GLM4, GRANITE, GRANITE_HYBRID, OLMO2, OLMO3, SMOLLM3, MINISTRAL, MINISTRAL3 = (
-    (Phi3Config, Phi3ForCausalLM),
-    (GlmConfig, GlmForCausalLM),
-    (Glm4Config, Glm4ForCausalLM),
-    (GraniteConfig, GraniteForCausalLM),
-    (GraniteMoeHybridConfig, GraniteMoeHybridForCausalLM),
-    (Olmo2Config, Olmo2ForCausalLM),
-    (Olmo3Config, Olmo3ForCausalLM),
-    (SmolLM3Config, SmolLM3ForCausalLM),
-    (MinistralConfig, MinistralForCausalLM),
-    (Ministral3Config, Ministral3ForCausalLM),
-)
+LLAMA = (LlamaConfig, LlamaForCausalLM)
+MISTRAL = (MistralConfig, MistralForCausalLM)
+MIXTRAL = (MixtralConfig, MixtralForCausalLM)
+QWEN2 = (Qwen2Config, Qwen2ForCausalLM)
+QWEN3 = (Qwen3Config, Qwen3ForCausalLM)
+QWEN3_MOE = (Qwen3MoeConfig, Qwen3MoeForCausalLM)
+GEMMA3 = (Gemma3TextConfig, Gemma3ForCausalLM)
+GPT_OSS = (GptOssConfig, GptOssForCausalLM)
+PHI3 = (Phi3Config, Phi3ForCausalLM)
+GLM = (GlmConfig, GlmForCausalLM)
+GLM4 = (Glm4Config, Glm4ForCausalLM)
+GRANITE = (GraniteConfig, GraniteForCausalLM)
+GRANITE_HYBRID = (GraniteMoeHybridConfig, GraniteMoeHybridForCausalLM)
+OLMO2 = (Olmo2Config, Olmo2ForCausalLM)
+OLMO3 = (Olmo3Config, Olmo3ForCausalLM)
+SMOLLM3 = (SmolLM3Config, SmolLM3ForCausalLM)
+MINISTRAL = (MinistralConfig, MinistralForCausalLM)
+MINISTRAL3 = (Ministral3Config, Ministral3ForCausalLM)
 
 NO_PAD = {"pad_token_id": None, "eos_token_id": 2, "bos_token_id": 1}
 GRANITE_FACTORS = {
