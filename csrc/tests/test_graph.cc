@@ -3,19 +3,12 @@
 #include <thread>
 
 #include "check.h"
+#include "host_functions.h"
 #include "host_stream.h"
 
 using namespace specguide;
 using namespace std::chrono_literals;
 using check::message_of;
-
-namespace {
-
-HostFunctionRef function(std::string name, std::function<void()> call) {
-  return std::make_shared<HostFunction>(HostFunction{std::move(name), std::move(call)});
-}
-
-}  // namespace
 
 TEST(captured_twice_replayed_ten_times) {
   HostStream stream("s");

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "check.h"
+#include "host_functions.h"
 #include "host_stream.h"
 #include "spin.h"
 
@@ -13,10 +14,6 @@ using namespace std::chrono_literals;
 using check::message_of;
 
 namespace {
-
-HostFunctionRef function(std::string name, std::function<void()> call) {
-  return std::make_shared<HostFunction>(HostFunction{std::move(name), std::move(call)});
-}
 
 struct Rig {
   explicit Rig(int capacity = 8, Timeout timeout = 20s)
