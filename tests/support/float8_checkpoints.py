@@ -11,9 +11,9 @@ from typing import Any
 
 import tiny
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from torch import Tensor, nn
-from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM, PreTrainedModel
+from transformers import AutoModelForCausalLM, PreTrainedModel
 
 SETTINGS = {
     **tiny.SETTINGS,
@@ -182,12 +182,8 @@ FORMATS: dict[str, Format] = {
 def save(folder: Path, form: Format, seed: int = 0, model: PreTrainedModel | None = None) -> None:
     """A model, or else a Llama, in this format; `exact/` in it holds the numbers that its weights
     stand for."""
-    torch.manual_seed(seed)
-    model = model or LlamaForCausalLM(LlamaConfig(**SETTINGS))
-    model.save_pretrained(folder / "exact")
-    for place in (folder, folder / "exact"):
-        tiny.save_tokenizer(place)
-    weights = load_file(folder / "exact" / "model.safetensors")
+    weights = tiny.save_exact(folder / "exact", SETTINGS, seed, model)
+    tiny.save_tokenizer(folder)
     exact = dict(weights)
     for name in [name for name in weights if is_converted(name)]:
         stem = name.removesuffix("weight")

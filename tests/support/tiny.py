@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel, PreTrainedTokenizerFast
 
 HIDDEN, NUM_LAYERS, VOCAB_SIZE, DRAFT_VOCAB_SIZE = 32, 3, 272, 200
 
@@ -55,6 +55,17 @@ def save_weights(
     torch.manual_seed(seed)
     settings = {**SETTINGS, "vocab_size": vocab_size, "eos_token_id": eos_token_id}
     LlamaForCausalLM(LlamaConfig(**settings)).save_pretrained(folder)
+
+
+def save_exact(
+    folder: Path, settings: dict[str, Any], seed: int, model: PreTrainedModel | None
+) -> dict[str, torch.Tensor]:
+    """Save a model, or else a Llama of these settings, with its tokenizer. Returns its weights."""
+    torch.manual_seed(seed)
+    model = model or LlamaForCausalLM(LlamaConfig(**settings))
+    model.save_pretrained(folder)
+    save_tokenizer(folder)
+    return load_file(folder / "model.safetensors")
 
 
 _HEAD_CONFIG = {
