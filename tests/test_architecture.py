@@ -163,7 +163,7 @@ def test_modules_import_only_from_lower_levels() -> None:
 
 
 def breach_of(importer: str | None, imported: str | None) -> str | None:
-    """As floor_plan_breach, of any modules' rooms."""
+    """The same as floor_plan_breach, for any modules' rooms."""
     for room in (importer, imported):
         if room is not None and room not in LEVEL:
             return f"room {room!r} is not in the floor plan"

@@ -23,7 +23,7 @@ OPTIONS = {flag for each in SERVE.params for flag in each.opts}
 
 
 def instructions():
-    """Of the Dockerfile, each on one line."""
+    """The instructions of the Dockerfile, each on one line."""
     text = re.sub(r"\\\n\s*", "", (DEPLOY / "Dockerfile").read_text())
     return [line for line in text.splitlines() if line and not line.startswith("#")]
 

@@ -17,7 +17,8 @@ from specguide.trace.spans import CALLBACKS, FORWARD, HOST, Span
 
 
 def output(accepted: list[int], forced: int = 0) -> RequestOutput:
-    """Of a request whose iterations accepted so many drafts; its first token is the prefill's."""
+    """The output of a request whose iterations accepted so many drafts; its first token is the
+    prefill's."""
     histogram = np.bincount(accepted, minlength=1).tolist() if accepted else []
     metrics = RequestMetrics(
         num_iterations=len(accepted),

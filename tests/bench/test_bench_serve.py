@@ -70,7 +70,7 @@ asked: list[dict[str, Any]] = []
 
 
 def instance(schema: dict[str, Any]) -> Any:
-    """Of the built-in schemas."""
+    """An instance of one of the built-in schemas."""
     if "enum" in schema:
         return schema["enum"][0]
     made = {

@@ -38,7 +38,7 @@ def iteration_row(
 
 
 def write(root: Path, name: str, result: Any, *, hardware: dict[str, Any] = GPU) -> None:
-    """As common.emit does."""
+    """Write a record as common.emit does."""
     folder = root / "benchmarks" / "results"
     folder.mkdir(parents=True, exist_ok=True)
     record = {

@@ -38,7 +38,7 @@ class Bytes:
 def ledger_of(
     grammar, text: bytes, *, end: bool = True, reason: str = "stop", schema: dict | None = None
 ) -> Ledger:
-    """With one request under way that came to `text`."""
+    """A ledger with one request under way, whose text is `text`."""
     request = Request(RequestSpec(0, [1], SamplingParams()), finish_reason=reason)
     request.output_ids = [*text, *[EOS][:end]]
     ledger = Ledger(Bytes(), lambda params: grammar)

@@ -18,7 +18,7 @@ from specguide.guide import Reasoning
 
 RECORDED = Path(__file__).with_name("recorded_outputs.json")
 PATIENT = {"deadline_us": 5_000_000, "target_wait_us": 5_000_000, "draft_wait_us": 5_000_000}
-"""No row is ever late, so that the same drafts are verified each time."""
+"""Waits with which no row is ever late, so that the same drafts are verified each time."""
 
 MODES: dict[str, tuple[SpecConfig | None, dict[str, Any]]] = {
     "plain": (None, {}),
@@ -36,7 +36,7 @@ MODES: dict[str, tuple[SpecConfig | None, dict[str, Any]]] = {
     "grammar": (SpecConfig("grammar", num_forced_tokens=16), {}),
 }
 SAME_DRAFTS = [mode for mode in MODES if mode not in ("eagle3, adaptive", "auto", "suffix, forced")]
-"""Their drafts depend neither on the clock nor on the order in which requests end, but see
+"""Modes whose drafts depend neither on the clock nor on the order in which requests end, but see
 `has_same_drafts`."""
 
 WITHOUT_GUIDES = [
@@ -44,7 +44,7 @@ WITHOUT_GUIDES = [
     for mode, (spec, guide) in MODES.items()
     if not guide and (spec is None or not isinstance(spec.layout, ProposedChain))
 ]
-"""That an engine without guides has, too."""
+"""Modes that an engine without guides has, too."""
 
 _PERSON = {
     "type": "object",
@@ -118,9 +118,9 @@ def _requests() -> list[tuple[str, SamplingParams]]:
 
 
 def has_same_drafts(mode: str, params: SamplingParams) -> bool:
-    """Each run verifies the same drafts of the request. Forced tokens are spelt as the target has
-    spelt them in any request before (csrc/spelling.h), so which drafts a guided request has then
-    depends on the order in which requests are admitted."""
+    """Whether each run verifies the same drafts of the request. Forced tokens are spelt as the
+    target has spelt them in any request before (csrc/spelling.h), so which drafts a guided request
+    has then depends on the order in which requests are admitted."""
     spec, _ = MODES[mode]
     is_spelt_by_habit = bool(spec and spec.num_forced_tokens and params.guide)
     return mode in SAME_DRAFTS and not is_spelt_by_habit

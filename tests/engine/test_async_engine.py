@@ -288,8 +288,8 @@ def test_an_exit_in_the_engines_thread_fails_it_loudly(folders, monkeypatch, err
 
 
 def test_an_exit_in_a_matcher_that_runs_ends_its_request_alone(folders):
-    """It is called from worker threads, where its failures, of whatever kind, are told as its
-    request's."""
+    """A matcher is called from worker threads, where its failures, of whatever kind, are told as
+    its request's."""
 
     class Leaving:
         is_terminated = False

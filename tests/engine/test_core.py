@@ -54,14 +54,14 @@ def config(folders):
 
 
 def told(out):
-    """Of a RequestOutput, what must be the same."""
+    """The parts of a RequestOutput that must be the same."""
     iterations = out.iterations and [replace(one, times=None) for one in out.iterations]
     text = out.text, out.token_ids, out.finish_reason, out.stop_reason
     return *text, rounded(out.logprobs), iterations
 
 
 def rounded(logprobs):
-    """Who is in a batch, and so how its sums are rounded, depends on when a message comes."""
+    """Log-probabilities to their rounding, which depends on which requests share a batch."""
     return logprobs and tuple(
         one
         and {
@@ -73,7 +73,7 @@ def rounded(logprobs):
 
 
 async def read(stream, num_samples):
-    """As `told`, of each sample, and its prompt's log-probabilities."""
+    """What `told` gives of each sample, and the prompt's log-probabilities."""
     taken = [[] for _ in range(num_samples)]
     async for delta in stream:
         taken[delta.index].append(delta)
@@ -351,5 +351,5 @@ def test_a_front_that_is_closed_lets_the_threads_of_its_grammars_go(config, tmp_
 
 
 def threads() -> int:
-    """Those that compile grammars."""
+    """Number of threads that compile grammars."""
     return sum("grammar" in thread.name for thread in threading.enumerate())

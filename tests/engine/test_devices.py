@@ -42,7 +42,7 @@ def test_mapped_memory_has_the_same_form_and_lives_as_long(dtype):
 
 
 def device_of(monkeypatch, name: str, num_devices: int, current: int = 0) -> torch.device:
-    """Where the models would be loaded."""
+    """The device to which the models would be loaded."""
 
     class Found(Exception):
         pass
@@ -77,7 +77,7 @@ def test_a_device_that_is_not_there(monkeypatch):
 
 @pytest.mark.parametrize("arrangement", [dict(), dict(lag=2), dict(spec=False)], ids=str)
 def test_all_that_is_launched_is_launched_on_the_forward_stream(folders, monkeypatch, arrangement):
-    """Which is what makes its device the current one."""
+    """The forward stream is what makes its device the current one."""
     llm, is_inside = make(folders, **arrangement), []
     step, grammar = llm._engine._executor.step, llm._engine._executor.grammar
 

@@ -28,7 +28,8 @@ def params(max_tokens: int, **others) -> SamplingParams:
 
 
 def cases() -> list[SamplingParams]:
-    """Of short and long texts, greedy and sampled, near their end from the start or later."""
+    """Parameters of short and long texts, greedy and sampled, near their end from the start or
+    later."""
     rng = random.Random(3)
     found = [params(most) for most in range(24, 64, 5)]
     found += [params(most, temperature=1.0, seed=most) for most in range(24, 64, 5)]

@@ -30,7 +30,7 @@ class Checkpoint:
 
     @cached_property
     def plain(self) -> list[RequestOutput]:
-        """What it answers to REQUESTS without drafts."""
+        """The outputs of REQUESTS without drafts."""
         llm = LLM(self.folder, spec=None, max_batch_size=8)
         try:
             return llm.generate(*REQUESTS)
@@ -51,7 +51,7 @@ def family(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 @pytest.fixture(scope="module")
 def heads(folders: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """By method, the folder of a random head of the families' width."""
+    """The folder of a random head of the families' width, by method."""
     mtp = mtp_heads.save_tiny_head(tmp_path_factory.mktemp("mtp"))
     return {"eagle3": folders[1], "mtp": mtp}
 

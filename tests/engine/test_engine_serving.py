@@ -34,7 +34,7 @@ def serve(llm: LLM, prompts: list[list[int]], params: list[SamplingParams], seed
 
 
 def shared_prompts(seed: int, num: int) -> tuple[list[list[int]], list[SamplingParams]]:
-    """Most begin like another one, and some are the same."""
+    """Prompts with their parameters; most prompts begin like another one, and some are the same."""
     rng = random.Random(seed)
     texts, params = cases(seed, num, temperature=rng.choice([0.0, 0.8]))
     beginnings = ["".join(rng.choice("abc {}:\n") for _ in range(n)) for n in (0, 15, 16, 33, 100)]

@@ -20,8 +20,8 @@ EVERY = 7
 
 
 def serve(folders, sleep_s: float, lag: int):
-    """Outputs and times held of a request whose matcher sleeps, and of its three neighbours; the
-    counters."""
+    """The outputs and numbers of held iterations of a request whose matcher sleeps, and of its
+    three neighbours; and the counters."""
     target, head = folders
     engine = WatchedEngine(
         EngineConfig(

@@ -70,7 +70,7 @@ def alone(plain: LLM, job: Job) -> tuple[RequestOutput, ...]:
 
 
 def check(one: Request, expected: RequestOutput, job: Job, plain: LLM) -> None:
-    """Against the same request alone."""
+    """Compare a request with the same request alone."""
     tokens, whole = tuple(one.output_ids), expected.token_ids
     if one.finish_reason == "abort" or isinstance(one.error, RequestTimeout):
         assert (
@@ -104,7 +104,7 @@ def check(one: Request, expected: RequestOutput, job: Job, plain: LLM) -> None:
 
 
 def check_nothing_is_left(engine: Engine) -> None:
-    """Of what has come and gone."""
+    """Check that nothing is left of requests that have come and gone."""
     executor, scheduler = engine._executor, engine._scheduler
     assert engine.failure is None and engine.num_unfinished == 0
     assert (

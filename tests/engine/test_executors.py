@@ -31,7 +31,7 @@ from specguide.trace import Recorder
 
 EOS = 256  # of the byte tokenizer
 PATIENT = GuideConfig(deadline_us=5_000_000, target_wait_us=5_000_000, draft_wait_us=5_000_000)
-"""No row is ever late."""
+"""Waits with which no row is ever late."""
 
 
 class ByPost:
@@ -54,7 +54,7 @@ def halved(output_ids: list[int], logits: torch.Tensor) -> torch.Tensor:
 
 
 def all_params() -> list[SamplingParams]:
-    """Of every kind that a batch tells the step of."""
+    """Parameters of every kind that a batch tells the step of."""
     make = partial(SamplingParams, max_tokens=24)
     adjusted = dict(bad_words=["e"], frequency_penalty=0.5, logit_bias={101: 3.0}, min_tokens=4)
     guide = Guide(json_schema={"type": "object", "properties": {"age": {"type": "integer"}}})
@@ -96,7 +96,7 @@ def run(engine: Engine, asked: Sequence[SamplingParams]) -> list[Request]:
 
 
 def told(request: Request) -> tuple:
-    """What a caller reads, but for times."""
+    """The parts of a request that a caller reads, but for times."""
     logprobs = [{token: one.rank for token, one in entry.items()} for entry in request.logprobs]
     return (
         request.output_ids,
@@ -158,7 +158,8 @@ class Parrot:
         return Said(says)
 
     def _next(self, slot: int) -> list[int]:
-        """Nothing behind the end token, which the loop may not have read yet."""
+        """The tokens that come next; none behind the end token, which the loop may not have read
+        yet."""
         place = self.num_said[slot]
         self.num_said[slot] += 1
         return [*self.heard[slot], EOS][place : place + 1]

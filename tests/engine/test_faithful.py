@@ -31,7 +31,7 @@ def model(folders):
 
 @pytest.fixture
 def drawn_from(monkeypatch):
-    """What engines have scored, as they draw."""
+    """The scores that engines draw from."""
     found, draw = [], ScoredSequences.draw
 
     def noting(self, temperature, seed):

@@ -172,7 +172,7 @@ def test_a_peer_that_is_not_there_costs_nothing(folders):
 
 
 class Peer:
-    """Speaks for a prefill engine: answers each question with what `answer` makes of it."""
+    """Takes the place of a prefill engine: answers each question with what `answer` makes of it."""
 
     def __init__(self, at, answer) -> None:
         self._socket = zmq.Context.instance().socket(zmq.ROUTER)

@@ -178,7 +178,8 @@ def test_guides_of_another_type_are_refused():
 
 
 def test_a_schema_is_what_json_writes_of_it(llm):
-    """Its texts may be numbers, and its lists tuples; and it stays what it was when it was read."""
+    """A schema's texts may be numbers, and its lists tuples; and it stays what it was when it was
+    read."""
     schema = {"type": "object", "properties": {1: {"enum": (5,)}}, "required": ("1",)}
     params = SamplingParams(guide=Guide(json_schema=schema))
     for _ in range(2):

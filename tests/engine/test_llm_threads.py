@@ -37,7 +37,7 @@ def is_clean(llm) -> bool:
 
 
 def in_threads(works) -> list:
-    """What each of them returns, or raises."""
+    """What each of some calls in threads of their own returns, or raises."""
     results: list = [None] * len(works)
 
     def run(index):
@@ -205,7 +205,7 @@ def test_closing_ends_what_other_threads_wait_for(folders):
 
 
 def test_an_engine_that_refused_a_guide_is_forgotten_once_closed(folders):
-    """Its error, which the grammar cache keeps, holds no frames: the next engine finds the memory
+    """The error, which the grammar cache keeps, holds no frames: the next engine finds the memory
     free."""
     llm = make(folders)
     engine = weakref.ref(llm._engine)

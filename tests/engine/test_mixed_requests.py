@@ -44,7 +44,7 @@ KINDS: list[dict[str, Any]] = [
     dict(logits_processors=[echo], temperature=0.9),
 ]
 FREE_ONLY = {"stop", "stop_token_ids"}
-"""What no guided request takes."""
+"""Parameters that no guided request takes."""
 
 FREE = SamplingParams(max_tokens=60, ignore_eos=True)
 
@@ -89,7 +89,7 @@ def finish(engine: Engine) -> None:
 
 
 def told(request: Request) -> tuple[Any, ...]:
-    """What a caller reads, but for log-probabilities."""
+    """The parts of a request that a caller reads, but for log-probabilities."""
     return (
         request.output_ids,
         request.text.text,
@@ -101,7 +101,7 @@ def told(request: Request) -> tuple[Any, ...]:
 
 
 def logprobs(request: Request) -> list[float]:
-    """Of its prompt and output, each entry by token."""
+    """The log-probabilities of a request's prompt and output, each entry by token."""
     entries = [entry or {} for entry in (*request.prompt_logprobs, *request.logprobs)]
     return [entry[token].logprob for entry in entries for token in sorted(entry)]
 
@@ -123,7 +123,7 @@ def eagle3(folders: tuple[Path, Path], **options) -> tuple[Engine, Watch]:
 
 @pytest.fixture(scope="module")
 def alone(folders):
-    """What a mode's requests give each on its own, without chunks and speculation."""
+    """The outputs of a mode's requests, each on its own, without chunks and speculation."""
     known = {}
 
     def of(mode: str) -> list[Request]:

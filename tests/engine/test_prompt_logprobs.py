@@ -18,8 +18,8 @@ from specguide.engine import AsyncEngine
 from specguide.speculation import passes
 
 MARGIN = 5e-4
-"""By which passes of other shapes may round otherwise; single precision is 1e-4 off with these
-weights."""
+"""Most by which log-probabilities of passes of other shapes may differ; single precision is 1e-4
+off with these weights."""
 
 
 @pytest.fixture(scope="module")
@@ -28,8 +28,8 @@ def model(folders):
 
 
 def check(model, prompt_ids, num, found) -> None:
-    """That they are those of a plain forward, and the ranks too, up to tokens that are as good as
-    equally likely."""
+    """Check that they are those of a plain forward, and the ranks too, up to tokens that are as
+    good as equally likely."""
     with torch.inference_mode():
         expected = model(torch.tensor([prompt_ids])).logits[0].log_softmax(-1)
     assert len(found) == len(prompt_ids) and found[0] is None
@@ -100,7 +100,7 @@ def test_requests_that_lose_their_pages_keep_them(folders, model, lag, max_prefi
 @pytest.mark.parametrize("lag", [0, 1, 2])
 @pytest.mark.parametrize("num_steps", range(1, 7))
 def test_whenever_a_request_loses_its_pages(folders, model, lag, num_steps):
-    """Also between two chunks, and while the results of one are still under way."""
+    """Pages are lost between two chunks, too, and while the results of one are still under way."""
     llm = make(folders, lag=lag, max_prefill_tokens=8, cache=CacheConfig(page_size=4))
     engine, prompt_ids = llm._engine, list(range(40, 75))
     request = engine.add(prompt_ids, SamplingParams(max_tokens=4, prompt_logprobs=3))

@@ -84,7 +84,7 @@ def holds(text: str, value: Any) -> bool:
 
 
 def check(out: RequestOutput, llm: LLM) -> None:
-    """Against what the text is as JSON."""
+    """Compare an output's spans with its text as JSON."""
     assert out.error is None and out.spans and out.logprobs
     spelled = llm.tokenizer.vocabulary().token_bytes
     text = b"".join(spelled[token] for token in out.token_ids).decode(errors="replace")

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:toy is driven through Python")
 
 @pytest.fixture
 def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """Its name, while its file is one of the folder's."""
+    """The name of the toy backend, while its file is one of the folder's."""
     shutil.copy(toy_backend.__file__, tmp_path / "toy_in_the_folder.py")
     monkeypatch.setattr(backends, "__path__", [*backends.__path__, str(tmp_path)])
     (found,) = (spec for spec in backends._found() if spec.name not in BACKENDS)
@@ -63,7 +63,7 @@ def test_it_is_one_of_the_backends(toy: str) -> None:
 
 
 def test_auto_falls_back_on_it(toy: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And a configuration may ask for it."""
+    """A configuration may ask for it, too."""
     for name in ("llguidance", "xgrammar"):
         monkeypatch.delitem(BACKENDS, name)
     for config in (GuideConfig(), GuideConfig(backend=toy)):

@@ -24,7 +24,7 @@ def kernels_on_the_device(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture
 def hopper_only() -> None:
-    """Skips elsewhere."""
+    """Skip tests on other devices."""
     pytest.importorskip("triton.experimental.gluon.nvidia.hopper")
     is_hopper = torch.cuda.is_available() and torch.cuda.get_device_capability() == (9, 0)
     if not is_hopper and (torch.cuda.is_available() or os.environ.get("TRITON_INTERPRET") == "1"):

@@ -74,7 +74,7 @@ def test_log_probabilities_are_those_of_a_cpu(folders):
 @pytest.mark.parametrize("vocab_size", [272, 128_256])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_a_captured_adjustment_is_that_of_a_cpu(vocab_size, dtype):
-    """To the bit: all of it is elementwise but for what is exact."""
+    """They agree to the bit: all of it is elementwise but for what is exact."""
     num_slots, num_nodes = 4, 4
     generator = torch.Generator().manual_seed(0)
     state = SlotAdjustments.neutral(num_slots, vocab_size, torch.device("cpu"))

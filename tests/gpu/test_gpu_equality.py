@@ -42,7 +42,8 @@ def tasks() -> list[chat.Task]:
 
 
 def generate(**options) -> list[tuple[int, ...]]:
-    """All requests at once, admitted together, so that every pass has the same shape each time."""
+    """The outputs of all requests, admitted together, so that every pass has the same shape each
+    time."""
     some = tasks()
     llm = LLM(max_batch_size=len(some), guide=PATIENT, mixed_iterations=False, **options)
     prompts = prompts_of(some)
@@ -64,7 +65,8 @@ def differing(
     others: list[tuple[int, ...]],
     most_apart: float = 0.0,
 ) -> list[str]:
-    """What differs where the logits of the two tokens, in float64, are further apart."""
+    """The outputs that differ in a token where the logits of the two tokens, in float64, are
+    further apart."""
     prompts = prompts_of(tasks())
     found = []
     for it in differences(ones, others):

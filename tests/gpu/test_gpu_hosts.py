@@ -35,7 +35,7 @@ def config_of(name: str) -> EngineConfig:
 
 
 def tell_tokens(name: str, **ranks: object) -> None:
-    """Of a process whose ranks are in part on another host."""
+    """Tell the tokens of a process whose ranks are in part on another host."""
     config = replace(config_of(name), **ranks)
     print(json.dumps(outputs(LLM.around(Engine(config)))))
 

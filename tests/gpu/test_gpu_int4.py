@@ -23,7 +23,7 @@ pytestmark = pytest.mark.gpu
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_logits_are_those_of_a_cpu(name: str, tmp_path: Path) -> None:
-    """Of few tokens and of many, on both sides of each change of kernel."""
+    """There are few tokens and many, on both sides of each change of kernel."""
     int4_checkpoints.save(tmp_path, FORMATS[name])
     on_gpu = Decoder.load(tmp_path, device="cuda", dtype=torch.float16)
     on_cpu = Decoder.load(tmp_path, device="cpu", dtype=torch.float32)
@@ -35,8 +35,8 @@ def test_logits_are_those_of_a_cpu(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["awq", "gptq", "compressed channel"])
 def test_logits_of_a_mixture_are_those_of_a_cpu(name: str, tmp_path: Path) -> None:
-    """Of one token, of few and of many for each expert. All are chosen: of like ones, a rounding
-    might choose the other."""
+    """There are one token, few and many for each expert. All experts are chosen: of like ones, a
+    rounding might choose the other."""
     int4_checkpoints.save_mixture(tmp_path, name, num_chosen=4)
     on_gpu = Decoder.load(tmp_path, device="cuda", dtype=torch.float16)
     on_cpu = Decoder.load(tmp_path, device="cpu", dtype=torch.float32)
@@ -61,7 +61,7 @@ def test_experts_in_float32_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["awq", "gptq ordered", "compressed"])
 @torch.inference_mode()
 def test_a_captured_pass_gives_exactly_what_an_eager_one_gives(name: str, tmp_path: Path) -> None:
-    """Of each kind of tile, many times in a row."""
+    """Passes with each kind of tile run many times in a row."""
     int4_checkpoints.save(tmp_path, FORMATS[name])
     decoder = Decoder.load(tmp_path, device="cuda", dtype=torch.bfloat16)
     for text in ("1x4", "8x4", "30x4", "100x4", "1x100"):
@@ -76,7 +76,8 @@ def test_a_captured_pass_gives_exactly_what_an_eager_one_gives(name: str, tmp_pa
 
 @pytest.mark.parametrize("name", ["awq", "gptq ordered", "compressed"])
 def test_captured_iterations_write_what_eager_ones_do(name: str, tmp_path: Path) -> None:
-    """Up to ties: a captured iteration has more rows, so that its sums are rounded otherwise."""
+    """They agree up to ties: a captured iteration has more rows, so that its sums are rounded
+    otherwise."""
     int4_checkpoints.save(tmp_path, FORMATS[name])
     prompts, all_params = cases(8, 9, temperature=0.0)
     draft = SpecConfig("draft_model", tmp_path / "exact", 3)

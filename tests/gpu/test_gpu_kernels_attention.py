@@ -200,7 +200,7 @@ def test_any_batch(seed: int) -> None:
 
 
 def split(num_splits: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keys are spread over so many programs."""
+    """Have keys spread over `num_splits` programs."""
     from specguide.kernels.attention import triton_backend  # Triton is not there without a GPU
 
     choose = triton_backend.choose_launch
@@ -429,7 +429,7 @@ def test_tiles_of_unequal_sequences_are_packed(queries: list[int], num_spare: in
 
 
 def in_parts(case: Case, num_first: int) -> Case:
-    """On the device, with the first sequences and the others as the parts of a joined pass."""
+    """The case on the device, its first sequences and the others as parts of a joined pass."""
     live = to_device(case)
     context = replace(live.context, attention=attention_backend(live.query.device))
     num_tokens = int(context.query_start_loc[num_first])

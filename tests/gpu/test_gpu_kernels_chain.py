@@ -29,7 +29,7 @@ NUM_SLOTS, MAX_PAGES, PAGE_SIZE, K = 12, 9, 16, 3
 
 
 def block_table(generator: torch.Generator) -> torch.Tensor:
-    """Some slots have all pages, some few, some none."""
+    """A block table in which some slots have all pages, some few, some none."""
     pages = torch.randperm(NUM_SLOTS * MAX_PAGES, generator=generator).view(NUM_SLOTS, MAX_PAGES)
     num_held = torch.randint(0, MAX_PAGES + 1, (NUM_SLOTS, 1), generator=generator)
     return torch.where(torch.arange(MAX_PAGES) < num_held, pages, -1).int()

@@ -66,7 +66,7 @@ def mxfp4(num: int, rows: int, columns: int, dtype: torch.dtype) -> ExpertMatric
 
 
 def int4(num: int, rows: int, columns: int, dtype: torch.dtype) -> Int4Experts:
-    """With zeros, in groups of 32."""
+    """Random matrices with zeros, in groups of 32."""
     generator = torch.Generator().manual_seed(rows)
     numbers = torch.randint(0, 16, (num, rows, columns), generator=generator).byte()
     words = torch.stack([pack_words(each, 32) for each in numbers])
@@ -77,7 +77,7 @@ def int4(num: int, rows: int, columns: int, dtype: torch.dtype) -> Int4Experts:
 
 
 def int4_symmetric(num: int, rows: int, columns: int, dtype: torch.dtype) -> Int4Experts:
-    """With a bias, in groups of 128."""
+    """Random matrices with a bias, in groups of 128."""
     generator = torch.Generator().manual_seed(rows)
     numbers = torch.randint(0, 16, (num, rows, columns), generator=generator).byte()
     words = torch.stack([pack_words(each, 128) for each in numbers])
@@ -122,7 +122,7 @@ def pairs_of(routing: Routing) -> list[tuple[int, int]]:
 def check_routing(
     logits: Tensor, num_chosen: int, is_normalised: bool, held: range | None = None
 ) -> None:
-    """Each expert has its pairs, in order."""
+    """Check that each expert has its pairs, in order."""
     found = kernels.route(to_device(logits), num_chosen, is_normalised, held)
     expected = twins.route(logits, num_chosen, is_normalised, held)
     torch.testing.assert_close(found.weights.cpu(), expected.weights, rtol=1e-4, atol=1e-6)

@@ -59,7 +59,7 @@ def test_rounding(shape: tuple[int, int], scaling: str, dtype: torch.dtype) -> N
 
 
 def assert_nan_stays(x: Tensor, kind: Float8Scaling) -> None:
-    """So that a product of its row says that there was one; other rows do not notice."""
+    """NaN stays, so that a product of its row says that there was one; other rows do not notice."""
     expected, x[0, 3] = float8.to_float8(x, kind).values.float(), math.nan
     live, weight, there = to_device(x), to_device(torch.ones_like(x[0])), to_device(kind)
     gate_up = torch.cat((live, torch.ones_like(live)), dim=1)
@@ -80,7 +80,7 @@ def assert_nan_stays(x: Tensor, kind: Float8Scaling) -> None:
     crossed(ROWS[:3], SCALINGS, where=lambda shape, scaling: shape == (5, 384)),
 )
 def test_rounding_behind_a_norm(shape: tuple[int, int], scaling: str, dtype: torch.dtype) -> None:
-    """As of the norm that is rounded apart, but for the order of its sum."""
+    """The rows are those of the norm that is rounded apart, but for the order of its sum."""
     x, kind = rows(*shape, dtype), SCALINGS[scaling]
     weight = torch.rand(shape[1], generator=torch.Generator().manual_seed(1)).to(dtype) + 0.5
     parts = torch.stack((x.float(), x.flip(1).float(), 0.1 * x.float()))
@@ -108,7 +108,8 @@ def test_rounding_behind_a_norm(shape: tuple[int, int], scaling: str, dtype: tor
 def test_products_are_scaled_by_who_reads_them(
     shape: tuple[int, int], scaling: str, dtype: torch.dtype
 ) -> None:
-    """As if they had been before, but for rounding: what is scaled here is small integers."""
+    """Products are as if they had been scaled before, but for rounding: what is scaled here is
+    small integers."""
     kind, (num_rows, dim) = SCALINGS[scaling], shape
     x = rows(num_rows, dim, torch.float32).round().to(dtype)
     scales = kernels.ProductScales(
@@ -218,7 +219,7 @@ def of(rows: Float8Rows) -> Tensor:
 def test_what_a_row_gives_does_not_depend_on_the_rows_beside_it(
     num_rows: int, has_blocks: bool
 ) -> None:
-    """But for rounding."""
+    """The rows beside it change no more than the rounding."""
     case = product(2048, 512, 4096, has_blocks)
     x, *weights = map(to_device, case)
     whole = kernels.linear_float8(x, *weights, torch.bfloat16)
@@ -248,7 +249,7 @@ def test_a_graph_computes_what_is_there_when_it_is_replayed(
 
 
 def test_tiles_cover_every_shape() -> None:
-    """With more splits than the choice takes, and programs of all sizes."""
+    """There are more splits than the choice takes, and programs of all sizes."""
     from specguide.kernels.triton.linear_float8 import choose_tile, launch
 
     x, weight, scale, bias = map(to_device, product(70, 200, 1024, False))

@@ -35,7 +35,7 @@ def as_device(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def wait_for(call: HostCall, announced: torch.Tensor, number: int) -> None:
-    """And take no rows."""
+    """Wait for a call, and take no rows."""
     ids = torch.zeros(0, 1, dtype=torch.int64, device=DEVICE)
     rows, flags = ids[:, :, None].int(), ids.byte()
     held = torch.zeros(1, dtype=torch.uint8, device=DEVICE)

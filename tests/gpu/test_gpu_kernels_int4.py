@@ -66,7 +66,7 @@ def test_products(shape: tuple[int, int, int, int], dtype: torch.dtype, has_zero
 @pytest.mark.parametrize("has_zeros", [small(False), small(True)])
 @pytest.mark.parametrize("is_folded", [small(False), small(True)])
 def test_tiles_cover_every_shape(is_folded: bool, has_zeros: bool) -> None:
-    """With more splits than the choice takes, and programs of all sizes."""
+    """There are more splits than the choice takes, and programs of all sizes."""
     dtype = torch.float16 if IS_INTERPRETED else torch.bfloat16
     x, matrix, _ = case((20, 72, 1024, 128), dtype, has_zeros)
     expected = int4.int4_linear(x, matrix)

@@ -27,8 +27,7 @@ def assert_close(found: Tensor, expected: Tensor) -> None:
     ),
 )
 def test_products(num_rows: int, shape: tuple[int, int, int]) -> None:
-    """Of output and input features in groups: of whole groups and tiles, and of some whose last
-    columns are missing."""
+    """The shapes are of whole groups and tiles, and of some whose last columns are missing."""
     x, matrix, bias = case((num_rows, *shape), torch.bfloat16, has_zeros=False)
     on_gpu = tuple(map(to_device, (x, matrix, bias)))
     launch = triton.int4_hopper.launch

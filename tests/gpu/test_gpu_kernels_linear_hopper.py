@@ -49,7 +49,7 @@ def expected(x: Tensor, weight: Tensor, bias: Tensor, scales: ProductScales | No
     ),
 )
 def test_products(shape: tuple[int, int, int], dtype: torch.dtype) -> None:
-    """Of whole tiles of features, and of some whose last are missing."""
+    """The shapes are of whole tiles of features, and of some whose last are missing."""
     given = case(shape, dtype)
     x, weight, bias, scales = map(to_device, given)
     kept = torch.bfloat16 if dtype == FLOAT8 else dtype

@@ -50,9 +50,9 @@ def sent(values: Tensor, peers: Peers) -> Tensor:
 
 
 def leave(values: Tensor, reader: Peers, writer: int = 1, rows: Tensor | None = None) -> None:
-    """What a rank's kernel writes for another one, whose next turn it is.
+    """Write what a rank's kernel would for another rank, whose next turn it is.
 
-    rows: of these alone
+    rows: these rows alone; None: all
     """
     row = torch.arange(len(values), device=values.device) if rows is None else rows
     turn = reader.turns[row // rows_each(values.shape[1])] & 1

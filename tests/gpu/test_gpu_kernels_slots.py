@@ -17,7 +17,7 @@ NUM_SLOTS, MOST_PAGES, NUM_NODES = 9, 300, 5
 
 
 def slots() -> SlotTensors:
-    """Of which every number is one that nothing writes."""
+    """Tensors of slots in which every number is one that nothing writes."""
     ints = dict(fill_value=-7, dtype=torch.int32)
     sampling = SamplingTensors.neutral(NUM_SLOTS, "cpu")
     return SlotTensors(

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.gpu
 )
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_logits_become_their_scaled_softmax(num_rows: int, width: int, dtype: torch.dtype) -> None:
-    """Of rows that lie apart, and whose largest logits are far from 0."""
+    """The rows lie apart, and their largest logits are far from 0."""
     random = torch.Generator().manual_seed(width)
     apart = 8 * torch.randn(num_rows, width + 32, generator=random)
     logits = (apart.to(dtype) + 40).to(DEVICE)

@@ -148,7 +148,7 @@ def test_launches_of_one_function_in_many_graphs_have_the_same_words() -> None:
 
 
 def test_what_breaks_a_capture_off_is_told() -> None:
-    """In a process of its own, whose memory pools such a capture leaves open."""
+    """This runs in a process of its own, whose memory pools such a capture leaves open."""
     broken = """
 import torch
 from specguide.speculation.capture import capturing

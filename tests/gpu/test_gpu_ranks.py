@@ -34,12 +34,13 @@ def config_of(name: str) -> EngineConfig:
 
 
 def check(config: EngineConfig, **several: int) -> None:
-    """Several processes' outputs are those of one."""
+    """Check that several processes' outputs are those of one."""
     assert tokens(replace(config, **several)) == tokens(config)
 
 
 def tokens(config: EngineConfig) -> list[tuple[int, ...]]:
-    """Of an engine that leaves nothing on the GPUs, which the next one wants as a whole."""
+    """The tokens of an engine that leaves nothing on the GPUs, which the next one wants as a
+    whole."""
     return outputs(LLM.around(Engine(config)))
 
 
@@ -49,7 +50,7 @@ def test_two_stages_give_the_tokens_of_one(name: str) -> None:
 
 
 def config_of_family(name: str, folder: Path, head: Path, **settings: object) -> EngineConfig:
-    """Of random weights, which are saved in `folder`."""
+    """The configuration of an engine with random weights, which are saved in `folder`."""
     config_class, model_class, own = FAMILIES[name]
     torch.manual_seed(0)
     model_class(config_class(**{**tiny.SETTINGS, **own, **settings})).save_pretrained(folder)
@@ -69,14 +70,14 @@ def test_whole_experts_give_the_tokens_of_one(
 def test_ranks_that_share_heads_give_the_tokens_of_one(
     folders: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    """Of keys and values."""
+    """Ranks share heads of keys and values."""
     config = config_of_family("qwen3", tmp_path, folders[1], num_key_value_heads=1)
     check(config, tensor_parallel_size=2)
 
 
 @pytest.fixture
 def memory(shares_memory: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As it is by default, or not shared."""
+    """Have ranks share memory as they do by default, or share none."""
     if shares_memory:
         monkeypatch.delenv("SPECGUIDE_SHARED_MEMORY", raising=False)
     else:

@@ -42,7 +42,7 @@ def test_a_warm_up_captures_what_requests_need(folders, models):
 
 
 def test_trees_accept_on_a_gpu_what_they_accept_on_a_cpu(folders, models):
-    """To a few equals among the drafts: the trees themselves are alike."""
+    """They agree but for a few equals among the drafts: the trees themselves are alike."""
     prompts, all_params = cases(1, 30)
     lengths = []
     for device in ("cpu", "cuda"):

@@ -22,7 +22,7 @@ WAIT_S = 60
 
 
 class Panic(BaseException):
-    """As a library in Rust raises it."""
+    """An error as a library in Rust raises it."""
 
 
 class PanickingBackend:

@@ -35,7 +35,7 @@ CONFIG = GuideConfig(isolate_compiles=True, compile_timeout_s=20.0)
 
 @pytest.fixture(scope="module", autouse=True)
 def slow_libraries() -> Iterator[None]:
-    """In the processes that are started, not in this one."""
+    """Make libraries slow in the processes that are started, not in this one."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sandbox, "_SERVE", SERVE)
         yield
@@ -129,7 +129,8 @@ def test_refusals_come_over_whole(compiler):
 
 
 def test_time_and_memory_have_limits_and_a_crash_is_one_requests():
-    """None is kept as a fact about the guide, and others are compiled meanwhile and after."""
+    """Such an end is not kept as a fact about the guide, and others are compiled meanwhile and
+    after."""
     compiler = GrammarCompiler(
         VOCABULARY, GuideConfig(isolate_compiles=True, compile_timeout_s=1.0)
     )
@@ -227,7 +228,7 @@ def test_a_worker_serves_many_guides_and_is_replaced_when_it_dies():
 
 @pytest.mark.parametrize("last_words", [b"", b'{"signal": 9}\n'])
 def test_a_worker_that_ends_before_it_reads_a_guide_is_replaced(last_words):
-    """Between the look at whether it is idle and the guide."""
+    """The worker ends between the look at whether it is idle and the guide."""
     box = Sandbox(VOCABULARY, CONFIG)
     assert isinstance(box.start(quick(0), "auto").wait(20), Passed)
     for _ in range(3):

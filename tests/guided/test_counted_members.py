@@ -29,7 +29,7 @@ def compiler() -> Iterator[GrammarCompiler]:
 
 
 def objects_of(names: str) -> Iterator[dict[str, int]]:
-    """One for each set of names, in their order."""
+    """An object for each set of names, in their order."""
     for num in range(len(names) + 1):
         for chosen in itertools.combinations(names, num):
             yield dict.fromkeys(chosen, 1)
@@ -128,7 +128,7 @@ def test_closed_branches_that_share_a_property(compiler, value, is_valid):
 
 
 LARGE = "^(?:[ab]{0,200}a[ab]{9})$"
-"""Of more states than an automaton may have."""
+"""A pattern of more states than an automaton may have."""
 
 
 @pytest.mark.parametrize(

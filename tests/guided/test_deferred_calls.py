@@ -46,7 +46,7 @@ def at_once(guide: Guide) -> Guide:
 
 
 def matchers(guide: Guide) -> tuple[Matcher, Matcher]:
-    """Of the grammar with the arguments left out, and of the whole one."""
+    """A matcher of the grammar with the arguments left out, and one of the whole grammar."""
     deferred, whole = compiler().compile(guide), compiler().compile(at_once(guide))
     assert is_deferred(deferred) and not is_deferred(whole)
     return deferred.matcher(), whole.matcher()
@@ -70,12 +70,12 @@ WAYS = [{}, {"must_call": True}, {"is_parallel": False}, {"answer": ANSWER}]
 @pytest.mark.parametrize("way", range(len(WAYS)))
 @pytest.mark.parametrize("name", DEFERRING)
 def test_rows_are_those_of_all_compiled_at_once(name, way):
-    """Along random walks that go back now and then."""
+    """Rows are compared along random walks that go back now and then."""
     walk(random.Random(f"{name} {way}"), asked(name, **WAYS[way]), num_steps=200)
 
 
 def walk(choose: random.Random, guide: Guide, num_steps: int) -> None:
-    """Goes on by what calls consist of, as a rule."""
+    """Walk at random, as a rule by what calls consist of."""
     deferred, whole = matchers(guide)
     num_taken = 0
     for _ in range(num_steps):

@@ -214,7 +214,7 @@ def test_rollbacks_over_items_told_by_their_place():
 
 
 def test_another_order_of_an_item_that_is_there_is_refused_where_it_can_only_repeat_it():
-    """Also where whitespace follows a number, and after a walk back over the item."""
+    """It is refused also where whitespace follows a number, and after a walk back over the item."""
     matcher = matcher_of(PAIR)
     take(matcher, '[{"a":1,"b":1},{"b":1')
     rows = [allowed(matcher)]

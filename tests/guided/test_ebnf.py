@@ -82,7 +82,7 @@ def few() -> Iterator[GrammarCompiler]:
 
 
 def outputs(matcher: Matcher, most: int) -> set[tuple[int, ...]]:
-    """Tokens of all outputs that the rows admit; with one token too many, those that go on."""
+    """The tokens of all outputs that the rows admit; outputs that go on have one token too many."""
     row = np.zeros(FEW.num_words, np.int32)
     matcher.fill(row)
     found: set[tuple[int, ...]] = set()

@@ -47,7 +47,7 @@ def test_what_would_end_a_request_is_refused(source: str) -> None:
 
 @pytest.mark.parametrize("source", REFUSED[:5])
 def test_the_library_would_end_it(source: str) -> None:
-    """Where it no longer does, nothing need be refused."""
+    """Once the library no longer does so, nothing need be refused."""
     guide = Guide(grammar=f"{source}\n%ignore / /")
     with pytest.raises(RuntimeError, match="grammar stack empty"):
         for seed in range(40):

@@ -126,7 +126,7 @@ def test_other_formats_say_that_they_keep_the_order(name):
 
 
 def test_hundreds_of_tools():
-    """Whose beginnings have braces that count for no nesting."""
+    """The calls' beginnings have braces that count for no nesting."""
     tools = [Tool(f"tool{i}", {"type": "object", "required": [f"a{i}"]}) for i in range(200)]
     one = FORMATS["hermes"]
     guide = tool_guide(one, tools, special, LIMITS, must_call=True, key_order="any")

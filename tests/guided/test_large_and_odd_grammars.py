@@ -174,7 +174,7 @@ def test_a_long_count_beside_a_pattern_is_served(
 
 @pytest.mark.parametrize("name", ["llguidance", "xgrammar"])
 def test_an_alternative_of_ebnf_may_say_nothing(name: str) -> None:
-    """As llama.cpp's own grammars have it."""
+    """llama.cpp's own grammars have such alternatives."""
     made = GrammarCompiler(VOCABULARY, GuideConfig(backend=name))
     source = 'root ::= ("[" ws "]" | ) ws\nws ::= | " " | "\\n" [ \\t]{0,20} # |\n'
     grammar = made.compile(Guide(grammar=source))

@@ -14,7 +14,7 @@ from specguide.guided.schema.patterns import pattern_matches
 
 
 def form(schema: Any, keyword: str) -> Any:
-    """What stands for a keyword of the root."""
+    """The form that stands for a keyword of the root."""
     return without_negations(schema).forms["", keyword][0]
 
 

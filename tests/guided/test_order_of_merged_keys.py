@@ -71,7 +71,7 @@ def compiled(term: str) -> CompiledGrammar:
 
 
 def by_the_library(core: CoreSchema) -> tuple[CompiledGrammar, str]:
-    """What the library makes of a core, and the text that it is given."""
+    """The grammar that the library makes of a core, and the text that it is given."""
     term = schema_term(emit(core), COMPACT)
     try:
         return compiled(term), f"start: {term}\n"

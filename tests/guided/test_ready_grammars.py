@@ -35,7 +35,7 @@ def compiler() -> Iterator[GrammarCompiler]:
 
 @pytest.fixture(params=backend_names())
 def grammar(request: pytest.FixtureRequest, compiler: GrammarCompiler) -> CompiledGrammar:
-    """Of the test's ready grammar."""
+    """The compiled form of the test's ready grammar."""
     one: ReadyGrammar = request.getfixturevalue("one")
     try:
         return compiler.compile(guide_of(one, request.param))

@@ -63,8 +63,8 @@ def check_rows(
     num_steps: int,
     vocabulary: Vocabulary = VOCABULARY,
 ) -> int:
-    """Of a matcher that shares rows and one of the library along one random walk, some of which is
-    taken back. Returns how many were compared."""
+    """Compare the rows of a matcher that shares rows with those of the library, along one random
+    walk, some of which is taken back. Returns how many were compared."""
     sharing, own = grammar.matcher(), grammar.inner.matcher()
     rows = np.zeros((2, vocabulary.num_words), np.int32)
     num_taken = 0

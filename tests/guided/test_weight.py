@@ -13,7 +13,7 @@ from specguide.guided.schema.nodes import Node
 
 
 def counted(part: Value) -> int:
-    """By what `keywords` says of nodes, which is slower."""
+    """The weight of a part, counted by what `keywords` says of nodes, which is slower."""
     if isinstance(part, str):
         return 1 + len(part) // 16
     if isinstance(part, (Node, Mapping)):

@@ -19,7 +19,7 @@ from specguide.kernels.attention import AttentionForm, AttentionPlan, ForwardCon
 
 @dataclass
 class DenseAttention:
-    """One token at a time, over all keys that it sees."""
+    """Attention of one token at a time, over all keys that it sees."""
 
     num_plans: int = 0
     num_runs: int = 0
@@ -41,7 +41,7 @@ class DensePlan:
     seen: list[tuple[int, Tensor]] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Which token sees which slots of the cache."""
+        """Find which token sees which slots of the cache."""
         context = self.context
         bounds = context.query_start_loc.tolist()
         self.seen = [

@@ -18,7 +18,7 @@ def _many_processors(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def launch(num_seqs: int, num_tokens: int) -> tuple[int, int, int]:
-    """Rows, splits and warps of 32 query heads over 8 key heads, in half precision."""
+    """Rows, splits and warps of a launch of 32 query heads over 8 key heads, in half precision."""
     ints = dict(dtype=torch.int32)
     context = ForwardContext(
         position_ids=torch.zeros(num_seqs * num_tokens, dtype=torch.int64),

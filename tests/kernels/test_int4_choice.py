@@ -22,7 +22,7 @@ ROWS = 64
 
 @pytest.fixture(autouse=True)
 def on_hopper(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All tensors are taken for some on a Hopper GPU that can run the kernel."""
+    """Have all tensors taken for some on a Hopper GPU that can run the kernel."""
     monkeypatch.setattr(hopper, "runs_on", lambda device, kernels: True)
     for room in (int4, int4_hopper):
         monkeypatch.setattr(room, "num_multiprocessors", lambda device: 132)
@@ -75,7 +75,7 @@ def test_products_of_a_layer_take_it() -> None:
 def test_products_of_many_rows_take_it(
     rows: int, shape: tuple[int, int], sizes: tuple[int, ...]
 ) -> None:
-    """sizes: of a program, rows and features, and the splits"""
+    """sizes: rows and features of a program, and the splits"""
     tile = int4_hopper.choose_tile(*inputs(shape, 128, rows, has_zeros=False), is_gated=False)
     found = splits(shape, rows=rows, may_split=True)
     assert (tile.rows, tile.num_outputs, found) == sizes

@@ -35,7 +35,7 @@ BACKENDS: list[AttentionBackend] = [TorchAttention(), CpuAttention()]
 
 @pytest.fixture(autouse=True)
 def without_gradients() -> Iterator[None]:
-    """As an engine runs: the native attention keeps none."""
+    """Run without gradients, as an engine does: the native attention keeps none."""
     with torch.inference_mode():
         yield
 
@@ -96,7 +96,7 @@ def attention(
 
 
 def dense_attention(case: Case, sees: Sees, scale: float, sinks: Tensor | None = None) -> Tensor:
-    """One head of one token at a time, in float64."""
+    """Attention of one head of one token at a time, in float64."""
     group = case.query.shape[1] // NUM_KV_HEADS
     starts = case.context.query_start_loc.tolist()
     output = torch.zeros(case.query.shape, dtype=torch.float64)
@@ -325,7 +325,7 @@ def test_parts_of_a_pass_read_one_cache() -> None:
 
 
 def part(context: ForwardContext, seqs: slice) -> ForwardContext:
-    """Of some sequences of a pass."""
+    """The context of some sequences of a pass."""
     bounds = context.query_start_loc[seqs.start : seqs.stop + 1]
     tokens = slice(int(bounds[0]), int(bounds[-1]))
     return replace(

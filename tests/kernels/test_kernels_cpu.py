@@ -33,7 +33,7 @@ def without_gradients() -> Iterator[None]:
 
 @pytest.fixture
 def no_twins(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is called here is native."""
+    """Forbid the twins: what is called here is native."""
     for name in NATIVE:
         room = cpu.reference if name.startswith("masked") else cpu.pointwise
         monkeypatch.setattr(room, name, None)
@@ -72,7 +72,7 @@ def test_norm_of_a_sum(request) -> None:
 
 
 def heads(num_tokens: int) -> tuple[Tensor, Tensor]:
-    """Of 4 queries and 2 keys, and of 2 values, as one product has them, in one part."""
+    """Heads of 4 queries and 2 keys, and of 2 values, as one product has them, in one part."""
     product = torch.randn(1, num_tokens, 8, 16)
     query_key, value = product.split((6, 2), 2)
     return query_key, value

@@ -66,7 +66,7 @@ class Case:
         return not self.guided[self.row_ids[row]] or token in self.allowed[self.row_ids[row]]
 
     def best(self, row: int) -> int:
-        """By the definition: what masked_argmax must give."""
+        """The token that masked_argmax must give, by the definition."""
         ids = self.target_ids if self.target_ids is not None else list(range(self.vocab_size))
         allowed = [draft for draft, token in enumerate(ids) if self.may(row, token)]
         if not allowed and self.target_ids is not None:

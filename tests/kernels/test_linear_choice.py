@@ -18,7 +18,7 @@ QKV, OUT, GATED, DOWN = (6144, 4096), (4096, 4096), (28672, 4096), (4096, 14336)
 
 @pytest.fixture(autouse=True)
 def on_hopper(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All tensors are taken for some on a Hopper GPU that can run the kernel."""
+    """Have all tensors taken for some on a Hopper GPU that can run the kernel."""
     monkeypatch.setattr(hopper, "runs_on", lambda device, kernels: True)
     monkeypatch.setattr(linear_hopper, "num_multiprocessors", lambda device: 132)
 

@@ -62,8 +62,8 @@ def mimo(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @contextmanager
 def little_memory(num_bytes: int = 2**30) -> Iterator[None]:
-    """No more than `num_bytes` beside what the process has: an allocation of an absurd size fails
-    here at once."""
+    """Give no more than `num_bytes` beside what the process has: an allocation of an absurd size
+    fails here at once."""
     limits = resource.getrlimit(resource.RLIMIT_AS)
     in_use = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
     resource.setrlimit(resource.RLIMIT_AS, (in_use + num_bytes, limits[1]))
@@ -397,7 +397,7 @@ def test_names_that_are_no_folder(name: str, tmp_path: Path, target: Decoder) ->
 
 
 def test_an_adapter_beside_a_model_is_not_left_aside(tmp_path: Path, target: Decoder) -> None:
-    """transformers would apply it."""
+    """transformers would apply the adapter."""
     eagle3_heads.load_target(tmp_path)
     (tmp_path / "adapter_config.json").write_text('{"peft_type": "LORA"}')
     loads: list[Load] = [Decoder.load, lambda folder: Eagle3Head.load(folder, target)]

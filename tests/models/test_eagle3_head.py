@@ -210,7 +210,8 @@ def test_whole_vocabulary_needs_neither_map_nor_matrix(target: Decoder, tmp_path
 
 
 def tied_head(config: dict[str, Any]) -> Weights:
-    """With embeddings of its own for the whole vocabulary, and no output matrix."""
+    """Weights of a head with embeddings of its own for the whole vocabulary, and no output
+    matrix."""
     weights = random_head({**config, "draft_vocab_size": VOCAB_SIZE})
     for name in ("d2t", "t2d", "lm_head.weight"):
         del weights[name]

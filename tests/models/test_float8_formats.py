@@ -42,8 +42,8 @@ def named_folder(
 
 
 def test_logits_are_those_of_the_numbers_it_stands_for(named_folder: tuple[str, Path]) -> None:
-    """To where a number lies between two of float8, and rounding it the other way changes what
-    follows a little; far closer than the model whose inputs are not rounded."""
+    """They agree but where a number lies between two of float8, and rounding it the other way
+    changes what follows a little; far closer than with the model whose inputs are not rounded."""
     name, folder = named_folder
     found = logits_of(Decoder.load(folder), TOKENS)
     with torch.inference_mode():
@@ -76,8 +76,8 @@ def test_drafts_change_no_token_and_guides_hold(named_folder: tuple[str, Path]) 
 
 
 def test_a_folder_is_rounded_as_it_is_read(tmp_path: Path) -> None:
-    """To the same numbers as a checkpoint with a scale for each row, but for the layer that is not
-    converted there."""
+    """The numbers are those of a checkpoint with a scale for each row, but for the layer that is
+    not converted there."""
     form = FORMATS["compressed channel, token"]
     float8_checkpoints.save(tmp_path, form)
     plain = load_file(tmp_path / "exact" / "model.safetensors")
@@ -168,7 +168,7 @@ def test_scales_that_give_no_numbers_are_named(
 
 
 def test_scales_of_a_cache_in_fp8_are_read(tmp_path: Path) -> None:
-    """As ModelOpt states them in a file of its own."""
+    """ModelOpt states them in a file of its own."""
     float8_checkpoints.save(tmp_path, FORMATS["modelopt's file"])
     stated = json.loads((tmp_path / "hf_quant_config.json").read_text())
     stated["quantization"]["kv_cache_quant_algo"] = "FP8"
@@ -275,7 +275,7 @@ def test_maps_of_one_matrix_are_held_alike() -> None:
 
 
 def test_maps_of_one_matrix_keep_their_scales(tmp_path: Path) -> None:
-    """And their input has the largest of their static scales."""
+    """Their input has the largest of their static scales."""
     float8_checkpoints.save(tmp_path, FORMATS["compressed tensor, static"])
     weights = load_file(tmp_path / "model.safetensors")
     for number, name in enumerate(("q_proj", "k_proj", "v_proj"), start=1):

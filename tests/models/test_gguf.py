@@ -139,7 +139,7 @@ def test_a_folder_is_its_only_file(file: Path, tmp_path: Path) -> None:
 
 
 def test_a_config_json_beside_it(file: Path, tmp_path: Path) -> None:
-    """As repositories of GGUF files have one, of which a part is downloaded."""
+    """Repositories of GGUF files have one, of which a part is downloaded."""
     (tmp_path / "config.json").write_text('{"model_type": "llama"}')
     with pytest.raises(CheckpointError, match=r"config\.json: architecture"):
         read_config(tmp_path)

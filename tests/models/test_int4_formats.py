@@ -129,7 +129,7 @@ def test_a_quantization_that_config_json_does_not_state_is_hinted_at(tmp_path: P
 
 
 def test_a_folder_is_rounded_as_it_is_read(tmp_path: Path) -> None:
-    """To 15 steps a group: no number moves by more than half of one."""
+    """A group has 15 steps, and no number moves by more than half of one."""
     saved(tmp_path, "awq")
     folder = tmp_path / "exact"
     decoder: Any = Decoder.load(folder, quantization="int4")
@@ -165,7 +165,7 @@ def test_a_group_spans_the_share_of_its_range_that_errs_least(has_zeros: bool) -
 
 @pytest.mark.parametrize("has_zeros", [True, False])
 def test_no_number_moves_by_more_than_half_a_step(has_zeros: bool) -> None:
-    """Over the whole range; without zeros 8 steps lie below 0 and 7 above."""
+    """That holds over the whole range; without zeros 8 steps lie below 0 and 7 above."""
     torch.manual_seed(0)
     weight = torch.randn(24, 128, dtype=torch.bfloat16)
     low, high = -weight.amin(1).float(), weight.amax(1).float()

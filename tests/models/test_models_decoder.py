@@ -193,7 +193,7 @@ def test_more_positions_than_the_model_has(tmp_path: Path) -> None:
 
 
 class NoAttention:
-    """Gives the queries back."""
+    """Attention that gives the queries back."""
 
     def plan(self, context: ForwardContext) -> AttentionPlan:
         return self
@@ -208,7 +208,8 @@ class NoAttention:
 
 
 def no_products(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a CPU the products of experts read which are in use; those of a GPU do not."""
+    """Leave the products of experts out: on a CPU they read which experts are in use, and on a GPU
+    they do not."""
 
     def gated(x: Tensor, matrices: ExpertMatrices, routing: Routing, limits: object) -> Tensor:
         return x.new_zeros(routing.weights.numel(), matrices.out_features // 2)

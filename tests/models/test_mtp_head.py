@@ -132,7 +132,7 @@ def test_a_folder_of_its_own(target: Decoder, tmp_path: Path) -> None:
 
 
 def test_a_head_in_deepseeks_style(folder: Path, target: Decoder, tmp_path: Path) -> None:
-    """In the target's own folder, where it is numbered as one layer more."""
+    """The head lies in the target's own folder, where it is numbered as one layer more."""
     weights = random_mtp(CONFIG, seed=6)
     stored = load_file(folder / "model.safetensors")
     kept = {name: tensor for name, tensor in stored.items() if not name.startswith(PREFIX)}

@@ -59,7 +59,7 @@ def test_names_of_tensors_in_every_layout(stored: str, name: str) -> None:
 
 
 def state(folder: Path, **fields: Any) -> None:
-    """In config.json; None: leave it out."""
+    """State fields in config.json; None: leave the field out."""
     path = folder / "config.json"
     stated = {**json.loads(path.read_text()), **fields}
     path.write_text(json.dumps({name: it for name, it in stated.items() if it is not None}))

@@ -39,7 +39,8 @@ def test_logits_in_4_bits(name: str, tmp_path: Path) -> None:
 @torch.inference_mode()
 @pytest.mark.parametrize("name", QUANTIZED)
 def test_logits_in_float8(name: str, tmp_path: Path) -> None:
-    """As near as where a number lies between two of float8; see test_float8_formats.py."""
+    """They are as near as numbers that lie between two of float8 allow; see
+    test_float8_formats.py."""
     float8_checkpoints.save(tmp_path, FLOAT8, model=model_of(name))
     ids = tokens(24)
     expected = float8_checkpoints.reference(tmp_path, FLOAT8)(ids[None]).logits[0]

@@ -291,7 +291,7 @@ def test_a_callback_without_a_snapshot_is_the_executors_error() -> None:
 
 
 def valid_arrays() -> dict[str, np.ndarray]:
-    """Of one slot, one draft and 32 tokens."""
+    """Arrays of one slot, one draft and 32 tokens."""
     return {
         "bitmask": np.zeros((2, 1, 1), np.int32),
         "fill_ids": np.zeros((2, 1), np.int64),

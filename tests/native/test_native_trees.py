@@ -57,7 +57,8 @@ class Tree:
         return all(matcher.accept(token) for token in self.text_to(node))
 
     def row(self, node: int) -> np.ndarray | None:
-        """What may follow; None where the grammar does not follow the path, or ends with it."""
+        """The row of what may follow a node; None where the grammar does not follow the path, or
+        ends with it."""
         matcher = self.grammar.matcher()
         if not all(matcher.accept(token) for token in self.text_to(node)) or matcher.is_terminated:
             return None
@@ -144,7 +145,7 @@ def draft(rig: Rig, tree: Tree, stage: int, rng: random.Random) -> None:
 
 
 def write_text(rig: Rig, grammar: CompiledGrammar, rng: random.Random) -> list[int]:
-    """Iterations of random trees until the text has ended; returns it."""
+    """Run iterations of random trees until the text has ended, and return it."""
     tree = Tree(grammar)
     rig.begin(grammar.matcher())
     while True:

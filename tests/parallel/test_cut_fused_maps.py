@@ -26,7 +26,7 @@ from specguide.models import Decoder
 from specguide.parallel import Ranks
 
 PATIENT = GuideConfig(deadline_us=5_000_000, target_wait_us=5_000_000, draft_wait_us=5_000_000)
-"""No row is ever late."""
+"""Waits with which no row is ever late."""
 PROMPTS = ["abc", "hello" * 9, "a{}"]
 PARAMS = [
     SamplingParams(max_tokens=12),
@@ -42,7 +42,7 @@ WIDE: dict[str, Any] = {
     "num_hidden_layers": 2,
     "initializer_range": 0.15,
 }
-"""Blocks of 128 divide each part, on two ranks as well."""
+"""Sizes of which blocks of 128 divide each part, on two ranks as well."""
 FORMS = {
     "fp8 static": partial(float8_checkpoints.save, form=float8_checkpoints.FORMATS["fp8 static"]),
     "fp8 block": partial(float8_checkpoints.save, form=float8_checkpoints.FORMATS["fp8 block"]),

@@ -43,7 +43,7 @@ def save(name: str, folder: Path) -> Path:
 def logits(
     folder: Path, ranks: Ranks = ONE_RANK, decoder: Decoder | None = None, **settings: str
 ) -> Tensor:
-    """Of a few tokens."""
+    """The logits of a few tokens."""
     with torch.inference_mode():
         decoder = decoder or Decoder.load(folder, ranks=ranks, **settings)
         config = decoder.config
@@ -55,7 +55,7 @@ def logits(
 
 
 def each_of_two(run: Callable[[Ranks], T], *, has_whole_experts: bool = False) -> list[T]:
-    """What `run` makes of either rank."""
+    """The results of `run` for either rank."""
     meeting, store = Meeting.open(2, 60.0)
 
     def connected(rank: int) -> T:
@@ -97,7 +97,7 @@ def test_weights_rounded_to_fp8_are_cut(tmp_path):
 
 
 def whole_experts(folder: Path) -> list[tuple[Tensor, int]]:
-    """On two ranks of which each has whole experts: logits, and bytes of the experts' matrices."""
+    """Logits, and bytes of the experts' matrices, of two ranks that have whole experts each."""
 
     def run(ranks: Ranks) -> tuple[Tensor, int]:
         decoder: Any = Decoder.load(folder, ranks=ranks)

@@ -32,7 +32,7 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def address(monkeypatch: pytest.MonkeyPatch) -> str:
-    """Where ranks may meet; all processes know a key."""
+    """An address where ranks may meet; all processes know a key."""
     monkeypatch.setenv(KEY, "a key of the tests")
     return free_address()
 

@@ -39,7 +39,7 @@ def test_two_ranks_give_the_tokens_of_one(name, monkeypatch):
 
 @pytest.mark.parametrize("name", SPECS)
 def test_ranks_that_wait_for_callbacks_by_themselves_give_the_tokens_of_one(name, monkeypatch):
-    """As on GPUs: they have copies of the rows in the host's memory, which they share."""
+    """As on GPUs, ranks have copies of the rows in the host's memory, which they share."""
     guide = replace(PATIENT, callbacks="polling")
     config = EngineConfig(spec=SPECS[name], guide=guide, max_model_len=256, dtype="float32")
     expected, waiting = outputs(LLM.around(Engine(config))), []

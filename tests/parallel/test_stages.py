@@ -60,7 +60,8 @@ def test_stages_ranks_and_micro_batches_agree(settings, of_one_process):
 
 
 def prefixed(config: EngineConfig) -> list[tuple[int, ...]]:
-    """Of long prompts that begin alike, in chunks, and again where their keys are still there."""
+    """The tokens of long prompts that begin alike, in chunks, and again where their keys are still
+    there."""
     llm = rank_threads.llm(config) if config.num_ranks > 1 else LLM.around(Engine(config))
     prompts = ["the same beginning, " * 3 + end for end in PROMPTS]
     params = SamplingParams(max_tokens=6)
@@ -77,7 +78,7 @@ def test_chunks_and_found_prefixes_agree():
 
 
 def num_bytes(decoder: Decoder) -> int:
-    """Of the decoder's own tensors."""
+    """Number of bytes of the decoder's own tensors."""
     return sum(it.tensor.nbytes for it in decoder.destinations().values())
 
 

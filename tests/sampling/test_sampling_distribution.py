@@ -36,7 +36,8 @@ PARAMS = [
 def distribution(
     logits: Sequence[float], allowed: Sequence[int], params: SamplingParams
 ) -> list[float]:
-    """By the definition, token by token: mask, temperature, min-p, top-k, top-p, renormalise."""
+    """The distribution by the definition, token by token: mask, temperature, min-p, top-k, top-p,
+    renormalise."""
     weights = {token: math.exp(logits[token] / params.temperature) for token in allowed}
     greatest = max(weights.values())
     weights = {token: w for token, w in weights.items() if w >= params.min_p * greatest}

@@ -21,7 +21,7 @@ TOKEN = st.integers(-1, 2)
 
 
 def longest_path(target: list[int], drafts: list[int], tree: DraftTree) -> tuple[int, ...]:
-    """By the definition: of all paths on which every draft is what the target said, the longest."""
+    """The longest of all paths on which every draft is what the target said, by the definition."""
     matching = []
     for node in range(tree.num_nodes):
         path = tree.path(node)
@@ -57,7 +57,7 @@ def test_chain(data: st.DataObject) -> None:
 
 
 def path_down(target: list[int], drafts: list[int], tree: DraftTree) -> list[int]:
-    """By the definition: as long as a child is what the target said, the first such child."""
+    """The path of first children that are what the target said, by the definition."""
     path = [0]
     while children := [
         node
@@ -136,11 +136,11 @@ class Markov:
         )
 
     def rows(self, last: Tensor) -> BitmaskRows:
-        """What may follow each token of `last`."""
+        """The rows of what may follow each token of `last`."""
         return BitmaskRows(self.bitmask, torch.ones(VOCAB_SIZE, dtype=torch.uint8), last)
 
     def say(self, last: Tensor, positions: Tensor, params: SamplingTensors) -> Tensor:
-        """What follows each token of `last`; positions are those of the tokens said."""
+        """The tokens that follow each token of `last`; positions are those of the tokens said."""
         return masked_sample(self.logits[last], self.rows(last), params, positions)
 
     def draft(self, last: Tensor, model: Tensor) -> Tensor:

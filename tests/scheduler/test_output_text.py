@@ -45,7 +45,8 @@ def read(
 
 
 def expected(text: str, stop: Sequence[str], include: bool) -> tuple[str | None, str]:
-    """By trying every beginning of the text."""
+    """The stop string that ends a text, and what is told of it, by trying every beginning of the
+    text."""
     for end in range(1, len(text) + 1):
         found = max((s for s in stop if text[:end].endswith(s)), key=len, default=None)
         if found is not None:

@@ -10,7 +10,7 @@ from specguide.request import Request, RequestSpec
 from specguide.scheduler import Scheduler, SchedulerLimits
 
 PROMPT_S, OUTPUT_S = 1e-4, 1e-3
-"""What a token takes."""
+"""Seconds that a token of a prompt, and one of an output, takes."""
 
 
 def make(**limits) -> Scheduler:
@@ -22,7 +22,7 @@ def make(**limits) -> Scheduler:
 
 
 class Clients:
-    """Who add requests to a scheduler, in order."""
+    """Clients that add requests to a scheduler, in order."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self.scheduler, self.num_requests = scheduler, 0

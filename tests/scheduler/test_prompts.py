@@ -32,12 +32,12 @@ def decoding(piggyback: PiggybackLimits = BESIDE, **options) -> tuple[Scheduler,
 
 
 def gives_tokens(batch: Batch) -> list[bool]:
-    """Of each request: all but those of whose prompt more is to come."""
+    """Whether each request gives a token: all do but those of whose prompt more is to come."""
     return [chunk.next_id is None for chunk in batch.chunks] or [True] * len(batch.slots)
 
 
 def step(scheduler: Scheduler) -> Batch:
-    """One iteration in which each request gets a token."""
+    """Run one iteration in which each request gets a token."""
     batch = scheduler.schedule().batch
     scheduler.commit(batch, [[5] if gives else [] for gives in gives_tokens(batch)], {})
     scheduler.check_integrity()
@@ -45,7 +45,8 @@ def step(scheduler: Scheduler) -> Batch:
 
 
 def told(batch: Batch) -> tuple:
-    """Of an iteration: who decodes, the chunks beside, and who starts, at which position."""
+    """What is planned for an iteration: who decodes, the chunks beside, and who starts, at which
+    position."""
     chunks = [(chunk.start, chunk.end, chunk.next_id) for chunk in batch.piggyback.chunks]
     return batch.request_ids, chunks, [(start.row, start.position) for start in batch.starts]
 
@@ -197,7 +198,7 @@ class Computed:
     next_position: dict[tuple[int, int], int] = field(default_factory=dict)
 
     def take(self, batch: Batch) -> None:
-        """One more, before it is committed."""
+        """Take one more batch, before it is committed."""
         beside, budget = batch.piggyback, max(self.max_prefill_tokens, *self.limits.sizes[:1], 1)
         assert batch.num_prompt_tokens <= budget and len(beside.chunks) <= self.limits.max_chunks
         assert not set(beside.slots) & set(batch.slots)

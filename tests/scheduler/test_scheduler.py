@@ -26,7 +26,7 @@ def state_of(scheduler: Scheduler, one: Request) -> SequenceState:
 
 
 def commit(scheduler: Scheduler, *results) -> list[Request]:
-    """Those that finished."""
+    """Commit an iteration; returns the requests that have finished."""
     return list(scheduler.commit(*results).finished)
 
 
@@ -88,8 +88,8 @@ def test_a_held_slot_keeps_its_request_as_it_was():
 
 
 def pause_of(scheduler: Scheduler, one: Request, tokens: list[int]) -> int:
-    """Iterations that others decode for, one token each, until its prefill is planned again; that
-    gives `tokens`."""
+    """Number of iterations for which others decode, one token each, until a request's prefill is
+    planned again, which gives `tokens`."""
     for num_others in range(99):
         batch = plan(scheduler)
         if one.request_id in batch.request_ids:
@@ -156,7 +156,7 @@ def test_an_error_behind_the_last_token_comes_too_late():
     ],
 )
 def test_an_error_waits_for_the_iterations_that_are_under_way(last, expected):
-    """It may be a later one's, whose tokens come before it."""
+    """The error may be a later iteration's, whose tokens come before it."""
     scheduler, one, other = make(), request(0, max_tokens=3), request(1, max_tokens=30)
     for each in (one, other):
         scheduler.add(each)
@@ -224,7 +224,7 @@ def test_a_slot_is_used_again_only_when_idle():
 
 
 def said(batch: Batch, random: Random) -> list[list[int]]:
-    """What an iteration may give: nothing for a chunk that is not the last."""
+    """Tokens that an iteration may give: none for a chunk that is not the last."""
 
     def num_most(index: int) -> int:
         return K + 1 if not batch.is_prefill else batch.chunks[index].next_id is None
@@ -270,7 +270,7 @@ def test_abort_ends_all_and_frees_all():
 
 
 def run_alone(scheduler: Scheduler, one: Request) -> None:
-    """To the end of its prompt and its first token."""
+    """Run a request alone to the end of its prompt and its first token."""
     while not one.output_ids:
         batch = plan(scheduler)
         scheduler.commit(

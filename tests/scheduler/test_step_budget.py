@@ -15,7 +15,7 @@ MAX_TOKENS = 4096
 
 
 def device_s(num_nodes: int, num_tokens: int) -> float:
-    """As an 8B model on a large GPU: memory-bound at first, then by the row."""
+    """Seconds of an 8B model's step on a large GPU: memory-bound at first, then by the row."""
     return max(4.2e-3, 1.5e-3 + 22e-6 * (num_nodes + num_tokens))
 
 

@@ -22,7 +22,8 @@ NUMBERS = count()
 
 
 def request(client: str = "", prompt: list[int] | int = 5, priority: int = 0, **params) -> Request:
-    """Of a prompt, or of so many tokens of its own; each comes a second after the one before."""
+    """A request of a prompt, or of so many tokens of its own; each comes a second after the one
+    before."""
     number = next(NUMBERS)
     prompt_ids = [number + 100] * prompt if isinstance(prompt, int) else prompt
     spec = RequestSpec(
@@ -169,7 +170,7 @@ def test_an_output_shorter_than_expected_is_paid_back():
 
 
 def half_cached(client: str) -> Line:
-    """Prompts of one client are in the cache."""
+    """A line in which the prompts of one client are in the cache."""
     return Line(num_cached=lambda sequence: 4 * (client_of(sequence) == client))
 
 
@@ -215,7 +216,7 @@ def make(num_pages: int = 64, max_prefill_tokens: int = 2048) -> Scheduler:
 
 
 def chunks(scheduler: Scheduler) -> Iterator[tuple[int, int, int]]:
-    """Of each prefill to come: whose, from where to where."""
+    """Each prefill to come: whose it is, and from where to where it goes."""
     while (batch := scheduler.schedule().batch) is not None:
         for row, chunk in enumerate(batch.chunks):
             yield batch.request_ids[row], chunk.start, chunk.end

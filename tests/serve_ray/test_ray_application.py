@@ -236,7 +236,7 @@ def client():
 
 
 def end_of_broken(path, pieces):
-    """What is sent behind the first pieces of a stream."""
+    """The pieces that are sent behind the first ones of a broken stream."""
     ingress = pytest.importorskip("specguide.serve_ray.ingress", reason="needs Ray Serve")
     sent = []
 

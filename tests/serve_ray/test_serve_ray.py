@@ -69,7 +69,7 @@ def said_by(lines):
 
 
 def figures(client, name):
-    """Of each replica, the sum over a figure's labels."""
+    """The sum over a figure's labels, by replica."""
     sums = Counter()
     pattern = rf'^specguide_{name}\{{.*?replica="(\w+)".*\}} (\S+)$'
     for replica, figure in re.findall(pattern, client.get("/metrics").text, re.MULTILINE):
@@ -78,7 +78,7 @@ def figures(client, name):
 
 
 def finished(client):
-    """Requests that have ended, by replica."""
+    """Number of requests that have ended, by replica."""
     return figures(client, "requests_finished_total")
 
 
@@ -126,7 +126,7 @@ def test_a_client_that_leaves_takes_its_request_along(client):
 
 
 def actors(service):
-    """Processes of replicas."""
+    """The processes of replicas."""
     command = "ray::ServeReplica:specguide:EngineReplica"
     return [
         pid
@@ -180,13 +180,14 @@ class Load:
 
 
 def cores(pids):
-    """Those of the processes that are an engine's."""
+    """The processes among `pids` that are an engine's."""
     comms = {pid: Path(f"/proc/{pid}/comm") for pid in pids}
     return [pid for pid, comm in comms.items() if comm.read_text().strip() == "specguide-core"]
 
 
 def kill(load, pid, told):
-    """Checks what becomes of the load. told: codes of errors of requests that were there"""
+    """Kill a process and check what becomes of the load. told: codes of errors of requests that
+    were there"""
     num_told, num_right, family = len(load.told), load.num_right, [pid, *descendants_of(pid)]
     os.kill(pid, signal.SIGKILL)
     until(lambda: load.num_right >= num_right + 12, 60)

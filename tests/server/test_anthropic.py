@@ -107,7 +107,7 @@ def test_calls(client, choice, names, is_streamed):
 
 
 def test_a_loop_of_calls(client):
-    """As an agent goes on: the call and its result are sent back."""
+    """The call and its result are sent back, as an agent goes on."""
     messages = [*ASKED["messages"]]
     called = client.messages.create(
         **{**ASKED, "max_tokens": 200}, tools=[WEATHER], tool_choice={"type": "any"}
@@ -123,7 +123,7 @@ def test_a_loop_of_calls(client):
 
 
 def test_the_traffic_of_a_coding_agent(client, server):
-    """With all that such clients send along."""
+    """Requests have all that such clients send along."""
     cached = {"cache_control": {"type": "ephemeral"}}
     body = {
         "model": "small",

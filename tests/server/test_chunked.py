@@ -11,7 +11,7 @@ CHUNKS = [b"data: a\n\n", b"", b"x" * 5000, bytearray(b"end")]
 
 
 def sent(kind: type[h11.Connection], request: bytes, headers: list[tuple[bytes, bytes]]) -> bytes:
-    """Of two answers on one connection, the second without a body."""
+    """The bytes of two answers on one connection, the second without a body."""
     connection, output = kind(h11.SERVER), b""
     for _ in range(2):
         connection.receive_data(request)

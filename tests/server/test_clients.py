@@ -14,7 +14,7 @@ from specguide.server.errors import ApiError
 
 
 def name(config: ServerConfig, **headers: str) -> str:
-    """Of who sends these headers."""
+    """The name of the client that sends these headers."""
     raw = [(key.replace("_", "-").encode(), value.encode()) for key, value in headers.items()]
     return client_of(Request({"type": "http", "headers": raw}), config)
 

@@ -52,7 +52,7 @@ def streamed(http, **fields):
 
 @pytest.mark.parametrize("max_tokens", [0, 1, 3])
 def test_the_likelihood_of_a_text(http, max_tokens):
-    """As evaluations of multiple choices ask for it: the scores of prompt and output in a row."""
+    """Evaluations of multiple choices ask for it so: the scores of prompt and output in a row."""
     done = ask(http, echo=True, logprobs=1, max_tokens=max_tokens, prompt=tokens_of(http))
     [choice] = done["choices"]
     scores, num_prompt = choice["logprobs"], len(tokens_of(http))
@@ -69,7 +69,7 @@ def test_the_likelihood_of_a_text(http, max_tokens):
 
 
 def test_offsets_are_places_in_the_text(http):
-    """Also behind tokens that are no text, and in the middle of a character."""
+    """They are so also behind tokens that are no text, and in the middle of a character."""
     prompt = "One, <|user|>日本 two"
     asked = dict(prompt=prompt, echo=True, logprobs=0, max_tokens=8, ignore_eos=True)
     [choice] = ask(http, **asked)["choices"]
@@ -204,7 +204,7 @@ def test_a_sample_that_comes_before_the_scores_of_its_prompt_waits_for_them():
 
 
 def test_where_one_prompt_is_refused_nobody_waits_for_the_others():
-    """Which would hold their places until they began, and the client its connection."""
+    """The others would hold their places until they began, and the client its connection."""
     cancelled: list[int] = []
 
     async def refused() -> None:

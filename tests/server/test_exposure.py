@@ -40,7 +40,7 @@ def engine():
 
 
 def client_of(engine, keys=(KEY,), **exposure) -> TestClient:
-    """Of an application that is never started, whose engine only those ask that wait for tokens."""
+    """A client of an application that is never started; only waits for tokens ask its engine."""
     config = ServerConfig("small", api_keys=keys, exposure=Exposure(**exposure))
     return TestClient(create_app(AsyncEngine(engine), config))
 

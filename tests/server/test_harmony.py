@@ -106,7 +106,7 @@ def test_calls_are_in_commentary(client):
 
 @pytest.mark.parametrize("effort", [None, "none"])
 def test_tools_and_an_answer(client, effort):
-    """It may call or answer; either is told without marks."""
+    """The model may call or answer; either is told without marks."""
     asked = {**ASKED, "tools": [{"type": "function", "function": NOTE}], "response_format": FORMAT}
     effort = {"reasoning_effort": effort} if effort else {}
     message = client.chat.completions.create(**asked, **effort, **BUDGET).choices[0].message

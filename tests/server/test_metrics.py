@@ -32,7 +32,7 @@ SUFFIX = re.compile(r"_(total|bucket|count|sum|created)$")
 
 @pytest.fixture(scope="module")
 def families():
-    """By name, after some requests."""
+    """The families of metrics by name, after some requests."""
     server = small_server((), metrics_names="vllm")
     body = {"model": "small", "prompt": "The bridge", "max_tokens": 12}
     with httpx.Client(base_url=f"{server.url}/v1") as client:
@@ -57,12 +57,12 @@ def rows():
 
 
 def samples(families):
-    """Of each name that Prometheus stores, the labels."""
+    """The labels of each name that Prometheus stores."""
     return {one.name: set(one.labels) for family in families.values() for one in family.samples}
 
 
 def values(family):
-    """Samples without vLLM's own labels."""
+    """The samples of a family without vLLM's own labels."""
     own = ("model_name", "engine")
     return [
         (

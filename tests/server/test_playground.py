@@ -126,7 +126,7 @@ def test_times_are_in_order_and_a_traced_engine_tells_its_timeline(http):
 
 
 def test_what_the_grammar_allowed(http, server):
-    """Against a language that can be written down."""
+    """What is shown is compared with a language that can be written down."""
     words = ["".join(pair) for pair in product(("ab", "cd"), repeat=3)]
     vocabulary = server.engine.tokenizer.vocabulary(server.engine.vocab_size)
     texts = {

@@ -35,7 +35,7 @@ def test_what_is_quick(fields: dict[str, Any], is_quick: bool) -> None:
 
 class _Fields:
     def check(self, body: object) -> None:
-        """All are known."""
+        """Find nothing wrong: all fields are known."""
 
 
 def backend() -> Backend:

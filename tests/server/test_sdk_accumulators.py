@@ -51,7 +51,7 @@ def pieces(rng: random.Random, whole: str) -> Iterator[str]:
 
 
 def said(rng: random.Random, sample: int) -> Iterator[Event]:
-    """Of one sample: what it thinks, text and calls."""
+    """The events of one sample: what it thinks, text and calls."""
     for _ in range(rng.choice((0, 3, 9))):
         yield Reasoned(text(rng), sample)
     num_calls = 0
@@ -69,7 +69,7 @@ def said(rng: random.Random, sample: int) -> Iterator[Event]:
 
 
 def answer(rng: random.Random, num_samples: int = 1) -> list[Event]:
-    """Samples that are written beside each other."""
+    """The events of samples that are written beside each other."""
     waiting = {sample: list(said(rng, sample)) for sample in range(num_samples)}
     events: list[Event] = []
     while waiting:
@@ -189,7 +189,7 @@ def through_messages(rng: random.Random) -> int:
 
 
 def _plain(block: Told) -> Told:
-    """Without what the client adds of its own."""
+    """A block without what the client adds of its own."""
     return {name: one for name, one in block.items() if one is not None and name != "parsed_output"}
 
 

@@ -114,7 +114,7 @@ def test_a_client_that_leaves_before_its_answer_has_a_line_in_the_access_log(ser
 
 
 def counted(server, code: int, route: str) -> int:
-    """Answers so far."""
+    """Number of answers so far."""
     sample = f'specguide_http_responses_total{{code="{code}",route="{route}"}} '
     lines = httpx.get(f"{server.url}/metrics").text.splitlines()
     return sum(int(float(line.split()[-1])) for line in lines if line.startswith(sample))

@@ -259,7 +259,7 @@ def client(app, engine: AsyncEngine) -> Iterator[TestClient]:
 
 
 def places(value, path=()):
-    """Of all values in a JSON value, itself first."""
+    """The places of all values in a JSON value, itself first."""
     yield path
     children = (
         value.items()
@@ -409,8 +409,8 @@ def test_a_key_given_twice_counts_as_given_last(client):
 
 
 def operations():
-    """Of the app's own OpenAPI, each with its strategy of cases that fit it and of such that do
-    not."""
+    """The operations of the app's own OpenAPI, each with its strategy of cases that fit it and of
+    such that do not."""
     from fastapi import FastAPI
 
     app = FastAPI()

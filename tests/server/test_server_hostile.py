@@ -78,7 +78,7 @@ def test_exponential_regular_expressions(server, regex):
 
 @pytest.mark.parametrize("header", [b"Content-Length: 104857600", b"Transfer-Encoding: chunked"])
 def test_a_body_of_100_mb(server, header):
-    """Not read to its end: the answer comes, and with it the end of the connection."""
+    """The body is not read to its end: the answer comes, and with it the end of the connection."""
     num_sent, piece = 0, b"100000\r\n" + b" " * (1 << 20) + b"\r\n"
     with server.connect(
         b"POST /v1/completions HTTP/1.1\r\nHost: x\r\n" + header + b"\r\n\r\n"
@@ -234,7 +234,8 @@ def slow_tool(number: int) -> bytes:
 
 
 def post_again(url: str, body: bytes) -> httpx.Response:
-    """On a busy machine a thread may need longer than `header_timeout_s` to ask, once."""
+    """Post, and once more where the first time fails: on a busy machine a thread may need longer
+    than `header_timeout_s` to ask."""
     try:
         return post(url, body)
     except httpx.ReadError:
@@ -242,7 +243,7 @@ def post_again(url: str, body: bytes) -> httpx.Response:
 
 
 class Attack:
-    """Requests that are sent at once. answers: those that have come"""
+    """Requests that are sent at once. answers: the answers that have come"""
 
     def __init__(self, url: str, bodies: list[bytes]) -> None:
         self.answers: list[httpx.Response] = []

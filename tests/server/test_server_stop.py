@@ -18,11 +18,11 @@ from benchmarks.hostile_load import ENDLESS, chat, head, slow_grammar
 DRAIN_S = 1.0
 SLACK_S = 2.0
 BUSY_S = 3.0
-"""That a machine of many tests may add."""
+"""Seconds that a machine of many tests may add."""
 
 
 def status(one: socket.socket) -> bytes:
-    """Of the answer to a request on a connection that is kept."""
+    """The status line of the answer to a request on a connection that is kept."""
     one.sendall(b"GET /ready HTTP/1.1\r\nHost: x\r\n\r\n")
     found = b""
     while not found.endswith(b"}"):

@@ -16,7 +16,7 @@ from specguide.server.service_folder import ServiceFolder
 
 @pytest.fixture
 def short_path():
-    """Of a folder; that of a test is too long for sockets."""
+    """The path of a folder; that of a test is too long for sockets."""
     with tempfile.TemporaryDirectory(prefix="test-") as folder:
         yield Path(folder)
 

@@ -76,7 +76,7 @@ def test_stop_tokens(http, server):
 
 
 def test_a_call_is_not_cut(http):
-    """In its arguments the grammar may not end."""
+    """The grammar may not end in the arguments of a call."""
     asked = dict(tools=[{"type": "function", "function": TOOL}], tool_choice="required")
     choice = said(http, **asked, stop=["{", "}", "get_time", "arguments"])
     [call] = choice["message"]["tool_calls"]

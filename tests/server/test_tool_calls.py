@@ -92,7 +92,7 @@ GOLDEN = {
 
 @pytest.fixture(scope="module", params=[True, False], ids=["special tokens", "no special tokens"])
 def tokenizer(request) -> Tokenizer:
-    """Bytes; the marks of all formats are special tokens, or text."""
+    """A tokenizer of bytes; the marks of all formats are special tokens, or text."""
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     backend = Backend(models.BPE({char: token for token, char in enumerate(alphabet)}, []))
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
@@ -340,7 +340,7 @@ def test_responses_tell_all_calls_of_one_window(one: ToolFormat, size: int, toke
 
 
 def test_a_message_that_is_cut():
-    """Of what it was when it was cut."""
+    """It is told as what it was when it was cut."""
     form, half = form_of(tool_formats()["hermes"], TOOLS), '<tool_call>\n{"name": "ti'
     assert told_of(events_of(form, [b"Hi <tool_c"])) == ("", "Hi <tool_c", [])
     assert told_of(events_of(form, [half.encode()])) == ("", "", [])
@@ -388,8 +388,8 @@ def test_tools_that_are_refused(definition, words, param):
 
 
 def test_schemas_of_tools_are_left_to_the_compiler(compiler, tokenizer):
-    """Which runs where it can be killed; its error says which schema it is about, so that the field
-    can be named."""
+    """The compiler runs where it can be killed; its error says which schema it is about, so that
+    the field can be named."""
     x = {"type": "array", "items": {"type": "boolean"}, "minItems": 3}  # items that differ run out
     tools = tools_of(
         [
@@ -418,7 +418,7 @@ def test_schemas_of_tools_are_left_to_the_compiler(compiler, tokenizer):
 
 
 def _compiled(schema: dict[str, Any], compiler, tokenizer):
-    """What becomes of a tool with an argument of this schema."""
+    """The outcome of compiling a tool with an argument of this schema."""
     parameters = {"type": "object", "properties": {"x": schema}, "required": ["x"]}
     function = {"name": "a", "parameters": parameters}
     choice = ToolChoice(tools_of([{"type": "function", "function": function}]))

@@ -75,7 +75,7 @@ def compiler() -> Iterator[GrammarCompiler]:
 
 
 def read(one: ToolFormat, text: str, size: int = 7) -> tuple[str, list[tuple[str, str]]]:
-    """What is said, and the calls."""
+    """The text that is said, and the calls."""
     _, said, calls = told(events_of(form_of(one, TOOLS), cut(text.encode(), size)))
     return said, calls
 
@@ -125,7 +125,7 @@ def test_arguments_that_the_schema_does_not_have(one: ToolFormat, wrong, compile
 
 @pytest.mark.parametrize("one", ALL)
 def test_an_argument_refers_to_more_than_definitions(one: ToolFormat, compiler):
-    """To all arguments, to another one, and to what those must be that have no description."""
+    """It refers to all arguments, to another one, and to the schema of those without any."""
     kids = {"type": "array", "items": {"$ref": "#"}}
     parameters = {
         "type": "object",

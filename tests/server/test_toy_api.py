@@ -26,7 +26,7 @@ def parse(_: Backend | None, body: Body) -> Task:
 
 
 class Counting(Renderer[Body]):
-    """Tells characters."""
+    """A renderer that tells characters."""
 
     names_lines = True
     last_line = b"over\n"

@@ -54,8 +54,8 @@ def test_speculation_changes_no_token(folders, drafter, params):
 @pytest.mark.parametrize("baseline", [None, "two models"])
 @pytest.mark.parametrize("guide", [None, Guide(regex="[a-f0-9]{60}")], ids=["free", "guided"])
 def test_the_target_as_its_own_drafter_is_always_right(folders, baseline, guide):
-    """Through chunked prefills, shared prefixes and whole windows accepted: no key of a verified
-    token is missing."""
+    """That holds through chunked prefills, shared prefixes and whole windows accepted: no key of a
+    verified token is missing."""
     llm = make(
         folders,
         folders[0],
@@ -79,7 +79,7 @@ def test_the_target_as_its_own_drafter_is_always_right(folders, baseline, guide)
 
 
 def test_a_prompt_that_is_cached_but_for_its_last_token(folders):
-    """It starts in a decode iteration, and no pass computes any of it before."""
+    """The prompt starts in a decode iteration, and no pass computes any of it before."""
     llm = make(folders, folders[0], max_batch_size=2)
     long, prompt = SamplingParams(max_tokens=90, ignore_eos=True), list(range(5, 38))
     llm.generate([prompt], replace(long, max_tokens=2))
@@ -143,7 +143,7 @@ def test_drafts_are_what_the_model_would_say_itself(folders, drafter):
 
 
 def test_a_vocabulary_padded_otherwise(folders, tmp_path):
-    """As published families have it: the same tokens, another multiple of 64."""
+    """Published families have such: the same tokens, another multiple of 64."""
     for size in (256 + 8, 256 + 64):
         folder = tiny.save_target(tmp_path / str(size))
         weights = load_file(folder / "model.safetensors")

@@ -48,7 +48,7 @@ class Successors:
 
 
 class BlockOfSuccessors(Successors):
-    """All K positions at once: of each the token that it would follow."""
+    """Proposes all K positions at once: behind each token the one that has followed it."""
 
     def propose(
         self, inputs: ForwardInput, aux_hidden_states, target_tokens, num_accepted, num_drafts

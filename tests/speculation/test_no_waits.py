@@ -24,8 +24,8 @@ aten = torch.ops.aten
 class Watched(TorchDispatchMode):
     """Notes operations that wait on a GPU.
 
-    num_fills: those that stand for them
-    num_writes: of slots' rows, which are one kernel on a GPU, and not watched
+    num_fills: operations that stand for them
+    num_writes: writes of slots' rows, which are one kernel on a GPU, and not watched
     uploaded:  values that are on the device before they are assigned
     """
 
@@ -36,12 +36,12 @@ class Watched(TorchDispatchMode):
         self.uploaded: list[Tensor] = []
 
     def on_device(self, *args: Any) -> Tensor:
-        """As kernels.on_device."""
+        """See kernels.on_device."""
         self.uploaded.append(on_device(*args))
         return self.uploaded[-1]
 
     def write_slots(self, rows: Tensor, slots: Any) -> None:
-        """As kernels.write_slots."""
+        """See kernels.write_slots."""
         self.num_writes += 1
         with _disable_current_modes():
             write_slots(rows, slots)

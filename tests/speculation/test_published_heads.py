@@ -74,7 +74,8 @@ def test_a_method_of_the_other_kind_is_refused(folders, heads):
 def drafts_in_one_pass(
     target: Decoder, head: Eagle3Head, ids: list[int], allowed: list[int]
 ) -> list[int]:
-    """What follows `ids`, whose last is the golden token, each chosen among those allowed."""
+    """The drafts that follow `ids`, whose last is the golden token, each chosen among those
+    allowed."""
     sequences = Sequences(1, len(ids) + K)
     _, aux = target.forward(
         torch.tensor(ids),

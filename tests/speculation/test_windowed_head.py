@@ -46,7 +46,7 @@ class Reference:
 
     @torch.inference_mode()
     def drafts(self, ids: list[int], num_known: int, allowed: list[int]) -> list[int]:
-        """What follows the first `num_known` of the ids, chosen among those allowed."""
+        """The drafts that follow the first `num_known` of the ids, chosen among those allowed."""
         sequences = Sequences(1, len(ids))
         cache = sequences.cache(self.target.config)
         _, aux_hidden_states = self.target.forward(

@@ -317,7 +317,7 @@ def test_no_secrets_of_the_server_s_are_about(monkeypatch: pytest.MonkeyPatch) -
     sys.platform != "linux", reason="only Linux tells a process of its parent's end"
 )
 def test_it_ends_with_its_parent() -> None:
-    """Also where the parent is killed and can tell nobody."""
+    """It ends also where the parent is killed and can tell nobody."""
     code = (
         "from specguide.tokenizer import ClientTemplate\n"
         f"ClientTemplate({LOOP!r}, 60.0, 1 << 28, 100).render({{'messages': []}})"
@@ -342,7 +342,7 @@ def test_it_ends_with_its_parent() -> None:
 
 @pytest.fixture(scope="module")
 def open_server():
-    """That takes clients' templates, and special tokens."""
+    """A server that takes clients' templates, and special tokens."""
     server = small_server(
         (), allow_client_templates=True, template_timeout_s=1.5, allow_special_tokens=True
     )

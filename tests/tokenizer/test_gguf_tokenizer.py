@@ -18,7 +18,7 @@ from specguide.tokenizer.gguf import gguf_tokenizer
 
 
 def without_merges(backend: Backend, ending: str, *, ignores_merges: bool) -> Backend:
-    """Its tokens with this ending can be made of no others any more."""
+    """A backend whose tokens with this ending can be made of no others any more."""
     state = json.loads(backend.to_str())
     merges = [pair for pair in state["model"]["merges"] if not pair[1].endswith(ending)]
     state["model"] |= {"merges": merges, "ignore_merges": ignores_merges}
@@ -96,7 +96,7 @@ def test_pieces_are_those_of_the_kind(
 
 
 def test_ends_that_the_file_does_not_state(tmp_path: Path) -> None:
-    """As in early files of Llama 3, whose chats end with a token that no metadata names."""
+    """Early files of Llama 3 are so: their chats end with a token that no metadata names."""
     backend = byte_level()
     backend.add_special_tokens(["<|end_of_text|>", "<|eot_id|>"])
     backend.add_tokens(["<|im_end|>"])  # which is text here

@@ -153,7 +153,7 @@ def llm(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 
 
 def prompts(llm: LLM) -> list[list[int]]:
-    """That end in a word, a space, a special token, and that have no text."""
+    """Prompts that end in a word, a space, a special token, and that have no text."""
     encode, end = llm.tokenizer.encode, llm.tokenizer.token_id("<|end|>")
     word = encode("The quick brown", add_special_tokens=False)
     return [

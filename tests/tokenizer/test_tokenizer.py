@@ -130,7 +130,7 @@ def test_special_padding_and_added_tokens(name: str) -> None:
 
 @pytest.mark.parametrize("name", BUILDERS)
 def test_an_added_token_that_the_model_was_not_made_for(name: str) -> None:
-    """As Gemma 3 1B has one for images."""
+    """Gemma 3 1B has one for images."""
     backend = BUILDERS[name]()
     end, size = backend.token_to_id("<|end|>"), backend.get_vocab_size()
     expected = Tokenizer(backend, [end]).vocabulary(size)

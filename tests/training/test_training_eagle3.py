@@ -69,7 +69,7 @@ def rotate(x: torch.Tensor, position: int, theta: float) -> torch.Tensor:
 
 
 class DraftLoop:
-    """One token at a time with a growing cache: what an engine does with the stored weights."""
+    """Drafts token by token with a growing cache, as an engine does with the stored weights."""
 
     def __init__(self, head: Eagle3Head, embedding: torch.Tensor) -> None:
         self.w, self.c, self.embedding = dict(head.state_dict()), head.config, embedding
