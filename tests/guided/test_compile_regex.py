@@ -121,6 +121,59 @@ def test_backends_take_what_the_expression_matches(name: str) -> None:
     compiler.close()
 
 
+PROPERTIES = (
+    (r"\p{L}", "aÉß語кאहअ", "1_ -\u0301😀"),
+    (r"\p{General_Category=Uppercase_Letter}", "AÉК", "aékß語"),
+    (r"\P{Lu}", "aé1 語😀", "AÉК"),
+    (r"[^\p{L}\p{N}]", " -_😀", "a語1٣"),
+    (r"\p{Sc}", "$€₹₿", "sE"),
+    (r"\p{Nd}", "19٣", "aⅧ²"),
+    (r"\p{Script=Greek}", "αΩΆ", "aк"),
+    (r"\p{sc=Hani}", "語漢", "あa"),
+    (r"\p{Script=Devanagari}", "हि्", "ক।"),
+    (r"\p{Extended_Pictographic}", "😀❤©", "1#🇩🏽"),
+    (r"\p{Emoji}", "😀1#🇩🏽", "a-"),
+    (r"\p{Emoji_Component}", "1#🇩🏽\u200d\ufe0f", "😀"),
+    (r"\p{White_Space}", " \t\u3000\x85", "a\ufeff"),
+    (r"(?i)\p{Lu}", "aÀк", "語1"),
+)
+
+
+@pytest.mark.parametrize(("pattern", "inside", "outside"), PROPERTIES)
+def test_unicode_properties_hold_what_is_theirs(pattern: str, inside: str, outside: str) -> None:
+    matcher = rewritten(pattern, search=False)
+    assert all(map(matcher.fullmatch, inside))
+    assert not any(map(matcher.fullmatch, outside))
+
+
+def test_what_versions_of_unicode_differ_on_is_in_no_property() -> None:
+    newer = "\U0001fac8\u0870\u1c89\u20c1\u0295"
+    for letter in "LMNPSZC":
+        for pattern in (rf"\p{{{letter}}}", rf"\P{{{letter}}}"):
+            assert not any(
+                map(rewritten(pattern, search=False).fullmatch, newer.replace("\u0295", ""))
+            )
+    assert not rewritten(r"\p{Ll}|\P{Ll}", search=False).fullmatch("\u0295")
+
+
+def test_patterns_of_emoji_and_names_are_enforced() -> None:
+    compiler = GrammarCompiler(VOCABULARY, GuideConfig())
+    emoji = compiler.compile(
+        Guide(
+            json_schema={
+                "type": "string",
+                "pattern": r"^(\p{Extended_Pictographic}|\p{Emoji_Component})+$",
+            }
+        )
+    )
+    assert takes(emoji, '"👩🏽\u200d🚀"') and not takes(emoji, '"a"')
+    name = compiler.compile(
+        Guide(regex=r"\p{Lu}[\p{L}\p{M}'-]{1,40}( \p{Lu}[\p{L}\p{M}'-]{1,40})*")
+    )
+    assert takes(name, "Łukasz Müller-O'Brien") and not takes(name, "łukasz")
+    compiler.close()
+
+
 REFUSED = (
     ("(?:b(?=a))*", "lookahead"),
     ("(?:b(?!a))*", "lookahead"),
@@ -134,7 +187,10 @@ REFUSED = (
     ("(?im:a)", "flag other than i"),
     ("a*+", "possessive"),
     ("(?>a)", "atomic"),
-    (r"\p{L}", "Unicode property"),
+    (r"\pL", "Unicode property without braces"),
+    (r"\p{Letters}", "'Letters', which is no general category"),
+    (r"\p{Script=Klingon}", "Unicode property 'Script=Klingon'"),
+    (r"\p{L", "Unicode property 'L'"),
     ("a^b", "anchor inside"),
     ("(a$)+b", "anchor"),
     (r"\Aa", "differently"),

@@ -6,11 +6,13 @@ from functools import lru_cache
 
 from specguide.guided.regex.cases import any_case
 from specguide.guided.regex.charset import DIGIT, SPACE, WORD, CharSet, exactly, union
+from specguide.guided.regex.properties import unicode_property
 from specguide.guided.regex.reader import Reader
 
 _LONGEST_CODE = 7
 _CLASSES = {"d": DIGIT, "D": ~DIGIT, "w": WORD, "W": ~WORD, "s": SPACE, "S": ~SPACE}
 _LONGEST_POSIX = len("[:^xdigit:]")
+_LONGEST_PROPERTY = 50
 _CONTROLS = {"t": 9, "n": 10, "v": 11, "f": 12, "r": 13, "0": 0}
 
 
@@ -84,10 +86,26 @@ def read_escape(reader: Reader, in_class: bool) -> CharSet:
         return one(_unicode(reader))
     if char == "c" and reader.peek().isascii() and reader.peek().isalpha():
         return one(ord(reader.take()) % 32)
+    if char in "pP" and reader.skip("{"):
+        return _property(reader, negated=char == "P")
     refused = _refused(char)
     if refused is not None:
         raise reader.unsupported(refused)
     return one(ord(char))
+
+
+def _property(reader: Reader, negated: bool) -> CharSet:
+    """The characters of a Unicode property, or all others, whose `{` is read."""
+    name, closed, _ = reader.peek(_LONGEST_PROPERTY).partition("}")
+    found = unicode_property(name) if closed else None
+    if found is None:
+        raise reader.unsupported(
+            f"the Unicode property {name!r}, which is no general category as \\p{{L}}, none of the "
+            "larger scripts as \\p{Script=Greek}, and none of Alphabetic, Uppercase, Lowercase, "
+            "White_Space, ASCII, Any and those of emoji,"
+        )
+    reader.take(len(name) + 1)
+    return ~found if negated else found
 
 
 def _refused(char: str) -> str | None:
@@ -98,7 +116,7 @@ def _refused(char: str) -> str | None:
     if char == "0":
         return "an octal escape"
     if char in "pP":
-        return "a Unicode property"
+        return "a Unicode property without braces, which engines read differently,"
     if char.isdigit() or char == "k":
         return "a backreference"
     if char.isascii() and char.isalpha():
