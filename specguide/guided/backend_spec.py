@@ -77,6 +77,7 @@ class BackendSpec:
     kinds:        the kinds of guides that it compiles, by the names of Guide's fields
     capabilities: what it enforces of JSON Schemas; None: it compiles none, and no structural tags
     grammars:     how it takes context-free grammars; None: it compiles none
+    joins:        whether it takes several regular expressions that must match one text together
     rank:         "auto" tries backends of a lower rank first
     """
 
@@ -85,6 +86,7 @@ class BackendSpec:
     kinds: frozenset[str]
     capabilities: Capabilities | None = None
     grammars: GrammarSupport | None = None
+    joins: bool = False
     rank: int = 100
 
     def takes(self, kind: str, form: GrammarForm | None) -> bool:

@@ -142,7 +142,7 @@ def _with_calls(
 def _rewritten(kind: str, value: Json, spec: BackendSpec, key_order: str) -> Rewritten:
     """A guide without schemas, or with those in a grammar."""
     if kind == "regex":
-        return Rewritten(kind, _regex(value))
+        return Rewritten(kind, _regex(value, spec.joins))
     if kind == "grammar" and key_order == "any" and "%json" in value:
         text, keys, items = _with_free_keys(value, spec)
         return Rewritten(kind, text, keys, items=items)
@@ -184,7 +184,9 @@ def _core(schema: JsonSchema, able: Capabilities, reading: Reading = AS_USUAL) -
     return next(cores, core) if able.merges_fractions and negates_numbers(core) else core
 
 
-def _regex(pattern: str) -> str:
+def _regex(pattern: str, may_join: bool = False) -> str | Both:
+    """A regular expression written anew. may_join: whether it may come as several, of which
+    lookaheads ask that they match together"""
     try:
         node = restrict(whole(parse(pattern), search=False), EVERYTHING)
     except UnsupportedRegex as error:
@@ -193,9 +195,11 @@ def _regex(pattern: str) -> str:
         raise InvalidGuide(str(error), param="regex") from error
     if node == NOTHING:
         raise InvalidGuide(f"the regular expression {pattern!r} matches nothing", param="regex")
-    if isinstance(node, Both):
+    if not isinstance(node, Both):
+        return write(node) or "(?:)"
+    if not may_join:
         raise UnsupportedGuide("what the lookaheads let pass is too long to write down")
-    return write(node) or "(?:)"
+    return node
 
 
 def _tag_guide(

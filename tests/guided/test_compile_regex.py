@@ -174,6 +174,33 @@ def test_patterns_of_emoji_and_names_are_enforced() -> None:
     compiler.close()
 
 
+@pytest.mark.parametrize(
+    ("pattern", "inside", "outside"),
+    [
+        (
+            r"^(?=.*[A-Z])(?=.*[a-z])(?=.*\d)[A-Za-z\d]{8,12}$",
+            ["Abcdef1h", "1234567aZ"],
+            ["Abcdefgh", "Abc12", "abcdefg1", "Abcdef1h!"],
+        ),
+        (
+            r"^(?=.*[A-Z])(?=.*[!@#$])(?=.*\d)(?!.*password).{8,64}$",
+            ["ABC1defgh!"],
+            ["ABC1defghi", "Aa1password!"],
+        ),
+    ],
+)
+def test_lookaheads_are_enforced_where_one_expression_would_be_too_long(
+    pattern: str, inside: list[str], outside: list[str]
+) -> None:
+    compiler = GrammarCompiler(VOCABULARY, GuideConfig())
+    schema = {"type": "string", "pattern": pattern}
+    for guide, mark in ((Guide(regex=pattern), ""), (Guide(json_schema=schema), '"')):
+        compiled = compiler.compile(guide)
+        assert all(takes(compiled, f"{mark}{text}{mark}") for text in inside)
+        assert not any(takes(compiled, f"{mark}{text}{mark}") for text in outside)
+    compiler.close()
+
+
 REFUSED = (
     ("(?:b(?=a))*", "lookahead"),
     ("(?:b(?!a))*", "lookahead"),

@@ -41,5 +41,6 @@ SPEC = BackendSpec(
     grammars=GrammarSupport(
         frozenset({"Lark"}), _rewrite, with_free_keys, with_distinct_items, with_deferred_calls
     ),
+    joins=True,
     rank=0,
 )

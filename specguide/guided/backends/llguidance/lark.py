@@ -9,10 +9,12 @@ from specguide.guided.backend import Rewritten, checked_text
 from specguide.guided.backends.llguidance.lark_terms import (
     choice_term,
     grammar_rules,
+    joined_term,
     json_term,
     regex_term,
 )
 from specguide.guided.backends.llguidance.structural_tag import structural_tag_rules
+from specguide.guided.regex.tree import Both
 from specguide.guided.schema.json_values import Json
 from specguide.guided.schema.nodes import ANY_OBJECT
 
@@ -27,10 +29,16 @@ def guide_to_lark(rewritten: Rewritten, limits: GuideConfig) -> str:
     return _RULES[rewritten.kind](rewritten.value, limits) + _OPTIONS
 
 
+def _whole_text(pattern: str | Both) -> str:
+    if isinstance(pattern, Both):
+        return joined_term(pattern)
+    return regex_term(checked_text(pattern, "regex"))
+
+
 _RULES: dict[str, Callable[[Json, GuideConfig], str]] = {
     "json_schema": lambda schema, limits: "start: " + json_term(schema, limits),
     "json_object": lambda _, limits: "start: " + json_term(ANY_OBJECT, limits),
-    "regex": lambda pattern, _: "start: " + regex_term(checked_text(pattern, "regex")),
+    "regex": lambda pattern, _: f"start: TEXT\nTEXT: {_whole_text(pattern)}",
     # One terminal, however many there are.
     "choice": lambda options, _: "start: CHOICE\nCHOICE: " + choice_term(options),
     "structural_tag": structural_tag_rules,

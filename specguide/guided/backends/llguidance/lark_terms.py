@@ -23,6 +23,9 @@ from specguide.guided.backends.llguidance.schema_terminals import NoRules, no_fr
 from specguide.guided.budget import spend
 from specguide.guided.grammar_form import grammar_form, without_comments
 from specguide.guided.lark.schema import schema_term
+from specguide.guided.regex.tree import Both
+from specguide.guided.regex.tree import Node as Regex
+from specguide.guided.regex.writer import write
 from specguide.guided.schema.emit import emit, in_doubles
 from specguide.guided.schema.json_values import JsonSchema
 from specguide.guided.schema.nodes import CoreSchema, negates_numbers
@@ -56,6 +59,16 @@ def json_rules(schema: CoreSchema | JsonSchema, limits: GuideConfig) -> SchemaRu
 def regex_term(pattern: str) -> str:
     """A regular expression as a term of a Lark rule; matches the whole of what it stands for."""
     return "/" + llguidance.regex_to_lark(pattern, "dws") + "/"
+
+
+def joined_term(both: Both) -> str:
+    """Regular expressions that must match one text together as a terminal."""
+    parts = [*map(_joined, both.items), *(f"~{_joined(one)}" for one in both.but)]
+    return f"({' & '.join(parts)})"
+
+
+def _joined(node: Regex) -> str:
+    return joined_term(node) if isinstance(node, Both) else regex_term(write(node) or "(?:)")
 
 
 def choice_term(options: Sequence[str]) -> str:
