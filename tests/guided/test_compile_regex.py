@@ -204,6 +204,7 @@ def test_lookaheads_are_enforced_where_one_expression_would_be_too_long(
 REFUSED = (
     ("(?:b(?=a))*", "lookahead"),
     ("(?:b(?!a))*", "lookahead"),
+    ("a(?=.*b{300}).*c{300}.*", "what a lookahead lets pass is too long to write down"),
     ("(?<=a)b", "lookbehind"),
     ("(?<!a)b", "lookbehind"),
     (r"(a)\1", "backreference"),

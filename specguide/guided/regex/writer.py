@@ -9,7 +9,7 @@ read alike.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
 from specguide.guided.budget import kept, spend
@@ -48,7 +48,19 @@ def whole(node: Node, *, search: bool) -> Node:
     """
     alternatives = node.items if isinstance(node, Either) else (node,)
     branches = [branch for item in alternatives for branch in _whole_branches(item, search)]
-    return branches[0] if len(branches) == 1 else Either(tuple(branches))
+    return branches[0] if len(branches) == 1 else _either(branches)
+
+
+def _either(nodes: Iterable[Node]) -> Node:
+    return Either(_apart(tuple(nodes)))
+
+
+def _apart(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
+    """The nodes, which stand in another one. Raises UnsupportedRegex where one of them is too
+    large for it."""
+    if any(isinstance(node, Both) for node in nodes):
+        raise UnsupportedRegex("what a lookahead lets pass is too long to write down")
+    return nodes
 
 
 @kept
@@ -84,9 +96,9 @@ def _without_looks(node: Node, after: Node) -> Node:
                 after = _without_looks(item, after)
             return after
         case Either(items):
-            return Either(tuple(_without_looks(item, after) for item in items))
+            return _either(_without_looks(item, after) for item in items)
         case Repeat(item, 0, 1):
-            return Either((after, _without_looks(item, after)))
+            return _either((after, _without_looks(item, after)))
         case Repeat(Concat((*looks, Chars() as char)), least, None) if after == EMPTY:
             return _looked_at_each(Repeat(char, least, None), looks)
     raise UnsupportedRegex("a lookahead inside a repetition cannot be enforced")
@@ -209,7 +221,7 @@ def _join(*nodes: Node) -> Node:
         if not (isinstance(item, Repeat) and item.most == 0)
         and not (item == ANY_TEXT and i > 0 and items[i - 1] == ANY_TEXT)
     ]
-    return kept[0] if len(kept) == 1 else Concat(tuple(kept))
+    return kept[0] if len(kept) == 1 else Concat(_apart(tuple(kept)))
 
 
 def restrict(node: Node, universe: Ranges) -> Node:
