@@ -351,6 +351,12 @@ def test_text_that_no_library_can_be_handed_is_refused(name: str, kind: dict[str
         compiled(name, **kind)
 
 
+def test_an_error_quotes_no_line_of_ours() -> None:
+    with pytest.raises(UnsupportedGuide, match="priority") as caught:
+        compiled("llguidance", grammar='start: r\nr.-1: "a"')
+    assert 'r.-1: "a"' in str(caught.value) and "%llguidance" not in str(caught.value)
+
+
 def test_an_error_says_as_which_form_a_grammar_was_read() -> None:
     for name in backend_names():
         with pytest.raises(InvalidGuide, match="read as EBNF"):

@@ -201,6 +201,12 @@ def test_lookaheads_are_enforced_where_one_expression_would_be_too_long(
     compiler.close()
 
 
+@pytest.mark.parametrize("pattern", ["[]a]", "[^]]", "[]"])
+def test_a_bracket_first_in_a_class_needs_a_backslash(pattern: str) -> None:
+    with pytest.raises(RegexError, match=r"empty character class \(write \\\] for the bracket\)"):
+        parse(pattern)
+
+
 REFUSED = (
     ("(?:b(?=a))*", "lookahead"),
     ("(?:b(?!a))*", "lookahead"),

@@ -12,7 +12,9 @@ from lowered_schemas import INSTANCES, is_valid, lowered, plain, schemas
 
 from specguide.errors import GuideLimitExceeded, InvalidGuide, UnsupportedGuide
 from specguide.guided.backends import backend_spec
+from specguide.guided.backends.llguidance.capabilities import LLGUIDANCE
 from specguide.guided.budget import Budget
+from specguide.guided.schema.cores import core_schemas
 from specguide.guided.schema.enforce import unenforced
 
 DRAFT_7 = "http://json-schema.org/draft-07/schema#"
@@ -239,6 +241,16 @@ def test_a_malformed_schema_is_refused_with_its_path(schema: Any, path: str) -> 
 def test_a_schema_of_nothing_is_refused(schema: Any) -> None:
     with pytest.raises(InvalidGuide, match="no value at all"):
         lowered(schema)
+
+
+def test_a_required_property_without_a_value_is_named() -> None:
+    null = {"type": "string", "nullable": True, "enum": [None]}
+    inner = {"type": "object", "properties": {"b": null}, "required": ["b"]}
+    outer = {"type": "object", "properties": {"a": inner}, "required": ["a"]}
+    with pytest.raises(InvalidGuide, match=r"/properties/a/properties/b has none.*enum.*nullable"):
+        list(core_schemas(outer, LLGUIDANCE))
+    optional = {"type": "object", "properties": {"a": inner}}
+    assert list(core_schemas(optional, LLGUIDANCE))
 
 
 def test_unused_definitions_are_not_looked_at() -> None:

@@ -26,7 +26,7 @@ def read_class(reader: Reader) -> CharSet:
     """The characters of a class, whose `[` is read."""
     negated = reader.skip("^")
     if reader.peek() == "]":
-        raise reader.malformed("an empty character class")
+        raise reader.malformed("an empty character class (write \\] for the bracket)")
     items: list[CharSet] = []
     while not reader.skip("]"):
         low = _class_item(reader)

@@ -14,6 +14,7 @@ from specguide.guided.schema.keywords import weight
 from specguide.guided.schema.lower import lower
 from specguide.guided.schema.merge import merge
 from specguide.guided.schema.negation.positive import PositiveSchema, without_negations
+from specguide.guided.schema.no_value import check_required
 from specguide.guided.schema.nodes import CoreSchema, refuse
 from specguide.guided.schema.plain import plain_core
 from specguide.guided.schema.prune import prune
@@ -39,6 +40,8 @@ def core_schemas(
             "the schema's subschemas and references lead too deep into each other; make it flatter",
             limit="max_depth",
         ) from None
+    if able.has_open_objects:  # else the core may lack what the schema allows
+        check_required(core.root, schema)
     yield from _enforced(core, able)
     if positive is None:  # it has no formats
         return

@@ -20,13 +20,13 @@ from specguide.guided.schema.nodes import ANY_OBJECT
 
 # Rows have every token that a grammar allows, not the one spelling of forced text that a tokenizer
 # prefers. It stands last, so that line numbers in errors are those of the grammar given.
-_OPTIONS = '\n%llguidance {"no_forcing": true}\n'
+OPTIONS = '\n%llguidance {"no_forcing": true}\n'
 
 
 def guide_to_lark(rewritten: Rewritten, limits: GuideConfig) -> str:
     """A guide as a Lark grammar. Raises InvalidGuide when it is malformed, UnsupportedGuide when
     Lark lacks a form."""
-    return _RULES[rewritten.kind](rewritten.value, limits) + _OPTIONS
+    return _RULES[rewritten.kind](rewritten.value, limits) + OPTIONS
 
 
 def _whole_text(pattern: str | Both) -> str:

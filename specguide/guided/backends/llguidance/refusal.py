@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from specguide.errors import InvalidGuide, UnsupportedGuide
+from specguide.guided.backends.llguidance.lark import OPTIONS
 
 _UNIMPLEMENTED = 'Unimplemented keys: ["'
 _KEYWORD_OF = {
@@ -36,8 +37,7 @@ _TOO_LARGE = (
 def refusal(words: str, kind: str) -> InvalidGuide:
     """The error for the library's words. kind: as `read_as` names the guide"""
     param = kind.partition(",")[0]
-    if param != "grammar":
-        words = _without_place(words)
+    words = _without_place(words) if param != "grammar" else _without_options(words)
     words = _TOO_LARGE if "initial_lexer_fuel" in words else words.strip()
     _, is_unimplemented, key = words.partition(_UNIMPLEMENTED)
     keyword = (
@@ -57,6 +57,13 @@ def _without_place(words: str) -> str:
     if found and place.startswith("at "):
         words = rest.removeprefix("failed to compile JSON schema: ")
     return words.partition("\n   1 | ")[0]
+
+
+def _without_options(words: str) -> str:
+    """An error's words without the last lines that it quotes: the caller did not write those."""
+    lines = words.split("\n")
+    ours = [i for i, line in enumerate(lines) if line.partition(" | ")[2] == OPTIONS.strip()]
+    return "\n".join(lines[: ours[0]] if ours else lines)
 
 
 def _is_malformed(words: str) -> bool:
