@@ -9,12 +9,10 @@ engines (lookbehind, backreferences, word boundaries, flags but `i`) is refused 
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 from specguide.guided.budget import spend
 from specguide.guided.regex.cases import any_case
 from specguide.guided.regex.charset import DOT
-from specguide.guided.regex.classes import one, read_class, read_escape
+from specguide.guided.regex.classes import read_class, read_escape
 from specguide.guided.regex.reader import Reader
 from specguide.guided.regex.tree import (
     MAX_CHARS,
@@ -26,6 +24,7 @@ from specguide.guided.regex.tree import (
     Node,
     Repeat,
     UnsupportedRegex,
+    character,
 )
 
 MAX_REPETITION = 100_000
@@ -62,13 +61,6 @@ def parse(text: str) -> Node:
     if not parser.at_end():
         raise parser.malformed("unmatched ')'")
     return node
-
-
-@lru_cache(maxsize=1024)
-def _literal(char: str) -> Chars:
-    """A character that stands for itself; all its places share it, of which there may be very
-    many."""
-    return Chars(one(ord(char)))
 
 
 class _Parser(Reader):
@@ -156,7 +148,7 @@ class _Parser(Reader):
             raise self.malformed(f"nothing before {char!r} to repeat")
         if char == "{" and not (self.count(self.pos - 1) or ",").startswith(","):
             raise self.malformed("nothing before '{' to repeat")
-        return self.either_case(_literal(char))
+        return self.either_case(character(char))
 
     def either_case(self, item: Chars) -> Chars:
         """A character; in the other case, too, where that makes no difference."""

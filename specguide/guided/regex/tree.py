@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from specguide.guided.quick import hashed_once, quick
 from specguide.guided.regex.charset import EVERYTHING, CharSet, exactly
@@ -179,9 +180,16 @@ def is_endless(node: Node) -> bool:
     return False
 
 
+@lru_cache(maxsize=4096)
+def character(char: str) -> Chars:
+    """A character that stands for itself; all its places share it, of which there may be very
+    many."""
+    return Chars(exactly((ord(char), ord(char))))
+
+
 def literal(text: str) -> Node:
     """The tree that matches `text` alone."""
-    return Concat(tuple(Chars(exactly((ord(char), ord(char)))) for char in text))
+    return Concat(tuple(map(character, text)))
 
 
 def literals(texts: Iterable[str]) -> Node:
