@@ -35,6 +35,7 @@ _NUMERIC = ("number", "integer")
 _STEPS_A_NUMBER = 500
 _FEW_DIGITS = 40
 _MAX_REGEX = 8_000  # characters; it takes xgrammar a second or two to compile as many
+_DIGITS = 6
 _QUOTE = '\\"'
 
 
@@ -93,17 +94,18 @@ class NamedNumbers:
     """Puts names into schemas in place of their numbers, and rules for these names into an EBNF
     grammar.
 
-    mark: a text that no schema holds; the names are made of it
+    mark:    a number that no schema holds; the names are made of it
+    is_bare: they are numbers themselves, for styles that say beside a value of which type it is
 
     xgrammar takes few spellings of numbers between bounds, few digits behind the point, and
     exponents without end.
     It walks a count of many digits slowly, so numbers without bounds have fewer of them here.
     """
 
-    def __init__(self, mark: str) -> None:
+    def __init__(self, mark: int, is_bare: bool = False) -> None:
         self.num_given = 0
         """Number of names that were given."""
-        self._mark = mark
+        self._mark, self._is_bare = mark, is_bare
         self._numbers: dict[str, int] = {}  # by their regular expressions
 
     def named(self, schema: CoreSchema) -> CoreSchema:
@@ -166,32 +168,44 @@ class NamedNumbers:
         if isinstance(value, dict):
             return {name: self._named_value(item) for name, item in value.items()}
         if is_number(value):
-            return self.name_of(write(either(map(literal, spellings(value)))))
+            return self._number(write(either(map(literal, spellings(value)))))
         return value
 
-    def _name(self, asked: Numbers, name: str) -> str | None:
+    def _name(self, asked: Numbers, name: str) -> str | int | None:
         regex = number_regex(asked, name, _FEW_DIGITS)
-        return None if regex is None else self.name_of(regex)
+        return None if regex is None else self._number(regex)
+
+    def _number(self, regex: str) -> str | int:
+        return (
+            int(f"{self._mark}{self._given(regex):0{_DIGITS}}")
+            if self._is_bare
+            else (self.name_of(regex))
+        )
 
     def name_of(self, regex: str) -> str:
-        """A name for what a regular expression matches. Raises UnsupportedGuide for one that is too
-        long."""
+        """A name, which is a string, for what a regular expression matches. Raises UnsupportedGuide
+        for one that is too long."""
+        return f"#{self._mark}.{self._given(regex)}#"
+
+    def _given(self, regex: str) -> int:
         if len(regex) > _MAX_REGEX:
             raise UnsupportedGuide("a number has too many digits; give it other bounds")
         self.num_given += 1
-        return f"{self._mark}.{self._numbers.setdefault(regex, len(self._numbers))}#"
+        return self._numbers.setdefault(regex, len(self._numbers))
 
     def with_rules(self, grammar: str) -> str:
         """The library's grammar of a schema with names, with rules in place of the names and of its
         own numbers."""
-        first, *calls = grammar.split(f"{self._mark}.")
+        first, *calls = grammar.split(f"#{self._mark}.")
         parts = [first]
         for call in calls:
             number, _, rest = call.partition("#")
             # The library spells a name as a JSON string, or bare in styles other than JSON.
             parts[-1] = parts[-1].removesuffix(_QUOTE)
             parts += [f'" number_{number} "', rest.removeprefix(_QUOTE)]
-        before, _, rest = "".join(parts).partition("\nbasic_number ::= ")
+        first, *calls = "".join(parts).split(str(self._mark)) if self._is_bare else ["".join(parts)]
+        bare = (f'" number_{int(call[:_DIGITS])} "{call[_DIGITS:]}' for call in calls)
+        before, _, rest = "".join((first, *bare)).partition("\nbasic_number ::= ")
         any_number = number_regex(NO_NUMBERS, "number", _FEW_DIGITS) or ""
         rules = [
             ("basic_number", any_number),

@@ -81,24 +81,28 @@ class NamedSchema:
 
 
 def with_names(
-    schema: CoreSchema | JsonSchema, strings: NamesOfStrings | None = None
+    schema: CoreSchema | JsonSchema,
+    strings: NamesOfStrings | None = None,
+    *,
+    are_bare: bool = False,
 ) -> NamedSchema:
     """A schema with names for its numbers, and for some of its strings. Raises UnsupportedGuide for
     what cannot be told.
 
-    strings: puts names into a schema that are rules beside those of numbers
+    strings:  puts names into a schema that are rules beside those of numbers
+    are_bare: the names of numbers are numbers
     """
-    named = _marked(schema, _MARK, strings)
+    named = _marked(schema, _MARK, strings, are_bare)
     spend(1 + len(named.text) // _CHARACTERS_A_STEP)
     if named.text.count(str(_MARK)) == named.numbers.num_given:
         return named
-    return _marked(schema, _free_mark(named.text), strings)
+    return _marked(schema, _free_mark(named.text), strings, are_bare)
 
 
 def _marked(
-    schema: CoreSchema | JsonSchema, mark: int, strings: NamesOfStrings | None
+    schema: CoreSchema | JsonSchema, mark: int, strings: NamesOfStrings | None, are_bare: bool
 ) -> NamedSchema:
-    numbers = NamedNumbers(f"#{mark}")
+    numbers = NamedNumbers(mark, are_bare)
     if strings is not None and isinstance(schema, CoreSchema):
         schema = strings(numbers, schema)
     named = emit(numbers.named(schema)) if isinstance(schema, CoreSchema) else schema

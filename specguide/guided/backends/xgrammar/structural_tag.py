@@ -98,7 +98,7 @@ def _other_style(node: dict[str, Json], max_whitespace: int) -> str:
         left[:] = [core]
         return core
 
-    named = with_names(node["json_schema"], named_strings)
+    named = with_names(node["json_schema"], named_strings, are_bare=mark is not None)
     nodes = [node for core in left for node in nodes_of(core)]
     asks = any(node.kinds.strings != NO_STRINGS for node in nodes)
     if any(map(_may_repeat, nodes)):
