@@ -1,4 +1,5 @@
-"""Parameters in XML styles: each says of which type its value is."""
+"""Parameters in XML styles: each says of which type its value is, and none comes a second time as
+one that the schema does not name."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ import pytest
 from byte_vocabulary import VOCABULARY, takes
 
 from specguide.config import GuideConfig
+from specguide.errors import UnsupportedGuide
 from specguide.guide import Guide
 from specguide.guided.compile import GrammarCompiler
 
@@ -60,3 +62,29 @@ def test_numbers_are_marked_as_such(
         assert not takes(
             compiled, frame.format("a", "12", of_number) + frame.format("b", "xyz", of_number)
         )
+
+
+@pytest.mark.parametrize("style", FRAMES)
+@pytest.mark.parametrize("required", [["a"], []])
+@pytest.mark.parametrize("others", [True, {"type": "string"}, {"type": "string", "maxLength": 3}])
+def test_a_named_property_does_not_come_as_another_one(
+    compiler: GrammarCompiler, style: str, required: list[str], others: Any
+) -> None:
+    frame, of_number, of_string = FRAMES[style]
+    named = {"a": {"type": "integer"}, "ab": {"type": "integer"}}
+    schema = {"properties": named, "required": required, "additionalProperties": others}
+    compiled = compiler.compile(styled(style, schema))
+    number = frame.format("a", "1", of_number)
+    for other in ("abc", "b", "a_", "_a"):
+        assert takes(compiled, number + frame.format(other, "x", of_string))
+    for name in ("a", "ab"):
+        assert not takes(compiled, frame.format(name, "x", of_string))
+        assert not takes(compiled, number + frame.format(name, "x", of_string))
+
+
+def test_too_many_names_to_tell_others_from(compiler: GrammarCompiler) -> None:
+    properties = {f"a_very_long_name_of_a_property_{i}": {"type": "integer"} for i in range(100)}
+    schema = {"properties": properties, "additionalProperties": True}
+    with pytest.raises(UnsupportedGuide, match="additionalProperties to false"):
+        compiler.compile(styled("qwen_xml", schema))
+    assert compiler.compile(styled("qwen_xml", schema | {"additionalProperties": False}))

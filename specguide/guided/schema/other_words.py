@@ -29,14 +29,14 @@ def pattern_beside(words: frozenset[str], characters: Ranges) -> str:
     pattern = (
         None
         if sum(len(word) ** 2 for word in words) > _MAX_BESIDE
-        else write_pattern(_strings_beside(words), characters)
+        else write_pattern(strings_beside(words), characters)
     )
     if pattern is None or len(pattern) > MAX_CHARS:
         raise UnsupportedRegex("a pattern of all strings but these is too long to write down")
     return pattern
 
 
-def _strings_beside(words: frozenset[str]) -> Node:
+def strings_beside(words: frozenset[str]) -> Node:
     """Every string but the words: a beginning of words that is none, or one with a character that
     leads to no word.
 

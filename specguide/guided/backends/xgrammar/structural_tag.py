@@ -15,13 +15,14 @@ from specguide.config import GuideConfig
 from specguide.errors import UnsupportedGuide
 from specguide.guided.backends.xgrammar.escapes import with_closed_escapes, with_plain_controls
 from specguide.guided.backends.xgrammar.schema_ebnf import schema_ebnf, with_names
+from specguide.guided.backends.xgrammar.xml_names import names_of, with_other_names
 from specguide.guided.backends.xgrammar.xml_strings import (
     XmlStrings,
     end_mark,
     nodes_of,
 )
 from specguide.guided.schema.json_values import Json
-from specguide.guided.schema.nodes import NO_STRINGS, CoreSchema, Node
+from specguide.guided.schema.nodes import NO_STRINGS, CoreSchema
 from specguide.guided.schema_numbers import NamedNumbers
 from specguide.guided.whitespace import just
 
@@ -101,11 +102,6 @@ def _other_style(node: dict[str, Json], max_whitespace: int) -> str:
     named = with_names(node["json_schema"], named_strings, are_bare=mark is not None)
     nodes = [node for core in left for node in nodes_of(core)]
     asks = any(node.kinds.strings != NO_STRINGS for node in nodes)
-    if any(map(_may_repeat, nodes)):
-        raise UnsupportedGuide(
-            "additionalProperties of an object that names properties cannot be enforced in this "
-            "style: a named one would pass as an unnamed one"
-        )
     if excludes and asks:
         raise UnsupportedGuide(
             "xgrammar cannot exclude texts from strings with minLength, maxLength, pattern or "
@@ -120,12 +116,9 @@ def _other_style(node: dict[str, Json], max_whitespace: int) -> str:
         opened["excludes"] = [mark, *excludes]  # strings of JSON within values, too
     tag = {"type": "structural_tag", "format": opened}
     printed = with_closed_escapes(str(xgr.Grammar.from_structural_tag(tag)))
+    if not is_deep:
+        printed = with_other_names(printed, [name for core in left for name in names_of(core)])
     return named.numbers.with_rules(printed)
-
-
-def _may_repeat(node: Node) -> bool:
-    objects = node.kinds.objects
-    return bool(objects.properties) and not isinstance(objects.additional, bool)
 
 
 def _opened(schema: Json) -> Json:

@@ -1,0 +1,60 @@
+"""Owns the names of properties in XML styles: one that the schema does not name has none of those
+that it does, of which it would take the value's place."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator
+
+from specguide.errors import UnsupportedGuide
+from specguide.guided.regex.charset import union
+from specguide.guided.regex.writer import restrict, write
+from specguide.guided.schema.nodes import Core, CoreSchema
+from specguide.guided.schema.other_words import strings_beside
+
+_ANY_NAME = "xml_variable_name"
+_OTHER_NAME = "xml_other_name"
+_CHARACTERS = union([(0x30, 0x39), (0x41, 0x5A), (0x5F, 0x5F), (0x61, 0x7A)])
+_MOST_CHARS = 3000
+_OF_ANY_OBJECT = ("xml_object", "xml_object_properties")
+_BEFORE_NAME = ('="', '>"', '\\""')
+"""The ends of literals behind which a name stands; none is within a literal."""
+
+
+def names_of(schema: CoreSchema) -> Iterator[str]:
+    """The properties that the whole names, in whatever way it may be written."""
+    todo: list[Core] = [schema.root]
+    seen = set[str]()
+    for core in todo:  # which grows
+        if isinstance(core, bool):
+            continue
+        yield from core.kinds.objects.properties
+        todo += (*core.any_of, *core.all_of)
+        if core.ref is not None and core.ref not in seen:
+            seen.add(core.ref)
+            todo.append(schema.definitions[core.ref])
+
+
+def with_other_names(printed: str, names: Collection[str]) -> str:
+    """The library's grammar of a schema in a style, with properties that have none of the names
+    where it has those of any name. Raises UnsupportedGuide for too many names."""
+    rules = [_with_other_name(rule) for rule in printed.split("\n")] if names else []
+    found = "\n".join(rules)
+    if not names or found == printed:
+        return printed
+    if sum(map(len, names)) > _MOST_CHARS:
+        raise UnsupportedGuide(
+            "xgrammar cannot tell other properties from so many named ones in this style: set "
+            "additionalProperties to false"
+        )
+    others = write(restrict(strings_beside(frozenset((*names, ""))), _CHARACTERS))
+    return f"{found}\n{_OTHER_NAME} ::= Regex({json.dumps(others)})\n"
+
+
+def _with_other_name(rule: str) -> str:
+    name, found, body = rule.partition(" ::= ")
+    if not found or name in _OF_ANY_OBJECT:
+        return rule
+    for end in _BEFORE_NAME:
+        body = body.replace(f"{end} {_ANY_NAME} ", f"{end} {_OTHER_NAME} ")
+    return f"{name}{found}{body}"
