@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import islice, product
 from typing import Any
 
 import pytest
@@ -25,6 +25,7 @@ from specguide.guided.regex.tree import ANY_CHAR, Repeat, UnsupportedRegex, of_l
 from specguide.guided.regex.writer import searched, whole
 from specguide.guided.schema import enforce, patterns
 from specguide.guided.schema.distinct import distinct_places
+from specguide.guided.schema.names import nearest_names
 from specguide.guided.schema.nodes import CoreSchema, Kinds, Node, Numbers, Objects, objects, typed
 from specguide.guided.schema.pattern_text import write_pattern
 from specguide.guided.schema.prune import prune
@@ -224,3 +225,15 @@ def test_what_a_guard_refuses_is_not_written(monkeypatch):
     libraries = Libraries(VOCABULARY, GuideConfig())
     assert libraries.first_enforcing(guide, "llguidance", lambda _: None).backend == "llguidance"
     assert len(schemas) == 1
+
+
+def test_the_nearest_names_are_found_without_looking_at_all():
+    places = {f"d{i}": {"properties": {f"a{i}": {}, f"b{i}": {}}} for i in range(2_000)}
+    root = {"$defs": places, "properties": {"top": {}}}
+    budget = Budget(1_000_000)
+    with budget.counting():
+        assert list(islice(nearest_names(root, "/$defs/d7/oneOf/0"), 3)) == ["a7", "b7", "a0"]
+        before = budget.spent
+        for i in range(100):
+            assert next(nearest_names(root, f"/$defs/d{i}")) == f"a{i}"
+        assert budget.spent - before < 1_000

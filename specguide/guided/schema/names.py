@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import islice
-from posixpath import commonprefix
 
 from specguide.guided.budget import kept_of, spend
 from specguide.guided.regex.both import together
@@ -105,11 +104,35 @@ def with_one_known(
 ) -> Core:
     """Objects that have one of a few properties that the document names and `may_be` lets pass,
     the nearest to the path, and it fits `core`."""
-    root = lowering.document.root
-    known = kept_of(root, lambda: list(_property_names(root, "")))
-    nearest = sorted(known, key=lambda one: -len(commonprefix([one[0], path])))
-    names = dict.fromkeys(name for _, name in nearest)
-    return with_one_of(path, islice(filter(may_be, names), _FEW_NAMES), core)
+    names = filter(may_be, nearest_names(lowering.document.root, path))
+    return with_one_of(path, islice(names, _FEW_NAMES), core)
+
+
+def nearest_names(root: Json, path: str) -> Iterator[str]:
+    """The properties that a document names: those below the path first, then those below the place
+    that holds it, and so on."""
+    by_place = kept_of(root, lambda: _names_by_place(root))
+    found = set[str]()
+    while True:
+        for name in by_place.get(path, ()):
+            spend()
+            if name not in found:
+                found.add(name)
+                yield name
+        if not path:
+            return
+        path = path.rpartition("/")[0]
+
+
+def _names_by_place(root: Json) -> dict[str, dict[str, None]]:
+    """For each place in a document, the properties that are named there or below it."""
+    found: dict[str, dict[str, None]] = {}
+    for place, name in _property_names(root, ""):
+        while name not in found.setdefault(place, {}):
+            spend()
+            found[place][name] = None
+            place = place.rpartition("/")[0]
+    return found
 
 
 def _property_names(value: Json, path: str) -> Iterator[tuple[str, str]]:
