@@ -237,3 +237,19 @@ def test_the_nearest_names_are_found_without_looking_at_all():
         for i in range(100):
             assert next(nearest_names(root, f"/$defs/d{i}")) == f"a{i}"
         assert budget.spent - before < 1_000
+
+
+def test_many_branches_that_a_name_tells_apart_are_compared_in_few_steps():
+    def resource(name: str) -> dict[str, Any]:
+        properties = {"resourceType": {"const": name}, **{f"{name}{i}": {} for i in range(20)}}
+        closed = {"required": ["resourceType"], "additionalProperties": False}
+        return {"properties": properties, **closed}
+
+    names = [f"Resource{i}" for i in range(140)]
+    definitions = {name: resource(name) for name in names}
+    branches = [{"$ref": f"#/definitions/{name}"} for name in names]
+    schema = {"oneOf": branches, "definitions": definitions}
+    budget = Budget(1_000_000)
+    with budget.counting():
+        next(rewrites(Guide(json_schema=schema), "llguidance"))
+    assert budget.spent < 500_000

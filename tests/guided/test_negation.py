@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from lowered_schemas import lowered, plain
+from lowered_schemas import is_valid, lowered, plain
 
 from specguide.errors import InvalidGuide, UnsupportedGuide
 from specguide.guided.schema.negation.forms import Branch, Choice, Conditional, Failure, Refused
@@ -132,3 +132,13 @@ def test_a_choice_that_is_also_referred_to_has_its_rivals(is_first: bool) -> Non
     names = list(properties) if is_first else list(properties)[::-1]
     schema = {"properties": {name: properties[name] for name in names}}
     assert _num_rivals(schema, "/properties/told/allOf/0") == 2
+
+
+def test_a_value_that_two_branches_take_by_reference_fits_not_one_of_them() -> None:
+    tagged = {
+        name: {"properties": {"kind": {"const": name}}, "required": ["kind"]} for name in "ab"
+    }
+    schema = {"oneOf": [{"$ref": "#/$defs/a"}, {"$ref": "#/$defs/b"}], "$defs": tagged}
+    core = plain(lowered(schema))
+    assert is_valid(core, {"kind": "a"}) and is_valid(core, {"kind": "b"})
+    assert not is_valid(core, "a") and not is_valid(core, {})

@@ -45,6 +45,7 @@ class Comparison:
         self._document = document
         self._instances = instances
         self._num_steps = 0
+        self._conjuncts_of: dict[int, tuple[Located, list[Located]]] = {}
 
     def are_disjoint(self, left: Located, right: Located, depth: int = 0) -> bool:
         """True when it is certain that no instance fits both; False proves nothing."""
@@ -82,8 +83,8 @@ class Comparison:
         self, left: Located, right: Located, types: frozenset[str], depth: int, context: Located
     ) -> Iterator[str]:
         """The types among `types` that no two conjuncts of the sides exclude by their keywords."""
-        ours, theirs = (list(self._conjuncts(side, 0)) for side in (left, right))
-        everything = [schema for schema, _ in (*ours, *theirs, *self._conjuncts(context, 0))]
+        ours, theirs = (self._all_conjuncts(side) for side in (left, right))
+        everything = [schema for schema, _ in (*ours, *theirs, *self._all_conjuncts(context))]
         required = dict.fromkeys(
             name for schema in everything for name in schema.get("required", ())
         )
@@ -115,6 +116,15 @@ class Comparison:
         near."""
         yield from self._conjuncts(located, 0)
 
+    def _all_conjuncts(self, located: Located) -> list[Located]:
+        """`conjuncts`, made once for each subschema: it is compared with many others."""
+        spend(1)
+        known, found = self._conjuncts_of.get(id(located[0]), (None, []))
+        if known is None or known[0] is not located[0] or known[1] != located[1]:
+            found = list(self._conjuncts(located, 0))
+            self._conjuncts_of[id(located[0])] = located, found  # which keeps the id its own
+        return found
+
     def _conjuncts(self, located: Located, depth: int) -> Iterator[Located]:
         """The subschema and everything that holds along with it by `$ref` and `allOf`."""
         schema, place = located
@@ -136,7 +146,7 @@ class Comparison:
 
     def _alternatives(self, located: Located) -> Iterator[list[Located]]:
         """Lists of subschemas of which an instance must fit at least one."""
-        for schema, place in self._conjuncts(located, 0):
+        for schema, place in self._all_conjuncts(located):
             for keyword in ("anyOf", "oneOf"):
                 if keyword in schema:
                     yield [(child, place / keyword / i) for i, child in enumerate(schema[keyword])]
