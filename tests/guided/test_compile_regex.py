@@ -383,3 +383,18 @@ print("refused")
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout == "refused\n", done.stderr
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "string", "pattern": r"\W" * 1500},
+        {"patternProperties": {r"\W" * 1500: {"type": "integer"}}},
+        {"propertyNames": {"pattern": r"\W" * 1500}},
+    ],
+)
+def test_a_pattern_that_is_too_long_once_written_is_refused(schema: Any) -> None:
+    compiler = GrammarCompiler(VOCABULARY, GuideConfig())
+    with pytest.raises(UnsupportedGuide, match=r"[pP]attern|propertyNames"):
+        compiler.compile(Guide(json_schema=schema))
+    compiler.close()

@@ -14,8 +14,8 @@ from specguide.guided.budget import at_work, spend
 from specguide.guided.regex.both import everything_but
 from specguide.guided.regex.charset import EVERYTHING
 from specguide.guided.regex.nfa import text_matcher
-from specguide.guided.regex.tree import MAX_CHARS, UnsupportedRegex
 from specguide.guided.regex.tree import Node as Regex
+from specguide.guided.regex.tree import UnsupportedRegex
 from specguide.guided.regex.writer import is_exact
 from specguide.guided.schema.lowering import Lowering
 from specguide.guided.schema.names import few_names, only_names, with_one_known, with_one_of
@@ -55,7 +55,7 @@ from specguide.guided.schema.nodes import (
     strings,
 )
 from specguide.guided.schema.other_words import pattern_beside
-from specguide.guided.schema.pattern_text import read_pattern, write_pattern
+from specguide.guided.schema.pattern_text import read_pattern, refusing, write_pattern
 
 _STEPS_A_FAILURE = 20
 
@@ -155,8 +155,6 @@ def _other_strings(lowering: Lowering, form: OtherStrings) -> Core:
         raise refuse("pattern", form.path, str(error)) from error
     if pattern is None:
         return False
-    if len(pattern) > MAX_CHARS:
-        raise refuse("pattern", form.path, "what it does not match is too long to write down")
     return strings(form.path, Strings(pattern=pattern))
 
 
@@ -190,7 +188,8 @@ def _container(lowering: Lowering, form: _Container) -> Core:
 def _only_unnamed(lowering: Lowering, failed: Core, form: OnlyUnnamed) -> Core:
     named: dict[str, Core] = dict.fromkeys(form.names, False)
     characters = lowering.capabilities.characters
-    texts = (write_pattern(node, characters) for node in _exact_patterns(form))
+    with refusing("patternProperties", form.path):
+        texts = [write_pattern(node, characters) for node in _exact_patterns(form)]
     patterns: dict[str, Core] = {text: False for text in texts if text is not None}
     return objects(form.path, Objects(named, patterns, failed, min_properties=1))
 
@@ -216,7 +215,8 @@ def _exact_patterns(form: OnlyUnnamed | WithUnnamed) -> Iterator[Regex]:
 
 def _only_matching(lowering: Lowering, failed: Core, pattern: str, path: str) -> Core:
     node = read_pattern(pattern, "patternProperties", path)
-    text = write_pattern(node, lowering.capabilities.characters)
+    with refusing("patternProperties", path):
+        text = write_pattern(node, lowering.capabilities.characters)
     if text is None:
         return False
     names = few_names(text)

@@ -35,7 +35,7 @@ from specguide.guided.schema.nodes import (
     objects,
     refuse,
 )
-from specguide.guided.schema.pattern_text import read_pattern, write_pattern
+from specguide.guided.schema.pattern_text import read_pattern, refusing, write_pattern
 from specguide.guided.schema.patterns import pattern_automaton
 
 _FEW_NAMES = 8
@@ -92,7 +92,8 @@ def only_names(lowering: Lowering, core: Core, place: Place) -> Core:
     properties: dict[str, Core] = {}
     patterns, additional = _under_names(core, place, properties, True)
     characters = lowering.capabilities.characters
-    texts = (write_pattern(node, characters) for node, _ in patterns)
+    with refusing("propertyNames", place.path):
+        texts = [write_pattern(node, characters) for node, _ in patterns]
     written: dict[str, Core] = {text: True for text in texts if text is not None}
     only = objects(place.path, Objects(properties, written, additional, min_properties=1))
     named = with_one_known(lowering, place.path, lambda name: takes(core, name, {}), True)
@@ -166,7 +167,8 @@ def names_alone(lowering: Lowering, schema: Mapping[str, Json], place: Place) ->
     if core is True:
         return True
     node = _name_node(core, place / "propertyNames")
-    pattern = write_pattern(node, lowering.capabilities.characters)
+    with refusing("propertyNames", place.path):
+        pattern = write_pattern(node, lowering.capabilities.characters)
     allowed: dict[str, Core] = {} if pattern is None else {pattern: True}
     return Node(place.path, Kinds(objects=Objects(patterns=allowed, additional=False)))
 

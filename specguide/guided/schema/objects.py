@@ -18,7 +18,7 @@ from specguide.guided.schema.keywords import weight
 from specguide.guided.schema.lowering import Lowering
 from specguide.guided.schema.names import lower_names, matched, names_alone
 from specguide.guided.schema.nodes import Core, Kinds, Node, Objects, all_of, any_of, refuse, typed
-from specguide.guided.schema.pattern_text import read_pattern, write_pattern
+from specguide.guided.schema.pattern_text import read_pattern, refusing, write_pattern
 from specguide.guided.schema.topics import allowed_types
 from specguide.guided.schema.unevaluated import Way, asserted, ways_of_properties
 
@@ -67,7 +67,8 @@ def _written(patterns: Patterns, lowering: Lowering, path: str) -> dict[str, Cor
     """The patterns by their texts; those of one text ask what all of them ask."""
     found: dict[str, Core] = {}
     for node, child in patterns:
-        text = write_pattern(node, lowering.capabilities.characters)
+        with refusing("patternProperties", path):
+            text = write_pattern(node, lowering.capabilities.characters)
         if text is not None:
             found[text] = all_of(path, [found[text], child]) if text in found else child
     return found

@@ -8,7 +8,6 @@ from specguide.guided.budget import kept, spend
 from specguide.guided.regex.charset import Ranges, exactly
 from specguide.guided.regex.tree import (
     ANY_TEXT,
-    MAX_CHARS,
     Chars,
     Concat,
     Either,
@@ -31,7 +30,7 @@ def pattern_beside(words: frozenset[str], characters: Ranges) -> str:
         if sum(len(word) ** 2 for word in words) > _MAX_BESIDE
         else write_pattern(strings_beside(words), characters)
     )
-    if pattern is None or len(pattern) > MAX_CHARS:
+    if pattern is None:
         raise UnsupportedRegex("a pattern of all strings but these is too long to write down")
     return pattern
 

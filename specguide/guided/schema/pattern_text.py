@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from specguide.guided.budget import know
 from specguide.guided.regex.charset import Ranges
-from specguide.guided.regex.tree import MAX_CHARS, NOTHING, Both, Node, RegexError
+from specguide.guided.regex.parse import check_length
+from specguide.guided.regex.tree import MAX_CHARS, NOTHING, Both, Node, RegexError, UnsupportedRegex
 from specguide.guided.regex.writer import restrict, searched, write
 from specguide.guided.schema.nodes import refuse
 
@@ -19,9 +23,24 @@ def read_pattern(pattern: str, keyword: str, path: str) -> Node:
 
 
 def write_pattern(node: Node, characters: Ranges) -> str | None:
-    """The core's `pattern` for a tree; None where no string of these characters matches it."""
+    """The core's `pattern` for a tree; None where no string of these characters matches it. Raises
+    UnsupportedRegex where it is too long."""
     restricted = restrict(node, characters)
-    return None if restricted == NOTHING else whole_pattern(restricted)
+    if restricted == NOTHING:
+        return None
+    text = whole_pattern(restricted)
+    check_length(text)
+    return text
+
+
+@contextmanager
+def refusing(keyword: str, path: str) -> Iterator[None]:
+    """An UnsupportedRegex from inside is raised as the error for a keyword that cannot be
+    enforced."""
+    try:
+        yield
+    except UnsupportedRegex as error:
+        raise refuse(keyword, path, f"written anew, {error}") from error
 
 
 def whole_pattern(node: Node) -> str:

@@ -29,7 +29,7 @@ from specguide.guided.schema.nodes import (
     refuse,
     typed,
 )
-from specguide.guided.schema.pattern_text import read_pattern, write_pattern
+from specguide.guided.schema.pattern_text import read_pattern, refusing, write_pattern
 from specguide.guided.schema.topics import (
     ARRAY,
     DEPENDENCIES,
@@ -148,10 +148,11 @@ def lower_string(lowering: Lowering, schema: Mapping[str, Json], place: Place) -
         patterns.append(("maxLength", f"^{any_char}{times}$"))
         least, most = None, None
     characters = lowering.capabilities.characters
-    texts = [
-        (keyword, write_pattern(read_pattern(pattern, keyword, place.path), characters))
-        for keyword, pattern in patterns
-    ]
+    with refusing("pattern", place.path):
+        texts = [
+            (keyword, write_pattern(read_pattern(pattern, keyword, place.path), characters))
+            for keyword, pattern in patterns
+        ]
     texts += [("format", _written(pattern, characters)) for pattern in formats]
     for keyword, text in texts:
         if text is None:
