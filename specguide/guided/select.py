@@ -35,7 +35,8 @@ from specguide.guided.lark.schema import BEHIND
 from specguide.guided.regex.charset import EVERYTHING
 from specguide.guided.regex.parse import parse
 from specguide.guided.regex.tree import NOTHING, Both, RegexError, UnsupportedRegex
-from specguide.guided.regex.writer import restrict, whole, write
+from specguide.guided.regex.whole import whole
+from specguide.guided.regex.writer import restrict, write
 from specguide.guided.schema.capabilities import Capabilities
 from specguide.guided.schema.cores import core_schemas
 from specguide.guided.schema.document import AS_USUAL, Reading

@@ -19,7 +19,8 @@ from specguide.guided.regex.nfa import TextMatcher
 from specguide.guided.regex.parse import parse
 from specguide.guided.regex.samples import samples
 from specguide.guided.regex.tree import Both, Node, UnsupportedRegex, lengths
-from specguide.guided.regex.writer import is_exact, restrict, whole, write
+from specguide.guided.regex.whole import whole
+from specguide.guided.regex.writer import is_exact, restrict, write
 from specguide.guided.schema.patterns import have_common_text
 
 WORDS = ["".join(word) for length in range(6) for word in itertools.product("abc", repeat=length)]

@@ -22,7 +22,7 @@ from specguide.guided.regex.automaton import Automaton, automaton
 from specguide.guided.regex.charset import JSON_TEXT
 from specguide.guided.regex.parse import parse
 from specguide.guided.regex.tree import ANY_CHAR, Repeat, UnsupportedRegex, of_length
-from specguide.guided.regex.writer import searched, whole
+from specguide.guided.regex.whole import searched, whole
 from specguide.guided.schema import enforce, patterns
 from specguide.guided.schema.distinct import distinct_places
 from specguide.guided.schema.names import nearest_names

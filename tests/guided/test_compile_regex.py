@@ -24,7 +24,8 @@ from specguide.guided.regex.classes import read_escape
 from specguide.guided.regex.parse import parse
 from specguide.guided.regex.reader import Reader
 from specguide.guided.regex.tree import NOTHING, RegexError, UnsupportedRegex
-from specguide.guided.regex.writer import is_exact, restrict, whole, write
+from specguide.guided.regex.whole import whole
+from specguide.guided.regex.writer import is_exact, restrict, write
 from specguide.guided.schema.formats import FORMAT_LENGTHS, FORMATS
 
 TEXTS = ["".join(text) for length in range(5) for text in product("ab1", repeat=length)]

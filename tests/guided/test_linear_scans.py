@@ -29,7 +29,7 @@ from specguide.guided.limits import check_limits
 from specguide.guided.regex.nfa import TextMatcher
 from specguide.guided.regex.parse import parse
 from specguide.guided.regex.tree import RegexError
-from specguide.guided.regex.writer import whole
+from specguide.guided.regex.whole import whole
 from specguide.guided.select import rewrites
 from specguide.server.strict import check_strict
 

@@ -18,7 +18,8 @@ from specguide.bench.validation import exactly
 from specguide.guided.regex.charset import EVERYTHING
 from specguide.guided.regex.parse import parse
 from specguide.guided.regex.tree import RegexError
-from specguide.guided.regex.writer import is_exact, whole
+from specguide.guided.regex.whole import whole
+from specguide.guided.regex.writer import is_exact
 from specguide.guided.schema.formats import FORMATS
 
 _MOST_ERRORS = 30

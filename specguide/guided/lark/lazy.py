@@ -9,7 +9,7 @@ from specguide.guided.grammar_form import behind_mark
 from specguide.guided.regex.automaton import automaton
 from specguide.guided.regex.parse import parse
 from specguide.guided.regex.tree import RegexError
-from specguide.guided.regex.writer import whole
+from specguide.guided.regex.whole import whole
 
 _COUNT = frozenset("0123456789,")
 _SIGNS = ("*?", "+?", "??", "}?")

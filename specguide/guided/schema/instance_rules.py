@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
 from specguide.guided.regex.charset import EVERYTHING
-from specguide.guided.regex.writer import is_exact, searched
+from specguide.guided.regex.whole import searched
+from specguide.guided.regex.writer import is_exact
 from specguide.guided.schema.answers import Answer, all_hold, any_holds, negated, num_hold
 from specguide.guided.schema.formats import FORMATS, FORMATS_ALSO, TOLD_IN_PART
 from specguide.guided.schema.json_values import (

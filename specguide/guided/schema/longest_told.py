@@ -9,7 +9,7 @@ from functools import lru_cache
 from specguide.guided.budget import spend
 from specguide.guided.regex.automaton import MAX_STATES
 from specguide.guided.regex.tree import Both, UnsupportedRegex, greatest_length
-from specguide.guided.regex.writer import searched
+from specguide.guided.regex.whole import searched
 from specguide.guided.schema.nodes import Node
 from specguide.guided.schema.patterns import pattern_automaton
 

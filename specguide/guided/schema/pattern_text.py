@@ -9,7 +9,8 @@ from specguide.guided.budget import know
 from specguide.guided.regex.charset import Ranges
 from specguide.guided.regex.parse import check_length
 from specguide.guided.regex.tree import MAX_CHARS, NOTHING, Both, Node, RegexError, UnsupportedRegex
-from specguide.guided.regex.writer import restrict, searched, write
+from specguide.guided.regex.whole import searched
+from specguide.guided.regex.writer import restrict, write
 from specguide.guided.schema.nodes import refuse
 
 

@@ -25,7 +25,7 @@ from specguide.guided.regex.tree import (
     is_endless,
     literals,
 )
-from specguide.guided.regex.writer import searched
+from specguide.guided.regex.whole import searched
 from specguide.guided.schema.pattern_text import whole_pattern
 
 MAX_NAMES = 64

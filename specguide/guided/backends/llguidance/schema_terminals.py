@@ -25,7 +25,8 @@ from specguide.guided.regex.tree import (
     of_length,
 )
 from specguide.guided.regex.tree import Node as Regex
-from specguide.guided.regex.writer import searched, write
+from specguide.guided.regex.whole import searched
+from specguide.guided.regex.writer import write
 from specguide.guided.schema.json_values import Json, exact, is_number
 from specguide.guided.schema.merge_kinds import holds_number
 from specguide.guided.schema.nodes import Node, Numbers

@@ -27,7 +27,8 @@ from specguide.guided.regex.tree import (
     literal,
 )
 from specguide.guided.regex.tree import Node as Regex
-from specguide.guided.regex.writer import restrict, searched, write
+from specguide.guided.regex.whole import searched
+from specguide.guided.regex.writer import restrict, write
 from specguide.guided.schema.json_values import Json
 from specguide.guided.schema.nodes import (
     NO_STRINGS,

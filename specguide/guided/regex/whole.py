@@ -1,0 +1,219 @@
+"""Owns what a parsed regular expression means for a whole text.
+
+`whole` turns "matches somewhere" into "matches the whole text": anchors go, and what they did not
+hold gets any text before and after it; lookaheads become what they let pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from specguide.guided.budget import kept, spend
+from specguide.guided.regex.both import together
+from specguide.guided.regex.charset import EVERYTHING, CharSet
+from specguide.guided.regex.parse import parse
+from specguide.guided.regex.tree import (
+    ANY_TEXT,
+    EMPTY,
+    Anchor,
+    Both,
+    Chars,
+    Concat,
+    Either,
+    Look,
+    Node,
+    Repeat,
+    UnsupportedRegex,
+    least_length,
+)
+from specguide.guided.regex.writer import is_exact
+
+_SOME_DIALECT = Repeat(Chars(CharSet((), EVERYTHING)), 1, None)
+"""Any text in some dialect, none in all: says of an alternative that dialects read it
+differently."""
+
+
+def whole(node: Node, *, search: bool) -> Node:
+    """A tree without anchors that matches the whole texts which `node` matches.
+
+    search: `node` may match anywhere in the text, as JSON Schema's `pattern` does; else it must
+            match all of it.
+    Raises UnsupportedRegex where an anchor stands inside the expression, or a lookahead elsewhere
+    than at the start.
+    """
+    alternatives = node.items if isinstance(node, Either) else (node,)
+    branches = [branch for item in alternatives for branch in _whole_branches(item, search)]
+    return branches[0] if len(branches) == 1 else _either(branches)
+
+
+def _either(nodes: Iterable[Node]) -> Node:
+    return Either(_apart(tuple(nodes)))
+
+
+def _apart(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
+    """The nodes, which stand in another one. Raises UnsupportedRegex where one of them is too
+    large for it."""
+    if any(isinstance(node, Both) for node in nodes):
+        raise UnsupportedRegex("what a lookahead lets pass is too long to write down")
+    return nodes
+
+
+@kept
+def searched(pattern: str) -> Node:
+    """A tree without anchors of the whole texts in which a pattern matches somewhere. Raises
+    RegexError."""
+    return whole(parse(pattern), search=True)
+
+
+def _whole_branches(node: Node, search: bool) -> Iterator[Node]:
+    started, looks, rest = _leading(node)
+    if looks and (started or not search):
+        anchored = Concat((Anchor(True), rest)) if started else rest
+        yield _looked_at(whole(anchored, search=search), looks)
+        return
+    for started, after_start in _split(node, at_start=True):
+        for ended, middle in _split(after_start, at_start=False):
+            before = EMPTY if started or not search else ANY_TEXT
+            after = EMPTY if ended or not search else ANY_TEXT
+            yield _join(before, _without_looks(middle, after))
+
+
+def _without_looks(node: Node, after: Node) -> Node:
+    """A tree without lookaheads of what `node` matches with all that is behind it, which `after`
+    is: a lookahead asks something of that. Raises UnsupportedRegex."""
+    if not _has_look(node):
+        return _join(node, after)
+    match node:
+        case Look():
+            return _looked_at(after, [node])
+        case Concat(items):
+            for item in reversed(items):
+                after = _without_looks(item, after)
+            return after
+        case Either(items):
+            return _either(_without_looks(item, after) for item in items)
+        case Repeat(item, 0, 1):
+            return _either((after, _without_looks(item, after)))
+        case Repeat(Concat((*looks, Chars() as char)), least, None) if after == EMPTY:
+            return _looked_at_each(Repeat(char, least, None), looks)
+    raise UnsupportedRegex("a lookahead inside a repetition cannot be enforced")
+
+
+def _looked_at_each(chars: Repeat, looks: list[Node]) -> Node:
+    """The texts of some characters that negative lookaheads let pass at each of them."""
+    somewhere = []
+    for look in looks:
+        ahead: Node = EMPTY
+        if isinstance(look, Look) and look.negative:
+            ahead = whole(Concat((Anchor(True), look.node)), search=True)
+        if isinstance(ahead, Both) or least_length(ahead) == 0:
+            raise UnsupportedRegex("a lookahead inside a repetition cannot be enforced")
+        somewhere.append(Look(Concat((ANY_TEXT, ahead, Anchor(False))), negative=True))
+    return _looked_at(chars, somewhere)
+
+
+def _leading(node: Node) -> tuple[bool, list[Look], Node]:
+    """Whether it begins with the anchor, the lookaheads right after that, and the rest."""
+    started, looks = False, []
+    left: list[Node] = [node]  # the first one last
+    while left:
+        first = left[-1]
+        if isinstance(first, Anchor) and first.at_start:
+            started = True
+        elif isinstance(first, Look):
+            looks.append(first)
+        elif not isinstance(first, Concat):
+            break
+        left.pop()
+        if isinstance(first, Concat):
+            left += reversed(first.items)
+    return started, looks, left[0] if len(left) == 1 else Concat(tuple(reversed(left)))
+
+
+def _looked_at(node: Node, looks: list[Look]) -> Node:
+    """The texts of a tree without anchors that all the lookaheads at its start let pass."""
+    ahead = [(look, whole(Concat((Anchor(True), look.node)), search=True)) for look in looks]
+    also = [found for look, found in ahead if not look.negative]
+    but = [found for look, found in ahead if look.negative]
+    agreed = all(is_exact(one, EVERYTHING) for one in (node, *also, *but))
+    found = together([node, *also], but, is_exact=agreed)
+    return found if agreed or isinstance(found, Both) else Either((found, _SOME_DIALECT))
+
+
+def _split(node: Node, at_start: bool) -> list[tuple[bool, Node]]:
+    """`node` as alternatives with the anchor of one edge taken off: (was it there, the rest)."""
+    if not _has_anchor(node, at_start):
+        return [(False, node)]
+    if isinstance(node, Anchor):
+        return [(True, EMPTY)]
+    if isinstance(node, Either):
+        return [part for item in node.items for part in _split(item, at_start)]
+    if isinstance(node, Repeat) and (node.least, node.most) == (0, 1):
+        return [(False, EMPTY), *_split(node.item, at_start)]
+    if isinstance(node, Repeat) and not at_start and node.least <= 1 and node.most is None:
+        return _split_repeated(node)
+    if not isinstance(node, Concat):
+        raise UnsupportedRegex("a repeated group that holds an anchor cannot be enforced")
+    edge, rest = (node.items[0], node.items[1:]) if at_start else (node.items[-1], node.items[:-1])
+    parts = []
+    for found, inner in _split(edge, at_start):
+        rests = _split(Concat(rest), at_start) if inner == EMPTY else [(False, Concat(rest))]
+        for also_found, remaining in rests:
+            if _has_anchor(remaining, at_start):
+                raise UnsupportedRegex("an anchor inside a regular expression cannot be enforced")
+            pair = (inner, remaining) if at_start else (remaining, inner)
+            parts.append((found or also_found, _join(*pair)))
+    return parts
+
+
+def _split_repeated(node: Repeat) -> list[tuple[bool, Node]]:
+    """`_split` at the end: the last time alone can come to the anchor with something to match."""
+    parts = _split(node.item, at_start=False)
+    others = Either(tuple(inner for ended, inner in parts if not ended))
+    last = Either(tuple(inner for ended, inner in parts if ended))
+    return [
+        (False, Repeat(others, node.least, None)),
+        (True, _join(Repeat(others, 0, None), last)),
+    ]
+
+
+def _has_anchor(node: Node, at_start: bool) -> bool:
+    left = [node]
+    for one in left:  # which grows
+        if isinstance(one, (Concat, Either)):
+            left += one.items
+        elif isinstance(one, Repeat):
+            left.append(one.item)
+        elif isinstance(one, Anchor) and one.at_start == at_start:
+            return True
+    spend(1 + len(left) // 2)
+    return False
+
+
+def _has_look(node: Node) -> bool:
+    if isinstance(node, (Concat, Either)):
+        return any(map(_has_look, node.items))
+    return isinstance(node, Look) or (isinstance(node, Repeat) and _has_look(node.item))
+
+
+def _join(*nodes: Node) -> Node:
+    """The nodes one after the other; what can repeat beside "anything" need repeat no more than it
+    must."""
+    spend(4 + 2 * sum(len(node.items) if isinstance(node, Concat) else 1 for node in nodes))
+    items = [
+        item for node in nodes for item in (node.items if isinstance(node, Concat) else (node,))
+    ]
+    for i, item in enumerate(items):
+        if (
+            isinstance(item, Repeat)
+            and item != ANY_TEXT
+            and ANY_TEXT in items[max(0, i - 1) : i + 2]
+        ):
+            items[i] = Repeat(item.item, item.least, item.least) if item.least != 1 else item.item
+    kept = [
+        item
+        for i, item in enumerate(items)
+        if not (isinstance(item, Repeat) and item.most == 0)
+        and not (item == ANY_TEXT and i > 0 and items[i - 1] == ANY_TEXT)
+    ]
+    return kept[0] if len(kept) == 1 else Concat(_apart(tuple(kept)))
