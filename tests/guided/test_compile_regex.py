@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -382,7 +383,8 @@ except UnsupportedGuide as error:
 assert not {"xgrammar", "llguidance"} & sys.modules.keys()
 print("refused")
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
     assert done.stdout == "refused\n", done.stderr
 
 

@@ -247,7 +247,7 @@ def test_nothing_to_adjust(tokenizer):
             ({1: 101}, {1: -100.5}, {-1: 1}, {"a": 1}, {1: None}, [1], {n: 1 for n in range(513)}),
         ),
         ("allowed_token_ids", ((), (-1,), 3, "ab")),
-        ("bad_words", ("ab", ("a", ""), (3,), None)),
+        ("bad_words", ("ab", ("a", ""), (3,))),
     ],
 )
 def test_wrong_values_are_named(name: str, values: tuple[Any, ...]) -> None:
