@@ -17,7 +17,8 @@ from specguide.guided.backends.llguidance.lark import guide_to_lark
 from specguide.guided.backends.llguidance.remainders import with_remainders
 from specguide.guided.budget import Budget
 from specguide.guided.compiling.libraries import Libraries
-from specguide.guided.regex import nfa, writer
+from specguide.guided.regex import nfa
+from specguide.guided.regex import whole as whole_texts
 from specguide.guided.regex.automaton import Automaton, automaton
 from specguide.guided.regex.charset import JSON_TEXT
 from specguide.guided.regex.parse import parse
@@ -203,7 +204,7 @@ def test_a_pattern_that_was_written_is_not_read_again(monkeypatch):
         read.append(pattern)
         return parse(pattern)
 
-    monkeypatch.setattr(writer, "parse", reading)
+    monkeypatch.setattr(whole_texts, "parse", reading)
     with Budget(10_000).counting():
         text = write_pattern(searched("^a[bc]*"), JSON_TEXT)
         assert text is not None
