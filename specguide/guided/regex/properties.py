@@ -3,7 +3,8 @@
 
 Engines have different versions of Unicode. What is in a set in every dialect are characters of
 Unicode 12.1 of which no later version says anything else; what is in it in some dialect is all
-else that a version may put there.
+else that a version may put there. Categories and names are Python's (`unicodedata`); emoji are
+those of emoji-data.txt (UTS #51), and names of properties those of ECMA-262.
 """
 
 from __future__ import annotations

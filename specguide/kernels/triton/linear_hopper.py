@@ -134,12 +134,11 @@ def launch(
     *,
     is_gated: bool = False,
 ) -> tuple[Tensor, Tensor | None]:
-    """The product [splits, T, outputs], float32 where there are several splits. For a gated one
-    also the largest output of each program, without its sign, float32 [T, programs].
+    """The product [splits, T, outputs] in `dtype`, float32 where there are several splits. For a
+    gated one also the largest output of each program, without its sign, float32 [T, programs].
 
     x:      [T, in_features], float8 or of two bytes
     weight: [out_features, in_features]
-    dtype:  the output's dtype
     scales: those of a product of float8; for blocks float32 [T, in_features / 128] and
             [⌈out_features / 128⌉, in_features / 128]
     is_gated: only for float8 without blocks
