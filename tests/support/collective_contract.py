@@ -52,7 +52,7 @@ def _check_host_memory(ranks: Ranks, memory: torch.Tensor, device: torch.device)
     """Each of the first two ranks finds what the other one, or its device, has written."""
     on_device = memory if device.type == "cpu" else mapped(memory, device)
     assert not memory.any()
-    ranks.collectives.sum(torch.ones(1, device=device))
+    assert ranks.least(1, device) == 1  # a sum would not keep this process from going on
     if ranks.rank < 2:
         memory[ranks.rank] = 5 + ranks.rank
         on_device[8 + ranks.rank] = 7 + ranks.rank
