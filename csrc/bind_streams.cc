@@ -9,6 +9,7 @@
 #include "host_stream.h"
 #include "polling_stream.h"
 #include "reclaimer.h"
+#include "spin.h"
 
 namespace py = pybind11;
 
@@ -140,6 +141,7 @@ void bind_streams(py::module_& m) {
       .def_property_readonly("num_streams", &HostGraph::num_streams)
       .def("replay", &replay);
   m.def("drain_releases", &drain_releases);
+  m.def("set_num_cores", [](int count) { num_cores = count; }, py::arg("count"));
 }
 
 }  // namespace specguide

@@ -15,11 +15,11 @@ inline void cpu_relax() {
 #endif
 }
 
+// Cores that this process may keep busy: the machine's, unless they are fewer by its container's limits.
+inline std::atomic<int> num_cores{static_cast<int>(std::thread::hardware_concurrency())};
+
 // With few cores that other work shares, spinning takes the time of the thread waited for.
-inline bool has_spare_cores() {
-  static const bool has_spare = std::thread::hardware_concurrency() > 4;
-  return has_spare;
-}
+inline bool has_spare_cores() { return num_cores.load(std::memory_order_relaxed) > 4; }
 
 // About the time between two callbacks of an iteration, where there are cores enough.
 inline std::chrono::nanoseconds spin_time() { return std::chrono::microseconds(has_spare_cores() ? 250 : 5); }

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from specguide import machine
+
 
 def data_dir() -> Path | None:
     """Folder with the JSON Lines data sets that benchmarks and some tests read (`SPECGUIDE_DATA`),
@@ -20,19 +22,19 @@ def num_forward_threads() -> int:
     product.
     """
     value = os.environ.get("OMP_NUM_THREADS")
-    return int(value) if value and value.isdecimal() else max(1, (os.cpu_count() or 1) // 2)
+    return int(value) if value and value.isdecimal() else max(1, machine.num_cores() // 2)
 
 
 def num_grammar_threads() -> int:
     """Worker threads of the grammar executor (`SPECGUIDE_GRAMMAR_THREADS`); default: cores less
     two, 1 to 14."""
     value = os.environ.get("SPECGUIDE_GRAMMAR_THREADS")
-    return int(value) if value else max(1, min(14, (os.cpu_count() or 1) - 2))
+    return int(value) if value else max(1, min(14, machine.num_cores() - 2))
 
 
 def num_compile_threads() -> int:
     """Threads that compile kernels for a GPU before there are requests: the cores, at most 16."""
-    return min(16, os.cpu_count() or 1)
+    return min(16, machine.num_cores())
 
 
 def native_grammars_enabled() -> bool:

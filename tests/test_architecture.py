@@ -21,6 +21,7 @@ PACKAGE = ROOT / "specguide"
 LEVELS: tuple[tuple[str, ...], ...] = (
     (
         "errors",
+        "machine",
         "env",
         "release",
         "other_engines",

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from specguide import machine
 from specguide.release import installed_version
 
 _ROOT = Path(__file__).parent.parent.parent
@@ -83,7 +84,7 @@ def hardware() -> dict[str, Any]:
         model = names[0] if names else model
     found: dict[str, Any] = {
         "cpu": model,
-        "num_cores": len(os.sched_getaffinity(0)),
+        "num_cores": machine.num_cores(),
         "load": round(os.getloadavg()[0], 1),
     }
     torch = sys.modules.get("torch")

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import gc
 import logging
-import os
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 
+from specguide import machine
 from specguide.config import CacheConfig
 from specguide.errors import InvalidParams
 
@@ -97,7 +96,8 @@ def _available(config: CacheConfig, needs: CacheNeeds, device: torch.device) -> 
         return config.kv_cache_memory_bytes, "kv_cache_memory_bytes is"
     if device.type != "cuda":
         wanted = needs.max_batch_size * needs.request_pages * needs.page_bytes
-        return min(wanted, int(_CPU_SHARE * _free_memory())), "a quarter of the free memory is"
+        share = int(_CPU_SHARE * machine.free_memory())
+        return min(wanted, share), "a quarter of the free memory is"
     free, total = _gpu_memory(device)
     allowed = int(config.gpu_memory_utilization * total) - torch.cuda.memory_reserved(device)
     left = min(allowed, free) - needs.activation_bytes
@@ -112,7 +112,7 @@ def _check_room(config: CacheConfig, num_bytes: int, device: torch.device) -> No
     given = [name for name in ("num_pages", "kv_cache_memory_bytes") if getattr(config, name)]
     if not given:
         return
-    free = _gpu_memory(device)[0] if device.type == "cuda" else _free_memory()
+    free = _gpu_memory(device)[0] if device.type == "cuda" else machine.free_memory()
     if num_bytes > free:
         raise InvalidParams(
             f"{given[0]} asks for a KV cache of {num_bytes / _GIB:.1f} GiB, and "
@@ -146,13 +146,3 @@ def _gpu_memory(device: torch.device) -> tuple[int, int]:
     gc.collect()  # an engine that is gone may still hold its memory
     torch.cuda.empty_cache()
     return torch.cuda.mem_get_info(device)
-
-
-def _free_memory() -> int:
-    """Bytes of the machine's memory that programs can still take, the page cache included."""
-    meminfo = Path("/proc/meminfo")
-    if meminfo.is_file():
-        for line in meminfo.read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2

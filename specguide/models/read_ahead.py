@@ -3,7 +3,6 @@ them in their places, and not too far."""
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -14,6 +13,7 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
+from specguide import machine
 from specguide.errors import CheckpointError
 from specguide.layers.destination import Destination
 from specguide.models.stored_tensors import StoredTensor
@@ -93,7 +93,7 @@ def _in_order(
 @contextmanager
 def _threads() -> Iterator[ThreadPoolExecutor]:
     """As many threads as read faster together; none of them goes on after an error."""
-    executor = ThreadPoolExecutor(min(_MOST_THREADS, os.cpu_count() or 1), "specguide-load")
+    executor = ThreadPoolExecutor(min(_MOST_THREADS, machine.num_cores()), "specguide-load")
     try:
         yield executor
     finally:

@@ -12,6 +12,8 @@ import sys
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 
+from specguide import machine
+
 
 def _load_extension() -> None:
     """Load the newest build there is: the one made in place, or the one that an editable install
@@ -101,7 +103,10 @@ from specguide.native._native import (  # noqa: E402
     norm_rows,
     python_host_function,
     rotate_and_store_rows,
+    set_num_cores,
 )
+
+set_num_cores(machine.num_cores())
 
 __all__ = [
     "AttentionPass",

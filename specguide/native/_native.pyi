@@ -635,6 +635,9 @@ def cuda_unavailable_reason() -> str | None:
 def drain_releases() -> None:
     """Wait until payloads that streams have let go of are released."""
 
+def set_num_cores(count: int) -> None:
+    """Say how many cores this process may keep busy. With up to 4, threads that wait sleep soon."""
+
 class AttentionPass:
     """Where the tokens of a pass stand (csrc/cpu/attention.h). Tensors are given by their address,
     which must stay good.

@@ -35,9 +35,9 @@ def test_on_a_gpu_the_cache_takes_what_the_others_leave(gpu):
 
 
 def test_on_a_cpu_it_takes_a_quarter_of_what_is_free_and_no_more_than_it_can_use(monkeypatch):
-    monkeypatch.setattr(sizing, "_free_memory", lambda: 2 * GIB)
+    monkeypatch.setattr(sizing.machine, "free_memory", lambda: 2 * GIB)
     assert cache_size(CacheConfig(), NEEDS, CPU).num_pages == 512
-    monkeypatch.setattr(sizing, "_free_memory", lambda: 200 * GIB)
+    monkeypatch.setattr(sizing.machine, "free_memory", lambda: 200 * GIB)
     assert cache_size(CacheConfig(), NEEDS, CPU).num_pages == 800
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import functools
 import json
-import os
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -18,7 +17,7 @@ from dataclasses import dataclass
 
 import xgrammar as xgr
 
-from specguide import native
+from specguide import machine, native
 from specguide.config import GuideConfig
 from specguide.errors import InvalidGuide, UnsupportedGuide
 from specguide.guide import Guide
@@ -160,7 +159,7 @@ def _compilers(
         vocab_size=len(vocabulary),
         stop_token_ids=list(vocabulary.eos_token_ids),
     )
-    num_threads = max(1, min(8, (os.cpu_count() or 1) // 2))
+    num_threads = max(1, min(8, machine.num_cores() // 2))
     return (
         xgr.GrammarCompiler(
             info, max_threads=num_threads, cache_limit_bytes=limits.cache_bytes // 4
