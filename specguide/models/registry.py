@@ -26,6 +26,7 @@ from specguide.models.mistral import MISTRAL
 from specguide.models.mixtral import MIXTRAL
 from specguide.models.multimodal import MULTIMODAL, is_multimodal, text_fields
 from specguide.models.olmo import OLMO2, OLMO3
+from specguide.models.olmoe import OLMOE
 from specguide.models.phi3 import PHI3
 from specguide.models.qwen2 import QWEN2
 from specguide.models.qwen3 import QWEN3
@@ -48,6 +49,7 @@ _FAMILIES: tuple[Family[Any], ...] = (
     GRANITE_HYBRID,
     OLMO2,
     OLMO3,
+    OLMOE,
     SMOLLM3,
     MINISTRAL,
     MINISTRAL3,

@@ -143,6 +143,7 @@ GEMMA_FIELDS: dict[str, Any] = {
         ("Qwen2ForCausalLM", {}),
         ("Qwen3ForCausalLM", {}),
         ("Qwen3MoeForCausalLM", EXPERT_FIELDS),
+        ("OlmoeForCausalLM", {"num_experts": 4, "num_experts_per_tok": 2, "clip_qkv": None}),
         ("MixtralForCausalLM", {"num_local_experts": 4, "num_experts_per_tok": 2}),
         ("GptOssForCausalLM", GPT_OSS_FIELDS),
         ("Gemma3ForCausalLM", GEMMA_FIELDS),

@@ -8,7 +8,16 @@ from typing import Any
 
 import pytest
 import torch
-from random_models import GPT_OSS, GPT_OSS_SETTINGS, MIXTRAL, QWEN3_MOE, random_model, tokens
+from random_models import (
+    GPT_OSS,
+    GPT_OSS_SETTINGS,
+    MIXTRAL,
+    NO_PAD,
+    OLMOE,
+    QWEN3_MOE,
+    random_model,
+    tokens,
+)
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 from transformers.integrations.mxfp4 import convert_moe_packed_tensors
@@ -120,6 +129,7 @@ SIZES = {"hidden_size": 128, "head_dim": 24, "num_experts_per_tok": 2}
 MIXTURES = {
     "qwen3-moe": (QWEN3_MOE, {**SIZES, **SHARED, "moe_intermediate_size": 256}),
     "mixtral": (MIXTRAL, {**SIZES, "num_local_experts": 3, "intermediate_size": 256}),
+    "olmoe": (OLMOE, {**NO_PAD, "hidden_size": 128, **SHARED, "intermediate_size": 256}),
 }
 
 

@@ -30,6 +30,7 @@ CUT = (
     "gemma3",
     "mixtral",
     "qwen3-moe",
+    "olmoe",
 )
 REFUSED = ("gpt-oss",)
 

@@ -19,6 +19,7 @@ from random_models import (
     MIXTRAL,
     OLMO2,
     OLMO3,
+    OLMOE,
     PHI3,
     QWEN2,
     QWEN3,
@@ -114,6 +115,7 @@ FAMILIES: dict[str, tuple[Any, Any, dict[str, Any]]] = {
         *QWEN3_MOE,
         {"num_experts": 6, "num_experts_per_tok": 2, "moe_intermediate_size": 16},
     ),
+    "olmoe": (*OLMOE, {"pad_token_id": None, "num_experts": 6, "num_experts_per_tok": 2}),
     "mixtral": (*MIXTRAL, {"num_local_experts": 4}),
     "gpt-oss": (
         *GPT_OSS,

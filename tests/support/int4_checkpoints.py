@@ -11,15 +11,10 @@ from typing import Any
 
 import tiny
 import torch
+from random_models import MIXTRAL, OLMOE, QWEN3_MOE
 from safetensors.torch import save_file
 from torch import Tensor
-from transformers import (
-    MixtralConfig,
-    MixtralForCausalLM,
-    PreTrainedModel,
-    Qwen3MoeConfig,
-    Qwen3MoeForCausalLM,
-)
+from transformers import PreTrainedModel
 
 SETTINGS = {
     **tiny.SETTINGS,
@@ -166,21 +161,20 @@ _ROUTERS = {
     "gptq": {"dynamic": {r"-:.*(mlp|moe)\.gate$": {}}},
     "compressed-tensors": {"ignore": ["lm_head", r"re:.*(mlp|moe)\.gate$"]},
 }
-MIXTURES = ("qwen3-moe", "mixtral")
+MIXTURES: dict[str, tuple[Any, dict[str, int]]] = {
+    "qwen3-moe": (QWEN3_MOE, {"num_experts": 4, "moe_intermediate_size": 96}),
+    "mixtral": (MIXTRAL, {"num_local_experts": 4, "intermediate_size": 96}),
+    "olmoe": (OLMOE, {"num_experts": 4, "intermediate_size": 96}),
+}
 
 
-def save_mixture(folder: Path, name: str, num_chosen: int = 2, mixture: str = MIXTURES[0]) -> None:
+def save_mixture(folder: Path, name: str, num_chosen: int = 2, mixture: str = "qwen3-moe") -> None:
     """A mixture of 4 experts in a format; its routers stay as they are."""
     form = FORMATS[name]
     config = form.config | _ROUTERS[form.config["quant_method"]]
+    (config_class, model_class), sizes = MIXTURES[mixture]
     torch.manual_seed(1)
-    model: PreTrainedModel
-    if mixture == "mixtral":
-        sizes = {"num_local_experts": 4, "intermediate_size": 96, "num_experts_per_tok": num_chosen}
-        model = MixtralForCausalLM(MixtralConfig(**{**SETTINGS, **sizes}))
-    else:
-        sizes = {"num_experts": 4, "moe_intermediate_size": 96, "num_experts_per_tok": num_chosen}
-        model = Qwen3MoeForCausalLM(Qwen3MoeConfig(**SETTINGS, **sizes))
+    model = model_class(config_class(**{**SETTINGS, **sizes, "num_experts_per_tok": num_chosen}))
     save(folder, replace(form, config=config), model=model)
 
 

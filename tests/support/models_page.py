@@ -28,6 +28,7 @@ TESTED, PLANNED = "tested", "planned"
 _EXPERTS = {
     "GptOssForCausalLM": ("refused, mxfp4 tested", "refused"),
     "MixtralForCausalLM": (TESTED, TESTED),
+    "OlmoeForCausalLM": (TESTED, TESTED),
     "Qwen3MoeForCausalLM": (TESTED, TESTED),
 }
 """What families of experts read in fp8 and 4 bits, see test_expert_checkpoints.py and

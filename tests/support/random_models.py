@@ -33,6 +33,8 @@ from transformers import (
     Olmo2ForCausalLM,
     Olmo3Config,
     Olmo3ForCausalLM,
+    OlmoeConfig,
+    OlmoeForCausalLM,
     Phi3Config,
     Phi3ForCausalLM,
     PreTrainedModel,
@@ -63,6 +65,7 @@ GRANITE = (GraniteConfig, GraniteForCausalLM)
 GRANITE_HYBRID = (GraniteMoeHybridConfig, GraniteMoeHybridForCausalLM)
 OLMO2 = (Olmo2Config, Olmo2ForCausalLM)
 OLMO3 = (Olmo3Config, Olmo3ForCausalLM)
+OLMOE = (OlmoeConfig, OlmoeForCausalLM)
 SMOLLM3 = (SmolLM3Config, SmolLM3ForCausalLM)
 MINISTRAL = (MinistralConfig, MinistralForCausalLM)
 MINISTRAL3 = (Ministral3Config, Ministral3ForCausalLM)
@@ -265,6 +268,17 @@ CASES: dict[str, tuple[Any, dict[str, Any]]] = {
                 "full_attention": YARN_ROPE,
                 "sliding_attention": {"rope_type": "default", "rope_theta": 5e5},
             },
+        },
+    ),
+    "olmoe": (OLMOE, {**NO_PAD, "num_experts": 6, "num_experts_per_tok": 2}),
+    "olmoe-normalised": (
+        OLMOE,
+        {
+            **NO_PAD,
+            "num_experts": 4,
+            "num_experts_per_tok": 3,
+            "norm_topk_prob": True,
+            "attention_bias": True,
         },
     ),
     "smollm3": (SMOLLM3, {**NO_PAD, "num_hidden_layers": 4}),
