@@ -76,14 +76,15 @@ def _cuda() -> Iterator[Finding]:
 
 
 def _backends() -> Iterator[Finding]:
+    from specguide.guided.backends import BACKENDS
     from specguide.guided.compile import backend_report
 
     report = backend_report()
+    packages = {name: spec.library.package for name, spec in BACKENDS.items()}
     for status in report:
         how = "native" if status.native else f"not native: {status.reason}"
-        mend = (
-            "" if status.native else f"install {status.name} in the version range of pyproject.toml"
-        )
+        package = None if status.native else packages[status.name]
+        mend = f"install {package} in the version range of pyproject.toml" if package else ""
         yield Finding(
             f"grammar backend {status.name}",
             status.native,
@@ -92,8 +93,8 @@ def _backends() -> Iterator[Finding]:
             mend=mend,
         )
     if not any(status.version for status in report):
-        packages = " ".join(status.name for status in report)
-        yield Finding("grammar backends", False, "none installed", mend=f"pip install {packages}")
+        names = " ".join(filter(None, packages.values()))
+        yield Finding("grammar backends", False, "none installed", mend=f"pip install {names}")
 
 
 def _shipped_model() -> Iterator[Finding]:

@@ -11,7 +11,7 @@ import toy_backend
 from byte_vocabulary import VOCABULARY
 from tiny_engine import make
 
-from specguide import LLM, Guide, SamplingParams
+from specguide import LLM, Guide, SamplingParams, doctor
 from specguide.config import GuideConfig
 from specguide.errors import UnsupportedGuide
 from specguide.guided import backends
@@ -57,14 +57,20 @@ def test_it_guides_as_the_others_do(
 
 
 def test_it_is_one_of_the_backends(toy: str) -> None:
-    assert backend_names() == ("llguidance", "xgrammar", "toy")
+    first, second, *others = backend_names()
+    assert (first, second) == ("llguidance", "xgrammar") and toy in others
     status = backend_status(toy)
     assert (status.version, status.native) == ("built in", False)
 
 
+def test_doctor_asks_for_no_package_of_it(toy: str) -> None:
+    found = {finding.name: finding for finding in doctor._backends()}
+    assert found[f"grammar backend {toy}"].mend == ""
+
+
 def test_auto_falls_back_on_it(toy: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A configuration may ask for it, too."""
-    for name in ("llguidance", "xgrammar"):
+    for name in set(BACKENDS) - {toy}:
         monkeypatch.delitem(BACKENDS, name)
     for config in (GuideConfig(), GuideConfig(backend=toy)):
         compiler = GrammarCompiler(VOCABULARY, config)

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from byte_vocabulary import VOCABULARY, backend
 from counting_language import allowed_in
+from grammar_backends import WHOLE
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tvm_ffi import libinfo
@@ -25,13 +26,13 @@ from specguide.config import GuideConfig
 from specguide.errors import EngineError
 from specguide.guide import Guide
 from specguide.guided import backends
-from specguide.guided.backends import CompiledGrammar, backend_names, backend_status, create_backend
+from specguide.guided.backends import CompiledGrammar, backend_status, create_backend
 from specguide.guided.backends.llguidance import adapter as llguidance_backend
 from specguide.guided.backends.xgrammar import adapter as xgrammar_backend
 from specguide.guided.matcher import Matcher
 from specguide.tokenizer.vocabulary import Vocabulary
 
-BOTH = pytest.mark.parametrize("name", backend_names())
+BOTH = pytest.mark.parametrize("name", WHOLE)
 
 GUIDES = (
     Guide(

@@ -8,15 +8,16 @@ from typing import Any
 
 import pytest
 from byte_vocabulary import backend, takes
+from grammar_backends import WHOLE
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from specguide.config import GuideConfig
 from specguide.errors import InvalidGuide, UnsupportedGuide
 from specguide.guide import Guide
-from specguide.guided.backends import CompiledGrammar, backend_names
+from specguide.guided.backends import CompiledGrammar
 
-BOTH = pytest.mark.parametrize("name", backend_names())
+BOTH = pytest.mark.parametrize("name", WHOLE)
 PERSON = {
     "type": "object",
     "properties": {"a": {"type": "integer"}, "b": {"type": "string"}},
@@ -358,7 +359,7 @@ def test_an_error_quotes_no_line_of_ours() -> None:
 
 
 def test_an_error_says_as_which_form_a_grammar_was_read() -> None:
-    for name in backend_names():
+    for name in WHOLE:
         with pytest.raises(InvalidGuide, match="read as EBNF"):
             compiled(name, grammar="root ::= missing")
         with pytest.raises(InvalidGuide, match="read as Lark"):
@@ -388,7 +389,7 @@ def test_llguidance_names_the_keyword_that_it_does_not_support(
         assert caught.value.keyword == keyword
 
 
-@pytest.mark.parametrize("name", backend_names())
+@pytest.mark.parametrize("name", WHOLE)
 def test_a_compiled_grammar_states_its_size(name: str) -> None:
     grammar = compiled(name, json_schema=PERSON)
     assert grammar.backend == name and grammar.num_bytes > 1000

@@ -5,14 +5,15 @@ from __future__ import annotations
 
 import pytest
 from byte_vocabulary import backend, takes
+from grammar_backends import WHOLE
 
 from specguide.config import GuideConfig
 from specguide.errors import InvalidGuide
 from specguide.guide import Guide
-from specguide.guided.backends import CompiledGrammar, backend_names
+from specguide.guided.backends import CompiledGrammar
 from specguide.guided.select import rewrites
 
-BOTH = pytest.mark.parametrize("name", backend_names())
+BOTH = pytest.mark.parametrize("name", WHOLE)
 SPELT = ["\0", "\t", "\n", "\r", "\x10", "\x1f", "\x7f", "\x80", "é", "ÿ", "\u0e9a", "😀"]
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from byte_vocabulary import VOCABULARY, takes
+from grammar_backends import WHOLE
 
 from specguide.config import EngineConfig, GuideConfig
 from specguide.engine import Engine
@@ -123,7 +124,7 @@ def test_auto_takes_the_first_backend_that_enforces_the_guide(
 
 
 def test_an_explicit_backend_is_used_or_refused(compiler: GrammarCompiler) -> None:
-    for name in backend_names():
+    for name in WHOLE:
         assert (
             compiler.compile(Guide(json_schema={"type": "integer"}, backend=name)).backend == name
         )
@@ -480,7 +481,7 @@ def test_the_cache_keeps_to_its_budget() -> None:
 def test_an_unknown_backend_is_refused_where_guides_are_compiled(
     compiler: GrammarCompiler,
 ) -> None:
-    words = r"""guide backend 'outlines' is unknown; use "auto", "llguidance" or "xgrammar"$"""
+    words = 'guide backend \'outlines\' is unknown; use "auto", "llguidance"'
     for guide in (Guide(regex="a", backend="outlines"), Guide(matcher=list, backend="outlines")):
         with pytest.raises(InvalidGuide, match=words) as caught:
             compiler.compile(guide)
@@ -488,7 +489,7 @@ def test_an_unknown_backend_is_refused_where_guides_are_compiled(
 
 
 def test_a_configuration_of_an_unknown_backend_is_refused_before_a_model_is_loaded() -> None:
-    config, words = GuideConfig(backend="outlines"), "known: auto, llguidance, xgrammar$"
+    config, words = GuideConfig(backend="outlines"), "known: auto, llguidance, xgrammar"
     for begin in (
         lambda: GrammarCompiler(VOCABULARY, config),
         lambda: Engine(EngineConfig("/nowhere", guide=config)),

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 from byte_vocabulary import VOCABULARY, takes
+from grammar_backends import WHOLE
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from specguide.config import GuideConfig
 from specguide.errors import InvalidGuide, UnsupportedGuide
 from specguide.guide import Guide
-from specguide.guided.backends import backend_names
 from specguide.guided.compile import GrammarCompiler
 from specguide.guided.regex.charset import EVERYTHING, JSON_TEXT
 from specguide.guided.regex.classes import read_escape
@@ -95,7 +95,7 @@ def test_case_is_ignored_to_the_end_of_the_group() -> None:
     assert not any(map(ours.fullmatch, ("aCde", "acdE")))
 
 
-@pytest.mark.parametrize("name", backend_names())
+@pytest.mark.parametrize("name", WHOLE)
 def test_backends_take_what_the_expression_matches(name: str) -> None:
     compiler = GrammarCompiler(VOCABULARY, GuideConfig(backend=name))
     for pattern in (

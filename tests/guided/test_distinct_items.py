@@ -14,6 +14,7 @@ import jsonschema
 import numpy as np
 import pytest
 from byte_walks import ByteWalks
+from grammar_backends import WHOLE
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,7 +22,7 @@ from specguide import native
 from specguide.config import GuideConfig
 from specguide.errors import UnsupportedGuide
 from specguide.guide import Guide
-from specguide.guided.backends import backend_names, backend_spec, create_backend
+from specguide.guided.backends import backend_spec, create_backend
 from specguide.guided.distinct import DistinctGrammar, DistinctItems
 from specguide.guided.known_items import KnownItems
 from specguide.guided.schema.distinct import distinct_places
@@ -37,7 +38,7 @@ WALKS = ByteWalks(MERGED)
 TOKENS, END, VOCABULARY = WALKS.tokens, WALKS.end, WALKS.vocabulary
 takes, allowed = WALKS.takes, WALKS.allowed
 IDS = {text: token for token, text in enumerate(TOKENS)}
-KINDS = [f"{name}-{how}" for name in backend_names() for how in ("native", "python")]
+KINDS = [f"{name}-{how}" for name in WHOLE for how in ("native", "python")]
 
 
 def arrays(items: Any, **more: Any) -> dict[str, Any]:

@@ -7,12 +7,13 @@ import json
 
 import pytest
 from byte_vocabulary import VOCABULARY, backend, takes
+from grammar_backends import WHOLE
 from keyword_cases import CASES, ENFORCED, IGNORED, REFUSED, Case
 
 from specguide.config import GuideConfig
 from specguide.errors import InvalidGuide
 from specguide.guide import Guide
-from specguide.guided.backends import CompiledGrammar, backend_names, backend_spec
+from specguide.guided.backends import CompiledGrammar, backend_spec
 from specguide.guided.compile import GrammarCompiler
 from specguide.guided.schema.capabilities import Level
 
@@ -26,7 +27,7 @@ def outcome(grammar: CompiledGrammar, case: Case) -> str:
 
 
 @pytest.mark.parametrize("case", CASES, ids=named)
-@pytest.mark.parametrize("name", backend_names())
+@pytest.mark.parametrize("name", WHOLE)
 def test_a_library_does_what_the_table_builds_on(name: str, case: Case) -> None:
     try:
         grammar = backend(name, True).compile(Guide(json_schema=case.schema), GuideConfig())
@@ -38,7 +39,7 @@ def test_a_library_does_what_the_table_builds_on(name: str, case: Case) -> None:
 
 
 @pytest.mark.parametrize("keyword", backend_spec("llguidance").enforced().keywords)
-@pytest.mark.parametrize("name", backend_names())
+@pytest.mark.parametrize("name", WHOLE)
 def test_the_table_says_what_its_cases_show(name: str, keyword: str) -> None:
     shown = {getattr(case, name) for case in CASES if case.keyword == keyword}
     assert shown, "every row needs a case"
@@ -50,12 +51,12 @@ def test_the_table_says_what_its_cases_show(name: str, keyword: str) -> None:
     assert backend_spec(name).enforced().keywords[keyword].level == level
 
 
-@pytest.mark.parametrize("name", backend_names())
+@pytest.mark.parametrize("name", WHOLE)
 def test_every_case_is_of_a_row(name: str) -> None:
     assert {case.keyword for case in CASES} == set(backend_spec(name).enforced().keywords)
 
 
-@pytest.mark.parametrize("requested", ["auto", *backend_names()])
+@pytest.mark.parametrize("requested", ["auto", *WHOLE])
 def test_nothing_invalid_gets_by_the_choice(requested: str) -> None:
     compiler = GrammarCompiler(VOCABULARY, GuideConfig(backend=requested))
     num_served = 0

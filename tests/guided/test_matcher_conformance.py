@@ -20,20 +20,18 @@ from counting_language import (
     allowed_in,
     token,
 )
+from grammar_backends import KINDS as IN_FOLDER
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from specguide import native
 from specguide.config import GuideConfig
 from specguide.guide import Guide
-from specguide.guided.backends import BACKENDS, backend_names, create_backend
+from specguide.guided.backends import BACKENDS, create_backend
 from specguide.guided.matcher import Matcher
 from specguide.tokenizer.vocabulary import Vocabulary
 
-KINDS = [
-    *(f"{name}-{kind}" for name in backend_names() for kind in ("native", "python")),
-    "toy-python",
-]
+KINDS = [*IN_FOLDER, "toy-python"]
 PLAIN = ["plain", "plain-native"]
 
 Make = Callable[[], Matcher]

@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 from byte_vocabulary import VOCABULARY, takes
+from grammar_backends import WHOLE
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from specguide.config import GuideConfig
 from specguide.guide import Guide
-from specguide.guided.backends import backend_names
 from specguide.guided.compile import GrammarCompiler
 from specguide.guided.regex.multiples import multiples
 from specguide.guided.regex.numerals import Interval, numerals
@@ -299,9 +299,7 @@ BOUNDED = (
 
 @pytest.fixture(scope="module")
 def compilers():
-    compilers = {
-        name: GrammarCompiler(VOCABULARY, GuideConfig(backend=name)) for name in backend_names()
-    }
+    compilers = {name: GrammarCompiler(VOCABULARY, GuideConfig(backend=name)) for name in WHOLE}
     yield compilers
     for compiler in compilers.values():
         compiler.close()
@@ -314,7 +312,7 @@ def tagged(schema: Any, **fields: Any) -> Guide:
     )
 
 
-@pytest.mark.parametrize("name", backend_names())
+@pytest.mark.parametrize("name", WHOLE)
 @pytest.mark.parametrize(
     ("schema", "valid", "invalid"), SERVED, ids=lambda value: json.dumps(value)[:50]
 )
@@ -406,7 +404,7 @@ def test_bounds_beside_multiples_are_exact(
     assert [text for text in invalid if takes(grammar, f"[ {text} ]")] == []
 
 
-@pytest.mark.parametrize("name", backend_names())
+@pytest.mark.parametrize("name", WHOLE)
 @pytest.mark.parametrize("schema", BOUNDED, ids=json.dumps)
 def test_every_backend_takes_what_decimal_arithmetic_says(
     schema: Any, name: str, compilers: dict[str, GrammarCompiler]

@@ -10,14 +10,15 @@ from typing import Any
 
 import pytest
 from byte_vocabulary import VOCABULARY, backend, takes
+from grammar_backends import WHOLE
 
 from specguide.config import GuideConfig
 from specguide.errors import InvalidGuide, InvalidParams
 from specguide.guide import Guide
-from specguide.guided.backends import CompiledGrammar, backend_names
+from specguide.guided.backends import CompiledGrammar
 from specguide.guided.compile import GrammarCompiler
 
-BOTH = pytest.mark.parametrize("name", backend_names())
+BOTH = pytest.mark.parametrize("name", WHOLE)
 INDENTS = pytest.mark.parametrize("indent", [None, 2, 4, "\t"])
 NODE = {
     "type": "object",

@@ -11,11 +11,12 @@ import pytest
 import torch
 from byte_vocabulary import EOS, OTHER_EOS, VOCABULARY, backend
 from counting_language import allowed_in
+from grammar_backends import WHOLE
 
 from specguide import native
 from specguide.config import GuideConfig
 from specguide.guide import Guide
-from specguide.guided.backends import CompiledGrammar, backend_names
+from specguide.guided.backends import CompiledGrammar
 
 GUIDE = Guide(
     json_schema={
@@ -173,7 +174,7 @@ def write_text(rig: Rig, grammar: CompiledGrammar, rng: random.Random) -> list[i
         rig.begin()
 
 
-@pytest.mark.parametrize("name", backend_names())
+@pytest.mark.parametrize("name", WHOLE)
 def test_rows_of_random_trees_are_those_of_a_fresh_matcher(name: str) -> None:
     grammar, rng, rig = backend(name, True).compile(GUIDE, GuideConfig()), random.Random(3), Rig()
     for _ in range(6):
@@ -186,7 +187,7 @@ def test_rows_of_random_trees_are_those_of_a_fresh_matcher(name: str) -> None:
     assert counters.max_fills <= STAGES[-1] and counters.held == 0
 
 
-@pytest.mark.parametrize("name", backend_names())
+@pytest.mark.parametrize("name", WHOLE)
 def test_a_chain_of_a_tree_is_taken_back_and_walked_again_any_number_of_times(name: str) -> None:
     """Sixteen drafts deep, and at its far end siblings: each step back is as deep as a tree can
     have it."""
