@@ -76,6 +76,8 @@ GOLDEN = {
     "<｜tool▁call▁begin｜>g<｜tool▁sep｜>{}<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
     "qwen3_coder": "<tool_call>\n<function=f>\n<parameter=a>\n1\n</parameter>\n</function>\n"
     "</tool_call>\n<tool_call>\n<function=g>\n</function>\n</tool_call>",
+    "minimax_m2": '<minimax:tool_call>\n<invoke name="f">\n<parameter name="a">1</parameter>\n'
+    '</invoke>\n<invoke name="g">\n</invoke>\n</minimax:tool_call>',
     "glm45": "<tool_call>f\n<arg_key>a</arg_key>\n<arg_value>1</arg_value>\n</tool_call>\n"
     "<tool_call>g\n</tool_call>",
     "gemma": "<start_function_call>call:f{a:1}<end_function_call>"
@@ -163,6 +165,7 @@ def test_llama_writes_one_call():
         ("<|channel|>commentary … to=functions.f", "gpt_oss"),
         ("<tool_call> <function= <parameter=", "qwen3_coder"),
         ("<tool_call> <arg_key>", "glm45"),
+        ('<minimax:tool_call> <invoke name="f"> <parameter name="a">', "minimax_m2"),
         ("<start_function_call> <escape>", "gemma"),
         ("<|python_start|> [func_name1(params_name1=params_value1", "llama4_pythonic"),
         ("<|tool_call|>", "granite"),
