@@ -106,6 +106,19 @@ def _dot(text: str) -> None:
         raise ValueError(text)
 
 
+def _semver(text: str) -> None:
+    release, _, build = text.partition("+")
+    release, _, early = release.partition("-")
+    numbers = release.split(".") + [part for part in early.split(".") if part.isdecimal()]
+    parts = [part for joined in (early, build) if joined for part in joined.split(".")]
+    if (
+        release.count(".") != 2
+        or any(number != str(int(number)) for number in numbers)
+        or not all(re.fullmatch("[0-9A-Za-z-]+", part, re.ASCII) for part in parts)
+    ):
+        raise ValueError(text)
+
+
 PARSERS: dict[str, Callable[[str], object]] = {
     "arithmetic": lambda text: ast.parse(text, mode="eval"),
     "chess_move": _chess,
@@ -117,6 +130,7 @@ PARSERS: dict[str, Callable[[str], object]] = {
     "json": json.loads,
     "measurement": json.loads,
     "python_expression": lambda text: ast.parse(text, mode="eval"),
+    "semver": _semver,
     "sql_select": _sql,
     "unified_diff": _diff,
     "yaml": _yaml,
