@@ -7,6 +7,7 @@ import re
 import pytest
 from field_page import BODIES, PAGE, page
 
+from specguide.server.app import APIS
 from specguide.server.fields import NoEffect, Refused
 
 TABLE = PAGE.with_name("serving.md").read_text().partition("| a field | is |")[2].split("\n\n")[0]
@@ -14,6 +15,10 @@ TABLE = PAGE.with_name("serving.md").read_text().partition("| a field | is |")[2
 
 def test_the_page_is_what_the_tables_say():
     assert PAGE.read_text() == page(), "python tests/support/field_page.py writes it"
+
+
+def test_the_page_has_the_fields_of_every_api():
+    assert set(BODIES.values()) == {api.body for api in APIS}
 
 
 @pytest.mark.parametrize(

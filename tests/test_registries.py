@@ -1,0 +1,51 @@
+"""What a file adds is entered in the registry beside it: nobody would find it otherwise, and say
+nothing."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from pkgutil import iter_modules
+from types import ModuleType
+
+from specguide import models, server
+from specguide.models import FAMILIES
+from specguide.models.family import Family
+from specguide.server.app import APIS
+from specguide.speculation import drafters
+
+
+def modules(package: ModuleType) -> Iterator[ModuleType]:
+    for found in iter_modules(package.__path__):
+        yield import_module(f"{package.__name__}.{found.name}")
+
+
+def test_families() -> None:
+    """Else their checkpoints run through transformers' modules."""
+    found = [
+        one
+        for module in modules(models)
+        for one in vars(module).values()
+        if isinstance(one, Family)
+    ]
+    assert found
+    missing = [one.architectures for one in found if one not in FAMILIES.values()]
+    assert missing == []
+
+
+def test_drafters() -> None:
+    """Their methods are known to a configuration before anything of the engine is imported."""
+    code = "from specguide.draft_methods import method_names; print(*method_names())"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    found = [module.DRAFTER for module in modules(drafters) if hasattr(module, "DRAFTER")]
+    assert found
+    for drafter in found:
+        assert drafters.drafter_named(drafter.method.name) is drafter
+        assert drafter.method.name in told.stdout.split()
+
+
+def test_apis() -> None:
+    found = [module.API for module in modules(server) if hasattr(module, "API")]
+    assert found and all(api in APIS for api in found)
