@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Protocol
 
 from specguide.draft_layout import NO_DRAFTS, DraftLayout
@@ -102,9 +103,33 @@ class TreeShape(ABC):
                 )
         if expansion.num_nodes < 2:
             raise InvalidParams("a draft tree needs a draft beside the golden token", param="tree")
+        self._check_drafts(expansion)
+
+    def _check_drafts(self, expansion: TreeExpansion) -> None:
+        """Raise InvalidParams where more is taken of the drafts than there is."""
+        spans = pairwise(expansion.candidate_begins)
+        for depth, (width, (begin, end)) in enumerate(
+            zip(expansion.widths, spans, strict=False), start=1
+        ):
+            if width > end - begin:
+                raise InvalidParams(
+                    f"a draft tree has {end - begin} drafts at level {depth}, of which it cannot "
+                    f"expand {width}",
+                    param="tree",
+                )
+        if expansion.num_nodes - 1 > expansion.num_candidates:
+            raise InvalidParams(
+                f"a draft tree with {expansion.num_candidates} drafts has no {expansion.num_nodes} "
+                "nodes",
+                param="tree",
+            )
 
     def num_draft_tokens(self, wanted: int) -> int:
         return self.expansion.depth
+
+    def layout(self, chain: DraftLayout = NO_DRAFTS) -> TreeLayout:
+        """The tree, whose nodes' parents are chosen anew in each iteration."""
+        return _with_smaller(self.expansion)
 
 
 @dataclass(frozen=True)
@@ -242,10 +267,6 @@ class DynamicTree(TreeShape):
                 f"drafts: num_nodes must be at most {most_drafts + 1}, found {self.num_nodes}",
                 param="tree",
             )
-
-    def layout(self, chain: DraftLayout = NO_DRAFTS) -> TreeLayout:
-        """Whose nodes' parents are chosen anew in each iteration."""
-        return _with_smaller(self.expansion)
 
     @cached_property
     def expansion(self) -> TreeExpansion:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from specguide.draft_layout import DraftLayout
 from specguide.draft_methods import AUTO, DraftMethod, method_named
-from specguide.draft_tree import CHAIN, DraftShape, DraftTree, DynamicTree
+from specguide.draft_tree import CHAIN, DraftShape, DraftTree, DynamicTree, TreeShape
 from specguide.errors import InvalidParams
 from specguide.field_types import check_types
 
@@ -34,8 +34,9 @@ class SpecConfig:
     num_draft_tokens:  K, drafts after the golden token that the method makes, 1 to 16; "grammar"
                        makes none, and of a tree it is the depth, whatever is given here
     tree:              for a draft head or model: a `DynamicTree`, or a `DraftTree` of fixed shape,
-                       in which the r-th child of a node is the r-th likeliest token; left out: a
-                       chain. On the command line TOP_K,DEPTH,NODES, for example 10,6,60
+                       in which the r-th child of a node is the r-th likeliest token, or a
+                       `TreeShape` of your own; left out: a chain. On the command line
+                       TOP_K,DEPTH,NODES, for example 10,6,60
     num_forced_tokens: F, drafts beside these where the grammar forces text, with K at most 32;
                        "grammar" needs 1
     prompt_lookup_min, prompt_lookup_max: fewest and most tokens that "ngram" looks for, 1 to 16
@@ -56,7 +57,7 @@ class SpecConfig:
     model: str | Path | None = None
     num_draft_tokens: int = 3
     num_forced_tokens: int = 0
-    tree: DynamicTree | DraftTree | None = None
+    tree: DynamicTree | DraftTree | TreeShape | None = None
     prompt_lookup_min: int = 2
     prompt_lookup_max: int = 4
     guided_drafts: bool = True

@@ -1,5 +1,6 @@
 """Drafters that are added from here alone: one that makes a pass for each draft, and a third shape
-of drafts, the block, all of whose positions come from one pass."""
+of drafts, the block, all of whose positions come from one pass; and a tree of a shape of its own.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +16,12 @@ from torch.nn.functional import one_hot
 
 from specguide import LLM, SamplingParams, SpecConfig, Speculation, draft_methods
 from specguide.draft_methods import DraftMethod
+from specguide.draft_tree import TreeShape
 from specguide.errors import InvalidParams
 from specguide.speculation.blocks import Blocks
 from specguide.speculation.drafters import DrafterSpec, DraftNeeds, base, drafter_named, register
 from specguide.speculation.forward_input import ForwardInput
+from specguide.tree_layout import TreeExpansion
 
 K = 4
 PLAIN_PARAMS = [dict(), dict(temperature=0.8, top_k=20, top_p=0.95)]
@@ -158,6 +161,42 @@ def test_both_propose_the_same(folders, table):
         histograms.append([out.metrics.accepted_histogram for out, one in outs if not one.guide])
         llm.close()
     assert histograms[0] == histograms[1]
+
+
+@dataclass(frozen=True)
+class Pyramid(TreeShape):
+    """A tree that is expanded less and less widely."""
+
+    widths: tuple[int, ...]
+    num_nodes: int
+
+    @property
+    def expansion(self) -> TreeExpansion:
+        return TreeExpansion(self.widths[0], self.widths, self.num_nodes, None)
+
+
+@pytest.mark.parametrize("number", [0, 1], ids=["greedy", "sampled"])
+def test_a_tree_of_another_shape_changes_no_token(folders, plain, number):
+    prompts, params = cases(9, 18, **PLAIN_PARAMS[number])
+    spec = SpecConfig("eagle3", folders[1], tree=Pyramid((4, 2, 1), 12))
+    llm = LLM(folders[0], spec=spec, max_batch_size=8)
+    outs = llm.generate(prompts, params)
+    llm.close()
+    assert [(out.token_ids, out.finish_reason, out.error) for out in outs] == plain[0][number]
+    assert any(out.metrics.acceptance_length > 1.3 for out in outs)
+
+
+@pytest.mark.parametrize(
+    ("widths", "num_nodes", "words"),
+    [
+        ((1,) * 17, 12, "may have 16 levels, found 18"),
+        ((2, 5), 6, "has 4 drafts at level 2, of which it cannot expand 5"),
+        ((2,), 8, "with 6 drafts has no 8 nodes"),
+    ],
+)
+def test_a_tree_that_there_cannot_be_is_refused(widths, num_nodes, words):
+    with pytest.raises(InvalidParams, match=words):
+        SpecConfig("eagle3", tree=Pyramid(widths, num_nodes))
 
 
 def test_an_unknown_method_is_refused():
