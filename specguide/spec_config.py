@@ -7,7 +7,7 @@ from pathlib import Path
 
 from specguide.draft_layout import DraftLayout
 from specguide.draft_methods import AUTO, DraftMethod, method_named
-from specguide.draft_tree import CHAIN, DraftShape, DraftTree, DynamicTree, TreeShape
+from specguide.draft_tree import CHAIN, DraftShape, TreeShape
 from specguide.errors import InvalidParams
 from specguide.field_types import check_types
 
@@ -57,7 +57,7 @@ class SpecConfig:
     model: str | Path | None = None
     num_draft_tokens: int = 3
     num_forced_tokens: int = 0
-    tree: DynamicTree | DraftTree | TreeShape | None = None
+    tree: TreeShape | None = None
     prompt_lookup_min: int = 2
     prompt_lookup_max: int = 4
     guided_drafts: bool = True

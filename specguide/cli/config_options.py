@@ -215,5 +215,5 @@ def _option_kind(hint: Any) -> Any:
     no plain value."""
     if get_origin(hint) is tuple:
         return list[get_args(hint)[0]]  # type: ignore[misc]
-    kinds = [kind for kind in get_args(hint) or (hint,) if kind is not type(None)]
-    return str if is_dataclass(kinds[-1]) else kinds[-1]
+    *_, kind = (kind for kind in get_args(hint) or (hint,) if kind is not type(None))
+    return str if is_dataclass(kind) or inspect.isabstract(kind) else kind
