@@ -218,8 +218,7 @@ class Admission:
     def _text(self, prompt_ids: Sequence[int], params: SamplingParams) -> TextOfTokens:
         if not (params.may_stop_by_text or self._makes_texts):
             return NoText()
-        detokenizer = self._tokenizer.detokenizer(prompt_ids, is_guided=params.guide is not None)
-        return OutputText(detokenizer, params.stop or (), params.include_stop_str_in_output)
+        return OutputText.of(self._tokenizer, prompt_ids, params)
 
     def _span_reader(self, params: SamplingParams) -> SpanReader | None:
         """What reads the output's spans; None where they are not asked for. Called once the guide
@@ -237,7 +236,8 @@ class Admission:
     def _guided_text(self, request: Request, grammar: CompiledGrammar) -> GuidedText:
         vocabulary = self._tokenizer.vocabulary(self._capabilities.vocab_size)
         detokenizer = self._tokenizer.detokenizer(request.prompt_ids, is_guided=True)
-        return GuidedText(detokenizer, request.params, GrammarEnds(grammar.matcher(), vocabulary))
+        ends = GrammarEnds(grammar.matcher(), vocabulary)
+        return GuidedText(detokenizer, request.params, ends, self._tokenizer.eos_token_ids)
 
     def _cancel(self, future: GrammarFuture) -> Request:
         future.cancel()

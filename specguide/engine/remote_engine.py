@@ -233,7 +233,7 @@ class RemoteEngine:
     def _text(self, ids: Sequence[int], params: SamplingParams) -> TextOfTokens:
         if params.may_stop_by_text:
             return NoText()
-        return OutputText(self.tokenizer.detokenizer(ids, is_guided=params.guide is not None))
+        return OutputText.of(self.tokenizer, ids, params)
 
     def _deliver(self, told: wire.Delta) -> None:
         sent = self._sent.get(told.request)

@@ -3,6 +3,8 @@ end, so that the output matches it all the same."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from specguide.guided.ends import GrammarEnds
 from specguide.params import SamplingParams
 from specguide.scheduler.output_text import OutputText
@@ -10,15 +12,27 @@ from specguide.tokenizer import IncrementalDetokenizer
 
 
 class GuidedText:
-    """As OutputText. ends: of the output's grammar"""
+    """As OutputText.
+
+    ends:          of the output's grammar
+    eos_token_ids: the model's own end tokens
+    """
 
     def __init__(
-        self, detokenizer: IncrementalDetokenizer, params: SamplingParams, ends: GrammarEnds
+        self,
+        detokenizer: IncrementalDetokenizer,
+        params: SamplingParams,
+        ends: GrammarEnds,
+        eos_token_ids: Collection[int] = (),
     ) -> None:
         self._ends = ends
         self._stop_token_ids = frozenset(params.stop_token_ids)
         self._text = OutputText(
-            detokenizer, params.stop or (), params.include_stop_str_in_output, ends.may_end
+            detokenizer,
+            params.stop or (),
+            params.include_stop_str_in_output,
+            ends.may_end,
+            eos_token_ids,
         )
 
     @property

@@ -3,9 +3,10 @@ string, where it ends."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
-from specguide.tokenizer import IncrementalDetokenizer
+from specguide.params import SamplingParams
+from specguide.tokenizer import IncrementalDetokenizer, Tokenizer
 
 
 class OutputText:
@@ -16,6 +17,7 @@ class OutputText:
                   makes no difference
     include_stop: the text ends behind the stop string, not before it
     may_end:      whether the text may end so; a stop string where it may not is text like any other
+    untold_ends:  tokens that end the output and are no part of its text
     """
 
     def __init__(
@@ -24,13 +26,27 @@ class OutputText:
         stop: Sequence[str] = (),
         include_stop: bool = False,
         may_end: Callable[[str], bool] = lambda _: True,
+        untold_ends: Collection[int] = (),
     ) -> None:
         self._detokenizer: IncrementalDetokenizer | None = detokenizer
         self._matchers = [_StopMatcher(text) for text in stop]
         self._include_stop, self._may_end = include_stop, may_end
+        self._untold_ends = untold_ends
         self._parts: list[str] = []
         self._num_taken = 0
         self._held = ""  # may be the beginning of a stop string
+
+    @classmethod
+    def of(
+        cls, tokenizer: Tokenizer, prompt_ids: Sequence[int], params: SamplingParams
+    ) -> OutputText:
+        """The text of a request behind its prompt, whatever its guide says of where it may end."""
+        return cls(
+            tokenizer.detokenizer(prompt_ids, is_guided=params.guide is not None),
+            params.stop or (),
+            params.include_stop_str_in_output,
+            untold_ends=() if params.ignore_eos else tokenizer.eos_token_ids,
+        )
 
     @property
     def text(self) -> str:
@@ -48,11 +64,9 @@ class OutputText:
 
         may_stop: False: a stop string that is completed now is text like any other
         """
-        return (
-            None
-            if self._detokenizer is None
-            else self._feed(self._detokenizer.add(token), may_stop)
-        )
+        if self._detokenizer is None or token in self._untold_ends:
+            return None
+        return self._feed(self._detokenizer.add(token), may_stop)
 
     def end(self) -> str | None:
         """No more tokens come. Returns the stop string that the last characters complete. Once is

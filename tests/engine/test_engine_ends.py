@@ -3,14 +3,16 @@ several samples."""
 
 from __future__ import annotations
 
+import json
 import random
+import shutil
 import time
 
 import pytest
 from random_requests import cases
 from tiny_engine import make
 
-from specguide import Guide, SamplingParams
+from specguide import LLM, Guide, SamplingParams
 from specguide.errors import RequestTimeout
 from specguide.guided.compiling.grammar_future import GrammarFuture
 
@@ -175,3 +177,22 @@ def test_samples_have_seeds_of_their_own(folders):
     (empty,) = llm.generate("", SamplingParams(n=3))
     assert empty.finish_reason == "error" and empty.samples == (empty,)
     llm.close()
+
+
+@pytest.mark.parametrize("stop", [(), ("zz",)])
+@pytest.mark.parametrize("guide", [None, Guide(regex="[a-d]{3,9}")])
+def test_an_end_token_is_never_text(folders, tmp_path, stop, guide):
+    """Also one that the tokenizer does not call special, as of models taught further."""
+    target = shutil.copytree(folders[0], tmp_path / "target")
+    tokenizer = json.loads((target / "tokenizer.json").read_text())
+    added = tokenizer["added_tokens"]
+    added.append(added[0] | {"id": 257, "content": "<|im_end|>", "special": False})
+    (target / "tokenizer.json").write_text(json.dumps(tokenizer))
+    (target / "generation_config.json").write_text('{"eos_token_id": [256, 257]}')
+    params = SamplingParams(
+        max_tokens=8, guide=guide, stop=stop, min_tokens=3, logit_bias={257: 50, 256: -100}
+    )
+    with LLM(target) as llm:
+        [output] = llm.generate("ab", params)
+        assert output.token_ids[-1] == 257 and output.finish_reason == "stop"
+        assert output.text == llm.tokenizer.decode(output.token_ids[:-1])
