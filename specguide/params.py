@@ -108,15 +108,15 @@ class SamplingParams:
                     1]
     min_p:          drop tokens whose probability is below min_p × the greatest, in [0, 1]
     seed:           makes sampling repeatable, in [-2^63, 2^63); None or -1 draws one
-    stop_token_ids: tokens that end a free request besides the model's own end tokens, and a guided
-                    one where its grammar may end behind them
+    stop_token_ids: tokens that end a free request besides the model's own end tokens, its text
+                    before them, and a guided one behind them where its grammar may end there
     ignore_eos:     end tokens of the model do not end a free request
     guide:          the grammar the output must match; None generates freely
     reasoning:      what may come before the guided answer; None: nothing
     stop:           a string, or several, that end a request; its text ends before the first of them
                     to be complete. With a guide the first behind which, or before which, its
                     grammar may end, so that the text matches it
-    include_stop_str_in_output: the text ends behind the stop string instead
+    include_stop_str_in_output: the text ends behind the stop string or stop token instead
     n:              samples of the prompt, 1 to MAX_SAMPLES; the seeds of the second and later ones
                     follow from `seed`
     speculation:    what it takes of the engine's drafts; None: all

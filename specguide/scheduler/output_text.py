@@ -45,7 +45,7 @@ class OutputText:
             tokenizer.detokenizer(prompt_ids, is_guided=params.guide is not None),
             params.stop or (),
             params.include_stop_str_in_output,
-            untold_ends=() if params.ignore_eos else tokenizer.eos_token_ids,
+            untold_ends=_untold_ends(tokenizer, params),
         )
 
     @property
@@ -105,6 +105,12 @@ class OutputText:
         if last:
             self._parts.append(last)
         self._detokenizer, self._held = None, ""
+
+
+def _untold_ends(tokenizer: Tokenizer, params: SamplingParams) -> frozenset[int]:
+    own = () if params.ignore_eos else tokenizer.eos_token_ids
+    is_told = params.guide is not None or params.include_stop_str_in_output
+    return frozenset((*own, *(() if is_told else params.stop_token_ids)))
 
 
 class _StopMatcher:

@@ -62,17 +62,19 @@ class SampleReader:
     def _scored(self, delta: RequestDelta) -> Iterator[Event]:
         """Text with its scores; a token that adds nothing to it is told apart."""
         scores, num_spelling = self._scores(delta), len(delta.token_ids)
-        num_spelling -= self._is_ended_by_token(delta)
+        num_spelling -= self._is_ended_untold(delta)
         said: list[Said] = [Text(delta.text)] if delta.text else []
         yield from self._told(said, scores[:num_spelling])
         yield from self._told([], scores[num_spelling:])
 
-    def _is_ended_by_token(self, delta: RequestDelta) -> bool:
+    def _is_ended_untold(self, delta: RequestDelta) -> bool:
         """Whether its last token ends the output, and adds nothing to the text."""
         if delta.finish_reason != "stop" or not delta.token_ids:
             return False
-        last = delta.token_ids[-1]
-        return last == delta.stop_reason or last in self._backend.tokenizer.eos_token_ids
+        last, params = delta.token_ids[-1], self._params
+        is_told = params.guide is not None or params.include_stop_str_in_output
+        is_stop = last == delta.stop_reason and not is_told
+        return is_stop or last in self._backend.tokenizer.eos_token_ids
 
     def _read(
         self, parsed: ParsedSample, delta: RequestDelta, scores: tuple[Score, ...]
@@ -80,14 +82,15 @@ class SampleReader:
         """Reasoning, text and calls; with scores, and while it reasons, token by token, so that
         each is told with what it added."""
         ids = delta.token_ids
+        spelling = ids[:-1] if self._is_ended_untold(delta) else ids
         is_last = isinstance(delta.stop_reason, str)
         while ids:
             is_reasoning = parsed.is_reasoning
             num_now = 1 if scores or is_reasoning else len(ids)
-            said = parsed.add(ids[:num_now], is_last=is_last)
+            said = parsed.add(spelling[:num_now], is_last=is_last)
             yield Tokens(num_now, self._sample, self._reasoned(parsed, num_now * is_reasoning))
             yield from self._told(said, scores[:num_now])
-            ids, scores = ids[num_now:], scores[num_now:]
+            ids, spelling, scores = ids[num_now:], spelling[num_now:], scores[num_now:]
         if delta.finish_reason is not None:
             yield from self._told(parsed.finish(delta.stop_reason))
 

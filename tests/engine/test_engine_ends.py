@@ -196,3 +196,18 @@ def test_an_end_token_is_never_text(folders, tmp_path, stop, guide):
         [output] = llm.generate("ab", params)
         assert output.token_ids[-1] == 257 and output.finish_reason == "stop"
         assert output.text == llm.tokenizer.decode(output.token_ids[:-1])
+
+
+@pytest.mark.parametrize("include", [False, True])
+def test_a_text_ends_before_a_stop_token(folders, include):
+    with make(folders) as llm:
+        [whole] = llm.generate("ab", SamplingParams(max_tokens=8))
+        stop = whole.token_ids[3]
+        params = SamplingParams(
+            max_tokens=8, stop_token_ids=[stop], include_stop_str_in_output=include
+        )
+        [output] = llm.generate("ab", params)
+        ids = output.token_ids
+        assert ids == whole.token_ids[: whole.token_ids.index(stop) + 1]
+        assert output.stop_reason == stop
+        assert output.text == llm.tokenizer.decode(ids if include else ids[:-1])

@@ -202,3 +202,16 @@ def test_efforts_that_are_none(server, effort):
         answer = httpx.post(f"{server.url}/v1/{path}", json={"model": "small", **body})
         error = answer.json()["error"]
         assert answer.status_code == 400 and field in (error.get("param") or error["message"])
+
+
+@pytest.mark.parametrize("include", [False, True])
+def test_a_stop_token_ends_free_text_of_a_model_that_reasons(client, include):
+    asked = ASKED | {"max_completion_tokens": 20}
+    [choice] = client.chat.completions.create(**asked, logprobs=True).choices
+    tokens = [one.token for one in choice.logprobs.content]
+    body = {"prompt": tokens[3], "add_special_tokens": False}
+    told = httpx.post(str(client.base_url.join("../tokenize")), json=body).json()
+    more = {"stop_token_ids": told["tokens"][-1:], "include_stop_str_in_output": include}
+    [stopped] = client.chat.completions.create(**asked, extra_body=more).choices
+    assert stopped.finish_reason == "stop"
+    assert stopped.message.content == "".join(tokens[: tokens.index(tokens[3]) + include])

@@ -22,10 +22,14 @@ def said(http, **fields):
     return answer.json()["choices"][0]
 
 
-def streamed(http, **fields):
+def chunks(http, **fields):
     body = {"messages": USER, "temperature": 0, "max_tokens": 40, "stream": True} | fields
     lines = http.post(CHAT, json=body).text.split("\n\n")[:-2]
-    choices = [json.loads(line.removeprefix("data: "))["choices"][0] for line in lines]
+    return [json.loads(line.removeprefix("data: "))["choices"][0] for line in lines]
+
+
+def streamed(http, **fields):
+    choices = chunks(http, **fields)
     text = "".join(choice["delta"].get("content") or "" for choice in choices)
     return text, choices[-1]["finish_reason"]
 
@@ -73,6 +77,24 @@ def test_stop_tokens(http, server):
     text = choice["message"]["content"]
     assert choice["finish_reason"] == "stop" and whole.startswith(text) and len(text) < len(whole)
     assert any(text.encode().endswith(spelled[token]) for token in ids)
+
+
+@pytest.mark.parametrize("include", [False, True])
+@pytest.mark.parametrize("logprobs", [False, True])
+def test_free_text_ends_before_a_stop_token(http, include, logprobs):
+    whole = said(http, logprobs=True)
+    tokens = [one["token"] for one in whole["logprobs"]["content"]]
+    body = {"prompt": tokens[3], "add_special_tokens": False}
+    stop_token_ids = http.post("/tokenize", json=body).json()["tokens"][-1:]
+    expected = "".join(tokens[: tokens.index(tokens[3]) + include])
+    asked = dict(
+        stop_token_ids=stop_token_ids, logprobs=logprobs, include_stop_str_in_output=include
+    )
+    choice = said(http, **asked)
+    assert (choice["message"]["content"], choice["finish_reason"]) == (expected, "stop")
+    assert streamed(http, **asked) == (expected, "stop")
+    pieces = [one["delta"].get("content") for one in chunks(http, **asked) if one["logprobs"]]
+    assert bool(pieces and pieces[-1]) == (include and logprobs)
 
 
 def test_a_call_is_not_cut(http):
