@@ -139,9 +139,14 @@ def _told_scores(offsets: Sequence[int], scores: Sequence[Score]) -> dict[str, l
         told["text_offset"].append(offset)
         told["tokens"].append(score.text)
         told["token_logprobs"].append(score.logprob)
-        told["top_logprobs"].append(
-            None
-            if score.logprob is None
-            else {one.text: one.logprob for one in (*score.rivals, score)}
-        )
+        told["top_logprobs"].append(None if score.logprob is None else _by_text(score))
+    return told
+
+
+def _by_text(score: Score) -> dict[str, float | None]:
+    """A place's log-probabilities; of tokens with equal texts, say parts of characters, that of the
+    likeliest, by which clients tell whether the token itself is."""
+    told: dict[str, float | None] = {}
+    for one in (*score.rivals, score):
+        told.setdefault(one.text, one.logprob)
     return told

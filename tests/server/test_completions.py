@@ -221,3 +221,11 @@ def test_where_one_prompt_is_refused_nobody_waits_for_the_others():
         assert cancelled == [0]
 
     asyncio.run(refused())
+
+
+def test_of_rivals_with_equal_texts_the_likeliest_is_told():
+    """By the greatest of a place evaluations tell whether its token is what the model would say."""
+    rivals = Score(1, b"\xa8", -0.5, 1), Score(2, b"e", -1.5, 2)
+    choice = Choice(0, has_scores=True)
+    choice.echo("", [Score(3, b"\xa9", -4.0, 7, rivals)])
+    assert choice.told(0)["logprobs"]["top_logprobs"] == [{"\ufffd": -0.5, "e": -1.5}]
