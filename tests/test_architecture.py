@@ -24,6 +24,7 @@ LEVELS: tuple[tuple[str, ...], ...] = (
         "machine",
         "env",
         "release",
+        "transformers_import",
         "other_engines",
         "integers",
         "field_types",

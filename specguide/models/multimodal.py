@@ -14,6 +14,7 @@ from specguide.errors import CheckpointError
 from specguide.json_fields import read_json, shown
 from specguide.layers.quantization.by_name import within
 from specguide.models.weights import stored_names, weight_files
+from specguide.transformers_import import import_transformers
 
 MULTIMODAL = frozenset(
     f"{name}ForConditionalGeneration"
@@ -64,6 +65,7 @@ def stated_text(folder: Path) -> Any:
     whole model's are; where config.json does not say so of the whole model, for which the defaults
     of transformers have changed, unless the folder holds an output matrix. Raises
     CheckpointError."""
+    import_transformers()
     from transformers import AutoConfig
 
     try:
@@ -142,6 +144,7 @@ def _text_prefixes(folder: Path) -> list[str]:
 
 
 def _architecture(model_type: str) -> str:
+    import_transformers()
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
     known = {**MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, **_WITH_THREE_POSITIONS}

@@ -24,6 +24,7 @@ from specguide.models import transformers_trial
 from specguide.models.config import LARGEST, ModelConfig
 from specguide.models.multimodal import is_multimodal, stated_text, text_fields
 from specguide.models.transformers_trial import LayerAttention
+from specguide.transformers_import import import_transformers
 
 _OTHER_LAYERS = ("linear_attention", "mamba", "conv", "chunked_attention", "recurrent")
 
@@ -39,6 +40,7 @@ class TransformersConfig(ModelConfig):
 
 def known_to_transformers(fields: Mapping[str, Any]) -> str | None:
     """The first of the `architectures` that is a causal language model of transformers."""
+    import_transformers()
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
     names = fields.get("architectures")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from specguide.errors import CheckpointError
 from specguide.gguf_file import CONTROL, USER_DEFINED, GgufHeader, read_header
+from specguide.transformers_import import import_transformers
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer as Backend
@@ -53,6 +54,7 @@ def _read(path: Path, modified_ns: int) -> tuple[Backend, Any]:
     is_byte_level = header.metadata.get("tokenizer.ggml.model") == _BYTE_LEVEL
     pieces = _PIECES.get(header.metadata.get("tokenizer.ggml.pre", "")) if is_byte_level else None
     try:
+        import_transformers()
         # AutoTokenizer would read the whole configuration first, to choose this same class.
         from transformers import PreTrainedTokenizerFast
 

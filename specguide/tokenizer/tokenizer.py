@@ -20,6 +20,7 @@ from specguide.tokenizer.detokenizer import Detokenizers, IncrementalDetokenizer
 from specguide.tokenizer.gguf import gguf_tokenizer
 from specguide.tokenizer.token_bytes import token_bytes
 from specguide.tokenizer.vocabulary import Vocabulary
+from specguide.transformers_import import import_transformers
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer as Backend
@@ -251,6 +252,7 @@ def _transformers_tokenizer(folder: Path) -> Any:
     for path in filter(is_file, (folder / "tokenizer.json", folder / "tokenizer.model")):
         check_fetched(path)
     try:
+        import_transformers()
         if (
             _read_if_there(folder / "tokenizer_config.json").get("tokenizer_class")
             in _PLAIN_CLASSES

@@ -4,6 +4,7 @@ templates, end tokens."""
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -345,3 +346,30 @@ def test_code_of_a_folder_is_never_run_nor_asked_about(
         except CheckpointError as error:
             assert "its tokenizer cannot be read" in str(error)
         assert not asked
+
+
+_READ_AT_ONCE = """
+import subprocess
+import sys
+from threading import Barrier, Thread
+
+from specguide.tokenizer import Tokenizer
+
+began, read = Barrier(4), []
+
+
+def run():
+    began.wait()
+    read.append(Tokenizer.from_folder(sys.argv[1]))
+
+
+threads = [Thread(target=run) for _ in range(4)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+assert len(read) == 4
+"""
+
+
+def test_threads_read_their_first_tokenizers_at_once(folders):
+    """As an engine does whose draft model has a tokenizer of its own."""
+    subprocess.run([sys.executable, "-c", _READ_AT_ONCE, str(folders[0])], check=True)
