@@ -14,10 +14,12 @@ from ray.serve.exceptions import (
     ReplicaUnavailableError,
 )
 from ray.serve.handle import DeploymentHandle
+from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from specguide.request import EXTERNAL_ID
 from specguide.serve_ray.exchange import AnswerHead, AnswerPiece, ForwardedRequest, NotTaken
 from specguide.serve_ray.replica_metrics import with_replica
 from specguide.serve_ray.routing import RoutingKey
@@ -28,6 +30,7 @@ from specguide.server.config import ServerConfig
 from specguide.server.error_answers import ErrorAnswers
 from specguide.server.errors import ApiError, Refusal
 from specguide.server.middleware import ApiKeys, BodyLimit, RootPath
+from specguide.server.request_log import log_refusal, write_refusals
 
 _HEALTH_PATHS = ("/health", "/ready", "/ping")
 _HEALTH_S = 5.0
@@ -59,6 +62,8 @@ class Ingress:
             guarded = ApiKeys(figures, config.api_keys, config.exposure.protect_metrics)
             figures = RootPath(guarded, config.exposure.root_path)
         self._figures = ErrorAnswers(figures, error_body)
+        if config.log_requests:
+            write_refusals()
 
     async def __call__(self, request: Request) -> Response:
         """Answer any request."""
@@ -106,6 +111,7 @@ class _Asgi(Response):
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        EXTERNAL_ID.set(Headers(scope=scope).get("x-request-id", ""))  # Ray's proxy adds it
         await self._app(scope, receive, send)
 
 
@@ -143,6 +149,7 @@ class _PassedOn:
     async def fail(self, error: ApiError, scope: Scope, receive: Receive) -> None:
         """Tell the client, in the words of its API, that the rest of the answer does not come."""
         if self._head is None:
+            log_refusal(error)
             await error.response(error_body(self._path))(scope, receive, self._send)
             return
         if not dict(self._head.headers).get(b"content-type", b"").startswith(b"text/event-stream"):

@@ -17,6 +17,7 @@ from specguide.serve_ray.core_process import CoreProcess
 from specguide.serve_ray.exchange import AnswerPiece, ForwardedRequest, NotTaken, answer
 from specguide.server.app import create_app
 from specguide.server.plans import ServicePlan
+from specguide.server.request_log import write_refusals
 
 _TELL_S = 0.5
 """Time for requests to be told that their engine is gone, seconds."""
@@ -35,6 +36,8 @@ class EngineReplica:
         self._engine = RemoteEngine(facts, tokenizer, "replica")
         self._app = create_app(self._engine, plan.server)
         self._engine.connect(self._core.address)
+        if plan.server.log_requests:
+            write_refusals()
         settle()
 
     async def answer(self, request: ForwardedRequest) -> AsyncIterator[AnswerPiece]:

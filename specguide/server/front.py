@@ -26,7 +26,7 @@ from specguide.server.config import ServerConfig
 from specguide.server.connection import most_connections
 from specguide.server.listening import listener
 from specguide.server.plans import FrontPlan
-from specguide.server.request_log import log_config
+from specguide.server.request_log import log_config, write_refusals
 from specguide.server.stop import StoppableServer
 
 _SHORTEST_S = 1e-3
@@ -93,8 +93,9 @@ class _Front(StoppableServer):
     """Says when it listens."""
 
     def __init__(self, app: FastAPI, config: ServerConfig, control: Connection) -> None:
-        log = log_config(tells_refusals=config.log_requests)
-        super().__init__(app, config, log_level="info", log_config=log)
+        super().__init__(app, config, log_level="info", log_config=log_config())
+        if config.log_requests:
+            write_refusals()
         self._app, self._control = app, control
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:

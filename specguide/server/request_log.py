@@ -66,13 +66,17 @@ def log_refusal(error: ApiError) -> None:
         logger.info(json.dumps(line, ensure_ascii=False))
 
 
-def log_config(*, tells_refusals: bool) -> dict[str, Any]:
+def write_refusals() -> None:
+    """Write what `log_refusal` logs on standard error."""
+    logger = logging.getLogger(_REFUSALS)
+    logger.addHandler(logging.StreamHandler())
+    logger.setLevel(logging.INFO)
+
+
+def log_config() -> dict[str, Any]:
     """uvicorn's, with the id."""
     config = copy.deepcopy(LOGGING_CONFIG)
     config["filters"] = {"request_id": {"()": WithRequestId}}
     config["handlers"]["access"]["filters"] = ["request_id"]
     config["formatters"]["access"]["fmt"] += " %(request_id)s"
-    if tells_refusals:
-        config["handlers"]["refusals"] = {"class": "logging.StreamHandler"}  # on standard error
-        config["loggers"][_REFUSALS] = {"handlers": ["refusals"], "level": "INFO"}
     return config

@@ -26,7 +26,7 @@ SHAPES = {"a": "integer", "b": "boolean", "c": "null"}
 
 @pytest.fixture(scope="module")
 def service():
-    options = ("--replicas", "2", "--replica-cpus", "0.5", "--drain-s", "5")
+    options = ("--replicas", "2", "--replica-cpus", "0.5", "--drain-s", "5", "--log-requests")
     with serving(*options) as one:
         yield one
 
@@ -125,9 +125,30 @@ def test_a_client_that_leaves_takes_its_request_along(client):
     until(lambda: figures(client, "requests_unfinished").total() == 0, 20)
 
 
-def actors(service):
-    """The processes of replicas."""
-    command = "ray::ServeReplica:specguide:EngineReplica"
+def test_requests_are_logged_where_they_are_answered(service, client):
+    """By the engine, by the application over it, and by the ingress, which Ray's logs keep."""
+    ok, wrong = ({"max_tokens": count} for count in (2, -1))
+    bodies = {"ok": body("x", **ok), "wrong": body("x", **wrong), "large": "x" * (5 << 20)}
+    for name, asked in bodies.items():
+        client.post("/v1/chat/completions", json=asked, headers={"x-request-id": f"log-{name}"})
+    until(lambda: set(logged(service)) >= {"log-ok", "log-wrong", "log-large"})
+    told = logged(service)
+    assert told["log-ok"]["output_tokens"] == 2
+    assert told["log-wrong"]["status"] == 400 and told["log-wrong"]["param"] == "max_tokens"
+    assert told["log-large"]["status"] == 413
+
+
+def logged(service):
+    """Lines of the log of requests, by the request's id."""
+    pids = [*actors(service, "Ingress"), *actors(service)]
+    texts = [Path(f"/proc/{pid}/fd/2").read_text() for pid in pids]
+    lines = [json.loads(line) for line in "".join(texts).splitlines() if line.startswith("{")]
+    return {line["external_id"]: line for line in lines}
+
+
+def actors(service, name="EngineReplica"):
+    """The processes of replicas, or of another deployment."""
+    command = f"ray::ServeReplica:specguide:{name}"
     return [
         pid
         for pid in descendants_of(service.process.pid)

@@ -105,7 +105,7 @@ def test_request_ids(plain):
 
 def test_the_log_ends_its_lines_with_the_requests_id(caplog):
     caplog.set_level(logging.INFO, "uvicorn.access")
-    form = log_config(tells_refusals=False)["formatters"]["access"]["fmt"]
+    form = log_config()["formatters"]["access"]["fmt"]
     app = AccessLog(RequestIds(Response()))
     with caplog.filtering(WithRequestId()):
         assert TestClient(app, client=("127.0.0.1", 1)).get("/", headers={"x-request-id": "job-7"})
