@@ -14,6 +14,7 @@ import torch.distributed as dist
 
 from specguide import env
 from specguide.parallel.collectives import GlooCollectives, GroupCollectives
+from specguide.parallel.failure import CollectiveFailed
 from specguide.parallel.places import CudaMemory, MemoryPlaces
 from specguide.parallel.ranks import ONE_RANK, Ranks
 from specguide.parallel.stages import Stage
@@ -71,7 +72,7 @@ def connect(
 
     store: rank 0's own, which it has opened; None on other ranks
     has_whole_experts: see Ranks
-    Raises torch's error where one does not come in time.
+    Raises CollectiveFailed where one does not come in time.
     """
     group = _group(_store(meeting, store), meeting, rank, device)
     return replace(group, has_whole_experts=has_whole_experts)
@@ -132,7 +133,10 @@ def _group(store: Any, meeting: Meeting, rank: int, device: torch.device) -> Ran
     gloo = kind._Options()
     gloo._timeout = timedelta(seconds=meeting.timeout_s)
     gloo._devices = [kind.create_device(hostname=meeting.addresses[rank])]
-    return Ranks(rank, size, GlooCollectives(kind(store, rank, size, gloo)))
+    try:
+        return Ranks(rank, size, GlooCollectives(kind(store, rank, size, gloo)))
+    except RuntimeError as cause:
+        raise CollectiveFailed(f"another rank did not come: {cause}") from cause
 
 
 def _keep_for_ever(group: Any) -> None:

@@ -6,6 +6,7 @@ import logging
 import os
 import signal
 import socket
+import subprocess
 import threading
 import time
 from pathlib import Path
@@ -19,7 +20,9 @@ from specguide import LLM, SamplingParams
 from specguide.config import EngineConfig
 from specguide.engine import Engine
 from specguide.engine.executors import host_links
+from specguide.engine.executors.host_links import HostCame, host_and_port, ranks_key, reach
 from specguide.errors import EngineError, InvalidParams
+from specguide.release import versions
 
 PROMPTS = ["abc", "hello"]
 PARAMS = [SamplingParams(max_tokens=6), SamplingParams(max_tokens=6, temperature=0.9, seed=3)]
@@ -77,6 +80,24 @@ def test_a_host_that_is_gone_is_named(target: Path, address: str) -> None:
             time.sleep(0.1)
         assert "rank 1 (127.0.0.1) is gone with its host" in failure(llm)
         llm.close()
+
+
+def test_a_host_that_leaves_before_its_rank_has_come_is_named(target: Path, address: str) -> None:
+    with joining(address) as host:
+        leaving = threading.Thread(target=leave_as_rank_2, args=(address, host))
+        leaving.start()
+        with pytest.raises(EngineError, match="rank 2 did not start: is gone with its host"):
+            llm_of(target, pipeline_parallel_size=3, rank_address=address)
+        leaving.join()
+
+
+def leave_as_rank_2(address: str, host: subprocess.Popen[str]) -> None:
+    """Come to run a rank once the other host has one, and go."""
+    assert host.stderr is not None
+    next(line for line in host.stderr if "running ranks (1,)" in line)
+    with reach(host_and_port(address), ranks_key()) as link:
+        link.send(HostCame(1, versions()))
+        assert link.recv().ranks == (2,)
 
 
 def test_strangers_are_no_ranks(

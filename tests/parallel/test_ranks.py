@@ -23,7 +23,10 @@ from requests_of_every_kind import PATIENT, SPECS, failure, outputs
 from specguide import LLM, SamplingParams, SpecConfig
 from specguide.config import EngineConfig
 from specguide.engine import Engine
-from specguide.engine.executors.rank_process import READY, Execute
+from specguide.engine.executors import RanksExecutor
+from specguide.engine.executors.local import load_models
+from specguide.engine.executors.rank_process import READY, Execute, RankBuild
+from specguide.engine.facts import resolved
 from specguide.errors import EngineError, InvalidParams
 
 IMPORT = "from specguide.engine.executors.rank_process import main"
@@ -124,6 +127,18 @@ def test_rank_0_is_named_where_it_fails_itself(target, monkeypatch):
     monkeypatch.setattr(type(executor._own.step), "launch", fail)
     assert "rank 0 failed: EngineError: the step broke" in failure(llm)
     llm.close()
+
+
+def test_rank_0_is_named_where_it_cannot_load_its_part(target):
+    config = resolved(EngineConfig(target, guide=None, tensor_parallel_size=2))
+    with pytest.raises(EngineError, match="could not start: rank 0 failed: MemoryError: no room"):
+        RanksExecutor.load(config, rank_threads.ThreadFollower, RankBuild(full_on_rank_0))
+
+
+def full_on_rank_0(config, ranks, stage):
+    if ranks.rank == 0:
+        raise MemoryError("no room is left")
+    return load_models(config, ranks, stage)
 
 
 def test_ranks_end_with_a_parent_that_is_killed():

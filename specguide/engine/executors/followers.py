@@ -28,6 +28,10 @@ class RankFailed(EngineError):
     """A rank other than 0 has said that it failed, or said nothing."""
 
 
+class RankUnfit(EngineError):
+    """A rank other than 0 cannot take part, as the words say, which name it."""
+
+
 class Follower:
     """One rank's process, of this host.
 

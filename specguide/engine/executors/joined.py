@@ -13,7 +13,7 @@ from multiprocessing.connection import Connection
 
 import torch
 
-from specguide.engine.executors.followers import Follower
+from specguide.engine.executors.followers import Follower, RankUnfit
 from specguide.engine.executors.host_links import (
     HostCame,
     HostRefused,
@@ -134,7 +134,7 @@ class Hosts:
         while rank not in self._ranks:
             words = self._hosts[rank].end_in_words(rank)
             if words is not None or time.perf_counter() > until_s:
-                raise EngineError(f"rank {rank} did not start: {words or 'it did not come'}")
+                raise RankUnfit(f"rank {rank} did not start: {words or 'it did not come'}")
             self._accept(_LOOK_S)
         return JoinedFollower(rank, timeout_s, self._ranks.pop(rank), self._hosts[rank])
 

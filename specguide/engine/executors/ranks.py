@@ -12,10 +12,11 @@ from functools import partial
 from typing import TypeVar
 
 import torch
+from torch.distributed import DistStoreError
 
 from specguide.batch import Batch, StepOutput
 from specguide.engine.executors.base import Capabilities, PendingOutput
-from specguide.engine.executors.followers import Follower, RankFailed, whose_fault
+from specguide.engine.executors.followers import Follower, RankFailed, RankUnfit, whose_fault
 from specguide.engine.executors.joined import Hosts
 from specguide.engine.executors.local import LocalExecutor
 from specguide.engine.executors.rank_process import (
@@ -38,6 +39,8 @@ from specguide.speculation import Step
 
 _LOAD_TIMEOUT_S = 1800.0
 _LEAVE_S = 5.0
+_OF_WAITS = (CollectiveFailed, RankFailed, DistStoreError, EOFError, OSError)
+"""Errors of rank 0 where another one has not come."""
 T = TypeVar("T")
 
 
@@ -108,7 +111,7 @@ class RanksExecutor:
             _hear(followers, _LOAD_TIMEOUT_S)
         except BaseException as cause:
             if isinstance(cause, Exception) and not isinstance(cause, UserError):
-                words = whose_fault(followers, cause, timeout_s)
+                words = _told(followers, cause, timeout_s)
                 _kill(followers)
                 raise EngineError(f"the ranks could not start: {words}") from cause
             _kill(followers)
@@ -193,14 +196,8 @@ class RanksExecutor:
             raise self._failure
         try:
             return call()
-        except (CollectiveFailed, RankFailed, EOFError, OSError) as cause:
-            words = whose_fault(self._followers, cause, self._timeout_s)
-            self._stop(EngineError(words), cause)
         except BaseException as cause:
-            words = f"rank 0 failed: {type(cause).__name__}: {cause}"
-            if any(follower.end_in_words() for follower in self._followers):  # it waited for one
-                words = whose_fault(self._followers, cause, self._timeout_s)
-            self._stop(EngineError(words), cause)
+            self._stop(EngineError(_told(self._followers, cause, self._timeout_s)), cause)
         raise AssertionError("unreachable")
 
     def _stop(self, failure: EngineError, cause: BaseException | None = None) -> None:
@@ -271,6 +268,15 @@ def _abort(collectives: Iterable[Collectives]) -> list[threading.Thread]:
 def _hear(followers: list[Follower], timeout_s: float) -> None:
     for follower in followers:
         follower.hear(timeout_s)
+
+
+def _told(followers: list[Follower], cause: BaseException, timeout_s: float) -> str:
+    """What failed at rank 0 with `cause`, by the rank whose fault it was."""
+    if isinstance(cause, RankUnfit):
+        return str(cause)
+    if isinstance(cause, _OF_WAITS) or any(follower.end_in_words() for follower in followers):
+        return whose_fault(followers, cause, timeout_s)
+    return f"rank 0 failed: {type(cause).__name__}: {cause}"
 
 
 def _kill(followers: list[Follower]) -> None:
