@@ -19,7 +19,7 @@ from requests_of_every_kind import failure
 from specguide import LLM, SamplingParams
 from specguide.config import EngineConfig
 from specguide.engine import Engine
-from specguide.engine.executors import host_links
+from specguide.engine.executors import host_links, ranks
 from specguide.engine.executors.host_links import HostCame, host_and_port, ranks_key, reach
 from specguide.errors import EngineError, InvalidParams
 from specguide.release import versions
@@ -80,6 +80,15 @@ def test_a_host_that_is_gone_is_named(target: Path, address: str) -> None:
             time.sleep(0.1)
         assert "rank 1 (127.0.0.1) is gone with its host" in failure(llm)
         llm.close()
+
+
+def test_a_host_with_other_files_is_named(
+    target: Path, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ranks, "checkpoints_of", lambda plan: "others")
+    told = rf"rank 1 \(127.0.0.1\) has other files in {target} than rank 0"
+    with joining(address), pytest.raises(EngineError, match=told):
+        llm_of(target, tensor_parallel_size=2, rank_address=address)
 
 
 def test_a_host_that_leaves_before_its_rank_has_come_is_named(target: Path, address: str) -> None:

@@ -20,6 +20,7 @@ from typing import Any
 import torch
 
 from specguide.batch import Batch, StepOutput
+from specguide.engine.checkpoint_identity import checkpoints, identity
 from specguide.engine.executors.base import PendingOutput
 from specguide.engine.executors.local import LocalExecutor, load_models
 from specguide.engine.parts import EngineParts
@@ -111,6 +112,7 @@ def run(connection: Connection) -> None:
     """Serve rank 0 until it closes the connection."""
     connection.send(READY)
     plan: Plan = connection.recv()
+    connection.send(Said(checkpoints_of(plan)))
     models = load_part(plan)
     connection.send(LOADED)
     executor = LocalExecutor.build(plan.config, *models, plan.build.parts)
@@ -118,6 +120,14 @@ def run(connection: Connection) -> None:
     pending: deque[PendingOutput] = deque()
     while True:
         obey(connection.recv(), executor, pending, connection)
+
+
+def checkpoints_of(plan: Plan) -> str:
+    """Hashes of a rank's checkpoints, by which hosts know that they have the same; ranks of one
+    host read the same files."""
+    if plan.config.rank_address is None:
+        return ""
+    return " ".join(map(identity, checkpoints(plan.config)))
 
 
 def load_part(plan: Plan, store: Any = None) -> tuple[Decoder, Any]:

@@ -15,6 +15,7 @@ import torch
 from torch.distributed import DistStoreError
 
 from specguide.batch import Batch, StepOutput
+from specguide.engine.checkpoint_identity import checkpoints
 from specguide.engine.executors.base import Capabilities, PendingOutput
 from specguide.engine.executors.followers import Follower, RankFailed, RankUnfit, whose_fault
 from specguide.engine.executors.joined import Hosts
@@ -26,6 +27,7 @@ from specguide.engine.executors.rank_process import (
     RankBuild,
     Release,
     WarmUp,
+    checkpoints_of,
     digest,
     load_part,
 )
@@ -105,6 +107,7 @@ class RanksExecutor:
             _hear(followers, _LOAD_TIMEOUT_S)
             for follower, plan in zip(followers, plans, strict=True):
                 follower.tell(plan)
+            _check_checkpoints(followers, own_plan)
             models = load_part(own_plan, store)
             _hear(followers, _LOAD_TIMEOUT_S)
             own = LocalExecutor.build(configs[0], *models, build.parts)
@@ -268,6 +271,19 @@ def _abort(collectives: Iterable[Collectives]) -> list[threading.Thread]:
 def _hear(followers: list[Follower], timeout_s: float) -> None:
     for follower in followers:
         follower.hear(timeout_s)
+
+
+def _check_checkpoints(followers: list[Follower], own_plan: Plan) -> None:
+    """Raise RankUnfit for a rank of a host that has other checkpoints: sums of other weights are
+    alike on all ranks, and wrong."""
+    ours = checkpoints_of(own_plan)
+    for follower in followers:
+        if follower.hear(_LOAD_TIMEOUT_S) != ours:
+            folders = " and ".join(map(str, checkpoints(own_plan.config)))
+            raise RankUnfit(
+                f"{follower} has other files in {folders} than rank 0: all hosts need the same "
+                "checkpoints in the same folders"
+            )
 
 
 def _told(followers: list[Follower], cause: BaseException, timeout_s: float) -> str:

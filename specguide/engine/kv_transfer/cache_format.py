@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from hashlib import blake2b
 from pathlib import Path
 
 from specguide.cache import KVCache
+from specguide.engine.checkpoint_identity import identity
 from specguide.engine.kv_transfer.wire import CacheFormat
 from specguide.engine.target_folder import SHIPPED_MODEL, target_folder
 from specguide.resolved_config import ResolvedConfig
 
 _PROTOCOL = "1"
-_NUM_SAMPLES = 32
-_SAMPLE_BYTES = 4096
-_WEIGHTS = ("*.safetensors", "*.gguf")
 
 
 def format_of(config: ResolvedConfig, caches: Sequence[KVCache]) -> CacheFormat:
@@ -30,28 +27,6 @@ def format_of(config: ResolvedConfig, caches: Sequence[KVCache]) -> CacheFormat:
         page_size=config.cache.page_size,
         shapes=shapes,
     )
-
-
-def identity(place: Path) -> str:
-    """Hash of a checkpoint: its configuration, and sizes and samples of its files of weights.
-
-    It tells checkpoints apart that were trained differently, without reading all of them.
-    """
-    digest = blake2b(digest_size=16)
-    if place.is_file():
-        files = [place]
-    else:
-        files = sorted(file for pattern in _WEIGHTS for file in place.glob(pattern))
-        config = place / "config.json"
-        digest.update(config.read_bytes() if config.is_file() else b"")
-    for file in files:
-        size = file.stat().st_size
-        digest.update(size.to_bytes(8, "little"))
-        with file.open("rb") as opened:
-            for sample in range(_NUM_SAMPLES):
-                opened.seek(sample * size // _NUM_SAMPLES)
-                digest.update(opened.read(_SAMPLE_BYTES))
-    return digest.hexdigest()
 
 
 def _drafter(config: ResolvedConfig) -> str:

@@ -1,0 +1,43 @@
+"""Owns by what two processes know that they have the same checkpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from hashlib import blake2b
+from pathlib import Path
+
+from specguide.engine.target_folder import target_folder
+from specguide.resolved_config import ResolvedConfig
+
+_NUM_SAMPLES = 32
+_SAMPLE_BYTES = 4096
+_WEIGHTS = ("*.safetensors", "*.gguf")
+
+
+def checkpoints(config: ResolvedConfig) -> Iterator[Path]:
+    """The places of the target's checkpoint, and of the drafter's where one is named."""
+    yield target_folder(config.model)
+    if config.spec is not None and config.spec.model is not None:
+        yield Path(config.spec.model)
+
+
+def identity(place: Path) -> str:
+    """Hash of a checkpoint: its configuration, and sizes and samples of its files of weights.
+
+    It tells checkpoints apart that were trained differently, without reading all of them.
+    """
+    digest = blake2b(digest_size=16)
+    if place.is_file():
+        files = [place]
+    else:
+        files = sorted(file for pattern in _WEIGHTS for file in place.glob(pattern))
+        config = place / "config.json"
+        digest.update(config.read_bytes() if config.is_file() else b"")
+    for file in files:
+        size = file.stat().st_size
+        digest.update(size.to_bytes(8, "little"))
+        with file.open("rb") as opened:
+            for sample in range(_NUM_SAMPLES):
+                opened.seek(sample * size // _NUM_SAMPLES)
+                digest.update(opened.read(_SAMPLE_BYTES))
+    return digest.hexdigest()
