@@ -4,6 +4,7 @@ slow, different or lying costs time alone."""
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import threading
 from contextlib import asynccontextmanager
@@ -20,7 +21,8 @@ from specguide.cache import KVCache
 from specguide.config import CacheConfig, EngineConfig, TransferConfig
 from specguide.draft_tree import DynamicTree
 from specguide.engine import AsyncEngine, Engine
-from specguide.engine.kv_transfer import wire
+from specguide.engine.kv_transfer import link, wire
+from specguide.engine.kv_transfer.link import Link
 from specguide.errors import InvalidParams, PromptTooLong
 
 PROMPT = "a prompt of some pages " * 5
@@ -308,6 +310,18 @@ def test_an_engine_is_closed_once_however_often_it_is_asked(folders):
     engine = Engine(with_role(config_of(folders), "decode", address()))
     engine.close()
     engine.close()
+
+
+def test_a_link_is_closed_where_its_thread_sees_it_at_once(monkeypatch):
+    """The thread ends before what closes it can wake it."""
+    one = Link(address(), print, listens=True, max_frame_bytes=64)
+
+    def write(*args, write=os.eventfd_write):
+        one._thread.join()
+        write(*args)
+
+    monkeypatch.setattr(link.os, "eventfd_write", write)
+    one.close()
 
 
 def test_pages_are_copied_bit_for_bit():

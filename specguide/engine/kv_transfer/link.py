@@ -74,6 +74,7 @@ class Link:
         self._is_closed = True
         os.eventfd_write(self._wakes, 1)
         self._thread.join()
+        os.close(self._wakes)
 
     def _run(self) -> None:
         poller = zmq.Poller()
@@ -93,7 +94,6 @@ class Link:
             self._on_tick()
         self._socket.disable_monitor()
         self._socket.close()
-        os.close(self._wakes)
 
     def _send_all(self) -> None:
         while self._outbox:
