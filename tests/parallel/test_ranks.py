@@ -156,6 +156,16 @@ def test_ranks_end_with_a_parent_that_is_killed():
     rank.close()
 
 
+def test_a_rank_whose_rank_0_is_gone_ends_without_a_word():
+    ours, theirs = socket.socketpair()
+    ours.close()
+    run = f"{IMPORT}; main({theirs.fileno()}, {os.getpid()})"
+    command = [sys.executable, "-c", run]
+    ended = subprocess.run(command, pass_fds=[theirs.fileno()], capture_output=True, text=True)
+    theirs.close()
+    assert ended.returncode == 0 and "Traceback" not in ended.stderr, ended.stderr
+
+
 def test_heads_that_ranks_cannot_divide_are_refused(target):
     config = EngineConfig(target, guide=None, tensor_parallel_size=3)
     with pytest.raises(InvalidParams, match="cannot be divided among 3 ranks"):

@@ -13,6 +13,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from typing import Any
@@ -180,11 +181,12 @@ def obey_rank_0(connection: Connection) -> None:
     """`run`, and end this process; a failure is said first."""
     try:
         run(connection)
-    except EOFError:  # rank 0 is done
+    except (EOFError, ConnectionError):  # rank 0 is done, or gone
         os._exit(0)
     except BaseException as cause:
         words = f"{type(cause).__name__}: {cause}"
-        connection.send(Failed(words, is_ours=not isinstance(cause, CollectiveFailed)))
+        with suppress(OSError):
+            connection.send(Failed(words, is_ours=not isinstance(cause, CollectiveFailed)))
         os._exit(1)
 
 
