@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 import os
 import signal
-import socket
 import threading
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
 import ray
@@ -18,6 +18,7 @@ from specguide.errors import EngineError, InvalidParams
 from specguide.serve_ray.application import application, num_gpus
 from specguide.serve_ray.config import ReplicaConfig
 from specguide.server.config import ServerConfig
+from specguide.server.listening import Reservation
 from specguide.server.plans import ServicePlan
 from specguide.server.tls import check_tls
 
@@ -30,19 +31,19 @@ def run_replicas(plan: ServicePlan, config: ReplicaConfig, tell: Callable[[str],
 
     tell: called with what an operator should know
 
-    Raises InvalidParams for the certificate and where this machine has too little, EngineError
-    where the replicas cannot be started.
+    Raises InvalidParams for the address and certificate and where this machine has too little,
+    EngineError where the replicas cannot be started.
     """
     check_tls(plan.server.exposure)
     is_ended = threading.Event()
     is_local = "RAY_ADDRESS" not in os.environ
+    options = _http_options(plan.server, is_local=is_local)
     local: dict[str, Any] = {"include_dashboard": False} if is_local else {}
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     ray.init(log_to_driver=False, logging_level=logging.ERROR, **local)
     try:
         if is_local:
             _check_room(plan, config)
-        options = _http_options(plan.server)
         serve.start(http_options=options, logging_config={"log_level": "WARNING"})
         try:
             serve.run(application(plan, config), name=_NAME)
@@ -81,18 +82,16 @@ def _check_room(plan: ServicePlan, config: ReplicaConfig) -> None:
             )
 
 
-def _http_options(server: ServerConfig) -> HTTPOptions:
+def _http_options(server: ServerConfig, *, is_local: bool) -> HTTPOptions:
+    """Raises InvalidParams for an address of this machine where nobody can listen."""
     exposure = server.exposure
     tls: dict[str, Any] = {
         name: str(getattr(exposure, name))
         for name in ("ssl_certfile", "ssl_keyfile", "ssl_ca_certs")
         if getattr(exposure, name) is not None
     }
-    return HTTPOptions(host=server.host, port=server.port or _free_port(server.host), **tls)
-
-
-def _free_port(host: str) -> int:
-    with socket.socket() as one:
-        one.bind((host, 0))
-        port: int = one.getsockname()[1]
-        return port
+    port = server.port
+    if is_local or not port:
+        with closing(Reservation(server.host, port)) as reserved:
+            port = reserved.port
+    return HTTPOptions(host=server.host, port=port, **tls)

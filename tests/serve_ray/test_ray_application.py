@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -148,6 +149,16 @@ def test_what_replicas_could_not_be_started_for_is_told(monkeypatch):
         status = SimpleNamespace(applications={"specguide": one})
         monkeypatch.setattr(serve, "status", lambda status=status: status)
         assert cause_of(error) == told
+
+
+def test_an_address_in_use_is_told_before_ray_is_started():
+    run = pytest.importorskip("specguide.serve_ray.run", reason="needs Ray Serve")
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        server = ServerConfig("m", port=other.getsockname()[1])
+        with pytest.raises(InvalidParams, match="Address already in use; give another port"):
+            run._http_options(server, is_local=True)
+        assert run._http_options(server, is_local=False).port == server.port  # of other machines
+    assert run._http_options(ServerConfig("m", port=0), is_local=True).port > 0
 
 
 def test_figures_of_replicas_are_one_page():
