@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable
 from contextlib import closing
@@ -26,8 +27,8 @@ _NAME = "specguide"
 
 
 def run_replicas(plan: ServicePlan, config: ReplicaConfig, tell: Callable[[str], None]) -> int:
-    """Run the application until a signal. Joins the cluster that RAY_ADDRESS names; without one
-    this machine is the cluster. Returns the command's exit code.
+    """Run the application until a signal; a second one ends this at once. Joins the cluster that
+    RAY_ADDRESS names; without one this machine is the cluster. Returns the command's exit code.
 
     tell: called with what an operator should know
 
@@ -49,8 +50,7 @@ def run_replicas(plan: ServicePlan, config: ReplicaConfig, tell: Callable[[str],
             serve.run(application(plan, config), name=_NAME)
         except RuntimeError as error:
             raise EngineError(f"the replicas could not be started: {cause_of(error)}") from error
-        for each in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(each, lambda *_: is_ended.set())
+        _on_signals(is_ended)
         tell(f"serving on {plan.server.url(options.port)}")
         is_ended.wait()
         serve.delete(_NAME)  # requests under way have their time
@@ -58,6 +58,18 @@ def run_replicas(plan: ServicePlan, config: ReplicaConfig, tell: Callable[[str],
     finally:
         ray.shutdown()
     return 0
+
+
+def _on_signals(is_ended: threading.Event) -> None:
+    """Let the first signal set the event, and a second one end this process's part at once."""
+
+    def end(number: int, _: object) -> None:
+        if is_ended.is_set():
+            sys.exit(128 + number)
+        is_ended.set()
+
+    for each in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(each, end)
 
 
 def cause_of(error: RuntimeError) -> str:

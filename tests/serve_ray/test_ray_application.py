@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 import socket
 import sys
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -159,6 +161,19 @@ def test_an_address_in_use_is_told_before_ray_is_started():
             run._http_options(server, is_local=True)
         assert run._http_options(server, is_local=False).port == server.port  # of other machines
     assert run._http_options(ServerConfig("m", port=0), is_local=True).port > 0
+
+
+def test_a_second_signal_ends_the_command_at_once(monkeypatch):
+    run = pytest.importorskip("specguide.serve_ray.run", reason="needs Ray Serve")
+    handlers = {}
+    monkeypatch.setattr(run.signal, "signal", handlers.__setitem__)
+    is_ended = threading.Event()
+    run._on_signals(is_ended)
+    handlers[signal.SIGTERM](signal.SIGTERM, None)
+    assert is_ended.is_set()
+    with pytest.raises(SystemExit) as ended:
+        handlers[signal.SIGINT](signal.SIGINT, None)
+    assert ended.value.code == 128 + signal.SIGINT
 
 
 def test_figures_of_replicas_are_one_page():
