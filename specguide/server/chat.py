@@ -70,6 +70,9 @@ def _named(body: ChatRequest) -> ToolFields:
     return ToolFields([f"functions[{index}]" for index in range(len(body.functions))])
 
 
+_NOT_ENDED: Told = {"finish_reason": None}
+
+
 @dataclass
 class Choice:
     """One sample as it is written.
@@ -77,6 +80,7 @@ class Choice:
     is_legacy:     its call is told as `function_call`
     spans:         None: not asked for
     finish_reason: OpenAI's; None until it has ended
+    stop_reason:   as vLLM's: the stop string or the id of `stop_token_ids` that ended it
     """
 
     index: int
@@ -87,6 +91,7 @@ class Choice:
     logprobs: list[Told] = field(default_factory=list)
     spans: list[Told] | None = None
     finish_reason: str | None = None
+    stop_reason: str | int | None = None
 
     def add(self, event: Said) -> Told:
         """What an event adds, as OpenAI's delta; reasoning is where others have it."""
@@ -107,10 +112,16 @@ class Choice:
     def _called(self, call: Told) -> Told:
         return {"function_call": call["function"]} if self.is_legacy else {"tool_calls": [call]}
 
-    def end(self, reason: str) -> None:
-        """No more will come."""
+    def end(self, end: End) -> Told:
+        """No more will come; why, as it is told."""
         called = "function_call" if self.is_legacy else "tool_calls"
-        self.finish_reason = called if reason == "stop" and self.calls else reason
+        is_call = end.finish_reason == "stop" and self.calls
+        self.finish_reason = called if is_call else end.finish_reason
+        self.stop_reason = end.stop_reason
+        return self._why()
+
+    def _why(self) -> Told:
+        return {"finish_reason": self.finish_reason, "stop_reason": self.stop_reason}
 
     def told(self) -> Told:
         """The whole, once it has ended."""
@@ -128,7 +139,7 @@ class Choice:
         return {
             "index": self.index,
             "message": message,
-            "finish_reason": self.finish_reason,
+            **self._why(),
             "logprobs": _logprobs(self.logprobs),
             **({} if self.spans is None else {"spans": self.spans}),
         }
@@ -171,8 +182,7 @@ class ChatRenderer(Renderer[ChatRequest]):
             yield self._spanned(self._choices[event.sample], event)
         elif isinstance(event, End):
             choice = self._choices[event.sample]
-            choice.end(event.finish_reason)
-            yield self._chunk(event.sample, {}, finish_reason=choice.finish_reason)
+            yield self._chunk(event.sample, {}, why=choice.end(event))
 
     def end(self) -> Iterator[Told]:
         if self._chunk_usage.is_told:
@@ -201,12 +211,12 @@ class ChatRenderer(Renderer[ChatRequest]):
         index: int,
         delta: Told,
         scores: Sequence[Told] = (),
-        finish_reason: str | None = None,
+        why: Told = _NOT_ENDED,
     ) -> Told:
         choice = {
             "index": index,
             "delta": delta,
-            "finish_reason": finish_reason,
+            **why,
             "logprobs": _logprobs(scores),
         }
         return {

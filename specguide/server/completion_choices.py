@@ -38,6 +38,7 @@ class Choice:
     keeps_scores: bool = True
     text: str = ""
     finish_reason: str | None = None
+    stop_reason: str | int | None = None
     scores: dict[str, list[Any]] = field(default_factory=_no_scores)
     prompt_logprobs: list[Told | None] | None = None
     total_logprob: float = 0.0
@@ -73,10 +74,13 @@ class Choice:
             self.spans += spans
         return {**self._grow("", ()), "spans": spans}
 
-    def end(self, reason: str) -> Told:
+    def end(self, reason: str, stop_reason: str | int | None) -> Told:
         """No more comes; as a chunk's choice."""
-        self.finish_reason = reason
-        return {"index": self.index, "text": "", "finish_reason": reason, "logprobs": None}
+        self.finish_reason, self.stop_reason = reason, stop_reason
+        return {"index": self.index, "text": "", **self._why(), "logprobs": None}
+
+    def _why(self) -> Told:
+        return {"finish_reason": self.finish_reason, "stop_reason": self.stop_reason}
 
     def told(self, index: int) -> Told:
         """The whole, once it has ended. index: its place in the answer"""
@@ -84,7 +88,7 @@ class Choice:
         return {
             "index": index,
             "text": self.text,
-            "finish_reason": self.finish_reason,
+            **self._why(),
             "logprobs": self.scores if self.has_scores else None,
             **({"prompt_logprobs": self.prompt_logprobs} if asked else {}),
             **({} if self.spans is None else {"spans": self.spans}),

@@ -154,7 +154,7 @@ class CompletionRenderer(Renderer[CompletionRequest]):
         elif isinstance(event, End):
             is_cut = self._is_empty and event.finish_reason == "stop"
             reason = "length" if is_cut else event.finish_reason
-            yield self._chunk(self._choices[event.sample].end(reason))
+            yield self._chunk(self._choices[event.sample].end(reason, event.stop_reason))
 
     def end(self) -> Iterator[Told]:
         yield from self._late()

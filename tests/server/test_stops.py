@@ -120,3 +120,24 @@ def test_what_may_be_a_stop_is_held_back(include):
     assert tail.finish("END") == (b"END" if include else b"")
     assert tail.feed(b"DON") == b"" and tail.finish(None) == b"DON"
     assert tail.feed(b"END") == b"" and tail.feed(b"!") == b"END!"  # the grammar went on
+
+
+@pytest.mark.parametrize("url", [CHAT, "/v1/completions"])
+def test_what_ended_a_choice_is_told_as_vllm_tells_it(http, url):
+    """By `stop_reason`: a stop string, a token of `stop_token_ids`, or null."""
+    prompt = {"messages": USER} if url == CHAT else {"prompt": USER[0]["content"]}
+    body = {**prompt, "temperature": 0, "max_tokens": 12, "ignore_eos": True}
+
+    def ends(**asked):
+        whole = http.post(url, json=body | asked).json()["choices"][0]
+        lines = http.post(url, json=body | asked | {"stream": True}).text.split("\n\n")[:-2]
+        last = json.loads(lines[-1].removeprefix("data: "))["choices"][0]
+        why = whole["finish_reason"], whole["stop_reason"]
+        assert (last["finish_reason"], last["stop_reason"]) == why
+        return whole, why
+
+    whole, why = ends()
+    assert why == ("length", None)
+    text = whole["message"]["content"] if url == CHAT else whole["text"]
+    assert ends(stop=text[3:5])[1] == ("stop", text[3:5])
+    assert ends(stop_token_ids=[100], allowed_token_ids=[100])[1] == ("stop", 100)
