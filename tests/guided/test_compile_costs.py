@@ -17,7 +17,7 @@ from specguide.guided.backends.llguidance.lark import guide_to_lark
 from specguide.guided.backends.llguidance.remainders import with_remainders
 from specguide.guided.budget import Budget
 from specguide.guided.compiling.libraries import Libraries
-from specguide.guided.regex import nfa
+from specguide.guided.regex import minimal, nfa
 from specguide.guided.regex import whole as whole_texts
 from specguide.guided.regex.automaton import Automaton, automaton
 from specguide.guided.regex.charset import JSON_TEXT
@@ -47,6 +47,17 @@ def test_too_many_remainders_are_found_out_soon():
     with budget.counting():
         assert with_remainders(numerals, 1320, 4_000, lambda rest: rest == 0) is None
     assert budget.spent < 10_000
+
+
+def test_states_that_nothing_leads_back_to_are_made_one_in_one_pass(monkeypatch):
+    def divide(*_):
+        raise AssertionError("blocks were divided")
+
+    monkeypatch.setattr(minimal._Blocks, "divide", divide)
+    found = automaton(parse("(?:ab|cb)?(?:d|e)|x[0-9]{3}"))
+    assert len(found.rows) == 7
+    assert all(map(found.matches, ("abd", "cbe", "d", "x012")))
+    assert not any(map(found.matches, ("", "ab", "abde", "x01", "x0123")))
 
 
 def test_few_tokens_are_kept_back_for_items_of_a_long_format():

@@ -1,7 +1,8 @@
 """Owns the smallest form of an automaton: states that no text tells apart are one state.
 
-It begins with few blocks of states and divides them until the states of each block lead into the
-same blocks (partition refinement; Hopcroft 1971).
+Where no state leads back to itself, one pass from the ends on finds them. Else it begins with few
+blocks of states and divides them until the states of each block lead into the same blocks
+(partition refinement; Hopcroft 1971).
 """
 
 from __future__ import annotations
@@ -20,10 +21,58 @@ def minimal_rows(
 
     States that lead to no end are left out. Without rows there is no text.
     """
-    ends = set(accepting)
-    distances = _distances(rows, ends)
-    if 0 not in distances:
+    if not rows:
         return [], frozenset()
+    ends = set(accepting)
+    targets = list(map(set, rows))
+    sources = _sources(enumerate(targets))
+    block_of = _blocks_without_loops(rows, ends, sources, list(map(len, targets)))
+    if block_of is None:
+        block_of = _blocks_with_loops(rows, _distances(sources, ends))
+    if block_of[0] == NOWHERE:
+        return [], frozenset()
+    first_states: dict[int, int] = {}
+    for state in range(len(rows)):
+        first_states.setdefault(block_of[state], state)
+    first_states.pop(NOWHERE, None)
+    numbers = {block: number for number, block in enumerate(first_states)} | {NOWHERE: NOWHERE}
+    number_of = {state: numbers[block] for state, block in block_of.items()}
+    found = [_into(number_of, rows[state]) for state in first_states.values()]
+    return found, frozenset(number_of[state] for state in ends)
+
+
+def _blocks_without_loops(
+    rows: Sequence[Sequence[int]],
+    ends: set[int],
+    sources: Mapping[int, Sequence[int]],
+    num_left: list[int],
+) -> dict[int, int] | None:
+    """The block of each state, NOWHERE for states that lead to no end; None where some state leads
+    back to itself.
+
+    Where none does, all that a state leads to comes before it, and equal rows are one block.
+
+    num_left: how many states each one leads to
+    """
+    found = {NOWHERE: NOWHERE}
+    known = {(False, (NOWHERE,) * len(rows[0])): NOWHERE}
+    todo = [NOWHERE]
+    for target in todo:  # which grows
+        for state in sources[target]:
+            num_left[state] -= 1
+            if not num_left[state]:
+                spend(1 + len(rows[state]) // 8)
+                told = state in ends, _into(found, rows[state])
+                found[state] = known.setdefault(told, state)
+                todo.append(state)
+    return found if len(found) > len(rows) else None
+
+
+def _blocks_with_loops(
+    rows: Sequence[Sequence[int]], distances: Mapping[int, int]
+) -> dict[int, int]:
+    """The same for any states. distances: characters to the nearest end, of those that lead to
+    one"""
     kept = {NOWHERE: NOWHERE} | dict.fromkeys(range(len(rows)), NOWHERE)
     kept.update(zip(distances, distances, strict=True))
     live = {
@@ -31,15 +80,15 @@ def minimal_rows(
         for state, row in enumerate(rows)
         if state in distances
     }
-    block_of = _blocks(live, distances)
-    first_states = {block_of[state]: state for state in reversed(live)}
-    found = [_into(block_of, live[first_states[block]]) for block in range(len(first_states))]
-    return found, frozenset(block_of[state] for state in ends)
+    blocks = _Blocks(live, distances)
+    todo: Iterable[int] = live
+    while todo:
+        todo = blocks.divide(todo)
+    return kept | blocks.block_of
 
 
-def _distances(rows: Sequence[Sequence[int]], accepting: set[int]) -> dict[int, int]:
+def _distances(sources: Mapping[int, Sequence[int]], accepting: set[int]) -> dict[int, int]:
     """For each state that leads to an end, the number of characters to the nearest one."""
-    sources = _sources(enumerate(rows))
     distances = dict.fromkeys(accepting, 0)
     todo = deque(accepting)
     while todo:
@@ -51,44 +100,34 @@ def _distances(rows: Sequence[Sequence[int]], accepting: set[int]) -> dict[int, 
     return distances
 
 
-def _sources(rows: Iterable[tuple[int, Sequence[int]]]) -> dict[int, list[int]]:
-    """For each state, the states from which some letter leads to it."""
+def _sources(targets: Iterable[tuple[int, set[int]]]) -> dict[int, list[int]]:
+    """For each state, the states from which some letter leads to it. targets: of each state, those
+    that its letters lead to"""
     sources: dict[int, list[int]] = defaultdict(list)
-    for state, row in rows:
-        for to in set(row):
+    for state, found in targets:
+        for to in found:
             sources[to].append(state)
     return sources
 
 
-def _blocks(live: dict[int, Row], apart: dict[int, int]) -> dict[int, int]:
-    """The block of each state. Blocks are numbered in the order of their first states.
-
-    live:  rows of the states
-    apart: states with different numbers here are in different blocks
-    """
-    blocks = _Blocks(live, apart)
-    todo: Iterable[int] = live
-    while todo:
-        todo = blocks.divide(todo)
-    numbers: dict[int, int] = {}
-    found = {state: numbers.setdefault(blocks.block_of[state], len(numbers)) for state in live}
-    return found | {NOWHERE: NOWHERE}
-
-
-def _into(block_of: dict[int, int], row: Row) -> Row:
+def _into(block_of: dict[int, int], row: Sequence[int]) -> Row:
     """The row with blocks in the place of states."""
     return tuple(map(block_of.__getitem__, row))
 
 
 class _Blocks:
-    """Blocks of states, which are divided until the states of each lead into the same blocks."""
+    """Blocks of states, which are divided until the states of each lead into the same blocks.
 
-    def __init__(self, live: dict[int, Row], apart: dict[int, int]) -> None:
+    live:  rows of the states
+    apart: states with different numbers here are in different blocks
+    """
+
+    def __init__(self, live: Mapping[int, Row], apart: Mapping[int, int]) -> None:
         self.block_of = {state: apart[state] for state in live} | {NOWHERE: NOWHERE}
         self._rows = live
         self._sizes = Counter(self.block_of.values())
         self._last = max(self._sizes)
-        self._sources = _sources(live.items())
+        self._sources = _sources((state, set(row)) for state, row in live.items())
 
     def divide(self, states: Iterable[int]) -> set[int]:
         """Divides the blocks of these states by where they lead.

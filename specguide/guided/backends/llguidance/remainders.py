@@ -11,8 +11,8 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from itertools import count
 
-from specguide.guided.backends.llguidance.lark_rules import together
 from specguide.guided.backends.llguidance.schema_terminals import NoRules
 from specguide.guided.budget import spend
 from specguide.guided.regex.automaton import Automaton, automaton
@@ -101,23 +101,30 @@ def with_remainders(
     reached = _reached(steps, modulus, most_states)
     if reached is None:
         return None
-    pairs = ((state, rest) for state, rests in reached.items() for rest in rests)
-    numbers = {pair: number for number, pair in enumerate(dict.fromkeys([(0, 0), *pairs]))}
+    number = count()
+    numbers = {  # of states, by the numerals' state and the remainder
+        state: {rest: next(number) for rest in sorted(rests)} for state, rests in reached.items()
+    }
     codes = sorted({code for found in steps for code in found})
     alphabet, (letters,) = rows_of([[(code, code, code) for code in codes]])
     rows = []
-    for state, rest in numbers:
-        spend(1 + len(letters) // 4)
-        tens = 10 * rest - _ZERO
-        row = [
-            (to, (tens + code) % modulus if code >= _ZERO else rest)
-            for code, to in ((code, steps[state].get(code, NOWHERE)) for code in letters)
-        ]
-        rows.append([numbers.get(pair, NOWHERE) for pair in row])
+    for state, rests in numbers.items():
+        spend(len(rests) * (1 + len(letters) // 4))
+        ways = [(code - _ZERO, numbers.get(steps[state].get(code, NOWHERE))) for code in letters]
+        for rest in rests:
+            tens = 10 * rest
+            rows.append(
+                [
+                    NOWHERE if to is None else to[(tens + digit) % modulus if digit >= 0 else rest]
+                    for digit, to in ways
+                ]
+            )
     ends = {
-        number
-        for (state, rest), number in numbers.items()
-        if state in numerals.accepting and may_be(rest)
+        rests[rest]
+        for state, rests in numbers.items()
+        if state in numerals.accepting
+        for rest in rests
+        if may_be(rest)
     }
     return Automaton.from_rows(alphabet, rows, ends)
 
@@ -177,8 +184,7 @@ def _body(found: Automaton, state: int, name: Callable[[int], str]) -> str:
     ways: dict[int, list[str]] = defaultdict(list)
     for low, high, to in found.edges[state]:
         ways[to].append(chr(low) if low == high else f"{chr(low)}-{chr(high)}")
-    parts = (together(_one_of(chars), name(to)) for to, chars in ways.items())
-    body = "|".join(parts)
+    body = "|".join([_one_of(chars) + name(to) for to, chars in ways.items()])
     return f"({body})?" if body and state in found.accepting else body
 
 
