@@ -60,6 +60,11 @@ Kept& kept() {
 
 }  // namespace
 
+const Product& ProductBounds::made(const Expression& product) {
+  const auto found = made_.find(&product);
+  return found != made_.end() ? found->second : made_.emplace(&product, products_.of(product)).first->second;
+}
+
 int64_t ProductBounds::kept_or_found(const Expression& product, Find find, char mark) {
   std::optional<std::string> text = Text(grammar_).of(product);
   if (text) {
@@ -70,7 +75,7 @@ int64_t ProductBounds::kept_or_found(const Expression& product, Find find, char 
   }
   int64_t bound = Bounds::kUnknown;
   try {
-    bound = find(products_.of(product), num_states_left_);
+    bound = find(made(product), num_states_left_);
   } catch (const std::invalid_argument&) {  // its parts are too large
   }
   if (text && bound != Bounds::kUnknown) {

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <unordered_map>
 
 #include "endings/bounds.h"
 #include "endings/builder.h"
@@ -26,10 +27,12 @@ class ProductBounds {
   using Find = int64_t (*)(const Product&, size_t& num_states_left);
 
   int64_t kept_or_found(const Expression& product, Find find, char mark);
+  const Product& made(const Expression& product);
 
   const Grammar& grammar_;
   const bool is_exact_;
   Products products_;
+  std::unordered_map<const Expression*, Product> made_{};  // to build one takes as long as to go through its states
   size_t num_states_left_ = kMostStatesOfProducts / 10;
 };
 
