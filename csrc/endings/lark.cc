@@ -155,10 +155,7 @@ class Reader : private LarkScanner {
   }
 
   bool ends_sequence() {
-    for (const char* sign : {"|", "&", ")", "]", "}"}) {
-      if (is_next(sign)) return true;
-    }
-    return is_done() || begins_statement();
+    return is_done() || std::string_view("|&)]}").find(text_[at_]) != std::string_view::npos || begins_statement();
   }
 
   Expression sequence(int depth) {

@@ -8,6 +8,13 @@
 
 namespace specguide {
 
+namespace {
+
+// Of signs that are passed over: whether what begins with one is more than a sign.
+bool matters(char sign) { return sign == '"' || sign == '/' || sign == '{' || sign == '}' || sign == '%'; }
+
+}  // namespace
+
 void LarkScanner::skip_part(int& depth) {
   if (at_ == text_.size()) return;
   const char sign = byte();
@@ -17,6 +24,7 @@ void LarkScanner::skip_part(int& depth) {
   }
   if (sign == '{') ++depth;
   if (sign == '}') --depth;
+  while (at_ < text_.size() && !matters(text_[at_])) ++at_;
 }
 
 void LarkScanner::skip_braces() {
@@ -66,7 +74,7 @@ bool LarkScanner::begins_statement() {
   }
   if (is_head && take(".")) {
     take("-");
-    while (at_ < text_.size() && std::isdigit(static_cast<unsigned char>(text_[at_]))) ++at_;
+    while (at_ < text_.size() && is_digit(text_[at_])) ++at_;
   }
   is_head = is_head && is_next(":") && !is_here("::");
   at_ = begin;

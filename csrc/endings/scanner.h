@@ -25,10 +25,11 @@ class Scanner {
 
   void skip_space() {
     while (at_ < text_.size()) {
-      if (!comment_.empty() && text_.substr(at_, comment_.size()) == comment_) {
-        while (at_ < text_.size() && text_[at_] != '\n') ++at_;
-      } else if (std::isspace(static_cast<unsigned char>(text_[at_]))) {
+      const char sign = text_[at_];
+      if (is_space(sign)) {
         ++at_;
+      } else if (!comment_.empty() && sign == comment_[0] && is_here(comment_)) {
+        while (at_ < text_.size() && text_[at_] != '\n') ++at_;
       } else {
         return;
       }
@@ -41,7 +42,10 @@ class Scanner {
   }
 
   // Whether a sign stands right here, or behind space.
-  bool is_here(std::string_view sign) const { return text_.substr(at_, sign.size()) == sign; }
+  bool is_here(std::string_view sign) const {
+    if (at_ >= text_.size() || text_[at_] != sign[0]) return false;  // most signs do not stand here
+    return sign.size() == 1 || text_.substr(at_, sign.size()) == sign;
+  }
   bool is_next(std::string_view sign) {
     skip_space();
     return is_here(sign);
@@ -66,7 +70,11 @@ class Scanner {
     return text_[at_++];
   }
 
-  static bool may_name(char sign) { return std::isalnum(static_cast<unsigned char>(sign)) || sign == '_'; }
+  // The library's own functions ask the locale each time.
+  static bool is_space(char sign) { return sign == ' ' || (sign >= '\t' && sign <= '\r'); }
+  static bool is_letter(char sign) { return (sign | 0x20) >= 'a' && (sign | 0x20) <= 'z'; }
+  static bool is_digit(char sign) { return sign >= '0' && sign <= '9'; }
+  static bool may_name(char sign) { return is_letter(sign) || is_digit(sign) || sign == '_'; }
 
   std::string name() {
     skip_space();
@@ -81,7 +89,7 @@ class Scanner {
     skip_space();
     int64_t value = 0;
     const size_t begin = at_;
-    while (at_ < text_.size() && std::isdigit(static_cast<unsigned char>(text_[at_])) && value < INT32_MAX) {
+    while (at_ < text_.size() && is_digit(text_[at_]) && value < INT32_MAX) {
       value = value * 10 + (text_[at_++] - '0');
     }
     if (begin == at_ || value > INT32_MAX) fail("expected a number");
@@ -133,7 +141,7 @@ class Scanner {
       case 'u': return hexadecimal(4);
       case 'U': return hexadecimal(8);
       default:
-        if (std::isalnum(static_cast<unsigned char>(sign))) fail("an escape that is not known");
+        if (is_letter(sign) || is_digit(sign)) fail("an escape that is not known");
         --at_;
         return character();
     }
@@ -149,8 +157,7 @@ class Scanner {
     for (size_t i = 0; is_braced ? !take_here("}") : i < num_digits; ++i) {
       const char sign = byte();
       if (!std::isxdigit(static_cast<unsigned char>(sign)) || i >= 8) fail("expected a hexadecimal digit");
-      const bool is_digit = std::isdigit(static_cast<unsigned char>(sign)) != 0;
-      code = code * 16 + static_cast<uint64_t>(is_digit ? sign - '0' : std::tolower(sign) - 'a' + 10);
+      code = code * 16 + static_cast<uint64_t>(is_digit(sign) ? sign - '0' : std::tolower(sign) - 'a' + 10);
     }
     if (code > 0x10FFFF) fail("no such code point");
     return static_cast<uint32_t>(code);
