@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from itertools import islice, product
 from typing import Any
 
@@ -24,7 +25,7 @@ from specguide.guided.regex.charset import JSON_TEXT
 from specguide.guided.regex.parse import parse
 from specguide.guided.regex.tree import ANY_CHAR, Repeat, UnsupportedRegex, of_length
 from specguide.guided.regex.whole import searched, whole
-from specguide.guided.schema import enforce, patterns
+from specguide.guided.schema import enforce, merge_members, patterns
 from specguide.guided.schema.distinct import distinct_places
 from specguide.guided.schema.names import nearest_names
 from specguide.guided.schema.nodes import CoreSchema, Kinds, Node, Numbers, Objects, objects, typed
@@ -47,6 +48,51 @@ def test_too_many_remainders_are_found_out_soon():
     with budget.counting():
         assert with_remainders(numerals, 1320, 4_000, lambda rest: rest == 0) is None
     assert budget.spent < 10_000
+
+
+def test_what_an_object_asks_of_its_own_properties_alone_is_found_once():
+    found: list[Any] = []
+
+    def conjoin(cores, path):
+        found.append([*cores])
+        return False not in found[-1]
+
+    text, nothing, items = (typed("", name) for name in ("string", "null", "array"))
+    base = Objects({"a": text, "b": nothing}, additional=False)
+    named = merge_members.Members(conjoin).named
+    assert named([base, Objects({"b": items})], ("a",), "") == {"a": True, "b": True}
+    assert found == [[text], [nothing, items]]
+    found.clear()
+    other = Objects({"c": items})
+    asked = {"a": True, "b": True, "c": False, "d": False}
+    assert named([base, other], ("d",), "") == asked
+    assert found == [[nothing], [False, items], [False]]
+    found.clear()
+    assert list(named([other, base], (), "")) == ["c", "a", "b"]
+    assert found == [[items, False]]
+
+
+def test_a_node_of_which_all_is_left_stays_itself_when_parts_without_instances_go():
+    leaf = typed("", "string")
+    whole = objects("", Objects({"a": leaf, "b": leaf}, required=("a",)))
+    emptied = objects("", Objects({"a": leaf, "b": Node("", ref="none")}))
+    root = objects("", Objects({"whole": whole, "emptied": emptied}))
+    left = prune(CoreSchema(root, {"none": False})).root.kinds.objects.properties
+    assert left["whole"] is whole
+    assert left["emptied"].kinds.objects.properties == {"a": leaf, "b": False}
+
+
+def test_a_name_that_many_objects_have_is_spelled_once(monkeypatch):
+    spelled = []
+
+    def text_literal(value):
+        spelled.append(value)
+        return json.dumps(json.dumps(value))
+
+    monkeypatch.setattr(schema_rules, "text_literal", text_literal)
+    options = [objects("", Objects({"name": typed("", name)})) for name in ("string", "null")]
+    schema_rules.schema_rules(CoreSchema(Node("", any_of=tuple(options))), "")
+    assert spelled == ["name"]
 
 
 def test_states_that_nothing_leads_back_to_are_made_one_in_one_pass(monkeypatch):

@@ -47,8 +47,9 @@ def unenforced(schema: CoreSchema, capabilities: Capabilities) -> Iterator[Unenf
         elif not isinstance(one, bool):
             parts = shared_parts(one) or id(one)
             if parts not in seen:
-                seen.add(parts)
-                todo += _parts(one, doubtful)[::-1]
+                seen |= {parts, id(one)}
+                found = reversed(_parts(one, doubtful))
+                todo += [part for part in found if id(part) not in seen]
 
 
 def _parts(node: Node, doubtful: Mapping[str, Support]) -> list[Core | tuple[Node, str]]:

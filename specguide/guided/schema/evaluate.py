@@ -102,5 +102,7 @@ def _is_counted(count: int, least: int | None, most: int | None) -> bool:
 def asked_of(asked: Objects, name: str) -> list[Core]:
     """What an object node asks of the property `name`."""
     found = [asked.properties[name]] if name in asked.properties else []
+    if not asked.patterns:
+        return found or [asked.additional]
     found += [child for pattern, child in asked.patterns.items() if pattern_matches(pattern, name)]
     return found or [asked.additional]

@@ -23,6 +23,7 @@ from specguide.guided.schema.merge_kinds import (
     merge_objects,
     merge_strings,
 )
+from specguide.guided.schema.merge_members import Members
 from specguide.guided.schema.merge_types import EVERY_TYPE, allowed, in_order
 from specguide.guided.schema.nodes import (
     NO_ARRAYS,
@@ -97,6 +98,7 @@ class _Conjunctions:
         self._found: dict[tuple[str, tuple[int, ...]], tuple[tuple[Core, ...], Core]] = {}
         self._of_options: dict[int, tuple[Core, list[Atom] | None]] = {}
         self._to_build: list[tuple[str, list[Atom], str]] = []
+        self._members = Members(self.all)
 
     def finish(self) -> None:
         """Writes the definitions that were asked for, and those that they ask for."""
@@ -107,6 +109,8 @@ class _Conjunctions:
     def all(self, cores: Iterable[Core], path: str) -> Core:
         """What fits all of `cores`: itself where it is simple, else a reference."""
         asked = tuple(cores)
+        if len(asked) == 1 and isinstance(asked[0], bool):
+            return asked[0]
         key = path, tuple(map(id, asked))
         if key not in self._found:
             atoms = self.atoms(asked)
@@ -238,7 +242,11 @@ class _Conjunctions:
         if choice.is_failure and len(found) > (self._most_ways or len(found)):
             told = _listed_properties(others)
             found = sorted(found, key=lambda one: self._weight(one[0], told))[: self._most_ways]
-        return [self._each_once([*others[:place], *asked, *others[place:]]) for _, asked in found]
+        all_asked = (
+            ([*others[:place], *asked, *others[place:]], len(new) < len(asked))
+            for new, asked in found
+        )
+        return [self._each_once(atoms) if is_twice else atoms for atoms, is_twice in all_asked]
 
     def _each_once(self, atoms: list[Atom]) -> list[Atom]:
         found: dict[int, Atom] = {}
@@ -278,7 +286,9 @@ class _Conjunctions:
         numbers = merge_numbers(atoms, types, path) if types & _NUMERIC else None
         strings = merge_strings(self.patterns, atoms, path) if "string" in types else None
         arrays = merge_arrays(self.all, atoms, path) if "array" in types else None
-        objects = merge_objects(self.all, self.patterns, atoms, path) if "object" in types else None
+        objects = (
+            merge_objects(self._members, self.patterns, atoms, path) if "object" in types else None
+        )
         found = {
             **dict.fromkeys(_NUMERIC, numbers),
             "string": strings,

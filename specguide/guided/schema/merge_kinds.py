@@ -15,8 +15,8 @@ from typing import TypeAlias
 from specguide.errors import UnsupportedGuide
 from specguide.guided.budget import spend
 from specguide.guided.regex.tree import UnsupportedRegex
-from specguide.guided.schema.evaluate import asked_of
 from specguide.guided.schema.json_values import Number, exact
+from specguide.guided.schema.merge_members import Conjoin, Members
 from specguide.guided.schema.nodes import (
     NO_OBJECTS,
     Arrays,
@@ -39,9 +39,6 @@ from specguide.guided.schema.patterns import (
 
 Atom: TypeAlias = Node
 """A node of a choice alone, or of kinds and values alone."""
-
-Conjoin: TypeAlias = Callable[[Iterable[Core], str], Core]
-"""What fits all of several nodes, and where it comes from: a path."""
 
 _MAX_TRIED = 10_000
 _MAX_BITS = 2100  # of a numerator: those of the largest double times those of the smallest
@@ -211,37 +208,24 @@ def merge_arrays(conjoin: Conjoin, atoms: list[Atom], path: str) -> Arrays | Non
 
 
 def merge_objects(
-    conjoin: Conjoin, patterns: Patterns, atoms: list[Atom], path: str
+    members: Members, patterns: Patterns, atoms: list[Atom], path: str
 ) -> Objects | None:
     """What all the objects ask of each name. Patterns are cut so that no two of them overlap, and
     none of them matches a name. None where no object fits all."""
     asked = [one.kinds.objects for one in atoms if one.kinds.objects is not NO_OBJECTS]
     required = tuple(dict.fromkeys(name for one in asked for name in one.required))
-    names: dict[str, list[int]] = {}  # places among `asked` of those that name it
-    for i, one in enumerate(asked):
-        for name in one.properties:
-            names.setdefault(name, []).append(i)
-    for name in required:
-        names.setdefault(name, [])
-    of_others = [i for i, one in enumerate(asked) if one.patterns or one.additional is not True]
-    spend(sum(map(len, names.values())) + len(of_others) * (len(names) + len(required)) // 2)
-
-    def of_name(name: str) -> Core:
-        speak = sorted({*names[name], *of_others}) if of_others else names[name]
-        return conjoin((child for i in speak for child in asked_of(asked[i], name)), path)
-
-    properties = {name: of_name(name) for name in names}
+    properties = members.named(asked, required, path)
     if any(properties[name] is False for name in required):
         return None
     least = _greatest_count(one.min_properties for one in asked)
     most = _least_count(one.max_properties for one in asked)
     if most is not None and max(least or 0, len(required)) > most:
         return None
-    additional = conjoin((one.additional for one in asked), path)
+    additional = members.conjoin((one.additional for one in asked), path)
     is_open = additional is not False
 
     def of_cell(matched: frozenset[str]) -> Core:
-        return conjoin(_asked_of_cell(asked, matched), path)
+        return members.conjoin(_asked_of_cell(asked, matched), path)
 
     def may_come(matched: frozenset[str]) -> bool:
         return is_open or of_cell(matched) is not False

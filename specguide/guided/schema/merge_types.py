@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import lru_cache
 
 from specguide.guided.budget import spend
 from specguide.guided.schema.json_values import TYPES
 from specguide.guided.schema.merge_kinds import Atom
-from specguide.guided.schema.nodes import NO_OBJECTS, Core
+from specguide.guided.schema.nodes import NO_OBJECTS
 
 EVERY_TYPE = frozenset(TYPES)
 
@@ -17,17 +17,19 @@ def allowed(atoms: Iterable[Atom]) -> frozenset[str]:
     """The types of which a value may be that fits all the atoms, as far as is plain."""
     types = EVERY_TYPE
     required: set[str] = set()
-    named: list[Mapping[str, Core]] = []
+    impossible: set[str] = set()
+    num_steps = 0
     for atom in atoms:
-        asked = atom.kinds.objects
-        spend(2 + (len(asked.required) + len(asked.properties)) // 8)
-        if atom.kinds.types is not None:
-            types = _of_both(types, atom.kinds.types)
-        if asked is not NO_OBJECTS:
-            required.update(asked.required)
-            named.append(asked.properties)
-    is_impossible = any(one.get(name) is False for one in named for name in required)
-    return types - {"object"} if is_impossible else types
+        kinds = atom.kinds
+        num_steps += 2
+        if kinds.types is not None:
+            types = _of_both(types, kinds.types)
+        if kinds.objects is not NO_OBJECTS:
+            required.update(kinds.objects.required)
+            impossible |= kinds.objects.impossible
+            num_steps += (len(kinds.objects.required) + len(kinds.objects.properties)) // 8
+    spend(num_steps)
+    return types if required.isdisjoint(impossible) else types - {"object"}
 
 
 @lru_cache(maxsize=4096)

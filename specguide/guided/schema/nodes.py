@@ -83,6 +83,15 @@ class Objects:
     min_properties: int | None = None
     max_properties: int | None = None
 
+    @property
+    def impossible(self) -> frozenset[str]:
+        """The named properties that may not come."""
+        found: frozenset[str] | None = self.__dict__.get("_impossible")
+        if found is None:
+            found = frozenset([name for name, child in self.properties.items() if child is False])
+            self.__dict__["_impossible"] = found
+        return found
+
 
 NO_NUMBERS = Numbers()
 NO_STRINGS = Strings()
@@ -263,13 +272,15 @@ def shared_parts(core: Core) -> tuple[int, int, str | None] | None:
 def negates_numbers(schema: CoreSchema) -> bool:
     """Whether it asks anywhere that a number is no integer, or no multiple of another."""
     todo: list[Core] = [schema.root, *schema.definitions.values()]
+    seen: set[int] = set()
     for core in todo:  # which grows
-        if isinstance(core, bool):
+        if isinstance(core, bool) or id(core) in seen:
             continue
+        seen.add(id(core))
         asked = core.kinds.numbers
         if asked is not NO_NUMBERS and asked.negates:
             return True
-        todo += (*children(core), *core.all_of)
+        todo += [child for child in (*children(core), *core.all_of) if id(child) not in seen]
     return False
 
 

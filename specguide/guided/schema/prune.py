@@ -5,7 +5,7 @@ Backends call a whole schema malformed when a part of it that matters has no ins
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from specguide.errors import UnsupportedGuide
@@ -45,6 +45,7 @@ class _Inhabited:
 
     def __init__(self, definitions: Mapping[str, Core]) -> None:
         self._known: set[str] = set()
+        self._found: dict[int, Core] = {}  # by the identities of nodes, which the schema keeps
         left = list(definitions)[::-1]  # a definition mostly asks for later ones
         num_left = len(left) + 1
         while len(left) < num_left:
@@ -74,8 +75,16 @@ class _Inhabited:
 
     def pruned(self, core: Core) -> Core:
         """The node without parts that have no instance; False where it has none itself."""
+        if isinstance(core, bool):
+            return core
+        found = self._found.get(id(core))
+        if found is None:
+            found = self._found[id(core)] = self._pruned(core)
+        return found
+
+    def _pruned(self, core: Node) -> Core:
         spend(4)
-        if isinstance(core, bool) or core.values is not None:
+        if core.values is not None:
             return core
         if core.ref is not None:
             return core if core.ref in self._known else False
@@ -86,17 +95,25 @@ class _Inhabited:
             return core
         return Node(core.path, kinds, all_of=core.all_of) if _types(kinds) else False
 
+    def _is_whole(self, cores: Sequence[Core]) -> bool:
+        """Whether all is left of them."""
+        return all([self.pruned(core) is core for core in cores])
+
     def _pruned_kinds(self, asked: Kinds) -> Kinds:
         if asked.arrays is NO_ARRAYS and asked.objects is NO_OBJECTS:
             return asked
         types = _types(asked)
         arrays, objects = self._pruned_arrays(asked.arrays), self._pruned_objects(asked.objects)
-        kinds = Kinds(asked.types, asked.numbers, asked.strings, arrays, objects)
+        kinds = asked
+        if arrays is not asked.arrays or objects is not asked.objects:
+            kinds = Kinds(asked.types, asked.numbers, asked.strings, arrays, objects)
         left = tuple(name for name in types if _has_instance_of(name, kinds, _is_left))
         return kinds if len(left) == len(types) else replace(kinds, types=left)
 
     def _pruned_arrays(self, asked: Arrays) -> Arrays:
         if asked is NO_ARRAYS:
+            return asked
+        if False not in asked.prefix and self._is_whole((*asked.prefix, asked.rest)):
             return asked
         rest = self.pruned(asked.rest)
         prefix = tuple(map(self.pruned, asked.prefix))
@@ -106,6 +123,9 @@ class _Inhabited:
 
     def _pruned_objects(self, asked: Objects) -> Objects:
         if asked is NO_OBJECTS:
+            return asked
+        named = asked.properties.values()
+        if self._is_whole((*named, *asked.patterns.values(), asked.additional)):
             return asked
         return Objects(
             {name: self.pruned(child) for name, child in asked.properties.items()},
@@ -157,13 +177,15 @@ def _reached(root: Core, definitions: Mapping[str, Core]) -> dict[str, Core]:
     """The definitions that the root leads to."""
     found: dict[str, Core] = {}
     todo: list[Core] = [root]
+    seen: set[int] = set()
     while todo:
         spend()
         core = todo.pop()
-        if isinstance(core, bool):
+        if isinstance(core, bool) or id(core) in seen:
             continue
+        seen.add(id(core))
         if core.ref is None:
-            todo += children(core)
+            todo += [child for child in children(core) if id(child) not in seen]
         elif core.ref not in found:
             found[core.ref] = definitions[core.ref]
             todo.append(definitions[core.ref])

@@ -28,14 +28,15 @@ class Sameness:
     def number(self, core: Core) -> int:
         """The number of a node: it is equal for nodes that ask the same in the same order, wherever
         they come from."""
+        known = self._known.get(id(core))
+        if known is not None:
+            return known[1]
         if isinstance(core, bool):
             return -1 - core
-        known = self._known.get(id(core))
-        if known is None:
-            spend(2)
-            number = self._numbers.setdefault(self._key(core), len(self._numbers))
-            known = self._known[id(core)] = core, number
-        return known[1]
+        spend(2)
+        number = self._numbers.setdefault(self._key(core), len(self._numbers))
+        self._known[id(core)] = core, number
+        return number
 
     def _key(self, node: Node) -> Hashable:
         values = None if node.values is None else tuple(map(value_key, node.values))

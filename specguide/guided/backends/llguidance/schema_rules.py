@@ -72,7 +72,9 @@ class _Rules:
         self._rules: dict[str, str] = {}  # by their names
         self._known: dict[str, str] = {}  # their names, by what they say
         self._numbers: dict[tuple[Numbers, str], list[str]] = {}  # their terminals
-        self._values_of: dict[tuple[int, int, str | None], str] = {}  # by nodes' shared parts
+        self._literal = cache(text_literal)  # objects have many of their names in common
+        # By nodes' shared parts, and by the identities of nodes, which the schema keeps alive.
+        self._values_of: dict[int | tuple[int, int, str | None], str] = {}
         self._schema, self._is_loose = schema, is_loose
         self._definitions = schema.definitions
         self._tracked = schema.tracked
@@ -115,12 +117,14 @@ class _Rules:
 
     def _value(self, core: Core) -> str:
         """The term of a value; it is written once for nodes of the same parts."""
+        known = self._values_of.get(id(core))
+        if known is not None:
+            return known
         spend(8)
-        parts = shared_parts(core)
-        if parts is None:
-            return self._written_value(core)
+        parts = shared_parts(core) or id(core)
         if parts not in self._values_of:
             self._values_of[parts] = self._written_value(core)
+        self._values_of[id(core)] = self._values_of[parts]
         return self._values_of[parts]
 
     def _written_value(self, core: Core) -> str:
@@ -246,7 +250,7 @@ class _Rules:
         required = asked.required
         children = named_children(asked, self._is_loose)
         values = self._values(children, required)
-        members = {name: f'{text_literal(name)}":"{value}' for name, value in values.items()}
+        members = {name: f'{self._literal(name)}":"{value}' for name, value in values.items()}
         least = (asked.min_properties or 0) - len(required)
         most = None if asked.max_properties is None else asked.max_properties - len(required)
         if most is not None and most < 0:
@@ -305,7 +309,7 @@ class _Rules:
                 terms.append(f'{self._rule(key, terminal=True)}":"{self._within(child)}')
         if additional is not False:
             key = self._terminal([ANY_STRING])
-            taken = [*map(text_literal, names), *keys]
+            taken = [*map(self._literal, names), *keys]
             if taken:
                 key = self._rule(f"{key}&~({'|'.join(taken)})", terminal=True)
             terms.append(f'{key}":"{self._within(additional)}')

@@ -9,7 +9,8 @@ from collections.abc import Iterable
 from json.encoder import encode_basestring, encode_basestring_ascii
 
 from specguide.errors import UnsupportedGuide
-from specguide.guided.regex.charset import JSON_TEXT, CharSet, intersect
+from specguide.guided.budget import kept
+from specguide.guided.regex.charset import JSON_TEXT, CharSet, Ranges, intersect
 from specguide.guided.regex.multiples import multiples
 from specguide.guided.regex.tree import (
     MAX_CHARS,
@@ -206,20 +207,25 @@ def _quoted_tree(node: Regex) -> str:
     return f"({' & '.join(parts)})"
 
 
+@kept
+def _escaped_chars(inner: Ranges) -> Regex:
+    """One of some characters, as JSON spells it."""
+    text = intersect(inner, JSON_TEXT)
+    plain = intersect(text, _PLAIN)
+    options: list[Regex] = [Chars(CharSet(plain, plain))] if plain else []
+    escapes = "".join(
+        letter
+        for code, letter in _ESCAPES.items()
+        if any(low <= code <= high for low, high in text)
+    )
+    if escapes:
+        options.append(Concat((literal("\\"), Either(tuple(map(literal, escapes))))))
+    return options[0] if len(options) == 1 else Either(tuple(options))
+
+
 def _escaped(node: Regex) -> Regex:
     if isinstance(node, Chars):
-        text = intersect(node.chars.inner, JSON_TEXT)
-        plain = intersect(text, _PLAIN)
-        options: list[Regex] = [Chars(CharSet(plain, plain))] if plain else []
-        escapes = "".join(
-            letter
-            for code, letter in _ESCAPES.items()
-            if any(low <= code <= high for low, high in text)
-        )
-        options += (
-            [Concat((literal("\\"), Either(tuple(map(literal, escapes)))))] if escapes else []
-        )
-        return options[0] if len(options) == 1 else Either(tuple(options))
+        return _escaped_chars(node.chars.inner)
     if isinstance(node, Repeat):
         item = _escaped(node.item)
         return Repeat(item, node.least, node.most)
