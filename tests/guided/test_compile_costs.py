@@ -144,6 +144,15 @@ def test_patterns_that_share_no_name_are_compared_once(monkeypatch):
     assert not compared
 
 
+def test_one_pattern_that_matches_no_name_needs_no_automaton(monkeypatch):
+    made = []
+    monkeypatch.setattr(patterns, "automaton", made.append)
+    cells = patterns.Patterns().cells(["^x-"], ["name", "x"], lambda _: True)
+    assert cells == [("^x-", frozenset({"^x-"}))]
+    assert not patterns.Patterns().cells(["^x-"], [], lambda _: False)
+    assert not made
+
+
 def test_patterns_that_ends_need_are_not_read_again(monkeypatch):
     read = []
     monkeypatch.setattr(patterns, "automaton", lambda node: read.append(node) or automaton(node))

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import reduce
 from itertools import chain, count
+from math import inf
 from operator import and_
 
 from specguide.errors import UnsupportedGuide
@@ -23,6 +24,7 @@ from specguide.guided.regex.tree import (
     Repeat,
     UnsupportedRegex,
     is_endless,
+    least_length,
     literals,
 )
 from specguide.guided.regex.whole import searched
@@ -142,6 +144,14 @@ def _have_sample(patterns: tuple[str, ...], least: int, most: int | None) -> boo
     )
 
 
+def _is_apart(pattern: str, names: list[str]) -> bool:
+    """Whether a pattern plainly matches some string and none of the names, which needs no
+    automaton."""
+    node = searched(pattern)
+    has_text = not isinstance(node, Both) and least_length(node) < inf
+    return has_text and not any(pattern_matches(pattern, name) for name in names)
+
+
 def _all_accept(found: list[Automaton], states: tuple[int, ...]) -> bool:
     return all(state in one.accepting for one, state in zip(found, states, strict=True))
 
@@ -200,6 +210,9 @@ class Patterns:
 
         Raises UnsupportedRegex where that takes too many states, or they overlap in too many ways.
         """
+        if len(patterns) == 1 and _is_apart(patterns[0], names):
+            alone = frozenset(patterns)
+            return [(patterns[0], alone)] if may_come(alone) else []
         cells: list[tuple[Automaton, tuple[str, ...]]] = []
         for pattern in patterns:
             cut, left = [], pattern_automaton(pattern)
