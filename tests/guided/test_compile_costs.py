@@ -144,6 +144,27 @@ def test_patterns_that_share_no_name_are_compared_once(monkeypatch):
     assert not compared
 
 
+def test_what_a_pattern_has_beside_its_part_is_not_looked_for(monkeypatch):
+    compared = []
+    without = Automaton.__sub__
+    monkeypatch.setattr(Automaton, "__sub__", lambda *pair: compared.append(pair) or without(*pair))
+    found = patterns.Patterns().cells(["^a", "^ab", "^abc"], [], lambda _: True)
+    assert [matched for _, matched in found] == [
+        frozenset({"^a", "^ab", "^abc"}),
+        frozenset({"^a", "^ab"}),
+        frozenset({"^a"}),
+    ]
+    assert len(compared) == 2
+
+
+def test_patterns_that_were_cut_apart_are_not_compared_again(monkeypatch):
+    compared = []
+    monkeypatch.setattr(patterns, "_have_sample", lambda *pair: compared.append(pair))
+    overlapping = [{"patternProperties": {one: {}}} for one in ("^a", "b$")]
+    assert "&" in written({"type": "object", "allOf": overlapping})
+    assert not compared
+
+
 def test_one_pattern_that_matches_no_name_needs_no_automaton(monkeypatch):
     made = []
     monkeypatch.setattr(patterns, "automaton", made.append)

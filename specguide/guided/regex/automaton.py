@@ -194,6 +194,11 @@ def _in_left_alone(left: bool, right: bool) -> bool:
 
 
 @kept
+def _side_by_side(left: Automaton, right: Automaton) -> SideBySide:
+    return SideBySide([(left.alphabet, left.rows), (right.alphabet, right.rows)])
+
+
+@kept
 def _product(left: Automaton, right: Automaton, keep: Callable[[bool, bool], bool]) -> Automaton:
     """The automaton whose states are pairs of the states of both.
 
@@ -201,7 +206,7 @@ def _product(left: Automaton, right: Automaton, keep: Callable[[bool, bool], boo
     """
     if left.is_empty:
         return left
-    both = SideBySide([(left.alphabet, left.rows), (right.alphabet, right.rows)])
+    both = _side_by_side(left, right)
     start = (0, 0 if right.rows else NOWHERE)
     numbers: dict[tuple[int, ...], int] = {start: 0}
     rows, queue = [], list(numbers)

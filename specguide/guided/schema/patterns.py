@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import reduce
-from itertools import chain, count
+from itertools import chain, combinations, count
 from math import inf
 from operator import and_
 
@@ -14,7 +14,7 @@ from specguide.guided.budget import at_work, kept, know
 from specguide.guided.regex.automaton import Automaton, automaton
 from specguide.guided.regex.both import match_one_text
 from specguide.guided.regex.first import First, first_of
-from specguide.guided.regex.letters import NOWHERE, SideBySide
+from specguide.guided.regex.letters import NOWHERE, Alphabet, SideBySide
 from specguide.guided.regex.nfa import TextMatcher, text_matcher
 from specguide.guided.regex.samples import samples
 from specguide.guided.regex.tree import (
@@ -37,6 +37,7 @@ MAX_LOOKS = 25_000
 """So many states of several automata at once are looked at for a text that all of them take."""
 _MAX_COUNTED = 200
 _MAX_CELLS = 32
+_EMPTY = Automaton(Alphabet(), (), frozenset())
 
 Cell = tuple[str, frozenset[str]]
 """A pattern, and those of the given patterns that it is part of."""
@@ -220,24 +221,27 @@ class Patterns:
             if matched:
                 left = self._counted(left - automaton(literals(matched)))
             for cell, texts in cells:
-                common = self._counted(cell & left)
+                common = left if left.is_empty else self._counted(cell & left)
                 if common.is_empty:
                     cut.append((cell, texts))
                     continue
                 cut.append((common, (*texts, pattern)))
-                rest = self._counted(cell - left)
+                rest = _EMPTY if common == cell else self._counted(cell - left)
                 if not rest.is_empty:
                     cut.append((rest, texts))
-                left = self._counted(left - cell)
+                left = _EMPTY if common == left else self._counted(left - cell)
             cells = cut + ([] if left.is_empty else [(left, (pattern,))])
             if len(cells) > _MAX_CELLS:
                 raise UnsupportedRegex(f"the patterns overlap in more than {_MAX_CELLS} ways")
         known = {pattern_automaton(pattern): pattern for pattern in reversed(patterns)}
-        return [
+        found = [
             (known.get(cell) or self._cell_text(cell, texts, patterns, names), frozenset(texts))
             for cell, texts in cells
             if may_come(frozenset(texts))
         ]
+        for pair in combinations([text for text, _ in found], 2):
+            know(have_common_text, False, pair, 0, None)
+        return found
 
     def _cell_text(
         self, cell: Automaton, texts: tuple[str, ...], patterns: list[str], names: list[str]
