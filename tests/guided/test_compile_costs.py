@@ -300,6 +300,15 @@ def test_a_pattern_that_was_written_is_not_read_again(monkeypatch):
     assert automaton(again) == automaton(whole(parse(text), search=True))
 
 
+def test_a_format_is_not_read_again_for_the_next_schema(monkeypatch):
+    schema = {"type": "array", "uniqueItems": True, "items": {"type": "string", "format": "uri"}}
+    libraries = Libraries(VOCABULARY, GuideConfig())
+    guide = Guide(json_schema=schema)
+    libraries.first_enforcing(guide, "llguidance", lambda _: None)
+    monkeypatch.setattr(whole_texts, "parse", lambda pattern: pytest.fail(f"{pattern} is read"))
+    libraries.first_enforcing(guide, "llguidance", lambda _: None)
+
+
 def test_what_a_guard_refuses_is_not_written(monkeypatch):
     write, schemas = LLGuidanceBackend.write, []
 

@@ -6,8 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
-from specguide.guided.budget import spend
+from specguide.guided.budget import know, spend
 from specguide.guided.regex.charset import Ranges
+from specguide.guided.regex.tree import Node as Regex
+from specguide.guided.regex.whole import searched
 from specguide.guided.schema.document import Place
 from specguide.guided.schema.formats import FORMAT_LENGTHS, FORMATS, FORMATS_ALSO, SHORT_FORMATS
 from specguide.guided.schema.json_values import (
@@ -153,7 +155,7 @@ def lower_string(lowering: Lowering, schema: Mapping[str, Json], place: Place) -
             (keyword, write_pattern(read_pattern(pattern, keyword, place.path), characters))
             for keyword, pattern in patterns
         ]
-    texts += [("format", _written(pattern, characters)) for pattern in formats]
+    texts += [("format", _format_text(pattern, characters)) for pattern in formats]
     for keyword, text in texts:
         if text is None:
             raise refuse(keyword, place.path, "no string that can be generated matches it")
@@ -172,10 +174,19 @@ def _lengths(schema: Mapping[str, Json], longest: int | None) -> tuple[int | Non
     return least, most
 
 
+def _format_text(pattern: str, characters: Ranges) -> str | None:
+    """The core's pattern of a format, whose tree is known, too."""
+    text, tree = _written(pattern, characters)
+    if text is not None:
+        know(searched, tree, text)
+    return text
+
+
 @lru_cache(maxsize=128)
-def _written(pattern: str, characters: Ranges) -> str | None:
-    """The core's pattern of a format."""
-    return write_pattern(read_pattern(f"^(?:{pattern})$", "format", ""), characters)
+def _written(pattern: str, characters: Ranges) -> tuple[str | None, Regex | None]:
+    """The core's pattern of a format and its tree, which are the same for all schemas."""
+    text = write_pattern(read_pattern(f"^(?:{pattern})$", "format", ""), characters)
+    return text, None if text is None else searched(text)
 
 
 def _format(name: str | None, short: bool) -> tuple[list[str], int | None]:
