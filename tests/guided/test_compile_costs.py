@@ -29,6 +29,7 @@ from specguide.guided.schema import enforce, merge_members, patterns
 from specguide.guided.schema.distinct import distinct_places
 from specguide.guided.schema.names import nearest_names
 from specguide.guided.schema.nodes import CoreSchema, Kinds, Node, Numbers, Objects, objects, typed
+from specguide.guided.schema.other_words import pattern_beside
 from specguide.guided.schema.pattern_text import write_pattern
 from specguide.guided.schema.prune import prune
 from specguide.guided.schema_numbers import integer_numerals
@@ -133,6 +134,21 @@ def test_a_text_is_matched_once_by_a_pattern(monkeypatch):
     with Budget(GuideConfig().max_schema_steps).counting():
         assert [patterns.pattern_matches("^a+$", "aaa") for _ in range(3)] == [True] * 3
     assert matched == ["aaa"]
+
+
+def test_whether_a_text_is_another_word_needs_no_automaton(monkeypatch):
+    words = frozenset(("ab", "abc", "\u00e9"))
+    with Budget(GuideConfig().max_schema_steps).counting():
+        pattern = pattern_beside(words, JSON_TEXT)
+        made = []
+        monkeypatch.setattr(nfa, "TextMatcher", made.append)
+        for text in (*words, "", "a", "abcd", "b", "\u00e9\u00e9", "a\u0001", "\ud800"):
+            is_other = text not in words and text not in ("a\u0001", "\ud800")
+            assert patterns.pattern_matches(pattern, text) == is_other
+    assert not made
+    for text in (*words, "", "a", "abcd", "b", "\u00e9\u00e9", "a\u0001"):
+        is_other = text not in words and text != "a\u0001"
+        assert automaton(searched(pattern)).matches(text) == is_other
 
 
 def test_patterns_that_share_no_name_are_compared_once(monkeypatch):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
-from specguide.guided.budget import kept, spend
+from specguide.guided.budget import kept, know, spend
 from specguide.guided.regex.charset import Ranges, exactly
 from specguide.guided.regex.tree import (
     ANY_TEXT,
@@ -16,6 +17,7 @@ from specguide.guided.regex.tree import (
     literal,
 )
 from specguide.guided.schema.pattern_text import write_pattern
+from specguide.guided.schema.patterns import pattern_matcher
 
 _BLOCK = 32
 """So many characters at the start of a string are written once for all that begin with them."""
@@ -32,7 +34,23 @@ def pattern_beside(words: frozenset[str], characters: Ranges) -> str:
     )
     if pattern is None:
         raise UnsupportedRegex("a pattern of all strings but these is too long to write down")
+    know(pattern_matcher, _OtherWords(words, characters), pattern)
     return pattern
+
+
+@dataclass(frozen=True)
+class _OtherWords:
+    """Matches what `pattern_beside` does, without an automaton."""
+
+    words: frozenset[str]
+    characters: Ranges
+
+    def matches(self, text: str) -> bool:
+        """Whether a text of the characters is none of the words."""
+        spend(1 + len(text) // 4)
+        return text not in self.words and all(
+            any(low <= code <= high for low, high in self.characters) for code in map(ord, text)
+        )
 
 
 def strings_beside(words: frozenset[str]) -> Node:

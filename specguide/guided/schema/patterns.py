@@ -8,6 +8,7 @@ from functools import reduce
 from itertools import chain, combinations, count
 from math import inf
 from operator import and_
+from typing import Protocol
 
 from specguide.errors import UnsupportedGuide
 from specguide.guided.budget import at_work, kept, know
@@ -15,7 +16,7 @@ from specguide.guided.regex.automaton import Automaton, automaton
 from specguide.guided.regex.both import match_one_text
 from specguide.guided.regex.first import First, first_of
 from specguide.guided.regex.letters import NOWHERE, Alphabet, SideBySide
-from specguide.guided.regex.nfa import TextMatcher, text_matcher
+from specguide.guided.regex.nfa import text_matcher
 from specguide.guided.regex.samples import samples
 from specguide.guided.regex.tree import (
     ANY_CHAR,
@@ -87,13 +88,22 @@ def pattern_matches(pattern: str, text: str) -> bool:
     """Whether a core's `pattern` matches a string. Raises UnsupportedGuide for absurd
     repetitions."""
     try:
-        return _pattern_matcher(pattern).matches(text)
+        return pattern_matcher(pattern).matches(text)
     except UnsupportedRegex as error:
         raise UnsupportedGuide(str(error), keyword="pattern") from error
 
 
+class Matcher(Protocol):
+    """Matches whole texts."""
+
+    def matches(self, text: str) -> bool:
+        """Whether it matches the whole text."""
+        ...
+
+
 @kept
-def _pattern_matcher(pattern: str) -> TextMatcher:
+def pattern_matcher(pattern: str) -> Matcher:
+    """Matches what a core's `pattern` matches."""
     return text_matcher(searched(pattern))
 
 
