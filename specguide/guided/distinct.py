@@ -47,6 +47,10 @@ class DistinctItems:
     def __init__(self, vocabulary: Vocabulary) -> None:
         self._vocabulary = vocabulary
 
+    def load(self) -> None:
+        """Find that out now, which takes a while, and not with the first array of a request."""
+        _ = self._tokens
+
     def guard(
         self, grammar: CompiledGrammar, known: Mapping[str, Any], *, in_any_order: bool
     ) -> DistinctGrammar:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from byte_vocabulary import VOCABULARY
 
+from specguide import native
 from specguide.config import GuideConfig
 from specguide.guide import Guide
 from specguide.guided.backends import backend_spec
@@ -120,6 +121,18 @@ def test_a_definition_is_one_place_of_distinct_items_however_often_it_is_referre
     schema = {"type": "object", "properties": names, "$defs": {"set": distinct}}
     rewritten = next(rewrites(Guide(json_schema=schema), "llguidance"))
     assert len(distinct_places(rewritten.value)) == 2
+
+
+def test_tokens_are_read_for_distinct_items_when_the_library_is_loaded(monkeypatch):
+    read = []
+    tokens = native.DistinctTokens
+    monkeypatch.setattr(native, "DistinctTokens", lambda known: read.append(known) or tokens(known))
+    libraries = Libraries(VOCABULARY, GuideConfig())
+    libraries.load("llguidance")
+    assert len(read) == 1
+    guide = Guide(json_schema={"type": "array", "uniqueItems": True, "items": {"type": "string"}})
+    libraries.first_enforcing(guide, "llguidance", lambda _: None)
+    assert len(read) == 1
 
 
 def test_a_text_is_matched_once_by_a_pattern(monkeypatch):

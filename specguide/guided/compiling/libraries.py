@@ -219,6 +219,7 @@ class Libraries:
             if name not in self._backends:
                 try:
                     self._backends[name] = create_backend(name, self.vocabulary)
+                    self._distinct_items.load()
                 except EngineError as error:  # the library is not installed
                     raise UnsupportedGuide(str(error)) from None
             return self._backends[name]
