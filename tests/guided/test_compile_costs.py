@@ -29,6 +29,7 @@ from specguide.guided.regex.whole import searched, whole
 from specguide.guided.schema import enforce, merge_members, patterns
 from specguide.guided.schema.distinct import distinct_places
 from specguide.guided.schema.names import nearest_names
+from specguide.guided.schema.negation import positive
 from specguide.guided.schema.nodes import CoreSchema, Kinds, Node, Numbers, Objects, objects, typed
 from specguide.guided.schema.other_words import pattern_beside
 from specguide.guided.schema.pattern_text import write_pattern
@@ -311,6 +312,36 @@ def test_nodes_of_the_same_parts_are_asked_about_once(monkeypatch):
     core = CoreSchema(objects("", Objects(many)))
     assert not [*enforce.unenforced(core, backend_spec("llguidance").enforced())]
     assert len(asked) == 2
+
+
+def test_negations_are_looked_for_where_a_reference_leads_to_one_alone(monkeypatch):
+    reached = []
+    reach = positive._Negations._reach_parts
+
+    def reach_parts(self, schema, place):
+        reached.append(place.path)
+        reach(self, schema, place)
+
+    monkeypatch.setattr(positive._Negations, "_reach_parts", reach_parts)
+    plain = {f"p{i}": {"properties": {"next": {"$ref": f"#/$defs/p{i + 1}"}}} for i in range(9)}
+    kinds = {"a": {"$ref": "#/$defs/b"}, "b": {"items": {"not": {"$ref": "#/$defs/p3"}}}}
+    hidden = {"hidden": {"p": {"not": {"type": "null"}}}}
+    names = ("p0", "a", "p9")
+    schema = {
+        "properties": {name: {"$ref": f"#/$defs/{name}"} for name in names},
+        "$defs": {**plain, **kinds, "p9": {"$ref": "#/hidden/p"}},
+        **hidden,
+    }
+    found = positive.without_negations(schema)
+    assert set(found.forms) == {("/$defs/b/items", "not"), ("/hidden/p", "not")}
+    assert "/$defs/b" in reached
+    # all of them lead to what stands at /hidden
+    assert "/$defs/p0" in reached
+    reached.clear()
+    schema["$defs"]["p9"] = {}
+    found = positive.without_negations(schema)
+    assert set(found.forms) == {("/$defs/b/items", "not")}
+    assert not any("/p" in path.removeprefix("/properties") for path in reached)
 
 
 def test_a_pattern_that_was_written_is_not_read_again(monkeypatch):

@@ -116,7 +116,9 @@ class Document:
         self._documents = reading.documents or {}
         self._targets: dict[tuple[str, str], tuple[Json, Place]] = {}  # by base and reference
         self._referred: list[str] = []
-        self._index(schema, self.start)
+        # Each subschema, its place with its own base URI, and the one that it is right inside of.
+        self.indexed: list[tuple[Mapping[str, Json], Place, Json]] = []
+        self._index(schema, self.start, None)
         while self._referred:
             self._add_document(self._referred.pop())
 
@@ -199,7 +201,7 @@ class Document:
             )
         start = Place(f"{uri}#", uri)
         self._resources[uri] = (schema, start)
-        self._index(schema, start)
+        self._index(schema, start, None)
 
     def _pointed_to(self, fragment: str, schema: Json, found: Place) -> tuple[Json, Place] | None:
         """The subschema at a JSON pointer from another one, and its place; None for none."""
@@ -222,7 +224,7 @@ class Document:
         uri = schema.get("id" if self.draft == 4 else "$id")
         return uri if isinstance(uri, str) else None
 
-    def _index(self, schema: Json, place: Place) -> None:
+    def _index(self, schema: Json, place: Place, holder: Json) -> None:
         if not is_object(schema):
             return
         spend(4 + len(place.path) // 64)
@@ -236,8 +238,9 @@ class Document:
         for keyword in _REFERENCES & schema.keys() if self._documents else ():
             if isinstance(schema[keyword], str):
                 self._referred.append(_joined(inside.base, schema[keyword])[0])
+        self.indexed.append((schema, inside, holder))
         for _, step, child in subschemas(schema):
-            self._index(child, Place(inside.path + step, inside.base))
+            self._index(child, Place(inside.path + step, inside.base), schema)
 
     def _index_anchors(
         self, schema: Mapping[str, Json], place: Place, found: tuple[Json, Place]

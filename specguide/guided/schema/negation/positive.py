@@ -17,7 +17,7 @@ from specguide.guided.budget import at_work, spend
 from specguide.guided.schema.disjoint import Comparison
 from specguide.guided.schema.document import AS_USUAL, Document, Place, Reading, subschemas
 from specguide.guided.schema.instance import Instances
-from specguide.guided.schema.json_values import Json, JsonSchema
+from specguide.guided.schema.json_values import Json, JsonSchema, is_object
 from specguide.guided.schema.negation.fail import fail
 from specguide.guided.schema.negation.forms import (
     Conditional,
@@ -78,10 +78,11 @@ class _Negations:
         self._required: dict[str, frozenset[str]] = {}  # what holds beside a subschema, by its path
         self._to_reach: list[Given] = [Given(document.root, document.start)]
         self._to_fail: list[Given] = []
-        self._leading: dict[int, bool] = {}
+        self._without: set[int] = set()
 
     def follow(self) -> None:
         """Makes the forms of all that the schema leads to."""
+        self._without = self._without_negation()
         while self._to_reach or self._to_fail:
             if self._to_fail:
                 found = self._to_fail.pop()
@@ -122,7 +123,7 @@ class _Negations:
 
         required: properties that objects have by what always holds along with it on this way
         """
-        if isinstance(schema, bool):
+        if isinstance(schema, bool) or id(schema) in self._without:
             return
         known = self._required.get(place.path)
         if known is not None and known <= required:
@@ -158,20 +159,37 @@ class _Negations:
                 self.forms[place.path, keyword] = self._forms(keyword, schema, place)
         required = self._required_by(schema, place) if "allOf" in schema else frozenset[str]()
         for keyword, step, child in subschemas(schema):
-            if keyword not in _NOT_LOWERED and self._leads_on(child):
+            if keyword not in _NOT_LOWERED and id(child) not in self._without:
                 beside = required if keyword == "allOf" else frozenset[str]()
                 with at_work(keyword, place.path):
                     self._reach(child, Place(place.path + step, place.base), beside)
 
-    def _leads_on(self, schema: Mapping[str, Json]) -> bool:
-        """Whether a subschema has a negation or a reference, or one inside has."""
-        known = self._leading.get(id(schema))
-        if known is None:
-            known = not _LEADING.isdisjoint(schema) or any(
-                self._leads_on(child) for _, _, child in subschemas(schema)
-            )
-            self._leading[id(schema)] = known
-        return known
+    def _without_negation(self) -> set[int]:
+        """Subschemas, by id, that have no negation and lead to none, by references neither."""
+        known = {id(schema) for schema, _, _ in self.document.indexed}
+        users: dict[int, list[int]] = {}
+        leading: set[int] = set()
+        for schema, place, holder in self.document.indexed:
+            users.setdefault(id(schema), []).append(id(holder))
+            target = self._target(schema, place) if "$ref" in schema else None
+            if is_object(target):
+                users.setdefault(id(target), []).append(id(schema))
+            if not _LEADING.isdisjoint(schema) or (is_object(target) and id(target) not in known):
+                leading.add(id(schema))
+        todo = list(leading)
+        while todo:
+            new = set(users.get(todo.pop(), ())) - leading
+            leading |= new
+            todo += new
+        return known - leading
+
+    def _target(self, schema: Mapping[str, Json], place: Place) -> Json:
+        """What its `$ref` points to; None for nothing, which is refused when it is lowered."""
+        try:
+            is_reference = isinstance(schema["$ref"], str)
+            return self.document.resolve(schema["$ref"], place)[0] if is_reference else None
+        except InvalidGuide:
+            return None
 
     def _follow_reference(self, reference: str, place: Place) -> None:
         with suppress(InvalidGuide):  # it is refused when it is lowered
@@ -210,5 +228,5 @@ _RULES: dict[str, Rule] = {
     "oneOf": one_branch,
     "maxContains": _max_contains,
 }
-_LEADING = frozenset(("$ref", *DYNAMIC, *_RULES))
+_LEADING = frozenset((*DYNAMIC, *_RULES))
 _NOT_LOWERED = frozenset({"not", "$defs", "definitions"})
