@@ -19,20 +19,16 @@ from specguide.guided.backends.llguidance.lark import guide_to_lark
 from specguide.guided.backends.llguidance.remainders import with_remainders
 from specguide.guided.budget import Budget
 from specguide.guided.compiling.libraries import Libraries
-from specguide.guided.regex import minimal, nfa
-from specguide.guided.regex import whole as whole_texts
-from specguide.guided.regex.automaton import Automaton, automaton
-from specguide.guided.regex.charset import JSON_TEXT
+from specguide.guided.regex import minimal
+from specguide.guided.regex.automaton import automaton
 from specguide.guided.regex.parse import parse
-from specguide.guided.regex.tree import ANY_CHAR, Repeat, UnsupportedRegex, of_length
-from specguide.guided.regex.whole import searched, whole
-from specguide.guided.schema import enforce, merge_members, patterns
+from specguide.guided.regex.tree import ANY_CHAR, Repeat, of_length
+from specguide.guided.regex.whole import whole
+from specguide.guided.schema import enforce, merge_members
 from specguide.guided.schema.distinct import distinct_places
 from specguide.guided.schema.names import nearest_names
 from specguide.guided.schema.negation import positive
 from specguide.guided.schema.nodes import CoreSchema, Kinds, Node, Numbers, Objects, objects, typed
-from specguide.guided.schema.other_words import pattern_beside
-from specguide.guided.schema.pattern_text import write_pattern
 from specguide.guided.schema.prune import prune
 from specguide.guided.schema_numbers import integer_numerals
 from specguide.guided.select import rewrites
@@ -136,100 +132,6 @@ def test_tokens_are_read_for_distinct_items_when_the_library_is_loaded(monkeypat
     assert len(read) == 1
 
 
-def test_a_text_is_matched_once_by_a_pattern(monkeypatch):
-    matched = []
-    look = nfa.TextMatcher._found_to_match
-
-    def found_to_match(self, text):
-        matched.append(text)
-        return look(self, text)
-
-    monkeypatch.setattr(nfa.TextMatcher, "_found_to_match", found_to_match)
-    with Budget(GuideConfig().max_schema_steps).counting():
-        assert [patterns.pattern_matches("^a+$", "aaa") for _ in range(3)] == [True] * 3
-    assert matched == ["aaa"]
-
-
-def test_whether_a_text_is_another_word_needs_no_automaton(monkeypatch):
-    words = frozenset(("ab", "abc", "\u00e9"))
-    with Budget(GuideConfig().max_schema_steps).counting():
-        pattern = pattern_beside(words, JSON_TEXT)
-        made = []
-        monkeypatch.setattr(nfa, "TextMatcher", made.append)
-        for text in (*words, "", "a", "abcd", "b", "\u00e9\u00e9", "a\u0001", "\ud800"):
-            is_other = text not in words and text not in ("a\u0001", "\ud800")
-            assert patterns.pattern_matches(pattern, text) == is_other
-    assert not made
-    for text in (*words, "", "a", "abcd", "b", "\u00e9\u00e9", "a\u0001"):
-        is_other = text not in words and text != "a\u0001"
-        assert automaton(searched(pattern)).matches(text) == is_other
-
-
-def test_patterns_that_share_no_name_are_compared_once(monkeypatch):
-    compared = []
-    monkeypatch.setattr(Automaton, "__sub__", lambda *pair: compared.append(pair))
-    texts = ["^a[0-9]$", "^b[0-9]$", "^c[0-9]$"]
-    found = patterns.Patterns().cells(texts, [], lambda _: True)
-    assert found == [(text, frozenset({text})) for text in texts]
-    assert not compared
-
-
-def test_what_a_pattern_has_beside_its_part_is_not_looked_for(monkeypatch):
-    compared = []
-    without = Automaton.__sub__
-    monkeypatch.setattr(Automaton, "__sub__", lambda *pair: compared.append(pair) or without(*pair))
-    found = patterns.Patterns().cells(["^a", "^ab", "^abc"], [], lambda _: True)
-    assert [matched for _, matched in found] == [
-        frozenset({"^a", "^ab", "^abc"}),
-        frozenset({"^a", "^ab"}),
-        frozenset({"^a"}),
-    ]
-    assert len(compared) == 2
-
-
-def test_patterns_that_were_cut_apart_are_not_compared_again(monkeypatch):
-    compared = []
-    monkeypatch.setattr(patterns, "_have_sample", lambda *pair: compared.append(pair))
-    overlapping = [{"patternProperties": {one: {}}} for one in ("^a", "b$")]
-    assert "&" in written({"type": "object", "allOf": overlapping})
-    assert not compared
-
-
-def test_one_pattern_that_matches_no_name_needs_no_automaton(monkeypatch):
-    made = []
-    monkeypatch.setattr(patterns, "automaton", made.append)
-    cells = patterns.Patterns().cells(["^x-"], ["name", "x"], lambda _: True)
-    assert cells == [("^x-", frozenset({"^x-"}))]
-    assert not patterns.Patterns().cells(["^x-"], [], lambda _: False)
-    assert not made
-
-
-def test_patterns_that_ends_need_are_not_read_again(monkeypatch):
-    read = []
-    monkeypatch.setattr(patterns, "automaton", lambda node: read.append(node) or automaton(node))
-    names = {"^a+$": {"type": "string"}, "^a*b": {"minLength": 2}}
-    schema = {"type": "object", "patternProperties": names, "properties": {"ab": {}}}
-    libraries = Libraries(VOCABULARY, GuideConfig())
-    libraries.first_enforcing(Guide(json_schema=schema), "llguidance", lambda _: None)
-    assert read
-    assert len(read) == len(set(read))
-
-
-def test_names_that_may_not_come_are_not_written(monkeypatch):
-    texts = []
-    text_of = patterns.Patterns._cell_text
-
-    def cell_text(self, cell, matched, *others):
-        texts.append(matched)
-        return text_of(self, cell, matched, *others)
-
-    monkeypatch.setattr(patterns.Patterns, "_cell_text", cell_text)
-    closed = [{"patternProperties": {one: {}}, "additionalProperties": False} for one in "abcd"]
-    written({"type": "object", "allOf": closed})
-    assert texts
-    assert {len(one) for one in texts} == {4}
-
-
 def test_lengths_are_written_into_a_pattern():
     text = written({"type": "string", "pattern": "^([a-z][0-9])+$", "minLength": 9_999})
     assert "{5000,}" in text
@@ -247,21 +149,6 @@ def test_texts_of_some_lengths_are_told_where_that_is_plain(pattern):
         if found is not None and least <= most:
             sized = Repeat(ANY_CHAR, least, None if most == float("inf") else int(most))
             assert automaton(found) == automaton(node) & automaton(sized)
-
-
-def test_a_pattern_of_too_many_states_is_found_out_once(monkeypatch):
-    asked = []
-
-    def too_large(node):
-        asked.append(node)
-        raise UnsupportedRegex("too many states")
-
-    monkeypatch.setattr(patterns, "automaton", too_large)
-    with Budget(10_000).counting():
-        for _ in range(3):
-            with pytest.raises(UnsupportedRegex, match="too many states"):
-                patterns.pattern_automaton("^a$")
-    assert len(asked) == 1
 
 
 def test_parts_without_instances_are_taken_out_in_one_pass():
@@ -342,31 +229,6 @@ def test_negations_are_looked_for_where_a_reference_leads_to_one_alone(monkeypat
     found = positive.without_negations(schema)
     assert set(found.forms) == {("/$defs/b/items", "not")}
     assert not any("/p" in path.removeprefix("/properties") for path in reached)
-
-
-def test_a_pattern_that_was_written_is_not_read_again(monkeypatch):
-    read = []
-
-    def reading(pattern):
-        read.append(pattern)
-        return parse(pattern)
-
-    monkeypatch.setattr(whole_texts, "parse", reading)
-    with Budget(10_000).counting():
-        text = write_pattern(searched("^a[bc]*"), JSON_TEXT)
-        assert text is not None
-        again = searched(text)
-        assert read == ["^a[bc]*"]
-    assert automaton(again) == automaton(whole(parse(text), search=True))
-
-
-def test_a_format_is_not_read_again_for_the_next_schema(monkeypatch):
-    schema = {"type": "array", "uniqueItems": True, "items": {"type": "string", "format": "uri"}}
-    libraries = Libraries(VOCABULARY, GuideConfig())
-    guide = Guide(json_schema=schema)
-    libraries.first_enforcing(guide, "llguidance", lambda _: None)
-    monkeypatch.setattr(whole_texts, "parse", lambda pattern: pytest.fail(f"{pattern} is read"))
-    libraries.first_enforcing(guide, "llguidance", lambda _: None)
 
 
 def test_what_a_guard_refuses_is_not_written(monkeypatch):
