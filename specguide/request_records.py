@@ -23,8 +23,8 @@ class RequestMetrics:
                         anew
     compile_s:          from when its grammar was asked for to when it was there
     is_compile_cached:  its grammar was there when it was asked for
-    accepted_histogram: entry a counts the iterations that gained a + 1 tokens: a accepted drafts and
-                        the golden token, or a + 1 drafts of which the last ended the output
+    accepted_histogram: entry a counts the iterations that gained a + 1 tokens: a accepted drafts
+                        and the golden token, or a + 1 drafts of which the last ended the output
     drafts_proposed, drafts_accepted: by batch.DRAFT_ORIGINS, who proposed how many drafts that were
                         verified, and how many of them were taken; empty where all are a draft
                         head's
