@@ -29,9 +29,9 @@ def _written(text: str) -> str:
     done = 0
     at = text.find("\\")
     while at >= 0:
-        code, end = _code(text, at)
+        code, end = spelled_code(text, at)
         if code in _FIRST_HALVES:
-            second, behind = _code(text, end)
+            second, behind = spelled_code(text, end)
             if second in _SECOND_HALVES:
                 code = 0x10000 + ((code - 0xD800) << 10) + second - 0xDC00
                 end = behind
@@ -48,7 +48,7 @@ def _written(text: str) -> str:
     return "".join([*written, text[done:]])
 
 
-def _code(text: str, at: int) -> tuple[int, int]:
+def spelled_code(text: str, at: int) -> tuple[int, int]:
     """The code that the escape at a place spells in hexadecimal digits, -1 for another escape, and
     the place where it ends."""
     num_digits = {"\\u": 4, "\\U": 8}.get(text[at : at + 2], 0)

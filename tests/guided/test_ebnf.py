@@ -189,3 +189,48 @@ def test_rows_are_not_those_of_a_grammar_that_was_compiled_before(
         guide = Guide(grammar=source) if kind == "grammar" else Guide(structural_tag=tag)
         assert not wrong_bits(made.compile(guide).matcher(), 4)
     made.close()
+
+
+HALVES = (b"\xed\xa0\x80", b"\xed\xbf\xbf")
+WHOLE = "\ud7ff\ue000\uffff\U0010ffff"
+
+
+@pytest.mark.parametrize(
+    ("guide", "mark"),
+    [
+        (Guide(grammar='root ::= [^"]*'), ""),
+        (Guide(grammar="root ::= .+"), ""),
+        (Guide(grammar="root ::= [^]*"), ""),
+        (Guide(grammar=r"root ::= [\-a-\U0010ffff]*"), ""),
+        (Guide(grammar=r"root ::= [é-\uffff]* [^-é]"), ""),
+        (Guide(json_schema={"type": "string"}), '"'),
+    ],
+)
+def test_classes_hold_no_halves_of_surrogate_pairs(guide: Guide, mark: str) -> None:
+    """Which no text in UTF-8 has."""
+    made = GrammarCompiler(VOCABULARY, GuideConfig(backend="xgrammar"))
+    grammar = made.compile(guide)
+    assert takes(grammar, f"{mark}{WHOLE}{mark}")
+    assert isinstance(grammar, EndingGrammar)
+    for near_end in (grammar, grammar.within(grammar.num_needed + 4)):
+        for half in HALVES:
+            assert not takes(near_end, b"".join([mark.encode(), half, mark.encode()]))
+    made.close()
+
+
+@pytest.mark.parametrize(
+    ("source", "inside", "outside"),
+    [
+        (r"root ::= [a-]", "a-", "b"),
+        (r"root ::= [-\uffff]", "-\uffff", "a\ue000"),
+        (r"root ::= [\]-\uffff-]", "]^\ue000\uffff-", "[\U00010000"),
+        (r"root ::= [é-\uD7FF\ue000-\uF000-]", "é\ud7ff\ue000\uf000-", "z\uf001"),
+        (r"root ::= [^\-\]a]", "[b\uffff", "-]a"),
+    ],
+)
+def test_classes_are_read_to_their_last_character(
+    compiler: GrammarCompiler, source: str, inside: str, outside: str
+) -> None:
+    grammar = compiler.compile(Guide(grammar=source))
+    assert all(takes(grammar, char) for char in inside)
+    assert not any(takes(grammar, char) for char in outside)

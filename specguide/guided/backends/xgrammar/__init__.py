@@ -6,6 +6,7 @@ from specguide.errors import UnsupportedGuide
 from specguide.guided.backend_spec import Adapter, BackendSpec, GrammarSupport, Library
 from specguide.guided.backends.xgrammar.capabilities import XGRAMMAR
 from specguide.guided.backends.xgrammar.escapes import with_closed_escapes
+from specguide.guided.backends.xgrammar.surrogates import without_surrogates
 from specguide.guided.grammar_form import GrammarForm, with_any_characters
 
 __all__ = ["SPEC"]
@@ -23,7 +24,7 @@ def _rewritten(source: str, form: GrammarForm) -> str:
     """The grammar as the library reads it. Raises UnsupportedGuide for Lark that it would
     ignore."""
     if form == "EBNF":
-        return with_closed_escapes(with_any_characters(source))
+        return without_surrogates(with_closed_escapes(with_any_characters(source)))
     read = source.replace("[^", "")  # which negates a class
     ignored = next((sign for sign in ("%json", "$", "^") if sign in read), None)
     if ignored is not None:

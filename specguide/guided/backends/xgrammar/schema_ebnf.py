@@ -16,6 +16,7 @@ import xgrammar as xgr
 
 from specguide.config import GuideConfig
 from specguide.guided.backends.xgrammar.escapes import with_closed_escapes
+from specguide.guided.backends.xgrammar.surrogates import without_surrogates_in_strings
 from specguide.guided.budget import spend
 from specguide.guided.schema.emit import emit
 from specguide.guided.schema.json_values import JsonSchema
@@ -63,7 +64,7 @@ def _printed(grammar: xgr.Grammar) -> str:
         rule.replace(_ESCAPED, "") if "_addl_key_" in rule.partition(" ::= ")[0] else rule
         for rule in str(grammar).split("\n")
     )
-    return with_closed_escapes("\n".join(rules))
+    return without_surrogates_in_strings(with_closed_escapes("\n".join(rules)))
 
 
 @dataclass(frozen=True)

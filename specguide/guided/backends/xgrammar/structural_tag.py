@@ -15,6 +15,7 @@ from specguide.config import GuideConfig
 from specguide.errors import UnsupportedGuide
 from specguide.guided.backends.xgrammar.escapes import with_closed_escapes, with_plain_controls
 from specguide.guided.backends.xgrammar.schema_ebnf import schema_ebnf, with_names
+from specguide.guided.backends.xgrammar.surrogates import without_surrogates_in_strings
 from specguide.guided.backends.xgrammar.xml_names import names_of, with_other_names
 from specguide.guided.backends.xgrammar.xml_strings import (
     XmlStrings,
@@ -116,6 +117,7 @@ def _other_style(node: dict[str, Json], max_whitespace: int) -> str:
         opened["excludes"] = [mark, *excludes]  # strings of JSON within values, too
     tag = {"type": "structural_tag", "format": opened}
     printed = with_closed_escapes(str(xgr.Grammar.from_structural_tag(tag)))
+    printed = without_surrogates_in_strings(printed)
     if not is_deep:
         printed = with_other_names(printed, [name for core in left for name in names_of(core)])
     return named.numbers.with_rules(printed)
