@@ -23,6 +23,7 @@ from specguide.guided.backends.llguidance.schema_terminals import NoRules, no_fr
 from specguide.guided.budget import spend
 from specguide.guided.grammar_form import grammar_form, without_comments
 from specguide.guided.lark.schema import schema_term
+from specguide.guided.lark.source import as_lark_reads
 from specguide.guided.regex.tree import Both
 from specguide.guided.regex.tree import Node as Regex
 from specguide.guided.regex.writer import write
@@ -80,7 +81,7 @@ def grammar_rules(source: str) -> str:
     """A context-free grammar, EBNF or Lark, as Lark. Raises InvalidGuide saying as which of them it
     was read."""
     if grammar_form(source) == "Lark":
-        return source
+        return as_lark_reads(source)
     # the converter reads all rules again for each
     spend(4 * len(source) + source.count("::=") * len(source) // 16)
     try:

@@ -1,0 +1,38 @@
+"""Lark as people write it: what its own parser reads, and a library does not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from byte_vocabulary import VOCABULARY, takes
+
+from specguide.config import GuideConfig
+from specguide.guide import Guide
+from specguide.guided.backends import backend_names
+from specguide.guided.compile import GrammarCompiler
+
+
+@pytest.fixture(scope="module", params=backend_names())
+def compiler(request: pytest.FixtureRequest) -> Iterator[GrammarCompiler]:
+    made = GrammarCompiler(VOCABULARY, GuideConfig(backend=request.param))
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        'start: "a"\n  // x\n  | "b"\n',
+        'start: "a" # "\n# y "\n\n  | "b" // "\n',
+        'start: "a"\n  \t\n  | "b"\n',
+        '// x\r\nstart: "a"\r\n \r\n  # y\r\n  | "b"\r\n  ',
+        'start: "a"\n // it is <[98]> /\n | <[98]> // or this\n',
+        'start: "a"\n # with a / sign\n | /b/\n # or none "\n | /\\/\\//\n',
+    ],
+)
+def test_comments_and_blanks_may_stand_between_alternatives(
+    compiler: GrammarCompiler, source: str
+) -> None:
+    grammar = compiler.compile(Guide(grammar=source))
+    assert takes(grammar, "a") and takes(grammar, "b") and not takes(grammar, "")
