@@ -36,3 +36,26 @@ def test_comments_and_blanks_may_stand_between_alternatives(
 ) -> None:
     grammar = compiler.compile(Guide(grammar=source))
     assert takes(grammar, "a") and takes(grammar, "b") and not takes(grammar, "")
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "%import common.ESCAPED_STRING\nstart: ESCAPED_STRING\n",
+        "start: text\n  %import common.ESCAPED_STRING -> _TEXT // of JSON\n?text: _TEXT\n",
+        "%import common (WS, ESCAPED_STRING, INT)\nstart: ESCAPED_STRING\n%ignore WS\n",
+        "%import common(ESCAPED_STRING)\nstart: PAIR\nPAIR: ESCAPED_STRING\n",
+        "start: %lark {\n%import common.ESCAPED_STRING -> TEXT\nstart: TEXT\n}\n",
+    ],
+)
+def test_escaped_strings_hold_no_line_ends(compiler: GrammarCompiler, source: str) -> None:
+    """As Lark's library has them."""
+    grammar = compiler.compile(Guide(grammar=source))
+    assert all(takes(grammar, text) for text in ('""', r'"a\"b\\"', r'"\n"', '"é\t"'))
+    assert not any(takes(grammar, text) for text in ('"a\nb"', '"a\\\nb"', '"a"b"', r'"\"'))
+
+
+def test_an_escaped_string_of_ones_own_stays(compiler: GrammarCompiler) -> None:
+    source = 'start: ESCAPED_STRING\nESCAPED_STRING: "x"\n'
+    grammar = compiler.compile(Guide(grammar=source))
+    assert takes(grammar, "x") and not takes(grammar, '""')

@@ -1,5 +1,6 @@
-"""Owns what Lark has and llguidance does not read: comments and blanks on a line of their own
-between the alternatives of a rule; in linear time."""
+"""Owns what Lark has that llguidance reads in another way, or not at all: comments and blanks on a
+line of their own between the alternatives of a rule, and the strings of Lark's library; in linear
+time."""
 
 from __future__ import annotations
 
@@ -9,15 +10,17 @@ from specguide.guided.grammar_form import behind_mark
 
 _COMMENTS = ("//", "#")
 _BLANKS = frozenset(" \t\r")
+_IMPORT, _LIBRARY, _STRING = "%import", "common", "ESCAPED_STRING"
+_STRING_ON_ONE_LINE = r'/"([^"\\\n]|\\[^\n])*"/'
 
 
 def as_lark_reads(source: str) -> str:
-    """A Lark grammar without comments where there are lines of nothing else, and without blanks on
-    empty lines."""
+    """A Lark grammar without comments where there are lines of nothing else, without blanks on
+    empty lines, and with Lark's own definition of ESCAPED_STRING, which holds no line ends."""
     lines = source.split("\n")
     if any(line.isspace() or line.lstrip().startswith(_COMMENTS) for line in lines):
-        return "".join(_without_comments(source))
-    return source
+        lines = "".join(_without_comments(source)).split("\n")
+    return "\n".join(_with_string(line) if _STRING in line else line for line in lines)
 
 
 def _without_comments(source: str) -> Iterator[str]:
@@ -48,3 +51,22 @@ def _behind_blanks(source: str, at: int) -> int:
     while source[at : at + 1] in _BLANKS:
         at += 1
     return at
+
+
+def _with_string(line: str) -> str:
+    """A line with the definition of ESCAPED_STRING in place of its import."""
+    code = line.partition("//")[0].partition("#")[0]
+    directive, _, asked = code.strip().partition(" ")
+    library, dot, name = asked.partition(".")
+    if directive != _IMPORT or not library.startswith(_LIBRARY):
+        return line
+    if dot:
+        name, _, alias = name.partition("->")
+        own = alias.strip() or _STRING
+        return f"{own}: {_STRING_ON_ONE_LINE}" if name.strip() == _STRING else line
+    names = [one.strip() for one in asked.partition("(")[2].partition(")")[0].split(",")]
+    if _STRING not in names:
+        return line
+    others = [one for one in names if one != _STRING]
+    rest = f"{_IMPORT} {_LIBRARY} ({', '.join(others)})\n" if others else ""
+    return f"{rest}{_STRING}: {_STRING_ON_ONE_LINE}"

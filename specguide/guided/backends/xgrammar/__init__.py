@@ -8,6 +8,7 @@ from specguide.guided.backends.xgrammar.capabilities import XGRAMMAR
 from specguide.guided.backends.xgrammar.escapes import with_closed_escapes
 from specguide.guided.backends.xgrammar.surrogates import without_surrogates
 from specguide.guided.grammar_form import GrammarForm, with_any_characters
+from specguide.guided.lark.source import as_lark_reads
 
 __all__ = ["SPEC"]
 
@@ -29,7 +30,7 @@ def _rewritten(source: str, form: GrammarForm) -> str:
     ignored = next((sign for sign in ("%json", "$", "^") if sign in read), None)
     if ignored is not None:
         raise UnsupportedGuide(f"{ignored} in a Lark grammar would be ignored")
-    return source
+    return as_lark_reads(source)
 
 
 SPEC = BackendSpec(
