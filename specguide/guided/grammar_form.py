@@ -11,6 +11,7 @@ from specguide.errors import InvalidGuide
 
 GrammarForm = Literal["EBNF", "Lark"]
 _ENDS = {'"': '"', "[": "]"}
+_LONGEST_TOKEN = 300
 _ANY_CHARACTER = r"[\u0000-\U0010FFFF]"
 
 
@@ -203,6 +204,12 @@ def ebnf_parts(source: str) -> Iterator[tuple[str, str]]:
         yield sign, source[at:end]
         done = at = end
     yield "", source[done:]
+
+
+def behind_token(source: str, at: int) -> int:
+    """The place behind a token's name in Lark that begins there, as `</s>`; behind its `<` where no
+    `>` is near."""
+    return 1 + max(at, source.find(">", at, at + _LONGEST_TOKEN))
 
 
 def behind_mark(source: str, at: int, mark: str) -> int | None:

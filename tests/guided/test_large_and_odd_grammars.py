@@ -16,6 +16,7 @@ from specguide.guide import Guide
 from specguide.guided.compile import GrammarCompiler
 from specguide.guided.lark.attributes import lark_attributes
 from specguide.guided.lark.lazy import greedy_lazy_expression
+from specguide.guided.lark.source import as_lark_reads
 from specguide.tokenizer.vocabulary import Vocabulary
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -131,19 +132,25 @@ def test_a_lazy_repetition_that_would_be_greedy_is_refused(
         compiler.compile(Guide(grammar=source))
 
 
+def test_the_name_of_a_token_is_no_expression() -> None:
+    assert greedy_lazy_expression('start: "x" </tool> /a.*?b/ "c"') == "a.*?b"
+    assert greedy_lazy_expression('start: </a> ("a" | "*? ") </b> | "a" < "b" /a*?b/') is None
+
+
 @pytest.mark.parametrize("source", HARMLESS)
 def test_one_that_changes_nothing_is_taken(compiler: GrammarCompiler, source: str) -> None:
     assert compiler.compile(Guide(grammar=source)).num_bytes > 0
 
 
 @pytest.mark.parametrize(
-    "unit", ["a[b=", '"', '\\"', "a ", "/", "[", 'a["', "x", "a[\n", "{1", "??"]
+    "unit", ["a[b=", '"', '\\"', "a ", "/", "[", 'a["', "x", "a[\n", "{1", "??", "<", "\n#"]
 )
 def test_attributes_are_found_in_linear_time(unit: str) -> None:
     def seconds(length: int) -> float:
         begin = time.perf_counter()
         list(lark_attributes("a[" + unit * (length // len(unit))))
         greedy_lazy_expression("a[" + unit * (length // len(unit)) + "*?")
+        as_lark_reads("a[" + unit * (length // len(unit)) + "\n #")
         return time.perf_counter() - begin
 
     seconds(1000)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from specguide.guided.grammar_form import behind_mark
+from specguide.guided.grammar_form import behind_mark, behind_token
 from specguide.guided.regex.automaton import automaton
 from specguide.guided.regex.parse import parse
 from specguide.guided.regex.tree import RegexError
@@ -42,6 +42,8 @@ def _expressions(source: str) -> Iterator[str]:
         elif sign == "#" or source.startswith("//", at):
             line_end = source.find("\n", at)
             at = (len(source) if line_end < 0 else line_end) - 1
+        elif sign == "<":
+            at = behind_token(source, at) - 1
         elif sign in '"/':
             end = behind_mark(source, at + 1, sign) or len(source)
             if sign == "/" and not has_attributes:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from specguide.guided.grammar_form import behind_mark
+from specguide.guided.grammar_form import behind_mark, behind_token
 
 _COMMENTS = ("//", "#")
 _BLANKS = frozenset(" \t\r")
@@ -40,8 +40,8 @@ def _without_comments(source: str) -> Iterator[str]:
             at = behind
         elif sign in '"/':
             at = behind_mark(source, at + 1, sign) or len(source)
-        elif sign == "<":  # the name of a token, as </s>
-            at = 1 + max(at, source.find(">", at))
+        elif sign == "<":
+            at = behind_token(source, at)
         else:
             at += 1
     yield source[done:]
