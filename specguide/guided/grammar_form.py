@@ -29,10 +29,12 @@ def grammar_form(source: str) -> GrammarForm:
 
 
 def _has_ebnf_root(source: str) -> bool:
-    """Whether `root` begins a line and `::=` follows."""
+    """Whether `root` begins a line and `::=` follows, perhaps behind options."""
     *heads, _ = source.split("::=")
     for i, head in enumerate(heads):
         head = head.rstrip()
+        if head.endswith("]"):
+            head = head[: max(0, head.rfind("["))].rstrip()
         _, new_line, indent = head.removesuffix("root").rpartition("\n")
         if head.endswith("root") and not indent.strip() and (new_line or i == 0):
             return True

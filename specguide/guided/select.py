@@ -20,6 +20,7 @@ from specguide.guided.backends import AUTO, backend_names, backend_spec
 from specguide.guided.call_texts import CallTexts
 from specguide.guided.ebnf_cycles import check_cycles
 from specguide.guided.ebnf_escapes import with_whole_characters
+from specguide.guided.ebnf_options import with_options, without_options
 from specguide.guided.grammar_form import (
     GrammarForm,
     grammar_form,
@@ -250,8 +251,10 @@ def _tag(node: Json, spec: BackendSpec, schema: Callable[[Mapping[str, Json]], C
 def _grammar(source: str, spec: BackendSpec) -> str:
     form = _check_grammar(source)
     if form == "EBNF":
+        source, options = without_options(source)
         check_cycles(source)
         source = with_empty_choices(with_least_counts(with_whole_characters(source)))
+        source = with_options(source, options)
     return spec.rewritten(source, form)
 
 

@@ -37,6 +37,8 @@ def compiler() -> Iterator[GrammarCompiler]:
         ("root ::= (root)+", "root"),
         ('root ::= "a" | b\nb ::= b{2} # again\n', "b"),
         ('root ::= "a" | c | b\nb ::= c{2}\nc ::= b', "b"),
+        ('root ::= root{2}\nb[lazy] ::= "a"', "root"),
+        ("root[capture] ::= root{2}", "root"),
     ],
 )
 def test_a_rule_that_is_itself_again_is_refused_by_name(
@@ -234,3 +236,20 @@ def test_classes_are_read_to_their_last_character(
     grammar = compiler.compile(Guide(grammar=source))
     assert all(takes(grammar, char) for char in inside)
     assert not any(takes(grammar, char) for char in outside)
+
+
+@pytest.mark.parametrize(
+    ("source", "texts", "others"),
+    [
+        ('root ::= "a" | \nb[capture] ::= "b"', ["a", ""], ["b"]),
+        ('root[capture="a]"] ::= "a"', ["a"], ["b", ""]),
+        ('root ::= b-c "b" # [\nb-c [lazy] ::= [a-z]+', ["ab"], ["aab"]),
+        ("root[max_chars=2, capture] ::= [a-z]*", ["ab"], ["abc"]),
+    ],
+)
+def test_rules_may_have_options(
+    compiler: GrammarCompiler, source: str, texts: list[str], others: list[str]
+) -> None:
+    grammar = compiler.compile(Guide(grammar=source))
+    assert all(takes(grammar, text) for text in texts)
+    assert not any(takes(grammar, text) for text in others)
