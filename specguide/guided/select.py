@@ -258,14 +258,22 @@ def _grammar(source: str, spec: BackendSpec) -> str:
     return spec.rewritten(source, form)
 
 
+def _attributes(source: str, form: GrammarForm) -> Iterator[str]:
+    """The names of all that rules are given a value for beside their name."""
+    if form == "Lark":
+        return lark_attributes(source)
+    return lark_attributes("\n".join(f"a{one}" for one in without_options(source)[1].values()))
+
+
 def _check_grammar(source: str) -> GrammarForm:
     """The form of a grammar. Raises UnsupportedGuide where a part of it would be ignored."""
     form = grammar_form(source)
     if form == "EBNF" and has_lookahead(source):
         raise UnsupportedGuide("the lookahead (= …) in the grammar cannot be enforced")
-    if form == "Lark" and "temperature" in lark_attributes(source):
+    if "temperature" in _attributes(source, form):
         raise UnsupportedGuide(
-            "temperature= of a rule in a Lark grammar would be ignored; it is a sampling parameter"
+            f"temperature= of a rule in a grammar in {form} would be ignored; it is a sampling "
+            "parameter"
         )
     lazy = greedy_lazy_expression(source) if form == "Lark" else None
     if lazy is not None:

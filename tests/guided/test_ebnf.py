@@ -11,7 +11,7 @@ import pytest
 from byte_vocabulary import VOCABULARY, takes
 
 from specguide.config import GuideConfig
-from specguide.errors import InvalidGuide
+from specguide.errors import InvalidGuide, UnsupportedGuide
 from specguide.guide import Guide
 from specguide.guided.compile import GrammarCompiler
 from specguide.guided.endings import EndingGrammar
@@ -253,3 +253,10 @@ def test_rules_may_have_options(
     grammar = compiler.compile(Guide(grammar=source))
     assert all(takes(grammar, text) for text in texts)
     assert not any(takes(grammar, text) for text in others)
+
+
+def test_the_temperature_of_a_rule_is_refused(compiler: GrammarCompiler) -> None:
+    with pytest.raises(UnsupportedGuide, match="temperature= of a rule in a grammar in EBNF"):
+        compiler.compile(Guide(grammar='root ::= b-c\nb-c[lazy, temperature=0.5] ::= "a"'))
+    source = 'root ::= b [=temperature]\nb[capture="temperature=0"] ::= "a"'
+    assert takes(compiler.compile(Guide(grammar=source)), "a=")
