@@ -20,6 +20,7 @@ from specguide.guided.backends import AUTO, backend_names, backend_spec
 from specguide.guided.call_texts import CallTexts
 from specguide.guided.ebnf_cycles import check_cycles
 from specguide.guided.ebnf_escapes import with_whole_characters
+from specguide.guided.ebnf_expressions import with_expressions
 from specguide.guided.ebnf_options import with_options, without_options
 from specguide.guided.grammar_form import (
     GrammarForm,
@@ -253,9 +254,17 @@ def _grammar(source: str, spec: BackendSpec) -> str:
     if form == "EBNF":
         source, options = without_options(source)
         check_cycles(source)
+        source = with_expressions(source, _expression)
         source = with_empty_choices(with_least_counts(with_whole_characters(source)))
         source = with_options(source, options)
     return spec.rewritten(source, form)
+
+
+def _expression(pattern: str) -> str:
+    """A regular expression in a grammar written anew."""
+    written = _regex(pattern)
+    assert isinstance(written, str)
+    return written
 
 
 def _attributes(source: str, form: GrammarForm) -> Iterator[str]:

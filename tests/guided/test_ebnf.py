@@ -260,3 +260,39 @@ def test_the_temperature_of_a_rule_is_refused(compiler: GrammarCompiler) -> None
         compiler.compile(Guide(grammar='root ::= b-c\nb-c[lazy, temperature=0.5] ::= "a"'))
     source = 'root ::= b [=temperature]\nb[capture="temperature=0"] ::= "a"'
     assert takes(compiler.compile(Guide(grammar=source)), "a=")
+
+
+@pytest.mark.parametrize(
+    ("source", "texts", "others"),
+    [
+        ('root ::= Regex("a(?=b)[bc]")', ["ab"], ["ac"]),
+        ('root ::= Regex ( "(?!foo$)[a-z]+" ) "!"', ["fo!", "fooo!"], ["foo!"]),
+        (r'root ::= Regex("^\\p{L}{2}$") "y"', ["éay"], ["p{L}", "^a$y"]),
+        (r'root ::= Regex("\"[^\"]*\\.\"")', ['"a."'], ['"a"', b'"\xed\xa0\x80."']),
+        (r'root ::= Regex("\\x0bA\\x00\\x0a\t\\t\\\\x41\x41é?\?")', ["\vA\0\n\t\t\\x41A"], ["A"]),
+        (r'root ::= "\"" Regex("[^a]*", json_string=true) "\""', ['"b"'], ['"a"', '"""', '"\n"']),
+        ('root ::= Regex("ab.", flags="is")', ["AB\n"], ["a"]),
+        ('root ::= MyRegex("a$")\nMyRegex ::= "x"', ["xa$"], ["xa"]),
+    ],
+)
+def test_regular_expressions_mean_what_they_mean_elsewhere(
+    compiler: GrammarCompiler, source: str, texts: list[str], others: list[str | bytes]
+) -> None:
+    grammar = compiler.compile(Guide(grammar=source))
+    assert all(takes(grammar, text) for text in texts)
+    assert not any(takes(grammar, text) for text in others)
+
+
+@pytest.mark.parametrize(
+    ("expression", "message"),
+    [
+        ('"a$b"', "an anchor inside a regular expression"),
+        (r'"a\\Z"', r"the escape \\Z"),
+        ('"a(?=b).", flags="i"', "beside flags"),
+    ],
+)
+def test_what_the_library_ignores_of_them_is_refused(
+    compiler: GrammarCompiler, expression: str, message: str
+) -> None:
+    with pytest.raises(UnsupportedGuide, match=message):
+        compiler.compile(Guide(grammar=f"root ::= Regex({expression})"))

@@ -17,6 +17,7 @@ from specguide.config import GuideConfig
 from specguide.errors import InvalidGuide
 from specguide.guide import Guide, is_text
 from specguide.guided.budget import Budget
+from specguide.guided.ebnf_expressions import with_expressions
 from specguide.guided.ebnf_options import without_options
 from specguide.guided.grammar_form import (
     grammar_form,
@@ -73,6 +74,7 @@ SCANS = {
     "EBNF of groups": (ebnf, "( "),
     "EBNF of comments": (ebnf, "#\n"),
     "comments": (without_comments, "#\n"),
+    "expressions": (lambda text: with_expressions(text, str), 'Regex("\\\\'),
     "options of rules": (without_options, "a[a]::="),
     "lookaheads": (has_lookahead, "(\n"),
     "empty choices": (with_empty_choices, "|("),
