@@ -15,7 +15,7 @@ _HEX = frozenset(hexdigits)
 
 def with_whole_characters(source: str) -> str:
     """A grammar with the character for each `\\U0001f600`, and for each pair of halves that `\\u`
-    spells, as JSON does. Raises InvalidGuide for half of one."""
+    spells, as JSON does. Raises InvalidGuide for half of one, and for what is no character."""
     if "\\u" not in source and "\\U" not in source:
         return source
     return "".join(
@@ -39,6 +39,11 @@ def _written(text: str) -> str:
             raise InvalidGuide(
                 f"{text[at:end]} in the grammar is half of a surrogate pair, which is no "
                 "character; write both halves, or the character",
+                param="grammar",
+            )
+        if code >= _BEYOND.stop:
+            raise InvalidGuide(
+                f"{text[at:end]} in the grammar is beyond the last character, U+10FFFF",
                 param="grammar",
             )
         if code in _BEYOND:

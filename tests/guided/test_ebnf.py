@@ -296,3 +296,17 @@ def test_what_the_library_ignores_of_them_is_refused(
 ) -> None:
     with pytest.raises(UnsupportedGuide, match=message):
         compiler.compile(Guide(grammar=f"root ::= Regex({expression})"))
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (r'"b" "\U00110000"?', "U00110000 in the grammar is beyond the last character"),
+        (r"[b\UFFFFFFFF]", "UFFFFFFFF in the grammar is beyond the last character"),
+    ],
+)
+def test_what_no_library_reads_as_it_is_written_is_refused(
+    compiler: GrammarCompiler, body: str, message: str
+) -> None:
+    with pytest.raises(InvalidGuide, match=message):
+        compiler.compile(Guide(grammar=f"root ::= {body}"))
