@@ -12,6 +12,7 @@ from specguide.errors import InvalidGuide
 GrammarForm = Literal["EBNF", "Lark"]
 _ENDS = {'"': '"', "[": "]"}
 _LONGEST_TOKEN = 300
+_MOST_DIGITS = 9
 _ANY_CHARACTER = r"[\u0000-\U0010FFFF]"
 
 
@@ -85,12 +86,21 @@ def without_comments(source: str) -> str:
 
 
 def with_least_counts(source: str) -> str:
-    """An EBNF grammar with {0,n} for {,n}, as GBNF has it."""
+    """An EBNF grammar with {0,n} for {,n}, as GBNF has it. Raises InvalidGuide for a number that
+    libraries would read as a smaller one."""
     return "".join(text if sign else _with_least(text) for sign, text in ebnf_parts(source))
 
 
 def _with_least(text: str) -> str:
     first, *counts = text.split("{")
+    for count in counts:
+        for number in map(str.strip, count.partition("}")[0].split(",")):
+            if number.isdecimal() and len(number.lstrip("0")) > _MOST_DIGITS:
+                raise InvalidGuide(
+                    f"a repetition in the grammar has a bound of more than {_MOST_DIGITS} digits; "
+                    "leave the upper bound out, as in {0,}",
+                    param="grammar",
+                )
     return first + "".join("{0"[: 2 if one.lstrip()[:1] == "," else 1] + one for one in counts)
 
 

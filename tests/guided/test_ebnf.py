@@ -303,6 +303,8 @@ def test_what_the_library_ignores_of_them_is_refused(
     [
         (r'"b" "\U00110000"?', "U00110000 in the grammar is beyond the last character"),
         (r"[b\UFFFFFFFF]", "UFFFFFFFF in the grammar is beyond the last character"),
+        ('"b"{4294967297}', "a bound of more than 9 digits"),
+        ('"b"{0, 4294967297}', "a bound of more than 9 digits"),
     ],
 )
 def test_what_no_library_reads_as_it_is_written_is_refused(
