@@ -8,6 +8,7 @@ import pytest
 from byte_vocabulary import VOCABULARY, takes
 
 from specguide.config import GuideConfig
+from specguide.errors import UnsupportedGuide
 from specguide.guide import Guide
 from specguide.guided.backends import backend_names
 from specguide.guided.compile import GrammarCompiler
@@ -59,3 +60,12 @@ def test_an_escaped_string_of_ones_own_stays(compiler: GrammarCompiler) -> None:
     source = 'start: ESCAPED_STRING\nESCAPED_STRING: "x"\n'
     grammar = compiler.compile(Guide(grammar=source))
     assert takes(grammar, "x") and not takes(grammar, '""')
+
+
+@pytest.mark.parametrize("expression", [r"a\Z", r"\Ab", r"[\p{Lu}]", "a^b", "a$"])
+def test_escapes_that_xgrammar_takes_for_letters_are_refused(expression: str) -> None:
+    made = GrammarCompiler(VOCABULARY, GuideConfig(backend="xgrammar"))
+    with pytest.raises(UnsupportedGuide, match="xgrammar would not enforce"):
+        made.compile(Guide(grammar=f"start: /{expression}/\n"))
+    assert takes(made.compile(Guide(grammar=r"start: /\\Z[^\\p]/")), r"\Za")
+    made.close()

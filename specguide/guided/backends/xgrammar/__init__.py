@@ -12,6 +12,7 @@ from specguide.guided.lark.source import as_lark_reads
 
 __all__ = ["SPEC"]
 
+_IGNORED = ("%json", "$", "^", r"\A", r"\Z", r"\z", r"\p", r"\P")
 _KINDS = ("json_schema", "json_object", "regex", "grammar", "choice", "structural_tag")
 
 
@@ -26,10 +27,10 @@ def _rewritten(source: str, form: GrammarForm) -> str:
     ignore."""
     if form == "EBNF":
         return without_surrogates(with_closed_escapes(with_any_characters(source)))
-    read = source.replace("[^", "")  # which negates a class
-    ignored = next((sign for sign in ("%json", "$", "^") if sign in read), None)
+    read = source.replace(r"\\", "").replace("[^", "")  # which negates a class
+    ignored = next((sign for sign in _IGNORED if sign in read), None)
     if ignored is not None:
-        raise UnsupportedGuide(f"{ignored} in a Lark grammar would be ignored")
+        raise UnsupportedGuide(f"xgrammar would not enforce {ignored} in a Lark grammar")
     return as_lark_reads(source)
 
 
