@@ -16,6 +16,7 @@ import specguide
 from specguide.config import GuideConfig
 from specguide.errors import InvalidGuide
 from specguide.guide import Guide, is_text
+from specguide.guided.backends.llguidance.ignored import check_ignored
 from specguide.guided.budget import Budget
 from specguide.guided.ebnf_expressions import with_expressions
 from specguide.guided.ebnf_options import without_options
@@ -56,6 +57,10 @@ def lark(text: str) -> None:
     rewritten(Guide(grammar="start: " + text))
 
 
+def ignored(text: str) -> None:
+    check_ignored('%ignore "x"\nstart: %json {} ' + text)
+
+
 def long_of(unit: str) -> Callable[[int], str]:
     return lambda length: unit * (length // len(unit))
 
@@ -84,6 +89,9 @@ SCANS = {
     "Lark of schemas": (lark, "%json{"),
     "Lark of schemas and spaces": (lark, "%json    "),
     "Lark of carets": (lark, "[^"),
+    "ignored text beside nested grammars": (ignored, "@a{ "),
+    "ignored text beside counts": (ignored, "{"),
+    "ignored text beside tokens": (ignored, "<"),
     "regex of braces": (lambda text: rewritten(Guide(regex=text)), "{"),
     "regex of escapes": (lambda text: rewritten(Guide(regex=text)), "\\["),
     "pattern": (lambda text: rewritten(Guide(json_schema={"pattern": text})), "(?<a>)"),

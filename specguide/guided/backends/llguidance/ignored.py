@@ -12,10 +12,12 @@ from dataclasses import dataclass, field
 
 from specguide.errors import UnsupportedGuide
 from specguide.guided.budget import spend
-from specguide.guided.grammar_form import behind_mark, behind_space
+from specguide.guided.grammar_form import behind_mark, behind_space, behind_token
 
 _NESTED, _TERMINAL = 1, 2
 _BOTH = _NESTED | _TERMINAL
+_LONGEST_COUNT = 50
+"""Characters within which the braces of a count close."""
 
 
 @dataclass
@@ -111,7 +113,7 @@ def _token(source: str, at: int) -> tuple[str, str, int]:
     if char in '"/':
         return "text", "", _behind_word(source, behind_mark(source, at + 1, char) or len(source))
     if char == "<":
-        return "text", "", 1 + max(at, source.find(">", at))
+        return "text", "", behind_token(source, at)
     if char in "%@":
         begin = _behind_word(source, at + 1)
         end = _behind_braces(source, begin)
@@ -119,7 +121,7 @@ def _token(source: str, at: int) -> tuple[str, str, int]:
         body = source[begin:end].strip()[1:-1] if word == "%lark" else ""
         return ("text" if word == "%regex" else "nested"), body, end
     if char in "{~":
-        end = source.find("}", at) if char == "{" else at
+        end = source.find("}", at, at + _LONGEST_COUNT) if char == "{" else at
         least = source[at + 1 : at + 12].lstrip()
         end_of_least = next((i for i, one in enumerate(least) if not one.isdecimal()), len(least))
         return "count", least[:end_of_least], 1 + max(at, end)
@@ -163,7 +165,7 @@ def _take_sign(sign: str, stack: list[list[list[_Item]]]) -> None:
 
 
 def _behind_braces(source: str, at: int) -> int:
-    """The place behind the braces that follow, if any do."""
+    """The place behind the braces that follow, if any do; the source's end where they stay open."""
     depth, start = 0, at
     while at < len(source):
         char = source[at]
@@ -173,7 +175,7 @@ def _behind_braces(source: str, at: int) -> int:
         at = (behind_mark(source, at + 1, char) or len(source)) if char in '"/' else at + 1
         if depth == 0 and char == "}":
             return at
-    return start
+    return at
 
 
 class _Follow:
