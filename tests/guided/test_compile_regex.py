@@ -318,6 +318,12 @@ def test_escapes() -> None:
         assert rewritten(pattern).fullmatch(text), pattern
 
 
+def test_halves_of_two_pairs_make_no_character() -> None:
+    pattern = r"^[\u0020-\uD7FF\uE000-\uFFFD\uD800\uDBFF-\uDC00\uDFFF\t]+$"
+    assert rewritten(pattern).fullmatch("a\t語") and not rewritten(pattern).fullmatch("a\n")
+    assert rewritten(r"^[\uD800\u0041]$").fullmatch("A")
+
+
 @settings(max_examples=200)
 @given(text=st.text(st.sampled_from("ab(){}[]|*+?.^$\\-/,<>=!:1dwsbxu"), max_size=8))
 def test_any_text_is_read_or_refused(text: str) -> None:

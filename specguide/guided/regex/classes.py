@@ -10,6 +10,8 @@ from specguide.guided.regex.properties import unicode_property
 from specguide.guided.regex.reader import Reader
 
 _LONGEST_CODE = 7
+_SECOND_HALVES = tuple(f"\\u{one}{two}" for one in "dD" for two in "cdefCDEF")
+"""How the escape begins that is one character with the half of a pair before it."""
 _CLASSES = {"d": DIGIT, "D": ~DIGIT, "w": WORD, "W": ~WORD, "s": SPACE, "S": ~SPACE}
 _LONGEST_POSIX = len("[:^xdigit:]")
 _LONGEST_PROPERTY = 50
@@ -143,9 +145,10 @@ def _unicode(reader: Reader) -> int:
             raise reader.malformed("a \\u{…} escape beyond the last character")
         return code
     code = _hexadecimal(reader, 4)
-    if 0xD800 <= code < 0xDC00 and reader.skip("\\u"):
-        return 0x10000 + ((code - 0xD800) << 10) + (_hexadecimal(reader, 4) - 0xDC00) % 0x400
-    return code
+    if not 0xD800 <= code < 0xDC00 or reader.peek(4) not in _SECOND_HALVES:
+        return code
+    reader.take(2)
+    return 0x10000 + ((code - 0xD800) << 10) + _hexadecimal(reader, 4) - 0xDC00
 
 
 def _is_single(chars: CharSet) -> bool:
