@@ -175,6 +175,24 @@ def test_patterns_of_the_same_names_ask_all_that_each_asks(compiler, schema):
 
 
 @pytest.mark.parametrize(
+    "schema",
+    [
+        {"patternProperties": {"^[a-z]+$": INTEGER}, "propertyNames": {"maxLength": 255}},
+        {
+            "propertyNames": {"maxLength": 1024},
+            "additionalProperties": INTEGER,
+            "allOf": [{"propertyNames": {"anyOf": [{"pattern": "^[a-z]+$"}, {"minLength": 1030}]}}],
+        },
+    ],
+)
+def test_patterns_of_names_may_be_far_longer_than_they_are(compiler, schema):
+    schema = {"additionalProperties": False, **schema, "type": "object"}
+    grammar = compiler.compile(schema)
+    for name, value in (("ab", 1), ("ab", "x"), ("A", 1), ("a" * 200, 1), ("a" * 1025, 1)):
+        assert takes_any(grammar, {name: value}, schema) == is_valid(schema, {name: value}), name
+
+
+@pytest.mark.parametrize(
     "names",
     [
         {"pattern": "^[a-z]{1,3}$"},

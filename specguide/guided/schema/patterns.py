@@ -13,7 +13,7 @@ from typing import Protocol
 from specguide.errors import UnsupportedGuide
 from specguide.guided.budget import at_work, kept, know
 from specguide.guided.regex.automaton import Automaton, automaton
-from specguide.guided.regex.both import match_one_text
+from specguide.guided.regex.both import match_one_text, together
 from specguide.guided.regex.first import First, first_of
 from specguide.guided.regex.letters import NOWHERE, Alphabet, SideBySide
 from specguide.guided.regex.nfa import text_matcher
@@ -38,6 +38,7 @@ MAX_LOOKS = 25_000
 """So many states of several automata at once are looked at for a text that all of them take."""
 _MAX_COUNTED = 200
 _MAX_CELLS = 32
+_MOST_PARTS = 4
 _EMPTY = Automaton(Alphabet(), (), frozenset())
 
 Cell = tuple[str, frozenset[str]]
@@ -173,6 +174,19 @@ def _checked(text: str) -> str:
     return text
 
 
+def _always(_: frozenset[str]) -> bool:
+    return True
+
+
+def _in_common(patterns: list[str], names: list[str]) -> Cell:
+    """What all of the patterns match, but for the names, by its parts. Raises UnsupportedRegex
+    where there may be nothing."""
+    matched = [name for name in names if all(pattern_matches(one, name) for one in patterns)]
+    but = [literals(matched)] if matched else []
+    found = together(list(map(searched, patterns)), but, is_exact=True)
+    return _checked(whole_pattern(found)), frozenset(patterns)
+
+
 class Patterns:
     """The patterns of one schema. After MAX_WORK states of automata everything raises
     UnsupportedRegex.
@@ -224,23 +238,42 @@ class Patterns:
         if len(patterns) == 1 and _is_apart(patterns[0], names):
             alone = frozenset(patterns)
             return [(patterns[0], alone)] if may_come(alone) else []
+        try:
+            return self._cut(patterns, names, may_come)
+        except UnsupportedRegex:
+            parts = (
+                some for num in range(1, len(patterns)) for some in combinations(patterns, num)
+            )
+            if len(patterns) > _MOST_PARTS or any(may_come(frozenset(some)) for some in parts):
+                raise
+            return [_in_common(patterns, names)]
+
+    def _cut(
+        self,
+        patterns: list[str],
+        names: list[str],
+        may_come: Callable[[frozenset[str]], bool],
+    ) -> list[Cell]:
+        """`cells`, from automata. The last pattern leaves no rests that may not come: of two long
+        patterns these may be too large."""
         cells: list[tuple[Automaton, tuple[str, ...]]] = []
-        for pattern in patterns:
+        for number, pattern in enumerate(patterns, 1):
+            may_stay = may_come if number == len(patterns) else _always
+            stays_alone = may_stay(frozenset((pattern,)))
             cut, left = [], pattern_automaton(pattern)
             matched = [name for name in names if left.matches(name)]
             if matched:
                 left = self._counted(left - automaton(literals(matched)))
             for cell, texts in cells:
                 common = left if left.is_empty else self._counted(cell & left)
-                if common.is_empty:
-                    cut.append((cell, texts))
-                    continue
-                cut.append((common, (*texts, pattern)))
-                rest = _EMPTY if common == cell else self._counted(cell - left)
-                if not rest.is_empty:
-                    cut.append((rest, texts))
-                left = _EMPTY if common == left else self._counted(left - cell)
-            cells = cut + ([] if left.is_empty else [(left, (pattern,))])
+                if not common.is_empty:
+                    cut.append((common, (*texts, pattern)))
+                if may_stay(frozenset(texts)):
+                    rest = self._less(cell, left, common)
+                    cut += [] if rest.is_empty else [(rest, texts)]
+                if stays_alone:
+                    left = self._less(left, cell, common)
+            cells = cut + ([] if left.is_empty or not stays_alone else [(left, (pattern,))])
             if len(cells) > _MAX_CELLS:
                 raise UnsupportedRegex(f"the patterns overlap in more than {_MAX_CELLS} ways")
         known = {pattern_automaton(pattern): pattern for pattern in reversed(patterns)}
@@ -252,6 +285,12 @@ class Patterns:
         for pair in combinations([text for text, _ in found], 2):
             know(have_common_text, False, pair, 0, None)
         return found
+
+    def _less(self, one: Automaton, other: Automaton, common: Automaton) -> Automaton:
+        """What one of two automata has alone. common: what both have"""
+        if common.is_empty:
+            return one
+        return _EMPTY if common == one else self._counted(one - other)
 
     def _cell_text(
         self, cell: Automaton, texts: tuple[str, ...], patterns: list[str], names: list[str]
