@@ -136,6 +136,9 @@ PROPERTIES = (
     (r"\p{Extended_Pictographic}", "😀❤©", "1#🇩🏽"),
     (r"\p{Emoji}", "😀1#🇩🏽", "a-"),
     (r"\p{Emoji_Component}", "1#🇩🏽\u200d\ufe0f", "😀"),
+    (r"\p{RI}{2}|\p{Regional_Indicator}", "🇩", "😀D"),
+    (r"\p{ExtPict}", "😀❤", "1🇩"),
+    (r"\p{AHex}", "09afAF", "gG٣"),
     (r"\p{White_Space}", " \t\u3000\x85", "a\ufeff"),
     (r"(?i)\p{Lu}", "aÀк", "語1"),
 )

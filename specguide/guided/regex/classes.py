@@ -104,7 +104,7 @@ def _property(reader: Reader, negated: bool) -> CharSet:
         raise reader.unsupported(
             f"the Unicode property {name!r}, which is no general category as \\p{{L}}, none of the "
             "larger scripts as \\p{Script=Greek}, and none of Alphabetic, Uppercase, Lowercase, "
-            "White_Space, ASCII, Any and those of emoji,"
+            "White_Space, ASCII, ASCII_Hex_Digit, Any and those of emoji,"
         )
     reader.take(len(name) + 1)
     return ~found if negated else found

@@ -92,6 +92,8 @@ _EMOJI_PROPERTIES = {
 _EXACT = {
     "Any": exactly(*EVERYTHING),
     "ASCII": exactly((0, 0x7F)),
+    "ASCII_Hex_Digit": exactly((0x30, 0x39), (0x41, 0x46), (0x61, 0x66)),
+    "Regional_Indicator": exactly((0x1F1E6, 0x1F1FF)),
     "White_Space": exactly((0x85, 0x85), *SPACE.inner),
 }
 _MAY_BECOME_EMOJI = ("S",)
@@ -125,6 +127,12 @@ _SCRIPTS = {
     **{"Bopomofo": "Bopo", "Han": "Hani"},
 }
 _LONG = {short: long for long, short in _SCRIPTS.items()}
+_OTHER_NAMES = {
+    **{"Alpha": "Alphabetic", "Lower": "Lowercase", "Upper": "Uppercase", "space": "White_Space"},
+    **{"AHex": "ASCII_Hex_Digit", "RI": "Regional_Indicator", "EPres": "Emoji_Presentation"},
+    **{"EMod": "Emoji_Modifier", "EBase": "Emoji_Modifier_Base", "EComp": "Emoji_Component"},
+    "ExtPict": "Extended_Pictographic",
+}
 _LAST_NAMED = 0xFFFF
 _STEPS_A_RANGE = 2
 
@@ -140,6 +148,7 @@ def unicode_property(text: str) -> CharSet | None:
 
 @lru_cache(maxsize=128)
 def _property(text: str) -> CharSet | None:
+    text = _OTHER_NAMES.get(text, text)
     key, is_pair, value = text.partition("=")
     if key in ("Script", "sc", "Script_Extensions", "scx") and is_pair:
         script = _LONG.get(value, value)
