@@ -95,6 +95,12 @@ def test_case_is_ignored_to_the_end_of_the_group() -> None:
     assert not any(map(ours.fullmatch, ("aCde", "acdE")))
 
 
+def test_a_point_may_be_any_character() -> None:
+    ours = rewritten("(?s:.)(?i)a.(?is).", search=False)
+    assert ours.fullmatch("\nAb\n") and not ours.fullmatch("aa\na")
+    assert rewritten("^(?s).+$").fullmatch("\r\n")
+
+
 @pytest.mark.parametrize("name", WHOLE)
 def test_backends_take_what_the_expression_matches(name: str) -> None:
     compiler = GrammarCompiler(VOCABULARY, GuideConfig(backend=name))
@@ -222,8 +228,9 @@ REFUSED = (
     (r"(?<x>a)\k<x>", "backreference"),
     (r"a\b", "word boundary"),
     (r"\Ba", "word boundary"),
-    ("(?s)a", "flag other than i"),
-    ("(?im:a)", "flag other than i"),
+    ("(?m)a", "flag other than i and s"),
+    ("(?im:a)", "flag other than i and s"),
+    ("(?-i:a)", "flag other than i and s"),
     ("a*+", "possessive"),
     ("(?>a)", "atomic"),
     (r"\pL", "Unicode property without braces"),

@@ -4,7 +4,7 @@ backend can change.
 The dialect is what ECMA-262 and Python's `re` agree on, the regular part of it: literals, classes,
 groups, alternatives, repetitions, the anchors `^` and `$`, and lookaheads. Lazy repetitions
 describe the same strings as greedy ones. What is not regular or means different things to different
-engines (lookbehind, backreferences, word boundaries, flags but `i`) is refused by name.
+engines (lookbehind, backreferences, word boundaries, flags but `i` and `s`) is refused by name.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from specguide.guided.regex.charset import DOT
 from specguide.guided.regex.classes import read_class, read_escape
 from specguide.guided.regex.reader import Reader
 from specguide.guided.regex.tree import (
+    ANY_CHAR,
+    EMPTY,
     MAX_CHARS,
     Anchor,
     Chars,
@@ -32,6 +34,7 @@ MAX_NESTING = 100
 _STEPS_A_CHARACTER = 8
 _LONGEST_COUNT = 16
 _OF_COUNTS = frozenset("0123456789,")
+_FLAGS = frozenset("is")
 _GROUPS = {
     "<=": "lookbehind",
     "<!": "negative lookbehind",
@@ -141,7 +144,7 @@ class _Parser(Reader):
         if char == "\\":
             return self.either_case(Chars(read_escape(self, in_class=False)))
         if char == ".":
-            return Chars(DOT)
+            return ANY_CHAR if "s" in self.flags else Chars(DOT)
         if char in "^$":
             return Anchor(char == "^")
         if char in "*+?":
@@ -168,21 +171,28 @@ class _Parser(Reader):
                 if not self.text[self.pos : max(end, self.pos)].isidentifier():
                     raise self.malformed("a group without a proper name")
                 self.pos = end + 1
-            elif self.skip("i)"):  # to the end of the group around
-                self.ignores_case = True
-                return Concat(())
-            elif self.skip("i:"):
-                return self.inside(depth, ignores_case=True)
             elif not self.skip(":"):
-                raise self.unsupported("a flag other than i")
+                return self.flagged(depth)
         return self.inside(depth)
 
-    def inside(self, depth: int, *, ignores_case: bool = False) -> Node:
+    def flagged(self, depth: int) -> Node:
+        """The group whose `(?` is read, and flags come next."""
+        outside = self.flags
+        while self.peek() in _FLAGS:
+            self.flags |= {self.take()}
+        if self.peek() not in (":", ")"):
+            raise self.unsupported("a flag other than i and s")
+        if self.take() == ")":  # they hold to the end of the group around
+            return EMPTY
+        node = self.inside(depth)
+        self.flags = outside
+        return node
+
+    def inside(self, depth: int) -> Node:
         """What a group holds; its `)` is read, too."""
-        outside = self.ignores_case
-        self.ignores_case |= ignores_case
+        outside = self.flags
         node = self.alternatives(depth + 1)
-        self.ignores_case = outside
+        self.flags = outside
         if not self.skip(")"):
             raise self.malformed("missing ')'")
         return node

@@ -7,12 +7,17 @@ from specguide.guided.regex.tree import RegexError, UnsupportedRegex
 
 
 class Reader:
-    """A text and how far it has been read. ignores_case: so does what comes next"""
+    """A text and how far it has been read. flags: letters of those that hold for what comes next"""
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.pos = 0
-        self.ignores_case = False
+        self.flags = frozenset[str]()
+
+    @property
+    def ignores_case(self) -> bool:
+        """Whether what comes next does."""
+        return "i" in self.flags
 
     def at_end(self) -> bool:
         """Whether all has been read."""
