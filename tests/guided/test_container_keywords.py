@@ -175,6 +175,25 @@ def test_patterns_of_the_same_names_ask_all_that_each_asks(compiler, schema):
 
 
 @pytest.mark.parametrize(
+    "others",
+    [
+        {},
+        {"additionalProperties": TEXT},
+        {"additionalProperties": TEXT, "properties": {"p": {"type": "boolean"}}},
+        {"unevaluatedProperties": TEXT},
+        {"additionalProperties": False},
+        {"required": ["a"]},
+    ],
+)
+def test_others_may_come_beside_names_that_engines_match_differently(compiler, others):
+    schema = {"type": "object", "patternProperties": {r"^\d(.*-)?$": INTEGER}, **others}
+    grammar = compiler.compile(schema)
+    for name, value in product(("a", "1", "1x-", "1x", "p"), (1, "x", True)):
+        instance = {"a": "x", name: value}
+        assert takes_any(grammar, instance, schema) == is_valid(schema, instance), instance
+
+
+@pytest.mark.parametrize(
     "schema",
     [
         {"patternProperties": {"^[a-z]+$": INTEGER}, "propertyNames": {"maxLength": 255}},

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from itertools import combinations
 from math import comb
 
 from specguide.guided.budget import spend
+from specguide.guided.regex.both import together
 from specguide.guided.regex.charset import EVERYTHING
-from specguide.guided.regex.tree import ANY_TEXT
+from specguide.guided.regex.tree import ANY_TEXT, Both, UnsupportedRegex, literals
 from specguide.guided.regex.tree import Node as Regex
 from specguide.guided.regex.writer import is_exact
 from specguide.guided.schema.document import Place
@@ -46,11 +48,10 @@ def lower_object(lowering: Lowering, schema: Mapping[str, Json], place: Place) -
         properties, patterns, additional = _without_any_name(
             properties, patterns, additional, place.path
         )
-    if additional is not False:
-        additional = _told_apart(place, properties, patterns, additional)
+    written, additional = _told_apart(lowering, place, properties, patterns, additional)
     asked = Objects(
         properties,
-        _written(patterns, lowering, place.path),
+        written,
         additional,
         tuple(dict.fromkeys(schema.get("required", ()))),
     )
@@ -140,25 +141,38 @@ def _one_way(lowering: Lowering, way: Way, others: Core, place: Place) -> Core:
         properties: dict[str, Core] = {}
         patterns: Patterns = []
         _add_evaluated(way, properties, patterns, place)
-        others = _told_apart(place, properties, patterns, others)
-        asked = Objects(properties, _written(patterns, lowering, place.path), others)
+        written, others = _told_apart(lowering, place, properties, patterns, others)
+        asked = Objects(properties, written, others)
         parts.append(Node(place.path, Kinds(objects=asked)))
     return all_of(place.path, parts)
 
 
 def _told_apart(
-    place: Place, properties: Mapping[str, Core], patterns: Patterns, additional: Core
-) -> Core:
-    """`additional`, or False where engines may disagree on which names a pattern takes."""
-    if all(is_exact(node, EVERYTHING) for node, _ in patterns):
-        return additional
+    lowering: Lowering,
+    place: Place,
+    properties: Mapping[str, Core],
+    patterns: Patterns,
+    additional: Core,
+) -> tuple[dict[str, Core], Core]:
+    """The patterns as they are written, and `additional`. Where engines may disagree on which names
+    a pattern takes that is False, and what it was is asked of a pattern more: the names that none
+    takes in any engine."""
+    written = _written(patterns, lowering, place.path)
+    if additional is False or all(is_exact(node, EVERYTHING) for node, _ in patterns):
+        return written, additional
     if not all(name.isascii() and name.isprintable() for name in properties):
         raise refuse(
             "patternProperties",
             place.path,
             "engines disagree on which of the properties it matches",
         )
-    return False
+    if lowering.capabilities.has_open_objects:
+        taken = [node for node, _ in patterns] + ([literals(properties)] if properties else [])
+        with suppress(UnsupportedRegex):
+            others = together([ANY_TEXT], taken, is_exact=True)
+            if not isinstance(others, Both):
+                written |= _written([(others, additional)], lowering, place.path)
+    return written, False
 
 
 def _counts(
