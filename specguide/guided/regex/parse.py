@@ -2,9 +2,9 @@
 backend can change.
 
 The dialect is what ECMA-262 and Python's `re` agree on, the regular part of it: literals, classes,
-groups, alternatives, repetitions, the anchors `^` and `$`, and lookaheads. Lazy repetitions
-describe the same strings as greedy ones. What is not regular or means different things to different
-engines (lookbehind, backreferences, word boundaries, flags but `i` and `s`) is refused by name.
+groups, alternatives, repetitions, the anchors `^` and `$`, lookaheads and lookbehinds. Lazy
+repetitions describe the same strings as greedy ones. What is not regular or means different things
+to different engines (backreferences, word boundaries, flags but `i` and `s`) is refused by name.
 """
 
 from __future__ import annotations
@@ -35,9 +35,8 @@ _STEPS_A_CHARACTER = 8
 _LONGEST_COUNT = 16
 _OF_COUNTS = frozenset("0123456789,")
 _FLAGS = frozenset("is")
+_LOOKS = ("?=", "?!", "?<=", "?<!")
 _GROUPS = {
-    "<=": "lookbehind",
-    "<!": "negative lookbehind",
     ">": "an atomic group",
     "(": "a conditional group",
     "#": "a comment",
@@ -159,9 +158,9 @@ class _Parser(Reader):
 
     def group(self, depth: int) -> Node:
         """The group whose `(` is read."""
-        if self.skip("?=") or self.skip("?!"):
-            negative = self.text[self.pos - 1] == "!"
-            return Look(self.inside(depth), negative)
+        look = next(filter(self.skip, _LOOKS), None)
+        if look is not None:
+            return Look(self.inside(depth), negative="!" in look, behind="<" in look)
         if self.skip("?"):
             for sign, name in _GROUPS.items():
                 if self.text.startswith(sign, self.pos):

@@ -74,10 +74,12 @@ class Anchor:
 @quick
 @dataclass(frozen=True)
 class Look:
-    """A lookahead: what follows begins with `node`, or (`negative`) does not."""
+    """A lookahead: what follows begins with `node`, or (`negative`) does not. A lookbehind
+    (`behind`): what was before ends so."""
 
     node: Node
     negative: bool
+    behind: bool
 
 
 @hashed_once

@@ -1,11 +1,12 @@
 """Owns what a parsed regular expression means for a whole text.
 
 `whole` turns "matches somewhere" into "matches the whole text": anchors go, and what they did not
-hold gets any text before and after it; lookaheads become what they let pass.
+hold gets any text before and after it; lookaheads and lookbehinds become what they let pass.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 
 from specguide.guided.budget import kept, spend
@@ -24,6 +25,7 @@ from specguide.guided.regex.tree import (
     Node,
     Repeat,
     UnsupportedRegex,
+    greatest_length,
     least_length,
 )
 from specguide.guided.regex.writer import is_exact
@@ -75,7 +77,56 @@ def _whole_branches(node: Node, search: bool) -> Iterator[Node]:
         for ended, middle in _split(after_start, at_start=False):
             before = EMPTY if started or not search else ANY_TEXT
             after = EMPTY if ended or not search else ANY_TEXT
+            if _has_look(middle):
+                before, middle = EMPTY, _without_lookbehinds(before, middle)
             yield _join(before, _without_looks(middle, after))
+
+
+def _without_lookbehinds(before: Node, node: Node) -> Node:
+    """A tree without lookbehinds of what `node` matches behind `before`. Raises
+    UnsupportedRegex."""
+    match node:
+        case Look(behind=True):
+            if _has_look(before) and not _stay_inside(before):
+                raise UnsupportedRegex("a lookbehind behind a lookahead cannot be enforced")
+            return _looked_at(_without_looks(before, EMPTY), [node])
+        case Concat(items):
+            for item in items:
+                before = _without_lookbehinds(before, item)
+            return before
+        case Either(items) if _has_look(node, behind=True):
+            return _either(_without_lookbehinds(before, item) for item in items)
+        case Either(items):
+            node = Either(tuple(_without_lookbehinds(EMPTY, item) for item in items))
+        case Repeat(item, 0, 1) if _has_look(node, behind=True):
+            return _either((before, _without_lookbehinds(before, item)))
+        case Repeat(item, least, most) if _has_look(node) and _stay_inside(item):
+            once = _without_looks(_without_lookbehinds(EMPTY, item), EMPTY)
+            return _join(before, Repeat(_apart((once,))[0], least, most))
+    return _join(before, node)
+
+
+def _stay_inside(node: Node) -> bool:
+    """Whether all that is looked at from inside a tree is plainly in what the tree matches."""
+    if isinstance(node, Repeat):
+        return _stay_inside(node.item)
+    if isinstance(node, Either):
+        return all(map(_stay_inside, node.items))
+    items = node.items if isinstance(node, Concat) else (node,)
+    shortest = [0 if _has_look(item) else least_length(item) for item in items]
+    for i, item in enumerate(items):
+        if isinstance(item, Look):
+            if _reach(item.node) > sum(shortest[:i] if item.behind else shortest[i:]):
+                return False
+        elif _has_look(item) and not _stay_inside(item):
+            return False
+    return True
+
+
+def _reach(node: Node) -> float:
+    """Most characters that are looked at."""
+    is_plain = not (_has_look(node) or _has_anchor(node, True) or _has_anchor(node, False))
+    return greatest_length(node) if is_plain else math.inf
 
 
 def _without_looks(node: Node, after: Node) -> Node:
@@ -84,7 +135,7 @@ def _without_looks(node: Node, after: Node) -> Node:
     if not _has_look(node):
         return _join(node, after)
     match node:
-        case Look():
+        case Look(behind=False):
             return _looked_at(after, [node])
         case Concat(items):
             for item in reversed(items):
@@ -96,7 +147,7 @@ def _without_looks(node: Node, after: Node) -> Node:
             return _either((after, _without_looks(item, after)))
         case Repeat(Concat((*looks, Chars() as char)), least, None) if after == EMPTY:
             return _looked_at_each(Repeat(char, least, None), looks)
-    raise UnsupportedRegex("a lookahead inside a repetition cannot be enforced")
+    raise UnsupportedRegex("a lookahead or lookbehind inside a repetition cannot be enforced")
 
 
 def _looked_at_each(chars: Repeat, looks: list[Node]) -> Node:
@@ -104,11 +155,12 @@ def _looked_at_each(chars: Repeat, looks: list[Node]) -> Node:
     somewhere = []
     for look in looks:
         ahead: Node = EMPTY
-        if isinstance(look, Look) and look.negative:
+        if isinstance(look, Look) and look.negative and not look.behind:
             ahead = whole(Concat((Anchor(True), look.node)), search=True)
         if isinstance(ahead, Both) or least_length(ahead) == 0:
             raise UnsupportedRegex("a lookahead inside a repetition cannot be enforced")
-        somewhere.append(Look(Concat((ANY_TEXT, ahead, Anchor(False))), negative=True))
+        node = Concat((ANY_TEXT, ahead, Anchor(False)))
+        somewhere.append(Look(node, negative=True, behind=False))
     return _looked_at(chars, somewhere)
 
 
@@ -120,7 +172,7 @@ def _leading(node: Node) -> tuple[bool, list[Look], Node]:
         first = left[-1]
         if isinstance(first, Anchor) and first.at_start:
             started = True
-        elif isinstance(first, Look):
+        elif isinstance(first, Look) and not first.behind:
             looks.append(first)
         elif not isinstance(first, Concat):
             break
@@ -131,10 +183,12 @@ def _leading(node: Node) -> tuple[bool, list[Look], Node]:
 
 
 def _looked_at(node: Node, looks: list[Look]) -> Node:
-    """The texts of a tree without anchors that all the lookaheads at its start let pass."""
-    ahead = [(look, whole(Concat((Anchor(True), look.node)), search=True)) for look in looks]
-    also = [found for look, found in ahead if not look.negative]
-    but = [found for look, found in ahead if look.negative]
+    """The texts of a tree without anchors that all the lookaheads at its start, or lookbehinds at
+    its end, let pass."""
+    also, but = list[Node](), list[Node]()
+    for look in looks:
+        seen = (look.node, Anchor(False)) if look.behind else (Anchor(True), look.node)
+        (but if look.negative else also).append(whole(Concat(seen), search=True))
     agreed = all(is_exact(one, EVERYTHING) for one in (node, *also, *but))
     found = together([node, *also], but, is_exact=agreed)
     return found if agreed or isinstance(found, Both) else Either((found, _SOME_DIALECT))
@@ -190,10 +244,14 @@ def _has_anchor(node: Node, at_start: bool) -> bool:
     return False
 
 
-def _has_look(node: Node) -> bool:
-    if isinstance(node, (Concat, Either)):
-        return any(map(_has_look, node.items))
-    return isinstance(node, Look) or (isinstance(node, Repeat) and _has_look(node.item))
+def _has_look(node: Node, *, behind: bool = False) -> bool:
+    """Whether something is looked at from inside a tree; `behind`: by a lookbehind."""
+    match node:
+        case Concat(items) | Either(items):
+            return any(_has_look(item, behind=behind) for item in items)
+        case Repeat(item):
+            return _has_look(item, behind=behind)
+    return isinstance(node, Look) and node.behind >= behind
 
 
 def _join(*nodes: Node) -> Node:
