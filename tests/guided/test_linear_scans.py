@@ -91,7 +91,6 @@ SCANS = {
     "Lark of carets": (lark, "[^"),
     "ignored text beside nested grammars": (ignored, "@a{ "),
     "ignored text beside counts": (ignored, "{"),
-    "ignored text beside tokens": (ignored, "<"),
     "regex of braces": (lambda text: rewritten(Guide(regex=text)), "{"),
     "regex of escapes": (lambda text: rewritten(Guide(regex=text)), "\\["),
     "pattern": (lambda text: rewritten(Guide(json_schema={"pattern": text})), "(?<a>)"),
