@@ -138,7 +138,8 @@ class EngineConfig:
     enable_expert_parallel: each rank has some experts of a mixture, all of their features, in place
                     of some features of all experts; their number must be divisible by the ranks'
     rank_timeout_s: longest that ranks wait for one another in an iteration, seconds; then the
-                    engine fails, with an error that names the rank
+                    engine fails, with an error that names the rank. At the start each has at least
+                    300 s to come
     rank_address:   HOST:PORT of this host, where `specguide join` on other hosts meets it; these
                     run the ranks for which there is no GPU here, on a CPU all but rank 0. Left out:
                     all ranks are processes of this host

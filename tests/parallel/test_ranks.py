@@ -23,7 +23,8 @@ from requests_of_every_kind import PATIENT, SPECS, failure, outputs
 from specguide import LLM, SamplingParams, SpecConfig
 from specguide.config import EngineConfig
 from specguide.engine import Engine
-from specguide.engine.executors import RanksExecutor
+from specguide.engine.executors import RanksExecutor, followers
+from specguide.engine.executors.followers import Follower
 from specguide.engine.executors.local import load_models
 from specguide.engine.executors.rank_process import READY, Execute, RankBuild
 from specguide.engine.facts import resolved
@@ -82,6 +83,19 @@ def test_a_rank_that_stalls_is_named(target, monkeypatch):
     assert re.search(r"rank 1 is stalled.*rank_timeout_s", failure(llm))
     assert "rank 1 is stalled" in failure(llm)
     llm.close()
+
+
+def test_a_rank_that_is_stopped_before_its_first_word_is_named(target, monkeypatch):
+    monkeypatch.setattr(followers, "START_S", 0.5)
+
+    def stopped(rank, timeout_s):
+        follower = Follower.started(rank, timeout_s)
+        os.kill(follower.process.pid, signal.SIGSTOP)
+        return follower
+
+    config = resolved(EngineConfig(target, tensor_parallel_size=2, rank_timeout_s=1.0))
+    with pytest.raises(EngineError, match=r"rank 1 .* did not come within 1 s.*rank_timeout_s"):
+        RanksExecutor.load(config, stopped)
 
 
 def test_a_rank_that_is_killed_is_named(target):

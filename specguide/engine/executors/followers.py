@@ -19,6 +19,8 @@ from typing import Any
 from specguide.engine.executors.rank_process import Failed, Said, main
 from specguide.errors import EngineError
 
+START_S = 300.0
+"""Till a rank's process, once it was told to start, has come."""
 END_S = 5.0
 _GRACE_S = 5.0
 """Time for what a rank still says when another has failed."""
@@ -79,6 +81,16 @@ class Follower:
             raise RankFailed(f"{self} failed: {answer.words}")
         assert isinstance(answer, Said)
         return answer.value
+
+    def hear_first(self, timeout_s: float) -> None:
+        """Wait for its first word. Raises RankUnfit where it says none."""
+        within_s = max(START_S, timeout_s)
+        if not self._connection.poll(within_s):
+            raise RankUnfit(
+                f"{self} did not come within {within_s:g} s: see whether it is stopped or waits "
+                "for a disk; where starts are slow, raise rank_timeout_s"
+            )
+        self.hear(timeout_s)
 
     def listen(self, until_s: float) -> None:
         """Note its last words, if it says them by `until_s` of `time.perf_counter`."""

@@ -13,7 +13,7 @@ from multiprocessing.connection import Connection
 
 import torch
 
-from specguide.engine.executors.followers import Follower, RankUnfit
+from specguide.engine.executors.followers import START_S, Follower, RankUnfit
 from specguide.engine.executors.host_links import (
     HostCame,
     HostRefused,
@@ -29,8 +29,6 @@ from specguide.release import versions
 
 _LOGGER = logging.getLogger(__name__)
 _LOOK_S = 0.1
-_START_S = 300.0
-"""Till a rank's process has come, once its host has been told to start it."""
 
 
 class JoinedHost:
@@ -130,7 +128,7 @@ class Hosts:
             return Follower.started(rank, timeout_s)
         while rank not in self._hosts:
             self._accept(None)
-        until_s = time.perf_counter() + _START_S
+        until_s = time.perf_counter() + START_S
         while rank not in self._ranks:
             words = self._hosts[rank].end_in_words(rank)
             if words is not None or time.perf_counter() > until_s:

@@ -104,7 +104,8 @@ class RanksExecutor:
             own_plan, *plans = (
                 Plan(its_config, meeting, rank, build) for rank, its_config in enumerate(configs)
             )
-            _hear(followers, _LOAD_TIMEOUT_S)
+            for follower in followers:
+                follower.hear_first(timeout_s)
             for follower, plan in zip(followers, plans, strict=True):
                 follower.tell(plan)
             _check_checkpoints(followers, own_plan)
