@@ -163,8 +163,7 @@ class Engine:
     @one_at_a_time
     def cancel(self, request: Request) -> None:
         """End a request as aborted; the next `step` returns it. One that has ended stays so."""
-        if request.finish_reason is None:
-            self._requests.end(request)
+        self._end_unfinished(request)
 
     def wait_s(self, client: str, priority: int) -> float:
         """Seconds until a request that is added now would run, as far as can be told. From any
@@ -294,8 +293,13 @@ class Engine:
             self._grammar.forward,
             self._scheduler.prompt_keys,
             self._add_prompt,
+            self._end_unfinished,
             lambda: self._admission.on_ready(),
         )
+
+    def _end_unfinished(self, request: Request) -> None:
+        if request.finish_reason is None:
+            self._requests.end(request)
 
     def _add_prompt(self, prompt_ids: Sequence[int]) -> Request:
         """A prompt whose keys another engine wants, within a step."""

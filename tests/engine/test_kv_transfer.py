@@ -180,7 +180,8 @@ class Peer:
         self._socket = zmq.Context.instance().socket(zmq.ROUTER)
         self._socket.setsockopt(zmq.LINGER, 0)
         self._socket.bind(at)
-        self._answer, self.is_over, self.num_asked = answer, False, 0
+        self._answer, self.is_over = answer, False
+        self.num_asked = self.num_forgotten = 0
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
@@ -195,8 +196,12 @@ class Peer:
         while not self.is_over:
             if self._socket.poll(20):
                 name, frame = self._socket.recv_multipart()
+                said = wire.FROM_DECODE.decode(frame)
+                if isinstance(said, wire.Forget):
+                    self.num_forgotten += 1
+                    continue
                 self.num_asked += 1
-                for frames in self._answer(wire.FROM_DECODE.decode(frame)):
+                for frames in self._answer(said):
                     if frames is None:  # it dies
                         self.is_over = True
                     else:
@@ -252,7 +257,7 @@ def test_after_a_time_out_a_peer_is_left_alone_for_a_while(folders):
                 await outputs(served, CASES[:1])
                 assert 0.4 < decode.stats().transfers["seconds"] < 3
                 await outputs(served, CASES[:1], "other " * 30)
-        assert peer.num_asked == 1
+        assert peer.num_asked == peer.num_forgotten == 1
 
     asyncio.run(run())
 
@@ -260,14 +265,36 @@ def test_after_a_time_out_a_peer_is_left_alone_for_a_while(folders):
 def test_a_request_that_leaves_while_it_waits_ends(folders):
     async def run():
         config, at = config_of(folders), address()
-        with Peer(at, lambda fetch: []):
+        with Peer(at, lambda fetch: []) as peer:
             async with connected(with_role(config, "decode", at)) as (served, _):
                 [(_, _, last)] = await collect(
                     served.generate(PROMPT, replace(CASES[0], timeout_s=0.2))
                 )
                 assert last.finish_reason == "error" and "timeout_s" in str(last.error)
+                await until(lambda: peer.num_forgotten == 1)
 
     asyncio.run(run())
+
+
+def test_a_prompt_that_nobody_waits_for_any_more_is_not_computed(folders):
+    at = address()
+    engine = Engine(with_role(config_of(folders), "prefill", at))
+    form, ids = engine._transfer._format, [97] * 100
+    with zmq.Context.instance().socket(zmq.DEALER) as asker:
+        asker.setsockopt(zmq.LINGER, 0)
+        asker.connect(at)
+        asked = [wire.Fetch(number, form, ids, 0, 2) for number in (1, 2)]
+        for said in (*asked, wire.Forget(1), wire.Forget(7)):
+            asker.send(wire.ENCODER.encode(said))
+        asyncio.run(until(lambda: len(engine._transfer._news) == 4))
+        ended = engine.step()
+        while len(ended) < 2:
+            ended += engine.step()
+        assert [request.finish_reason for request in ended] == ["abort", "length"]
+        assert wire.FROM_PREFILL.decode(asker.recv_multipart()[0]).number == 2
+        assert not asker.poll(200)
+    assert engine.stats().transfers["fallbacks"] == 0
+    engine.close()
 
 
 def test_a_prompt_that_is_too_long_ends_alone(folders):

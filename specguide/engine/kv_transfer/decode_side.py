@@ -21,6 +21,7 @@ from specguide.engine.kv_transfer.wire import (
     FROM_PREFILL,
     MALFORMED,
     Fetch,
+    Forget,
     Pages,
     Refused,
 )
@@ -121,8 +122,11 @@ class DecodeSide:
 
     def end(self, request: Request) -> None:
         fetch = self._by_prompt.get(tuple(request.prompt_ids))
-        if fetch is not None:
-            fetch.waiting.discard(request)
+        if fetch is not None and request in fetch.waiting:
+            fetch.waiting.remove(request)
+            if not fetch.waiting:
+                self._drop(fetch)
+                self._forget(fetch)
 
     def close(self) -> None:
         self._link.close()
@@ -164,8 +168,15 @@ class DecodeSide:
     def _finish(self, fetch: _Fetch) -> None:
         self.counts["seconds"] += time.perf_counter() - fetch.since_s
         self._touch(fetch)
-        del self._fetches[fetch.number], self._by_prompt[fetch.prompt_ids]
+        self._drop(fetch)
         self._ready += sorted(fetch.waiting, key=lambda request: request.request_id)
+
+    def _drop(self, fetch: _Fetch) -> None:
+        del self._fetches[fetch.number], self._by_prompt[fetch.prompt_ids]
+
+    def _forget(self, fetch: _Fetch) -> None:
+        """The prefill engine need not compute it."""
+        self._link.send([ENCODER.encode(Forget(fetch.number))])
 
     def _touch(self, fetch: _Fetch) -> None:
         """Its pages are those that are forgotten last."""
@@ -183,6 +194,7 @@ class DecodeSide:
         )
         if cause == _LATE:
             self._quiet_until_s = time.perf_counter() + self._timeout_s
+            self._forget(fetch)
         self._finish(fetch)
 
     def _tell(self, message: Pages | Refused, frames: list[zmq.Frame]) -> None:

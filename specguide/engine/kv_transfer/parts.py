@@ -21,6 +21,7 @@ class Host:
     forward:     the stream on which iterations run, and copies with them in order
     prompt_keys: as in BlockTables
     add:         takes a prompt as a request that ends with its keys in the cache
+    cancel:      ends such a request as aborted
     wake:        the loop is to look for news
     """
 
@@ -31,6 +32,7 @@ class Host:
     forward: ForwardStream
     prompt_keys: Callable[[Sequence[int]], list[bytes]]
     add: Callable[[Sequence[int]], Request]
+    cancel: Callable[[Request], None]
     wake: Callable[[], None]
 
     @property

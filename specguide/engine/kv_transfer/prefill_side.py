@@ -16,6 +16,7 @@ from specguide.engine.kv_transfer.wire import (
     FROM_DECODE,
     MALFORMED,
     Fetch,
+    Forget,
     Pages,
     Refused,
     difference,
@@ -35,6 +36,12 @@ class _Asked:
     since_s: float
 
 
+@dataclass(frozen=True)
+class _Forgotten:
+    name: bytes
+    number: int
+
+
 class PrefillSide:
     """A `Transfer`. Each prompt that is asked for is a request of one token, whose pages are read
     when it has ended, before anything else is planned."""
@@ -48,7 +55,7 @@ class PrefillSide:
         self._host = host
         self.counts = no_transfers()
         self._format = format_of(host.config, host.caches)
-        self._news: deque[_Asked] = deque()
+        self._news: deque[_Asked | _Forgotten] = deque()
         self._asked: dict[Request, _Asked] = {}
         longest = _BYTES_A_TOKEN * host.config.max_model_len + _SMALL_FRAME
         address = host.config.transfer.kv_transfer_address
@@ -61,6 +68,9 @@ class PrefillSide:
     def take_up(self) -> list[Request]:
         while self._news:
             asked = self._news.popleft()
+            if isinstance(asked, _Forgotten):
+                self._cancel(asked)
+                continue
             self.counts["requests"] += 1
             cause = self._objection(asked.fetch)
             if cause is None:
@@ -90,11 +100,21 @@ class PrefillSide:
         """Take a message, on the link's thread."""
         try:
             name, message = (frame.bytes for frame in frames)
-            fetch = FROM_DECODE.decode(message)
+            said = FROM_DECODE.decode(message)
         except (ValueError, *MALFORMED):
             return  # whoever sent it waits for nothing that could be named
-        self._news.append(_Asked(name, fetch, time.perf_counter()))
+        if isinstance(said, Forget):
+            self._news.append(_Forgotten(name, said.number))
+        else:
+            self._news.append(_Asked(name, said, time.perf_counter()))
         self._host.wake()
+
+    def _cancel(self, forgotten: _Forgotten) -> None:
+        for request, asked in self._asked.items():
+            if (asked.name, asked.fetch.number) == (forgotten.name, forgotten.number):
+                del self._asked[request]
+                self._host.cancel(request)
+                return
 
     def _objection(self, fetch: Fetch) -> str | None:
         differing = difference(self._format, fetch.format)

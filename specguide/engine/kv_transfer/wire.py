@@ -3,6 +3,7 @@
 | decode → prefill | prefill → decode |
 |------------------|------------------|
 | Fetch            | Pages, or Refused |
+| Forget           |                   |
 
 What does not match its type is no message: `decode` of a decoder raises one of MALFORMED.
 """
@@ -45,6 +46,12 @@ class Fetch(msgspec.Struct, frozen=True, array_like=True, tag=True):
     end: int
 
 
+class Forget(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """Nobody waits any more for the pages that were asked for under this number."""
+
+    number: int
+
+
 class Pages(msgspec.Struct, frozen=True, array_like=True, tag=True):
     """Some of the pages, from `first` on; a frame for each cache follows. They come in order."""
 
@@ -64,7 +71,7 @@ class Refused(msgspec.Struct, frozen=True, array_like=True, tag=True):
 MALFORMED = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
 """What decoding raises; the last for a type's name that is no UTF-8."""
 ENCODER = msgspec.msgpack.Encoder()
-FROM_DECODE = msgspec.msgpack.Decoder(Fetch)
+FROM_DECODE: msgspec.msgpack.Decoder[Fetch | Forget] = msgspec.msgpack.Decoder(Fetch | Forget)
 FROM_PREFILL: msgspec.msgpack.Decoder[Pages | Refused] = msgspec.msgpack.Decoder(Pages | Refused)
 
 
