@@ -27,8 +27,9 @@ _NAME = "specguide"
 
 
 def run_replicas(plan: ServicePlan, config: ReplicaConfig, tell: Callable[[str], None]) -> int:
-    """Run the application until a signal; a second one ends this at once. Joins the cluster that
-    RAY_ADDRESS names; without one this machine is the cluster. Returns the command's exit code.
+    """Run the application until a signal; a second one, or one before it runs, ends this at once.
+    Joins the cluster that RAY_ADDRESS names; without one this machine is the cluster. Returns the
+    command's exit code.
 
     tell: called with what an operator should know
 
@@ -41,8 +42,10 @@ def run_replicas(plan: ServicePlan, config: ReplicaConfig, tell: Callable[[str],
     options = _http_options(plan.server, is_local=is_local)
     local: dict[str, Any] = {"include_dashboard": False} if is_local else {}
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    _on_signals(_end_at_once)
     ray.init(log_to_driver=False, logging_level=logging.ERROR, **local)
     try:
+        _on_signals(_end_at_once)  # Ray has taken them
         if is_local:
             _check_room(plan, config)
         serve.start(http_options=options, logging_config={"log_level": "WARNING"})
@@ -50,7 +53,7 @@ def run_replicas(plan: ServicePlan, config: ReplicaConfig, tell: Callable[[str],
             serve.run(application(plan, config), name=_NAME)
         except RuntimeError as error:
             raise EngineError(f"the replicas could not be started: {cause_of(error)}") from error
-        _on_signals(is_ended)
+        _on_signals(_ending(is_ended))
         tell(f"serving on {plan.server.url(options.port)}")
         is_ended.wait()
         serve.delete(_NAME)  # requests under way have their time
@@ -60,16 +63,23 @@ def run_replicas(plan: ServicePlan, config: ReplicaConfig, tell: Callable[[str],
     return 0
 
 
-def _on_signals(is_ended: threading.Event) -> None:
-    """Let the first signal set the event, and a second one end this process's part at once."""
+def _on_signals(handle: Callable[[int, object], object]) -> None:
+    for each in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(each, handle)
+
+
+def _end_at_once(number: int, _: object) -> None:
+    sys.exit(128 + number)
+
+
+def _ending(is_ended: threading.Event) -> Callable[[int, object], None]:
+    """A handler that sets the event at the first signal, and ends this process at a second one."""
 
     def end(number: int, _: object) -> None:
-        if is_ended.is_set():
-            sys.exit(128 + number)
+        _on_signals(_end_at_once)
         is_ended.set()
 
-    for each in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(each, end)
+    return end
 
 
 def cause_of(error: RuntimeError) -> str:

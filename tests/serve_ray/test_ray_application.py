@@ -168,12 +168,28 @@ def test_a_second_signal_ends_the_command_at_once(monkeypatch):
     handlers = {}
     monkeypatch.setattr(run.signal, "signal", handlers.__setitem__)
     is_ended = threading.Event()
-    run._on_signals(is_ended)
+    run._on_signals(run._ending(is_ended))
     handlers[signal.SIGTERM](signal.SIGTERM, None)
     assert is_ended.is_set()
     with pytest.raises(SystemExit) as ended:
         handlers[signal.SIGINT](signal.SIGINT, None)
     assert ended.value.code == 128 + signal.SIGINT
+
+
+def test_a_signal_before_replicas_serve_ends_the_command_at_once(monkeypatch):
+    run = pytest.importorskip("specguide.serve_ray.run", reason="needs Ray Serve")
+    handlers = {}
+    monkeypatch.setattr(run.signal, "signal", handlers.__setitem__)
+    monkeypatch.setattr(run, "_http_options", lambda *_, **__: None)
+    monkeypatch.setattr(run, "_check_room", lambda *_: None)
+    monkeypatch.setattr(run.ray, "init", lambda **_: handlers.clear())  # it takes them
+    monkeypatch.setattr(run.ray, "shutdown", lambda: None)
+    start = lambda **_: handlers[signal.SIGTERM](signal.SIGTERM, None)  # noqa: E731
+    monkeypatch.setattr(run.serve, "start", start)
+    plan, replicas = plans_of({"replicas": 2})
+    with pytest.raises(SystemExit) as ended:
+        run.run_replicas(plan, replicas, print)
+    assert ended.value.code == 128 + signal.SIGTERM
 
 
 def test_figures_of_replicas_are_one_page():
