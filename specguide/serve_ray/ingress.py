@@ -52,9 +52,11 @@ class Ingress:
     def __init__(self, replicas: DeploymentHandle, config: ServerConfig) -> None:
         self._replicas = replicas
         self._answers = replicas.answer.options(stream=True)
-        room = BodyRoom(config.max_bodies_bytes)
+        self._room = BodyRoom(config.max_bodies_bytes)
+        self._under_way: set[asyncio.Task[None]] = set()
+        self._is_over = False
         bounded = BodyLimit(
-            self._pass_on, room, config.max_body_bytes, timeout_s=config.body_timeout_s
+            self._pass_on, self._room, config.max_body_bytes, timeout_s=config.body_timeout_s
         )
         self._app: ASGIApp = ErrorAnswers(bounded, error_body)
         figures: ASGIApp = self._metrics
@@ -70,6 +72,15 @@ class Ingress:
         is_metrics = request.url.path.endswith("/metrics") and request.method == "GET"
         return _Asgi(self._figures if is_metrics else self._app)
 
+    async def stop(self, drain_s: float) -> None:
+        """Take no more requests; those under way have `drain_s` seconds, and are then told."""
+        self._room.close(ApiError.shutting_down())
+        if self._under_way:
+            await asyncio.wait(self._under_way, timeout=drain_s)
+        self._is_over = True
+        for asking in self._under_way:
+            asking.cancel()
+
     async def _metrics(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer with the metrics of all replicas, each sample with its replica's name."""
         asked = self._replicas.broadcast("metrics")
@@ -78,6 +89,8 @@ class Ingress:
         await PlainTextResponse(page)(scope, receive, send)
 
     async def _pass_on(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self._room.closed_by is not None:
+            raise self._room.closed_by
         path = scope["path"]
         body = await _read(receive)
         key = routing_key(body) if body else RoutingKey()
@@ -85,10 +98,24 @@ class Ingress:
         passed_on = _PassedOn(send, path)
         try:
             within_s = _HEALTH_S if path.endswith(_HEALTH_PATHS) else None
-            await asyncio.wait_for(self._ask(request, passed_on), within_s)
+            await asyncio.wait_for(self._asking(request, passed_on), within_s)
         except (TimeoutError, RayError, BackPressureError, ApiError) as cause:
             _LOGGER.warning("%s has no answer: %s", path, _first_line(cause))
             await passed_on.fail(error_of(cause), scope, receive)
+
+    async def _asking(self, request: ForwardedRequest, passed_on: _PassedOn) -> None:
+        """`_ask`, until `stop` has no more time. Raises as it does, and ApiError."""
+        asking = asyncio.create_task(self._ask(request, passed_on))
+        self._under_way.add(asking)
+        try:
+            await asking
+        except asyncio.CancelledError:
+            if self._is_over:
+                raise ApiError.shutting_down() from None
+            raise
+        finally:
+            asking.cancel()
+            self._under_way.discard(asking)
 
     async def _ask(self, request: ForwardedRequest, passed_on: _PassedOn) -> None:
         """Ask replicas until one takes the request. Raises what `_PassedOn.take` does, and ApiError

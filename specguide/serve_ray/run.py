@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable
 from contextlib import closing
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 import ray
 from ray import serve
 from ray.serve.config import HTTPOptions
+from ray.serve.handle import DeploymentHandle
 
 from specguide.errors import EngineError, InvalidParams
 from specguide.serve_ray.application import application, num_gpus
@@ -24,6 +26,16 @@ from specguide.server.plans import ServicePlan
 from specguide.server.tls import check_tls
 
 _NAME = "specguide"
+_SETTINGS = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_SERVE_PROXY_HEALTH_CHECK_PERIOD_S": "1",  # 10, a proxy that died was missed for 30 s
+}
+"""Of Ray, by the environment, where nothing else is set there."""
+_TELL_S = 5.0
+"""Time for an ingress, beyond what requests under way are given, seconds."""
+_LAST_WORDS_S = 0.5
+"""Time for what clients are told to reach them through Ray's proxy, seconds."""
+_LOGGER = logging.getLogger(__name__)
 
 
 def run_replicas(plan: ServicePlan, config: ReplicaConfig, tell: Callable[[str], None]) -> int:
@@ -41,7 +53,8 @@ def run_replicas(plan: ServicePlan, config: ReplicaConfig, tell: Callable[[str],
     is_local = "RAY_ADDRESS" not in os.environ
     options = _http_options(plan.server, is_local=is_local)
     local: dict[str, Any] = {"include_dashboard": False} if is_local else {}
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    for name, value in _SETTINGS.items():
+        os.environ.setdefault(name, value)
     _on_signals(_end_at_once)
     ray.init(log_to_driver=False, logging_level=logging.ERROR, **local)
     try:
@@ -50,17 +63,29 @@ def run_replicas(plan: ServicePlan, config: ReplicaConfig, tell: Callable[[str],
             _check_room(plan, config)
         serve.start(http_options=options, logging_config={"log_level": "WARNING"})
         try:
-            serve.run(application(plan, config), name=_NAME)
+            ingress = serve.run(application(plan, config), name=_NAME)
         except RuntimeError as error:
             raise EngineError(f"the replicas could not be started: {cause_of(error)}") from error
         _on_signals(_ending(is_ended))
         tell(f"serving on {plan.server.url(options.port)}")
         is_ended.wait()
-        serve.delete(_NAME)  # requests under way have their time
-        serve.shutdown()
+        _drain(ingress, plan.server.drain_s)
+        if not is_local:
+            serve.delete(_NAME)
+            serve.shutdown()
     finally:
         ray.shutdown()
     return 0
+
+
+def _drain(ingress: DeploymentHandle, drain_s: float) -> None:
+    """Requests under way have their time, and further ones are told 503: once Ray is told, its
+    proxies know the routes no more."""
+    try:
+        ingress.broadcast("stop", drain_s).results(timeout_s=drain_s + _TELL_S)
+    except Exception as error:  # whatever is wrong with it, it is stopped
+        _LOGGER.warning("the ingress could not be told to stop: %s", error)
+    time.sleep(_LAST_WORDS_S)
 
 
 def _on_signals(handle: Callable[[int, object], object]) -> None:

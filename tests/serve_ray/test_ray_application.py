@@ -226,6 +226,54 @@ def test_figures_are_as_open_under_the_path_of_a_proxy(path, is_protected):
     assert client.get(path).status_code == (401 if is_protected else 200)
 
 
+class EndlessAnswer:
+    """Of a replica that has begun to answer."""
+
+    async def __aiter__(self):
+        yield AnswerHead(200, [(b"content-type", b"text/event-stream")])
+        yield b'data: {"choices": []}\n\n'
+        await asyncio.Event().wait()
+
+    def cancel(self):
+        pass
+
+
+def test_an_ingress_that_stops_tells_those_under_way_and_those_that_come():
+    pytest.importorskip("ray.serve", reason="needs Ray Serve: pip install ray[serve]")
+    from specguide.serve_ray.ingress import Ingress
+
+    method = SimpleNamespace(remote=lambda _: EndlessAnswer())
+    replicas = SimpleNamespace(answer=SimpleNamespace(options=lambda stream: method))
+    ingress = Ingress(replicas, ServerConfig("m"))
+
+    async def ask():
+        sent = []
+
+        async def receive():
+            return {"type": "http.request", "body": b"{}"}
+
+        async def send(message):
+            sent.append(message)
+
+        scope = {"type": "http", "method": "POST", "path": "/v1/chat/completions", "headers": []}
+        await (await ingress(Request(scope)))(scope, receive, send)
+        return sent[0]["status"], b"".join(each.get("body", b"") for each in sent)
+
+    async def run():
+        begun = asyncio.create_task(ask())
+        await asyncio.sleep(0.1)
+        stopping = asyncio.create_task(ingress.stop(0.2))
+        await asyncio.sleep(0)
+        status, body = await ask()
+        assert status == 503 and json.loads(body)["error"]["code"] == "shutting_down"
+        assert not begun.done()
+        await stopping
+        status, body = await begun
+        assert status == 200 and b"shutting_down" in body and body.endswith(b"data: [DONE]\n\n")
+
+    asyncio.run(run())
+
+
 def test_without_ray_the_command_says_what_to_install(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "ray", None)
     monkeypatch.delitem(sys.modules, "specguide.serve_ray.run", raising=False)

@@ -240,11 +240,13 @@ def test_a_signal_lets_requests_end(service):
     """The last one, since nothing is left."""
     family = descendants_of(service.process.pid)
     with httpx.Client(base_url=service.url, timeout=60) as client:
-        long = body("Count", stream=True, max_tokens=100, ignore_eos=True)
+        long = body("Count", stream=True, max_tokens=150, ignore_eos=True)
         with client.stream("POST", "/v1/chat/completions", json=long) as answer:
             lines = answer.iter_lines()
             next(lines)
             service.process.terminate()
+            until(lambda: client.get("/ready").status_code == 503, 5)
+            assert ask(client, text="x").json()["error"]["code"] == "shutting_down"
             assert said_by(lines)[1] is None
     code, _, errors = service.ended(time.monotonic())
     assert code == 0 and "Traceback" not in errors, errors
