@@ -15,6 +15,7 @@ from typing import Any
 import ray
 from ray import serve
 from ray.serve.config import HTTPOptions
+from ray.serve.context import _get_global_client
 from ray.serve.handle import DeploymentHandle
 
 from specguide.errors import EngineError, InvalidParams
@@ -26,6 +27,7 @@ from specguide.server.plans import ServicePlan
 from specguide.server.tls import check_tls
 
 _NAME = "specguide"
+_TLS = ("ssl_certfile", "ssl_keyfile", "ssl_ca_certs")
 _SETTINGS = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_SERVE_PROXY_HEALTH_CHECK_PERIOD_S": "1",  # 10, a proxy that died was missed for 30 s
@@ -45,8 +47,9 @@ def run_replicas(plan: ServicePlan, config: ReplicaConfig, tell: Callable[[str],
 
     tell: called with what an operator should know
 
-    Raises InvalidParams for the address and certificate and where this machine has too little,
-    EngineError where the replicas cannot be started.
+    Raises InvalidParams for the address and certificate, where this machine has too little, and
+    where the cluster's Ray Serve listens elsewhere; EngineError where the replicas cannot be
+    started.
     """
     check_tls(plan.server.exposure)
     is_ended = threading.Event()
@@ -61,21 +64,43 @@ def run_replicas(plan: ServicePlan, config: ReplicaConfig, tell: Callable[[str],
         _on_signals(_end_at_once)  # Ray has taken them
         if is_local:
             _check_room(plan, config)
-        serve.start(http_options=options, logging_config={"log_level": "WARNING"})
+        is_joined = _start_serve(plan.server, options)
         try:
             ingress = serve.run(application(plan, config), name=_NAME)
         except RuntimeError as error:
             raise EngineError(f"the replicas could not be started: {cause_of(error)}") from error
         _on_signals(_ending(is_ended))
-        tell(f"serving on {plan.server.url(options.port)}")
+        tell(f"serving on {plan.server.url(_get_global_client().http_config.port)}")
         is_ended.wait()
         _drain(ingress, plan.server.drain_s)
         if not is_local:
             serve.delete(_NAME)
-            serve.shutdown()
+            if not (is_joined or serve.status().applications):
+                serve.shutdown()
     finally:
         ray.shutdown()
     return 0
+
+
+def _start_serve(server: ServerConfig, options: HTTPOptions) -> bool:
+    """Start Ray Serve, or join the one that the cluster runs already. Returns whether it has
+    joined. Raises InvalidParams where that one listens otherwise than it should here."""
+    is_joined = bool(serve.status().proxies)
+    serve.start(http_options=options, logging_config={"log_level": "WARNING"})
+    if is_joined:
+        _check_address(server, options, _get_global_client().http_config)
+    return is_joined
+
+
+def _check_address(server: ServerConfig, options: HTTPOptions, there: HTTPOptions) -> None:
+    for name in ("host", "port", *_TLS):
+        wanted, has = getattr(options, name), getattr(there, name)
+        if wanted != has and (name, server.port) != ("port", 0):
+            raise InvalidParams(
+                f"Ray Serve, which this cluster runs already, has {name} {has}, and not {wanted}: "
+                f"give specguide that {name} too, or end that one (`serve shutdown`)",
+                param=name,
+            )
 
 
 def _drain(ingress: DeploymentHandle, drain_s: float) -> None:
@@ -133,9 +158,7 @@ def _http_options(server: ServerConfig, *, is_local: bool) -> HTTPOptions:
     """Raises InvalidParams for an address of this machine where nobody can listen."""
     exposure = server.exposure
     tls: dict[str, Any] = {
-        name: str(getattr(exposure, name))
-        for name in ("ssl_certfile", "ssl_keyfile", "ssl_ca_certs")
-        if getattr(exposure, name) is not None
+        name: str(getattr(exposure, name)) for name in _TLS if getattr(exposure, name) is not None
     }
     port = server.port
     if is_local or not port:

@@ -163,6 +163,44 @@ def test_an_address_in_use_is_told_before_ray_is_started():
     assert run._http_options(ServerConfig("m", port=0), is_local=True).port > 0
 
 
+def test_a_serve_that_listens_otherwise_is_told_by_name(tmp_path):
+    run = pytest.importorskip("specguide.serve_ray.run", reason="needs Ray Serve")
+    there = run.HTTPOptions(host="127.0.0.1", port=8000)
+    for name, wanted in {"port": 8001, "host": "127.0.0.2", "ssl_certfile": str(tmp_path)}.items():
+        options = SimpleNamespace(**{**vars(there), name: wanted})
+        with pytest.raises(InvalidParams, match=f"has {name} .*, and not {wanted}") as refused:
+            run._check_address(ServerConfig("m"), options, there)
+        assert refused.value.param == name
+    free = SimpleNamespace(**{**vars(there), "port": 1234})
+    run._check_address(ServerConfig("m", port=0), free, there)
+
+
+@pytest.mark.parametrize("others", [{}, {"other": 1}])
+@pytest.mark.parametrize("proxies", [{}, {"node": 1}])
+def test_other_applications_of_a_cluster_outlive_the_command(monkeypatch, others, proxies):
+    run = pytest.importorskip("specguide.serve_ray.run", reason="needs Ray Serve")
+    called = []
+    monkeypatch.setenv("RAY_ADDRESS", "auto")
+    status = SimpleNamespace(proxies=proxies, applications=others)
+    client = SimpleNamespace(http_config=run.HTTPOptions(host="127.0.0.1", port=8000))
+    replaced = {"status": lambda: status, "run": lambda *_, **__: None, "start": lambda **_: None}
+    for name, call in replaced.items():
+        monkeypatch.setattr(run.serve, name, call)
+    for name in ("delete", "shutdown"):
+        monkeypatch.setattr(run.serve, name, lambda *_, name=name: called.append(name))
+    monkeypatch.setattr(run.ray, "init", lambda **_: None)
+    monkeypatch.setattr(run.ray, "shutdown", lambda: None)
+    monkeypatch.setattr(run, "application", lambda *_: None)
+    monkeypatch.setattr(run, "_get_global_client", lambda: client)
+    monkeypatch.setattr(run, "_on_signals", lambda _: None)
+    monkeypatch.setattr(run, "_drain", lambda *_: None)
+    monkeypatch.setattr(run.threading, "Event", lambda: SimpleNamespace(wait=lambda: None))
+    plan, replicas = plans_of({"replicas": 2})
+    assert run.run_replicas(plan, replicas, called.append) == 0
+    is_alone = not others and not proxies
+    assert called == ["serving on http://127.0.0.1:8000", "delete"] + ["shutdown"] * is_alone
+
+
 def test_a_second_signal_ends_the_command_at_once(monkeypatch):
     run = pytest.importorskip("specguide.serve_ray.run", reason="needs Ray Serve")
     handlers = {}
@@ -184,8 +222,8 @@ def test_a_signal_before_replicas_serve_ends_the_command_at_once(monkeypatch):
     monkeypatch.setattr(run, "_check_room", lambda *_: None)
     monkeypatch.setattr(run.ray, "init", lambda **_: handlers.clear())  # it takes them
     monkeypatch.setattr(run.ray, "shutdown", lambda: None)
-    start = lambda **_: handlers[signal.SIGTERM](signal.SIGTERM, None)  # noqa: E731
-    monkeypatch.setattr(run.serve, "start", start)
+    start = lambda *_: handlers[signal.SIGTERM](signal.SIGTERM, None)  # noqa: E731
+    monkeypatch.setattr(run, "_start_serve", start)
     plan, replicas = plans_of({"replicas": 2})
     with pytest.raises(SystemExit) as ended:
         run.run_replicas(plan, replicas, print)
