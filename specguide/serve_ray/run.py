@@ -55,7 +55,7 @@ def run_replicas(plan: ServicePlan, config: ReplicaConfig, tell: Callable[[str],
     is_ended = threading.Event()
     is_local = "RAY_ADDRESS" not in os.environ
     options = _http_options(plan.server, is_local=is_local)
-    local: dict[str, Any] = {"include_dashboard": False} if is_local else {}
+    local: dict[str, Any] = {"address": "local", "include_dashboard": False} if is_local else {}
     for name, value in _SETTINGS.items():
         os.environ.setdefault(name, value)
     _on_signals(_end_at_once)

@@ -220,7 +220,12 @@ def test_a_signal_before_replicas_serve_ends_the_command_at_once(monkeypatch):
     monkeypatch.setattr(run.signal, "signal", handlers.__setitem__)
     monkeypatch.setattr(run, "_http_options", lambda *_, **__: None)
     monkeypatch.setattr(run, "_check_room", lambda *_: None)
-    monkeypatch.setattr(run.ray, "init", lambda **_: handlers.clear())  # it takes them
+
+    def init(address, **_):
+        assert address == "local"  # else it joins a cluster that `ray start` has left a note of
+        handlers.clear()  # it takes them
+
+    monkeypatch.setattr(run.ray, "init", init)
     monkeypatch.setattr(run.ray, "shutdown", lambda: None)
     start = lambda *_: handlers[signal.SIGTERM](signal.SIGTERM, None)  # noqa: E731
     monkeypatch.setattr(run, "_start_serve", start)
