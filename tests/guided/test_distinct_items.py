@@ -66,6 +66,19 @@ TREE = {
 }
 PAIR = {"type": "array", "prefixItems": [{"type": "boolean"}] * 2, "uniqueItems": True}
 TOLD = {**PAIR, "items": {"enum": [True, 12, False, None, 1]}}
+
+
+def told_apart(*prefix: Any, **more: Any) -> dict[str, Any]:
+    return {"type": "array", "prefixItems": list(prefix), "uniqueItems": True, **more}
+
+
+def keyed(kind: str) -> dict[str, Any]:
+    properties = {"kind": {"const": kind}, "name": {"type": "string"}}
+    return {"type": "object", "properties": properties, "required": ["kind", "name"]}
+
+
+KEYS = told_apart(keyed("hash"), {"$ref": "#/$defs/range"}, items=False)
+TYPES = told_apart({"type": "integer"}, {"type": "boolean"}, items={"enum": [1, 12, True, False]})
 CASES = [
     (arrays({"type": "string"}), ['["a","b","aa"]', "[]"], ['["a","a"]', '["a","\\u0061"]']),
     (arrays({"type": "integer"}), ["[1,2,11]", "[0,10]"], ["[1,1]", "[0, -0]", "[1,2,1]"]),
@@ -84,6 +97,12 @@ CASES = [
     ),
     (PAIR, ['[true,false,"a"]', "[true]", "[]"], ["[true,true]", "[true,false,true]"]),
     (TOLD, ["[true,false,null,1,12]", "[false]"], ["[true,false,true]", "[true,false,1,1]"]),
+    (
+        {**KEYS, "$defs": {"range": keyed("range")}},
+        ['[{"kind":"hash","name":"a"},{"kind":"range","name":"a"}]', "[]"],
+        ['[{"kind":"hash","name":"a"},{"kind":"hash","name":"b"}]'],
+    ),
+    (TYPES, ["[1,true,12,false]", "[12]"], ["[1,true,1]", "[12,false,1,false]", "[3,3]"]),
     (
         arrays(arrays({"enum": [1, 2, 12]}, minItems=2)),
         ["[[1,2],[1,12],[2,12,1]]"],
@@ -174,7 +193,7 @@ def test_forced_text_has_no_repetition():
             {
                 "type": "array",
                 "uniqueItems": True,
-                "prefixItems": [{"type": "integer"}, {"type": "boolean"}],
+                "prefixItems": [{"type": "integer"}, {"type": ["integer", "boolean"]}],
             },
             "run out of values",
         ),

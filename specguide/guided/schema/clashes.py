@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from itertools import product
 
 from specguide.guided.budget import spend
 from specguide.guided.schema.evaluate import takes
 from specguide.guided.schema.json_values import TYPES, json_type
-from specguide.guided.schema.nodes import NO_OBJECTS, Core, Node, Objects
+from specguide.guided.schema.nodes import NO_OBJECTS, Core, Node, Objects, num_asks
 
 _EVERY_TYPE = frozenset(TYPES)
 _DEEPEST = 4  # references in each other
@@ -67,6 +68,24 @@ class Clashes:
         return _clash_with_listed(self._definitions, known, new) or _clash_with_listed(
             self._definitions, new, [*new, *known]
         )
+
+    def apart(self, one: Core, other: Core) -> bool:
+        """Whether no value is plainly an instance of both."""
+        return all(
+            self.clash([left], [right]) or self.beside([left]).clash([right])
+            for left, right in product(self._options(one), self._options(other))
+        )
+
+    def _options(self, core: Core, depth: int = 0) -> list[Node]:
+        """What a core may be, where it is nothing but a choice or a reference to one."""
+        if isinstance(core, bool):
+            return [Node("")] if core else []
+        if num_asks(core) == 1 and depth <= _DEEPEST:
+            if core.ref is not None:
+                return self._options(self._definitions[core.ref], depth + 1)
+            if core.any_of:
+                return [one for part in core.any_of for one in self._options(part, depth + 1)]
+        return [core]
 
 
 def _clash_with_listed(

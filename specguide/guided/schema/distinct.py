@@ -15,6 +15,7 @@ from typing import Any
 
 from specguide.errors import UnsupportedGuide
 from specguide.guided.budget import spend
+from specguide.guided.schema.clashes import Clashes
 from specguide.guided.schema.evaluate import asked_of
 from specguide.guided.schema.json_values import Json, value_key
 from specguide.guided.schema.longest_told import longest_told
@@ -27,7 +28,6 @@ from specguide.guided.schema.nodes import (
     Node,
     Objects,
     children,
-    listed,
     refuse,
 )
 from specguide.guided.schema.num_values import MANY, always_goes_on, num_values
@@ -70,6 +70,7 @@ class _Places:
     def __init__(self, schema: CoreSchema) -> None:
         self.found: list[dict[str, Json]] = []
         self._definitions = schema.definitions
+        self._clashes = Clashes(schema.definitions)
         self._asking = _asking(schema)
         self._numbers: dict[frozenset[int], int] = {}
         self._to_describe: list[list[Node]] = []
@@ -209,18 +210,22 @@ class _Places:
                 )
 
     def _check_enough(self, path: str, asked: Arrays) -> None:
-        is_settled = _are_distinct_values(asked.prefix)
-        if not is_settled and not all(map(always_goes_on, (*asked.prefix[1:], asked.rest))):
-            raise refuse(
-                "uniqueItems",
-                path,
-                "items that are told by their place may run out of values; "
-                "list these in enums, or leave uniqueItems out",
-            )
+        for i, item in enumerate(asked.prefix):
+            if not self._is_new(item, asked.prefix[:i]):
+                raise refuse(
+                    "uniqueItems",
+                    path,
+                    "items that are told by their place may run out of values; "
+                    "list these in enums, or leave uniqueItems out",
+                )
         least = asked.min_items or 0
         goes_on = least > max(1, len(asked.prefix))
-        if is_settled and goes_on and self._count(asked.rest) < min(least, MANY):
+        if goes_on and self._count(asked.rest) < min(least, MANY):
             raise refuse("uniqueItems", path, f"there may be no {least} different items")
+
+    def _is_new(self, item: Core, before: Iterable[Core]) -> bool:
+        """Whether an item repeats none of those before it, or need not, whatever of it there is."""
+        return always_goes_on(item) or all(self._clashes.apart(item, one) for one in before)
 
     def _count(self, core: Core) -> int:
         return num_values(core, self._definitions)
@@ -246,14 +251,6 @@ def _check_different(path: str, lists: Iterable[list[Json]]) -> None:
             path,
             "arrays with equal items are listed in its place; leave out either",
         )
-
-
-def _are_distinct_values(items: tuple[Core, ...]) -> bool:
-    """Whether each item is one value, and no two are equal."""
-    values = [listed(item) for item in items]
-    return all(len(one) == 1 for one in values) and len(
-        {value_key(value) for (value,) in values}
-    ) == len(items)
 
 
 def _asking(schema: CoreSchema) -> set[int]:
