@@ -11,7 +11,7 @@ from operator import and_, sub
 
 from specguide.guided.budget import kept, spend
 from specguide.guided.regex.automaton import automaton
-from specguide.guided.regex.charset import JSON_TEXT, CharSet, intersect
+from specguide.guided.regex.charset import EVERYTHING, JSON_TEXT, CharSet, intersect
 from specguide.guided.regex.nfa import Nfa
 from specguide.guided.regex.tree import (
     ANY_TEXT,
@@ -23,11 +23,14 @@ from specguide.guided.regex.tree import (
     Repeat,
     UnsupportedRegex,
 )
+from specguide.guided.regex.writer import restrict
 
 _MAX_NFA = 20_000
 _MAX_LOOKS = 2_000
 _MAX_PAIRS = 10_000_000
 """Most states of all automata at once. A library follows them together, and meets its limits."""
+
+_ANY_CHARS = Repeat(Chars(CharSet(EVERYTHING, EVERYTHING)), 1, None)
 
 _States = tuple[frozenset[int], ...]
 """For each of several automata, the states that one text may lead to."""
@@ -49,6 +52,31 @@ def together(items: Sequence[Node], but: Sequence[Node], *, is_exact: bool) -> N
         if not _can_be_followed(both):
             raise
         return both
+
+
+def in_some_dialect(items: Sequence[Node], but: Sequence[Node]) -> Node:
+    """A tree that matches in some dialect what `together` may match there, or more; and in all
+    dialects nothing but the empty text, and that only where `together` does, too."""
+    try:
+        if any(isinstance(one, Both) for one in but):
+            return _disputed(_ANY_CHARS)
+        least = [restrict(one, EVERYTHING) for one in but]
+        found = together(list(map(_outermost, items)), least, is_exact=True)
+    except UnsupportedRegex:
+        found = _ANY_CHARS
+    return _disputed(_ANY_CHARS if isinstance(found, Both) else found)
+
+
+def _disputed(node: Node) -> Node:
+    """A tree whose characters are in some dialect alone."""
+    match node:
+        case Chars(chars):
+            return Chars(CharSet((), chars.outer))
+        case Concat(items) | Either(items):
+            return type(node)(tuple(map(_disputed, items)))
+        case Repeat(item, least, most):
+            return Repeat(_disputed(item), least, most)
+    return node
 
 
 @kept

@@ -10,8 +10,8 @@ import math
 from collections.abc import Iterable, Iterator
 
 from specguide.guided.budget import kept, spend
-from specguide.guided.regex.both import together
-from specguide.guided.regex.charset import EVERYTHING, CharSet
+from specguide.guided.regex.both import in_some_dialect, together
+from specguide.guided.regex.charset import EVERYTHING
 from specguide.guided.regex.parse import parse
 from specguide.guided.regex.tree import (
     ANY_TEXT,
@@ -29,10 +29,6 @@ from specguide.guided.regex.tree import (
     least_length,
 )
 from specguide.guided.regex.writer import is_exact
-
-_SOME_DIALECT = Repeat(Chars(CharSet((), EVERYTHING)), 1, None)
-"""Any text in some dialect, none in all: says of an alternative that dialects read it
-differently."""
 
 
 def whole(node: Node, *, search: bool) -> Node:
@@ -191,7 +187,9 @@ def _looked_at(node: Node, looks: list[Look]) -> Node:
         (but if look.negative else also).append(whole(Concat(seen), search=True))
     agreed = all(is_exact(one, EVERYTHING) for one in (node, *also, *but))
     found = together([node, *also], but, is_exact=agreed)
-    return found if agreed or isinstance(found, Both) else Either((found, _SOME_DIALECT))
+    if agreed or isinstance(found, Both):
+        return found
+    return Either((found, in_some_dialect([node, *also], but)))
 
 
 def _split(node: Node, at_start: bool) -> list[tuple[bool, Node]]:
