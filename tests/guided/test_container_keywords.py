@@ -194,6 +194,16 @@ def test_others_may_come_beside_names_that_engines_match_differently(compiler, p
         assert takes_any(grammar, instance, schema) == is_valid(schema, instance), instance
 
 
+@pytest.mark.parametrize("more", [{}, {"additionalProperties": TEXT, "properties": {"q": True}}])
+@pytest.mark.parametrize("pattern", ["^[a-zA-Z0-9]+$", "^a.*"])
+def test_long_names_are_told_apart_by_patterns_and_lengths(compiler, pattern, more):
+    schema = {"patternProperties": {pattern: INTEGER}, "propertyNames": {"maxLength": 255}, **more}
+    grammar = compiler.compile({"type": "object", **schema})
+    for name, value in product(("a", "-", "q", "a" * 255, "a" * 256, "-" * 256), (1, "x")):
+        instance = {name: value}
+        assert takes_any(grammar, instance, schema) == is_valid(schema, instance), instance
+
+
 @pytest.mark.parametrize(
     "schema",
     [

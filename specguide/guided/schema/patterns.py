@@ -178,13 +178,31 @@ def _always(_: frozenset[str]) -> bool:
     return True
 
 
-def _in_common(patterns: list[str], names: list[str]) -> Cell:
-    """What all of the patterns match, but for the names, by its parts. Raises UnsupportedRegex
-    where there may be nothing."""
+def _by_parts(
+    patterns: list[str], names: list[str], may_come: Callable[[frozenset[str]], bool]
+) -> list[Cell]:
+    """The cells of a few patterns, each written by its parts. Raises UnsupportedRegex where one
+    that may come has no text, or none that is found soon."""
+    parts = chain.from_iterable(combinations(patterns, num) for num in range(1, len(patterns) + 1))
+    return [
+        (_alone_in_common(some, [one for one in patterns if one not in some], names), key)
+        for some in parts
+        if may_come(key := frozenset(some))
+    ]
+
+
+def _alone_in_common(patterns: tuple[str, ...], others: list[str], names: list[str]) -> str:
+    """What all of the patterns match, but none of the others, and but for the names. Raises
+    UnsupportedRegex where there may be nothing."""
     matched = [name for name in names if all(pattern_matches(one, name) for one in patterns)]
-    but = [literals(matched)] if matched else []
+    but = [*map(searched, others), *([literals(matched)] if matched else [])]
     found = together(list(map(searched, patterns)), but, is_exact=True)
-    return _checked(whole_pattern(found)), frozenset(patterns)
+    return _checked(whole_pattern(found))
+
+
+def _know_apart(cells: list[str]) -> None:
+    for pair in combinations(cells, 2):
+        know(have_common_text, False, pair, 0, None)
 
 
 class Patterns:
@@ -241,12 +259,11 @@ class Patterns:
         try:
             return self._cut(patterns, names, may_come)
         except UnsupportedRegex:
-            parts = (
-                some for num in range(1, len(patterns)) for some in combinations(patterns, num)
-            )
-            if len(patterns) > _MOST_PARTS or any(may_come(frozenset(some)) for some in parts):
+            if len(patterns) > _MOST_PARTS:
                 raise
-            return [_in_common(patterns, names)]
+            found = _by_parts(patterns, names, may_come)
+        _know_apart([text for text, _ in found])
+        return found
 
     def _cut(
         self,
@@ -282,8 +299,7 @@ class Patterns:
             for cell, texts in cells
             if may_come(frozenset(texts))
         ]
-        for pair in combinations([text for text, _ in found], 2):
-            know(have_common_text, False, pair, 0, None)
+        _know_apart([text for text, _ in found])
         return found
 
     def _less(self, one: Automaton, other: Automaton, common: Automaton) -> Automaton:
