@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -298,3 +299,15 @@ def test_names_of_a_format(name: str) -> None:
     assert not takes_any(grammar, {NAMES[name]: "1"}, schema)
     assert not takes_any(grammar, {"a b": 1}, schema)
     compiler.close()
+
+
+@pytest.mark.parametrize("name", ["uri-reference", "iri-reference"])
+def test_references_tell_the_branches_of_a_one_of_apart(compiler, name):
+    def linked(other: str) -> dict[str, Any]:
+        properties = {"$id": {"type": "string", "format": name}, other: {"type": "integer"}}
+        return {"type": "object", "properties": properties}
+
+    schema = {"oneOf": [linked("a"), linked("b")]}
+    grammar = compiler.compile(Guide(json_schema=schema))
+    assert takes_any(grammar, {"$id": "x#y", "a": 1, "b": "x"}, schema)
+    assert not takes_any(grammar, {"$id": "x#y", "a": 1, "b": 1}, schema)

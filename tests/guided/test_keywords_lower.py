@@ -172,7 +172,7 @@ REFUSED = (
         "/$defs/x/pattern",
     ),
     ({"not": {"multipleOf": 0.5}}, "multipleOf", "/not/multipleOf"),
-    ({"oneOf": [{"format": "uri-reference"}, {"pattern": "b$"}]}, "format", "/oneOf/0/format"),
+    ({"oneOf": [{"format": "uri-template"}, {"pattern": "b$"}]}, "format", "/oneOf/0/format"),
     (
         {
             "$ref": "z",

@@ -19,21 +19,21 @@ def form(schema: Any, keyword: str) -> Any:
 
 
 def test_what_cannot_be_negated_is_said_beside_what_can() -> None:
-    failure = form({"not": {"type": "string", "format": "uri-reference"}}, "not")
+    failure = form({"not": {"type": "string", "format": "uri-template"}}, "not")
     assert isinstance(failure, Failure)
     assert [way.keyword for way in failure.ways] == ["type"]
     assert [error.keyword for error in failure.unspoken] == ["format"]
     with pytest.raises(UnsupportedGuide, match="format at /not/format cannot be enforced"):
-        lowered({"not": {"type": "string", "format": "uri-reference"}})
+        lowered({"not": {"type": "string", "format": "uri-template"}})
 
 
 def test_a_part_that_cannot_be_negated_is_left_out_beside_another() -> None:
-    core = plain(lowered({"not": {"minLength": 2, "format": "uri-reference"}}))
+    core = plain(lowered({"not": {"minLength": 2, "format": "uri-template"}}))
     assert core == {"type": "string", "maxLength": 1}
 
 
 def test_a_condition_that_cannot_be_failed_leaves_what_holds_either_way() -> None:
-    schema = {"if": {"format": "uri-reference"}, "then": {"minimum": 1}, "else": {"maximum": 5}}
+    schema = {"if": {"format": "uri-template"}, "then": {"minimum": 1}, "else": {"maximum": 5}}
     assert isinstance(form(schema, "if"), Conditional)
     _, unmet = plain(lowered(schema))["anyOf"]
     assert unmet == {"allOf": [{"minimum": 1}, {"maximum": 5}]}

@@ -187,6 +187,8 @@ FORMATS_AT_MOST = {
     "uuid": "[0-9A-Fa-f]{8}",
     "uri": ":",
     "iri": ":",
+    "uri-reference": r"^[^\t\n\r]*$",
+    "iri-reference": r"^[^\t\n\r]*$",
     "json-pointer": "^(?:$|/)",
     "relative-json-pointer": "^[0-9]",
 }
