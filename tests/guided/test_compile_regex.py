@@ -233,6 +233,17 @@ def test_lookaheads_are_enforced_where_one_expression_would_be_too_long(
     compiler.close()
 
 
+def test_a_schema_with_lookaheads_that_cannot_be_merged_is_refused_for_that() -> None:
+    compiler = GrammarCompiler(VOCABULARY, GuideConfig())
+    ways = [{"properties": {"a": {"type": "integer"}}}, {"properties": {"a": {"minLength": 2}}}]
+    choices = [json.loads(json.dumps({"anyOf": ways}).replace('"a"', f'"a{i}"')) for i in range(14)]
+    named = {"k": {"pattern": r"^(?=[\s\S]{1,512}$)([a-z]+|\{%[\s\S]+?%\})$"}}
+    schema = {"type": "object", "properties": named, "allOf": choices}
+    with pytest.raises(UnsupportedGuide, match="llguidance: the schema spells out to more than"):
+        compiler.compile(Guide(json_schema=schema))
+    compiler.close()
+
+
 @pytest.mark.parametrize("pattern", ["[]a]", "[^]]", "[]"])
 def test_a_bracket_first_in_a_class_needs_a_backslash(pattern: str) -> None:
     with pytest.raises(RegexError, match=r"empty character class \(write \\\] for the bracket\)"):

@@ -37,8 +37,14 @@ def core_rules(core: CoreSchema, whitespace: str) -> SchemaRules:
     try:
         with beside(_MOST_STEPS):
             return _merged_rules(core, whitespace)
-    except (UnsupportedGuide, RecursionError, NoRules):
+    except UnsupportedGuide as error:
+        why = error
+    except (RecursionError, NoRules):
         return schema_rules(core, whitespace)  # which says why not
+    try:
+        return schema_rules(core, whitespace)
+    except NoRules as error:
+        raise NoRules(error.keyword, why) from None
 
 
 def _merged_rules(core: CoreSchema, whitespace: str) -> SchemaRules:

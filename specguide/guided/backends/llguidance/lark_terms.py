@@ -20,6 +20,7 @@ from specguide.errors import InvalidGuide, UnsupportedGuide
 from specguide.guided.backends.llguidance.core_rules import core_rules
 from specguide.guided.backends.llguidance.lark_rules import SchemaRules
 from specguide.guided.backends.llguidance.schema_terminals import NoRules, no_free_rules
+from specguide.guided.backends.llguidance.simple_nodes import joins_patterns
 from specguide.guided.budget import spend
 from specguide.guided.grammar_form import grammar_form, without_comments
 from specguide.guided.lark.schema import schema_term
@@ -53,6 +54,12 @@ def json_rules(schema: CoreSchema | JsonSchema, limits: GuideConfig) -> SchemaRu
                 "llguidance cannot compile numbers that are no integers, or no multiples of "
                 "others, beside what else is asked of them; leave out either",
                 keyword=error.keyword or "not",
+            ) from None
+        if joins_patterns(schema):
+            raise error.unmerged or UnsupportedGuide(
+                "llguidance cannot compile patterns with lookaheads that let pass what is too long "
+                "to write down, beside what else is asked; leave out either",
+                keyword=error.keyword or "pattern",
             ) from None
         return schema_term(in_doubles(emit(schema)), limits)
 

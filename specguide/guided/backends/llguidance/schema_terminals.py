@@ -40,11 +40,15 @@ _PLAIN = ((0x20, 0x21), (0x23, 0x5B), (0x5D, 0x7E), (0x80, 0xD7FF), (0xE000, 0x1
 
 
 class NoRules(Exception):
-    """The schema has no simple rules. keyword: for which, where it can be told"""
+    """The schema has no simple rules. keyword: for which, where it can be told; unmerged: why what
+    holds at once was not merged, which would have had some"""
 
-    def __init__(self, keyword: str | None = None) -> None:
+    def __init__(
+        self, keyword: str | None = None, unmerged: UnsupportedGuide | None = None
+    ) -> None:
         super().__init__(keyword)
         self.keyword = keyword
+        self.unmerged = unmerged
 
 
 class NoValue(NoRules):

@@ -7,7 +7,8 @@ from itertools import combinations, product
 
 from specguide.guided.backends.llguidance.schema_terminals import NoRules
 from specguide.guided.budget import spend
-from specguide.guided.regex.tree import UnsupportedRegex
+from specguide.guided.regex.tree import Both, UnsupportedRegex
+from specguide.guided.regex.whole import searched
 from specguide.guided.schema.nodes import (
     ANYTHING,
     Core,
@@ -72,4 +73,22 @@ def must_merge(schema: CoreSchema) -> bool:
         if core.all_of and not is_plain(core):
             return True
         todo += core.any_of if asked else children(core)
+    return False
+
+
+def joins_patterns(schema: CoreSchema) -> bool:
+    """Whether some pattern is written with lookaheads, which the library's own reading of schemas
+    lacks."""
+    todo: list[Core] = [schema.root, *schema.definitions.values()]
+    seen: set[int] = set()
+    for core in todo:  # which grows
+        if isinstance(core, bool) or id(core) in seen:
+            continue
+        spend()
+        seen.add(id(core))
+        pattern = core.kinds.strings.pattern
+        patterns = [*core.kinds.objects.patterns, *([] if pattern is None else [pattern])]
+        if any(isinstance(searched(one), Both) for one in patterns):
+            return True
+        todo += (*children(core), *core.all_of)
     return False
