@@ -113,8 +113,8 @@ def _property(reader: Reader, negated: bool) -> CharSet:
 def _refused(char: str) -> str | None:
     """What the escape of a character would be, which no backend enforces; None for the character
     itself."""
-    if char in "bB":
-        return "a word boundary"
+    if char == "B":
+        return "a place without a word boundary, which engines read differently,"
     if char == "0":
         return "an octal escape"
     if char in "pP":

@@ -2,16 +2,17 @@
 backend can change.
 
 The dialect is what ECMA-262 and Python's `re` agree on, the regular part of it: literals, classes,
-groups, alternatives, repetitions, the anchors `^` and `$`, lookaheads and lookbehinds. Lazy
-repetitions describe the same strings as greedy ones. What is not regular or means different things
-to different engines (backreferences, word boundaries, flags but `i` and `s`) is refused by name.
+groups, alternatives, repetitions, the anchors `^` and `$`, lookaheads and lookbehinds, and word
+boundaries, which are both. Lazy repetitions describe the same strings as greedy ones. What is not
+regular or means different things to different engines (backreferences, flags but `i` and `s`) is
+refused by name.
 """
 
 from __future__ import annotations
 
 from specguide.guided.budget import spend
 from specguide.guided.regex.cases import any_case
-from specguide.guided.regex.charset import DOT
+from specguide.guided.regex.charset import DOT, WORD
 from specguide.guided.regex.classes import read_class, read_escape
 from specguide.guided.regex.reader import Reader
 from specguide.guided.regex.tree import (
@@ -43,6 +44,16 @@ _GROUPS = {
     "P=": "a backreference",
 }
 _BOUNDS: dict[str, tuple[int, int | None]] = {"*": (0, None), "+": (1, None), "?": (0, 1)}
+
+
+def _sides(*, is_word: bool) -> Node:
+    """A place behind a character of a word, and before none; or the other way round."""
+    word = Chars(WORD)
+    ahead = Look(word, negative=is_word, behind=False)
+    return Concat((Look(word, negative=not is_word, behind=True), ahead))
+
+
+_WORD_EDGE = Either((_sides(is_word=True), _sides(is_word=False)))
 
 
 def check_length(text: str) -> None:
@@ -87,7 +98,7 @@ class _Parser(Reader):
         bounds = self.bounds()
         if bounds is None:
             return item
-        if isinstance(item, (Anchor, Look)):
+        if isinstance(item, (Anchor, Look)) or item is _WORD_EDGE:
             raise self.unsupported("a repeated anchor or lookahead")
         self.skip("?")
         if self.peek() == "+":
@@ -140,6 +151,8 @@ class _Parser(Reader):
             return self.group(depth)
         if char == "[":
             return Chars(read_class(self))
+        if char == "\\" and self.skip("b"):
+            return _WORD_EDGE
         if char == "\\":
             return self.either_case(Chars(read_escape(self, in_class=False)))
         if char == ".":

@@ -102,19 +102,22 @@ def _without_lookbehinds(before: Node, node: Node) -> Node:
     return _join(before, node)
 
 
-def _stay_inside(node: Node) -> bool:
-    """Whether all that is looked at from inside a tree is plainly in what the tree matches."""
+def _stay_inside(node: Node, before: float = 0, after: float = 0) -> bool:
+    """Whether all that is looked at from inside a tree is plainly in what the tree matches, or in
+    so many characters before or after it."""
     if isinstance(node, Repeat):
-        return _stay_inside(node.item)
+        is_once = node.most == 1
+        return _stay_inside(node.item, *((before, after) if is_once else ()))
     if isinstance(node, Either):
-        return all(map(_stay_inside, node.items))
+        return all(_stay_inside(item, before, after) for item in node.items)
     items = node.items if isinstance(node, Concat) else (node,)
     shortest = [0 if _has_look(item) else least_length(item) for item in items]
     for i, item in enumerate(items):
+        known = before + sum(shortest[:i]), after + sum(shortest[i + 1 :])
         if isinstance(item, Look):
-            if _reach(item.node) > sum(shortest[:i] if item.behind else shortest[i:]):
+            if _reach(item.node) > known[0 if item.behind else 1]:
                 return False
-        elif _has_look(item) and not _stay_inside(item):
+        elif _has_look(item) and not _stay_inside(item, *known):
             return False
     return True
 
