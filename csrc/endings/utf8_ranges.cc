@@ -1,6 +1,7 @@
 #include "endings/utf8_ranges.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 namespace specguide {
@@ -8,56 +9,73 @@ namespace specguide {
 namespace {
 
 constexpr uint32_t kLastOfLength[] = {0x7F, 0x7FF, 0xFFFF, kLastCode};
-
-// Without surrogates.
-std::vector<CodeRange> characters(const std::vector<CodeRange>& ranges) {
-  constexpr CodeRange kSurrogates{0xD800, 0xDFFF};
-  std::vector<CodeRange> found;
-  for (const CodeRange& range : ranges) {
-    if (range.low < kSurrogates.low) found.push_back({range.low, std::min(range.high, kSurrogates.low - 1)});
-    if (range.high > kSurrogates.high) found.push_back({std::max(range.low, kSurrogates.high + 1), range.high});
-  }
-  return found;
-}
-
-// Bytes low[i] … high[i] in place i.
-struct ByteRanges {
-  std::vector<std::pair<uint8_t, uint8_t>> places;
-};
+constexpr uint8_t kFirstOfLength[] = {0x00, 0xC0, 0xE0, 0xF0};  // the bits of a first byte that are not the code's
+constexpr CodeRange kSurrogates{0xD800, 0xDFFF};
 
 void append_utf8_bytes(std::vector<uint8_t>& bytes, uint32_t code, int num_bytes) {
-  static constexpr uint8_t kFirst[] = {0x00, 0xC0, 0xE0, 0xF0};
-  bytes.push_back(static_cast<uint8_t>(kFirst[num_bytes - 1] | code >> (6 * (num_bytes - 1))));
+  bytes.push_back(static_cast<uint8_t>(kFirstOfLength[num_bytes - 1] | code >> (6 * (num_bytes - 1))));
   for (int i = num_bytes - 2; i >= 0; --i) bytes.push_back(static_cast<uint8_t>(0x80 | (code >> (6 * i) & 0x3F)));
 }
 
-// Cuts a range of codes of one length so that each byte ranges by itself, as Thompson's UTF-8 automata do.
-void split(uint32_t low, uint32_t high, int num_bytes, std::vector<ByteRanges>& found) {
-  for (int i = 1; i < num_bytes; ++i) {
-    const uint32_t rest = (1u << (6 * i)) - 1;
-    if ((low & ~rest) == (high & ~rest)) continue;
-    if ((low & rest) != 0) {
-      split(low, low | rest, num_bytes, found);
-      return split((low | rest) + 1, high, num_bytes, found);
-    }
-    if ((high & rest) != rest) {
-      split(low, (high & ~rest) - 1, num_bytes, found);
-      return split(high & ~rest, high, num_bytes, found);
-    }
-  }
-  std::vector<uint8_t> first, last;
-  append_utf8_bytes(first, low, num_bytes);
-  append_utf8_bytes(last, high, num_bytes);
-  ByteRanges ranges;
-  for (size_t i = 0; i < first.size(); ++i) ranges.places.push_back({first[i], last[i]});
-  found.push_back(std::move(ranges));
-}
+using Ranges = std::vector<std::pair<uint32_t, uint32_t>>;  // in order, none touching another
 
-ByteSet range_of(std::pair<uint8_t, uint8_t> place) {
-  ByteSet bytes;
-  for (size_t byte = place.first; byte <= place.second; ++byte) bytes.set(byte);
-  return bytes;
-}
+// Adds nodes for characters, byte by byte. Bytes behind which the same may follow lead to one node, as in a minimal
+// automaton: a class of letters has hundreds of ranges.
+class Characters {
+ public:
+  Characters(Network& network, int32_t rule, int32_t next) : network_(network), rule_(rule), next_(next) {}
+
+  int32_t all(const std::vector<CodeRange>& ranges) {
+    Ways ways;
+    for (int num_bytes = 1; num_bytes <= 4; ++num_bytes) {
+      const uint32_t first = num_bytes == 1 ? 0 : kLastOfLength[num_bytes - 2] + 1;
+      Ranges of_length;
+      for (const CodeRange& range : ranges) {
+        const uint32_t low = std::max(range.low, first), high = std::min(range.high, kLastOfLength[num_bytes - 1]);
+        if (low <= high) of_length.emplace_back(low, high);
+      }
+      add_ways(ways, of_length, num_bytes - 1, kFirstOfLength[num_bytes - 1]);
+    }
+    return node(ways);
+  }
+
+ private:
+  using Ways = std::map<int32_t, ByteSet>;  // to each node, by bytes
+
+  // The first node for what is left of characters, of so many bytes.
+  int32_t rest(Ranges codes, int num_bytes) {
+    if (num_bytes == 0) return next_;
+    const auto [found, is_new] = known_.try_emplace({num_bytes, std::move(codes)}, -1);
+    if (!is_new) return found->second;
+    Ways ways;
+    add_ways(ways, found->first.second, num_bytes - 1, 0x80);
+    return found->second = node(ways);
+  }
+
+  // mark: the bits of the byte that are not the code's
+  void add_ways(Ways& ways, const Ranges& codes, int num_behind, uint8_t mark) {
+    const int shift = 6 * num_behind;
+    const uint32_t last = (1u << shift) - 1;
+    std::map<uint32_t, Ranges> parts;  // by the bits of the byte that are the code's
+    for (const auto& [low, high] : codes) {
+      for (uint32_t part = low >> shift; part <= high >> shift; ++part) {
+        parts[part].emplace_back(part == low >> shift ? low & last : 0, part == high >> shift ? high & last : last);
+      }
+    }
+    for (auto& [part, behind] : parts) ways[rest(std::move(behind), num_behind)].set(mark | part);
+  }
+
+  int32_t node(const Ways& ways) {
+    Network::Node choice;
+    choice.kind = Network::Kind::kSplit;
+    for (const auto& [behind, bytes] : ways) choice.next.push_back(network_.add_bytes(rule_, bytes, behind));
+    return choice.next.size() == 1 ? choice.next[0] : network_.add_node(rule_, std::move(choice));
+  }
+
+  Network& network_;
+  const int32_t rule_, next_;
+  std::map<std::pair<int, Ranges>, int32_t> known_;  // rests, by the number of their bytes and their codes
+};
 
 }  // namespace
 
@@ -83,27 +101,9 @@ std::vector<CodeRange> all_but(std::vector<CodeRange> ranges) {
 
 int32_t add_code_ranges(Network& network, int32_t rule, const std::vector<CodeRange>& ranges, int32_t next,
                         bool has_surrogates) {
-  ByteSet ascii;
-  std::vector<ByteRanges> others;
-  for (const CodeRange& range : has_surrogates ? ranges : characters(ranges)) {
-    for (uint32_t code = range.low; code <= std::min(range.high, kLastOfLength[0]); ++code) ascii.set(code);
-    for (int num_bytes = 2; num_bytes <= 4; ++num_bytes) {
-      const uint32_t low = std::max(range.low, kLastOfLength[num_bytes - 2] + 1);
-      const uint32_t high = std::min(range.high, kLastOfLength[num_bytes - 1]);
-      if (low <= high) split(low, high, num_bytes, others);
-    }
-  }
-  Network::Node choice;
-  choice.kind = Network::Kind::kSplit;
-  if (ascii.any()) choice.next.push_back(network.add_bytes(rule, ascii, next));
-  for (const ByteRanges& sequence : others) {
-    int32_t first = next;
-    for (auto place = sequence.places.rbegin(); place != sequence.places.rend(); ++place) {
-      first = network.add_bytes(rule, range_of(*place), first);
-    }
-    choice.next.push_back(first);
-  }
-  return choice.next.size() == 1 ? choice.next[0] : network.add_node(rule, std::move(choice));
+  std::vector<CodeRange> left_out = all_but(ranges);
+  if (!has_surrogates) left_out.push_back(kSurrogates);
+  return Characters(network, rule, next).all(all_but(std::move(left_out)));
 }
 
 }  // namespace specguide

@@ -11,6 +11,7 @@
 #include "endings/ebnf.h"
 #include "endings/ending_matcher.h"
 #include "endings/lark.h"
+#include "endings/utf8_ranges.h"
 #include "row.h"
 
 using namespace specguide;
@@ -83,6 +84,28 @@ TEST(what_is_missing_is_counted_in_tokens) {
   for (const auto& [text, missing] : std::vector<std::pair<std::string, int64_t>>{
            {"", 2}, {"[", 2}, {"[[[", 4}, {"{\"a\":", 3}, {"{\"a", 5}, {"12", 1}, {"nu", 3}, {"\"abcde", 2}, {"\"abcdef", -1}}) {
     CHECK(endings->num_missing(text) == missing);
+  }
+}
+
+TEST(a_class_of_many_ranges_takes_few_nodes) {
+  Expression every_third = Expression::one_of({});
+  for (uint32_t code = 0; code <= kLastCode; code += 3) every_third.ranges.push_back({code, code});
+  const auto network = build_network({{{"root", every_third}}}, *vocabulary(), /*is_exact=*/true);
+  std::vector<int32_t> met{network->start(network->root())};
+  for (size_t i = 0; i < met.size(); ++i) {
+    for (const int32_t next : (*network)[met[i]].next) {
+      if (std::find(met.begin(), met.end(), next) == met.end()) met.push_back(next);
+    }
+  }
+  CHECK(met.size() < 60);
+  Automaton automaton(network, std::make_shared<AutomatonPool>(size_t{1} << 20));
+  Automaton::Walk walk(automaton);
+  for (uint32_t code = 0; code <= kLastCode; ++code) {
+    std::string text;
+    append_utf8(text, code);
+    const Automaton::State state = walk.step(walk.start(), text);
+    const bool is_surrogate = code >= 0xD800 && code <= 0xDFFF;
+    CHECK((state != Automaton::kDead && walk.may_end(state)) == (code % 3 == 0 && !is_surrogate));
   }
 }
 
