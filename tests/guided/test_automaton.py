@@ -186,3 +186,14 @@ def test_common_texts_are_those_of_the_automata(left, right, least, most):
     sized = automaton(tree(f"(?:[^a]|a){{{least},{'' if most is None else most}}}"))
     both = automaton(tree(left)) & automaton(tree(right)) & sized
     assert have_common_text(patterns, least, most) == (not both.is_empty)
+
+
+def test_lookaheads_that_bound_lengths_are_followed_together() -> None:
+    label = "[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
+    name = rf"[a-z0-9_+]+(\.[a-z0-9_+]+)*@{label}(\.{label})*"
+    found = whole(parse(rf"^(?=.{{9,254}}$)(?=.{{1,64}}@){name}$"), search=True)
+    matcher = TextMatcher(found)
+    assert isinstance(found, Both)
+    assert all(map(matcher.matches, ("abcd@abcd", f"{'a' * 64}@{'ab.' * 62}abc")))
+    long = ("abc@abcd", f"{'a' * 65}@ab", f"{'a' * 64}@{'ab.' * 62}abcd", f"a@{'a' * 64}")
+    assert not any(map(matcher.matches, long))

@@ -128,8 +128,8 @@ class _Search:
 
     @property
     def num_states(self) -> int:
-        """Most states that all automata together can have."""
-        return prod(len(one.moves) for one in self._automata)
+        """Most states that all automata together can have; one that reads no character is none."""
+        return prod(1 + sum(map(bool, one.moves)) for one in self._automata)
 
     def finds(self) -> bool:
         """Looks first where the items have come furthest: their states are numbered in the order of
