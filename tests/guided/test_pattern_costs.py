@@ -47,6 +47,17 @@ def test_a_text_is_matched_once_by_a_pattern(monkeypatch):
     assert matched == ["aaa"]
 
 
+def test_how_many_names_a_pattern_has_is_told_once(monkeypatch):
+    asked = []
+    is_endless = patterns.is_endless
+    monkeypatch.setattr(patterns, "is_endless", lambda node: asked.append(node) or is_endless(node))
+    closed = {"patternProperties": {"^[ab]+$": {}}, "additionalProperties": False}
+    merged = {name: {"allOf": [closed, {"required": [name]}]} for name in "abc"}
+    written({"properties": merged})
+    assert asked
+    assert len(asked) == len(set(asked))
+
+
 def test_whether_a_text_is_another_word_needs_no_automaton(monkeypatch):
     words = frozenset(("ab", "abc", "\u00e9"))
     with Budget(GuideConfig().max_schema_steps).counting():

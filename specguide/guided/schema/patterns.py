@@ -71,6 +71,7 @@ def _all_of(patterns: tuple[str, ...]) -> Automaton:
     return first if len(patterns) == 1 else _all_of(patterns[:-1]) & pattern_automaton(patterns[-1])
 
 
+@kept
 def num_matches(pattern: str, most: int) -> int:
     """How many strings it matches, or `most` where there are more. Raises UnsupportedRegex as
     `pattern_automaton`."""
