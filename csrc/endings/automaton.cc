@@ -225,7 +225,8 @@ Automaton::State Automaton::step(State state, uint8_t byte) {
   for (const Item& item : states_[static_cast<size_t>(state)].scans) {
     const Network::Node& node = (*network_)[item.node];
     if (node.kind == Kind::kBytes) {
-      if (network_->set(node)[byte]) raw.push_back({node.next[0], 0, item.stack});
+      const int32_t next = network_->behind(node, byte);
+      if (next >= 0) raw.push_back({next, 0, item.stack});
       continue;
     }
     const std::string& text = network_->text(node);

@@ -37,17 +37,36 @@ int32_t Network::add_node(int32_t rule, Node node) {
   return added;
 }
 
-int32_t Network::add_bytes(int32_t rule, const ByteSet& bytes, int32_t next) {
+int32_t Network::add_bytes(int32_t rule, const std::map<int32_t, ByteSet>& ways) {
+  Node node;
+  node.kind = Kind::kBytes;
+  std::vector<int32_t> branch;
+  for (const auto& [next, bytes] : ways) {
+    branch.push_back(set_of(bytes));
+    node.next.push_back(next);
+  }
+  const auto [found, is_new] = branch_index_.try_emplace(std::move(branch), static_cast<int32_t>(branches_.size()));
+  if (is_new) branches_.push_back(found->first);
+  node.index = found->second;
+  return add_node(rule, std::move(node));
+}
+
+// The index of a set, which is kept once.
+int32_t Network::set_of(const ByteSet& bytes) {
   const auto [found, is_new] = set_index_.try_emplace(bytes, static_cast<int32_t>(sets_.size()));
   if (is_new) {
     sets_.push_back(bytes);
     is_spellable_.push_back((bytes & spellable_).any());
   }
-  Node node;
-  node.kind = Kind::kBytes;
-  node.index = found->second;
-  node.next = Ways(next);
-  return add_node(rule, std::move(node));
+  return found->second;
+}
+
+int32_t Network::behind(const Node& node, uint8_t byte) const {
+  const std::vector<int32_t>& branch = branches_[static_cast<size_t>(node.index)];
+  for (size_t way = 0; way < branch.size(); ++way) {
+    if (sets_[static_cast<size_t>(branch[way])][byte]) return node.next[way];
+  }
+  return -1;
 }
 
 int32_t Network::add_literal(int32_t rule, const std::string& text, int32_t next) {
@@ -157,11 +176,14 @@ int64_t Network::cost(const Node& node, int32_t done) const {
 
 int64_t Network::cost_of(const Node& node) const {
   if (node.kind == Kind::kFinal) return 0;
-  if (node.kind == Kind::kBytes) {
-    return is_spellable_[static_cast<size_t>(node.index)] ? sum(1, (*this)[node.next[0]].cost) : kNever;
-  }
-  if (node.kind != Kind::kSplit) return cost(node, 0);
+  if (node.kind != Kind::kSplit && node.kind != Kind::kBytes) return cost(node, 0);
   int64_t best = kNever;
+  if (node.kind == Kind::kBytes) {
+    for (size_t way = 0; way < node.next.size(); ++way) {
+      if (may_read(node, way)) best = std::min(best, sum(1, (*this)[node.next[way]].cost));
+    }
+    return best;
+  }
   for (const int32_t next : node.next) best = std::min(best, cost_at(next));
   return best;
 }
@@ -175,61 +197,6 @@ int64_t Network::cost_at(int32_t at) const {
 int64_t Network::most_missing_at(int32_t at) const {
   const Node& node = (*this)[at];
   return node.kind == Kind::kBytes ? most_missing_of(node) : node.most_missing;
-}
-
-// Rules that call each other, each such group behind those that it calls (Tarjan 1972).
-std::vector<std::vector<int32_t>> Network::callees_first() const {
-  constexpr int kUnmet = -1;
-  std::vector<std::vector<int32_t>> groups;
-  std::vector<int> number(rules_.size(), kUnmet), lowest(rules_.size());
-  std::vector<bool> is_waiting(rules_.size());
-  std::vector<int32_t> waiting;
-  std::vector<std::pair<int32_t, size_t>> open;  // rule, and how many of its nodes have been looked at
-  int num_met = 0;
-  const auto meet = [&](int32_t rule) {
-    number[static_cast<size_t>(rule)] = lowest[static_cast<size_t>(rule)] = num_met++;
-    is_waiting[static_cast<size_t>(rule)] = true;
-    waiting.push_back(rule);
-    open.push_back({rule, 0});
-  };
-  const auto close = [&](int32_t rule) {
-    open.pop_back();
-    int& low = lowest[static_cast<size_t>(rule)];
-    if (!open.empty()) {
-      int& outer = lowest[static_cast<size_t>(open.back().first)];
-      outer = std::min(outer, low);
-    }
-    if (low != number[static_cast<size_t>(rule)]) return;
-    groups.emplace_back();
-    for (int32_t member = -1; member != rule;) {
-      member = waiting.back();
-      waiting.pop_back();
-      is_waiting[static_cast<size_t>(member)] = false;
-      groups.back().push_back(member);
-    }
-  };
-  for (int32_t first = 0; first < static_cast<int32_t>(rules_.size()); ++first) {
-    if (number[static_cast<size_t>(first)] != kUnmet) continue;
-    meet(first);
-    while (!open.empty()) {
-      const int32_t rule = open.back().first;
-      const std::vector<int32_t>& nodes = rules_[static_cast<size_t>(rule)].nodes;
-      if (open.back().second == nodes.size()) {
-        close(rule);
-        continue;
-      }
-      const Node& node = (*this)[nodes[open.back().second++]];
-      if (node.kind != Kind::kCall) continue;
-      const auto callee = static_cast<size_t>(node.index);
-      if (number[callee] == kUnmet) {
-        meet(node.index);
-      } else if (is_waiting[callee]) {
-        int& low = lowest[static_cast<size_t>(rule)];
-        low = std::min(low, number[callee]);
-      }
-    }
-  }
-  return groups;
 }
 
 // Costs only fall, until none of a group does (Knuth 1977).
@@ -273,19 +240,25 @@ void Network::find_most_missing(const std::vector<int32_t>& group) {
 }
 
 // A byte or a literal that no token begins is not read, so that nothing is missing behind it.
-bool Network::is_read(const Node& node) const {
-  if (node.kind == Kind::kBytes) return is_spellable_[static_cast<size_t>(node.index)];
+bool Network::may_read(const Node& node, size_t way) const {
+  if (node.kind == Kind::kBytes) {
+    const std::vector<int32_t>& branch = branches_[static_cast<size_t>(node.index)];
+    return is_spellable_[static_cast<size_t>(branch[way])];
+  }
   return texts_[static_cast<size_t>(node.index)].tokens[0] < kNever;
 }
 
 int64_t Network::most_missing_of(const Node& node) const {
-  if (node.kind == Kind::kBytes || node.kind == Kind::kLiteral) {
-    if (!is_read(node)) return 0;
-    if ((*this)[node.next[0]].cost >= kNever) return kNever;
-  }
-  int64_t most = node.cost < kNever ? node.cost : 0;
+  if (node.kind == Kind::kLiteral && !may_read(node, 0)) return 0;
+  const bool reads = node.kind == Kind::kBytes || node.kind == Kind::kLiteral;
   const bool is_split = node.kind == Kind::kSplit;
-  for (const int32_t next : node.next) most = std::max(most, is_split ? most_missing_at(next) : (*this)[next].most_missing);
+  int64_t most = node.cost < kNever ? node.cost : 0;
+  for (size_t way = 0; way < node.next.size(); ++way) {
+    if (reads && !may_read(node, way)) continue;
+    const int32_t next = node.next[way];
+    if (reads && (*this)[next].cost >= kNever) return kNever;
+    most = std::max(most, is_split ? most_missing_at(next) : (*this)[next].most_missing);
+  }
   if (node.kind == Kind::kLiteral) {
     // Inside of it there may be more than at its beginning, where one token may be all of it.
     const Text& text = texts_[static_cast<size_t>(node.index)];

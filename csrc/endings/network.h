@@ -4,6 +4,7 @@
 
 #include <bitset>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -42,7 +43,7 @@ class Network {
 
   enum class Kind : uint8_t { kBytes, kLiteral, kCall, kSplit, kFinal };
 
-  // kBytes:   one byte of a set, then next[0]
+  // kBytes:   one byte of a set, then the node that stands in `next` where the set stands in the node's branch
   // kLiteral: a text, then next[0]
   // kCall:    a rule, `least` to `most` times (-1: any number), then next[0]
   // kSplit:   any one of `next`; none: nothing leads on
@@ -51,7 +52,7 @@ class Network {
     Kind kind = Kind::kFinal;
     int32_t in_rule = 0;
     Ways next{};
-    int32_t index = -1;  // index of the set, the text or the rule
+    int32_t index = -1;  // index of the branch, the text or the rule
     int32_t least = 1, most = 1;
     int32_t run = -1;  // index of the run of a literal behind which another one may stand at once
     int64_t cost = kNever;     // tokens of the shortest text from here to the end of the rule
@@ -70,7 +71,9 @@ class Network {
   // For writers of a network: each rule needs a start, and `settle` comes last.
   int32_t add_rule();
   int32_t add_node(int32_t rule, Node node);
-  int32_t add_bytes(int32_t rule, const ByteSet& bytes, int32_t next);
+  int32_t add_bytes(int32_t rule, const ByteSet& bytes, int32_t next) { return add_bytes(rule, {{next, bytes}}); }
+  // ways: to a node each by some bytes, which lead nowhere else
+  int32_t add_bytes(int32_t rule, const std::map<int32_t, ByteSet>& ways);
   int32_t add_literal(int32_t rule, const std::string& text, int32_t next);
   int32_t add_call(int32_t rule, int32_t callee, int32_t least, int32_t most, int32_t next);
   void set_start(int32_t rule, int32_t node) { rules_[static_cast<size_t>(rule)].start = node; }
@@ -87,7 +90,8 @@ class Network {
   // Whether the empty text is one of the rule's.
   bool may_be_empty(int32_t rule) const { return (*this)[start(rule)].cost == 0; }
   const Node& operator[](int32_t node) const { return nodes_[static_cast<size_t>(node)]; }
-  const ByteSet& set(const Node& node) const { return sets_[static_cast<size_t>(node.index)]; }
+  // The node behind a byte; -1 where that leads nowhere.
+  int32_t behind(const Node& node, uint8_t byte) const;
   const std::string& text(const Node& node) const { return texts_[static_cast<size_t>(node.index)].bytes; }
   // The class of each byte: bytes of one class lead to the same nodes.
   uint8_t class_of(uint8_t byte) const { return classes_[byte]; }
@@ -118,9 +122,10 @@ class Network {
   bool may_be_left_out(const Node& call) const;
   void find_run(int32_t at);
   int64_t rest_of_run(int32_t at, size_t done) const;
+  int32_t set_of(const ByteSet& bytes);
   int64_t cost_of(const Node& node) const;
   int64_t cost_at(int32_t at) const;
-  bool is_read(const Node& node) const;
+  bool may_read(const Node& node, size_t way) const;
   int64_t most_missing_at(int32_t at) const;
   int64_t most_missing_of(const Node& node) const;
   std::vector<std::vector<int32_t>> callees_first() const;
@@ -135,7 +140,9 @@ class Network {
   std::vector<ByteSet> sets_;
   std::vector<bool> is_spellable_;  // by set: whether a byte of it is
   std::vector<Text> texts_;
+  std::vector<std::vector<int32_t>> branches_;  // indices of sets
   std::unordered_map<ByteSet, int32_t> set_index_;
+  std::map<std::vector<int32_t>, int32_t> branch_index_;
   std::unordered_map<std::string, int32_t> text_index_;
   std::vector<uint8_t> classes_ = std::vector<uint8_t>(256);
   int num_classes_ = 1;

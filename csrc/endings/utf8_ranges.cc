@@ -36,7 +36,7 @@ class Characters {
       }
       add_ways(ways, of_length, num_bytes - 1, kFirstOfLength[num_bytes - 1]);
     }
-    return node(ways);
+    return network_.add_bytes(rule_, ways);
   }
 
  private:
@@ -49,7 +49,7 @@ class Characters {
     if (!is_new) return found->second;
     Ways ways;
     add_ways(ways, found->first.second, num_bytes - 1, 0x80);
-    return found->second = node(ways);
+    return found->second = network_.add_bytes(rule_, ways);
   }
 
   // mark: the bits of the byte that are not the code's
@@ -63,13 +63,6 @@ class Characters {
       }
     }
     for (auto& [part, behind] : parts) ways[rest(std::move(behind), num_behind)].set(mark | part);
-  }
-
-  int32_t node(const Ways& ways) {
-    Network::Node choice;
-    choice.kind = Network::Kind::kSplit;
-    for (const auto& [behind, bytes] : ways) choice.next.push_back(network_.add_bytes(rule_, bytes, behind));
-    return choice.next.size() == 1 ? choice.next[0] : network_.add_node(rule_, std::move(choice));
   }
 
   Network& network_;

@@ -97,7 +97,7 @@ TEST(a_class_of_many_ranges_takes_few_nodes) {
       if (std::find(met.begin(), met.end(), next) == met.end()) met.push_back(next);
     }
   }
-  CHECK(met.size() < 60);
+  CHECK(met.size() < 20);
   Automaton automaton(network, std::make_shared<AutomatonPool>(size_t{1} << 20));
   Automaton::Walk walk(automaton);
   for (uint32_t code = 0; code <= kLastCode; ++code) {
