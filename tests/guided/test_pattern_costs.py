@@ -95,6 +95,12 @@ def test_what_a_pattern_has_beside_its_part_is_not_looked_for(monkeypatch):
     assert len(compared) == 2
 
 
+def test_cells_without_a_text_are_none_also_where_automata_are_too_large(monkeypatch):
+    monkeypatch.setattr(patterns, "MAX_WORK", 0)
+    found = patterns.Patterns().cells(["^a", "^ab"], ["a"], lambda _: True)
+    assert [key for _, key in found] == [frozenset(["^a"]), frozenset(["^a", "^ab"])]
+
+
 def test_patterns_that_were_cut_apart_are_not_compared_again(monkeypatch):
     compared = []
     monkeypatch.setattr(patterns, "_have_sample", lambda *pair: compared.append(pair))

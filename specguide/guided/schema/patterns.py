@@ -28,6 +28,7 @@ from specguide.guided.regex.tree import (
     least_length,
     literals,
 )
+from specguide.guided.regex.tree import Node as Regex
 from specguide.guided.regex.whole import searched
 from specguide.guided.schema.pattern_text import whole_pattern
 
@@ -183,22 +184,23 @@ def _by_parts(
     patterns: list[str], names: list[str], may_come: Callable[[frozenset[str]], bool]
 ) -> list[Cell]:
     """The cells of a few patterns, each written by its parts. Raises UnsupportedRegex where one
-    that may come has no text, or none that is found soon."""
+    that may come cannot be found soon."""
+    cells = []
     parts = chain.from_iterable(combinations(patterns, num) for num in range(1, len(patterns) + 1))
-    return [
-        (_alone_in_common(some, [one for one in patterns if one not in some], names), key)
-        for some in parts
-        if may_come(key := frozenset(some))
-    ]
+    for some in parts:
+        if may_come(key := frozenset(some)):
+            node = _alone_in_common(some, [one for one in patterns if one not in some], names)
+            if isinstance(node, Both) or least_length(node) < inf:
+                cells.append((_checked(whole_pattern(node)), key))
+    return cells
 
 
-def _alone_in_common(patterns: tuple[str, ...], others: list[str], names: list[str]) -> str:
+def _alone_in_common(patterns: tuple[str, ...], others: list[str], names: list[str]) -> Regex:
     """What all of the patterns match, but none of the others, and but for the names. Raises
-    UnsupportedRegex where there may be nothing."""
+    UnsupportedRegex where that cannot be found soon."""
     matched = [name for name in names if all(pattern_matches(one, name) for one in patterns)]
     but = [*map(searched, others), *([literals(matched)] if matched else [])]
-    found = together(list(map(searched, patterns)), but, is_exact=True)
-    return _checked(whole_pattern(found))
+    return together(list(map(searched, patterns)), but, is_exact=True)
 
 
 def _know_apart(cells: list[str]) -> None:
