@@ -20,7 +20,7 @@ from specguide.guided.regex.charset import JSON_TEXT
 from specguide.guided.regex.parse import parse
 from specguide.guided.regex.tree import UnsupportedRegex
 from specguide.guided.regex.whole import searched, whole
-from specguide.guided.schema import patterns
+from specguide.guided.schema import pattern_sets, patterns
 from specguide.guided.schema.other_words import pattern_beside
 from specguide.guided.schema.pattern_text import write_pattern
 from specguide.guided.select import rewrites
@@ -77,7 +77,7 @@ def test_patterns_that_share_no_name_are_compared_once(monkeypatch):
     compared = []
     monkeypatch.setattr(Automaton, "__sub__", lambda *pair: compared.append(pair))
     texts = ["^a[0-9]$", "^b[0-9]$", "^c[0-9]$"]
-    found = patterns.Patterns().cells(texts, [], lambda _: True)
+    found = pattern_sets.Patterns().cells(texts, [], lambda _: True)
     assert found == [(text, frozenset({text})) for text in texts]
     assert not compared
 
@@ -86,7 +86,7 @@ def test_what_a_pattern_has_beside_its_part_is_not_looked_for(monkeypatch):
     compared = []
     without = Automaton.__sub__
     monkeypatch.setattr(Automaton, "__sub__", lambda *pair: compared.append(pair) or without(*pair))
-    found = patterns.Patterns().cells(["^a", "^ab", "^abc"], [], lambda _: True)
+    found = pattern_sets.Patterns().cells(["^a", "^ab", "^abc"], [], lambda _: True)
     assert [matched for _, matched in found] == [
         frozenset({"^a", "^ab", "^abc"}),
         frozenset({"^a", "^ab"}),
@@ -96,8 +96,8 @@ def test_what_a_pattern_has_beside_its_part_is_not_looked_for(monkeypatch):
 
 
 def test_cells_without_a_text_are_none_also_where_automata_are_too_large(monkeypatch):
-    monkeypatch.setattr(patterns, "MAX_WORK", 0)
-    found = patterns.Patterns().cells(["^a", "^ab"], ["a"], lambda _: True)
+    monkeypatch.setattr(pattern_sets, "MAX_WORK", 0)
+    found = pattern_sets.Patterns().cells(["^a", "^ab"], ["a"], lambda _: True)
     assert [key for _, key in found] == [frozenset(["^a"]), frozenset(["^a", "^ab"])]
 
 
@@ -112,9 +112,9 @@ def test_patterns_that_were_cut_apart_are_not_compared_again(monkeypatch):
 def test_one_pattern_that_matches_no_name_needs_no_automaton(monkeypatch):
     made = []
     monkeypatch.setattr(patterns, "automaton", made.append)
-    cells = patterns.Patterns().cells(["^x-"], ["name", "x"], lambda _: True)
+    cells = pattern_sets.Patterns().cells(["^x-"], ["name", "x"], lambda _: True)
     assert cells == [("^x-", frozenset({"^x-"}))]
-    assert not patterns.Patterns().cells(["^x-"], [], lambda _: False)
+    assert not pattern_sets.Patterns().cells(["^x-"], [], lambda _: False)
     assert not made
 
 
@@ -131,13 +131,13 @@ def test_patterns_that_ends_need_are_not_read_again(monkeypatch):
 
 def test_names_that_may_not_come_are_not_written(monkeypatch):
     texts = []
-    text_of = patterns.Patterns._cell_text
+    text_of = pattern_sets.Patterns._cell_text
 
     def cell_text(self, cell, matched, *others):
         texts.append(matched)
         return text_of(self, cell, matched, *others)
 
-    monkeypatch.setattr(patterns.Patterns, "_cell_text", cell_text)
+    monkeypatch.setattr(pattern_sets.Patterns, "_cell_text", cell_text)
     closed = [{"patternProperties": {one: {}}, "additionalProperties": False} for one in "abcd"]
     written({"type": "object", "allOf": closed})
     assert texts

@@ -39,7 +39,7 @@ from specguide.guided.schema.nodes import (
     one_of_values,
     says_something,
 )
-from specguide.guided.schema.patterns import Patterns
+from specguide.guided.schema.pattern_sets import Patterns
 from specguide.guided.schema.sameness import Sameness
 
 MAX_SETS = 1_200

@@ -28,9 +28,8 @@ from specguide.guided.schema.nodes import (
     Strings,
     refuse,
 )
+from specguide.guided.schema.pattern_sets import Cell, Patterns
 from specguide.guided.schema.patterns import (
-    Cell,
-    Patterns,
     has_few_names,
     have_common_text,
     num_matches,
