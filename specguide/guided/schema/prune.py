@@ -97,7 +97,7 @@ class _Inhabited:
 
     def _is_whole(self, cores: Sequence[Core]) -> bool:
         """Whether all is left of them."""
-        return all([self.pruned(core) is core for core in cores])
+        return all(self.pruned(core) is core for core in cores)
 
     def _pruned_kinds(self, asked: Kinds) -> Kinds:
         if asked.arrays is NO_ARRAYS and asked.objects is NO_OBJECTS:
