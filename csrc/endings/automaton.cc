@@ -43,6 +43,7 @@ void Automaton::forget() {
   decltype(row_index_)().swap(row_index_);
   decltype(kind_index_)().swap(kind_index_);
   decltype(like_rows_)().swap(like_rows_);
+  decltype(missing_)().swap(missing_);
   num_bytes_ = num_row_bytes_ = 0;
   start_ = kUnknown;
   ++epoch_;

@@ -89,7 +89,7 @@ class Automaton {
     bool all_endable(State state, int64_t most) const {
       return is_endable(automaton_.states_[static_cast<size_t>(state)], most);
     }
-    // Takes tokens out of a row behind which more than `most` are missing, and tokens that may not follow.
+    // Takes tokens out of a row behind which more than `most` are missing, and then those that may not follow, too.
     void keep_endable(State state, const TokenTrie& trie, int64_t most, int32_t* row);
     // Copies what a matcher has filled in this state or one that goes on alike; false where nothing was kept. Only
     // where the automaton has the texts of its grammar and no others.
@@ -181,6 +181,23 @@ class Automaton {
     size_t reach = 0;
   };
 
+  // How many tokens are missing behind each token that may follow: behind most of them as many.
+  struct Missing {
+    struct Other {
+      int64_t num_missing;
+      int32_t token;
+    };
+    int64_t usual = Network::kNever;
+    std::vector<int32_t> usually;  // the row of the tokens behind which `usual` are missing
+    std::vector<Other> others;     // the other tokens, those with the fewest first
+  };
+
+  // Tokens that follow each other in the trie, behind each of which as many are missing.
+  struct Run {
+    int64_t num_missing;
+    int32_t first, last;  // indices in the trie's tokens, the last one not among them
+  };
+
   // Places before a byte or a call, and whether the text may end; without what the calls lead to.
   struct Kernel {
     Items items;
@@ -200,6 +217,9 @@ class Automaton {
   std::optional<bool> takes(State state, std::string_view bytes);
   Items places_of(State state) const;
   int32_t keep(const int32_t* row, size_t num_words);
+  uint8_t loops(State state);
+  std::vector<Run> runs(State from, const TokenTrie& trie);
+  const Missing& missing(State state, const TokenTrie& trie);
   static bool is_endable(const Known& known, int64_t most) { return known.ceiling <= most || known.worst <= most; }
   State lose_track() {
     has_lost_track_ = true;
@@ -220,6 +240,7 @@ class Automaton {
   std::unordered_multimap<size_t, int32_t> row_index_;  // by their hashes
   std::unordered_map<Items, int32_t, HashOfItems> kind_index_;  // by what makes them alike
   std::unordered_map<Items, int32_t, HashOfItems> like_rows_;   // of `rows_`, by places of rules alone
+  std::unordered_map<State, Missing> missing_;                  // of states in which texts had to end soon
   size_t num_bytes_ = 0;
   size_t num_row_bytes_ = 0;  // of them
   size_t num_counted_ = 0;  // of num_bytes_, as the pool has counted; the pool owns this member

@@ -18,6 +18,22 @@ size_t num_shared(const std::string& a, const std::string& b) {
 
 }  // namespace
 
+int TokenTrie::group_of(uint8_t byte) {
+  if (byte >= 0x80) return 0;
+  if (byte < ' ' || byte == 0x7F) return 1;
+  switch (byte) {
+    case ' ':
+      return 2;
+    case '"':
+      return 3;
+    case '\\':
+      return 4;
+  }
+  if (byte >= '0' && byte <= '9') return 5;
+  const int letter = byte | 0x20;
+  return letter >= 'a' && letter <= 'z' ? 6 : 7;
+}
+
 TokenTrie::TokenTrie(std::shared_ptr<const Vocabulary> vocabulary)
     : vocabulary_(std::move(vocabulary)), same_(vocabulary_->token_bytes.size(), -1) {
   const std::vector<std::string>& texts = vocabulary_->token_bytes;
@@ -35,7 +51,12 @@ TokenTrie::TokenTrie(std::shared_ptr<const Vocabulary> vocabulary)
   });
   std::vector<int32_t> open;  // nodes, by depth
   const auto close = [&](size_t depth) {
-    for (; open.size() > depth; open.pop_back()) nodes_[static_cast<size_t>(open.back())].end = static_cast<int32_t>(nodes_.size());
+    while (open.size() > depth) {
+      Node& node = nodes_[static_cast<size_t>(open.back())];
+      node.end = static_cast<int32_t>(nodes_.size());
+      open.pop_back();
+      if (!open.empty()) nodes_[static_cast<size_t>(open.back())].groups |= static_cast<uint8_t>(node.groups | 1u << group_of(node.byte));
+    }
   };
   const std::string* before = nullptr;
   for (const int32_t token : order) {
@@ -44,11 +65,14 @@ TokenTrie::TokenTrie(std::shared_ptr<const Vocabulary> vocabulary)
     close(shared);
     for (size_t depth = shared; depth < text.size(); ++depth) {
       open.push_back(static_cast<int32_t>(nodes_.size()));
-      nodes_.push_back({static_cast<uint8_t>(text[depth]), static_cast<uint8_t>(depth + 1), 0, -1});
+      nodes_.push_back({static_cast<uint8_t>(text[depth]), static_cast<uint8_t>(depth + 1), 0, 0, -1,
+                        static_cast<int32_t>(tokens_.size())});
     }
     Node& last = nodes_[static_cast<size_t>(open.back())];
     same_[static_cast<size_t>(token)] = last.token;
+    if (last.token >= 0) tokens_.pop_back();
     last.token = token;
+    tokens_.push_back(token);
     before = &text;
   }
   close(0);

@@ -13,21 +13,31 @@ class TokenTrie {
  public:
   // Nodes are in depth-first order.
   //
-  // end:   index behind its subtree
-  // token: the token with the bytes up to here, -1 for none; where several have these bytes, `same` gives the next one
+  // groups: of the bytes below it, a bit for each
+  // end:    index behind its subtree
+  // token:  the token with the bytes up to here, -1 for none; where several have these bytes, `same` gives the next one
+  // first:  index in `tokens` of the first token of its subtree
   struct Node {
     uint8_t byte;
     uint8_t depth;  // 1 for a first byte; tokens of more than 255 bytes are left out
+    uint8_t groups;
     int32_t end;
     int32_t token;
+    int32_t first;
   };
 
   static constexpr size_t kLong = 16;
+  static constexpr int kNumGroups = 8;
+
+  // The group of a byte: grammars often treat all of one alike.
+  static int group_of(uint8_t byte);
 
   explicit TokenTrie(std::shared_ptr<const Vocabulary> vocabulary);
 
   const Vocabulary& vocabulary() const { return *vocabulary_; }
   const std::vector<Node>& nodes() const { return nodes_; }
+  // The tokens of the nodes, in their order.
+  const std::vector<int32_t>& tokens() const { return tokens_; }
   // The next token with the same bytes; -1 for none.
   int32_t same(int32_t token) const { return same_[static_cast<size_t>(token)]; }
   // Tokens of more than kLong bytes, the longest first.
@@ -36,7 +46,7 @@ class TokenTrie {
  private:
   const std::shared_ptr<const Vocabulary> vocabulary_;
   std::vector<Node> nodes_;
-  std::vector<int32_t> same_, long_tokens_;
+  std::vector<int32_t> tokens_, same_, long_tokens_;
 };
 
 }  // namespace specguide
