@@ -86,7 +86,9 @@ bool KeyMatcher::accept(int32_t token) {
       return false;
     }
   }
-  before_.push_back(std::exchange(state_, std::move(after)));
+  const size_t key_size = std::exchange(state_.key, {}).size();
+  before_.push_back({std::exchange(state_, std::move(after)), key_size, text_.size()});
+  if (is_text) text_ += bytes_of(token);
   return true;
 }
 
@@ -103,7 +105,10 @@ void KeyMatcher::rollback(int n) {
   if (n == 0) return;
   inner_->rollback(n);
   const size_t num_left = before_.size() - static_cast<size_t>(n);
-  state_ = std::move(before_[num_left]);
+  Before& before = before_[num_left];
+  state_ = std::move(before.state);
+  text_.resize(before.text_size);
+  state_.key = text_.substr(before.text_size - before.key_size);
   before_.resize(num_left);
 }
 

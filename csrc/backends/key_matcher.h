@@ -62,6 +62,12 @@ class KeyMatcher final : public Matcher {
     std::vector<int8_t> ends;  // -1: not found out
   };
 
+  // A state before a token that was accepted. Its key, which the text ends with, is kept with the text alone.
+  struct Before {
+    KeyState state;
+    size_t key_size, text_size;
+  };
+
   const Vocabulary& vocabulary() const { return *tokens_->vocabulary; }
   const std::string& bytes_of(int32_t token) const { return vocabulary().token_bytes[static_cast<size_t>(token)]; }
   void mask(int32_t* row);
@@ -80,7 +86,8 @@ class KeyMatcher final : public Matcher {
   const std::shared_ptr<const KeyTokens> tokens_;
   const KeyWalk walk_;
   KeyState state_;
-  std::vector<KeyState> before_;  // of each token that was accepted
+  std::vector<Before> before_;  // by token
+  std::string text_;            // that was accepted
   Row row_;
 };
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import jsonschema
@@ -231,6 +233,22 @@ def test_thousands_of_keys_and_of_open_arrays():
     for _ in range(20_000):
         assert deep.accept(ord("["))
     deep.rollback(20_000)
+
+
+def test_a_long_key_is_kept_once():
+    """Not before each of its tokens; and rollbacks lead back into it."""
+    matcher, size = grammar_of("native", 4).matcher(), 20_000
+    before = resident_bytes()
+    for byte in b'{"a":1,"' + b"a" * size + b'":1,"':
+        assert matcher.accept(byte)
+    assert resident_bytes() - before < 50 << 20
+    matcher.rollback(size + 4)
+    assert allowed(matcher) != [] and not matcher.accept(ord('"'))
+    assert matcher.accept(ord("a")) and matcher.accept(ord('"'))
+
+
+def resident_bytes() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def test_a_guide_says_it_or_the_engine_does():
