@@ -190,7 +190,8 @@ DistinctMatcher::Bytes DistinctMatcher::going_wrong(const DistinctState& state) 
     const std::string_view start = is_open ? walk_.beginning(state, *frame) : std::string_view();
     for (const DistinctItem* item = frame->items.get(); item != nullptr; item = item->before.get()) {
       for (const std::string& dead : item->dead) {
-        if (dead.size() > start.size() && begins_with(dead, start)) found.set(static_cast<uint8_t>(dead[start.size()]));
+        if (begins_with(start, dead)) return found.set();
+        if (begins_with(dead, start)) found.set(static_cast<uint8_t>(dead[start.size()]));
       }
     }
   }

@@ -172,7 +172,10 @@ bool DistinctMatcher::is_dead(Trial& trial, const std::string& bytes, bool has_e
   if (has_ended && !walk_.take(state, " ")) return true;
   const DistinctFrame* frame = state.top.get();
   while (frame->items != trial.item) frame = frame->parent.get();
-  trial.item->dead.emplace_back(bytes.empty() ? "" : walk_.noted(state, *frame));
+  const std::string_view start = bytes.empty() ? "" : walk_.noted(state, *frame);
+  std::vector<std::string>& dead = trial.item->dead;
+  while (!dead.empty() && begins_with(dead.back(), start)) dead.pop_back();  // it rules these out, too
+  dead.emplace_back(start);
   return true;
 }
 

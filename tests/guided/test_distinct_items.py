@@ -252,6 +252,16 @@ def test_thousands_of_items():
     assert IDS[b","] not in allowed(matcher)
 
 
+def test_long_items_of_which_few_are_left_are_settled_in_time():
+    one, other = "a" * 8_000, "b" * 8_000
+    matcher = guarded("llguidance", arrays({"enum": [one, other]})).matcher()
+    begin_s = time.perf_counter()
+    for byte in f'["{one}","'.encode():
+        assert matcher.accept(byte)
+    assert allowed(matcher) == [ord("b")]
+    assert time.perf_counter() - begin_s < 3
+
+
 class AnyMatcher:
     """Takes every token but the end."""
 
