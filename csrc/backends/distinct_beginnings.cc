@@ -47,9 +47,11 @@ bool is_number(std::string_view value) { return value[0] == '-' || (value[0] >= 
 // How a grammar may have a number written, but for more zeros.
 std::vector<std::string> spellings(std::string_view number) {
   if (canonical_json(number) == "0") return {"0", "-0", "0.0", "-0.0"};
-  const std::string written(number);
-  const bool is_whole = written.find_first_not_of("-0123456789") == std::string::npos;
-  return is_whole ? std::vector<std::string>{written, written + ".0"} : std::vector<std::string>{written};
+  const size_t point = number.find('.');
+  const std::string whole(number.substr(0, point));
+  const bool has_part = point != number.npos && number.find_first_not_of('0', point + 1) != number.npos;
+  if (has_part || whole.find_first_not_of("-0123456789") != whole.npos) return {std::string(number)};
+  return {whole, whole + ".0"};
 }
 
 }  // namespace

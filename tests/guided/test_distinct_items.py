@@ -262,6 +262,20 @@ def test_long_items_of_which_few_are_left_are_settled_in_time():
     assert time.perf_counter() - begin_s < 3
 
 
+def test_what_could_only_be_there_already_is_not_begun():
+    member = {"b": {"enum": [[1], "x"]}, "c": {"const": 1}}
+    closed = {"type": "object", "properties": member, "required": [*member]}
+    for items, text in (
+        (arrays({**closed, "additionalProperties": False}), b'[{"b":"x","c":1},{"b":'),
+        (told_apart({"type": "number"}, items={"enum": [1, 2]}), b"[1.0,"),
+    ):
+        matcher = guarded("llguidance", items).matcher()
+        for byte in text:
+            assert matcher.accept(byte)
+        found = {chr(token) for token in allowed(matcher) if token < 256}
+        assert found - set(" \t\r\n") in ({"["}, {"2"})
+
+
 class AnyMatcher:
     """Takes every token but the end."""
 
