@@ -12,6 +12,9 @@ constexpr size_t kLongestToken = 16;  // bytes; longer ones are not looked for
 constexpr int kMostLeftOut = 16;      // calls between two literals that one token may reach over
 
 int64_t sum(int64_t a, int64_t b) { return std::min(Network::kNever, a + b); }
+int64_t times(int64_t num, int64_t each) {
+  return each > 0 && num > Network::kNever / each ? Network::kNever : num * each;
+}
 
 }  // namespace
 
@@ -170,8 +173,7 @@ int64_t Network::cost(const Node& node, int32_t done) const {
   if (node.kind != Kind::kCall) return node.cost;
   const int64_t left = std::max(0, node.least - done);
   const int64_t behind = (*this)[node.next[0]].cost;
-  const int64_t once = rules_[static_cast<size_t>(node.index)].least;
-  return left == 0 ? behind : once == kNever ? kNever : sum(std::min(kNever, left * once), behind);
+  return sum(times(left, rules_[static_cast<size_t>(node.index)].least), behind);
 }
 
 int64_t Network::cost_of(const Node& node) const {

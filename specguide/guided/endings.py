@@ -163,7 +163,7 @@ class GrammarEndings:
         if endings.is_endless and (outline.is_exact or outline.form == "ebnf"):
             raise InvalidGuide(
                 "no output that matches the guide ever ends: something in it must contain itself "
-                "again; let it be left out, or give it another choice"
+                "again, or be repeated too often; let it be left out, or give it another choice"
             )
         if endings.most_least < 0:
             return grammar

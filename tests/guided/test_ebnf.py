@@ -134,6 +134,7 @@ def test_rows_near_max_tokens_hold_all_that_ends_in_time(
         ('root ::= "a" root', 'root ::= "a" root | ""'),
         ('root ::= "b" x | x "c"\nx ::= [^c] root', 'root ::= "b" x | x "c"\nx ::= [^c] root?'),
         ('start: "a" start', 'start: "a" start?'),
+        (f'start: ((("a"){{{1 << 20}}}){{{1 << 15}}}){{{1 << 29}}}', 'start: "a"'),
     ],
 )
 def test_a_grammar_without_an_end_is_refused(few: GrammarCompiler, source: str, other: str) -> None:
