@@ -104,7 +104,9 @@ std::string LarkScanner::quoted() {
     uint32_t code = take_here("\\") ? escaped() : character();
     if (code >= 0xD800 && code < 0xDC00 && take_here("\\u")) {
       --at_;
-      code = 0x10000 + ((code - 0xD800) << 10) + (escaped() - 0xDC00);
+      const uint32_t low = escaped();
+      if (low < 0xDC00 || low > 0xDFFF) fail("half of a surrogate pair");
+      code = 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00);
     }
     append_utf8(found, code);
   }

@@ -217,3 +217,9 @@ TEST(rows_are_shared_where_texts_go_on_alike) {
   for (const int wrong : num_wrong) CHECK(wrong == 0);
   CHECK(endings->num_shared > 0);
 }
+
+TEST(half_of_a_surrogate_pair_is_refused) {
+  CHECK(!read_lark("start: \"\\udbff\\udfff\"").rules.empty());
+  const auto read = [] { read_lark("start: \"\\udbff\\uffff\""); };
+  CHECK_CONTAINS(check::message_of<std::invalid_argument>(read), "half of a surrogate pair");
+}
