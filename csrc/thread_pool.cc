@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <list>
+#include <system_error>
 #include <thread>
 
+#include "errors.h"
 #include "spin.h"
 #include "thread_pool_parts.h"
 
@@ -67,12 +69,20 @@ struct ThreadPool::State {
 
   bool has_surplus() const { return num_running - num_stuck > num_threads; }
 
-  void start_worker(const std::shared_ptr<State>& self) {
+  // False where the system has no thread left.
+  bool start_worker(const std::shared_ptr<State>& self) {
     workers.emplace_back();
     const auto worker = std::prev(workers.end());
-    worker->home = static_cast<size_t>(num_started++) % shards.size();
+    worker->home = static_cast<size_t>(num_started) % shards.size();
+    try {
+      worker->thread = std::thread([self, worker] { self->work_loop(worker); });
+    } catch (const std::system_error&) {
+      workers.erase(worker);
+      return false;
+    }
+    ++num_started;
     ++num_running;
-    worker->thread = std::thread([self, worker] { self->work_loop(worker); });
+    return true;
   }
 
   void work_loop(std::list<Worker>::iterator worker) {
@@ -172,7 +182,11 @@ struct ThreadPool::State {
 ThreadPool::ThreadPool(int num_threads, int max_threads, Clock::duration patience)
     : state_(std::make_shared<State>(num_threads, std::max(num_threads, max_threads), patience)) {
   const State::Lock lock(state_->spin_lock);
-  for (int i = 0; i < num_threads; ++i) state_->start_worker(state_);
+  while (state_->num_running < num_threads && state_->start_worker(state_)) {
+  }
+  if (state_->num_running == 0) {
+    throw EngineError("no thread for grammars could be started: raise the limit of threads or processes");
+  }
 }
 
 ThreadPool::~ThreadPool() {
@@ -257,7 +271,7 @@ void ThreadPool::compensate(Clock::duration stuck_after) {
     }
     const auto is_short = [this] { return state_->num_running - state_->num_stuck < state_->num_threads; };
     while (is_short() && state_->num_running < state_->max_threads && state_->num_ready() > 0) {
-      state_->start_worker(state_);
+      if (!state_->start_worker(state_)) break;
     }
     retired.swap(state_->retired);
   }

@@ -36,7 +36,8 @@ class ThreadPool {
   };
   using LaneRef = std::shared_ptr<Lane>;
 
-  // `max_threads` bounds the workers, those that stand in for stuck ones included.
+  // `max_threads` bounds the workers, those that stand in for stuck ones included. Where the system has no more threads
+  // it goes on with fewer; throws EngineError where there is none.
   ThreadPool(int num_threads, int max_threads, Clock::duration patience);
 
   // Drops what is pending and waits some seconds for running operations; a thread that is stuck longer is left behind.

@@ -1,8 +1,22 @@
 // The pool: order within a lane, closing lanes, stand-ins for stuck workers and their retirement.
+#include <dlfcn.h>
+#include <pthread.h>
+
 #include <thread>
 
 #include "check.h"
+#include "errors.h"
 #include "thread_pool.h"
+
+// Threads that the system still starts.
+static std::atomic<int> num_threads_left{1 << 30};
+
+extern "C" __attribute__((visibility("default"))) int pthread_create(
+    pthread_t* thread, const pthread_attr_t* attributes, void* (*run)(void*), void* given) noexcept {
+  if (num_threads_left-- <= 0) return EAGAIN;
+  static const auto real = reinterpret_cast<decltype(&pthread_create)>(dlsym(RTLD_NEXT, "pthread_create"));
+  return real(thread, attributes, run, given);
+}
 
 using namespace specguide;
 using namespace std::chrono_literals;
@@ -104,6 +118,28 @@ TEST(stuck_workers_are_stood_in_for_and_stand_ins_retire) {
   }
   pool.compensate(5ms);
   CHECK(pool.num_workers() == 1);
+}
+
+TEST(where_no_more_threads_are_left_the_pool_goes_on_with_those_it_has) {
+  num_threads_left = 1;
+  {
+    ThreadPool pool(2, 4, 1ms);
+    CHECK(pool.num_workers() == 1);
+    std::atomic<bool> go{false};
+    Waiter waiter;
+    for (int i = 0; i < 3; ++i) {
+      push(pool, std::make_shared<ThreadPool::Lane>(), waiter.operation([&] {
+        while (!go) std::this_thread::sleep_for(1ms);
+      }));
+    }
+    pool.compensate(0ms);
+    CHECK(pool.num_workers() == 1);
+    go = true;
+    CHECK(waiter.wait(10s));
+  }
+  num_threads_left = 0;
+  CHECK_CONTAINS(check::message_of<EngineError>([] { ThreadPool(1, 1, 1ms); }), "limit of threads");
+  num_threads_left = 1 << 30;
 }
 
 TEST(lanes_that_nobody_waits_for_come_last) {
