@@ -28,9 +28,9 @@ class LoggingMatcher : public FakeMatcher {
     taken.push_back(token);
     return true;
   }
-  void fill(int32_t* row) override {
-    ++num_fills[row];
-    FakeMatcher::fill(row);
+  void refill(FilledRow& row) override {  // which need not fill what the row holds already
+    ++num_fills[row.words];
+    FakeMatcher::refill(row);
   }
   void rollback(int n) override {
     FakeMatcher::rollback(n);
