@@ -8,15 +8,17 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager, nullcontext
 from typing import Any
 
 import ray
 from ray import serve
 from ray.serve.config import HTTPOptions
 from ray.serve.context import _get_global_client
+from ray.serve.exceptions import RayServeException
 from ray.serve.handle import DeploymentHandle
+from ray.serve.schema import ApplicationStatus
 
 from specguide.errors import EngineError, InvalidParams
 from specguide.serve_ray.application import application, num_gpus
@@ -48,38 +50,68 @@ def run_replicas(plan: ServicePlan, config: ReplicaConfig, tell: Callable[[str],
     tell: called with what an operator should know
 
     Raises InvalidParams for the address and certificate, where this machine has too little, and
-    where the cluster's Ray Serve listens elsewhere; EngineError where the replicas cannot be
-    started.
+    where the cluster's Ray Serve listens elsewhere or has this application already; EngineError
+    where the replicas cannot be started.
     """
     check_tls(plan.server.exposure)
-    is_ended = threading.Event()
     is_local = "RAY_ADDRESS" not in os.environ
     options = _http_options(plan.server, is_local=is_local)
     local: dict[str, Any] = {"address": "local", "include_dashboard": False} if is_local else {}
     for name, value in _SETTINGS.items():
         os.environ.setdefault(name, value)
     _on_signals(_end_at_once)
+    logging.getLogger("ray.serve").setLevel(logging.WARNING)
     ray.init(log_to_driver=False, logging_level=logging.ERROR, **local)
     try:
         _on_signals(_end_at_once)  # Ray has taken them
         if is_local:
             _check_room(plan, config)
         is_joined = _start_serve(plan.server, options)
-        try:
-            ingress = serve.run(application(plan, config), name=_NAME)
-        except RuntimeError as error:
-            raise EngineError(f"the replicas could not be started: {cause_of(error)}") from error
-        _on_signals(_ending(is_ended))
-        tell(f"serving on {plan.server.url(_get_global_client().http_config.port)}")
-        is_ended.wait()
-        _drain(ingress, plan.server.drain_s)
-        if not is_local:
-            serve.delete(_NAME)
-            if not (is_joined or serve.status().applications):
-                serve.shutdown()
+        _check_alone(serve.status().applications)
+        with nullcontext() if is_local else _removed(is_joined=is_joined):
+            _serve(plan, config, tell)
     finally:
         ray.shutdown()
     return 0
+
+
+def _serve(plan: ServicePlan, config: ReplicaConfig, tell: Callable[[str], None]) -> None:
+    """Run the application until a signal. Raises EngineError where it cannot be started."""
+    is_ended = threading.Event()
+    try:
+        ingress = serve.run(application(plan, config), name=_NAME)
+    except (RuntimeError, RayServeException) as error:
+        raise EngineError(f"the replicas could not be started: {cause_of(error)}") from error
+    _on_signals(_ending(is_ended))
+    tell(f"serving on {plan.server.url(_get_global_client().http_config.port)}")
+    is_ended.wait()
+    _drain(ingress, plan.server.drain_s)
+
+
+def _check_alone(applications: Mapping[str, Any]) -> None:
+    """Raise InvalidParams where the cluster has the application already, which this one would
+    replace, and take along when it ends. One that is being deleted does not count."""
+    there = applications.get(_NAME)
+    if there is not None and there.status != ApplicationStatus.DELETING:
+        raise InvalidParams(
+            f"this cluster has an application {_NAME!r} already: end the command that serves it, "
+            'or remove what a killed one has left: python -c "from ray import serve; '
+            f"serve.delete('{_NAME}')\"",
+            param="replicas",
+        )
+
+
+@contextmanager
+def _removed(*, is_joined: bool) -> Iterator[None]:
+    """Nothing is left in the cluster behind this, however it ends."""
+    try:
+        yield
+    except BaseException:
+        serve.delete(_NAME, _blocking=False)
+        raise
+    serve.delete(_NAME)
+    if not (is_joined or serve.status().applications):
+        serve.shutdown()
 
 
 def _start_serve(server: ServerConfig, options: HTTPOptions) -> bool:
@@ -132,12 +164,13 @@ def _ending(is_ended: threading.Event) -> Callable[[int, object], None]:
     return end
 
 
-def cause_of(error: RuntimeError) -> str:
+def cause_of(error: Exception) -> str:
     """What Ray says of the deployments that it could not start, which is the last line of what
-    they raised; the error itself where it says nothing."""
-    deployments = serve.status().applications[_NAME].deployments.values()
-    lines = [line for each in deployments for line in each.message.splitlines()[-1:]]
-    return "; ".join(lines) or str(error)
+    they raised; that of the error itself where it says nothing."""
+    failed = serve.status().applications.get(_NAME)
+    messages = [each.message for each in failed.deployments.values()] if failed else []
+    lines = [line for each in messages for line in each.splitlines()[-1:]]
+    return "; ".join(lines) or str(error).strip().splitlines()[-1]
 
 
 def _check_room(plan: ServicePlan, config: ReplicaConfig) -> None:

@@ -20,7 +20,7 @@ from specguide.cli import main
 from specguide.cli.options import SERVER_KEYS_VARIABLE
 from specguide.config import EngineConfig
 from specguide.engine import AsyncEngine, Engine
-from specguide.errors import InvalidParams
+from specguide.errors import EngineError, InvalidParams
 from specguide.serve_ray.arguments import KEYS_VARIABLE, plans_of
 from specguide.serve_ray.config import ReplicaConfig
 from specguide.serve_ray.exchange import AnswerHead
@@ -139,7 +139,7 @@ def test_clients_of_a_replica_that_is_stopped_are_told_before_their_ingress_ends
 
 def test_what_replicas_could_not_be_started_for_is_told(monkeypatch):
     pytest.importorskip("ray.serve", reason="needs Ray Serve: pip install ray[serve]")
-    from specguide.serve_ray.run import cause_of, serve
+    from specguide.serve_ray.run import RayServeException, cause_of, serve
 
     error = RuntimeError("Failed to update the deployments ['EngineReplica'].")
     failed = SimpleNamespace(message="It has failed. Error:\nTraceback …\nno config.json there")
@@ -151,6 +151,8 @@ def test_what_replicas_could_not_be_started_for_is_told(monkeypatch):
         status = SimpleNamespace(applications={"specguide": one})
         monkeypatch.setattr(serve, "status", lambda status=status: status)
         assert cause_of(error) == told
+    monkeypatch.setattr(serve, "status", lambda: SimpleNamespace(applications={}))
+    assert cause_of(RayServeException("Traceback …\nprefix / is used\n")) == "prefix / is used"
 
 
 def test_an_address_in_use_is_told_before_ray_is_started():
@@ -173,6 +175,25 @@ def test_a_serve_that_listens_otherwise_is_told_by_name(tmp_path):
         assert refused.value.param == name
     free = SimpleNamespace(**{**vars(there), "port": 1234})
     run._check_address(ServerConfig("m", port=0), free, there)
+
+
+def test_an_application_that_is_there_already_is_not_replaced():
+    run = pytest.importorskip("specguide.serve_ray.run", reason="needs Ray Serve")
+    of = lambda status: {"specguide": SimpleNamespace(status=status)}  # noqa: E731
+    with pytest.raises(InvalidParams, match="has an application 'specguide' already"):
+        run._check_alone(of(run.ApplicationStatus.RUNNING))
+    run._check_alone(of(run.ApplicationStatus.DELETING))
+    run._check_alone({"other": 1})
+
+
+@pytest.mark.parametrize("error", [EngineError("no replica"), SystemExit(143)])
+def test_a_command_that_ends_before_its_time_leaves_nothing_in_the_cluster(monkeypatch, error):
+    run = pytest.importorskip("specguide.serve_ray.run", reason="needs Ray Serve")
+    deleted = []
+    monkeypatch.setattr(run.serve, "delete", lambda *args, **kwargs: deleted.append((args, kwargs)))
+    with pytest.raises(type(error)), run._removed(is_joined=True):
+        raise error
+    assert deleted == [(("specguide",), {"_blocking": False})]
 
 
 @pytest.mark.parametrize("others", [{}, {"other": 1}])
