@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import socket
 import sys
 import threading
 import time
@@ -35,6 +36,8 @@ _SETTINGS = {
     "RAY_SERVE_PROXY_HEALTH_CHECK_PERIOD_S": "1",  # 10, a proxy that died was missed for 30 s
 }
 """Of Ray, by the environment, where nothing else is set there."""
+_REACH_S = 5.0
+"""Time for a cluster to take a connection, seconds."""
 _TELL_S = 5.0
 """Time for an ingress, beyond what requests under way are given, seconds."""
 _LAST_WORDS_S = 0.5
@@ -49,19 +52,19 @@ def run_replicas(plan: ServicePlan, config: ReplicaConfig, tell: Callable[[str],
 
     tell: called with what an operator should know
 
-    Raises InvalidParams for the address and certificate, where this machine has too little, and
+    Raises InvalidParams for addresses and certificate, where this machine has too little, and
     where the cluster's Ray Serve listens elsewhere or has this application already; EngineError
     where the replicas cannot be started.
     """
     check_tls(plan.server.exposure)
-    is_local = "RAY_ADDRESS" not in os.environ
+    cluster = os.environ.get("RAY_ADDRESS") or "local"
+    is_local = cluster == "local"
     options = _http_options(plan.server, is_local=is_local)
-    local: dict[str, Any] = {"address": "local", "include_dashboard": False} if is_local else {}
     for name, value in _SETTINGS.items():
         os.environ.setdefault(name, value)
     _on_signals(_end_at_once)
     logging.getLogger("ray.serve").setLevel(logging.WARNING)
-    ray.init(log_to_driver=False, logging_level=logging.ERROR, **local)
+    _join(cluster)
     try:
         _on_signals(_end_at_once)  # Ray has taken them
         if is_local:
@@ -73,6 +76,40 @@ def run_replicas(plan: ServicePlan, config: ReplicaConfig, tell: Callable[[str],
     finally:
         ray.shutdown()
     return 0
+
+
+def _join(cluster: str) -> None:
+    """Join a cluster, or start the one of this machine alone. Raises InvalidParams where it cannot
+    be joined.
+
+    cluster: as RAY_ADDRESS names it
+    """
+    _check_reached(cluster)
+    local = {"include_dashboard": False} if cluster == "local" else {}
+    try:
+        ray.init(cluster, log_to_driver=False, logging_level=logging.ERROR, **local)
+    except (ConnectionError, ValueError) as error:
+        raise InvalidParams(
+            f"the cluster that RAY_ADDRESS names cannot be joined: {error}; where it asks for a "
+            "token, set RAY_AUTH_MODE=token beside it",
+            param="RAY_ADDRESS",
+        ) from error
+
+
+def _check_reached(cluster: str) -> None:
+    """Raise InvalidParams where nobody listens at a cluster's address: Ray would try for a quarter
+    of an hour."""
+    host, _, port = cluster.removeprefix("ray://").rpartition(":")
+    if not port.isdigit():
+        return  # local, auto
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), _REACH_S).close()
+    except OSError as error:
+        raise InvalidParams(
+            f"no cluster is at {cluster}, which RAY_ADDRESS names: {error}; start it there "
+            "(`ray start --head`), or name another one",
+            param="RAY_ADDRESS",
+        ) from error
 
 
 def _serve(plan: ServicePlan, config: ReplicaConfig, tell: Callable[[str], None]) -> None:

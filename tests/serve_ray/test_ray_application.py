@@ -196,6 +196,21 @@ def test_a_command_that_ends_before_its_time_leaves_nothing_in_the_cluster(monke
     assert deleted == [(("specguide",), {"_blocking": False})]
 
 
+def test_a_cluster_that_is_not_there_is_told_at_once(monkeypatch):
+    run = pytest.importorskip("specguide.serve_ray.run", reason="needs Ray Serve")
+
+    def init(*_, **__):
+        raise ConnectionError("Failed to connect")
+
+    monkeypatch.setattr(run.ray, "init", init)
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        cluster = f"127.0.0.1:{other.getsockname()[1]}"
+        with pytest.raises(InvalidParams, match=r"cannot be joined: .*RAY_AUTH_MODE=token"):
+            run._join(cluster)
+    with pytest.raises(InvalidParams, match=rf"no cluster is at {cluster}, .* refused; start it"):
+        run._join(cluster)
+
+
 @pytest.mark.parametrize("others", [{}, {"other": 1}])
 @pytest.mark.parametrize("proxies", [{}, {"node": 1}])
 def test_other_applications_of_a_cluster_outlive_the_command(monkeypatch, others, proxies):
@@ -209,7 +224,7 @@ def test_other_applications_of_a_cluster_outlive_the_command(monkeypatch, others
         monkeypatch.setattr(run.serve, name, call)
     for name in ("delete", "shutdown"):
         monkeypatch.setattr(run.serve, name, lambda *_, name=name: called.append(name))
-    monkeypatch.setattr(run.ray, "init", lambda **_: None)
+    monkeypatch.setattr(run.ray, "init", lambda *_, **__: None)
     monkeypatch.setattr(run.ray, "shutdown", lambda: None)
     monkeypatch.setattr(run, "application", lambda *_: None)
     monkeypatch.setattr(run, "_get_global_client", lambda: client)
