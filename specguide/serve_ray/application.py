@@ -31,7 +31,7 @@ def application(plan: ServicePlan, config: ReplicaConfig) -> serve.Application:
     turn."""
     shutdown_s = plan.server.drain_s + _END_S
     replicas = _DEPLOYMENT(EngineReplica).options(
-        max_ongoing_requests=config.replica_requests or 2 * plan.engine.max_batch_size,
+        max_ongoing_requests=config.replica_requests or _replica_requests(plan),
         max_queued_requests=plan.server.max_waiting,
         graceful_shutdown_timeout_s=shutdown_s,
         health_check_period_s=_HEALTH_PERIOD_S,
@@ -49,6 +49,14 @@ def application(plan: ServicePlan, config: ReplicaConfig) -> serve.Application:
         ray_actor_options={"num_cpus": 0},
     )
     return ingress.bind(replicas.bind(plan), plan.server)
+
+
+def _replica_requests(plan: ServicePlan) -> int:
+    """Most requests that a replica has at once. Where a wait is bounded all that wait are there,
+    since the replica estimates it from what it has."""
+    slots = plan.engine.max_batch_size
+    is_bounded = plan.server.max_wait_s is not None
+    return slots + (max(slots, plan.server.max_waiting) if is_bounded else slots)
 
 
 def _routing(config: ReplicaConfig) -> dict[str, Any]:

@@ -21,7 +21,8 @@ class ReplicaConfig:
                    where the engine's device is the CPU or no machine of the cluster has a GPU
     replica_cpus:  CPU cores that are set aside for a replica
     replica_requests: most requests that a replica is given at once; further ones wait for the first
-                   replica that has room. Left out: twice its slots
+                   replica that has room. Left out: twice its slots; where max_wait_s is given, its
+                   slots and max_waiting, so that it can tell how long they would wait
     routing_entries: most hashes of prompts and grammars that an ingress remembers, of which a
                    replica has its share, and no more than 16,384
     """

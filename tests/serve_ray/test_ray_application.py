@@ -137,6 +137,20 @@ def test_clients_of_a_replica_that_is_stopped_are_told_before_their_ingress_ends
     assert 7 < given_s < told_s
 
 
+@pytest.mark.parametrize(
+    ("server", "replica_requests", "taken"),
+    [({}, None, 8), ({"max_wait_s": 2.0}, None, 34), ({"max_wait_s": 2.0}, 5, 5)],
+)
+def test_requests_whose_wait_is_bounded_wait_where_it_is_estimated(server, replica_requests, taken):
+    pytest.importorskip("ray.serve", reason="needs Ray Serve: pip install ray[serve]")
+    from specguide.serve_ray.application import application
+
+    args = {"engine": {"max_batch_size": 4}, "server": {"max_waiting": 30, **server}}
+    ingress = application(*plans_of({**args, "replica_requests": replica_requests}))
+    replicas = ingress._bound_deployment.init_args[0]._bound_deployment
+    assert replicas._deployment_config.max_ongoing_requests == taken
+
+
 def test_what_replicas_could_not_be_started_for_is_told(monkeypatch):
     pytest.importorskip("ray.serve", reason="needs Ray Serve: pip install ray[serve]")
     from specguide.serve_ray.run import RayServeException, cause_of, serve
