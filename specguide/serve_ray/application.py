@@ -28,7 +28,8 @@ seconds."""
 
 def application(plan: ServicePlan, config: ReplicaConfig) -> serve.Application:
     """The application of Ray Serve: `serve.run` runs it, and a changed one replaces the replicas in
-    turn."""
+    turn. Raises InvalidParams for an engine of which there cannot be so many."""
+    _check_number(plan.engine, config)
     shutdown_s = plan.server.drain_s + _END_S
     replicas = _DEPLOYMENT(EngineReplica).options(
         max_ongoing_requests=config.replica_requests or _replica_requests(plan),
@@ -101,6 +102,15 @@ def _cluster_has_gpus() -> bool:
     if not ray.is_initialized():
         return torch.cuda.is_available()
     return bool(ray.cluster_resources().get("GPU", 0) > 0)
+
+
+def _check_number(engine: EngineConfig, config: ReplicaConfig) -> None:
+    if engine.transfer.role == "prefill" and (config.max_replicas or config.replicas) > 1:
+        raise InvalidParams(
+            "replicas with the role prefill would all listen at one kv_transfer_address: serve "
+            "each by itself, without replicas, at an address of its own",
+            param="role",
+        )
 
 
 def _number(engine: EngineConfig, config: ReplicaConfig) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
-from specguide.config import CacheConfig, EngineConfig, GuideConfig, SpecConfig
+from specguide.config import CacheConfig, EngineConfig, GuideConfig, SpecConfig, TransferConfig
 from specguide.errors import InvalidParams
 from specguide.serve_ray.config import ReplicaConfig
 from specguide.server.config import Exposure, ServerConfig
@@ -22,6 +22,7 @@ _SECTIONS: dict[str, type[Any]] = {
     "spec": SpecConfig,
     "cache": CacheConfig,
     "guide": GuideConfig,
+    "transfer": TransferConfig,
     "server": ServerConfig,
     "exposure": Exposure,
 }
@@ -35,10 +36,10 @@ _OF_THE_PROXY = {
 def plans_of(args: Mapping[str, Any]) -> tuple[ServicePlan, ReplicaConfig]:
     """The plan and the replicas that the arguments of `specguide.serve_ray:app` ask for.
 
-    args: fields of ReplicaConfig; and under `engine`, `spec`, `cache`, `guide`, `server` and
-          `exposure` the fields of these configurations. `spec: null` decodes plainly, `guide: null`
-          refuses guides; without `spec` the shipped model has its draft head. Texts are JSON, as
-          the command line of Ray Serve has them
+    args: fields of ReplicaConfig; and under `engine`, `spec`, `cache`, `guide`, `transfer`,
+          `server` and `exposure` the fields of these configurations. `spec: null` decodes
+          plainly, `guide: null` refuses guides; without `spec` the shipped model has its draft
+          head. Texts are JSON, as the command line of Ray Serve has them
 
     Raises InvalidParams for what is not known or wrong.
     """
@@ -47,13 +48,14 @@ def plans_of(args: Mapping[str, Any]) -> tuple[ServicePlan, ReplicaConfig]:
     if sections["guide"] is not None:
         sections["guide"] = {"isolate_compiles": True, **sections["guide"]}  # of strangers
     _refuse_what_the_proxy_has(sections)
+    _refuse_sections_within(sections)
     replicas: ReplicaConfig = _made(
         ReplicaConfig, {name: value for name, value in args.items() if name not in _SECTIONS}, ""
     )
     parts = {
         name: None if given is None else _made(_SECTIONS[name], given, f"{name}.")
         for name, given in sections.items()
-        if name in ("spec", "cache", "guide", "exposure")
+        if name not in ("engine", "server")
     }
     engine = {"max_batch_size": _SLOTS, **(sections["engine"] or {})}
     if "spec" not in args and engine.get("model") is not None:
@@ -80,6 +82,16 @@ def _refuse_what_the_proxy_has(sections: Mapping[str, Any]) -> None:
                 f"{section}.{given} would do nothing, since connections are of Ray's proxy: give "
                 f"{given} under its http_options",
                 param=given,
+            )
+
+
+def _refuse_sections_within(sections: Mapping[str, Any]) -> None:
+    for section, given in sections.items():
+        within = next((name for name in given or {} if name in _SECTIONS), None)
+        if within is not None:
+            raise InvalidParams(
+                f"{section}.{within} is a section of its own: give {within} beside {section}",
+                param=within,
             )
 
 

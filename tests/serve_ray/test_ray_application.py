@@ -67,6 +67,9 @@ def test_keys_of_the_environment(monkeypatch):
         ({"replicas": "two"}, "replicas must be an integer, found 'two'"),
         ({"engine": "x"}, "engine must be a mapping, found 'x'"),
         ({"engine": [1]}, "engine must be a mapping"),
+        ({"engine": {"spec": {"num_draft_tokens": 2}}}, "engine.spec is a section of its own"),
+        ({"server": {"exposure": None}}, "exposure is a section of its own: give exposure beside"),
+        ({"transfer": {"role": "decoder"}}, "role 'decoder' is unknown"),
         ({"replicas": 0}, "replicas must be ≥ 1"),
         ({"replicas": 3, "max_replicas": 2}, "max_replicas must be at least replicas = 3"),
         ({"replica_gpus": -1}, "replica_gpus must be ≥ 0"),
@@ -135,6 +138,17 @@ def test_clients_of_a_replica_that_is_stopped_are_told_before_their_ingress_ends
         each._deployment_config.graceful_shutdown_timeout_s for each in (replicas, ingress)
     )
     assert 7 < given_s < told_s
+
+
+def test_replicas_have_prompts_computed_by_another_engine_and_none_compute_for_others():
+    pytest.importorskip("ray.serve", reason="needs Ray Serve: pip install ray[serve]")
+    from specguide.serve_ray.application import application
+
+    plan, two = plans_of({"transfer": {"role": "decode"}, "replicas": 2})
+    assert plan.engine.transfer.role == "decode"
+    application(plan, two)
+    with pytest.raises(InvalidParams, match="would all listen at one kv_transfer_address"):
+        application(*plans_of({"transfer": {"role": "prefill"}, "max_replicas": 2}))
 
 
 @pytest.mark.parametrize(
