@@ -33,6 +33,7 @@ _NAME = "specguide"
 _TLS = ("ssl_certfile", "ssl_keyfile", "ssl_ca_certs")
 _SETTINGS = {
     "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH": "specguide.serve_ray.proxy:middlewares",
     "RAY_SERVE_PROXY_HEALTH_CHECK_PERIOD_S": "1",  # 10, a proxy that died was missed for 30 s
 }
 """Of Ray, by the environment, where nothing else is set there."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import json
 import signal
 import socket
@@ -15,6 +16,7 @@ import pytest
 import yaml
 from fastapi.testclient import TestClient
 from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse
 
 from specguide.cli import main
 from specguide.cli.options import SERVER_KEYS_VARIABLE
@@ -24,6 +26,7 @@ from specguide.errors import EngineError, InvalidParams
 from specguide.serve_ray.arguments import KEYS_VARIABLE, plans_of
 from specguide.serve_ray.config import ReplicaConfig
 from specguide.serve_ray.exchange import AnswerHead
+from specguide.serve_ray.proxy import ProxyAnswers
 from specguide.serve_ray.replica_metrics import with_replica
 from specguide.server.app import create_app
 from specguide.server.config import Exposure, ServerConfig
@@ -149,6 +152,50 @@ def test_replicas_have_prompts_computed_by_another_engine_and_none_compute_for_o
     application(plan, two)
     with pytest.raises(InvalidParams, match="would all listen at one kv_transfer_address"):
         application(*plans_of({"transfer": {"role": "prefill"}, "max_replicas": 2}))
+
+
+async def _text_of_the_proxy(scope, receive, send):
+    await PlainTextResponse("Path not found", 404)(scope, receive, send)
+
+
+async def _without_an_answer(scope, receive, send):
+    pass
+
+
+async def _failing(scope, receive, send):
+    raise RuntimeError("the ingress has died")
+
+
+@pytest.mark.parametrize("proxy", [_text_of_the_proxy, _without_an_answer, _failing])
+def test_what_the_proxy_says_by_itself_is_an_error_of_the_api(proxy):
+    client = TestClient(ProxyAnswers(proxy))
+    answer = client.post("/v1/messages", headers={"x-request-id": "mine"})
+    assert answer.status_code == 503 and answer.json()["type"] == "error"
+    assert answer.headers["x-request-id"] == "mine" and answer.headers["retry-after"]
+    assert client.get("/ready").json()["error"]["code"] == "ingress_lost"
+    if proxy is _text_of_the_proxy:
+        assert client.get("/-/routes").text == "Path not found"
+
+
+@pytest.mark.parametrize(("status", "body"), [(200, "specguide_healthy 1"), (404, None)])
+def test_answers_of_an_ingress_pass_the_proxy(status, body):
+    answer = JSONResponse({"error": {}}, status) if body is None else PlainTextResponse(body)
+    assert TestClient(ProxyAnswers(answer)).get("/metrics").content == answer.body
+
+
+def test_a_stream_that_ends_in_the_middle_is_not_begun_again():
+    async def cut(scope, receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        raise RuntimeError("the ingress has died")
+
+    with pytest.raises(RuntimeError, match="has died"):
+        TestClient(ProxyAnswers(cut)).get("/v1/models")
+
+
+def test_the_proxy_is_told_of_its_middleware_by_a_path_that_there_is():
+    run = pytest.importorskip("specguide.serve_ray.run", reason="needs Ray Serve")
+    module, _, name = run._SETTINGS["RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH"].partition(":")
+    assert getattr(importlib.import_module(module), name)()[0].cls is ProxyAnswers
 
 
 @pytest.mark.parametrize(
