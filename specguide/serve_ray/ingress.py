@@ -11,6 +11,7 @@ from ray.exceptions import RayActorError, RayError
 from ray.serve.exceptions import (
     BackPressureError,
     DeploymentUnavailableError,
+    RayServeException,
     ReplicaUnavailableError,
 )
 from ray.serve.handle import DeploymentHandle
@@ -38,6 +39,8 @@ _HEALTH_S = 5.0
 _METRICS_S = 10.0
 _MOST_TRIES, _RETRY_S = 20, 0.1
 """Tries where a replica is at its end, until Ray knows of it, and the seconds between two."""
+_WITHOUT_ANSWER = (TimeoutError, RayError, RayServeException)
+"""What is raised in place of an answer of replicas."""
 _LOGGER = logging.getLogger(__name__)
 
 
@@ -82,9 +85,13 @@ class Ingress:
             asking.cancel()
 
     async def _metrics(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer with the metrics of all replicas, each sample with its replica's name."""
+        """Answer with the metrics of all replicas, each sample with its replica's name. Raises
+        Refusal where there is none."""
         asked = self._replicas.broadcast("metrics")
-        found = await asked.results_async(timeout_s=_METRICS_S, return_exceptions=True)
+        try:
+            found = await asked.results_async(timeout_s=_METRICS_S, return_exceptions=True)
+        except _WITHOUT_ANSWER as cause:
+            raise Refusal(error_of(cause)) from cause
         page = with_replica(one for one in found if not isinstance(one, BaseException))
         await PlainTextResponse(page)(scope, receive, send)
 
@@ -99,7 +106,7 @@ class Ingress:
         try:
             within_s = _HEALTH_S if path.endswith(_HEALTH_PATHS) else None
             await asyncio.wait_for(self._asking(request, passed_on), within_s)
-        except (TimeoutError, RayError, BackPressureError, ApiError) as cause:
+        except (*_WITHOUT_ANSWER, ApiError) as cause:
             _LOGGER.warning("%s has no answer: %s", path, _first_line(cause))
             await passed_on.fail(error_of(cause), scope, receive)
 

@@ -380,6 +380,41 @@ def test_figures_are_as_open_under_the_path_of_a_proxy(path, is_protected):
     assert client.get(path).status_code == (401 if is_protected else 200)
 
 
+@pytest.mark.parametrize("path", ["/metrics", "/v1/models", "/ready"])
+@pytest.mark.parametrize("has_timed_out", [False, True])
+def test_where_no_replica_is_there_all_paths_say_so(path, has_timed_out):
+    exceptions = pytest.importorskip("ray.serve.exceptions", reason="needs Ray Serve")
+    from specguide.serve_ray.ingress import Ingress
+
+    gone = exceptions.DeploymentUnavailableError("replicas")
+    cause = TimeoutError() if has_timed_out else gone
+
+    class NoReplicas:
+        """Asked for figures, or for an answer."""
+
+        options = broadcast = remote = lambda self, *_, **__: self
+        cancel = lambda self: None  # noqa: E731
+
+        @property
+        def answer(self):
+            return self
+
+        async def results_async(self, **_):
+            raise cause
+
+        async def __aiter__(self):
+            raise cause
+            yield
+
+    ingress = Ingress(NoReplicas(), ServerConfig("m"))
+
+    async def app(scope, receive, send):
+        await (await ingress(Request(scope)))(scope, receive, send)
+
+    answer = TestClient(app).get(path)
+    assert answer.status_code == 503 and answer.json()["error"]["code"] == "no_replica"
+
+
 class EndlessAnswer:
     """Of a replica that has begun to answer."""
 
