@@ -142,6 +142,55 @@ def test_names_of_several_conditions_meet_all(compiler, names, valid, invalid):
     assert [name for name in invalid if takes_any(grammar, {name: 1}, schema)] == []
 
 
+_NAMES = {
+    "listed": {"enum": ["a", "b"]},
+    "marked": {"type": "string", "pattern": "^x_"},
+    "long": {"$ref": "#/$defs/marked", "minLength": 4},
+    "others": {"not": {"$ref": "#/$defs/marked"}},
+}
+
+
+@pytest.mark.parametrize(
+    ("names", "valid", "invalid"),
+    [
+        ({"$ref": "#/$defs/listed", "description": "of a column"}, ("a", "b"), ("c",)),
+        (
+            {"anyOf": [{"$ref": "#/$defs/listed"}, {"$ref": "#/$defs/long"}]},
+            ("a", "x_ab"),
+            ("x_a", "c"),
+        ),
+        ({"$ref": "#/$defs/others"}, ("a", "y_"), ("x_",)),
+        ({"not": {"$ref": "#/$defs/others"}}, ("x_",), ("a",)),
+    ],
+)
+@pytest.mark.parametrize("negated", [False, True])
+def test_names_behind_references(compiler, names, valid, invalid, negated):
+    asked = {"propertyNames": names}
+    schema = {"type": "object", "$defs": _NAMES, **({"not": asked} if negated else asked)}
+    grammar = compiler.compile(schema)
+    if negated:
+        valid, invalid = invalid, valid
+    assert [name for name in valid if not takes_any(grammar, {name: 1}, schema)] == []
+    assert [name for name in invalid if takes_any(grammar, {name: 1}, schema)] == []
+
+
+_CIRCLE = {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"propertyNames": {"$ref": "#/$defs/a"}},
+        {"propertyNames": {"anyOf": [{"const": "a"}, {"$ref": "#/$defs/a"}]}},
+        {"propertyNames": {"$ref": "#"}, "minProperties": 1},
+    ],
+)
+def test_references_in_a_circle_are_refused(asked: Any) -> None:
+    without_guard = backend_spec("llguidance").enforced()
+    with pytest.raises(UnsupportedGuide, match="it leads back to itself"):
+        next(core_schemas({**asked, "$defs": _CIRCLE}, without_guard))
+
+
 @pytest.mark.parametrize("any_name", [".*", "", "^x*"])
 @pytest.mark.parametrize("of_others", [True, False, TEXT])
 def test_a_pattern_of_any_name_speaks_of_all_properties(any_name: str, of_others: Any) -> None:

@@ -7,7 +7,8 @@ contain. What it cannot say even so is refused by keyword and place.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 
 from specguide.errors import GuideLimitExceeded, InvalidGuide, UnsupportedGuide
 from specguide.guided.budget import at_work, spend
@@ -80,6 +81,9 @@ class _Lowering:
         self._to_define: list[tuple[str, Json, Place]] = []
         # References on the way here, each inside the negation of the one before.
         self._num_negated = 0
+        # What was referred to, as it stands in the places of references; None while it is lowered.
+        self._targets: dict[tuple[str, str], Core | None] = {}
+        self._has_references = True
 
     def lower(self, schema: Json, place: Place) -> Core:
         """The core of a subschema: its instances, or some of them."""
@@ -97,6 +101,15 @@ class _Lowering:
         if listed is not None:
             return listed
         return conjoined(place.path, self._parts(schema, place))
+
+    @contextmanager
+    def without_references(self) -> Iterator[None]:
+        """Until it ends what a reference points to stands in the reference's place."""
+        had_references, self._has_references = self._has_references, False
+        try:
+            yield
+        finally:
+            self._has_references = had_references
 
     def _plain(self, schema: Json, place: Place) -> Core | None:
         def child(inside: Json, path: str) -> Core:
@@ -121,6 +134,9 @@ class _Lowering:
         schema, found = self.document.resolve(reference, place)
         if isinstance(schema, bool):
             return schema
+        if not self._has_references:
+            key = ("lower", found.path)
+            return self._target(key, place.path, lambda: self.lower(schema, found))
         if ("lower", found.path) not in self._names:
             self._to_define.append((self._name("lower", found.path), schema, found))
         return Node(place.path, ref=self._names["lower", found.path])
@@ -129,12 +145,29 @@ class _Lowering:
         """The core of what fails a subschema that is referred to; defined at once, since that may
         be refused."""
         key = ("negate", form.target)
+        if not self._has_references:
+            failure = self._schema.failures[form.target]
+            return self._target(key, form.path, lambda: lower_form(self, failure))
         if key in self._refused:
             raise self._refused[key]
         if key not in self._names:
             self._define_failure(form)
         known = self.definitions.get(self._names[key])
         return known if isinstance(known, bool) else Node(form.path, ref=self._names[key])
+
+    def _target(self, key: tuple[str, str], path: str, lower_it: Callable[[], Core]) -> Core:
+        """The core of what a reference at `path` points to, for its place."""
+        if key not in self._targets:
+            self._targets[key] = None
+            try:
+                self._targets[key] = lower_it()
+            finally:
+                if self._targets[key] is None:
+                    del self._targets[key]
+        core = self._targets[key]
+        if core is None:
+            raise refuse("$ref", path, "it leads back to itself")
+        return core
 
     def _define_failure(self, form: FailedReference) -> None:
         if self._num_negated >= MAX_NEGATED:

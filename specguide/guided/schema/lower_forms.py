@@ -165,6 +165,10 @@ _Container: TypeAlias = (
 
 def _container(lowering: Lowering, form: _Container) -> Core:
     """Arrays and objects that hold what fails."""
+    if isinstance(form, OnlyNames):
+        with lowering.without_references():
+            failed = lower_form(lowering, form.form)
+        return False if failed is False else only_names(lowering, failed, form.place)
     failed = lower_form(lowering, form.form)
     if isinstance(form, OnlyItems):
         return arrays(form.path, Arrays(rest=failed))
@@ -181,8 +185,6 @@ def _container(lowering: Lowering, form: _Container) -> Core:
             return _with_unnamed(lowering, failed, form)
         case OnlyMatching(path, pattern):
             return _only_matching(lowering, failed, pattern, path)
-        case OnlyNames(place):
-            return only_names(lowering, failed, place)
 
 
 def _only_unnamed(lowering: Lowering, failed: Core, form: OnlyUnnamed) -> Core:

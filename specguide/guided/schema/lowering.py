@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from typing import Protocol, TypeAlias
 
 from specguide.guided.schema.capabilities import Capabilities
@@ -26,6 +27,10 @@ class Lowering(Protocol):
 
     def lower(self, schema: Json, place: Place) -> Core:
         """The core of a subschema: its instances, or some of them."""
+        ...
+
+    def without_references(self) -> AbstractContextManager[None]:
+        """Until it ends what a reference points to stands in the reference's place."""
         ...
 
     def instead_of(self, keyword: str, place: Place) -> Iterator[Core]:

@@ -59,7 +59,7 @@ def _under_names(
 ) -> tuple[list[tuple[Regex, Core]], Core]:
     if core is True:
         return [], additional
-    node = _name_node(core, place / "propertyNames")
+    node = _name_node(core, place)
     allowed = set(_matched(node, properties, "propertyNames", place))
     for name in properties.keys() - allowed:
         properties[name] = False
@@ -166,7 +166,7 @@ def names_alone(lowering: Lowering, schema: Mapping[str, Json], place: Place) ->
     core = _lowered(lowering, schema, place)
     if core is True:
         return True
-    node = _name_node(core, place / "propertyNames")
+    node = _name_node(core, place)
     with refusing("propertyNames", place.path):
         pattern = write_pattern(node, lowering.capabilities.characters)
     allowed: dict[str, Core] = {} if pattern is None else {pattern: True}
@@ -190,10 +190,8 @@ def _matched(node: Regex, names: Iterable[str], keyword: str, place: Place) -> l
 
 
 def _lowered(lowering: Lowering, schema: Mapping[str, Json], place: Place) -> Core:
-    asked, found = schema["propertyNames"], place / "propertyNames"
-    while isinstance(asked, Mapping) and asked.keys() == {"$ref"}:
-        asked, found = lowering.document.resolve(asked["$ref"], found)
-    return lowering.lower(asked, found)
+    with lowering.without_references():
+        return lowering.lower(schema["propertyNames"], place / "propertyNames")
 
 
 def _name_node(core: Core, place: Place) -> Regex:
@@ -225,10 +223,6 @@ def _words(core: Core) -> list[str] | None:
 
 def _asked_of_name(core: Node, place: Place) -> Iterator[Regex]:
     """What a node asks of a string, one by one."""
-    if core.ref is not None:
-        raise refuse(
-            "propertyNames", place.path, "references beside other keywords have no grammar"
-        )
     if core.values is not None:
         yield literals(_words(core) or [])
     if core.any_of:
