@@ -183,6 +183,7 @@ _CIRCLE = {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}
         {"propertyNames": {"$ref": "#/$defs/a"}},
         {"propertyNames": {"anyOf": [{"const": "a"}, {"$ref": "#/$defs/a"}]}},
         {"propertyNames": {"$ref": "#"}, "minProperties": 1},
+        {"items": {"$ref": "#/$defs/a"}, "uniqueItems": True},
     ],
 )
 def test_references_in_a_circle_are_refused(asked: Any) -> None:

@@ -196,7 +196,11 @@ def _referred_item(
 ) -> Core:
     """What an item must be, where that is behind references alone an enum, or nothing else."""
     source, there = schema.get("items"), place / "items"
+    followed = set[str]()
     while isinstance(source, Mapping) and source.keys() == {"$ref"}:
+        if there.path in followed:
+            raise refuse("$ref", there.path, "it leads back to itself")
+        followed.add(there.path)
         source, there = lowering.document.resolve(source["$ref"], there)
         is_listed = isinstance(source, Mapping) and "enum" in source
         items = lowering.lower(source, there) if is_listed else True
