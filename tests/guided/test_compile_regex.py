@@ -127,6 +127,7 @@ def test_a_point_may_be_any_character() -> None:
     [
         *(r"\bab\b", r"^a\b-b$", r"\ba", r"a\b", r"^\b(a|b)\b.*", r"^.*\b$", r"^a?\b-?$"),
         *(r"^[a-z]+\b", r"\b(ab|a)\b|\bb\b", r"^(?!.*\bab\b)", r"^(?=.*\ba\b)[ab-]*$"),
+        *(r"^\b[ab-]{1,3}\b$", r"\b(-?a){1,2}\b", r"\b(a?-|b){2,}\b"),
     ],
 )
 def test_word_boundaries_are_where_all_engines_see_them(pattern: str) -> None:
@@ -234,6 +235,12 @@ def test_patterns_of_emoji_and_names_are_enforced() -> None:
             ["ABC1defgh!"],
             ["ABC1defghi", "Aa1password!"],
         ),
+        (
+            r"^\b[a-z0-9-]{15,300}\b$",
+            ["a" * 15, "a" + "-" * 298 + "a"],
+            ["a" * 14, "-" + "a" * 20, "a" * 20 + "-", "a" * 301],
+        ),
+        (r"^\b[ -~]{3,50}@[\w.-]{3,90}\b$", ["a b@c.d"], ["a b@c.d.", " a@c.d", "a b@cd"]),
     ],
 )
 def test_lookaheads_are_enforced_where_one_expression_would_be_too_long(

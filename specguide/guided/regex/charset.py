@@ -85,6 +85,9 @@ class CharSet:
     def __or__(self, other: CharSet) -> CharSet:
         return CharSet(union(self.inner, other.inner), union(self.outer, other.outer))
 
+    def __and__(self, other: CharSet) -> CharSet:
+        return CharSet(intersect(self.inner, other.inner), intersect(self.outer, other.outer))
+
 
 def exactly(*ranges: tuple[int, int]) -> CharSet:
     """The set of these ranges, which is the same in every dialect."""

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from specguide.guided.budget import kept, spend
 from specguide.guided.regex.both import in_some_dialect, together
 from specguide.guided.regex.charset import EVERYTHING
+from specguide.guided.regex.edges import passed
 from specguide.guided.regex.parse import parse
 from specguide.guided.regex.tree import (
     ANY_TEXT,
@@ -87,9 +88,14 @@ def _without_lookbehinds(before: Node, node: Node) -> Node:
                 raise UnsupportedRegex("a lookbehind behind a lookahead cannot be enforced")
             return _looked_at(_without_looks(before, EMPTY), [node])
         case Concat(items):
+            apart = list[Node]()  # what looks at nothing before
             for item in items:
-                before = _without_lookbehinds(before, item)
-            return before
+                if _has_look(item, behind=True):
+                    before = _without_lookbehinds(_join(before, *apart), item)
+                    apart.clear()
+                else:
+                    apart.append(_without_lookbehinds(EMPTY, item))
+            return _join(before, *apart)
         case Either(items) if _has_look(node, behind=True):
             return _either(_without_lookbehinds(before, item) for item in items)
         case Either(items):
@@ -186,8 +192,14 @@ def _looked_at(node: Node, looks: list[Look]) -> Node:
     its end, let pass."""
     also, but = list[Node](), list[Node]()
     for look in looks:
+        plain = passed(node, look)
+        if plain is not None:
+            node = plain
+            continue
         seen = (look.node, Anchor(False)) if look.behind else (Anchor(True), look.node)
         (but if look.negative else also).append(whole(Concat(seen), search=True))
+    if not also and not but:
+        return node
     agreed = all(is_exact(one, EVERYTHING) for one in (node, *also, *but))
     found = together([node, *also], but, is_exact=agreed)
     if agreed or isinstance(found, Both):

@@ -1,0 +1,69 @@
+"""Owns the texts of a regular expression that begin, or end, with a character of a set: what a
+lookahead or a lookbehind of one character lets pass."""
+
+from __future__ import annotations
+
+from specguide.guided.budget import spend
+from specguide.guided.regex.charset import CharSet
+from specguide.guided.regex.tree import (
+    EMPTY,
+    NOTHING,
+    Chars,
+    Concat,
+    Either,
+    Look,
+    Node,
+    Repeat,
+    concat,
+    either,
+    least_length,
+)
+
+_MAX_WAYS = 8
+
+
+def passed(node: Node, look: Look) -> Node | None:
+    """The texts of a tree without anchors that a lookahead at its start, or a lookbehind at its
+    end, lets pass; None where that is not plain."""
+    if not isinstance(look.node, Chars):
+        return None
+    seen = look.node.chars
+    found = _edged(node, ~seen if look.negative else seen, at_start=not look.behind)
+    if found is not None and look.negative and least_length(node) == 0:
+        return either((EMPTY, found))
+    return found
+
+
+def _edged(node: Node, chars: CharSet, *, at_start: bool) -> Node | None:
+    """The texts of a tree whose first character, or last one, is of a set; None where that is not
+    plain."""
+    spend(2)
+    match node:
+        case Chars(allowed):
+            common = allowed & chars
+            return Chars(common) if common.outer else NOTHING
+        case Concat(items):
+            return _edged_sequence(items, chars, at_start=at_start)
+        case Either(items):
+            parts = [_edged(item, chars, at_start=at_start) for item in items]
+            kept = [part for part in parts if part is not None]
+            return either(kept) if len(kept) == len(parts) else None
+        case Repeat(item, least, most) if most != 0 and least_length(item) > 0:
+            others = Repeat(item, max(0, least - 1), None if most is None else most - 1)
+            sequence = (item, others) if at_start else (others, item)
+            return _edged_sequence(sequence, chars, at_start=at_start)
+    return None
+
+
+def _edged_sequence(items: tuple[Node, ...], chars: CharSet, *, at_start: bool) -> Node | None:
+    ways: list[Node] = []
+    while items and len(ways) < _MAX_WAYS:
+        edge, rest = (items[0], items[1:]) if at_start else (items[-1], items[:-1])
+        part = _edged(edge, chars, at_start=at_start)
+        if part is None:
+            return None
+        ways.append(concat(part, *rest) if at_start else concat(*rest, part))
+        if least_length(edge) > 0:
+            return either(ways)
+        items = rest  # the edge is empty
+    return None if items else either(ways)
