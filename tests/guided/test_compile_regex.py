@@ -128,6 +128,7 @@ def test_a_point_may_be_any_character() -> None:
         *(r"\bab\b", r"^a\b-b$", r"\ba", r"a\b", r"^\b(a|b)\b.*", r"^.*\b$", r"^a?\b-?$"),
         *(r"^[a-z]+\b", r"\b(ab|a)\b|\bb\b", r"^(?!.*\bab\b)", r"^(?=.*\ba\b)[ab-]*$"),
         *(r"^\b[ab-]{1,3}\b$", r"\b(-?a){1,2}\b", r"\b(a?-|b){2,}\b"),
+        *(r"\ba\b.*\bb\b", r"^\b[ab]+\b-\b[ab]+\b$", r"(a\b|-)b?\ba"),
     ],
 )
 def test_word_boundaries_are_where_all_engines_see_them(pattern: str) -> None:

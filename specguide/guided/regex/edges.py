@@ -24,7 +24,8 @@ _MAX_WAYS = 8
 
 def passed(node: Node, look: Look) -> Node | None:
     """The texts of a tree without anchors that a lookahead at its start, or a lookbehind at its
-    end, lets pass; None where that is not plain."""
+    end, lets pass; None where that is not plain. Beside a lookbehind the tree may have lookaheads,
+    which stay, if it matches no empty text."""
     if not isinstance(look.node, Chars):
         return None
     seen = look.node.chars
@@ -57,12 +58,16 @@ def _edged(node: Node, chars: CharSet, *, at_start: bool) -> Node | None:
 
 def _edged_sequence(items: tuple[Node, ...], chars: CharSet, *, at_start: bool) -> Node | None:
     ways: list[Node] = []
+    ahead: tuple[Node, ...] = ()  # lookaheads at the end
     while items and len(ways) < _MAX_WAYS:
         edge, rest = (items[0], items[1:]) if at_start else (items[-1], items[:-1])
+        if isinstance(edge, Look):
+            items, ahead = rest, (edge, *ahead)
+            continue
         part = _edged(edge, chars, at_start=at_start)
         if part is None:
             return None
-        ways.append(concat(part, *rest) if at_start else concat(*rest, part))
+        ways.append(concat(part, *rest) if at_start else concat(*rest, part, *ahead))
         if least_length(edge) > 0:
             return either(ways)
         items = rest  # the edge is empty

@@ -106,10 +106,13 @@ ANY_TEXT = Repeat(ANY_CHAR, 0, None)
 
 
 def least_length(node: Node) -> float:
-    """Characters of the shortest text that a tree without anchors matches; infinity for none."""
+    """Characters of the shortest text that a tree without anchors matches, whatever it looks at;
+    infinity for none."""
     match node:
         case Chars(chars):
             return 1 if chars.inner else math.inf
+        case Look():
+            return 0
         case Concat(items):
             return sum(map(least_length, items))
         case Either(items):

@@ -84,6 +84,9 @@ def _without_lookbehinds(before: Node, node: Node) -> Node:
     UnsupportedRegex."""
     match node:
         case Look(behind=True):
+            plain = passed(before, node) if least_length(before) > 0 else None
+            if plain is not None:
+                return plain
             if _has_look(before) and not _stay_inside(before):
                 raise UnsupportedRegex("a lookbehind behind a lookahead cannot be enforced")
             return _looked_at(_without_looks(before, EMPTY), [node])
