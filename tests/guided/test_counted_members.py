@@ -227,3 +227,20 @@ def test_a_property_of_both_branches_whose_format_is_large(compiler):
     company_alone = {"url": "https://a.example", "name": "A", "id": "x"}
     assert takes_in_some_order(grammar, company_alone, schema)
     assert not takes_in_some_order(grammar, company_alone | {"id": 1}, schema)
+
+
+@pytest.mark.parametrize(
+    "counts",
+    [
+        {"minProperties": 7, "maxProperties": 1},
+        {"required": ["a", "b"], "maxProperties": 1},
+        {"properties": {"a": True}, "additionalProperties": False, "minProperties": 2},
+    ],
+)
+def test_objects_of_too_many_and_too_few_members(compiler, counts):
+    with pytest.raises(InvalidGuide, match="allows no value at all"):
+        compiler.compile(Guide(json_schema={"type": "object", **counts}))
+    schema = {"type": "object", "properties": {"x": {"type": ["object", "null"], **counts}}}
+    matcher = compiler.compile(Guide(json_schema=schema)).matcher()
+    assert all(map(matcher.accept, b'{"x":'))
+    assert not matcher.accept(ord("{")) and all(map(matcher.accept, b"null}"))

@@ -190,19 +190,27 @@ def _counts(
     if most is not None and not (closed and len(optional) + len(asked.required) <= most):
         asked = replace(asked, max_properties=int(most))
     missing = least - len(asked.required)
+    too_few_named = closed and missing > len(optional)
+    if most is not None and most < max(least, len(asked.required)):
+        return asked, _no_object(schema, path)
     if missing <= 0:
         return asked, None
     others_left_out = schema.get("additionalProperties", True) is not False and closed
-    if others_left_out and missing > len(optional) and not lowering.capabilities.has_open_objects:
+    if others_left_out and too_few_named and not lowering.capabilities.has_open_objects:
         raise refuse("minProperties", path, "only named properties are left, and they are too few")
+    if too_few_named:
+        return asked, _no_object(schema, path)
     if lowering.capabilities.counts_keys:
         return replace(asked, min_properties=least), None
     if not optional or (closed and missing == 1):
         return replace(asked, min_properties=least), None
-    if closed and missing > len(optional):
-        others = allowed_types(schema) - {"object"}
-        return asked, typed(path, *sorted(others)) if others else False
     return asked, any_of(path, _enough(asked, path, optional, missing, closed))
+
+
+def _no_object(schema: Mapping[str, Json], path: str) -> Core:
+    """The values of the schema's types but for objects."""
+    others = allowed_types(schema) - {"object"}
+    return typed(path, *sorted(others)) if others else False
 
 
 def _enough(
