@@ -127,8 +127,7 @@ def spend(num_steps: int = 1) -> None:
 
 class at_work:
     """A context in which a keyword is at work. Where the budget is spent, the error names one of
-    the
-    keywords at work: the innermost that took at least half of it, else the outermost."""
+    the keywords at work: the innermost that took at least half of it, else the outermost."""
 
     def __init__(self, keyword: str, path: str) -> None:
         self._keyword, self._path = keyword, path

@@ -26,7 +26,7 @@ SHAPES = {"a": "integer", "b": "boolean", "c": "null"}
 
 @pytest.fixture(scope="module")
 def service():
-    options = ("--replicas", "2", "--replica-cpus", "0.5", "--drain-s", "5", "--log-requests")
+    options = ("--replicas", "2", "--replica-cpus", "0.5", "--drain-s", "20", "--log-requests")
     with serving(*options) as one:
         yield one
 
