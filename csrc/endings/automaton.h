@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <shared_mutex>
 #include <string_view>
 #include <unordered_map>
@@ -217,9 +218,12 @@ class Automaton {
   std::optional<bool> takes(State state, std::string_view bytes);
   Items places_of(State state) const;
   int32_t keep(const int32_t* row, size_t num_words);
+  std::set<State> behind_any(const std::set<State>& states, int low, int high);
+  bool loops_beyond_ascii(State state);
   uint8_t loops(State state);
   std::vector<Run> runs(State from, const TokenTrie& trie);
   const Missing& missing(State state, const TokenTrie& trie);
+  std::optional<int64_t> missing_behind(State state, const Vocabulary& vocabulary, int32_t token);
   static bool is_endable(const Known& known, int64_t most) { return known.ceiling <= most || known.worst <= most; }
   State lose_track() {
     has_lost_track_ = true;

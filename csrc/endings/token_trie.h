@@ -13,7 +13,7 @@ class TokenTrie {
  public:
   // Nodes are in depth-first order.
   //
-  // groups: of the bytes below it, a bit for each
+  // groups: of what the tokens of its subtree have below it, a bit for each
   // end:    index behind its subtree
   // token:  the token with the bytes up to here, -1 for none; where several have these bytes, `same` gives the next one
   // first:  index in `tokens` of the first token of its subtree
@@ -27,10 +27,11 @@ class TokenTrie {
   };
 
   static constexpr size_t kLong = 16;
-  static constexpr int kNumGroups = 8;
 
-  // The group of a byte: grammars often treat all of one alike.
-  static int group_of(uint8_t byte);
+  // Groups of characters that grammars often treat alike: those beyond ASCII, and six of ASCII. What is no character, or
+  // a part of one, is of a group of its own.
+  static constexpr int kNumGroups = 8, kBeyondAscii = 0, kNoCharacter = 1;
+  static int ascii_group(uint8_t byte);
 
   explicit TokenTrie(std::shared_ptr<const Vocabulary> vocabulary);
 

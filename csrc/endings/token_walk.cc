@@ -1,6 +1,7 @@
 // Owns how an automaton goes through all tokens of a vocabulary; see automaton.h.
 #include <algorithm>
 #include <array>
+#include <set>
 #include <unordered_map>
 
 #include "endings/automaton.h"
@@ -11,17 +12,56 @@ namespace specguide {
 namespace {
 
 constexpr int32_t kWorthAsking = 100;  // nodes below one
+constexpr size_t kFewTokens = 500;
 using Loops = std::unordered_map<Automaton::State, uint8_t>;
+
+// The tokens of a row, if these are few.
+std::optional<std::vector<int32_t>> few_tokens(const int32_t* row, int num_words) {
+  std::vector<int32_t> found;
+  for (int word = 0; word < num_words; ++word) {
+    for (auto bits = static_cast<uint32_t>(row[word]); bits != 0; bits &= bits - 1) {
+      if (found.size() == kFewTokens) return std::nullopt;
+      found.push_back(word * 32 + __builtin_ctz(bits));
+    }
+  }
+  return found;
+}
 
 }  // namespace
 
-// The groups of bytes behind any of which the state is the same, a bit for each.
+// The states behind any byte from `low` to `high` in any of some states.
+std::set<Automaton::State> Automaton::behind_any(const std::set<State>& states, int low, int high) {
+  std::set<State> found;
+  for (const State state : states) {
+    for (int byte = low; byte <= high; ++byte) found.insert(step(state, static_cast<uint8_t>(byte)));
+  }
+  return found;
+}
+
+// Whether each character beyond ASCII leads back to the state (RFC 3629, section 4).
+bool Automaton::loops_beyond_ascii(State state) {
+  struct Sequences {
+    int low, high, second_low, second_high, num_more;
+  };
+  static constexpr Sequences kAll[] = {{0xC2, 0xDF, 0x80, 0xBF, 0}, {0xE0, 0xE0, 0xA0, 0xBF, 1}, {0xE1, 0xEC, 0x80, 0xBF, 1},
+                                       {0xED, 0xED, 0x80, 0x9F, 1}, {0xEE, 0xEF, 0x80, 0xBF, 1}, {0xF0, 0xF0, 0x90, 0xBF, 2},
+                                       {0xF1, 0xF3, 0x80, 0xBF, 2}, {0xF4, 0xF4, 0x80, 0x8F, 2}};
+  for (const Sequences& some : kAll) {
+    std::set<State> behind = behind_any(behind_any({state}, some.low, some.high), some.second_low, some.second_high);
+    for (int i = 0; i < some.num_more; ++i) behind = behind_any(behind, 0x80, 0xBF);
+    if (behind != std::set<State>{state}) return false;
+  }
+  return true;
+}
+
+// The groups of characters any of which leads back to the state, a bit for each.
 uint8_t Automaton::loops(State state) {
-  unsigned found = (1u << TokenTrie::kNumGroups) - 1;
-  for (int byte = 0; byte < 256; ++byte) {
-    const unsigned group = 1u << TokenTrie::group_of(static_cast<uint8_t>(byte));
+  unsigned found = (1u << TokenTrie::kNumGroups) - 1 - (1u << TokenTrie::kNoCharacter);
+  for (int byte = 0; byte < 0x80; ++byte) {
+    const unsigned group = 1u << TokenTrie::ascii_group(static_cast<uint8_t>(byte));
     if ((found & group) != 0 && step(state, static_cast<uint8_t>(byte)) != state) found &= ~group;
   }
+  if (!loops_beyond_ascii(state)) found &= ~(1u << TokenTrie::kBeyondAscii);
   return static_cast<uint8_t>(found);
 }
 
@@ -73,14 +113,15 @@ const Automaton::Missing& Automaton::missing(State state, const TokenTrie& trie)
   if (usual != num_tokens.end()) found.usual = usual->first;
   found.usually.resize(static_cast<size_t>(trie.vocabulary().num_words()));
   int64_t worst = 0;
+  const auto each = [&](const Run& run, auto visit) {
+    for (int32_t i = run.first; i < run.last; ++i) {
+      for (int32_t token = trie.tokens()[static_cast<size_t>(i)]; token >= 0; token = trie.same(token)) visit(token);
+    }
+  };
   for (const Run& run : all) {
     worst = std::max(worst, run.num_missing);
-    for (int32_t i = run.first; i < run.last; ++i) {
-      for (int32_t token = trie.tokens()[static_cast<size_t>(i)]; token >= 0; token = trie.same(token)) {
-        if (run.num_missing == found.usual) set_bit(found.usually.data(), token);
-        else found.others.push_back({run.num_missing, token});
-      }
-    }
+    if (run.num_missing == found.usual) each(run, [&](int32_t token) { set_bit(found.usually.data(), token); });
+    else each(run, [&](int32_t token) { found.others.push_back({run.num_missing, token}); });
   }
   found.others.shrink_to_fit();
   std::sort(found.others.begin(), found.others.end(),
@@ -90,9 +131,23 @@ const Automaton::Missing& Automaton::missing(State state, const TokenTrie& trie)
   return found;
 }
 
+// Nothing for a token that may not follow.
+std::optional<int64_t> Automaton::missing_behind(State state, const Vocabulary& vocabulary, int32_t token) {
+  if (!vocabulary.is_text(token)) return std::nullopt;
+  for (const char byte : vocabulary.token_bytes[static_cast<size_t>(token)]) state = step(state, static_cast<uint8_t>(byte));
+  if (state == kDead) return std::nullopt;
+  return states_[static_cast<size_t>(state)].least;
+}
+
 int64_t Automaton::Walk::least_behind(State state, const TokenTrie& trie, const int32_t* row) {
-  const Missing& missing = automaton_.missing(state, trie);
   int64_t least = Network::kNever;
+  if (const auto tokens = few_tokens(row, trie.vocabulary().num_words())) {
+    for (const int32_t token : *tokens) {
+      least = std::min(least, automaton_.missing_behind(state, trie.vocabulary(), token).value_or(least));
+    }
+    return least;
+  }
+  const Missing& missing = automaton_.missing(state, trie);
   for (const Missing::Other& other : missing.others) {
     if (!has_bit(row, other.token)) continue;
     least = other.num_missing;  // the others behind it have as many at least
@@ -106,14 +161,25 @@ int64_t Automaton::Walk::least_behind(State state, const TokenTrie& trie, const 
 }
 
 void Automaton::Walk::keep_endable(State state, const TokenTrie& trie, int64_t most, int32_t* row) {
-  const Missing& missing = automaton_.missing(state, trie);
-  if (automaton_.states_[static_cast<size_t>(state)].worst <= most) return;
-  std::vector<int32_t> kept(missing.usually.size());
-  if (missing.usual <= most) kept = missing.usually;
-  for (const Missing::Other& other : missing.others) {
-    if (other.num_missing > most) break;
-    set_bit(kept.data(), other.token);
+  const int num_words = trie.vocabulary().num_words();
+  std::vector<int32_t> kept(static_cast<size_t>(num_words));
+  bool all_fit = true;
+  if (const auto tokens = few_tokens(row, num_words)) {
+    for (const int32_t token : *tokens) {
+      const std::optional<int64_t> num_missing = automaton_.missing_behind(state, trie.vocabulary(), token);
+      all_fit = all_fit && num_missing.value_or(0) <= most;
+      if (num_missing && *num_missing <= most) set_bit(kept.data(), token);
+    }
+  } else {
+    const Missing& missing = automaton_.missing(state, trie);
+    all_fit = automaton_.states_[static_cast<size_t>(state)].worst <= most;
+    if (missing.usual <= most) kept = missing.usually;
+    for (const Missing::Other& other : missing.others) {
+      if (other.num_missing > most) break;
+      set_bit(kept.data(), other.token);
+    }
   }
+  if (all_fit) return;
   for (size_t word = 0; word < kept.size(); ++word) row[word] &= kept[word];
 }
 

@@ -187,6 +187,56 @@ TEST(outputs_end_in_time) {
   }
 }
 
+// Bytes, and words of whole and broken characters, some of them twice.
+std::shared_ptr<const Vocabulary> vocabulary_of_words() {
+  const std::vector<std::string> parts{"a", "b7", " ", "\"", "\",\"", "\"}", "\\n", "\x01", "\xC3\xA9", "\xE6\x97\xA5",
+                                       "\xF0\x9F\x98\x80", "\xE6\x97", "\xA5", "\xED\xA0\x80", "m\":\""};
+  std::vector<std::string> bytes;
+  for (int byte = 0; byte < 256; ++byte) bytes.emplace_back(1, static_cast<char>(byte));
+  bytes.emplace_back();
+  for (const std::string& first : parts) {
+    for (const std::string& second : parts) {
+      for (const std::string& third : parts) bytes.push_back(first + second + third);
+    }
+  }
+  bytes.push_back("aaa");
+  return std::make_shared<const Vocabulary>(std::move(bytes), std::vector<int32_t>{kEnd});
+}
+
+TEST(rows_keep_the_tokens_behind_which_texts_may_end_in_time) {
+  const auto words = vocabulary_of_words();
+  const TokenTrie trie(words);
+  const Grammar grammar = read_ebnf(R"(root ::= "{" "\"k\":" string "," "\"m\":" string "}"
+string ::= "\"" [^"\\]* "\"")");
+  Automaton automaton(build_network(grammar, *words, /*is_exact=*/false), std::make_shared<AutomatonPool>(size_t{64} << 20));
+  Automaton::Walk walk(automaton);
+  for (const std::string text : {"", "{\"k\":", "{\"k\":\"", "{\"k\":\"a\xC3\xA9", "{\"k\":\"\xE6", "{\"k\":\"\",\"m\":\"a"}) {
+    const Automaton::State state = walk.step(walk.start(), text);
+    std::vector<int64_t> missing;  // behind each token; -1: it may not follow
+    for (const std::string& bytes : words->token_bytes) {
+      const Automaton::State behind = bytes.empty() ? Automaton::kDead : walk.step(state, bytes);
+      missing.push_back(behind == Automaton::kDead ? -1 : walk.least(behind));
+    }
+    for (const int32_t num_tokens : {300, words->size()}) {  // in a row, few and many
+      std::vector<int32_t> all(static_cast<size_t>(words->num_words()));
+      for (int32_t token = 0; token < num_tokens; ++token) set_bit(all.data(), token);
+      const auto last = missing.begin() + num_tokens;
+      int64_t least = Network::kNever;
+      for (auto one = missing.begin(); one != last; ++one) least = *one < 0 ? least : std::min(least, *one);
+      CHECK(walk.least_behind(state, trie, all.data()) == least);
+      for (int64_t most = 0; most < 12; ++most) {
+        std::vector<int32_t> row = all;
+        walk.keep_endable(state, trie, most, row.data());
+        const bool all_fit = *std::max_element(missing.begin(), last) <= most;
+        for (int32_t token = 0; token < num_tokens; ++token) {
+          const int64_t behind = missing[static_cast<size_t>(token)];
+          CHECK(has_bit(row.data(), token) == (all_fit || (behind >= 0 && behind <= most)));
+        }
+      }
+    }
+  }
+}
+
 TEST(rows_are_shared_where_texts_go_on_alike) {
   const auto endings = endings_of(read_ebnf(kJson), nullptr, true);
   CHECK(endings->is_exact());
