@@ -9,6 +9,7 @@ from specguide.errors import InvalidGuide, UnsupportedGuide
 from specguide.guide import Guide
 from specguide.guided.backends import CompiledGrammar
 from specguide.guided.matcher import allowed_tokens
+from specguide.guided.schema.prune import NoInstance
 from specguide.tokenizer.vocabulary import Vocabulary
 
 
@@ -35,7 +36,11 @@ def check_start(grammar: CompiledGrammar, vocabulary: Vocabulary) -> None:
 
 def why_none(guide: Guide, reasons: dict[str, InvalidGuide]) -> InvalidGuide:
     """One error that stands for the errors of all backends. Where the guide is malformed for all of
-    them it is the first; else it has the words of all."""
+    them, or no value fits it for the best of them, it is the first; else it has the words of
+    all."""
+    best = next(iter(reasons.values()), None)
+    if isinstance(best, NoInstance):
+        return UnsupportedGuide(str(best))
     if reasons and not any(isinstance(reason, UnsupportedGuide) for reason in reasons.values()):
         return next(iter(reasons.values()))
     grouped: dict[str, list[str]] = {}

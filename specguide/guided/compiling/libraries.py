@@ -34,6 +34,7 @@ from specguide.guided.limits import check_limits
 from specguide.guided.schema.distinct import distinct_places
 from specguide.guided.schema.document import Reading
 from specguide.guided.schema.nodes import CoreSchema
+from specguide.guided.schema.prune import NoInstance
 from specguide.guided.select import candidates, rewrites
 from specguide.guided.verdict import check_start, why_none
 from specguide.schema_documents import schema_documents
@@ -130,6 +131,8 @@ class Libraries:
                         if order == "any" and getattr(reasons.get(name), "keyword", "") is None:
                             del reasons[name]  # a later one may name the keyword
                         reasons.setdefault(name, error)
+            except NoInstance as error:
+                reasons[name] = error
             except UnsupportedGuide as error:
                 reasons.setdefault(name, error)
         return None

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from specguide.errors import GuideLimitExceeded, UnsupportedGuide
 from specguide.guided.budget import at_most, spend
 from specguide.guided.schema.capabilities import Capabilities
+from specguide.guided.schema.contradiction import no_instance
 from specguide.guided.schema.document import AS_USUAL, Reading
 from specguide.guided.schema.enforce import unenforced
 from specguide.guided.schema.json_values import JsonSchema
@@ -17,7 +18,7 @@ from specguide.guided.schema.negation.positive import PositiveSchema, without_ne
 from specguide.guided.schema.no_value import check_required
 from specguide.guided.schema.nodes import CoreSchema, refuse
 from specguide.guided.schema.plain import plain_core
-from specguide.guided.schema.prune import prune
+from specguide.guided.schema.prune import NoInstance, prune
 
 _TRIALS = ((None, 600_000), (2, 170_000), (1, 300_000))
 """Trials of merging, in order: how many ways to fail a subschema are kept (None: all), and the most
@@ -42,12 +43,12 @@ def core_schemas(
         ) from None
     if able.has_open_objects:  # else the core may lack what the schema allows
         check_required(core.root, schema)
-    yield from _enforced(core, able)
+    yield from _enforced(core, able, schema)
     if positive is None:  # it has no formats
         return
     shorter = lower(positive, able, short_formats=True)
     if shorter != core:
-        yield from _enforced(shorter, able)
+        yield from _enforced(shorter, able, schema)
 
 
 def _lowered(positive: PositiveSchema, able: Capabilities) -> CoreSchema:
@@ -61,9 +62,9 @@ def _lowered(positive: PositiveSchema, able: Capabilities) -> CoreSchema:
             raise error from None
 
 
-def _enforced(core: CoreSchema, able: Capabilities) -> Iterator[CoreSchema]:
+def _enforced(core: CoreSchema, able: Capabilities, schema: JsonSchema) -> Iterator[CoreSchema]:
     """The core and the merged core, as far as the backend enforces them; raises UnsupportedGuide
-    for none of them."""
+    for none of them, NoInstance where no value fits."""
     spend(2 * weight(core))
     doubt = next(unenforced(core, able), None)
     if doubt is None:
@@ -76,6 +77,9 @@ def _enforced(core: CoreSchema, able: Capabilities) -> Iterator[CoreSchema]:
             if next(unenforced(other, able), None) is None:
                 yield other
                 return
+        except NoInstance:
+            if most_ways is None and able.has_open_objects:
+                raise no_instance(core, schema) from None
         except (UnsupportedGuide, RecursionError):
             pass  # the reason against the core itself says more
     if doubt is not None:

@@ -27,6 +27,7 @@ from specguide.guided.schema.negation.positive import PositiveSchema
 from specguide.guided.schema.nodes import Core, CoreSchema, Node, any_of, refuse
 from specguide.guided.schema.objects import lower_dependencies, lower_object
 from specguide.guided.schema.plain import plain_node
+from specguide.guided.schema.prune import NONE_FITS, NoInstance
 from specguide.guided.schema.scalars import (
     listed_values,
     lower_number,
@@ -57,7 +58,7 @@ def lower(
     lowering.finish()
     check_cycles(root, lowering.definitions)
     if root is False and not capabilities.has_open_objects:  # it may allow what the backend cannot
-        raise UnsupportedGuide("no value that can be generated fits the schema")
+        raise NoInstance(NONE_FITS)
     if root is False:
         raise InvalidGuide("the schema allows no value at all", param="json_schema")
     return CoreSchema(root, {} if root is True else lowering.definitions)

@@ -107,8 +107,10 @@ class Patterns:
 
         Raises UnsupportedRegex where that takes too many states.
         """
-        if len(patterns) <= 1:
-            return patterns[0] if patterns else ""
+        if not patterns:
+            return ""
+        if len(patterns) == 1 and (self.is_loose or (least, most) == (0, None)):
+            return patterns[0]
         if self.is_loose:
             raise UnsupportedRegex("what several patterns have in common is not looked for")
         key = patterns, least, most
@@ -118,6 +120,8 @@ class Patterns:
         return self._common[key]
 
     def _intersection(self, patterns: tuple[str, ...], least: int, most: int | None) -> str | None:
+        if len(patterns) == 1:
+            return patterns[0] if have_common_text(patterns, least, most) else None
         both = pattern_automaton(patterns[0])
         for num in range(2, len(patterns) + 1):
             both = self._counted(_all_of(patterns[:num]))

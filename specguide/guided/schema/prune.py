@@ -24,17 +24,23 @@ from specguide.guided.schema.nodes import (
     children,
 )
 
+NONE_FITS = "no value that can be generated fits the schema"
+
+
+class NoInstance(UnsupportedGuide):
+    """No value that can be generated fits a schema."""
+
 
 def prune(schema: CoreSchema) -> CoreSchema:
     """A merged schema without parts that have no instance, and with the definitions alone that it
     leads to.
 
-    Raises UnsupportedGuide where no instance is left.
+    Raises NoInstance where none is left.
     """
     inhabited = _Inhabited(schema.definitions)
     root = inhabited.pruned(schema.root)
     if root is False:
-        raise UnsupportedGuide("no value that can be generated fits the schema")
+        raise NoInstance(NONE_FITS)
     definitions = {name: inhabited.pruned(schema.definitions[name]) for name in inhabited.names}
     return CoreSchema(root, _reached(root, definitions))
 

@@ -145,6 +145,9 @@ def lower_string(lowering: Lowering, schema: Mapping[str, Json], place: Place) -
     least, most = _lengths(schema, longest)
     patterns = [("pattern", schema["pattern"])] if "pattern" in schema else []
     if not lowering.capabilities.counts_characters and (least, most) != (None, None):
+        if most is not None and (least or 0) > most:
+            yield False
+            return
         any_char = "[\\0-\\u{10FFFF}]"
         times = f"{{{least or 0},{'' if most is None else most}}}"
         patterns.append(("maxLength", f"^{any_char}{times}$"))

@@ -180,6 +180,8 @@ def is_text(form: ArgumentsForm, schema: Any) -> bool:
     least, most = schema.get("minLength", 0), schema.get("maxLength", 0)
     if least > 0 and (least > _MOST_LEAST or most > _MOST_BESIDE_LEAST):
         return False
+    if least > schema.get("maxLength", least):  # no value fits, and whoever reads schemas says so
+        return False
     return kinds in ("string", ["string"]) and not schema.keys() - _OF_TEXT
 
 
