@@ -192,6 +192,23 @@ def test_references_in_a_circle_are_refused(asked: Any) -> None:
         next(core_schemas({**asked, "$defs": _CIRCLE}, without_guard))
 
 
+def test_a_base_of_subtypes_that_refer_to_it_is_refused_soon() -> None:
+    """As OpenAPI's documents have it, where the base names its subtypes."""
+    subtypes = {
+        name: {"allOf": [{"$ref": "#"}, {"required": ["kind"], "properties": {"kind": of}}]}
+        for name, of in (("A", {"const": "A"}), ("B", {"const": "B"}))
+    }
+    base = {"oneOf": [{"$ref": f"#/$defs/{name}"} for name in subtypes], "$defs": subtypes}
+    able = backend_spec("llguidance").enforced()
+    with (
+        Budget(5_000).counting(),
+        pytest.raises(UnsupportedGuide, match=r"/\$defs/[AB]/allOf/0/\$ref .* leads back"),
+    ):
+        next(core_schemas(base, able))
+    inside = {"type": "object", "properties": {"a": {"$ref": "#"}}}
+    assert next(core_schemas({"oneOf": [inside, {"type": "null"}]}, able))
+
+
 @pytest.mark.parametrize("any_name", [".*", "", "^x*"])
 @pytest.mark.parametrize("of_others", [True, False, TEXT])
 def test_a_pattern_of_any_name_speaks_of_all_properties(any_name: str, of_others: Any) -> None:

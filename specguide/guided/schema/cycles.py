@@ -1,10 +1,15 @@
-"""Owns the check that no definition of a core schema leads back to itself."""
+"""Owns the checks that no reference of a schema, and no definition of its core, leads back to
+itself."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 
+from specguide.errors import InvalidGuide
 from specguide.guided.budget import spend
+from specguide.guided.schema.document import Document, Place, subschemas
+from specguide.guided.schema.json_values import Json, is_object
 from specguide.guided.schema.nodes import Core, Node, refuse
 
 
@@ -36,3 +41,53 @@ def _leads_to(core: Core) -> Iterator[tuple[str, Node]]:
             yield core.ref, core
         for child in (*core.any_of, *core.all_of):
             yield from _leads_to(child)
+
+
+_OF_THE_SAME_VALUE = frozenset({"allOf", "anyOf", "oneOf"})
+_NOT_REACHED = frozenset({"$defs", "definitions"})
+
+
+def check_references(document: Document) -> None:
+    """Raises UnsupportedGuide where a reference leads back to itself before anything is asked of a
+    part of a value: through references, `allOf` and choices alone."""
+    finished: set[int] = set()
+    starts: list[Iterator[tuple[Json, Place]]] = [iter([(document.root, document.start)])]
+    while starts:
+        on_the_way: dict[int, Place] = {}
+        ways = [starts.pop()]  # of the start, and of each subschema on the way
+        while ways:
+            schema, place = next(ways[-1], (None, document.start))
+            if schema is None:
+                ways.pop()
+                if ways:
+                    finished.add(on_the_way.popitem()[0])
+            elif id(schema) in on_the_way:
+                *_, reference = on_the_way.values()
+                raise refuse("$ref", reference.path, "it leads back to itself")
+            elif is_object(schema) and id(schema) not in finished:
+                place = document.enter(schema, place)
+                on_the_way[id(schema)] = place
+                ways.append(_of_the_same_value(document, schema, place))
+                starts.append(_of_parts(schema, place))
+
+
+def _of_the_same_value(
+    document: Document, schema: Mapping[str, Json], place: Place
+) -> Iterator[tuple[Json, Place]]:
+    """What a subschema refers to, and the subschemas of its choices."""
+    spend(2)
+    if isinstance(schema.get("$ref"), str):
+        with suppress(InvalidGuide):  # it is refused when it is lowered
+            yield document.resolve(schema["$ref"], place)
+        if document.draft <= 7:
+            return
+    for keyword, step, child in subschemas(schema):
+        if keyword in _OF_THE_SAME_VALUE:
+            yield child, Place(place.path + step, place.base)
+
+
+def _of_parts(schema: Mapping[str, Json], place: Place) -> Iterator[tuple[Json, Place]]:
+    """The other subschemas right inside of one."""
+    for keyword, step, child in subschemas(schema):
+        if keyword not in _OF_THE_SAME_VALUE | _NOT_REACHED:
+            yield child, Place(place.path + step, place.base)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from specguide.errors import InvalidGuide
 from specguide.guided.budget import at_work, spend
+from specguide.guided.schema.cycles import check_references
 from specguide.guided.schema.disjoint import Comparison
 from specguide.guided.schema.document import AS_USUAL, Document, Place, Reading, subschemas
 from specguide.guided.schema.instance import Instances
@@ -51,10 +52,12 @@ class PositiveSchema:
 def without_negations(schema: JsonSchema, reading: Reading = AS_USUAL) -> PositiveSchema:
     """The schema with forms in place of its negations.
 
-    Raises UnsupportedGuide for draft 3 of JSON Schema or a document of another draft, and
-    InvalidGuide for an `$id` that is no URI.
+    Raises UnsupportedGuide for draft 3 of JSON Schema or a document of another draft, and where a
+    reference leads back to itself; and InvalidGuide for an `$id` that is no URI.
     """
-    negations = _Negations(Document(schema, reading))
+    document = Document(schema, reading)
+    check_references(document)
+    negations = _Negations(document)
     if reading.documents or _may_negate(schema):
         negations.follow()
     return PositiveSchema(negations.document, negations.forms, negations.failures)
