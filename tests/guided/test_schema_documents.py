@@ -56,6 +56,19 @@ def test_a_dynamic_anchor_of_the_root_holds_in_other_documents(compiler):
     assert not takes(grammar, '{"children": [{"daat": 1}]}')
 
 
+def test_a_dynamic_reference_to_another_document_means_the_anchor_of_the_root(compiler):
+    closed = {
+        "$id": "http://x.test/closed",
+        "$dynamicAnchor": "node",
+        "type": "object",
+        "properties": {"in": {"$dynamicRef": "tree#node"}},
+        "additionalProperties": False,
+    }
+    grammar = compiler.compile(Guide(json_schema=closed))
+    assert takes(grammar, '{"in": {"in": {}}}')
+    assert not takes(grammar, '{"in": {"data": 1}}')
+
+
 @pytest.mark.parametrize(
     ("reference", "mend"),
     [("/$defs/n", "'#/$defs/n' is in this one"), ("/$defs/m", "under $defs"), ("n", "under $defs")],

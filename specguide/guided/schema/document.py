@@ -170,9 +170,11 @@ class Document:
             )
         return target
 
-    def static_place(self, keyword: str, reference: str, place: Place) -> Place | None:
-        """Where a `$ref` would mean what a `$dynamicRef` or `$recursiveRef` at `place` means, on
-        whatever way it is reached; None where that hangs on the way.
+    def static_reference(
+        self, keyword: str, reference: str, place: Place
+    ) -> tuple[str, Place] | None:
+        """The `$ref`, and its place, that would mean what a `$dynamicRef` or `$recursiveRef` at
+        `place` means, on whatever way it is reached; None where that hangs on the way.
 
         It starts from no dynamic anchor, or there is no other of that name, or the root has one,
         from which every way begins. Raises InvalidGuide where the reference is no URI reference.
@@ -182,9 +184,9 @@ class Document:
         uri, name = _joined(place.base, reference)
         anchored = self._dynamic.get(name, set())
         if uri not in anchored or len(anchored) == 1:
-            return place
+            return reference, place
         root = self.enter(self.root, self.start).base
-        return Place(place.path, root) if root in anchored else None
+        return (f"#{name}", Place(place.path, root)) if root in anchored else None
 
     def _add_document(self, uri: str) -> None:
         """Makes a document known that the schema refers to, where there is one of that URI."""

@@ -150,10 +150,10 @@ class _Ways:
         if "$ref" in schema:
             yield self.of(*self._document.resolve(schema["$ref"], place), depth)
         for keyword in sorted(schema.keys() & set(DYNAMIC)):
-            there = self._document.static_place(keyword, schema[keyword], place)
+            there = self._document.static_reference(keyword, schema[keyword], place)
             if there is None:
                 raise self._refusal(keyword)
-            yield self.of(*self._document.resolve(schema[keyword], there), depth)
+            yield self.of(*self._document.resolve(*there), depth)
         for i, child in enumerate(schema.get("allOf", ())):
             yield self.of(child, place / "allOf" / i, depth)
         for i, child in enumerate(schema.get("anyOf", ())):

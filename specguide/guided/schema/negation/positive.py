@@ -154,9 +154,9 @@ class _Negations:
             if self.document.draft <= 7:
                 return
         for keyword in schema.keys() & DYNAMIC:
-            there = self.document.static_place(keyword, schema[keyword], place)
+            there = self.document.static_reference(keyword, schema[keyword], place)
             if there is not None:
-                self._follow_reference(schema[keyword], there)
+                self._follow_reference(*there)
         for keyword in _RULES:
             if keyword in schema:
                 self.forms[place.path, keyword] = self._forms(keyword, schema, place)
