@@ -11,6 +11,7 @@ from specguide.config import GuideConfig
 from specguide.errors import InvalidParams, UnsupportedGuide
 from specguide.guide import Guide
 from specguide.guided.compile import GrammarCompiler
+from specguide.guided.schema import metaschemas
 
 POINT = {"$id": "http://x.test/a/point.json", "properties": {"n": {"$ref": "n.json#/$defs/n"}}}
 WHOLE = {"$defs": {"n": {"type": "integer"}}}
@@ -67,6 +68,25 @@ def test_a_dynamic_reference_to_another_document_means_the_anchor_of_the_root(co
     grammar = compiler.compile(Guide(json_schema=closed))
     assert takes(grammar, '{"in": {"in": {}}}')
     assert not takes(grammar, '{"in": {"data": 1}}')
+
+
+DRAFTS = ("http://json-schema.org/draft-07/schema#", "https://json-schema.org/draft/2020-12/schema")
+
+
+@pytest.mark.parametrize("draft", DRAFTS)
+def test_the_published_schemas_of_drafts_are_known(compiler, draft):
+    schema = {"$schema": draft, "properties": {"schema": {"$ref": draft}}, "required": ["schema"]}
+    grammar = compiler.compile(Guide(json_schema=schema))
+    for inner, fits in (({"type": "null"}, True), ({"type": "nil"}, False)):
+        for value in (inner, {"not": {"items": inner}}):
+            assert takes(grammar, json.dumps({"schema": value})) == fits
+
+
+def test_where_they_are_not_installed_the_refusal_says_so(compiler, monkeypatch):
+    monkeypatch.setattr(metaschemas, "_metaschemas", dict)
+    schema = {"$schema": DRAFTS[0], "items": {"$ref": DRAFTS[0]}}
+    with pytest.raises(UnsupportedGuide, match="pip install jsonschema-specifications"):
+        compiler.compile(Guide(json_schema=schema))
 
 
 @pytest.mark.parametrize(

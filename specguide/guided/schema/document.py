@@ -8,6 +8,7 @@ Sources: JSON Schema drafts 4, 6, 7, 2019-09 and 2020-12; RFC 6901 for the point
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from urllib.parse import unquote, urldefrag, urljoin
 
@@ -15,6 +16,8 @@ from specguide.errors import InvalidGuide, UnsupportedGuide
 from specguide.guided.budget import spend
 from specguide.guided.quick import quick
 from specguide.guided.schema.json_values import Json, JsonSchema, is_object
+from specguide.guided.schema.metaschemas import MEND as METASCHEMA_MEND
+from specguide.guided.schema.metaschemas import is_metaschema, metaschema
 from specguide.guided.schema.shapes import check_shapes
 
 LATEST = 2020
@@ -113,6 +116,7 @@ class Document:
         self._resources: dict[str, tuple[Json, Place]] = {"": (schema, self.start)}
         # By the name of a dynamic anchor, the URIs that have it; "" names a recursive one.
         self._dynamic: dict[str, set[str]] = {}
+        self._first: dict[str, str | None] = {}  # by the name of an anchor, see _first_of
         self._documents = reading.documents or {}
         self._targets: dict[tuple[str, str], tuple[Json, Place]] = {}  # by base and reference
         self._referred: list[str] = []
@@ -153,11 +157,9 @@ class Document:
             return self._resources[f"{uri}#{fragment}"]
         if uri not in self._resources:
             here = reference.startswith("/") and self._pointed_to(reference, self.root, self.start)
-            mend = (
-                f"'#{reference}' is in this one"
-                if here
-                else "put that under $defs, or give it in schema_documents"
-            )
+            mend = "put that under $defs, or give it in schema_documents"
+            if here or is_metaschema(uri):
+                mend = f"'#{reference}' is in this one" if here else METASCHEMA_MEND
             raise UnsupportedGuide(
                 f"$ref {reference!r} at {place.path}/$ref points to another document; {mend}",
                 keyword="$ref",
@@ -176,8 +178,8 @@ class Document:
         """The `$ref`, and its place, that would mean what a `$dynamicRef` or `$recursiveRef` at
         `place` means, on whatever way it is reached; None where that hangs on the way.
 
-        It starts from no dynamic anchor, or there is no other of that name, or the root has one,
-        from which every way begins. Raises InvalidGuide where the reference is no URI reference.
+        It starts from no dynamic anchor, or there is no other of that name, or every way comes to
+        one of them first. Raises InvalidGuide where the reference is no URI reference.
         """
         if _DYNAMIC_SINCE[keyword] != self.draft:
             return None
@@ -185,19 +187,42 @@ class Document:
         anchored = self._dynamic.get(name, set())
         if uri not in anchored or len(anchored) == 1:
             return reference, place
+        if name not in self._first:
+            self._first[name] = self._first_of(anchored)
+        first = self._first[name]
+        return None if first is None else (f"#{name}", Place(place.path, first))
+
+    def _first_of(self, uris: set[str]) -> str | None:
+        """That of several URIs to which every way from the root comes before the others; None where
+        that hangs on the way."""
         root = self.enter(self.root, self.start).base
-        return (f"#{name}", Place(place.path, root)) if root in anchored else None
+        if root in uris:
+            return root
+        bases = {id(schema): place.base for schema, place, _ in self.indexed}
+        found = set()
+        for schema, place, holder in self.indexed:
+            spend()
+            if holder is not None and bases[id(holder)] not in uris:
+                found.add(place.base)
+            for keyword in _REFERENCES & schema.keys() if place.base not in uris else ():
+                if isinstance(schema[keyword], str):
+                    with suppress(InvalidGuide):  # it is refused when it is lowered
+                        found.add(self.enter(*self.resolve(schema[keyword], place)).base)
+        found &= uris
+        return found.pop() if len(found) == 1 else None
 
     def _add_document(self, uri: str) -> None:
         """Makes a document known that the schema refers to, where there is one of that URI."""
-        if uri in self._resources or uri not in self._documents:
+        if uri in self._resources:
             return
-        schema = self._documents[uri]
+        schema = self._documents[uri] if uri in self._documents else metaschema(uri)
+        if schema is None:
+            return
         draft = _named_draft(schema)
         if draft not in (None, self.draft):
             raise UnsupportedGuide(
                 f"$schema of the document {uri} names another draft of JSON Schema than the schema "
-                "that refers to it; write both in one",
+                "that refers to it (2020-12 where it names none); write both in one",
                 keyword="$schema",
                 path=f"{uri}#/$schema",
             )
@@ -237,8 +262,8 @@ class Document:
             self._resources.setdefault(known, (schema, place))
         if not _ANCHORS.isdisjoint(schema):
             self._index_anchors(schema, inside, (schema, place))
-        for keyword in _REFERENCES & schema.keys() if self._documents else ():
-            if isinstance(schema[keyword], str):
+        for keyword in _REFERENCES & schema.keys():
+            if isinstance(schema[keyword], str) and not schema[keyword].startswith("#"):
                 self._referred.append(_joined(inside.base, schema[keyword])[0])
         self.indexed.append((schema, inside, holder))
         for _, step, child in subschemas(schema):
