@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import datetime
+import fractions
+import ipaddress
 import json
+import random
+import uuid
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pydantic
+import pydantic_core
 import pytest
 
-from specguide.bench.instances import BYTES, takes, takes_any
+from specguide.bench.instances import BYTES, draw, takes, takes_any
 from specguide.config import GuideConfig
 from specguide.guide import Guide
 from specguide.guided.backends import CompiledGrammar
 from specguide.guided.compile import GrammarCompiler
+from specguide.guided.schema.formats import PYDANTIC_FORMATS
 
 LABEL_63 = "a" * 63
 LONG_HOST = ".".join([LABEL_63, LABEL_63, LABEL_63, "b" * 61])
@@ -105,6 +113,32 @@ VALID = {
     ],
     "iri-reference": ["/âππ", "âππ", "", "//例子/é", "?é"],
     "uri-template": ["http://a/{b}/{?c,d*}", "a😀b", "{+x:3}", "it's", "{a%20b}", "{a.b}"],
+    "duration": ["P1D", "P2W", "P1Y2M3DT4H5M6S", "PT36H", "P999999D"],
+    "uuid4": ["12345678-1234-4234-8234-123456789abc", "FFFFFFFF-FFFF-4FFF-bFFF-FFFFFFFFFFFF"],
+    "uuid7": ["12345678-1234-7234-a234-123456789abc"],
+    "ipvanyaddress": ["1.2.3.4", "::1"],
+    "ipv4interface": ["1.2.3.4", "1.2.3.4/24", "1.2.3.4/0", "1.2.3.4/32"],
+    "ipv6interface": ["::1", "fe80::1/64", "::/128"],
+    "ipvanyinterface": ["1.2.3.4/24", "::1/64"],
+    "ipv4network": [
+        "10.0.0.0/8",
+        "10.1.2.0/23",
+        "172.16.0.0/12",
+        "0.0.0.0/0",
+        "1.2.3.4",
+        "1.2.3.4/32",
+    ],
+    "ipv6network": ["2001:db8::/32", "fe80::/10", "::/0", "2001:db8:0:c0::/58", "::1", "::1/128"],
+    "ipvanynetwork": ["10.0.0.0/8", "2001:db8::/32"],
+    "name-email": ["ann.lee@example.com", "Ann Lee <ann@lee.co.uk>", "J. R. Ewing <jr@x.info>"],
+    "multi-host-uri": [
+        "postgres://user:p%40ss@a.example:5432,b.example:5433/app?x=1&y=2",
+        "mongodb://localhost",
+        "nats://1.2.3.4:4222",
+    ],
+    "base64": ["", "aGVsbG8=", "aGVsbG8h", "aA==", "+/+/"],
+    "base64url": ["", "aGVsbG8=", "-_-_"],
+    "fraction": ["0", "-1/3", "22/7", "5"],
 }
 INVALID = {
     "email": [
@@ -203,6 +237,21 @@ INVALID = {
     "uri-reference": ["\\", "a b", "//a@b@c/", "/%zz", "1:b c", "é", "a^b", ":a"],
     "iri-reference": ["\\é", "é é", "é^"],
     "uri-template": ["{", "}", "{}", "{a", "{a,}", "{v:0}", "{a..b}", "a b", "{=a}"],
+    "duration": ["P", "PT", "P1Y2D", "-P2D", "PT30.1S", "P1W2D", "P1234567D"],
+    "uuid4": ["12345678-1234-1234-8234-123456789abc", "12345678-1234-4234-c234-123456789abc"],
+    "uuid7": ["12345678-1234-4234-a234-123456789abc"],
+    "ipvanyaddress": ["1.2.3", "::g", "1.2.3.4/8"],
+    "ipv4interface": ["1.2.3.4/33", "1.2.3/8", "::1/8", "1.2.3.4/"],
+    "ipv6interface": ["::1/129", "1.2.3.4/8"],
+    "ipvanyinterface": ["1.2.3.4/33", "::1/129"],
+    "ipv4network": ["10.0.0.1/8", "10.1.3.0/23", "172.8.0.0/12", "1.2.3.5/31", "::/0"],
+    "ipv6network": ["2001:db8::1/32", "fe81::/10", "2001:db8:0:c8::/58", "::1/127", "1.2.3.4"],
+    "ipvanynetwork": ["10.0.0.1/8", "2001:db8::1/32"],
+    "name-email": ["ann", "ann@localhost", "Ann <ann>", "Ann ann@example.com", "a@b.test"],
+    "multi-host-uri": ["a.example", "postgres://", "postgres://a:99999", "postgres://a,,b"],
+    "base64": ["a", "aGVsbG8", "aGVsbG9=", "a===", "-_-_"],
+    "base64url": ["+/+/", "aGVsbG8"],
+    "fraction": ["1/0", "", "a", "1/-3", "0x1"],
 }
 
 
@@ -228,6 +277,46 @@ def test_what_a_format_allows_is_taken_and_nothing_else(
     assert [
         text for text in INVALID[name] if takes(grammar, json.dumps(text, ensure_ascii=False))
     ] == []
+
+
+READERS: dict[str, Any] = {
+    "date": datetime.date,
+    "time": datetime.time,
+    "date-time": datetime.datetime,
+    "duration": datetime.timedelta,
+    "ipv4": ipaddress.IPv4Address,
+    "ipv6": ipaddress.IPv6Address,
+    "uuid": uuid.UUID,
+    "uri": pydantic.AnyUrl,
+    **{f"uuid{version}": getattr(pydantic, f"UUID{version}") for version in (1, 3, 4, 5, 6, 7, 8)},
+    "ipvanyaddress": pydantic.IPvAnyAddress,
+    "ipv4interface": ipaddress.IPv4Interface,
+    "ipv6interface": ipaddress.IPv6Interface,
+    "ipvanyinterface": pydantic.IPvAnyInterface,
+    "ipv4network": ipaddress.IPv4Network,
+    "ipv6network": ipaddress.IPv6Network,
+    "ipvanynetwork": pydantic.IPvAnyNetwork,
+    "multi-host-uri": pydantic_core.MultiHostUrl,
+    "base64": pydantic.Base64Bytes,
+    "base64url": pydantic.Base64UrlBytes,
+    "fraction": fractions.Fraction,
+}
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_pydantic_reads_what_is_written(name: str, compiler: GrammarCompiler) -> None:
+    grammar, reader = grammar_of(compiler, name), pydantic.TypeAdapter(READERS[name])
+    for i in range(20):
+        text = draw(grammar.matcher(), random.Random(i))
+        assert text is None or reader.validate_json(text) is not None
+    for text in VALID.get(name, ()) if name != "uri" else ():
+        assert reader.validate_json(json.dumps(text)) is not None
+
+
+def test_all_that_pydantic_writes_is_known() -> None:
+    assert PYDANTIC_FORMATS.keys() <= {*READERS, "name-email"}
+    for name, reader in READERS.items():
+        assert pydantic.TypeAdapter(reader).json_schema().get("format", name) == name
 
 
 def test_lengths_beside_a_format_hold_with_its_own(compiler: GrammarCompiler) -> None:

@@ -3,10 +3,11 @@
 Each expression matches well-formed strings only, so what is generated under a format has it. What
 no regular expression can tell is left out: host names whose third and fourth characters are `--`
 (they are encoded, and some decode to nothing), letters whose place in an international name depends
-on others (joiners, most combining marks), groups inside groups of a regular expression; and leap
-seconds, which most programs refuse. Sources: RFC 3339 (dates and times, durations), 5321 and 6531
-(email), 1123 and 5890 to 5893 (host names), 4291 (IPv6), 4122 (UUID), 3986 and 3987 (URI, IRI),
-6570 (URI template), 6901 (JSON pointer), ECMA-262 (regular expressions).
+on others (joiners, most combining marks), groups inside groups of a regular expression; and what
+most programs refuse: leap seconds, numbers of more than six digits in durations. Sources: RFC 3339
+(dates and times, durations), 5321 and 6531 (email), 1123 and 5890 to 5893 (host names), 4291
+(IPv6), 4122 (UUID), 3986 and 3987 (URI, IRI), 6570 (URI template), 6901 (JSON pointer), 4648
+(base64), ECMA-262 (regular expressions); and pydantic for the names that are its own.
 """
 
 from __future__ import annotations
@@ -22,9 +23,10 @@ _DATE = (
 )
 _HOUR_MINUTE = r"(?:[01][0-9]|2[0-3]):[0-5][0-9]"
 _TIME = rf"{_HOUR_MINUTE}:[0-5][0-9](?:\.[0-9]{{1,9}})?(?:Z|[+-]{_HOUR_MINUTE})"
-_CLOCK = r"(?:[0-9]+H(?:[0-9]+M(?:[0-9]+S)?)?|[0-9]+M(?:[0-9]+S)?|[0-9]+S)"
-_CALENDAR = r"(?:[0-9]+Y(?:[0-9]+M(?:[0-9]+D)?)?|[0-9]+M(?:[0-9]+D)?|[0-9]+D)"
-_DURATION = rf"P(?:{_CALENDAR}(?:T{_CLOCK})?|T{_CLOCK}|[0-9]+W)"
+_N = "[0-9]{1,6}"
+_CLOCK = rf"(?:{_N}H(?:{_N}M(?:{_N}S)?)?|{_N}M(?:{_N}S)?|{_N}S)"
+_CALENDAR = rf"(?:{_N}Y(?:{_N}M(?:{_N}D)?)?|{_N}M(?:{_N}D)?|{_N}D)"
+_DURATION = rf"P(?:{_CALENDAR}(?:T{_CLOCK})?|T{_CLOCK}|{_N}W)"
 
 _BYTE = r"(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
 _IPV4 = rf"(?:{_BYTE}\.){{3}}{_BYTE}"
@@ -85,7 +87,48 @@ _IDN_EMAIL = (
     rf"(?:{_LOCAL}|{_IDN_LOCAL}|{_QUOTED})@(?:{_IDN_LABEL}(?:{_DOT}{_IDN_LABEL}){{0,3}}|{_LITERAL})"
 )
 
-_UUID = r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}"
+_HEX = "[0-9a-fA-F]"
+_UUID = rf"{_HEX}{{8}}-(?:{_HEX}{{4}}-){{3}}{_HEX}{{12}}"
+
+
+def _uuid(version: int) -> str:
+    """A UUID of a version, in the variant that has versions."""
+    return rf"{_HEX}{{8}}-{_HEX}{{4}}-{version}{_HEX}{{3}}-[89abAB]{_HEX}{{3}}-{_HEX}{{12}}"
+
+
+def _ipv4_network() -> str:
+    """An address, or one behind whose prefix all bits are 0, and the prefix's length."""
+    forms = [rf"{_IPV4}(?:/32)?"]
+    for length in range(32):
+        num_whole, num_bits = divmod(length, 8)
+        step = 256 >> num_bits
+        byte = "|".join(str(value) for value in range(0, 256, step))
+        before = rf"(?:{_BYTE}\.){{{num_whole}}}" if num_whole else ""
+        forms.append(rf"{before}(?:{byte})(?:\.0){{{3 - num_whole}}}/{length}")
+    return "|".join(forms)
+
+
+def _ipv6_network() -> str:
+    """An address, or the groups of a prefix, zeros behind it and its length."""
+    forms = [rf"(?:{_IPV6})(?:/128)?", "::/0"]
+    for length in range(1, 128):
+        num_whole, num_bits = divmod(length - 1, 16)
+        num_digits, num_bits = divmod(num_bits + 1, 4)
+        values = "".join(f"{value:x}" for value in range(0, 16, 16 >> num_bits))
+        digit = f"[{values}{values[10:].upper()}]" if num_bits else ""
+        zeros = "0" * (4 - num_digits - bool(digit))
+        group = rf"{_HEX}{{0,{num_digits}}}{digit}{zeros}" if zeros or digit else _GROUP
+        before = rf"(?:{_GROUP}:){{{num_whole}}}" if num_whole else ""
+        behind = "(?:::|:0)" if num_whole == 6 else "::" if num_whole < 6 else ""
+        forms.append(rf"{before}{group}{behind}/{length}")
+    return "|".join(forms)
+
+
+_LENGTH_4 = "(?:3[0-2]|[12]?[0-9])"
+_LENGTH_6 = "(?:12[0-8]|1[01][0-9]|[1-9]?[0-9])"
+_IPV4_INTERFACE = rf"{_IPV4}(?:/{_LENGTH_4})?"
+_IPV6_INTERFACE = rf"(?:{_IPV6})(?:/{_LENGTH_6})?"
+_IPV4_NETWORK, _IPV6_NETWORK = _ipv4_network(), _ipv6_network()
 
 _ENCODED = r"%[0-9a-fA-F]{2}"
 _UCS = (
@@ -135,6 +178,37 @@ _ITEM = rf"(?:{_PLAIN}|{_ESCAPED}|{_CLASS}|\.){_TIMES}"
 _REGEX_GROUP = rf"\((?:\?:)?(?:{_ITEM})*(?:\|(?:{_ITEM})*)*\){_TIMES}"
 _REGEX = rf"\^?(?:{_ITEM}|{_REGEX_GROUP})*(?:\|(?:{_ITEM}|{_REGEX_GROUP})*)*\$?"
 
+# Of what the URI grammar calls an authority, with a port for each of several hosts.
+_PORT = "(?::(?:[1-9][0-9]{0,3}|[1-5][0-9]{4}))?"
+_HOST = rf"(?:{_label(63)}(?:\.{_label(63)})*)"
+_USER = rf"(?:[{_UNRESERVED}]|{_ENCODED})+"
+_MULTI_HOST = (
+    rf"[a-zA-Z][a-zA-Z0-9+.-]*://(?:{_USER}(?::{_USER})?@)?{_HOST}{_PORT}(?:,{_HOST}{_PORT})*"
+    rf"(?:/(?:[{_UNRESERVED}/]|{_ENCODED})*)?(?:\?(?:[{_UNRESERVED}=&]|{_ENCODED})*)?"
+)
+_NAME = r"[a-zA-Z]+\.?(?:[ -][a-zA-Z]+\.?)*"
+_TOP = "(?:[a-zA-Z]{2,3}|info|name|mobi|tech|shop|cloud|store|online)"
+_PLAIN_EMAIL = rf"(?:{_LOCAL})@(?:{_label(60)}\.){{1,3}}{_TOP}"
+_BASE64 = "(?:{0}{{4}})*(?:{0}[AQgw]==|{0}{{2}}[AEIMQUYcgkosw048]=)?"
+_WHOLE = "[1-9][0-9]{0,17}"
+
+PYDANTIC_FORMATS = {
+    **{f"uuid{version}": _uuid(version) for version in (1, 3, 4, 5, 6, 7, 8)},
+    "ipvanyaddress": f"{_IPV4}|{_IPV6}",
+    "ipv4interface": _IPV4_INTERFACE,
+    "ipv6interface": _IPV6_INTERFACE,
+    "ipvanyinterface": f"{_IPV4_INTERFACE}|{_IPV6_INTERFACE}",
+    "ipv4network": _IPV4_NETWORK,
+    "ipv6network": _IPV6_NETWORK,
+    "ipvanynetwork": f"{_IPV4_NETWORK}|{_IPV6_NETWORK}",
+    "name-email": rf"{_PLAIN_EMAIL}|{_NAME} <{_PLAIN_EMAIL}>",
+    "multi-host-uri": _MULTI_HOST,
+    "base64": _BASE64.format("[A-Za-z0-9+/]"),
+    "base64url": _BASE64.format("[A-Za-z0-9_-]"),
+    "fraction": rf"-?(?:0|{_WHOLE})(?:/{_WHOLE})?",
+}
+"""Formats that pydantic writes and no draft of JSON Schema has, as pydantic reads them."""
+
 FORMATS = {
     "date": _DATE,
     "time": _TIME,
@@ -155,6 +229,7 @@ FORMATS = {
     "json-pointer": _POINTER,
     "regex": _REGEX,
     "relative-json-pointer": rf"(?:0|[1-9][0-9]*)(?:#|{_POINTER})",
+    **PYDANTIC_FORMATS,
 }
 """Format name → regular expression for the whole string. Other names carry no assertion, as the
 specification says."""
@@ -195,6 +270,7 @@ FORMATS_AT_MOST = {
 """What every string of a format matches, whoever reads the format: others fail it for certain."""
 
 TOLD_IN_PART = frozenset(
-    {"date-time", "time", "hostname", "idn-hostname", "idn-email", "uri-template", "regex"}
+    {"date-time", "time", "duration", "hostname", "idn-hostname", "idn-email", "uri-template"}
+    | {"regex", *PYDANTIC_FORMATS}
 )
 """Formats that have strings which the expressions leave out."""
