@@ -105,12 +105,10 @@ class _OutOfSteps(Exception):
     """Raised where a budget is spent. It is no InvalidGuide, so that nothing takes it for a fact
     about a part of the guide.
 
-    what:       what took the steps, as the message begins
-    is_certain: it took at least half of them
+    what: what took at least half of the steps, as the message begins
     """
 
-    what = "the guide"
-    is_certain = False
+    what = "the guide as a whole"
 
 
 _current: ContextVar[Budget | None] = ContextVar("guide_budget", default=None)
@@ -126,10 +124,13 @@ def spend(num_steps: int = 1) -> None:
 
 
 class at_work:
-    """A context in which a keyword is at work. Where the budget is spent, the error names one of
-    the keywords at work: the innermost that took at least half of it, else the outermost."""
+    """A context in which a keyword is at work. Where the budget is spent, the error names the
+    innermost one at work that took at least half of it, if there is one.
 
-    def __init__(self, keyword: str, path: str) -> None:
+    path: of the subschema; None where `keyword` is none, but says all itself
+    """
+
+    def __init__(self, keyword: str, path: str | None) -> None:
         self._keyword, self._path = keyword, path
 
     def __enter__(self) -> None:
@@ -137,9 +138,11 @@ class at_work:
         self._left_before = 0 if self._budget is None else self._budget.left
 
     def __exit__(self, _: object, end: object, __: object) -> None:
-        if isinstance(end, _OutOfSteps) and self._budget is not None and not end.is_certain:
-            end.what = f"{self._keyword} at {self._path[:_MAX_PATH]}/{self._keyword}"
-            end.is_certain = self._budget.took_most(self._left_before)
+        if not isinstance(end, _OutOfSteps) or end.what != _OutOfSteps.what:
+            return
+        if self._budget is not None and self._budget.took_most(self._left_before):
+            place = "" if self._path is None else f" at {self._path[:_MAX_PATH]}/{self._keyword}"
+            end.what = self._keyword + place
 
 
 def kept(function: Callable[_Args, _Result]) -> Callable[_Args, _Result]:

@@ -4,16 +4,19 @@ soon, by keyword."""
 from __future__ import annotations
 
 import time
+from contextlib import AbstractContextManager
 from typing import Any
 
 import pytest
 from byte_vocabulary import VOCABULARY
+from lowered_schemas import lowered
 
 from specguide.config import GuideConfig
 from specguide.errors import GuideLimitExceeded, InvalidGuide, InvalidParams, UnsupportedGuide
 from specguide.guide import Guide
 from specguide.guided.budget import Budget, at_work, kept, spend
 from specguide.guided.compile import GrammarCompiler
+from specguide.guided.schema.merge import merge
 from specguide.guided.select import rewrites
 
 WORDS = [f"w{i:05d}" for i in range(19_000)]
@@ -127,16 +130,36 @@ def test_a_chain_of_references_is_no_nesting():
 
 
 def test_the_innermost_keyword_that_took_half_is_named():
+    def counting() -> AbstractContextManager[None]:
+        return Budget(100).counting()
+
     def work(inner: int, outer: int) -> None:
-        with Budget(100).counting(), at_work("oneOf", ""):
+        with at_work("oneOf", ""):
             spend(outer)
             with at_work("pattern", "/oneOf/0"):
                 spend(inner)
 
-    with pytest.raises(GuideLimitExceeded, match=r"^pattern at /oneOf/0/pattern takes"):
+    with pytest.raises(GuideLimitExceeded, match=r"^pattern at /oneOf/0/pattern takes"), counting():
         work(inner=60, outer=50)
-    with pytest.raises(GuideLimitExceeded, match=r"^oneOf at /oneOf takes"):
+    with pytest.raises(GuideLimitExceeded, match=r"^oneOf at /oneOf takes"), counting():
         work(inner=20, outer=90)
+    with pytest.raises(GuideLimitExceeded, match=r"^the guide as a whole takes"), counting():
+        spend(60)
+        work(inner=20, outer=21)
+
+
+def test_no_keyword_is_named_that_the_schema_does_not_have():
+    least, most = (
+        {"properties": {f"p{i}": {keyword: i} for i in range(400)}}
+        for keyword in ("minimum", "maximum")
+    )
+    core = lowered({**least, "$ref": "#/$defs/most", "$defs": {"most": most}})
+    for steps, what in ((5_000, "what holds at once at the root"), (500, "the guide as a whole")):
+        with (
+            pytest.raises(GuideLimitExceeded, match=f"^{what} takes more"),
+            Budget(steps).counting(),
+        ):
+            merge(core)
 
 
 def test_what_is_kept_is_made_once_for_a_guide():

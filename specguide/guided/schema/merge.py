@@ -198,7 +198,7 @@ class _Conjunctions:
             if any(atom.values is not None for atom in atoms):
                 break
             choice = min(choices, key=lambda one: one.is_failure)
-            with at_work("anyOf", choice.path):
+            with at_work(f"the choice at {choice.path or 'the root'}", None):
                 options = self._options(choice, atoms)
                 if len(options) != 1:
                     return self._any(options, choice.path, path)
@@ -208,7 +208,7 @@ class _Conjunctions:
         if listed is not None:
             with at_work("enum", listed.path):
                 return self._fitting(listed, atoms)
-        with at_work("allOf", path):
+        with _merging(atoms, path):
             return self._merge(atoms, path)
 
     def _fitting(self, listed: Atom, atoms: list[Atom]) -> Core:
@@ -308,6 +308,13 @@ class _Conjunctions:
         )
         node = Node(path, kinds, all_of=also)
         return node if num_asks(node) else True
+
+
+def _merging(atoms: list[Atom], path: str) -> at_work:
+    """The context in which atoms are merged at a place."""
+    if atoms and atoms[-1].path.startswith(f"{path}/allOf/"):
+        return at_work("allOf", path)
+    return at_work(f"what holds at once at {path or 'the root'}", None)
 
 
 def _listed_properties(atoms: Iterable[Atom]) -> set[str]:

@@ -115,7 +115,7 @@ class Patterns:
             raise UnsupportedRegex("what several patterns have in common is not looked for")
         key = patterns, least, most
         if key not in self._common:
-            with at_work("pattern", ""):
+            with at_work("comparing patterns", None):
                 self._common[key] = self._intersection(*key)
         return self._common[key]
 
