@@ -7,6 +7,7 @@ from itertools import accumulate
 from specguide.config import GuideConfig
 from specguide.errors import GuideLimitExceeded, InvalidGuide, UnsupportedGuide
 from specguide.guide import Guide
+from specguide.guided.grammar_form import grammar_form
 from specguide.guided.regex.parse import check_length
 from specguide.guided.regex.tree import UnsupportedRegex
 
@@ -46,7 +47,7 @@ def encoded(text: str, kind: str) -> bytes:
 
 def check_limits(guide: Guide, limits: GuideConfig) -> None:
     """Raises what `check_size` does, and GuideLimitExceeded naming `max_depth`, `max_values` or
-    `max_rules`.
+    `max_rules`; and InvalidGuide for a grammar in no form that is known.
 
     The depth of a schema or a tag is that of its JSON; of a regular expression or a grammar, that
     of its brackets. Rules are counted since the libraries follow a chain of them on the stack,
@@ -68,8 +69,11 @@ def check_limits(guide: Guide, limits: GuideConfig) -> None:
 
 
 def _num_rules(grammar: str) -> int:
-    """About the number of rules that a grammar has, in any form."""
-    return grammar.count("::=") or sum(":" in line for line in grammar.splitlines())
+    """About the number of rules that a grammar has. Raises InvalidGuide for one in no form that is
+    known."""
+    if grammar_form(grammar) == "EBNF":
+        return grammar.count("::=")
+    return sum(":" in line for line in grammar.splitlines())
 
 
 def _outside_strings(source: str) -> str:

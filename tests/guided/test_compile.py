@@ -244,8 +244,16 @@ def test_every_kind_of_guide_is_limited_in_depth_and_size(
             ),
             "max_rules",
         ),
+        (
+            Guide(
+                grammar="// root ::= in EBNF\n"
+                + "".join(f"r{i}: r{i + 1}\n" for i in range(300))
+                + 'r300: "a"\nstart: r0'
+            ),
+            "max_rules",
+        ),
     ],
-    ids=["schema", "choice", "EBNF", "Lark"],
+    ids=["schema", "choice", "EBNF", "Lark", "Lark with a comment"],
 )
 def test_what_a_guide_holds_is_counted(compiler: GrammarCompiler, guide: Guide, limit: str) -> None:
     assert compiler.compile(guide)
