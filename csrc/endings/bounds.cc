@@ -1,12 +1,14 @@
 #include "endings/bounds.h"
 
 #include <algorithm>
+#include <stdexcept>
 #include <string>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "endings/characters.h"
+#include "endings/deeper.h"
 #include "endings/network.h"
 #include "endings/product_bounds.h"
 
@@ -88,6 +90,7 @@ class Finder {
   }
 
   int64_t least(const Expression& part) {
+    const Deeper deeper(depth_);
     switch (part.kind) {
       case Kind::kLiteral:
         return static_cast<int64_t>(part.text.size());
@@ -124,6 +127,7 @@ class Finder {
   }
 
   int64_t longest(const Expression& part) {
+    const Deeper deeper(depth_);
     switch (part.kind) {
       case Kind::kLiteral:
         return static_cast<int64_t>(part.text.size());
@@ -276,10 +280,17 @@ class Finder {
   ProductBounds& of_products_;
   std::unordered_map<std::string, Rule> rules_;  // those that are reached
   std::vector<Rule*> order_;                     // each behind those that it calls
+  int depth_ = 0;                                // of parts within each other, those of rules included
 };
 
 }  // namespace
 
-Bounds find_bounds(const Grammar& grammar, ProductBounds& of_products) { return Finder(grammar, of_products).all(); }
+Bounds find_bounds(const Grammar& grammar, ProductBounds& of_products) {
+  try {
+    return Finder(grammar, of_products).all();
+  } catch (const std::invalid_argument&) {  // its rules lead too deep into each other
+    return {};
+  }
+}
 
 }  // namespace specguide

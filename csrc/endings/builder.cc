@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "endings/deeper.h"
 #include "endings/free_text.h"
 #include "endings/product.h"
 #include "endings/utf8_ranges.h"
@@ -24,6 +25,7 @@ struct Shared {
   const bool has_surrogates = !is_exact;  // a library may take them
   const ByteSet spellable = spellable_bytes(vocabulary);
   size_t num_states_left = kMostStatesOfProducts;  // of products
+  int depth = 0;                                   // of parts within each other, those of products included
   const std::shared_ptr<AutomatonPool> pool = std::make_shared<AutomatonPool>(SIZE_MAX);
   std::unordered_map<std::string, std::shared_ptr<Automaton>> named{};  // of rules that are factors of products
 };
@@ -88,6 +90,7 @@ class Builder {
 
   // The first node of an expression before `next`.
   int32_t node(const Expression& expression, int32_t next, int32_t rule) {
+    const Deeper deeper(shared_.depth);
     switch (expression.kind) {
       case Expression::Kind::kLiteral:
         return network_->add_literal(rule, expression.text, next);

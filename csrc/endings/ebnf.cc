@@ -88,7 +88,8 @@ class Reader : private Scanner {
 
   Expression quantified(Expression item) {
     skip_space();
-    while (const auto times = quantifier()) {
+    for (int num = 0; const auto times = quantifier(); ++num) {
+      if (num > kMostNested) fail("it nests too deep");
       item = Expression::repeat(std::move(item), times->first, times->second);
       skip_space();
     }

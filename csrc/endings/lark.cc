@@ -32,7 +32,7 @@ class Reader : private LarkScanner {
   Grammar all() {
     Grammar found;
     rules_ = &found.rules;
-    found.root = block(/*is_inner=*/false);
+    found.root = block(/*is_inner=*/false, 0);
     return found;
   }
 
@@ -41,11 +41,13 @@ class Reader : private LarkScanner {
     std::string prefix;
     bool has_space = false;   // by the rule kSpace
     bool is_rule = true;  // the expression at hand is a rule's, not a terminal's
+    int depth = 0;        // of its expressions within those of other blocks
   };
 
   // Reads a grammar to its end. Returns the name of the rule of its whole text.
-  std::string block(bool is_inner) {
+  std::string block(bool is_inner, int depth) {
     Block outer = std::exchange(block_, Block{std::to_string(num_blocks_++) + "#"});
+    block_.depth = depth;
     read_ignored();
     while (!is_done() && !is_next("}")) statement();
     if (is_inner) expect("}");
@@ -68,7 +70,7 @@ class Reader : private LarkScanner {
       skip_space();
       if (depth == 0 && take_here("%ignore")) {
         block_.is_rule = false;
-        ignored.push_back(choice(0));
+        ignored.push_back(choice(block_.depth));
         continue;
       }
       if (depth == 0 && take_here("%llguidance")) {
@@ -95,7 +97,7 @@ class Reader : private LarkScanner {
   void statement() {
     if (take("%ignore")) {
       block_.is_rule = false;
-      choice(0);
+      choice(block_.depth);
     } else if (take("%llguidance")) {
       skip_braces();
     } else if (take("%import")) {
@@ -132,7 +134,7 @@ class Reader : private LarkScanner {
     const Head head = this->head();
     if (head.name.empty()) fail("expected a rule");
     block_.is_rule = !is_terminal(head.name) && !head.is_lazy;
-    Expression body = choice(0);
+    Expression body = choice(block_.depth);
     if (head.is_lazy) body = behind_space(Expression::of_one(Kind::kFirst, std::move(body)));
     put(block_.prefix + head.name, std::move(body));
   }
@@ -175,7 +177,8 @@ class Reader : private LarkScanner {
   }
 
   Expression quantified(Expression item) {
-    while (const auto times = quantifier()) {
+    for (int num = 0; const auto times = quantifier(); ++num) {
+      if (num > kMostNested) fail("it nests too deep");
       item = Expression::repeat(std::move(item), times->first, times->second);
     }
     return item;
@@ -196,7 +199,7 @@ class Reader : private LarkScanner {
     if (take("/")) return behind_space(regex_term());
     if (take("%lark")) {
       expect("{");
-      return Expression::rule(block(/*is_inner=*/true));
+      return Expression::rule(block(/*is_inner=*/true, depth + 1));
     }
     if (take("<[")) return behind_space(special_term());
     const std::string name = rule_name();

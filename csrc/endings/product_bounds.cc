@@ -8,6 +8,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "endings/deeper.h"
+
 namespace specguide {
 
 namespace {
@@ -22,13 +24,17 @@ class Text {
 
   std::optional<std::string> of(const Expression& expression) {
     text_.clear();
-    if (!write(expression)) return std::nullopt;
-    return text_;
+    try {
+      if (write(expression)) return text_;
+    } catch (const std::invalid_argument&) {  // its parts lead too deep into each other
+    }
+    return std::nullopt;
   }
 
  private:
   bool write(const Expression& one) {
     if (text_.size() > kLongestText || one.kind == Expression::Kind::kFreeText) return false;
+    const Deeper deeper(depth_);
     if (one.kind == Expression::Kind::kRule) {
       const auto found = grammar_.rules.find(one.text);
       text_ += '<';  // so that rules within themselves come to an end
@@ -45,6 +51,7 @@ class Text {
 
   const Grammar& grammar_;
   std::string text_;
+  int depth_ = 0;
 };
 
 // The bounds that this process has found so far, by their texts.

@@ -59,7 +59,8 @@ class Reader : private Scanner {
   }
 
   Expression quantified(Expression item) {
-    while (const auto times = quantifier()) {
+    for (int num = 0; const auto times = quantifier(); ++num) {
+      if (num > kMostNested) fail("it nests too deep");
       take_here("?");  // which match is preferred is no matter
       item = Expression::repeat(std::move(item), times->first, times->second);
     }

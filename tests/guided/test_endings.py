@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import random
+from typing import Any
 
 import jsonschema
 import numpy as np
@@ -431,9 +432,10 @@ HOSTILE = [
 ]
 
 
-def endings_of(form: str, text: str) -> native.Endings:
+def endings_of(form: str, text: str, **more: Any) -> native.Endings:
     words = native.NativeVocabulary(VOCABULARY.token_bytes, VOCABULARY.eos_token_ids)
-    return native.Endings(form, text, native.TokenTrie(words), native.AutomatonPool(1 << 28))
+    trie, pool = native.TokenTrie(words), native.AutomatonPool(1 << 28)
+    return native.Endings(form, text, trie, pool, **more)
 
 
 @pytest.mark.parametrize("regex", HOSTILE)
@@ -461,11 +463,25 @@ def test_products_of_terminals():
         ("lark", 'start: "a', "ends too early"),
         ("ebnf", 'root ::= ("a"', "expected [)]"),
         ("ebnf", "root ::= [b-a]", "a range ends before it begins"),
+        ("lark", "start: S\nS: /x/ & ~/y/ S", "too deep into each other"),
+        ("lark", "start: S\nS: /x/ & ~T\nT: /y/ & ~S", "too deep into each other"),
+        ("lark", "start: S\nS: /x/" + "?" * 100_000, "nests too deep"),
+        ("lark", "start: /x" + "{2}" * 100_000 + "/", "nests too deep"),
+        ("lark", "start: " + "%lark {start: " * 5_000 + '"x"' + "}" * 5_000, "nests too deep"),
+        ("ebnf", 'root ::= "x"' + "*" * 100_000, "nests too deep"),
+        ("ebnf", "root ::= " + "(" * 20_000 + '"x"' + ")" * 20_000, "nests too deep"),
     ],
+    ids=lambda value: value[:24],
 )
 def test_what_cannot_be_read_is_told(form, text, why):
     with pytest.raises(ValueError, match=why):
         endings_of(form, text)
+
+
+@pytest.mark.parametrize("may_wait", [False, True])
+def test_a_long_chain_of_rules_is_followed(may_wait):
+    chain = "start: r0\n" + "".join(f"r{i}: r{i + 1}\n" for i in range(30_000)) + 'r30000: "x"'
+    assert endings_of("lark", chain, may_wait=may_wait).num_least == 2
 
 
 @pytest.mark.parametrize("name", ["plain", "any", "tag"])
