@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <stdexcept>
-#include <unordered_map>
+
+#include "growing_map.h"
 
 namespace specguide {
 
@@ -36,8 +37,10 @@ class NgramLookup final : public Lookup {
     for (int n = static_cast<int>(tail.size()); n >= min_n_; --n) {
       uint64_t hash = n;
       for (int i = 0; i < n; ++i) hash = mix(hash, tail[i]);
-      const auto found = positions_.find(hash);
-      if (found != positions_.end() && is_before(found->second, tail, n)) return {text_[found->second], 1};
+      const uint32_t found = positions_.find(hash);
+      if (found == GrowingMap<uint32_t>::kNone) continue;
+      const uint32_t position = positions_[found];
+      if (is_before(position, tail, n)) return {text_[position], 1};
     }
     return {};
   }
@@ -62,13 +65,15 @@ class NgramLookup final : public Lookup {
           hashes[n] = mix(hashes[n], text_[num_indexed_ - 1 - i]);
         }
       }
-      for (int n = min_n_; n <= longest; ++n) positions_[hashes[n]] = num_indexed_;
+      for (int n = min_n_; n <= longest; ++n) {
+        positions_[positions_.put(hashes[n])] = static_cast<uint32_t>(num_indexed_);
+      }
     }
   }
 
   const int min_n_, max_n_;
   std::vector<int32_t> text_;
-  std::unordered_map<uint64_t, size_t> positions_;  // by the n tokens before each: its latest
+  GrowingMap<uint32_t> positions_;  // by the n tokens before each: its latest
   size_t num_indexed_ = 0;
 };
 

@@ -12,53 +12,44 @@ namespace specguide {
 
 namespace {
 
-constexpr size_t kMostOfPrompt = 16384;   // its last tokens
+constexpr size_t kKnownTokens = 16384;    // of a text at least its last tokens
 constexpr size_t kAppendedPerCall = 512;  // tokens of a long text: some hundreds of microseconds
 constexpr size_t kAppendedPerLock = 32;
 
 }  // namespace
 
-// The outputs, in two tries: the younger grows to half of all nodes, then it takes the older one's place.
+// The outputs.
 class SuffixCache {
  public:
-  SuffixCache(int max_depth, size_t max_nodes)
-      : max_depth_(max_depth), max_nodes_(max_nodes), young_(make()), old_(make()) {}
+  SuffixCache(int max_depth, size_t max_nodes) : tries_(max_depth, max_nodes) {}
 
   void add(const std::vector<int32_t>& output) {
     SuffixTrie::Ends ends;
     for (size_t begin = 0; begin < output.size(); begin += kAppendedPerLock) {
       std::unique_ptr<SuffixTrie> evicted;  // let go of outside the lock
       std::unique_lock lock(mutex_);
-      if (young_->num_nodes() >= max_nodes_ / 2) {
-        evicted = std::exchange(old_, std::exchange(young_, make()));
-        ends.clear();
-      }
+      evicted = tries_.make_room(ends);
       const size_t end = std::min(output.size(), begin + kAppendedPerLock);
-      for (size_t i = begin; i < end; ++i) young_->append(ends, output[i]);
+      for (size_t i = begin; i < end; ++i) tries_.append(ends, output[i]);
       lock.unlock();
     }
   }
 
   SuffixTrie::Match match(const std::vector<int32_t>& tail) const {
     std::shared_lock lock(mutex_);
-    const SuffixTrie::Match young = young_->match(tail), old = old_->match(tail);
-    return old.length > young.length ? old : young;
+    return tries_.match(tail);
   }
 
   size_t num_nodes() const {
     std::shared_lock lock(mutex_);
-    return young_->num_nodes() + old_->num_nodes();
+    return tries_.num_nodes();
   }
 
-  int max_depth() const { return max_depth_; }
+  int max_depth() const { return tries_.max_depth(); }
 
  private:
-  std::unique_ptr<SuffixTrie> make() const { return std::make_unique<SuffixTrie>(max_depth_); }
-
-  const int max_depth_;
-  const size_t max_nodes_;
   mutable std::shared_mutex mutex_;
-  std::unique_ptr<SuffixTrie> young_, old_;
+  SuffixTries tries_;
 };
 
 namespace {
@@ -66,14 +57,18 @@ namespace {
 class SuffixLookup final : public Lookup {
  public:
   SuffixLookup(std::shared_ptr<SuffixCache> cache, std::vector<int32_t> text)
-      : cache_(std::move(cache)), own_(cache_->max_depth()), text_(std::move(text)), num_given_(text_.size()) {
-    if (text_.size() > kMostOfPrompt) num_appended_ = text_.size() - kMostOfPrompt;
+      : cache_(std::move(cache)),
+        own_(cache_->max_depth(), 2 * kKnownTokens * static_cast<size_t>(cache_->max_depth())),
+        text_(std::move(text)),
+        num_given_(text_.size()) {
+    if (text_.size() > kKnownTokens) num_appended_ = text_.size() - kKnownTokens;
   }
 
   void append(int32_t token) override { text_.push_back(token); }
 
   LookedUp next(const std::vector<int32_t>& path) override {
     const size_t end = std::min(text_.size(), num_appended_ + kAppendedPerCall);
+    own_.make_room(ends_);
     for (; num_appended_ < end; ++num_appended_) own_.append(ends_, text_[num_appended_]);
     std::vector<int32_t> tail;  // reversed
     const auto longest = static_cast<size_t>(own_.max_depth() - 1);
@@ -87,7 +82,7 @@ class SuffixLookup final : public Lookup {
 
  private:
   const std::shared_ptr<SuffixCache> cache_;
-  SuffixTrie own_;
+  SuffixTries own_;
   SuffixTrie::Ends ends_;
   std::vector<int32_t> text_;
   const size_t num_given_;  // tokens that are no output

@@ -12,7 +12,7 @@ class SuffixCache;
 
 class SuffixSource final : public LookupSource {
  public:
-  // max_nodes: most nodes, of some 60 bytes each, that are kept of outputs; the older half goes when there are so many.
+  // max_nodes: most nodes, of some 40 bytes each, that are kept of outputs; the older half goes when there are so many.
   //            Throws std::invalid_argument unless max_depth is 2 … 64, max_nodes at least 2 and 0 <= least_probability
   //            <= 1.
   SuffixSource(int max_depth, size_t max_nodes, double least_probability);

@@ -2,9 +2,10 @@
 #pragma once
 
 #include <cstdint>
-#include <unordered_map>
+#include <memory>
 #include <vector>
 
+#include "growing_map.h"
 #include "lookup.h"
 
 namespace specguide {
@@ -12,7 +13,7 @@ namespace specguide {
 class SuffixTrie {
  public:
   // A trie of pieces of at most max_depth >= 2 tokens.
-  explicit SuffixTrie(int max_depth) : max_depth_(max_depth), nodes_(1) {}
+  explicit SuffixTrie(int max_depth) : max_depth_(max_depth) {}
 
   // The place of a text to which tokens are appended: the nodes of its last pieces, the longest first. It is empty at
   // the beginning.
@@ -26,7 +27,7 @@ class SuffixTrie {
   };
   Match match(const std::vector<int32_t>& tail) const;
 
-  size_t num_nodes() const { return nodes_.size(); }
+  size_t num_nodes() const { return nodes_.size() + 1; }
   int max_depth() const { return max_depth_; }
 
  private:
@@ -37,12 +38,36 @@ class SuffixTrie {
     int32_t best_seen = 0;      // times that this token followed
   };
 
+  static constexpr uint32_t kRoot = GrowingMap<Node>::kNone;
+
   static uint64_t edge(uint32_t node, int32_t token) { return uint64_t{node} << 32 | static_cast<uint32_t>(token); }
   uint32_t step(uint32_t node, int32_t token);
 
   const int max_depth_;
-  std::vector<Node> nodes_;  // the first is the root
-  std::unordered_map<uint64_t, uint32_t> children_;
+  GrowingMap<Node> nodes_;  // by edge, all but the root
+  Node root_;
+};
+
+// The end of a long text, in two tries: the younger grows to half of all nodes, then it takes the older one's place.
+class SuffixTries {
+ public:
+  SuffixTries(int max_depth, size_t max_nodes)
+      : max_depth_(max_depth), max_nodes_(max_nodes), young_(make()), old_(make()) {}
+
+  // Makes room where there is none, and then returns what is given up for it; the next token begins a text.
+  std::unique_ptr<SuffixTrie> make_room(SuffixTrie::Ends& ends);
+  void append(SuffixTrie::Ends& ends, int32_t token) { young_->append(ends, token); }
+  // Of equally long matches the younger.
+  SuffixTrie::Match match(const std::vector<int32_t>& tail) const;
+  size_t num_nodes() const { return young_->num_nodes() + old_->num_nodes(); }
+  int max_depth() const { return max_depth_; }
+
+ private:
+  std::unique_ptr<SuffixTrie> make() const { return std::make_unique<SuffixTrie>(max_depth_); }
+
+  const int max_depth_;
+  const size_t max_nodes_;
+  std::unique_ptr<SuffixTrie> young_, old_;
 };
 
 }  // namespace specguide

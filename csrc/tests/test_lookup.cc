@@ -1,7 +1,9 @@
 // Lookups: what prompt lookup and suffix drafting propose, and that their memory is bounded.
 #include <random>
+#include <unordered_map>
 
 #include "check.h"
+#include "growing_map.h"
 #include "ngram_lookup.h"
 #include "suffix_lookup.h"
 #include "suffix_trie.h"
@@ -90,6 +92,35 @@ TEST(what_is_kept_of_outputs_is_bounded) {
   auto lookup = source.start({});
   CHECK(lookup->next({49 * 1000 + 190}).token == 49 * 1000 + 191);
   CHECK(lookup->next({5}).token == -1);
+}
+
+TEST(what_is_kept_of_a_long_text_is_bounded) {
+  SuffixSource source(2, 100, 0);
+  Tokens prompt(10000);
+  for (int i = 0; i < 10000; ++i) prompt[i] = i;
+  auto lookup = source.start(prompt);
+  for (int i = 10000; i < 100000; ++i) {
+    lookup->append(i);
+    lookup->next({});
+  }
+  CHECK(lookup->next({5}).token == -1);
+  CHECK(lookup->next({100000 - 16384}).token == 100000 - 16384 + 1);
+}
+
+TEST(a_map_that_grows_finds_all_keys_and_moves_none) {
+  std::mt19937_64 random(1);
+  GrowingMap<int> map;
+  std::unordered_map<uint64_t, uint32_t> expected;
+  CHECK(map.find(0) == GrowingMap<int>::kNone);
+  const int* first = &map[map.put(0)];
+  expected[0] = 0;
+  for (int i = 0; i < 20000; ++i) {
+    const uint64_t key = random() % 3 == 0 ? uint64_t{random() % 1000} << 32 : random() % 50000;
+    CHECK(map.find(key) == (expected.count(key) > 0 ? expected[key] : GrowingMap<int>::kNone));
+    CHECK(map.put(key) == expected.emplace(key, static_cast<uint32_t>(expected.size())).first->second);
+  }
+  CHECK(map.size() == expected.size() && first == &map[0]);
+  for (const auto& [key, number] : expected) CHECK(map.find(key) == number);
 }
 
 TEST(what_lookups_refuse) {

@@ -9,7 +9,7 @@ from specguide.draft_methods import method_named
 from specguide.speculation.drafters.base import DrafterSpec
 
 _DEPTH = 16  # tokens
-_MOST_NODES = 1 << 20  # some 60 MB
+_MOST_NODES = 1 << 20  # some 40 MB
 _LEAST_PROBABILITY = 0.1
 
 
