@@ -13,8 +13,6 @@ namespace {
 
 constexpr size_t kMaxExponentDigits = 15;
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
 // Digits without zeros at their ends, and a power of ten.
 std::string canonical_number(std::string_view text) {
   const bool is_negative = text[0] == '-';

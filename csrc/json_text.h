@@ -1,4 +1,4 @@
-// Owns which bytes part the values of a JSON text.
+// Owns which bytes part the values of a JSON text, and which make numbers.
 #pragma once
 
 #include <string_view>
@@ -8,6 +8,8 @@ namespace specguide {
 inline constexpr std::string_view kJsonSpaces = " \t\n\r";
 
 inline bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
+
+inline bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 // A number, true, false or null goes on up to such a byte.
 inline bool ends_scalar(char c) { return is_space(c) || c == ',' || c == ']' || c == '}'; }

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "json_canonical.h"
+#include "json_text.h"
 
 namespace specguide {
 
@@ -42,7 +43,7 @@ size_t value_start(std::string_view member) {
   return i + 2;
 }
 
-bool is_number(std::string_view value) { return value[0] == '-' || (value[0] >= '0' && value[0] <= '9'); }
+bool is_number(std::string_view value) { return value[0] == '-' || is_digit(value[0]); }
 
 // How a grammar may have a number written, but for more zeros.
 std::vector<std::string> spellings(std::string_view number) {

@@ -33,12 +33,10 @@ bool holds_value(std::string_view bytes) {
   return start != std::string_view::npos && bytes.find_first_of(kEnding, start + 1) != std::string_view::npos;
 }
 
-bool is_zero(std::string_view number) { return number.find_first_not_of("-0.") == std::string_view::npos; }
-
-// Whether it may begin an item that is a power of zero; see DistinctWalk.
-bool may_be_power_of_zero(std::string_view bytes) {
-  const size_t power = bytes.find_first_of("eE");
-  return power != std::string_view::npos && is_zero(bytes.substr(0, power));
+// Whether it may begin the exponent of an item, or an item with one.
+bool may_be_power(std::string_view bytes) {
+  const size_t power = bytes.find_first_not_of("-.0123456789");
+  return power != std::string_view::npos && (bytes[power] == 'e' || bytes[power] == 'E');
 }
 
 const DistinctFrame* nearest_distinct(const DistinctState& state) {
@@ -60,7 +58,7 @@ DistinctTokens::DistinctTokens(std::shared_ptr<const Vocabulary> words) : vocabu
     most_opening = std::max(most_opening, static_cast<size_t>(std::count_if(bytes.begin(), bytes.end(), opens)));
     if (bytes.size() == 1) of_byte[static_cast<uint8_t>(bytes[0])] = token;
     const bool ends = bytes.find_first_of(kEnding) != std::string::npos;
-    const bool is_power = may_be_power_of_zero(bytes);
+    const bool is_power = may_be_power(bytes);
     if (ends || is_power) set_bit(ending.data(), token);
     const bool closes = holds_item(bytes) || bytes.find_first_of("]}") != std::string::npos;
     if (holds_value(bytes) || closes || is_power) set_bit(whole.data(), token);
@@ -90,7 +88,7 @@ bool DistinctMatcher::accept(int32_t token) {
 DistinctMatcher::Taking DistinctMatcher::take(int32_t token) {
   if (!inner_->accept(token)) return Taking::kNo;
   DistinctState after = state_;
-  if (!walk_.take(after, bytes_of(token))) {
+  if (!walk_.take(after, bytes_of(token)) || is_spent(after)) {
     inner_->rollback(1);
     return Taking::kRuledOut;
   }
@@ -140,15 +138,42 @@ void DistinctMatcher::mask(const DistinctState& state, int32_t* row) {
       const std::string& bytes = bytes_of(word * 32 + bit);
       const bool closes = ((tokens_->closing[at] & leaving) >> bit & 1) != 0;
       if (bytes.empty() || (!closes && !wanted.first[static_cast<uint8_t>(bytes[0])])) continue;
-      DistinctState after = state;
-      if (!walk_.take(after, bytes)) row[word] = static_cast<int32_t>(static_cast<uint32_t>(row[word]) & ~(1u << bit));
+      if (may_take(state, word * 32 + bit)) continue;
+      row[word] = static_cast<int32_t>(static_cast<uint32_t>(row[word]) & ~(1u << bit));
     }
   }
 }
 
+// Whether a token may come that the matcher underneath allows.
+bool DistinctMatcher::may_take(const DistinctState& state, int32_t token) {
+  DistinctState after = state;
+  if (!walk_.take(after, bytes_of(token))) return false;
+  if (!walk_.may_be_spent(after)) return true;
+  if (!inner_->accept(token)) throw std::runtime_error("a matcher refuses what its row allows");
+  const bool spent = is_spent(after);
+  inner_->rollback(1);
+  return !spent;
+}
+
+// Whether an item with an exponent, of which a grammar allows few, can only become a number that is there. The matcher
+// underneath is where `state` is.
+bool DistinctMatcher::is_spent(const DistinctState& state) {
+  if (!walk_.may_be_spent(state)) return false;
+  for (const char byte : std::string_view("0123456789-+")) {
+    const int32_t token = tokens_->of_byte[static_cast<uint8_t>(byte)];
+    if (token < 0) return false;
+    if (!inner_->accept(token)) continue;
+    DistinctState after = state;
+    const bool goes_on = walk_.take(after, {&byte, 1}) && !is_spent(after);
+    inner_->rollback(1);
+    if (goes_on) return false;
+  }
+  return true;
+}
+
 DistinctMatcher::Suspects DistinctMatcher::suspects(const DistinctState& state) {
   Suspects found{&tokens_->ending, going_wrong(state)};
-  if (found.first.any()) found.words = nullptr;
+  if (found.first.any() || walk_.has_exponent(state)) found.words = nullptr;
   const DistinctFrame* nearest = nearest_distinct(state);
   if (nearest == nullptr) return {&tokens_->holding, Bytes().set()};
   if (state.top->nested + tokens_->most_opening > kMostNested) return {nullptr, Bytes().set()};

@@ -24,7 +24,7 @@ struct DistinctTokens {
   explicit DistinctTokens(std::shared_ptr<const Vocabulary> vocabulary);
 
   std::shared_ptr<const Vocabulary> vocabulary;
-  std::vector<int32_t> ending;        // a value, perhaps, or making a zero a power
+  std::vector<int32_t> ending;        // a value, perhaps, or beginning an exponent
   std::vector<int32_t> whole;         // a value that it begins, perhaps, or the same
   std::vector<int32_t> closing;       // an array or object, or holding a whole item
   std::vector<int32_t> holding;       // perhaps a whole item, behind a comma
@@ -67,6 +67,8 @@ class DistinctMatcher final : public Matcher {
   };
   void mask(const DistinctState& state, int32_t* row);
   Suspects suspects(const DistinctState& state);
+  bool may_take(const DistinctState& state, int32_t token);
+  bool is_spent(const DistinctState& state);
   Bytes repeating(const DistinctState& state) const;
   Bytes going_wrong(const DistinctState& state);
 

@@ -114,6 +114,18 @@ bool DistinctWalk::is_power_of_zero(const DistinctState& state) const {
   return std::string_view(text_).substr(state.start).find_first_not_of("-0.eE") == std::string_view::npos;
 }
 
+bool DistinctWalk::has_exponent(const DistinctState& state) const {
+  if (state.mode != Mode::kScalar || state.top == nullptr || !state.top->is_distinct()) return false;
+  const std::string_view number = begun(state, *state.top);
+  return (number[0] == '-' || is_digit(number[0])) && number.find_first_of("eE") != std::string_view::npos;
+}
+
+bool DistinctWalk::may_be_spent(const DistinctState& state) const {
+  if (!has_exponent(state)) return false;
+  const std::string_view number = begun(state, *state.top);
+  return !is_digit(number.back()) || index_.holds(state.top->items.get(), canonical_json(number));
+}
+
 // A byte that stands in no string and no scalar.
 bool DistinctWalk::step_between(DistinctState& state, char byte) {
   if (is_space(byte)) return true;
@@ -295,7 +307,7 @@ std::string_view DistinctWalk::beginning(const DistinctState& state, const Disti
 
 std::string_view DistinctWalk::noted(const DistinctState& state, const DistinctFrame& frame) {
   const std::string_view found = beginning(state, frame);
-  const bool ends_number = state.mode == Mode::kAfter && text_[state.size - 1] >= '0' && text_[state.size - 1] <= '9';
+  const bool ends_number = state.mode == Mode::kAfter && is_digit(text_[state.size - 1]);
   if (any_order_ || !ends_number) return found;
   beginning_ = found;
   return beginning_ += ' ';

@@ -152,6 +152,11 @@ class DistinctWalk {
   // `DistinctItem::dead`.
   std::string_view noted(const DistinctState& state, const DistinctFrame& frame);
 
+  // Whether an item that is open has an exponent.
+  bool has_exponent(const DistinctState& state) const;
+  // Whether it also is a number that is there, so far, or none yet.
+  bool may_be_spent(const DistinctState& state) const;
+
   // An item that a scalar may end as, settled.
   void expect(std::shared_ptr<DistinctItem> item) { expected_ = std::move(item); }
   size_t expected_end() const { return expected_ == nullptr ? 0 : expected_->raw_end; }

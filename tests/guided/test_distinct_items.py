@@ -276,6 +276,36 @@ def test_what_could_only_be_there_already_is_not_begun():
         assert found - set(" \t\r\n") in ({"["}, {"2"})
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("items", "text", "expected"),
+    [
+        ({"type": "number", "minimum": 0, "maximum": 2}, b"[2,2e", "-"),
+        ({"type": "number", "minimum": 0, "maximum": 2}, b"[2,2e-0", "0123456789"),
+        ({"type": "number", "minimum": 0, "maximum": 2}, b"[2,2e-00", "123456789"),
+        ({"type": "number"}, b"[1e111,1.0e11", ",]023456789"),
+        ({"type": "number"}, b"[2,2e00", "123456789"),
+    ],
+)
+def test_an_exponent_with_which_a_number_could_only_be_there_already_is_not_begun(
+    kind, items, text, expected
+):
+    name, how = kind.split("-")
+    matcher = guarded(name, arrays(items), native=how == "native").matcher()
+    for byte in text:
+        assert matcher.accept(byte)
+    found = {chr(token) for token in allowed(matcher) if token < 256} - set(" \t\r\n")
+    assert found == {digit for digit in map(chr, range(33, 127)) if matcher_takes(matcher, digit)}
+    assert found == set(expected)
+
+
+def matcher_takes(matcher: native.DistinctMatcher, text: str) -> bool:
+    is_taken = matcher.accept(IDS[text.encode()])
+    if is_taken:
+        matcher.rollback(1)
+    return is_taken
+
+
 class AnyMatcher:
     """Takes every token but the end."""
 
