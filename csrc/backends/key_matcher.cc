@@ -89,6 +89,8 @@ bool KeyMatcher::accept(int32_t token) {
   const size_t key_size = std::exchange(state_.key, {}).size();
   before_.push_back({std::exchange(state_, std::move(after)), key_size, text_.size()});
   if (is_text) text_ += bytes_of(token);
+  const size_t object = state_.top == nullptr ? 0 : state_.top->object;
+  while (!dead_.empty() && dead_.back().object > object) forget_dead_key();
   return true;
 }
 
@@ -110,6 +112,7 @@ void KeyMatcher::rollback(int n) {
   text_.resize(before.text_size);
   state_.key = text_.substr(before.text_size - before.key_size);
   before_.resize(num_left);
+  while (!dead_.empty() && dead_.back().num_taken > num_left) forget_dead_key();
 }
 
 std::vector<int32_t> KeyMatcher::forced_tokens() {
@@ -159,9 +162,16 @@ KeyMatcher::Suspects KeyMatcher::suspects() const {
 KeyMatcher::Bytes KeyMatcher::repeating() const {
   Bytes found;
   const std::string& start = state_.key;
-  for (const SeenKey* seen = state_.top->keys.get(); seen != nullptr; seen = seen->before.get()) {
-    const bool begins = seen->text.size() > start.size() && seen->text.compare(0, start.size(), start) == 0;
-    if (begins) found.set(static_cast<uint8_t>(seen->text[start.size()]));
+  const KeyFrame& frame = *state_.top;
+  const auto add = [&](const std::string& key) {
+    if (key.size() > start.size()) found.set(static_cast<uint8_t>(key[start.size()]));
+  };
+  const auto [first, last] = frame.place->beginning_with(start);
+  for (size_t i = first; i < last; ++i) {
+    if (frame.seen.has(i)) add(frame.place->names()[i]);
+  }
+  for (const SeenKey* one = frame.others.get(); one != nullptr; one = one->before.get()) {
+    if (begins_with(one->text, start)) add(one->text);
   }
   return found;
 }
@@ -195,8 +205,21 @@ bool KeyMatcher::is_live_behind(int32_t token, const KeyState& after) {
 }
 
 bool KeyMatcher::can_go_on(const KeyState& state) {
+  const size_t object = state.top->object;
+  std::string text = std::to_string(object) + state.key;
+  if (dead_texts_.count(text) > 0) return false;
   const KeyVerdict verdict = takes_a_key(state);
-  return verdict == KeyVerdict::kPerhaps ? is_live(state) : verdict == KeyVerdict::kYes;
+  const bool found = verdict == KeyVerdict::kPerhaps ? is_live(state) : verdict == KeyVerdict::kYes;
+  const bool is_of_key = state.top == state_.top && state_.is_in_key();  // what is tried adds to a key alone
+  if (!found && is_of_key && dead_texts_.insert(text).second) {
+    dead_.push_back({before_.size(), object, std::move(text)});
+  }
+  return found;
+}
+
+void KeyMatcher::forget_dead_key() {
+  dead_texts_.erase(dead_.back().text);
+  dead_.pop_back();
 }
 
 // Whether the matcher underneath takes one of the names from a state on, or another key that is tried.
@@ -205,14 +228,14 @@ KeyVerdict KeyMatcher::takes_a_key(const KeyState& state) {
   const bool takes_others = !frame.is_full() && frame.demand.takes_unnamed;
   bool is_sure = !takes_others;
   const auto takes = [&](const std::string& key) {
-    const bool begins = key.size() > state.key.size() && key.compare(0, state.key.size(), state.key) == 0;
-    if (!begins) return false;
+    if (key.size() <= state.key.size()) return false;
     const KeyVerdict verdict = takes_text(std::string_view(key).substr(state.key.size()));
     is_sure = is_sure && verdict != KeyVerdict::kPerhaps;
     return verdict == KeyVerdict::kYes;
   };
   const auto& names = frame.place->names();
-  for (size_t i = 0; i < names.size(); ++i) {
+  const auto [first, last] = frame.place->beginning_with(state.key);
+  for (size_t i = first; i < last; ++i) {
     const bool may_come = frame.is_full() ? frame.demand.missing.has(i) : frame.place->with_key(frame.options, i) != 0;
     if (may_come && !frame.seen.has(i) && takes(names[i])) return KeyVerdict::kYes;
   }

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "backends/key_walk.h"
@@ -68,6 +69,14 @@ class KeyMatcher final : public Matcher {
     size_t key_size, text_size;
   };
 
+  // A beginning of a key of an object, behind which no key can come any more that has not come. Of one object there
+  // are ever fewer such keys.
+  struct DeadKey {
+    size_t num_taken;  // tokens when that was found out
+    size_t object;     // see KeyFrame
+    std::string text;  // the object's number, and the beginning
+  };
+
   const Vocabulary& vocabulary() const { return *tokens_->vocabulary; }
   const std::string& bytes_of(int32_t token) const { return vocabulary().token_bytes[static_cast<size_t>(token)]; }
   void mask(int32_t* row);
@@ -78,6 +87,7 @@ class KeyMatcher final : public Matcher {
   bool is_live_behind(int32_t token, const KeyState& after);
   // Whether a key that has not come can be ended from a state of the matcher underneath.
   bool can_go_on(const KeyState& state);
+  void forget_dead_key();
   KeyVerdict takes_a_key(const KeyState& state);
   KeyVerdict takes_text(std::string_view text);
   bool is_live(const KeyState& state);
@@ -88,6 +98,8 @@ class KeyMatcher final : public Matcher {
   KeyState state_;
   std::vector<Before> before_;  // by token
   std::string text_;            // that was accepted
+  std::vector<DeadKey> dead_;   // in ascending order of their tokens, and of their objects
+  std::unordered_set<std::string> dead_texts_;
   Row row_;
 };
 

@@ -2,7 +2,10 @@
 #include "backends/key_places.h"
 
 #include <algorithm>
+#include <map>
 #include <stdexcept>
+
+#include "json_text.h"
 
 namespace specguide {
 
@@ -20,6 +23,15 @@ KeyPlace any_place() {
 }
 
 }  // namespace
+
+bool NameSet::has_any(size_t first, size_t last) const {
+  while (first < last) {
+    const uint64_t rest = words_[first / 64] >> first % 64;
+    if (rest != 0) return first + static_cast<size_t>(__builtin_ctzll(rest)) < last;
+    first += 64 - first % 64;
+  }
+  return false;
+}
 
 size_t NameSet::size() const {
   size_t count = 0;
@@ -41,7 +53,7 @@ NameSet NameSet::without(const NameSet& other) const {
 
 KnownPlace::KnownPlace(const KeyPlace& place) : prefix_(place.prefix), other_(place.other), rest_(place.rest) {
   if (place.options.size() > kMostOptions) throw std::invalid_argument("a place allows more than 64 kinds of objects");
-  for (const auto& [name, inner] : place.names) {
+  for (const auto& [name, inner] : std::map<std::string, int>(place.names.begin(), place.names.end())) {
     numbers_[name] = names_.size();
     names_.push_back(name);
     inner_.push_back(inner);
@@ -64,6 +76,13 @@ KnownPlace::KnownPlace(const KeyPlace& place) : prefix_(place.prefix), other_(pl
 size_t KnownPlace::number(const std::string& name) const {
   const auto found = numbers_.find(name);
   return found == numbers_.end() ? names_.size() : found->second;
+}
+
+std::pair<size_t, size_t> KnownPlace::beginning_with(std::string_view start) const {
+  const auto first = std::lower_bound(names_.begin(), names_.end(), start);
+  const auto begins_so = [&](const std::string& name) { return begins_with(name, start); };
+  const auto last = std::partition_point(first, names_.end(), begins_so);
+  return {static_cast<size_t>(first - names_.begin()), static_cast<size_t>(last - names_.begin())};
 }
 
 uint64_t KnownPlace::with_key(uint64_t options, size_t number) const {

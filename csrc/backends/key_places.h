@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace specguide {
@@ -18,6 +19,8 @@ class NameSet {
 
   void add(size_t name) { words_[name / 64] |= uint64_t{1} << name % 64; }
   bool has(size_t name) const { return (words_[name / 64] >> name % 64 & 1) != 0; }
+  // Whether it has a name from `first` up to `last`.
+  bool has_any(size_t first, size_t last) const;
   size_t size() const;
   NameSet both(const NameSet& other) const;
   NameSet without(const NameSet& other) const;
@@ -68,8 +71,10 @@ class KnownPlace {
 
   size_t num_names() const { return names_.size(); }
   const std::vector<std::string>& names() const { return names_; }
-  // The number of a name; num_names() where it has none.
+  // The number of a name, in their order; num_names() where it has none.
   size_t number(const std::string& name) const;
+  // The names that begin so: the first, and the one behind the last.
+  std::pair<size_t, size_t> beginning_with(std::string_view start) const;
   uint64_t all_options() const { return all_; }
   // The options among `options` that may have a key, by its number.
   uint64_t with_key(uint64_t options, size_t number) const;

@@ -12,9 +12,20 @@ namespace specguide {
 
 using Mode = KeyState::Mode;
 
-bool KeyFrame::has_come(std::string_view key) const {
-  for (const SeenKey* one = keys.get(); one != nullptr; one = one->before.get()) {
+bool KeyFrame::has_come(const std::string& key) const {
+  const size_t number = place->number(key);
+  if (number < place->num_names()) return seen.has(number);
+  for (const SeenKey* one = others.get(); one != nullptr; one = one->before.get()) {
     if (one->text == key) return true;
+  }
+  return false;
+}
+
+bool KeyFrame::may_repeat(std::string_view start) const {
+  const auto [first, last] = place->beginning_with(start);
+  if (seen.has_any(first, last)) return true;
+  for (const SeenKey* one = others.get(); one != nullptr; one = one->before.get()) {
+    if (begins_with(one->text, start)) return true;
   }
   return false;
 }
@@ -106,16 +117,11 @@ KeyVerdict KeyWalk::may_go_on(const KeyState& state) const {
   if (frame.num >= demand.most) return KeyVerdict::kNo;
   const bool is_full = frame.is_full();
   if (!is_full && demand.takes_any_unnamed) return KeyVerdict::kYes;
-  bool may_repeat = is_full;
-  for (const SeenKey* seen = frame.keys.get(); seen != nullptr && !may_repeat; seen = seen->before.get()) {
-    may_repeat = begins_with(seen->text, state.key);
-  }
-  if (!may_repeat) return KeyVerdict::kYes;
+  if (!is_full && !frame.may_repeat(state.key)) return KeyVerdict::kYes;
   if (!demand.is_sure) return KeyVerdict::kPerhaps;
   const NameSet left = is_full ? demand.missing : demand.allowed.without(frame.seen);
-  for (size_t i = 0; i < frame.place->num_names(); ++i) {
-    if (left.has(i) && begins_with(frame.place->names()[i], state.key)) return KeyVerdict::kYes;
-  }
+  const auto [first, last] = frame.place->beginning_with(state.key);
+  if (left.has_any(first, last)) return KeyVerdict::kYes;
   if (!is_full && demand.takes_unnamed) return KeyVerdict::kPerhaps;
   return KeyVerdict::kNo;
 }
@@ -192,6 +198,7 @@ void KeyWalk::open(KeyState& state, bool is_object) const {
   frame->place = outer == nullptr     ? places_->at(state.search.place)
                  : outer->is_object ? outer->inner
                                     : places_->at(outer->place->item_place(outer->num));
+  frame->object = is_object ? ++state.num_objects : outer == nullptr ? 0 : outer->object;
   if (is_object) {
     frame->seen = NameSet(frame->place->num_names());
     frame->options = frame->place->all_options();
@@ -216,10 +223,13 @@ bool KeyWalk::end_key(KeyState& state) const {
   const bool is_name = number < before.place->num_names();
   if (before.is_full() && !(is_name && before.demand.missing.has(number))) return false;
   auto frame = std::make_shared<KeyFrame>(before);
-  frame->keys = std::make_shared<SeenKey>();
-  frame->keys->before = before.keys;
-  frame->keys->text = std::move(state.key);
-  if (is_name) frame->seen.add(number);
+  if (is_name) {
+    frame->seen.add(number);
+  } else {
+    frame->others = std::make_shared<SeenKey>();
+    frame->others->before = before.others;
+    frame->others->text = std::move(state.key);
+  }
   frame->options = before.place->with_key(before.options, number);
   frame->demand = before.place->demand(frame->options, frame->seen);
   frame->inner = places_->at(before.place->value_place(number));

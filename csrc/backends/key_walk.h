@@ -50,7 +50,7 @@ class KeyStarts {
   std::vector<Node> nodes_;
 };
 
-// A key of an object as it was written, and those before it.
+// A key of an object as it was written, which its place does not name, and those before it.
 struct SeenKey {
   std::shared_ptr<SeenKey> before;
   std::string text;
@@ -61,8 +61,10 @@ struct SeenKey {
 // An array or object that is open.
 //
 // num:     items that have come, or keys
+// object:  the number of the innermost object that is open, from 1 in the order in which they began; 0: none
 // inner:   what is known of the value behind the last key
-// keys:    those that have come
+// others:  the keys that have come which the place does not name
+// seen:    those that it names
 // options: those of the place that may have them
 struct KeyFrame {
   KeyFrame() = default;
@@ -74,13 +76,15 @@ struct KeyFrame {
   bool is_object = false;
   const KnownPlace* place = nullptr;
   const KnownPlace* inner = nullptr;
-  size_t num = 0;
-  std::shared_ptr<SeenKey> keys{};
+  size_t num = 0, object = 0;
+  std::shared_ptr<SeenKey> others{};
   NameSet seen{};
   uint64_t options = 0;
   KeyDemand demand{};
 
-  bool has_come(std::string_view key) const;
+  bool has_come(const std::string& key) const;
+  // Whether a key that has come begins so.
+  bool may_repeat(std::string_view start) const;
   bool may_close() const { return num >= demand.least && demand.missing.size() == 0; }
   // Whether there is room for no key but those that are missing.
   bool is_full() const { return demand.most != SIZE_MAX && num + demand.missing.size() >= demand.most; }
@@ -95,6 +99,7 @@ struct KeyState {
   bool is_key = false;
   KeyStarts::Search search{};
   std::string key;  // as far as it has come, with its first quote
+  size_t num_objects = 0;  // that have begun
 
   bool is_in_string() const { return mode == Mode::kString || mode == Mode::kEscape; }
   bool is_before_key() const { return mode == Mode::kKey || mode == Mode::kFirst; }

@@ -6,6 +6,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import time
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -182,6 +183,19 @@ def test_walks_with_rollbacks_hold_the_contract(how, data):
     text = WALKS.walk(matcher, choose, LIKELY, 60)
     if text is not None:
         jsonschema.validate(json.loads(text, object_pairs_hook=unique_pairs), SCHEMAS[index])
+
+
+def test_that_no_key_is_left_is_found_out_in_time():
+    """Of hundreds of names that have come, each is looked at once."""
+    names = ["".join(chosen) for chosen in itertools.permutations("abcdef", 5)]
+    schema = closed(dict.fromkeys(names, ONE), patternProperties={"^x_": ONE})
+    matcher = compiler().compile(Guide(json_schema=schema)).matcher()
+    begin_s = time.perf_counter()
+    for token in ("{" + ",".join(f'"{name}":1' for name in names) + ',"').encode():
+        assert matcher.accept(token)
+        found = allowed(matcher)
+    assert time.perf_counter() - begin_s < 5
+    assert found == [ord("x")]
 
 
 LIKELY = {text.encode() for text in (*'[]{}",:abckdvx1', *MERGED)}
