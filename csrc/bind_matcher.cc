@@ -43,10 +43,10 @@ class PythonMatcher final : public Matcher {
 
   void fill(int32_t* row) override {
     call([&](py::handle matcher) {
-      py::array_t<int32_t> written(num_words_);
-      std::fill_n(written.mutable_data(), num_words_, 0);  // what it does not write allows nothing
-      matcher.attr("fill")(written);
-      std::copy_n(written.data(), num_words_, row);
+      auto* words = new int32_t[static_cast<size_t>(num_words_)]();  // what it does not write allows nothing
+      const py::capsule owner(words, [](void* memory) { delete[] static_cast<int32_t*>(memory); });
+      matcher.attr("fill")(py::array_t<int32_t>(num_words_, words, owner));  // which numpy resizes for nobody
+      std::copy_n(words, num_words_, row);
     });
   }
 

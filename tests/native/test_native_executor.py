@@ -391,6 +391,15 @@ def test_a_python_matcher_keeps_the_contract_from_python() -> None:
         matcher.rollback(9)
 
 
+def test_a_python_matcher_that_resizes_its_row_fails_alone() -> None:
+    class Shrinking(ChainMatcher):
+        def fill(self, row: Any) -> None:
+            row.resize(1, refcheck=False)
+
+    with pytest.raises(RuntimeError, match="cannot resize this array"):
+        native.PythonMatcher(Shrinking(), VOCAB).fill(np.zeros(WORDS, dtype=np.int32))
+
+
 def test_the_times_of_callbacks_are_on_pythons_clock() -> None:
     rig = Rig(max_batch_size=1)
     rig.submit({0: ChainMatcher()})
