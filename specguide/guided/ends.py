@@ -13,9 +13,6 @@ from specguide.guided.matcher import Matcher
 from specguide.tokenizer.vocabulary import Vocabulary
 
 _LOGGER = logging.getLogger(__name__)
-_REPLACED = "\ufffd"
-"""The character that stands in a text for bytes that are not UTF-8; which bytes these were is not
-known."""
 
 
 class GrammarEnds:
@@ -38,33 +35,38 @@ class GrammarEnds:
         """Take the output's next token."""
         self._tokens.append(token)
 
-    def may_end(self, text: str | None = None) -> bool:
+    def may_end(self, num_bytes: int | None = None) -> bool:
         """Whether the output matches the grammar where it ends.
 
-        text: a beginning of the output, which is to end there; None: all of it
+        num_bytes: of a beginning of the output, which is to end there; None: all of it
         """
-        if self._matcher is None or (text is not None and _REPLACED in text):
+        if self._matcher is None:
             return False
         try:
-            return self._may_end(self._matcher, None if text is None else text.encode())
+            return self._may_end(self._matcher, num_bytes)
         except Exception as error:
             _LOGGER.warning("stops are ignored from here on: %s", error, exc_info=error)
             self._matcher = None
             return False
 
-    def _may_end(self, matcher: Matcher, text: bytes | None) -> bool:
+    def _may_end(self, matcher: Matcher, num_bytes: int | None) -> bool:
         spelled = self._vocabulary.token_bytes
-        num_bytes = sys.maxsize if text is None else len(text)
-        while self._num_bytes > num_bytes:
+        most_bytes = sys.maxsize if num_bytes is None else num_bytes
+        while self._num_bytes > most_bytes:
             matcher.rollback(1)
             self._num_taken -= 1
             self._num_bytes -= len(spelled[self._tokens[self._num_taken]])
+        rest = b""
         for token in self._tokens[self._num_taken :]:
-            if self._num_bytes + len(spelled[token]) > num_bytes or not matcher.accept(token):
+            rest = spelled[token]
+            if self._num_bytes + len(rest) > most_bytes or not matcher.accept(token):
                 break
             self._num_taken += 1
-            self._num_bytes += len(spelled[token])
-        return self._may_end_behind(matcher, b"" if text is None else text[self._num_bytes :])
+            self._num_bytes += len(rest)
+        if num_bytes is None:
+            return self._may_end_behind(matcher, b"")
+        rest = rest[: num_bytes - self._num_bytes]
+        return self._num_bytes + len(rest) == num_bytes and self._may_end_behind(matcher, rest)
 
     def _may_end_behind(self, matcher: Matcher, rest: bytes) -> bool:
         """Whether the output may end behind the matcher's tokens and `rest`, the beginning of a

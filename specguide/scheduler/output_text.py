@@ -8,6 +8,11 @@ from collections.abc import Callable, Collection, Sequence
 from specguide.params import SamplingParams
 from specguide.tokenizer import IncrementalDetokenizer, Tokenizer
 
+UNKNOWN_BYTES = 1 << 48
+_REPLACED = "\ufffd"
+"""The character that stands in a text for bytes that are not UTF-8; which bytes these were is not
+known."""
+
 
 class OutputText:
     """The text of a request, fed with its tokens.
@@ -16,7 +21,9 @@ class OutputText:
                   the text, the longest of those complete at once; how the text is cut into tokens
                   makes no difference
     include_stop: the text ends behind the stop string, not before it
-    may_end:      whether the text may end so; a stop string where it may not is text like any other
+    may_end:      whether the text may end behind so many bytes, of which there are UNKNOWN_BYTES
+                  and more where a character stands for others; a stop string where it may not is
+                  text like any other
     untold_ends:  tokens that end the output and are no part of its text
     """
 
@@ -25,7 +32,7 @@ class OutputText:
         detokenizer: IncrementalDetokenizer,
         stop: Sequence[str] = (),
         include_stop: bool = False,
-        may_end: Callable[[str], bool] = lambda _: True,
+        may_end: Callable[[int], bool] = lambda _: True,
         untold_ends: Collection[int] = (),
     ) -> None:
         self._detokenizer: IncrementalDetokenizer | None = detokenizer
@@ -34,6 +41,7 @@ class OutputText:
         self._untold_ends = untold_ends
         self._parts: list[str] = []
         self._num_taken = 0
+        self._num_counted, self._num_bytes = 0, 0  # parts whose bytes were counted
         self._held = ""  # may be the beginning of a stop string
 
     @classmethod
@@ -88,11 +96,17 @@ class OutputText:
             for stop in sorted(complete, key=len, reverse=True) if may_stop else ():
                 read = self._held + new[: at + 1]
                 kept = read if self._include_stop else read[: -len(stop)]
-                if self._may_end(self.text + kept):
+                if self._may_end(self._count_bytes() + _num_bytes(kept)):
                     self._close(kept)
                     return stop
         self._hold(self._held + new)
         return None
+
+    def _count_bytes(self) -> int:
+        """Bytes of the text that is certain."""
+        self._num_bytes += sum(map(_num_bytes, self._parts[self._num_counted :]))
+        self._num_counted = len(self._parts)
+        return self._num_bytes
 
     def _hold(self, text: str) -> None:
         """Keep back what may be the beginning of a stop string."""
@@ -105,6 +119,10 @@ class OutputText:
         if last:
             self._parts.append(last)
         self._detokenizer, self._held = None, ""
+
+
+def _num_bytes(text: str) -> int:
+    return UNKNOWN_BYTES if _REPLACED in text else len(text.encode())
 
 
 def _untold_ends(tokenizer: Tokenizer, params: SamplingParams) -> frozenset[int]:

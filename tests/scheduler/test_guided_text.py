@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 import re
+import time
 
 import pytest
 from byte_vocabulary import EOS, VOCABULARY
@@ -21,6 +22,13 @@ from specguide.scheduler import GuidedText, OutputText
 
 REGEXES = ["[ab]*", "(ab)+", "a(b|abc|12)*a?", "(a[ab]b)*", '\\{"(name|abc)": ?(true|12)\\}']
 PIECES = ["a", "b", "ab", "ba", "aa", "bb", "abc", "12", "1", '{"', "name", '"', ": ", "true", "}"]
+
+
+class Spoilt:
+    """Bytes that are none stand before each token."""
+
+    def add(self, token: int) -> str:
+        return "\ufffd" + chr(token)
 
 
 class Spelled:
@@ -111,11 +119,22 @@ def test_a_library_that_fails_ends_nothing(caplog):
 
     ends = GrammarEnds(Broken(), VOCABULARY)
     ends.add(ord("a"))
-    assert not ends.may_end() and not ends.may_end("a") and "broken" in caplog.text
+    assert not ends.may_end() and not ends.may_end(1) and "broken" in caplog.text
 
 
 def test_a_text_with_bytes_that_are_none_may_not_end():
     output = OutputText(Spelled(), ["a"], False, GrammarEnds(None, VOCABULARY).may_end)
     assert output.add(ord("a")) is None
     ends = GrammarEnds(compiled("xgrammar", "[^b]*").matcher(), VOCABULARY)
-    assert ends.may_end("") and not ends.may_end("\ufffd")
+    output = OutputText(Spoilt(), ["c"], False, ends.may_end)
+    ends.add(ord("a"))
+    assert ends.may_end(0) and ends.may_end(1) and not ends.may_end(2)
+    assert output.add(ord("a")) is None and output.add(ord("c")) is None
+
+
+def test_stop_strings_where_the_grammar_may_not_end_cost_the_same_in_a_long_output():
+    output = text_of(compiled("xgrammar", "(ab)*c"), stop=["ab"])
+    begin_s = time.perf_counter()
+    for _ in range(50_000):
+        assert output.add(ord("a")) is None and output.add(ord("b")) is None
+    assert time.perf_counter() - begin_s < 5
