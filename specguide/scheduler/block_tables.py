@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _FEWEST_MORE = 4
 """Pages by which a table grows where there are enough: each growth is a copy to the device."""
+_KEYS_AT_ONCE = 64
 
 
 class BlockTables:
@@ -114,21 +115,27 @@ class BlockTables:
         `num_tokens`."""
         last = known[-1] if known else b""
         size = self._page_size
-        for page in range(len(known), min(num_tokens, sequence.num_tokens - 1) // size):
-            tokens = sequence.tokens(page * size, (page + 1) * size + self._num_ahead)
-            last = _key_behind(last, tokens)
-            yield last
+        num_pages = min(num_tokens, sequence.num_tokens - 1) // size
+        for page in range(len(known), num_pages, _KEYS_AT_ONCE):
+            end = min(page + _KEYS_AT_ONCE, num_pages)
+            for key in self._keys_behind(last, sequence.tokens(page * size, end * size + 1)):
+                last = key
+                yield key
 
     def prompt_keys(self, prompt_ids: Sequence[int]) -> list[bytes]:
         """Keys under which the pages of a prompt are published, those that another request with
         this prompt may share."""
-        last = b""
-        size = self._page_size
-        keys = []
-        for start in range(0, len(prompt_ids) - size, size):
-            last = _key_behind(last, prompt_ids[start : start + size + self._num_ahead])
-            keys.append(last)
-        return keys
+        return list(self._keys_behind(b"", prompt_ids))
+
+    def _keys_behind(self, last: bytes, tokens: Sequence[int]) -> Iterator[bytes]:
+        """Keys of the pages that are full of these tokens, behind the page with the key `last`. The
+        last token belongs to none: it is what one may depend on."""
+        ids = array("q", tokens)
+        text, page = ids.tobytes(), self._page_size * ids.itemsize
+        most = page + self._num_ahead * ids.itemsize
+        for start in range(0, len(text) - page, page):
+            last = blake2b(last + text[start : start + most], digest_size=16).digest()
+            yield last
 
     def num_held(self, sequence: SequenceState) -> int:
         """Pages that the request has."""
@@ -147,9 +154,3 @@ class BlockTables:
         held = {page for table in self._tables.values() for page in table}
         if len(held) + self._pages.num_free != self._pages.num_pages:
             raise EngineError("a cache page is lost")
-
-
-def _key_behind(last: bytes, tokens: Sequence[int]) -> bytes:
-    """The key of the page behind the one with the key `last`; tokens: the page's own, and those on
-    which it depends."""
-    return blake2b(last + array("q", tokens).tobytes(), digest_size=16).digest()

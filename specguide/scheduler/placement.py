@@ -88,10 +88,10 @@ class Placement:
             promised += self._num_pages_to_come(sequence)
             if promised > self._pages.num_free or num_to_compute >= self._limits.max_prefill_tokens:
                 return
-            num_to_compute += self._num_to_compute(sequence)
             slot = self._slots.acquire()
             if slot is None:
                 return
+            num_to_compute += self._num_to_compute(sequence)
             sequence.enter_slot(slot)
             self.prefilling.append(self.waiting.pop())
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from small_scheduler import EOS, K, make, request
 
 from specguide.batch import Batch
+from specguide.cache import PageAllocator
 from specguide.errors import InvalidParams, PromptTooLong, RequestError
 from specguide.params import SamplingParams
 from specguide.request import Request, RequestSpec
@@ -418,6 +419,17 @@ def test_pages_are_found_again_when_their_request_has_ended():
     scheduler.add(one := request(2, prompt_len=13, token=3))
     run_alone(scheduler, one)
     assert one.metrics.num_cached == 0  # what is in the pages is in doubt
+
+
+def test_what_waits_for_a_slot_is_not_looked_for_in_the_cache(monkeypatch):
+    scheduler = make(max_batch_size=1)
+    for number in range(2):
+        scheduler.add(request(number, prompt_len=20, token=7))
+    commit(scheduler, plan(scheduler), [[1]], {})
+    asked: list[bytes] = []
+    monkeypatch.setattr(PageAllocator, "is_published", lambda self, key: asked.append(key))
+    commit(scheduler, plan(scheduler), [[1]], {})
+    assert not asked
 
 
 def test_a_request_can_be_cancelled_wherever_it_is():
