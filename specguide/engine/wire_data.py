@@ -60,7 +60,7 @@ def params_of(text: str) -> SamplingParams:
         told: dict[str, Any] = json.loads(text)
         for name in told.keys() & _PARTS.keys():
             told[name] = _PARTS[name](**told[name])
-    except (ValueError, TypeError, AttributeError) as error:
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise InvalidParams(f"these are no sampling parameters: {error}") from None
     return SamplingParams.from_dict(told)
 

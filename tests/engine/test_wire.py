@@ -161,3 +161,8 @@ def test_what_is_malformed_is_no_message(frame):
 def test_parameters_that_are_wrong_are_refused(told):
     with pytest.raises(errors.UserError):
         params_of(json.dumps(told))
+
+
+def test_parameters_nested_too_deeply_to_be_read_are_refused():
+    with pytest.raises(errors.InvalidParams, match="recursion"):
+        params_of('{"guide":' + "[" * 100_000)
