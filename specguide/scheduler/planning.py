@@ -89,18 +89,22 @@ class Planner:
             return None
         for sequence in sequences:
             sequence.num_in_flight += 1
+        are_last = [chunk.next_id is None for chunk in chunks]
         return Batch(
             request_ids=tuple([sequence.request_id for sequence in sequences]),
             slots=tuple([sequence.slot for sequence in sequences]),
             block_tables=tuple(map(self._placement.tables.__getitem__, sequences)),
             chunks=tuple(chunks),
-            entries=tuple(sequence.entry() for sequence in sequences) if chunks else (),
+            entries=tuple(
+                sequence.entry(chooses=is_last)
+                for sequence, is_last in zip(sequences, are_last, strict=False)
+            ),
             has_grown=tuple(has_grown),
             epochs=tuple([sequence.epoch for sequence in sequences]),
             processed=tuple(
                 row
                 for row, sequence in enumerate(sequences)
-                if sequence.has_processors and (not chunks or chunks[row].next_id is None)
+                if sequence.has_processors and (not chunks or are_last[row])
             ),
             starts=tuple(starts),
             piggyback=piggyback,

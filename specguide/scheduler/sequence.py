@@ -127,14 +127,16 @@ class SequenceState:
             *output_ids[first_output : max(0, end - len(prompt_ids))],
         ]
 
-    def entry(self) -> SlotEntry:
-        """What the step must know of it when it enters its slot."""
+    def entry(self, *, chooses: bool = True) -> SlotEntry:
+        """What the step must know of it when it enters its slot.
+
+        chooses: a token is chosen by it; else nothing depends on its tokens, which may be many
+        """
         request = self.request
         adjusted = None
         if self.adjustment is not None:
-            adjusted = AdjustedOutput(
-                self.adjustment, tuple(request.spec.prompt_ids), tuple(request.output_ids)
-            )
+            token_ids = (request.spec.prompt_ids, request.output_ids) if chooses else ((), ())
+            adjusted = AdjustedOutput(self.adjustment, *map(tuple, token_ids))
         return SlotEntry(
             max_len=self.max_len,
             end_ids=tuple(self.end_ids),

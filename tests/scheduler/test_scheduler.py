@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small_scheduler import EOS, K, make, request
 
-from specguide.batch import Batch
+from specguide.batch import Adjustment, Batch
 from specguide.cache import PageAllocator
 from specguide.errors import InvalidParams, PromptTooLong, RequestError
 from specguide.params import SamplingParams
@@ -298,6 +298,20 @@ def test_a_long_prompt_is_computed_in_chunks_and_others_decode_between_them():
         scheduler.check_integrity()
     assert plans == [[], [(0, 8, 101)], [], [(8, 16, 101)], [], [(16, 21, None)]]
     assert long.output_ids == [5] and len(first.output_ids) == 4
+
+
+def test_the_tokens_that_adjust_the_logits_come_with_the_last_chunk():
+    """All of a long prompt with each of its chunks would take the square of its length."""
+    scheduler = make(max_prefill_tokens=5)
+    penalty = Adjustment(None, (), (), {}, 0, (), 1.5, 0.0, 0.0)
+    scheduler.add(request(prompt_len=12), penalty)
+    found = []
+    for tokens in ([], [], [1]):
+        batch = plan(scheduler)
+        found.append(batch.entries[0].adjusted)
+        commit(scheduler, batch, [tokens], {})
+    assert all(one.adjustment is penalty for one in found)
+    assert [len(one.prompt_ids) for one in found] == [0, 0, 12]
 
 
 def test_prompts_share_a_budget():
