@@ -177,7 +177,7 @@ class LLM:
         check_tools(tools)
         many = conversation_list(conversations)
         per_prompt = params_list(params, len(many))
-        prompts: list[list[int] | UserError] = []
+        prompts: list[tuple[int, ...] | UserError] = []
         for messages, param in zip(many, per_prompt, strict=True):
             schema = (
                 param.guide.source()
@@ -239,7 +239,7 @@ class LLM:
             self._when_dropped.detach()
 
     def _run(
-        self, prompts: Sequence[list[int] | UserError], params: Sequence[SamplingParams]
+        self, prompts: Sequence[tuple[int, ...] | UserError], params: Sequence[SamplingParams]
     ) -> list[RequestOutput]:
         asked = [
             (prompt, param)
@@ -252,7 +252,7 @@ class LLM:
             for prompt in prompts
         ]
 
-    def _prompt_ids(self, prompt: str | Sequence[int]) -> list[int] | UserError:
+    def _prompt_ids(self, prompt: str | Sequence[int]) -> tuple[int, ...] | UserError:
         try:
             return self._engine.prompt_ids(prompt)
         except UserError as error:

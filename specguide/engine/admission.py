@@ -93,7 +93,7 @@ class Admission:
         """Whether `take_compiled` would return some."""
         return any(future.done() for future in self._compiling)
 
-    def prompt_ids(self, prompt: str | Sequence[int]) -> list[int]:
+    def prompt_ids(self, prompt: str | Sequence[int]) -> tuple[int, ...]:
         """As Engine.prompt_ids."""
         return prompt_ids(prompt, self._tokenizer, self._capabilities.vocab_size)
 

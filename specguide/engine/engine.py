@@ -113,7 +113,7 @@ class Engine:
         """What the KV cache holds; as text, in words."""
         return self._executor.capabilities.cache_size
 
-    def prompt_ids(self, prompt: str | Sequence[int]) -> list[int]:
+    def prompt_ids(self, prompt: str | Sequence[int]) -> tuple[int, ...]:
         """Token ids of a prompt, given as text or as ids. From any thread. Raises InvalidParams."""
         return self._admission.prompt_ids(prompt)
 

@@ -72,8 +72,10 @@ def params_list(
     return per_prompt
 
 
-def prompt_ids(prompt: str | Sequence[int], tokenizer: Tokenizer, vocab_size: int) -> list[int]:
-    """Its token ids. From any thread. Raises InvalidParams.
+def prompt_ids(
+    prompt: str | Sequence[int], tokenizer: Tokenizer, vocab_size: int
+) -> tuple[int, ...]:
+    """Its token ids, in one place for all samples. From any thread. Raises InvalidParams.
 
     vocab_size: width of the target's logits
     """
@@ -93,7 +95,7 @@ def prompt_ids(prompt: str | Sequence[int], tokenizer: Tokenizer, vocab_size: in
             f"prompt token {bad[0]!r} is not an id of this model's {vocab_size} tokens",
             param="prompt",
         )
-    return ids
+    return tuple(ids)
 
 
 def _no_prompt(found: Any) -> InvalidParams:

@@ -44,7 +44,7 @@ class AddRequest(Message, frozen=True):
     """
 
     request: int
-    prompt_ids: list[int]
+    prompt_ids: tuple[int, ...]
     params: str
     priority: int
     arrival_s: float

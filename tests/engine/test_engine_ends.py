@@ -13,6 +13,7 @@ from random_requests import cases
 from tiny_engine import make
 
 from specguide import LLM, Guide, SamplingParams
+from specguide.engine import wire
 from specguide.errors import RequestTimeout
 from specguide.guided.compiling.grammar_future import GrammarFuture
 
@@ -65,6 +66,20 @@ def test_random_cancels_lose_nothing_and_change_no_neighbour(folders, lag):
     assert [out.token_ids for out in llm.generate(prompts, params)] == [
         out.token_ids for out in alone
     ]
+    llm.close()
+
+
+def test_samples_share_the_prompt_they_have(folders):
+    llm = make(folders)
+    requests = []
+    add, llm._engine.add = (
+        llm._engine.add,
+        lambda *args, **more: requests.append(add(*args, **more)) or requests[-1],
+    )
+    llm.generate([[5, 6, 7]], SamplingParams(max_tokens=2, n=3))
+    assert len({id(one.prompt_ids) for one in requests}) == 1 < len(requests)
+    sent = wire.AddRequest(1, requests[0].prompt_ids, "", 0, 0.0)
+    assert wire.FROM_FRONT.decode(wire.ENCODER.encode(sent)) == sent
     llm.close()
 
 
