@@ -50,8 +50,28 @@ _NOT_REACHED = frozenset({"$defs", "definitions"})
 def check_references(document: Document) -> None:
     """Raises UnsupportedGuide where a reference leads back to itself before anything is asked of a
     part of a value: through references, `allOf` and choices alone."""
+    if _circle(document, [_targets(document)], with_parts=False) is None:
+        return
+    # One that nothing leads to is no matter.
+    found = _circle(document, [iter([(document.root, document.start)])], with_parts=True)
+    if found is not None:
+        raise refuse("$ref", found.path, "it leads back to itself")
+
+
+def _targets(document: Document) -> Iterator[tuple[Json, Place]]:
+    """What the references of a document point to."""
+    for schema, place, _ in document.indexed:
+        yield from _referred(document, schema, place)
+
+
+def _circle(
+    document: Document, starts: list[Iterator[tuple[Json, Place]]], *, with_parts: bool
+) -> Place | None:
+    """Where a subschema leads back to itself, on the ways that begin at `starts`; None: nowhere.
+
+    with_parts: the subschemas of parts of values begin ways, too
+    """
     finished: set[int] = set()
-    starts: list[Iterator[tuple[Json, Place]]] = [iter([(document.root, document.start)])]
     while starts:
         on_the_way: dict[int, Place] = {}
         ways = [starts.pop()]  # of the start, and of each subschema on the way
@@ -63,12 +83,22 @@ def check_references(document: Document) -> None:
                     finished.add(on_the_way.popitem()[0])
             elif id(schema) in on_the_way:
                 *_, reference = on_the_way.values()
-                raise refuse("$ref", reference.path, "it leads back to itself")
+                return reference
             elif is_object(schema) and id(schema) not in finished:
                 place = document.enter(schema, place)
                 on_the_way[id(schema)] = place
                 ways.append(_of_the_same_value(document, schema, place))
-                starts.append(_of_parts(schema, place))
+                if with_parts:
+                    starts.append(_of_parts(schema, place))
+    return None
+
+
+def _referred(
+    document: Document, schema: Mapping[str, Json], place: Place
+) -> Iterator[tuple[Json, Place]]:
+    if isinstance(schema.get("$ref"), str):
+        with suppress(InvalidGuide):  # it is refused when it is lowered
+            yield document.resolve(schema["$ref"], place)
 
 
 def _of_the_same_value(
@@ -76,11 +106,9 @@ def _of_the_same_value(
 ) -> Iterator[tuple[Json, Place]]:
     """What a subschema refers to, and the subschemas of its choices."""
     spend(2)
-    if isinstance(schema.get("$ref"), str):
-        with suppress(InvalidGuide):  # it is refused when it is lowered
-            yield document.resolve(schema["$ref"], place)
-        if document.draft <= 7:
-            return
+    yield from _referred(document, schema, place)
+    if "$ref" in schema and document.draft <= 7:
+        return
     for keyword, step, child in subschemas(schema):
         if keyword in _OF_THE_SAME_VALUE:
             yield child, Place(place.path + step, place.base)

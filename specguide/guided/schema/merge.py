@@ -15,7 +15,6 @@ from specguide.errors import UnsupportedGuide
 from specguide.guided.budget import at_work, spend
 from specguide.guided.schema.clashes import Clashes
 from specguide.guided.schema.evaluate import takes
-from specguide.guided.schema.keywords import weight
 from specguide.guided.schema.merge_kinds import (
     Atom,
     merge_arrays,
@@ -25,6 +24,7 @@ from specguide.guided.schema.merge_kinds import (
 )
 from specguide.guided.schema.merge_members import Members
 from specguide.guided.schema.merge_types import EVERY_TYPE, allowed, in_order
+from specguide.guided.schema.merge_weights import Weights, listed_properties
 from specguide.guided.schema.nodes import (
     NO_ARRAYS,
     NO_NUMBERS,
@@ -89,7 +89,7 @@ class _Conjunctions:
         self._given, self._most_ways, self._all_orders = given, most_ways, all_orders
         self._clashes = Clashes(given)
         self._number = Sameness().number
-        self._weights: dict[int, tuple[Atom, int]] = {}
+        self._weights = Weights()
         self._num_atoms = 0
         self._names: dict[frozenset[int] | tuple[int, ...], str] = {}  # by the atoms' numbers
         self._atoms: dict[int, list[Atom]] = {}
@@ -240,8 +240,9 @@ class _Conjunctions:
             if not beside.clash(new):
                 found.append((new, asked))
         if choice.is_failure and len(found) > (self._most_ways or len(found)):
-            told = _listed_properties(others)
-            found = sorted(found, key=lambda one: self._weight(one[0], told))[: self._most_ways]
+            told = listed_properties(others)
+            found = sorted(found, key=lambda one: self._weights.of(one[0], told))
+            found = found[: self._most_ways]
         all_asked = (
             ([*others[:place], *asked, *others[place:]], len(new) < len(asked))
             for new, asked in found
@@ -262,21 +263,6 @@ class _Conjunctions:
             ref = core.ref if isinstance(core, Node) else None
             cores.setdefault(id(core) if ref is None else ref, core)
         return any_of(source, cores.values())
-
-    def _weight(self, atoms: list[Atom], told: set[str]) -> int:
-        """How much atoms ask. What they ask of properties whose values are listed already counts
-        for little: it chooses among these."""
-        return sum(self._own_weight(atom) - self._told_weight(atom, told) for atom in atoms)
-
-    def _own_weight(self, atom: Node) -> int:
-        if id(atom) not in self._weights:
-            self._weights[id(atom)] = (atom, weight(atom))
-        return self._weights[id(atom)][1]
-
-    def _told_weight(self, atom: Atom, told: set[str]) -> int:
-        asked = atom.kinds.objects.properties
-        found = (asked[name] for name in asked.keys() & told)
-        return sum(self._own_weight(child) for child in found if isinstance(child, Node))
 
     def _merge(self, atoms: list[Atom], path: str) -> Core:
         """One node of kinds alone."""
@@ -315,16 +301,6 @@ def _merging(atoms: list[Atom], path: str) -> at_work:
     if atoms and atoms[-1].path.startswith(f"{path}/allOf/"):
         return at_work("allOf", path)
     return at_work(f"what holds at once at {path or 'the root'}", None)
-
-
-def _listed_properties(atoms: Iterable[Atom]) -> set[str]:
-    """Names of the properties whose values are listed."""
-    return {
-        name
-        for atom in atoms
-        for name, child in atom.kinds.objects.properties.items()
-        if isinstance(child, Node) and child.values is not None
-    }
 
 
 def _has_children(atom: Atom) -> bool:
