@@ -88,7 +88,7 @@ def _without_lookbehinds(before: Node, node: Node) -> Node:
             if plain is not None:
                 return plain
             if _has_look(before) and not _stay_inside(before):
-                raise UnsupportedRegex("a lookbehind behind a lookahead cannot be enforced")
+                return _behind_lookahead(before, node)
             return _looked_at(_without_looks(before, EMPTY), [node])
         case Concat(items):
             apart = list[Node]()  # what looks at nothing before
@@ -109,6 +109,21 @@ def _without_lookbehinds(before: Node, node: Node) -> Node:
             once = _without_looks(_without_lookbehinds(EMPTY, item), EMPTY)
             return _join(before, Repeat(_apart((once,))[0], least, most))
     return _join(before, node)
+
+
+def _behind_lookahead(before: Node, look: Look) -> Node:
+    """What a lookbehind lets pass of `before`, whose lookaheads may look beyond it where its end is
+    empty: at one place both may come in either order. Raises UnsupportedRegex."""
+    *items, last = before.items if isinstance(before, Concat) else (before,)
+    match last:
+        case Look():
+            return _join(_without_lookbehinds(_join(*items), look), last)
+        case Either(options):
+            return _either(_without_lookbehinds(_join(*items, one), look) for one in options)
+        case Repeat(item, 0, most):
+            some = Repeat(item, 1, most)
+            return _either(_without_lookbehinds(_join(*items, *end), look) for end in ((), (some,)))
+    raise UnsupportedRegex("a lookbehind behind a lookahead cannot be enforced")
 
 
 def _stay_inside(node: Node, before: float = 0, after: float = 0) -> bool:
