@@ -44,6 +44,35 @@ bool DistinctIndex::rules_out(const DistinctItem* last, std::string_view start) 
   return false;
 }
 
+DistinctIndex::Bytes DistinctIndex::repeating(const DistinctItem* last, std::string_view start) const {
+  Bytes found;
+  for (const DistinctItem* item = last; item != nullptr; item = item->before.get()) {
+    if (const Known* known = find(item)) return add_next(known->canonical, start, found), found;
+    add_next({item->canonical}, start, found);
+  }
+  return found;
+}
+
+DistinctIndex::Bytes DistinctIndex::going_wrong(const DistinctItem* last, std::string_view start) const {
+  Bytes found;
+  for (const DistinctItem* item = last; item != nullptr; item = item->before.get()) {
+    if (const Known* known = find(item)) return add_next(known->dead, start, found), found;
+    add_next({item->dead.begin(), item->dead.end()}, start, found);
+  }
+  return found;
+}
+
+// The bytes behind a beginning of texts; of those that go on by one byte the first tells.
+void DistinctIndex::add_next(const Texts& texts, std::string_view start, Bytes& found) {
+  auto text = texts.upper_bound(start);
+  while (text != texts.end() && begins_with(*text, start)) {
+    const auto byte = static_cast<uint8_t>((*text)[start.size()]);
+    found.set(byte);
+    if (byte == 0xFF) return;
+    text = texts.lower_bound(std::string(start) + static_cast<char>(byte + 1));
+  }
+}
+
 const DistinctIndex::Known* DistinctIndex::find(const DistinctItem* last) const {
   if (last == nullptr) return nullptr;
   for (const auto& known : known_) {
@@ -63,7 +92,7 @@ void DistinctIndex::Known::add(const DistinctItem& item) {
 bool DistinctIndex::Known::rules_out(std::string_view start) const {
   for (const size_t length : dead_lengths) {
     if (length > start.size()) return false;
-    if (dead.count(std::string(start.substr(0, length))) > 0) return true;
+    if (dead.count(start.substr(0, length)) > 0) return true;
   }
   return false;
 }

@@ -1,12 +1,12 @@
 // Owns the items that an array whose items must differ holds, and the quick answer whether one is among them.
 #pragma once
 
+#include <bitset>
 #include <cstddef>
 #include <memory>
 #include <set>
 #include <string>
 #include <string_view>
-#include <unordered_set>
 #include <vector>
 
 #include "chain.h"
@@ -42,11 +42,21 @@ class DistinctIndex {
   // Whether an item must not begin so.
   bool rules_out(const DistinctItem* last, std::string_view start) const;
 
+  using Bytes = std::bitset<256>;
+  // The bytes by which such a beginning goes on to be an item's canonical text.
+  Bytes repeating(const DistinctItem* last, std::string_view start) const;
+  // The bytes by which it goes on so as an item must not begin.
+  Bytes going_wrong(const DistinctItem* last, std::string_view start) const;
+
  private:
+  using Texts = std::set<std::string, std::less<>>;
+
+  static void add_next(const Texts& texts, std::string_view start, Bytes& found);
+
   // What is known of the items of one array, as far as it went once.
   struct Known {
     std::shared_ptr<DistinctItem> last;
-    std::unordered_set<std::string> canonical, dead;
+    Texts canonical, dead;
     std::set<size_t> dead_lengths;
 
     void add(const DistinctItem& item);

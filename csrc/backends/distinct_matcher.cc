@@ -194,15 +194,8 @@ DistinctMatcher::Suspects DistinctMatcher::suspects(const DistinctState& state) 
 }
 
 // The bytes by which a string may go on to repeat an item. It has no escapes so far.
-DistinctMatcher::Bytes DistinctMatcher::repeating(const DistinctState& state) const {
-  const std::string_view start = walk_.begun(state, *state.top);
-  Bytes found;
-  found.set('\\');
-  for (const DistinctItem* item = state.top->items.get(); item != nullptr; item = item->before.get()) {
-    const std::string& known = item->canonical;
-    if (known.size() > start.size() && begins_with(known, start)) found.set(static_cast<uint8_t>(known[start.size()]));
-  }
-  return found;
+DistinctMatcher::Bytes DistinctMatcher::repeating(const DistinctState& state) {
+  return walk_.index().repeating(state.top->items.get(), walk_.begun(state, *state.top)).set('\\');
 }
 
 // The bytes by which an item that is open may go on so as it must not begin.
@@ -213,12 +206,8 @@ DistinctMatcher::Bytes DistinctMatcher::going_wrong(const DistinctState& state) 
     if (!frame->is_tight() || (is_top && state.mode == Mode::kAfter)) continue;
     const bool is_open = !is_top || state.mode != Mode::kValue;
     const std::string_view start = is_open ? walk_.beginning(state, *frame) : std::string_view();
-    for (const DistinctItem* item = frame->items.get(); item != nullptr; item = item->before.get()) {
-      for (const std::string& dead : item->dead) {
-        if (begins_with(start, dead)) return found.set();
-        if (begins_with(dead, start)) found.set(static_cast<uint8_t>(dead[start.size()]));
-      }
-    }
+    if (walk_.index().rules_out(frame->items.get(), start)) return found.set();
+    found |= walk_.index().going_wrong(frame->items.get(), start);
   }
   if (found.any() && !state.is_in_string()) {
     for (const char space : kJsonSpaces) found.set(static_cast<uint8_t>(space));

@@ -69,7 +69,7 @@ class DistinctMatcher final : public Matcher {
   Suspects suspects(const DistinctState& state);
   bool may_take(const DistinctState& state, int32_t token);
   bool is_spent(const DistinctState& state);
-  Bytes repeating(const DistinctState& state) const;
+  Bytes repeating(const DistinctState& state);
   Bytes going_wrong(const DistinctState& state);
 
   // Takes a token of text. kNo: the matcher underneath does not; kRuledOut: an item would come twice, or begin as it

@@ -252,6 +252,14 @@ def test_thousands_of_items():
     assert IDS[b","] not in allowed(matcher)
 
 
+def test_an_item_behind_thousands_takes_no_longer_than_the_first():
+    matcher = grammar_of("llguidance-native", 1).matcher()
+    begin_s = time.perf_counter()
+    for byte in b"[" + b",".join(b"%d" % i for i in range(15_000)):
+        assert matcher.accept(byte)
+    assert time.perf_counter() - begin_s < 5
+
+
 def test_long_items_of_which_few_are_left_are_settled_in_time():
     one, other = "a" * 8_000, "b" * 8_000
     matcher = guarded("llguidance", arrays({"enum": [one, other]})).matcher()
