@@ -8,14 +8,23 @@
 
 namespace specguide {
 
+namespace {
+
+// The byte of a text behind its beginning.
+void add_byte(std::string_view text, std::string_view start, DistinctIndex::Bytes& found) {
+  if (text.size() > start.size() && begins_with(text, start)) found.set(static_cast<uint8_t>(text[start.size()]));
+}
+
+}  // namespace
+
 void DistinctIndex::put(const std::shared_ptr<DistinctItem>& last) {
-  if (last == nullptr || find(last.get()) != nullptr) return;
-  std::vector<const DistinctItem*> missing;
+  std::vector<std::shared_ptr<DistinctItem>> missing;
   const Known* found = nullptr;
-  for (const DistinctItem* item = last.get(); item != nullptr && found == nullptr; item = item->before.get()) {
+  for (auto item = last; item != nullptr && (found = find(item.get())) == nullptr; item = item->before) {
     missing.push_back(item);
-    found = find(item->before.get());
   }
+  if (missing.size() <= 2 * kFewestBehind) return;
+  missing.erase(missing.begin(), missing.begin() + kFewestBehind);
   Known* known = const_cast<Known*>(found);
   if (known == nullptr) {
     if (known_.size() < kMostArrays) known_.emplace_back();
@@ -23,8 +32,8 @@ void DistinctIndex::put(const std::shared_ptr<DistinctItem>& last) {
     known_[next_] = std::make_unique<Known>();
     known = known_[next_].get();
   }
-  for (const DistinctItem* item : missing) known->add(*item);
-  known->last = last;
+  for (const auto& item : missing) known->add(*item);
+  known->last = missing.front();
 }
 
 bool DistinctIndex::holds(const DistinctItem* last, const std::string& canonical) const {
@@ -48,7 +57,7 @@ DistinctIndex::Bytes DistinctIndex::repeating(const DistinctItem* last, std::str
   Bytes found;
   for (const DistinctItem* item = last; item != nullptr; item = item->before.get()) {
     if (const Known* known = find(item)) return add_next(known->canonical, start, found), found;
-    add_next({item->canonical}, start, found);
+    add_byte(item->canonical, start, found);
   }
   return found;
 }
@@ -57,7 +66,7 @@ DistinctIndex::Bytes DistinctIndex::going_wrong(const DistinctItem* last, std::s
   Bytes found;
   for (const DistinctItem* item = last; item != nullptr; item = item->before.get()) {
     if (const Known* known = find(item)) return add_next(known->dead, start, found), found;
-    add_next({item->dead.begin(), item->dead.end()}, start, found);
+    for (const std::string& one : item->dead) add_byte(one, start, found);
   }
   return found;
 }

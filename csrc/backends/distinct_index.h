@@ -32,10 +32,11 @@ struct DistinctItem {
   ~DistinctItem() { release_chain(before, &DistinctItem::before); }
 };
 
-// Knows the items up to one by their texts; each item behind that one is looked at.
+// Knows the items up to one by their texts; each item behind that one is looked at. The last ones stay behind it, since
+// drafts that are taken back end at one of them.
 class DistinctIndex {
  public:
-  // Puts in all up to `last`, which are settled.
+  // Puts in all up to `last`, which are settled, but for some of the last.
   void put(const std::shared_ptr<DistinctItem>& last);
   // Whether one of the items up to `last` is equal to one, by its canonical text.
   bool holds(const DistinctItem* last, const std::string& canonical) const;
@@ -62,7 +63,7 @@ class DistinctIndex {
     void add(const DistinctItem& item);
     bool rules_out(std::string_view start) const;
   };
-  static constexpr size_t kMostArrays = 4;
+  static constexpr size_t kMostArrays = 4, kFewestBehind = 16;
 
   const Known* find(const DistinctItem* last) const;
 
