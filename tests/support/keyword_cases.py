@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 from typing import Any
 
 ENFORCED, IGNORED, REFUSED = "enforced", "ignored", "refused"
@@ -20,6 +21,7 @@ class Case:
 
     valid, invalid:       JSON texts
     llguidance, xgrammar: what the libraries do with it
+    xgrammar_029:         what xgrammar does from 0.2.9 on; None: as before
     """
 
     keyword: str
@@ -28,8 +30,15 @@ class Case:
     invalid: Sequence[str]
     llguidance: str = ENFORCED
     xgrammar: str = ENFORCED
+    xgrammar_029: str | None = None
+
+    def outcome(self, name: str) -> str:
+        """What the installed library of this name does with it."""
+        is_newer = name == "xgrammar" and _XGRAMMAR >= (0, 2, 9)
+        return (self.xgrammar_029 if is_newer else None) or str(getattr(self, name))
 
 
+_XGRAMMAR = tuple(map(int, version("xgrammar").split(".")[:3]))
 _OBJECT = {"type": "object"}
 _STRING = {"type": "string"}
 _INTEGER = {"type": "integer"}
@@ -41,7 +50,14 @@ CASES = (
     Case("enum", {"enum": ["a", "b", 3]}, ['"a"', "3"], ['"c"', "4", '"ab"']),
     Case("enum", {"enum": ["a", 1], "type": "string"}, ['"a"'], ["1"], xgrammar=IGNORED),
     Case("enum", {"enum": ["a\u0000b"]}, [], ['"ab"'], llguidance=IGNORED),
-    Case("enum", {"enum": [2.6]}, ["2.6"], ["2.6000000000000001"], xgrammar=IGNORED),
+    Case(
+        "enum",
+        {"enum": [2.6]},
+        ["2.6"],
+        ["2.6000000000000001"],
+        xgrammar=IGNORED,
+        xgrammar_029=ENFORCED,
+    ),
     Case(
         "const",
         {"const": {"a": [1, None]}},
@@ -622,6 +638,7 @@ CASES = (
         ["1"],
         ['"a"'],
         xgrammar=REFUSED,
+        xgrammar_029=ENFORCED,
     ),
     Case(
         "$ref",
