@@ -8,7 +8,7 @@ import pytest
 
 from specguide.bench.instances import BYTES, takes
 from specguide.config import GuideConfig
-from specguide.errors import InvalidParams, UnsupportedGuide
+from specguide.errors import InvalidGuide, InvalidParams, UnsupportedGuide
 from specguide.guide import Guide
 from specguide.guided.compile import GrammarCompiler
 from specguide.guided.schema import metaschemas
@@ -127,3 +127,10 @@ def test_documents_come_from_a_file_too(tmp_path):
     for wrong in (str(tmp_path / "none.json"), {"http://x.test/": 1}, {"http://x.test/#a": True}):
         with pytest.raises(InvalidParams, match="schema_documents"):
             GuideConfig(schema_documents=wrong)
+
+
+@pytest.mark.parametrize("index", ["²", "9" * 5000, "1"], ids=["no digit", "too long", "too far"])
+def test_a_reference_to_no_item_is_refused_by_name(compiler, index: str) -> None:
+    schema = {"$ref": f"#/$defs/a/allOf/{index}", "$defs": {"a": {"allOf": [{"type": "integer"}]}}}
+    with pytest.raises(InvalidGuide, match="points to nothing"):
+        compiler.compile(Guide(json_schema=schema))

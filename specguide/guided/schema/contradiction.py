@@ -10,10 +10,11 @@ from itertools import combinations, product
 from specguide.errors import UnsupportedGuide
 from specguide.guided.budget import at_most, spend
 from specguide.guided.schema.evaluate import asked_of
-from specguide.guided.schema.json_values import Json, JsonSchema, is_object
+from specguide.guided.schema.json_values import Json, JsonSchema
 from specguide.guided.schema.merge import merge
 from specguide.guided.schema.merge_types import allowed
 from specguide.guided.schema.nodes import Core, CoreSchema, Node, all_of
+from specguide.guided.schema.pointers import step_into
 from specguide.guided.schema.prune import NONE_FITS, NoInstance, prune
 
 _MOST_STEPS = 100_000
@@ -143,15 +144,11 @@ class _Search:
 
     def _is_said(self, keyword: str, node: Node) -> bool:
         found: Json = self._schema
-        for step in f"{node.path}/{keyword}".split("/")[1:]:
-            key = step.replace("~1", "/").replace("~0", "~")
-            if isinstance(found, list) and key.isdigit() and int(key) < len(found):
-                found = found[int(key)]
-            elif is_object(found) and key in found:
-                found = found[key]
-            else:
-                return False
-        return True
+        with suppress(LookupError):
+            for step in f"{node.path}/{keyword}".split("/")[1:]:
+                found = step_into(found, step)
+            return True
+        return False
 
 
 def _field(keyword: str) -> str:

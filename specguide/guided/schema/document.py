@@ -18,6 +18,7 @@ from specguide.guided.quick import quick
 from specguide.guided.schema.json_values import Json, JsonSchema, is_object
 from specguide.guided.schema.metaschemas import MEND as METASCHEMA_MEND
 from specguide.guided.schema.metaschemas import is_metaschema, metaschema
+from specguide.guided.schema.pointers import escaped, step_into, unescaped
 from specguide.guided.schema.shapes import check_shapes
 
 LATEST = 2020
@@ -88,10 +89,6 @@ class Place:
 def _named_draft(schema: Json) -> int | None:
     named = str(schema.get("$schema", "")) if isinstance(schema, Mapping) else ""
     return next((draft for name, draft in _DRAFTS.items() if name in named), None)
-
-
-def escaped(step: str) -> str:
-    return step.replace("~", "~0").replace("/", "~1")
 
 
 class Document:
@@ -234,16 +231,13 @@ class Document:
         """The subschema at a JSON pointer from another one, and its place; None for none."""
         if fragment and not fragment.startswith("/"):
             return None
-        for step in unquote(fragment).split("/")[1:]:
-            key = step.replace("~1", "/").replace("~0", "~")
-            found = self.enter(schema, found) / key
-            if isinstance(schema, list) and key.isdigit() and int(key) < len(schema):
-                schema = schema[int(key)]
-            elif is_object(schema) and key in schema:
-                schema = schema[key]
-            else:
-                return None
-        return schema, found
+        with suppress(LookupError):
+            for step in unquote(fragment).split("/")[1:]:
+                inside = step_into(schema, step)
+                found = self.enter(schema, found) / unescaped(step)
+                schema = inside
+            return schema, found
+        return None
 
     def _identifier(self, schema: Json) -> str | None:
         if not is_object(schema) or (self.draft <= 7 and "$ref" in schema):

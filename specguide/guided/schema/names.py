@@ -21,7 +21,7 @@ from specguide.guided.regex.tree import (
 )
 from specguide.guided.regex.tree import Node as Regex
 from specguide.guided.regex.writer import is_exact, restrict
-from specguide.guided.schema.document import Place, escaped
+from specguide.guided.schema.document import Place
 from specguide.guided.schema.evaluate import takes
 from specguide.guided.schema.json_values import Json
 from specguide.guided.schema.lowering import Lowering
@@ -37,6 +37,7 @@ from specguide.guided.schema.nodes import (
 )
 from specguide.guided.schema.pattern_text import read_pattern, refusing, write_pattern
 from specguide.guided.schema.patterns import pattern_automaton
+from specguide.guided.schema.pointers import escaped
 
 _FEW_NAMES = 8
 

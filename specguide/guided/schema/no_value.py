@@ -7,9 +7,9 @@ from collections.abc import Mapping
 
 from specguide.errors import InvalidGuide
 from specguide.guided.budget import spend
-from specguide.guided.schema.document import escaped
 from specguide.guided.schema.json_values import Json, JsonSchema
 from specguide.guided.schema.nodes import Core, Node
+from specguide.guided.schema.pointers import escaped
 
 _LISTS = ("enum", "const")
 _NULLABLE = (

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from specguide.guided.budget import at_work, spend
-from specguide.guided.schema.document import escaped
 from specguide.guided.schema.json_values import TYPES, Json, JsonSchema, has_type
 from specguide.guided.schema.nodes import (
     ANYTHING,
@@ -22,6 +21,7 @@ from specguide.guided.schema.nodes import (
     Node,
     Objects,
 )
+from specguide.guided.schema.pointers import escaped
 from specguide.guided.schema.shapes import SHAPES
 from specguide.guided.schema.topics import TOPIC_OF
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
 
-from specguide.guided.schema.document import escaped
+from specguide.guided.schema.pointers import escaped
 from specguide.guided.schema.shapes import check_shapes
 from specguide.guided.schema.topics import takes_all
 
