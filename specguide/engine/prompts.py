@@ -89,6 +89,8 @@ def prompt_ids(
         raise _no_prompt(prompt) from None
     if not ids:
         raise InvalidParams("the prompt is empty; give at least one token", param="prompt")
+    if set(map(type, ids)) == {int} and min(ids) >= 0 and max(ids) < vocab_size:
+        return tuple(ids)
     bad = [token for token in ids if not is_int(token) or not 0 <= token < vocab_size]
     if bad:
         raise InvalidParams(

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -13,6 +13,7 @@ import msgspec
 from fastapi import Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 from pydantic import BaseModel
+from starlette.types import Receive, Scope, Send
 
 from specguide.server.backend import Backend, unless_left
 from specguide.server.clients import client_of
@@ -132,19 +133,47 @@ class Api(Generic[B]):
         """All three stages. Raises ApiError and UserError while nothing has been sent."""
         backend: Backend = request.app.state.backend
         num_bytes = len(await request.body())
-        prepared = backend.understood(num_bytes, self.prepare, body)
-        task, renderer = await unless_left(request, prepared)
         client = client_of(request, backend.config)
-        events = await unless_left(request, run(backend, task, client))
+
+        async def begun() -> tuple[Renderer[B], AsyncIterator[Event]]:
+            task, renderer = await backend.understood(num_bytes, self.prepare, body)
+            return renderer, await run(backend, task, client)
+
+        async def whole() -> Told:
+            return await rendered(*await begun())
+
+        async def streamed() -> AsyncIterator[bytes]:
+            return lines(*await begun())
+
         headers = ignored_header(body)
-        if not body.stream:
-            whole = await unless_left(request, rendered(renderer, events))
-            return JSONResponse(whole, headers=headers)
-        return StreamingResponse(
-            lines(renderer, events),
-            media_type="text/event-stream",
-            headers={**STREAM_HEADERS, **headers},
-        )
+        if body.stream:
+            return EventStream(streamed, {**STREAM_HEADERS, **headers})
+        return JSONResponse(await unless_left(request, whole()), headers=headers)
+
+
+class EventStream(StreamingResponse):
+    """Server-sent events. Nothing is sent before they have begun: what is wrong until then is
+    raised, and has a status of its own."""
+
+    media_type = "text/event-stream"
+
+    def __init__(
+        self, begin: Callable[[], Awaitable[AsyncIterator[bytes]]], headers: dict[str, str]
+    ) -> None:
+        super().__init__((), headers=headers)
+        self._begin, self._has_begun = begin, False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Raises ApiError for nobody where the client leaves before they have begun."""
+        await super().__call__(scope, receive, send)
+        if not self._has_begun:
+            raise ApiError.client_left()
+
+    async def stream_response(self, send: Send) -> None:
+        """As StreamingResponse's."""
+        self.body_iterator = await self._begin()
+        self._has_begun = True
+        await super().stream_response(send)
 
 
 async def rendered(renderer: Renderer[Any], events: AsyncIterator[Event]) -> Told:

@@ -27,19 +27,33 @@ class AccessLog:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async def logged(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                _LOGGER.info(
-                    '%s - "%s %s HTTP/%s" %d',
-                    get_client_addr(scope),  # type: ignore[arg-type]
-                    scope["method"],
-                    get_path_with_query_string(scope),  # type: ignore[arg-type]
-                    scope["http_version"],
-                    told_status(scope, message),
-                )
-            await send(message)
+        status: int | None = None
 
-        await self._app(scope, receive, logged)
+        async def logged(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = told_status(scope, message)
+            await send(message)
+            if message["type"] == "http.response.body" and status is not None:
+                _log(scope, status)  # nobody waits for the log
+                status = None
+
+        try:
+            await self._app(scope, receive, logged)
+        finally:
+            if status is not None:
+                _log(scope, status)
+
+
+def _log(scope: Scope, status: int) -> None:
+    _LOGGER.info(
+        '%s - "%s %s HTTP/%s" %d',
+        get_client_addr(scope),  # type: ignore[arg-type]
+        scope["method"],
+        get_path_with_query_string(scope),  # type: ignore[arg-type]
+        scope["http_version"],
+        status,
+    )
 
 
 class WithRequestId(logging.Filter):
