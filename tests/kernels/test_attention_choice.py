@@ -30,7 +30,7 @@ def launch(num_seqs: int, num_tokens: int) -> tuple[int, int, int]:
         page_size=16,
         attention=attention_backend(CPU),
     )
-    heads = triton_backend.Heads(32, 8, torch.bfloat16, torch.bfloat16)
+    heads = triton_backend.Heads(32, 8, 128, torch.bfloat16, torch.bfloat16)
     found = triton_backend.choose_launch(context, heads, CPU)
     return found.block_rows, found.num_splits, found.num_warps
 
@@ -54,4 +54,5 @@ def test_keys_of_a_prompt_are_split_only_for_idle_processors(
 def test_two_programs_share_a_multiprocessor_where_slots_decode() -> None:
     assert launch(1, 4)[:2] == (16, 16)
     assert launch(16, 4)[:2] == (16, 2)
-    assert launch(64, 4)[:2] == (16, 1)
+    assert launch(64, 4) == (16, 1, 2)
+    assert launch(128, 4) == (16, 1, 1)  # eight do, and are the smaller

@@ -32,6 +32,9 @@ from specguide.kernels.triton.device import Order, num_multiprocessors, overlap
 _MOST_LEADER_ROWS = 64
 """Most rows of a leader's tile, so that a follower's programs find room beside it."""
 
+_CROWD = 4
+"""Programs of few rows a multiprocessor from which on small ones, that overlap, are the fastest."""
+
 _MOST_DECODED = 64
 """Most tokens of a sequence that decodes. The parts of more, as of a prompt, are so large that
 putting them together takes longer than two programs a multiprocessor gain."""
@@ -57,6 +60,7 @@ class Heads(NamedTuple):
 
     num_heads: int
     num_kv_heads: int
+    head_dim: int
     dtype: torch.dtype
     cache_dtype: torch.dtype
 
@@ -124,7 +128,9 @@ class TritonPlan:
         return self.order == Order.LEADS
 
     def _launch(self, query: Tensor, key_cache: Tensor) -> Launch:
-        heads = Heads(query.shape[1], key_cache.shape[2], query.dtype, key_cache.dtype)
+        num_heads, head_dim = query.shape[1:]
+        num_kv_heads = key_cache.shape[2]
+        heads = Heads(num_heads, num_kv_heads, head_dim, query.dtype, key_cache.dtype)
         if heads not in self.launches:
             most_rows = _MOST_LEADER_ROWS if self._is_leader else None
             self.launches[heads] = choose_launch(self.context, heads, query.device, most_rows)
@@ -210,6 +216,10 @@ def choose_launch(
     if is_prompt and 2 * num_programs < num_processors and block_rows >= 2 * max(64, group):
         block_rows //= 2
         num_programs = _num_programs(context, block_rows, group, heads.num_kv_heads)
+    is_small = heads.is_half and block_rows == 16 and heads.head_dim <= 128
+    if is_small and context.mask.is_causal and num_programs > _CROWD * num_processors:
+        num_warps, num_stages = (2, 2) if heads.cache_dtype == FLOAT8 else (1, 3)
+        return Launch(block_rows, 32, 1, num_warps, num_stages)
     max_keys = context.block_table.shape[1] * context.page_size
     is_few = num_programs <= 2 * num_processors
     wanted_programs = num_processors if is_prompt else 2 * num_processors
