@@ -94,10 +94,10 @@ class Choice:
     stop_reason: str | int | None = None
 
     def add(self, event: Said) -> Told:
-        """What an event adds, as OpenAI's delta; reasoning is where others have it."""
+        """What an event adds, as OpenAI's delta."""
         if isinstance(event, Reasoned):
             self.reasoning += event.text
-            return {"reasoning_content": event.text}
+            return _reasoned(event.text)
         if isinstance(event, Text):
             self.content += event.text
             return {"content": event.text} if event.text else {}
@@ -131,7 +131,7 @@ class Choice:
             "refusal": None,
         }
         if self.reasoning:
-            message["reasoning_content"] = self.reasoning
+            message |= _reasoned(self.reasoning)
         if self.calls and self.is_legacy:
             message["function_call"] = self.calls[0]["function"]
         elif self.calls:
@@ -225,6 +225,12 @@ class ChatRenderer(Renderer[ChatRequest]):
             "choices": [choice],
             **self._chunk_usage.told(),
         }
+
+
+def _reasoned(text: str) -> Told:
+    """Reasoning, which OpenAI's API has not, by both names that clients know: DeepSeek's, which
+    SGLang took on, and that of newer releases of vLLM."""
+    return {"reasoning_content": text, "reasoning": text}
 
 
 def _logprobs(scores: Sequence[Told]) -> Told | None:

@@ -127,6 +127,16 @@ def test_a_stream_is_the_same(client):
     assert (reasoning, text) == (whole.reasoning_content, whole.content)
 
 
+def test_reasoning_has_the_names_of_sglang_and_of_vllm(client):
+    asked = {**ASKED, "max_completion_tokens": 40, **BUDGET}
+    whole = client.chat.completions.create(**asked).choices[0].message
+    assert whole.reasoning_content and whole.reasoning == whole.reasoning_content
+    deltas = [
+        chunk.choices[0].delta for chunk in client.chat.completions.create(**asked, stream=True)
+    ]
+    assert "".join(getattr(one, "reasoning", "") for one in deltas) == whole.reasoning
+
+
 def test_calls_come_behind_the_reasoning(client):
     done = client.chat.completions.create(
         **ASKED, max_completion_tokens=300, tools=[TOOL], tool_choice="required", **BUDGET

@@ -132,7 +132,7 @@ def through_chat(rng: random.Random) -> int:
         assert one["finish_reason"] == expected["finish_reason"]
         calls = [_call(call) for call in one["message"].get("tool_calls") or ()]
         assert calls == [_call(call) for call in expected["message"].get("tool_calls") or ()]
-        for name in ("content", "reasoning_content"):
+        for name in ("content", "reasoning_content", "reasoning"):
             assert (one["message"].get(name) or "") == (expected["message"].get(name) or "")
     return len(events) // 2
 
