@@ -58,6 +58,9 @@ _ALWAYS = OtherOption("it is always on, and costs nothing: leave it out", ("true
 _NOTHING = OtherOption()
 _NO_FLAG = OtherOption(is_flag=True)
 
+_EMPTY = ("", "{}", "[]", "()")
+_OFF = ("false",)
+
 OTHER_OPTIONS: Mapping[str, OtherOption] = {
     "trust_remote_code": _NO_FLAG,
     "disable_log_stats": _NO_FLAG,
@@ -69,7 +72,14 @@ OTHER_OPTIONS: Mapping[str, OtherOption] = {
     "tokenizer_mode": OtherOption(_OWN_TOKENIZER, ("auto", "hf")),
     "task": OtherOption("models generate text", ("auto", "generate")),
     "runner": OtherOption("models generate text", ("auto", "generate")),
-    "generation_config": OtherOption("requests say how they are sampled", ("vllm",)),
+    "generation_config": OtherOption(
+        "it is the file of that name in the model's folder; with vllm take {sampling_defaults} "
+        "openai",
+        ("auto",),
+    ),
+    "override_generation_config": OtherOption(
+        "change generation_config.json in the model's folder", _EMPTY
+    ),
     "limit_mm_per_prompt": _NOTHING,
     "chat_template_content_format": _NOTHING,
     "swap_space": _NOTHING,
@@ -111,9 +121,6 @@ OTHER_OPTIONS: Mapping[str, OtherOption] = {
     "config": OtherOption("options are read from the command line alone"),
 }
 
-_EMPTY = ("", "{}", "[]", "()")
-_OFF = ("false",)
-
 OTHER_LLM_OPTIONS: Mapping[str, OtherOption] = {
     **OTHER_OPTIONS,
     "served_model_name": _NOTHING,
@@ -138,6 +145,7 @@ OTHER_LLM_OPTIONS: Mapping[str, OtherOption] = {
     "hf_config_path": OtherOption(_FOLDER),
     "config_format": OtherOption(_FOLDER, ("auto", "hf")),
     "convert": OtherOption("models generate text", ("auto", "none")),
+    "generation_config": OtherOption("requests say how they are sampled", ("vllm",)),
     "override_generation_config": OtherOption("requests say how they are sampled", _EMPTY),
     "override_pooler_config": OtherOption("models generate text"),
     "pooler_config": OtherOption("models generate text"),

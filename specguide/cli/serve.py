@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -62,6 +62,7 @@ def serve(
 ) -> None:
     """Serve the OpenAI API over HTTP: chat, completions, structured output and tools."""
     from specguide.server.plans import ServicePlan  # takes time to import
+    from specguide.server.sampling_defaults import sampling_defaults
     from specguide.server.supervisor import Supervisor
 
     if model is not None and model_option is not None:
@@ -73,6 +74,7 @@ def serve(
     server = ServerConfig(**given[ServerConfig], exposure=Exposure(**given[Exposure]))
     engine = replace(engine_config(model, given), transfer=TransferConfig(**given[TransferConfig]))
     plan = ServicePlan(engine, server)
+    _tell_defaults(sampling_defaults(server, model))
     if given[ReplicaConfig]["replicas"] is not None:
         raise typer.Exit(_run_replicas(plan, ReplicaConfig(**given[ReplicaConfig]), _tell))
     raise typer.Exit(Supervisor(plan, _tell).run())
@@ -83,6 +85,16 @@ def _tell(text: str) -> None:
     service."""
     with suppress(OSError):
         typer.echo(text, err=True)
+
+
+def _tell_defaults(defaults: Mapping[str, Any]) -> None:
+    """What requests that leave it out are sampled with, where it is not as OpenAI's API has it."""
+    if defaults:
+        values = ", ".join(f"{name} {value}" for name, value in defaults.items())
+        _tell(
+            f"what a request leaves out is as the model's generation_config.json has it: {values} "
+            "(--sampling-defaults openai: as OpenAI's API has it)"
+        )
 
 
 def _refuse_alone(source: ConfigOptions, given: Given, needed: str, left_out: object) -> None:

@@ -21,6 +21,7 @@ from specguide.server.base_body import Body
 from specguide.server.config import ServerConfig
 from specguide.server.errors import ApiError
 from specguide.server.ignored import UnknownFields
+from specguide.server.sampling_defaults import sampling_defaults
 
 T = TypeVar("T")
 B = TypeVar("B", bound=Body)
@@ -35,6 +36,7 @@ class Backend:
     def __init__(self, engine: ServedEngine, config: ServerConfig) -> None:
         self.engine, self.config = engine, config
         self.tokenizer = engine.tokenizer
+        self.sampling_defaults = sampling_defaults(config, engine.config.model)
         self._unknown_fields = UnknownFields(config.strict_fields)
         self._lane = asyncio.Semaphore()
         """One large body at a time is read."""

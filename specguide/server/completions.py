@@ -35,6 +35,7 @@ def parse(backend: Backend, body: CompletionRequest) -> Task:
     guide = closed_guide(guide_of(body, rules, {"response_format": asked}), rules)
     of_prompt = body.logprobs if body.echo else None
     params = body.sampling(
+        backend.sampling_defaults,
         n=num_samples,
         max_tokens=1 if body.max_tokens == 0 else body.max_tokens,
         guide=guide,

@@ -11,6 +11,8 @@ from specguide.errors import InvalidParams
 from specguide.field_types import check_types
 
 METRICS_NAMES = ("specguide", "vllm")
+SAMPLING_DEFAULTS = ("model", "openai")
+_CHOICES = {"metrics_names": METRICS_NAMES, "sampling_defaults": SAMPLING_DEFAULTS}
 _OF_HEADER_NAMES = frozenset(ascii_letters + digits + "!#$%&'*+-.^_`|~")
 _AT_LEAST_ONE = ("api_servers", "max_connections")
 """Numbers that must be 1 at least, or nobody is served; others may be 0."""
@@ -125,6 +127,9 @@ class ServerConfig:
                     JSON Schema; else strict asks for what is done anyway, to enforce the schema
     closed_objects: objects of JSON schemas have no properties but those that are named, unless
                     additionalProperties says otherwise
+    sampling_defaults: how requests are sampled that do not say it: "model", as its
+                    generation_config.json recommends; "openai", with temperature 1 and top_p 1.
+                    What that file leaves out is as OpenAI has it, too
     metrics_names:  names in /metrics: "specguide"; "vllm": vLLM's as well, where they mean the same
 
     Of one request, all answered with a 400 that names the field:
@@ -183,6 +188,7 @@ class ServerConfig:
     strict_fields: bool = False
     openai_strict: bool = False
     closed_objects: bool = False
+    sampling_defaults: str = "model"
     metrics_names: str = "specguide"
     max_body_values: int = 500_000
     max_samples: int = 128
@@ -214,12 +220,12 @@ class ServerConfig:
                 f"client_header is the name of a header, as x-user; found {header!r}",
                 param="client_header",
             )
-        if self.metrics_names not in METRICS_NAMES:
-            raise InvalidParams(
-                f"metrics_names {self.metrics_names!r} are unknown; known: "
-                f"{', '.join(METRICS_NAMES)}",
-                param="metrics_names",
-            )
+        for name, known in _CHOICES.items():
+            if getattr(self, name) not in known:
+                raise InvalidParams(
+                    f"{name} {getattr(self, name)!r} are unknown; known: {', '.join(known)}",
+                    param=name,
+                )
         if not 0 <= self.port <= 65535:
             raise InvalidParams(f"port must be 0 to 65535, found {self.port}", param="port")
         for name, value in vars(self).items():

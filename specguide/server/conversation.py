@@ -48,7 +48,7 @@ def conversation_task(
     return Task(
         model,
         (token_ids,),
-        body.sampling(**sampling, **plan.guided(calls.guide, expected)),
+        body.sampling(backend.sampling_defaults, **sampling, **plan.guided(calls.guide, expected)),
         reasoning=expected,
         schema_params=calls.schema_params,
         priority=body.priority,

@@ -10,6 +10,7 @@ from specguide.guided.reasoning_formats import choose_reasoning_format
 from specguide.guided.tools import choose_tool_format
 from specguide.server.config import ServerConfig
 from specguide.server.listening import Address
+from specguide.server.sampling_defaults import sampling_defaults
 
 COUNTS_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 """Environment variable of fronts, by which prometheus_client counts over several processes: a
@@ -20,12 +21,13 @@ library."""
 @dataclass(frozen=True)
 class ServicePlan:
     """What a service is. Raises InvalidParams for the name of a format that there is not, for which
-    requests would be refused otherwise."""
+    requests would be refused otherwise, and CheckpointError for defaults that there cannot be."""
 
     engine: EngineConfig
     server: ServerConfig
 
     def __post_init__(self) -> None:
+        sampling_defaults(self.server, self.engine.model)
         choose_reasoning_format(self.server.reasoning_format, None)
         if self.server.tool_format is not None:
             choose_tool_format(self.server.tool_format, None)

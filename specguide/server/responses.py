@@ -275,7 +275,7 @@ def _echo(body: ResponsesRequest, task: Task) -> dict[str, Any]:
         "tool_choice": asked["tool_choice"] or "auto",
         "parallel_tool_calls": body.parallel_tool_calls is not False,
         "temperature": task.params.temperature,
-        "top_p": body.top_p,
+        "top_p": body.top_p and task.params.top_p,  # the least there is stands for 0
         "top_logprobs": body.top_logprobs or 0,
         "store": False,
         "background": False,

@@ -3,6 +3,7 @@ SGLang for those who come from there."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import Field
@@ -86,9 +87,16 @@ class SamplingFields(GeneratingBody):
     faithful: bool = False
     key_order: Literal["schema", "any"] | None = None
 
-    def sampling(self, **values: Any) -> SamplingParams:
-        """The sampling parameters, with `values` beside. Raises InvalidParams."""
+    def sampling(self, defaults: Mapping[str, Any], **values: Any) -> SamplingParams:
+        """The sampling parameters, with `values` beside. Raises InvalidParams.
+
+        defaults: of what is left out, where they are not OpenAI's; a faithful request has none
+        """
+        defaults = {} if self.faithful else defaults
         given = {name: getattr(self, name) for name in _SAMPLING}
+        given |= {
+            name: value for name, value in defaults.items() if name not in self.model_fields_set
+        }
         given["stop"] = _stop_strings(self.stop)
         given["speculation"] = self.speculation and Speculation(**dict(self.speculation))
         if self.top_p == 0:  # as others have it: the likeliest token alone

@@ -36,7 +36,7 @@ def _given(*args: str) -> dict[str, Any]:
         "--trust-remote-code --port 5",
         "--enable-prefix-caching --swap-space 4 --port 5",
         "--port 5 --load-format=auto --disable-log-stats",
-        "--no-enable-lora --port=5 --generation-config vllm",
+        "--no-enable-lora --port=5 --generation-config auto",
     ],
 )
 def test_what_changes_nothing_is_taken(written: str) -> None:
@@ -59,6 +59,7 @@ def test_own_options_stay_what_they_are() -> None:
         ("--tool-call-parser hermes", "take --tool-format"),
         ("--load-format gguf", "a model is a folder"),
         ("--seed 0", "requests have a seed each"),
+        ("--generation-config vllm", "take --sampling-defaults openai"),
     ],
 )
 def test_the_rest_is_refused_with_what_to_do(
