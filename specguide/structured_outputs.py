@@ -8,6 +8,7 @@ from typing import Any
 from specguide.errors import InvalidParams, UserError
 from specguide.guide import Guide
 from specguide.other_engines import OtherOption, without_others
+from specguide.structural_tags import tag_of
 
 _ALIKE = ("json_object", "regex", "choice", "grammar", "structural_tag", "backend")
 _KINDS = {"json": "json_schema", **dict(zip(_ALIKE, _ALIKE, strict=True))}
@@ -47,6 +48,8 @@ def _made(said: Mapping[str, Any], param: str) -> Guide:
     for name in kinds:
         if name not in _KINDS:
             raise InvalidParams(f"{param} has no {name!r}; known: {', '.join(_KINDS)}")
+    if "structural_tag" in kinds:
+        kinds["structural_tag"] = tag_of(kinds["structural_tag"], f"{param}.structural_tag")
     return Guide(**{_KINDS[name]: value for name, value in kinds.items()})
 
 

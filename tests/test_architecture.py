@@ -34,6 +34,7 @@ LEVELS: tuple[tuple[str, ...], ...] = (
         "ready_grammars",
         "schema_documents",
         "guide",
+        "structural_tags",
         "structured_outputs",
         "request_speculation",
         "param_rules",

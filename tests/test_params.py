@@ -312,6 +312,19 @@ def test_and_is_refused_by_name_where_it_would(option: dict[str, Any], told: str
     assert str(caught.value.param).split(".")[0] in option
 
 
+@pytest.mark.parametrize("name", ["structured_outputs", "guided_decoding"])
+def test_structural_tags_in_the_older_form(name: str) -> None:
+    old = {"structures": [{"begin": "<f>", "schema": {}, "end": "</f>"}], "triggers": ["<f"]}
+    guide = SamplingParams(**{name: {"structural_tag": json.dumps(old)}}).guide
+    content = {"type": "json_schema", "json_schema": {}}
+    tags = [{"type": "tag", "begin": "<f>", "content": content, "end": "</f>"}]
+    form = {"type": "triggered_tags", "triggers": ["<f"], "tags": tags}
+    assert guide == Guide(structural_tag={"type": "structural_tag", "format": form})
+    with pytest.raises(InvalidParams, match="structures need triggers") as caught:
+        SamplingParams(**{name: {"structural_tag": {"structures": []}}})
+    assert caught.value.param == name
+
+
 def test_structured_outputs_are_guides() -> None:
     class StructuredOutputsParams:
         def __init__(self) -> None:

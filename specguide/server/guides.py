@@ -13,7 +13,7 @@ from specguide.server.config import ServerConfig
 from specguide.server.requests import TextFormat
 from specguide.server.schemas import SchemaRules
 from specguide.server.shared_fields import NamedSchema, ResponseFormat, SamplingFields
-from specguide.server.structural_tags import tag_of
+from specguide.structural_tags import tag_of
 
 
 def schema_rules(config: ServerConfig, fields: SamplingFields) -> SchemaRules:
@@ -98,8 +98,8 @@ def _tag_of_format(one: ResponseFormat, rules: SchemaRules) -> Any:
         return {"type": "structural_tag", "format": one.format}
     if one.structures is None:
         return None
-    legacy = {"structures": one.structures, "triggers": one.triggers}
-    return tag_of(legacy, "response_format", rules)
+    legacy = {name: getattr(one, name) for name in ("structures", "triggers", "at_least_one")}
+    return tag_of(legacy, "response_format", rules.closed)
 
 
 def closed_guide(guide: Guide | None, rules: SchemaRules) -> Guide | None:
@@ -129,7 +129,9 @@ def _of_structured(fields: SamplingFields, rules: SchemaRules) -> Guide | None:
         "regex": one.regex,
         "choice": one.choice,
         "grammar": one.grammar,
-        "structural_tag": tag_of(one.structural_tag, "structured_outputs.structural_tag", rules),
+        "structural_tag": tag_of(
+            one.structural_tag, "structured_outputs.structural_tag", rules.closed
+        ),
     }
     given = [name for name, value in kinds.items() if value is not None]
     if not given and one.disable_additional_properties is not None:

@@ -144,8 +144,8 @@ class NamedSchema(Body):
 class ResponseFormat(Body):
     """OpenAI's `response_format`, and vLLM's and SGLang's further types of it.
 
-    schema:               of a json_object, as others than OpenAI have it
-    structures, triggers: of a structural_tag, in its older form
+    schema: of a json_object, as others than OpenAI have it
+    structures, triggers, at_least_one: of a structural_tag, in its older form
     """
 
     type: Literal["text", "json_object", "json_schema", "regex", "grammar", "structural_tag"]
@@ -157,6 +157,7 @@ class ResponseFormat(Body):
     schema_: dict[str, Any] | None = Field(None, alias="schema")
     structures: Values[dict[str, Any]] | None = None
     triggers: Values[str] | None = None
+    at_least_one: bool | None = None
 
 
 class TemplateFields(Body):

@@ -146,6 +146,17 @@ def test_older_structural_tags(fields: Any) -> None:
 
 
 @pytest.mark.parametrize(
+    "fields",
+    [
+        {"response_format": {"type": "structural_tag", **STRUCTURES, "at_least_one": True}},
+        {"structured_outputs": {"structural_tag": {**STRUCTURES, "at_least_one": True}}},
+    ],
+)
+def test_an_older_structural_tag_that_must_be_there(fields: Any) -> None:
+    assert json.loads(guided(**fields).source())["format"]["at_least_one"] is True
+
+
+@pytest.mark.parametrize(
     ("change", "param"),
     [
         ({"triggers": None}, "response_format.triggers"),

@@ -1,18 +1,25 @@
-"""Owns structural tags of requests: in xgrammar's form, and in the older one of vLLM and SGLang,
-which has `structures` and `triggers`."""
+"""Owns structural tags as vLLM and SGLang take them: in xgrammar's form, and in an older one, which
+has `structures` and `triggers`."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from specguide.errors import InvalidParams
-from specguide.server.schemas import SchemaRules
 
 
-def tag_of(tag: Any, param: str, rules: SchemaRules) -> Any:
-    """A tag in xgrammar's form; what is no tag as it is. param: its field. Raises InvalidParams."""
+def _as_it_is(schema: Any) -> Any:
+    return schema
+
+
+def tag_of(tag: Any, param: str, written: Callable[[Any], Any] = _as_it_is) -> Any:
+    """A tag in xgrammar's form; what is no tag as it is. Raises InvalidParams.
+
+    param:   its field
+    written: what becomes of the older form's schemas
+    """
     described = _described(tag)
     if described is None or described.get("structures") is None:
         return tag
@@ -25,13 +32,13 @@ def tag_of(tag: Any, param: str, rules: SchemaRules) -> Any:
     if not isinstance(structures, list):
         raise InvalidParams("structures must be a list", param=f"{param}.structures")
     tags = [
-        _tag(structure, f"{param}.structures[{index}]", rules)
+        _tag(structure, f"{param}.structures[{index}]", written)
         for index, structure in enumerate(structures)
     ]
-    return {
-        "type": "structural_tag",
-        "format": {"type": "triggered_tags", "triggers": triggers, "tags": tags},
-    }
+    form = {"type": "triggered_tags", "triggers": triggers, "tags": tags}
+    if described.get("at_least_one") is not None:
+        form["at_least_one"] = described["at_least_one"]
+    return {"type": "structural_tag", "format": form}
 
 
 def _described(tag: Any) -> Mapping[str, Any] | None:
@@ -43,7 +50,7 @@ def _described(tag: Any) -> Mapping[str, Any] | None:
     return tag if isinstance(tag, Mapping) else None
 
 
-def _tag(structure: Any, param: str, rules: SchemaRules) -> dict[str, Any]:
+def _tag(structure: Any, param: str, written: Callable[[Any], Any]) -> dict[str, Any]:
     described = structure if isinstance(structure, Mapping) else {}
     for name in ("begin", "end"):
         if not isinstance(described.get(name), str):
@@ -56,7 +63,7 @@ def _tag(structure: Any, param: str, rules: SchemaRules) -> dict[str, Any]:
         "begin": described["begin"],
         "content": {
             "type": "json_schema",
-            "json_schema": {"type": "object"} if schema is None else rules.closed(schema),
+            "json_schema": {"type": "object"} if schema is None else written(schema),
         },
         "end": described["end"],
     }
