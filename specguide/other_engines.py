@@ -21,11 +21,13 @@ class OtherOption:
               whatever its value
     harmless: values, as a command line has them, that change nothing here
     is_flag:  on a command line it stands without a value
+    takes_many: there it has as many values as follow
     """
 
     remedy: str | None = None
     harmless: tuple[str, ...] = ()
     is_flag: bool = False
+    takes_many: bool = False
 
     def check(self, name: str, value: Any, spelling: Spelling) -> None:
         """Raises InvalidParams where it would have to change something."""
@@ -56,67 +58,153 @@ _FOLDER = "a model is a folder, which `hf download` makes"
 _REPLICAS = "engines beside one another are `specguide serve --replicas`"
 _ALWAYS = OtherOption("it is always on, and costs nothing: leave it out", ("true",), is_flag=True)
 _NOTHING = OtherOption()
-_NO_FLAG = OtherOption(is_flag=True)
 
 _EMPTY = ("", "{}", "[]", "()")
 _OFF = ("false",)
 
+_DEFAULTS = "change generation_config.json in the model's folder"
+_CONFIG = "change config.json in the model's folder"
+_TEXT_ONLY = "models generate text"
+_CODE = "code is taken from Python alone, as SamplingParams(logits_processors=…)"
+_JOINED = "ranks of other hosts join: take {rank_address}, and `specguide join` there"
+_SPEC = OtherOption("take {spec}")
+_SEED = OtherOption("requests have a seed each, as SamplingParams(seed=…)")
+
+_IDLE_FLAGS = (
+    *("trust_remote_code", "disable_log_stats", "disable_log_requests", "async_scheduling"),
+    *("disable_custom_all_reduce", "disable_frontend_multiprocessing", "use_v2_block_manager"),
+    *("language_model_only", "enable_dbo", "enable_eplb", "disable_hybrid_kv_cache_manager"),
+    *("enable_torch_compile", "enable_mixed_chunk", "disable_overlap_schedule", "stream_output"),
+    *("enable_p2p_check", "enable_hierarchical_cache", "enable_dp_attention"),
+    *("skip_server_warmup", "disable_async_output_proc", "O0", "O1", "O2", "O3"),
+)
+_IDLE = (
+    *("limit_mm_per_prompt", "mm_processor_kwargs", "chat_template_content_format", "swap_space"),
+    *("allowed_local_media_path", "allowed_media_domains", "mm_attention_backend"),
+    *("compilation_config", "optimization_level", "performance_mode", "O", "attention_config"),
+    *("attention_backend", "sampling_backend", "moe_runner_backend", "moe_a2a_backend"),
+    *("max_seq_len_to_capture", "max_cudagraph_capture_size", "cuda_graph_max_bs"),
+    *("num_scheduler_steps", "preemption_mode", "stream_interval", "mamba_cache_mode"),
+    *("long_prefill_token_threshold", "max_num_partial_prefills", "schedule_policy"),
+    *("schedule_conservativeness", "prefix_caching_hash_algo", "safetensors_load_strategy"),
+    *("max_parallel_loading_workers", "renderer_num_workers", "max_loras", "max_lora_rank"),
+    *("max_cpu_loras", "uvicorn_log_level", "log_level", "log_level_http", "max_log_len"),
+    *("log_requests_level", "decode_log_interval", "h11_max_incomplete_event_size"),
+    *("h11_max_header_count", "watchdog_timeout", "warmups", "file_storage_path", "admin_api_key"),
+)
+"""What changes no output and no answer here: how fast another engine is, and what it logs."""
+_ALWAYS_ON = (
+    *("enable_auto_tool_choice", "enable_prefix_caching", "enable_chunked_prefill"),
+    *("enable_reasoning", "enable_prompt_tokens_details", "enable_cache_report"),
+    *("enable_metrics", "enable_request_id_headers", "enable_priority_scheduling"),
+    "exclude_tools_when_tool_choice_none",
+)
+_CALLED = {
+    **dict.fromkeys(("max_num_seqs", "max_running_requests"), "max_batch_size"),
+    **dict.fromkeys(("max_num_batched_tokens", "chunked_prefill_size"), "max_prefill_tokens"),
+    **dict.fromkeys(("tp", "tp_size"), "tensor_parallel_size"),
+    **dict.fromkeys(("pp", "pp_size"), "pipeline_parallel_size"),
+    **dict.fromkeys(("api_server_count", "tokenizer_worker_num"), "api_servers"),
+    "block_size": "page_size",
+    "num_gpu_blocks_override": "num_pages",
+    "mem_fraction_static": "gpu_memory_utilization",
+    "context_length": "max_model_len",
+    "grammar_backend": "guide_backend",
+    "tool_call_parser": "tool_format",
+    "reasoning_parser": "reasoning_format",
+    "model_path": "model",
+    "max_queued_requests": "max_waiting",
+    "q": "quantization",
+}
+
 OTHER_OPTIONS: Mapping[str, OtherOption] = {
-    "trust_remote_code": _NO_FLAG,
-    "disable_log_stats": _NO_FLAG,
-    "disable_log_requests": _NO_FLAG,
-    "enable_auto_tool_choice": _ALWAYS,
-    "enable_prefix_caching": _ALWAYS,
-    "enable_chunked_prefill": _ALWAYS,
-    "load_format": OtherOption(_FOLDER, ("auto", "safetensors")),
+    **dict.fromkeys(_IDLE_FLAGS, OtherOption(is_flag=True)),
+    **dict.fromkeys(_IDLE, _NOTHING),
+    **dict.fromkeys(("cuda_graph_sizes", "cuda_graph_bs"), OtherOption(takes_many=True)),
+    **dict.fromkeys(_ALWAYS_ON, _ALWAYS),
+    **{name: _called(ours) for name, ours in _CALLED.items()},
+    # the model
+    **dict.fromkeys(("tokenizer", "tokenizer_path", "chat_template"), OtherOption(_OWN_TOKENIZER)),
     "tokenizer_mode": OtherOption(_OWN_TOKENIZER, ("auto", "hf")),
-    "task": OtherOption("models generate text", ("auto", "generate")),
-    "runner": OtherOption("models generate text", ("auto", "generate")),
+    "skip_tokenizer_init": OtherOption("the tokenizer is always read: leave it out", _OFF, True),
+    **dict.fromkeys(("revision", "tokenizer_revision", "code_revision"), OtherOption(_FOLDER)),
+    **dict.fromkeys(("download_dir", "hf_token", "hf_config_path"), OtherOption(_FOLDER)),
+    "load_format": OtherOption(_FOLDER, ("auto", "safetensors")),
+    "config_format": OtherOption(_FOLDER, ("auto", "hf")),
+    **dict.fromkeys(
+        ("hf_overrides", "json_model_override_args", "rope_scaling", "rope_theta"),
+        OtherOption(_CONFIG, _EMPTY),
+    ),
+    **dict.fromkeys(("task", "runner"), OtherOption(_TEXT_ONLY, ("auto", "generate"))),
+    "convert": OtherOption(_TEXT_ONLY, ("auto", "none")),
+    "is_embedding": OtherOption(_TEXT_ONLY, _OFF, is_flag=True),
+    "enable_lora": OtherOption(_NO_ADAPTERS, _OFF, is_flag=True),
+    **dict.fromkeys(("lora_modules", "lora_paths"), OtherOption(_NO_ADAPTERS, takes_many=True)),
+    "torchao_config": OtherOption("take {quantization}", _EMPTY),
+    # memory, ranks and drafts
+    "cpu_offload_gb": OtherOption("weights are all on the device", ("0", "0.0")),
+    "max_total_tokens": OtherOption("take {num_pages} or {kv_cache_memory_bytes}"),
+    "disable_cuda_graph": OtherOption("take {enforce_eager}", _OFF, is_flag=True),
+    "disable_radix_cache": OtherOption("equal beginnings are always found again", _OFF, True),
+    "enable_sleep_mode": OtherOption("stop the engine, and start another", _OFF, is_flag=True),
+    "distributed_executor_backend": OtherOption("ranks are processes of one host", ("mp", "auto")),
+    **dict.fromkeys(("data_parallel_size", "dp", "dp_size"), OtherOption(_REPLICAS, ("1",))),
+    **dict.fromkeys(("ep", "ep_size"), OtherOption("take {enable_expert_parallel}", ("1",))),
+    "nnodes": OtherOption(_JOINED, ("1",)),
+    "node_rank": OtherOption(_JOINED, ("0",)),
+    **dict.fromkeys(("dist_init_addr", "master_addr", "master_port"), OtherOption(_JOINED)),
+    "headless": OtherOption(_JOINED, _OFF, is_flag=True),
+    "kv_transfer_config": OtherOption("take {role} and {kv_transfer_address}"),
+    "disaggregation_mode": OtherOption("take {role} and {kv_transfer_address}", ("null",)),
+    **dict.fromkeys(("speculative_config", "speculative_model", "num_speculative_tokens"), _SPEC),
+    **dict.fromkeys(("speculative_algorithm", "speculative_draft_model_path"), _SPEC),
+    **dict.fromkeys(("speculative_num_steps", "speculative_eagle_topk"), _SPEC),
+    "speculative_num_draft_tokens": _SPEC,
+    # requests
+    **dict.fromkeys(("seed", "random_seed"), _SEED),
     "generation_config": OtherOption(
         "it is the file of that name in the model's folder; with vllm take {sampling_defaults} "
         "openai",
         ("auto",),
     ),
-    "override_generation_config": OtherOption(
-        "change generation_config.json in the model's folder", _EMPTY
+    **dict.fromkeys(
+        ("override_generation_config", "preferred_sampling_params"), OtherOption(_DEFAULTS, _EMPTY)
     ),
-    "limit_mm_per_prompt": _NOTHING,
-    "chat_template_content_format": _NOTHING,
-    "swap_space": _NOTHING,
-    "cpu_offload_gb": OtherOption("weights are all on the device", ("0", "0.0")),
-    "distributed_executor_backend": OtherOption("ranks are processes of one host", ("mp", "auto")),
-    "data_parallel_size": OtherOption(_REPLICAS, ("1",)),
-    "tokenizer": OtherOption(_OWN_TOKENIZER),
-    "chat_template": OtherOption(_OWN_TOKENIZER),
-    "revision": OtherOption(_FOLDER),
-    "download_dir": OtherOption(_FOLDER),
-    "hf_token": OtherOption(_FOLDER),
-    "hf_overrides": OtherOption("change config.json in the model's folder", ("{}",)),
-    "enable_lora": OtherOption(_NO_ADAPTERS, ("false",), is_flag=True),
-    "lora_modules": OtherOption(_NO_ADAPTERS),
-    "seed": OtherOption("requests have a seed each, as SamplingParams(seed=…)"),
-    "speculative_config": OtherOption("take {spec}"),
-    "speculative_model": OtherOption("take {spec}"),
-    "num_speculative_tokens": OtherOption("take {spec}"),
-    "max_num_seqs": _called("max_batch_size"),
-    "max_running_requests": _called("max_batch_size"),
-    "max_num_batched_tokens": _called("max_prefill_tokens"),
-    "chunked_prefill_size": _called("max_prefill_tokens"),
-    "block_size": _called("page_size"),
-    "num_gpu_blocks_override": _called("num_pages"),
-    "mem_fraction_static": _called("gpu_memory_utilization"),
-    "context_length": _called("max_model_len"),
     "guided_decoding_backend": OtherOption("take {guide_backend}", ("auto",)),
-    "structured_outputs_config": _called("guide_backend"),
-    "grammar_backend": _called("guide_backend"),
-    "tool_call_parser": _called("tool_format"),
-    "reasoning_parser": _called("reasoning_format"),
-    "model_path": _called("model"),
-    "tp": _called("tensor_parallel_size"),
-    "pp": _called("pipeline_parallel_size"),
-    "dp": OtherOption(_REPLICAS, ("1",)),
-    "api_server_count": _called("api_servers"),
-    "enable_log_requests": OtherOption("take {log_requests}", ("false",), is_flag=True),
+    "structured_outputs_config": OtherOption("take {guide_backend} or {max_whitespace}", _EMPTY),
+    "constrained_json_whitespace_pattern": OtherOption("take {max_whitespace}"),
+    "constrained_json_disable_any_whitespace": OtherOption(
+        "take {max_whitespace} 0", _OFF, is_flag=True
+    ),
+    "reasoning_config": OtherOption("take {reasoning_format}", _EMPTY),
+    **dict.fromkeys(
+        ("tool_parser_plugin", "reasoning_parser_plugin"),
+        OtherOption("formats are files in the folder grammars: take {tool_format}", _EMPTY),
+    ),
+    "default_chat_template_kwargs": OtherOption(
+        "requests say it, as chat_template_kwargs or reasoning_effort", _EMPTY
+    ),
+    "scheduling_policy": OtherOption(
+        "priorities are always heeded, and the higher one runs first: leave it out", ("fcfs",)
+    ),
+    "schedule_low_priority_values_first": OtherOption(
+        "of two priorities the higher one runs first", _OFF, is_flag=True
+    ),
+    "max_logprobs": OtherOption("a request may have up to 20", tuple(map(str, range(21)))),
+    "logits_processors": OtherOption(_CODE, _EMPTY),
+    "enable_custom_logit_processor": OtherOption(_CODE, _OFF, is_flag=True),
+    "allow_auto_truncate": OtherOption("a prompt is never cut", _OFF, is_flag=True),
+    # answers
+    "response_role": OtherOption("answers have the role assistant", ("assistant",)),
+    "return_tokens_as_token_ids": OtherOption("tokens are told as texts", _OFF, is_flag=True),
+    "enable_force_include_usage": OtherOption(
+        "requests ask for it, as stream_options", _OFF, is_flag=True
+    ),
+    "enable_log_requests": OtherOption("take {log_requests}", _OFF, is_flag=True),
+    "enable_log_outputs": OtherOption("outputs are not logged", _OFF, is_flag=True),
+    "enable_server_load_tracking": OtherOption("/metrics has the load", _OFF, is_flag=True),
+    "disable_fastapi_docs": OtherOption("let a proxy hide /docs", _OFF, is_flag=True),
+    "middleware": OtherOption("let a proxy do it"),
     "uds": OtherOption("it listens on TCP alone: take {host} and {port}"),
     "config": OtherOption("options are read from the command line alone"),
 }
@@ -124,47 +212,13 @@ OTHER_OPTIONS: Mapping[str, OtherOption] = {
 OTHER_LLM_OPTIONS: Mapping[str, OtherOption] = {
     **OTHER_OPTIONS,
     "served_model_name": _NOTHING,
-    "max_seq_len_to_capture": _NOTHING,
-    "disable_custom_all_reduce": _NOTHING,
-    "disable_async_output_proc": _NOTHING,
-    "async_scheduling": _NOTHING,
-    "cuda_graph_sizes": _NOTHING,
-    "compilation_config": _NOTHING,
-    "attention_backend": _NOTHING,
-    "attention_config": _NOTHING,
-    "mm_processor_kwargs": _NOTHING,
-    "allowed_local_media_path": _NOTHING,
-    "allowed_media_domains": _NOTHING,
-    "log_level": _NOTHING,
-    "max_logprobs": _NOTHING,
-    "skip_tokenizer_init": OtherOption("the tokenizer is always read: leave it out", _OFF),
-    "disable_cuda_graph": OtherOption("take {enforce_eager}", _OFF),
-    "disable_radix_cache": OtherOption("equal beginnings are always found again", _OFF),
-    "tokenizer_revision": OtherOption(_FOLDER),
-    "code_revision": OtherOption(_FOLDER),
-    "hf_config_path": OtherOption(_FOLDER),
-    "config_format": OtherOption(_FOLDER, ("auto", "hf")),
-    "convert": OtherOption("models generate text", ("auto", "none")),
     "generation_config": OtherOption("requests say how they are sampled", ("vllm",)),
     "override_generation_config": OtherOption("requests say how they are sampled", _EMPTY),
-    "override_pooler_config": OtherOption("models generate text"),
-    "pooler_config": OtherOption("models generate text"),
+    "override_pooler_config": OtherOption(_TEXT_ONLY),
+    "pooler_config": OtherOption(_TEXT_ONLY),
     "logits_processors": OtherOption("requests have them, as SamplingParams(logits_processors=…)"),
-    "scheduling_policy": _NOTHING,
-    "max_loras": _NOTHING,
-    "max_lora_rank": _NOTHING,
     "kv_transfer_config": OtherOption("take LLM.of(EngineConfig(transfer=TransferConfig(…)))"),
-    "enable_sleep_mode": OtherOption("close the engine, and build another", _OFF),
     "calculate_kv_scales": OtherOption("scales are those of the checkpoint", _OFF),
-    "random_seed": OTHER_OPTIONS["seed"],
-    "tp_size": _called("tensor_parallel_size"),
-    "pp_size": _called("pipeline_parallel_size"),
-    "dp_size": OTHER_OPTIONS["dp"],
-    "speculative_algorithm": _called("spec"),
-    "speculative_draft_model_path": _called("spec"),
-    "speculative_num_steps": _called("spec"),
-    "speculative_eagle_topk": _called("spec"),
-    "speculative_num_draft_tokens": _called("spec"),
 }
 """Of LLM, where no command line is read."""
 

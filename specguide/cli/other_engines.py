@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections import deque
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 from specguide.cli.help import HelpOfManyOptions
-from specguide.other_engines import OTHER_OPTIONS
+from specguide.errors import InvalidParams
+from specguide.other_engines import OTHER_OPTIONS, OtherOption
 
 
 class KnowsOtherEngines(HelpOfManyOptions):
@@ -15,7 +17,7 @@ class KnowsOtherEngines(HelpOfManyOptions):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         own = {written for parameter in self.params for written in parameter.opts}
-        return super().parse_args(ctx, self.read_names(ctx, list(_ours(args, own))))
+        return super().parse_args(ctx, self.read_names(ctx, _ours(args, own)))
 
     def read_names(self, ctx: Any, args: list[str]) -> list[str]:
         """The arguments, for a command that takes names of a model otherwise."""
@@ -50,25 +52,41 @@ def _names_apart(args: list[str]) -> tuple[list[str], list[str], list[str]]:
     return args[:start], rest[:num_names], rest[num_names:]
 
 
-def _ours(args: list[str], own: Collection[str]) -> Iterator[str]:
+def _ours(args: list[str], own: Collection[str]) -> list[str]:
     """The arguments without options of other engines; the command's own options stay. Raises
-    InvalidParams for an option that cannot be left out."""
-    rest = iter(args)
-    for arg in rest:
+    InvalidParams for those that cannot be left out, all of them at once."""
+    kept, refused = list[str](), list[str]()
+    rest = deque(args)
+    while rest:
+        arg = rest.popleft()
         if arg == "--":  # behind it there are no options
-            yield arg
-            yield from rest
-            return
+            kept += [arg, *rest]
+            break
         written, has_value, value = arg.partition("=")
-        name = written.lstrip("-").replace("-", "_")
+        name = written.partition(".")[0].lstrip("-").replace("-", "_")  # of --name.field, the name
         is_denied = name.startswith("no_")
-        option = OTHER_OPTIONS.get(name.removeprefix("no_")) if arg.startswith("-") else None
+        name = name.removeprefix("no_")
+        option = OTHER_OPTIONS.get(name) if arg.startswith("-") else None
         if option is None or written in own:
-            yield arg
+            kept.append(arg)
             continue
         if not has_value:
-            value = str(not is_denied) if option.is_flag else next(rest, "")
-        option.check(name.removeprefix("no_"), value, _on_the_command_line)
+            value = str(not is_denied) if option.is_flag else _value(rest, option)
+        try:
+            option.check(name, value, _on_the_command_line)
+        except InvalidParams as error:
+            refused.append(str(error))
+    if refused:
+        raise InvalidParams("\n".join(refused))
+    return kept
+
+
+def _value(rest: deque[str], option: OtherOption) -> str:
+    """The value of an option, which is taken off the arguments."""
+    value = rest.popleft() if rest else ""
+    while option.takes_many and rest and not rest[0].startswith("-"):
+        rest.popleft()
+    return value
 
 
 def _on_the_command_line(name: str) -> str:

@@ -37,6 +37,9 @@ def _given(*args: str) -> dict[str, Any]:
         "--enable-prefix-caching --swap-space 4 --port 5",
         "--port 5 --load-format=auto --disable-log-stats",
         "--no-enable-lora --port=5 --generation-config auto",
+        "-O3 --compilation-config {} --uvicorn-log-level warning --max-logprobs 20 --port 5",
+        "--attention-backend fa3 --cuda-graph-bs 1 2 4 --enable-cache-report --port 5 --nnodes 1",
+        "--async-scheduling --limit-mm-per-prompt.image 0 --schedule-policy lpm --port 5",
     ],
 )
 def test_what_changes_nothing_is_taken(written: str) -> None:
@@ -60,6 +63,18 @@ def test_own_options_stay_what_they_are() -> None:
         ("--load-format gguf", "a model is a folder"),
         ("--seed 0", "requests have a seed each"),
         ("--generation-config vllm", "take --sampling-defaults openai"),
+        (
+            "--structured-outputs-config.backend xgrammar",
+            "take --guide-backend or --max-whitespace",
+        ),
+        ('--default-chat-template-kwargs {"a":1}', "as chat_template_kwargs"),
+        ("--scheduling-policy priority", "the higher one runs first"),
+        ("--max-logprobs 50", "a request may have up to 20"),
+        ("--speculative-algorithm EAGLE3", "take --spec-method, --head and"),
+        (
+            "--tp-size 2 --context-length=9",
+            "take --tensor-parallel-size\n--context-length is not an",
+        ),
     ],
 )
 def test_the_rest_is_refused_with_what_to_do(
