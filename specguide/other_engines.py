@@ -1,4 +1,4 @@
-"""Owns what becomes of options by the names that they have in vLLM and SGLang."""
+"""Owns what becomes of options and paths by the names that they have in vLLM and SGLang."""
 
 from __future__ import annotations
 
@@ -277,3 +277,18 @@ OTHER_SAMPLING: Mapping[str, OtherOption] = {
     "structural_tag": _WITHIN_GUIDE,
 }
 """Of SamplingParams."""
+
+OTHER_PATHS: Mapping[str, str] = {
+    "/generate": "take /v1/completions",
+    "/invocations": "take /v1/chat/completions or /v1/completions",
+    "/health_generate": "take /health",
+    "/load": "take /metrics",
+    **dict.fromkeys(("/get_model_info", "/model_info"), "take /v1/models"),
+    **dict.fromkeys(("/get_server_info", "/server_info"), "take /v1/models and /metrics"),
+    **dict.fromkeys(
+        ("/flush_cache", "/reset_prefix_cache"), "leave it out: old keys make room by themselves"
+    ),
+    **dict.fromkeys(("/v1/embeddings", "/encode", "/pooling", "/classify"), _TEXT_ONLY),
+    **dict.fromkeys(("/score", "/v1/score", "/rerank", "/v1/rerank"), _TEXT_ONLY),
+}
+"""Of a server: what to do instead of asking there."""

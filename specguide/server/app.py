@@ -16,6 +16,7 @@ from starlette.routing import Route
 
 from specguide.engine import ServedEngine
 from specguide.errors import SpecguideError
+from specguide.other_engines import OTHER_PATHS
 from specguide.server import anthropic, chat, completions, responses
 from specguide.server.api import Api, PassedStream
 from specguide.server.backend import Backend
@@ -141,6 +142,9 @@ def _unrouted(request: Request, error: HTTPException) -> str:
     """What is wrong with a path or a method."""
     path = request.url.path
     if error.status_code == 404:
+        remedy = OTHER_PATHS.get(path.removeprefix(request.scope["root_path"]))
+        if remedy is not None:
+            return f"there is nothing at {path}: {remedy}"
         meant = _with_same_end(path)
         if meant is None:
             return f"there is nothing at {path}; /docs says what there is"

@@ -49,6 +49,10 @@ _TRANSFER: Final = "keys stay on this server: leave it out"
 _WITHIN: Final = "give its fields beside the others, as guided_json"
 _LIMIT: Final = "take max_tokens, or of responses max_output_tokens"
 _TEMPLATE: Final = "the chat template begins a new answer: leave it out"
+_BEGUN: Final = (
+    "an answer cannot be begun for the model here: have /v1/completions continue the tokens of "
+    "/tokenize and yours"
+)
 
 _GENERATING: Final[Table] = {
     "user": NoEffect("clients are told apart by their keys"),
@@ -108,8 +112,8 @@ _GENERATING: Final[Table] = {
 
 _CONVERSATION: Final[Table] = {
     **_GENERATING,
+    "continue_final_message": Refused(_BEGUN, (False,)),
     "add_generation_prompt": Refused(_TEMPLATE, (True,)),
-    "continue_final_message": Refused(_TEMPLATE, (False,)),
     "add_special_tokens": Refused("the chat template says where they are", (False,)),
     "documents": Refused("put them into the messages", ([],)),
     "best_of": Refused("ask for n samples", (1,)),

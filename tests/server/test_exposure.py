@@ -24,6 +24,7 @@ from specguide.config import EngineConfig
 from specguide.engine import AsyncEngine, Engine
 from specguide.engine.served import EngineHealth
 from specguide.errors import EngineClosed, EngineError, InvalidParams
+from specguide.other_engines import OTHER_PATHS
 from specguide.server.app import create_app
 from specguide.server.config import Exposure, ServerConfig
 from specguide.server.front import BoundedLoop
@@ -159,6 +160,16 @@ def test_a_path_or_a_method_that_there_is_not_says_what_there_is(engine):
         answer = client.request(method, path)
         assert answer.status_code == status and words in answer.json()["error"]["message"]
         assert answer.headers.get("allow") == ("POST" if status == 405 else None)
+
+
+@pytest.mark.parametrize("root", ["", "/llm"])
+def test_a_path_of_another_engine_is_told_what_to_do(engine, root):
+    client = client_of(engine, keys=(), root_path=root)
+    answer = client.post(f"{root}/generate", json={"text": "x"})
+    told = answer.json()["error"]["message"]
+    assert answer.status_code == 404 and told.endswith("/generate: take /v1/completions")
+    routed = {route.path for route in client.app.routes if hasattr(route, "path")}
+    assert not routed & set(OTHER_PATHS)
 
 
 @pytest.mark.parametrize(
