@@ -64,7 +64,6 @@ _GENERATING: Final[Table] = {
     "prompt_cache_retention": _CACHE,
     "prediction": NoEffect("drafts never change the output, and this server makes its own"),
     "verbosity": NoEffect("this model has no such dial"),
-    "separate_reasoning": _APART,
     "stream_reasoning": _APART,
     "spaces_between_special_tokens": NoEffect("special tokens are never part of a text"),
     "length_penalty": _BEAMS,
@@ -78,6 +77,7 @@ _GENERATING: Final[Table] = {
     "media_io_kwargs": _IMAGES,
     "guided_decoding_backend": NoEffect("all backends enforce the same"),
     "return_token_offsets": NoEffect("of rendering, which is not answered here"),
+    "separate_reasoning": Refused("what a model thinks is told apart from its answer", (True,)),
     "use_beam_search": Refused("there are no beams: ask for n samples", (False,)),
     "skip_special_tokens": Refused("special tokens are never part of a text", (True,)),
     "truncate_prompt_tokens": Refused("a prompt is never cut: send a shorter one"),
@@ -91,6 +91,9 @@ _GENERATING: Final[Table] = {
     "return_tokens_as_token_ids": Refused(_HIDDEN, (False,)),
     "return_prompt_text": Refused(_HIDDEN, (False,)),
     "return_hidden_states": Refused(_HIDDEN, (False,)),
+    "return_prompt_token_ids": Refused(_HIDDEN, (False,)),
+    "return_meta_info": Refused(_HIDDEN, (False,)),
+    "return_routed_experts": Refused(_HIDDEN, (False,)),
     "logprob_token_ids": Refused("likeliest tokens are told: take logprobs"),
     "repetition_detection": Refused("take repetition_penalty, frequency_penalty or max_tokens"),
     "watermarking": Refused("outputs carry no watermark: leave it out", (False,)),
@@ -107,6 +110,9 @@ _GENERATING: Final[Table] = {
     "sampling_params": Refused(_WITHIN, ({},)),
     "n_predict": Refused(_LIMIT, (-1,)),
     "max_new_tokens": Refused(_LIMIT),
+    "min_new_tokens": Refused("take min_tokens", (0,)),
+    "sampling_seed": Refused("take seed"),
+    "session_params": Refused("nothing is stored here: send the whole prompt", ({},)),
     "repeat_penalty": Refused("take repetition_penalty", (1, 1.0)),
 }
 
@@ -115,6 +121,7 @@ _CONVERSATION: Final[Table] = {
     "continue_final_message": Refused(_BEGUN, (False,)),
     "add_generation_prompt": Refused(_TEMPLATE, (True,)),
     "add_special_tokens": Refused("the chat template says where they are", (False,)),
+    "input_ids": Refused("take /v1/completions, whose prompt may be token ids"),
     "documents": Refused("put them into the messages", ([],)),
     "best_of": Refused("ask for n samples", (1,)),
     "echo": Refused("messages are not told again: leave it out", (False,)),
@@ -166,6 +173,12 @@ RESPONSES: Final[Table] = {
 }
 STREAM_OPTIONS: Final[Table] = {
     "include_obfuscation": NoEffect("lengths of pieces are not hidden"),
+}
+
+REASONING: Final[Table] = {
+    "enabled": Refused("take reasoning_effort, which may be none", (True,)),
+    "max_tokens": Refused("take max_reasoning_tokens"),
+    "exclude": Refused("take include_reasoning", (False,)),
 }
 
 TEXT: Final[Table] = {"verbosity": NoEffect("this model has no such dial")}

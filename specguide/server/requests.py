@@ -69,15 +69,6 @@ class TextConfig(Body):
     format: TextFormat | None = None
 
 
-class ReasoningConfig(Body):
-    """OpenAI's `reasoning`. There are no summaries: what the model thinks is told as it is."""
-
-    effort: str | None = None
-    summary: str | None = None
-    generate_summary: str | None = None
-    context: str | None = None
-
-
 class ResponsesRequest(TurnFields):
     """/v1/responses. metadata and the fields after it are told again, and nothing else is done with
     them."""
@@ -91,7 +82,6 @@ class ResponsesRequest(TurnFields):
     stream_options: EventOptions | None = None
     metadata: dict[str, str] | None = None
     user: str | None = None
-    reasoning: ReasoningConfig | None = None
     safety_identifier: str | None = None
     prompt_cache_key: str | None = None
 
@@ -101,14 +91,6 @@ class ResponsesRequest(TurnFields):
         for index, tool in enumerate(self.tools or ()):
             if is_run_elsewhere(tool):
                 yield f"{place}tools[{index}]"
-
-    def effort(self) -> str | None:
-        """OpenAI has it in `reasoning`."""
-        return super().effort() if self.reasoning is None else self.reasoning.effort
-
-    def effort_field(self) -> str:
-        """The field's name in the body."""
-        return super().effort_field() if self.reasoning is None else "reasoning.effort"
 
 
 _QUICK_FIELDS = frozenset(

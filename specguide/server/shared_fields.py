@@ -174,10 +174,21 @@ class TemplateFields(Body):
     allow_special_tokens: bool | None = None
 
 
+class ReasoningConfig(Body):
+    """OpenAI's `reasoning`. There are no summaries: what the model thinks is told as it is."""
+
+    beside = fields.REASONING
+    effort: str | None = None
+    summary: str | None = None
+    generate_summary: str | None = None
+    context: str | None = None
+
+
 class TurnFields(TemplateFields, SamplingFields):
     """What the endpoints that answer a conversation have in common.
 
-    reasoning_effort:      OpenAI's; "none": the model does not think before it answers
+    reasoning:             OpenAI's of responses; SGLang and others have it in chat, too
+    reasoning_effort:      OpenAI's of chat; "none": the model does not think before it answers
     max_reasoning_tokens:  after so many tokens of reasoning it has to end
     thinking_token_budget: the same, by vLLM's name
     include_reasoning:     tell what the model thinks
@@ -187,6 +198,7 @@ class TurnFields(TemplateFields, SamplingFields):
     tools: Values[dict[str, Any]] | None = None
     tool_choice: str | dict[str, Any] | None = None
     parallel_tool_calls: bool | None = True
+    reasoning: ReasoningConfig | None = None
     reasoning_effort: str | None = None
     max_reasoning_tokens: int | None = Field(None, ge=0)
     thinking_token_budget: int | None = Field(None, ge=0)
@@ -194,8 +206,12 @@ class TurnFields(TemplateFields, SamplingFields):
 
     def effort(self) -> str | None:
         """How much the model is to think before it answers; None: as it does by itself."""
-        return self.reasoning_effort
+        said = self._said_effort()
+        return self.reasoning_effort if said is None else said
 
     def effort_field(self) -> str:
         """The field in which the effort is said."""
-        return "reasoning_effort"
+        return "reasoning_effort" if self._said_effort() is None else "reasoning.effort"
+
+    def _said_effort(self) -> str | None:
+        return None if self.reasoning is None else self.reasoning.effort

@@ -147,9 +147,17 @@ def test_calls_come_behind_the_reasoning(client):
         jsonschema.validate(json.loads(call.function.arguments), PERSON)
 
 
-def test_none_switches_it_off(client):
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"reasoning_effort": "none"},
+        {"reasoning": {"effort": "none"}},
+        {"reasoning": {}, "reasoning_effort": "none"},
+    ],
+)
+def test_none_switches_it_off(client, said):
     done = client.chat.completions.create(
-        **ASKED, max_completion_tokens=200, response_format=FORMAT, reasoning_effort="none"
+        **ASKED, max_completion_tokens=200, response_format=FORMAT, extra_body=said
     )
     assert not hasattr(done.choices[0].message, "reasoning_content")
     jsonschema.validate(json.loads(done.choices[0].message.content), PERSON)
@@ -205,6 +213,7 @@ def test_efforts_that_are_none(server, effort):
     asked = {"messages": QUESTION, "max_tokens": 3}
     for path, body, field in (
         ("chat/completions", {**asked, "reasoning_effort": effort}, "reasoning_effort"),
+        ("chat/completions", {**asked, "reasoning": {"effort": effort}}, "reasoning.effort"),
         ("responses", {"input": "a", "reasoning": {"effort": effort}}, "reasoning.effort"),
         ("responses", {"input": "a", "reasoning_effort": effort}, "reasoning_effort"),
         ("messages", {**asked, "output_config": {"effort": effort}}, "output_config.effort"),
