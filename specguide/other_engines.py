@@ -1,4 +1,5 @@
-"""Owns what becomes of options and paths by the names that they have in vLLM and SGLang."""
+"""Owns what becomes of options and paths by the names that they have in vLLM, SGLang and
+TensorRT-LLM."""
 
 from __future__ import annotations
 
@@ -101,16 +102,20 @@ _ALWAYS_ON = (
 )
 _CALLED = {
     **dict.fromkeys(("max_num_seqs", "max_running_requests"), "max_batch_size"),
-    **dict.fromkeys(("max_num_batched_tokens", "chunked_prefill_size"), "max_prefill_tokens"),
+    **dict.fromkeys(("max_num_batched_tokens", "max_num_tokens"), "max_prefill_tokens"),
+    "chunked_prefill_size": "max_prefill_tokens",
+    **dict.fromkeys(("context_length", "max_seq_len"), "max_model_len"),
+    **dict.fromkeys(("tool_call_parser", "tool_parser"), "tool_format"),
+    "max_num_tokens": "max_prefill_tokens",
+    "kv_cache_free_gpu_memory_fraction": "gpu_memory_utilization",
+    "num_postprocess_workers": "api_servers",
     **dict.fromkeys(("tp", "tp_size"), "tensor_parallel_size"),
     **dict.fromkeys(("pp", "pp_size"), "pipeline_parallel_size"),
     **dict.fromkeys(("api_server_count", "tokenizer_worker_num"), "api_servers"),
     "block_size": "page_size",
     "num_gpu_blocks_override": "num_pages",
     "mem_fraction_static": "gpu_memory_utilization",
-    "context_length": "max_model_len",
     "grammar_backend": "guide_backend",
-    "tool_call_parser": "tool_format",
     "reasoning_parser": "reasoning_format",
     "model_path": "model",
     "max_queued_requests": "max_waiting",
@@ -206,7 +211,10 @@ OTHER_OPTIONS: Mapping[str, OtherOption] = {
     "disable_fastapi_docs": OtherOption("let a proxy hide /docs", _OFF, is_flag=True),
     "middleware": OtherOption("let a proxy do it"),
     "uds": OtherOption("it listens on TCP alone: take {host} and {port}"),
-    "config": OtherOption("options are read from the command line alone"),
+    **dict.fromkeys(
+        ("config", "extra_llm_api_options"),
+        OtherOption("options are read from the command line alone"),
+    ),
 }
 
 OTHER_LLM_OPTIONS: Mapping[str, OtherOption] = {

@@ -67,8 +67,9 @@ def _ours(args: list[str], own: Collection[str]) -> list[str]:
         is_denied = name.startswith("no_")
         name = name.removeprefix("no_")
         option = OTHER_OPTIONS.get(name) if arg.startswith("-") else None
-        if option is None or written in own:
-            kept.append(arg)
+        dashed = written.replace("_", "-")  # as vLLM takes either
+        if option is None or dashed in own:
+            kept.append(dashed + has_value + value if dashed in own else arg)
             continue
         if not has_value:
             value = str(not is_denied) if option.is_flag else _value(rest, option)

@@ -48,6 +48,7 @@ def test_what_changes_nothing_is_taken(written: str) -> None:
 
 def test_own_options_stay_what_they_are() -> None:
     assert _given("--seed", "7", "--text", "--") == {"text": "--", "seed": 7, "port": 0}
+    assert _given("--max_logprobs", "5", "--no_enable_lora", "--port=5")["port"] == 5
     assert _given("--text=--max-num-seqs") == {"text": "--max-num-seqs", "seed": 0, "port": 0}
 
 
@@ -56,6 +57,7 @@ def test_own_options_stay_what_they_are() -> None:
     [
         ("--max-num-seqs 4", "--max-num-seqs is not an option here: take --max-batch-size"),
         ("--max-num-seqs=4", "take --max-batch-size"),
+        ("--max_seq_len 4096", "--max-seq-len is not an option here: take --max-model-len"),
         ("-tp 2", "take --tensor-parallel-size"),
         ('--speculative-config {"method":"ngram"}', "take --spec-method, --head and"),
         ("--no-enable-prefix-caching", "--enable-prefix-caching is not an option here: it is"),
@@ -99,6 +101,7 @@ def test_the_rest_is_refused_with_what_to_do(
         ("--served-model-name a b --model FOLDER", "FOLDER", ("a", "b")),
         ("--trust-remote-code --served-model-name a FOLDER", "FOLDER", ("a",)),
         ("FOLDER --served-model-name a FOLDER", "FOLDER", ("a", "FOLDER")),
+        ("FOLDER --served-model-name a --max_model_len 9 --api_key=a_b", "FOLDER", ("a",)),
     ],
 )
 def test_a_served_model_has_several_names(
