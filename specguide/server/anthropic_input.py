@@ -12,6 +12,7 @@ from typing import Any
 
 from specguide.errors import InvalidParams
 from specguide.server.messages import with_thoughts
+from specguide.tokenizer.contents import between_parts
 
 Message = dict[str, Any]
 _CHOICES = {"auto": "auto", "any": "required", "none": "none"}
@@ -88,7 +89,7 @@ def _of_user(content: Any, param: str) -> list[Message]:
         if block.get("type") == "tool_result":
             made.append(_result(block, place))
         elif made and made[-1]["role"] == "user":
-            made[-1]["content"] += _text_of(block, place)
+            made[-1]["content"] += between_parts("user") + _text_of(block, place)
         else:
             made.append({"role": "user", "content": _text_of(block, place)})
     return made or [{"role": "user", "content": ""}]
@@ -138,12 +139,13 @@ def _instructions(content: Any, param: str) -> list[Message]:
     texts = [_text_of(block, place) for block, place in _blocks(content, param)]
     if texts and texts[0].startswith(_BILLING):
         texts[0] = texts[0].partition("\n")[2]
-    text = "".join(texts)
+    text = between_parts("system").join(filter(None, texts))
     return [{"role": "system", "content": text}] if text else []
 
 
 def _text(content: Any, param: str) -> str:
-    return "".join(_text_of(block, place) for block, place in _blocks(content, param))
+    texts = [_text_of(block, place) for block, place in _blocks(content, param)]
+    return between_parts("tool").join(texts)
 
 
 def _text_of(block: Mapping[str, Any], place: str) -> str:

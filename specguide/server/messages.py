@@ -10,7 +10,7 @@ from pydantic_core import from_json
 
 from specguide.errors import InvalidParams
 from specguide.server.base_body import given
-from specguide.tokenizer.contents import text_of
+from specguide.tokenizer.contents import between_parts, text_of
 
 _ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 
@@ -46,7 +46,9 @@ def _message(message: Mapping[str, Any], param: str, index: int) -> dict[str, An
     content = made.get("content", None if role == "assistant" else ())
     if content is None:
         content = made.get("refusal") or ("" if not calls else None)
-    made["content"] = None if content is None else text_of(content, f"{param}.content")
+    if content is not None:
+        content = text_of(content, f"{param}.content", between_parts(role))
+    made["content"] = content
     made["role"] = "system" if role == "developer" else role
     if calls is not None:
         if not isinstance(calls, list):

@@ -9,7 +9,7 @@ from specguide.errors import InvalidParams
 from specguide.server.base_body import given
 from specguide.server.messages import arguments_of, with_thoughts
 from specguide.server.responses_tools import flat_name
-from specguide.tokenizer.contents import text_of
+from specguide.tokenizer.contents import between_parts, text_of
 
 _TAKEN = (
     "message",
@@ -51,7 +51,7 @@ def _add(
     if kind == "message":
         _say(messages, _message(item, param))
     elif kind == "reasoning":
-        if thoughts := text_of(given(item, "content", ""), f"{param}.content"):
+        if thoughts := text_of(given(item, "content", ""), f"{param}.content", ""):
             messages.append({"role": "assistant", "content": "", "reasoning_content": thoughts})
     elif kind in ("function_call", "custom_tool_call"):
         if not messages or messages[-1]["role"] != "assistant":
@@ -97,7 +97,9 @@ def _message(item: Mapping[str, Any], param: str) -> dict[str, Any]:
     content = item.get("content", ())
     return {
         "role": _ROLES[role],
-        "content": "" if content is None else text_of(content, f"{param}.content"),
+        "content": ""
+        if content is None
+        else text_of(content, f"{param}.content", between_parts(role)),
     }
 
 
@@ -130,5 +132,5 @@ def _output(item: Mapping[str, Any], called: set[str], param: str) -> dict[str, 
             "nothing is stored here",
             param=f"{param}.call_id",
         )
-    content = text_of(item.get("output") or "", f"{param}.output")
+    content = text_of(item.get("output") or "", f"{param}.output", between_parts("tool"))
     return {"role": "tool", "tool_call_id": call_id, "content": content}

@@ -18,6 +18,12 @@ _TEXT_OF = {
 """Types of text parts, of either API, and where each has its text."""
 
 
+def between_parts(role: Any) -> str:
+    """What stands between the text parts of a message: each is a line of its own, as with vLLM; but
+    what the model wrote is whole as it was written."""
+    return "" if role == "assistant" else "\n"
+
+
 def plain_messages(messages: Any) -> list[dict[str, Any]]:
     """A conversation whose contents are texts, as chat templates read them; a message without a
     content stays as it is. Raises InvalidParams naming what is no conversation."""
@@ -39,15 +45,16 @@ def _plain(message: Any, param: str) -> dict[str, Any]:
     made = dict(message)
     if made.get("content") is not None:
         try:
-            made["content"] = text_of(made["content"], f"{param}.content")
+            between = between_parts(made.get("role"))
+            made["content"] = text_of(made["content"], f"{param}.content", between)
         except InvalidParams as error:
             raise InvalidParams(f"{error.param}: {error}", param=error.param) from None
     return made
 
 
-def text_of(content: Any, param: str) -> str:
-    """The text of a content, which is a text or text parts of either API. Raises InvalidParams that
-    names any other part."""
+def text_of(content: Any, param: str, between: str) -> str:
+    """The text of a content, which is a text or text parts of either API with a text `between`
+    them. Raises InvalidParams that names any other part."""
     if isinstance(content, str):
         return content
     if not isinstance(content, list):
@@ -63,7 +70,7 @@ def text_of(content: Any, param: str) -> str:
                 param=f"{param}[{index}]",
             )
         texts.append(text)
-    return "".join(texts)
+    return between.join(texts)
 
 
 def in_strict_turns(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

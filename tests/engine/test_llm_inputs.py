@@ -62,7 +62,7 @@ def test_contents_are_texts_or_text_parts(llm):
     texts, plain, number, word = llm.chat(
         [
             [{"role": "user", "content": parts}],
-            [{"role": "user", "content": "ab"}],
+            [{"role": "user", "content": "a\nb"}],
             [{"role": "user", "content": 5}],
             ["hi"],
         ],

@@ -275,7 +275,7 @@ def test_messages_become_those_of_the_template():
     call = {"type": "tool_use", "id": "1", "name": "f", "input": {"x": 1}}
     thought = {"type": "thinking", "thinking": "hm"}
     made = template_messages(
-        [{"type": "text", "text": "s"}],
+        [{"type": "text", "text": "s"}, {"type": "text", "text": "t"}],
         [
             {"role": "user", "content": "q"},
             {"role": "assistant", "content": [thought, {"type": "redacted_thinking"}, call]},
@@ -284,7 +284,7 @@ def test_messages_become_those_of_the_template():
     )
     function = {"name": "f", "arguments": {"x": 1}}
     assert made == [
-        {"role": "system", "content": "s"},
+        {"role": "system", "content": "s\nt"},
         {"role": "user", "content": "q"},
         {
             "role": "assistant",
@@ -295,7 +295,7 @@ def test_messages_become_those_of_the_template():
         },
         {"role": "tool", "tool_call_id": "1", "content": "a"},
         {"role": "tool", "tool_call_id": "2", "content": ""},
-        {"role": "user", "content": "bc"},
+        {"role": "user", "content": "b\nc"},
     ]
 
 

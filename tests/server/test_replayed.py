@@ -167,3 +167,16 @@ def test_what_is_said_behind_a_call_is_of_its_message():
     swapped = input_messages(None, [*USER, call, said, result])
     assert swapped == input_messages(None, [*USER, said, call, result])
     assert [message["role"] for message in swapped] == ["user", "assistant", "tool"]
+
+
+@pytest.mark.parametrize(
+    ("role", "text"),
+    [("system", "a\nb"), ("user", "a\nb"), ("tool", "a\nb"), ("assistant", "ab")],
+)
+def test_parts_are_lines_but_for_what_the_model_wrote(role, text):
+    parts = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
+    [made] = template_messages([{"role": role, "content": parts, "tool_call_id": "c"}])
+    assert made["content"] == text
+    if role in ("user", "assistant"):
+        said = [{"role": role, "content": parts}, *USER]
+        assert anthropic_input.template_messages(None, said)[0]["content"] == text

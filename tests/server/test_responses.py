@@ -436,7 +436,10 @@ def test_items_become_messages():
             "id": "msg_1",
             "status": "completed",
             "role": "assistant",
-            "content": [{"type": "output_text", "text": "A", "annotations": []}],
+            "content": [
+                {"type": "output_text", "text": "", "annotations": []},
+                {"type": "output_text", "text": "A", "annotations": []},
+            ],
         },
         call("f"),
         call("g"),
@@ -451,7 +454,7 @@ def test_items_become_messages():
     assert input_messages("I", items) == [
         {"role": "system", "content": "I"},
         {"role": "system", "content": "D"},
-        {"role": "user", "content": "U!"},
+        {"role": "user", "content": "U\n!"},
         {"role": "assistant", "content": "A", "tool_calls": [called("f"), called("g")]},
         {"role": "tool", "tool_call_id": "g", "content": "G"},
         {"role": "tool", "tool_call_id": "f", "content": "F"},
