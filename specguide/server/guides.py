@@ -134,8 +134,14 @@ def _of_structured(fields: SamplingFields, rules: SchemaRules) -> Guide | None:
         ),
     }
     given = [name for name, value in kinds.items() if value is not None]
-    if not given and one.disable_additional_properties is not None:
-        return None  # which is said of another field's schema
+    if not given:
+        if one.disable_additional_properties is not None:
+            return None  # which is said of another field's schema
+        found = ", ".join(one.unknown_fields()) or "none"
+        raise InvalidParams(
+            f"structured_outputs must have one of {', '.join(kinds)}; found {found}",
+            param="structured_outputs",
+        )
     param = f"structured_outputs.{given[0]}" if len(given) == 1 else "structured_outputs"
     return naming(param, json_schema=kinds.pop("json"), **kinds)
 

@@ -125,6 +125,14 @@ def test_guides_as_sglang_has_them() -> None:
         guided(regex="a", ebnf='root ::= "a"')
 
 
+@pytest.mark.parametrize(
+    ("said", "found"), [({}, "none"), ({"choices": ["a"], "jsn": {}}, "choices, jsn")]
+)
+def test_structured_outputs_that_say_nothing(said: Any, found: str) -> None:
+    with pytest.raises(InvalidParams, match=f"one of json, .*, structural_tag; found {found}$"):
+        guided(structured_outputs=said)
+
+
 STRUCTURES = {
     "structures": [{"begin": "<f>", "schema": LOOSE, "end": "</f>"}],
     "triggers": ["<f"],
