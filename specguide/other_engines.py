@@ -178,9 +178,14 @@ OTHER_OPTIONS: Mapping[str, OtherOption] = {
     "guided_decoding_backend": OtherOption("take {guide_backend}", ("auto",)),
     "structured_outputs_config": OtherOption("take {guide_backend} or {max_whitespace}", _EMPTY),
     "constrained_json_whitespace_pattern": OtherOption("take {max_whitespace}"),
-    "constrained_json_disable_any_whitespace": OtherOption(
-        "take {max_whitespace} 0", _OFF, is_flag=True
+    **dict.fromkeys(
+        ("constrained_json_disable_any_whitespace", "guided_decoding_disable_any_whitespace"),
+        OtherOption("take {max_whitespace} 0", _OFF, is_flag=True),
     ),
+    "guided_decoding_disable_additional_properties": OtherOption(
+        "take {closed_objects}", _OFF, is_flag=True
+    ),
+    "guided_decoding_disable_fallback": OtherOption(is_flag=True),
     "reasoning_config": OtherOption("take {reasoning_format}", _EMPTY),
     **dict.fromkeys(
         ("tool_parser_plugin", "reasoning_parser_plugin"),
@@ -226,6 +231,15 @@ OTHER_LLM_OPTIONS: Mapping[str, OtherOption] = {
     "pooler_config": OtherOption(_TEXT_ONLY),
     "logits_processors": OtherOption("requests have them, as SamplingParams(logits_processors=…)"),
     "kv_transfer_config": OtherOption("take LLM.of(EngineConfig(transfer=TransferConfig(…)))"),
+    "structured_outputs_config": OtherOption(
+        "take {guide_backend} or guide=GuideConfig(max_whitespace=…)", _EMPTY
+    ),
+    "guided_decoding_disable_any_whitespace": OtherOption(
+        "take guide=GuideConfig(max_whitespace=0)", _OFF
+    ),
+    "guided_decoding_disable_additional_properties": OtherOption(
+        "write additionalProperties: false into the schema", _OFF
+    ),
     "calculate_kv_scales": OtherOption("scales are those of the checkpoint", _OFF),
 }
 """Of LLM, where no command line is read."""

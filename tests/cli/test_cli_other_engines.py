@@ -71,6 +71,7 @@ def test_own_options_stay_what_they_are() -> None:
         ),
         ('--default-chat-template-kwargs {"a":1}', "as chat_template_kwargs"),
         ("--scheduling-policy priority", "the higher one runs first"),
+        ("--guided-decoding-disable-any-whitespace", "take --max-whitespace 0"),
         ("--max-logprobs 50", "a request may have up to 20"),
         ("--speculative-algorithm EAGLE3", "take --spec-method, --head and"),
         (

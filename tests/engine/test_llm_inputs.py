@@ -231,6 +231,8 @@ def test_options_of_other_engines_are_taken_where_they_change_nothing(folders):
         ({"enable_prefix_caching": False}, "it is always on"),
         ({"speculative_config": {"method": "ngram"}}, r"take spec=SpecConfig"),
         ({"seed": 0}, "requests have a seed each"),
+        ({"guided_decoding_disable_any_whitespace": True}, r"GuideConfig\(max_whitespace=0"),
+        ({"structured_outputs_config": {"backend": "xgrammar"}}, "take guide_backend or guide="),
         ({"tp_size": 2}, "tp_size is not an option here: take tensor_parallel_size"),
         ({"tool_call_parser": "hermes"}, "take `specguide serve --tool-format`"),
     ],
