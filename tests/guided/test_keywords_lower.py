@@ -44,6 +44,21 @@ EQUIVALENT = (
         "$schema": "https://json-schema.org/draft/2019-09/schema",
         "anyOf": [{"type": "integer"}, {"type": "array", "items": {"$recursiveRef": "#"}}],
     },
+    {
+        "$schema": "https://json-schema.org/draft/2019-09/schema",
+        "type": "array",
+        "items": {"oneOf": [{"type": ["integer", "array"]}, {"$recursiveRef": "#"}]},
+    },
+    {
+        "not": {"$dynamicRef": "#x"},
+        "$defs": {"x": {"$dynamicAnchor": "x", "type": ["string", "array", "null"]}},
+    },
+    {
+        "if": {"$dynamicRef": "#x"},
+        "then": {"maxLength": 1},
+        "else": {"type": "array"},
+        "$defs": {"x": {"$dynamicAnchor": "x", "type": "string"}},
+    },
     {"prefixItems": [{"enum": [1, 2]}, {"enum": [2, "a"]}], "items": False, "uniqueItems": True},
     {
         "prefixItems": [{"type": "boolean"}, {"enum": [True, 1]}],
@@ -209,6 +224,13 @@ def test_a_refusal_names_keyword_and_path(schema: Any, keyword: str, path: str) 
         lowered(schema)
     assert (refusal.value.keyword, refusal.value.path) == (keyword, path)
     assert keyword in str(refusal.value) and path in str(refusal.value)
+
+
+def test_a_reference_of_another_draft_is_refused_with_what_to_write() -> None:
+    wish = r"draft 2019-09 alone; name that in \$schema, or write \$ref"
+    for schema in ({"items": {"$recursiveRef": "#"}}, {"not": {"$recursiveRef": "#/$defs/a"}}):
+        with pytest.raises(UnsupportedGuide, match=wish):
+            lowered({**schema, "$defs": {"a": {"type": "string"}}})
 
 
 MALFORMED = (

@@ -18,6 +18,7 @@ from specguide.guided.quick import quick
 from specguide.guided.schema.json_values import Json, JsonSchema, is_object
 from specguide.guided.schema.metaschemas import MEND as METASCHEMA_MEND
 from specguide.guided.schema.metaschemas import is_metaschema, metaschema
+from specguide.guided.schema.nodes import refuse
 from specguide.guided.schema.pointers import escaped, step_into, unescaped
 from specguide.guided.schema.shapes import check_shapes
 
@@ -30,9 +31,9 @@ _DRAFTS = {
     "2019-09": 2019,
     "2020-12": 2020,
 }
-_DYNAMIC_SINCE = {"$dynamicRef": 2020, "$recursiveRef": 2019}
+_DYNAMIC_IN = {"$dynamicRef": "2020-12", "$recursiveRef": "2019-09"}
 """The draft that has a keyword."""
-_REFERENCES = frozenset({"$ref", *_DYNAMIC_SINCE})
+_REFERENCES = frozenset({"$ref", *_DYNAMIC_IN})
 _ANCHORS = frozenset({"$anchor", "$dynamicAnchor", "$recursiveAnchor"})
 
 IN_ONE = frozenset(
@@ -169,17 +170,18 @@ class Document:
             )
         return target
 
-    def static_reference(
-        self, keyword: str, reference: str, place: Place
-    ) -> tuple[str, Place] | None:
+    def static_reference(self, keyword: str, reference: str, place: Place) -> tuple[str, Place]:
         """The `$ref`, and its place, that would mean what a `$dynamicRef` or `$recursiveRef` at
-        `place` means, on whatever way it is reached; None where that hangs on the way.
+        `place` means, on whatever way it is reached.
 
         It starts from no dynamic anchor, or there is no other of that name, or every way comes to
-        one of them first. Raises InvalidGuide where the reference is no URI reference.
+        one of them first. Raises UnsupportedGuide where what it means hangs on the way, or the
+        keyword is another draft's, and InvalidGuide where the reference is no URI reference.
         """
-        if _DYNAMIC_SINCE[keyword] != self.draft:
-            return None
+        draft = _DYNAMIC_IN[keyword]
+        if _DRAFTS[draft] != self.draft:
+            why = f"it is a keyword of draft {draft} alone; name that in $schema, or write $ref"
+            raise refuse(keyword, place.path, why)
         uri, name = _joined(place.base, reference)
         anchored = self._dynamic.get(name, set())
         if uri not in anchored or len(anchored) == 1:
@@ -187,7 +189,10 @@ class Document:
         if name not in self._first:
             self._first[name] = self._first_of(anchored)
         first = self._first[name]
-        return None if first is None else (f"#{name}", Place(place.path, first))
+        if first is None:
+            why = "references that depend on the way to them have no grammar"
+            raise refuse(keyword, place.path, why)
+        return f"#{name}", Place(place.path, first)
 
     def _first_of(self, uris: set[str]) -> str | None:
         """That of several URIs to which every way from the root comes before the others; None where

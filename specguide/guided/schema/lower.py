@@ -245,10 +245,6 @@ def _instead_of(keyword: str) -> Rule:
 def _dynamic(lowering: Lowering, schema: Mapping[str, Json], place: Place) -> Iterator[Core]:
     for keyword in schema.keys() & DYNAMIC:
         there = lowering.document.static_reference(keyword, schema[keyword], place)
-        if there is None:
-            raise refuse(
-                keyword, place.path, "references that depend on the way to them have no grammar"
-            )
         yield lowering.reference(*there)
 
 

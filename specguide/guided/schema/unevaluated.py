@@ -151,8 +151,6 @@ class _Ways:
             yield self.of(*self._document.resolve(schema["$ref"], place), depth)
         for keyword in sorted(schema.keys() & set(DYNAMIC)):
             there = self._document.static_reference(keyword, schema[keyword], place)
-            if there is None:
-                raise self._refusal(keyword)
             yield self.of(*self._document.resolve(*there), depth)
         for i, child in enumerate(schema.get("allOf", ())):
             yield self.of(child, place / "allOf" / i, depth)

@@ -11,15 +11,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from itertools import combinations
 
+from specguide.errors import InvalidGuide
 from specguide.guided.schema.document import Place
 from specguide.guided.schema.formats import FORMATS_AT_MOST
 from specguide.guided.schema.json_values import TYPES, Json, JsonSchema, exact, named_types
 from specguide.guided.schema.negation.bounds import BOUND_RULES
 from specguide.guided.schema.negation.containers import CONTAINER_RULES
-from specguide.guided.schema.negation.forms import Every, Failure, Form, OtherStrings, Way
+from specguide.guided.schema.negation.forms import Every, Failure, Form, OtherStrings, Refused, Way
 from specguide.guided.schema.negation.negation import Negation, Rule
 from specguide.guided.schema.negation.values import other_values
 from specguide.guided.schema.nodes import Numbers, numbers, refuse, typed
+from specguide.guided.schema.topics import DYNAMIC
 
 _MAX_PAIRED = 8
 _ASSERTIONS_ONLY = frozenset(
@@ -30,8 +32,6 @@ _ASSERTIONS_ONLY = frozenset(
         "maxContains",
         "unevaluatedItems",
         "unevaluatedProperties",
-        "$dynamicRef",
-        "$recursiveRef",
     }
 )
 
@@ -148,6 +148,20 @@ def _ref(negation: Negation, schema: Mapping[str, Json], place: Place) -> Iterat
     yield negation.failed_reference(schema["$ref"], place)
 
 
+def _dynamic(keyword: str) -> Rule:
+    """What fails what it means on every way."""
+
+    def rule(negation: Negation, schema: Mapping[str, Json], place: Place) -> Iterator[Form]:
+        try:
+            there = negation.document.static_reference(keyword, schema[keyword], place)
+        except InvalidGuide as error:
+            yield Refused(error)
+        else:
+            yield negation.failed_reference(*there)
+
+    return rule
+
+
 _RULES: dict[str, Rule] = {
     "type": _type,
     "const": _values,
@@ -162,6 +176,7 @@ _RULES: dict[str, Rule] = {
     "oneOf": _one_of,
     "not": _not,
     "$ref": _ref,
+    **{keyword: _dynamic(keyword) for keyword in DYNAMIC},
     **BOUND_RULES,
 }
 _ALL_DRAFTS = range(4, 2021)

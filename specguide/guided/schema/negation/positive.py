@@ -154,8 +154,8 @@ class _Negations:
             if self.document.draft <= 7:
                 return
         for keyword in schema.keys() & DYNAMIC:
-            there = self.document.static_reference(keyword, schema[keyword], place)
-            if there is not None:
+            with suppress(InvalidGuide):  # it is refused when it is lowered
+                there = self.document.static_reference(keyword, schema[keyword], place)
                 self._follow_reference(*there)
         for keyword in _RULES:
             if keyword in schema:
