@@ -145,6 +145,8 @@ EQUIVALENT = (
     {"enum": [1, "a", None], "type": ["string", "null"]},
     {"type": "array", "uniqueItems": True, "maxItems": 1},
     {"format": "unheard-of"},
+    {"not": {"type": "string", "format": "unheard-of"}},
+    {"oneOf": [{"enum": ["a", 1]}, {"type": "string", "format": "unheard-of"}]},
 )
 
 

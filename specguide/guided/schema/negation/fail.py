@@ -13,7 +13,7 @@ from itertools import combinations
 
 from specguide.errors import InvalidGuide
 from specguide.guided.schema.document import Place
-from specguide.guided.schema.formats import FORMATS_AT_MOST
+from specguide.guided.schema.formats import FORMATS, FORMATS_AT_MOST
 from specguide.guided.schema.json_values import TYPES, Json, JsonSchema, exact, named_types
 from specguide.guided.schema.negation.bounds import BOUND_RULES
 from specguide.guided.schema.negation.containers import CONTAINER_RULES
@@ -34,6 +34,8 @@ _ASSERTIONS_ONLY = frozenset(
         "unevaluatedProperties",
     }
 )
+
+_UNSPOKEN_FORMATS = FORMATS.keys() - FORMATS_AT_MOST.keys()
 
 
 def fail(negation: Negation, schema: JsonSchema, place: Place) -> Form:
@@ -61,7 +63,7 @@ def fail(negation: Negation, schema: JsonSchema, place: Place) -> Form:
 def _is_unspoken(keyword: str, schema: Mapping[str, Json], negation: Negation) -> bool:
     """Whether the core has no words for what fails the keyword."""
     if keyword == "format":
-        return negation.document.asserts_formats and schema[keyword] not in FORMATS_AT_MOST
+        return negation.document.asserted_format(schema) in _UNSPOKEN_FORMATS
     if keyword == "multipleOf":  # what is no multiple of 0.1 is no integer, for one
         return exact(schema[keyword]).numerator == 1 != exact(schema[keyword])
     return keyword in _ASSERTIONS_ONLY
