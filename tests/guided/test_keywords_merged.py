@@ -175,14 +175,17 @@ def test_a_schema_that_no_value_fits_says_so() -> None:
 
 
 def test_an_object_that_cannot_have_enough_names_has_no_instance() -> None:
-    schema = {
-        "type": "object",
-        "patternProperties": {"^[ab]$": True},
-        "additionalProperties": False,
-        "minProperties": 3,
+    closed = {"type": "object", "additionalProperties": False, "minProperties": 3}
+    few = {**closed, "patternProperties": {"^[ab]$": True}}
+    with pytest.raises(InvalidGuide, match="no value"):
+        lowered(few)
+    few_of_both = {
+        **closed,
+        "patternProperties": {"^[ab]+$": True},
+        "allOf": [{"additionalProperties": False, "patternProperties": {"^.$": True}}],
     }
     with pytest.raises(UnsupportedGuide, match="no value"):
-        merged(lowered(schema))
+        merged(lowered(few_of_both))
 
 
 def test_too_many_combinations_are_refused() -> None:

@@ -182,3 +182,36 @@ def test_a_format_is_not_read_again_for_the_next_schema(monkeypatch):
     libraries.first_enforcing(guide, "llguidance", lambda _: None)
     monkeypatch.setattr(whole_texts, "parse", lambda pattern: pytest.fail(f"{pattern} is read"))
     libraries.first_enforcing(guide, "llguidance", lambda _: None)
+
+
+def test_names_that_stand_in_patterns_are_not_compared_with_each_other():
+    """As of messages of protocol buffers, each of whose fields has two names."""
+    fields = {f"field_{number}": {"type": "integer", "minimum": number} for number in range(250)}
+    schema = {
+        "properties": {name.replace("_", ""): child for name, child in fields.items()},
+        "patternProperties": {f"^({name})$": child for name, child in fields.items()},
+        "additionalProperties": False,
+    }
+    with Budget(300_000).counting():
+        assert next(rewrites(Guide(json_schema=schema), "llguidance"))
+
+
+def test_a_property_that_a_pattern_names_fits_both():
+    schema = {
+        "properties": {"a": {"minimum": 3}, "b": {"type": "null"}},
+        "patternProperties": {"^[ab]$": {"type": ["integer", "null"]}, "^c$": {"const": 1}},
+        "additionalProperties": False,
+    }
+    grammar = Libraries(VOCABULARY, GuideConfig()).first_enforcing(
+        Guide(json_schema=schema), "auto", lambda _: None
+    )
+    for text, is_right in (
+        ('{"a":3,"b":null,"c":1}', True),
+        ('{"a":2}', False),
+        ('{"a":3.5}', False),
+        ('{"b":4}', False),
+        ('{"c":2}', False),
+        ('{"d":1}', False),
+    ):
+        matcher = grammar.grammar.matcher()
+        assert all(map(matcher.accept, text.encode())) == is_right, text

@@ -18,7 +18,7 @@ from specguide.guided.regex.tree import Node as Regex
 from specguide.guided.regex.tree import UnsupportedRegex
 from specguide.guided.regex.writer import is_exact
 from specguide.guided.schema.lowering import Lowering
-from specguide.guided.schema.names import few_names, only_names, with_one_known, with_one_of
+from specguide.guided.schema.names import FEW_NAMES, only_names, with_one_known, with_one_of
 from specguide.guided.schema.negation.forms import (
     Branch,
     Choice,
@@ -56,6 +56,7 @@ from specguide.guided.schema.nodes import (
 )
 from specguide.guided.schema.other_words import pattern_beside
 from specguide.guided.schema.pattern_text import read_pattern, refusing, write_pattern
+from specguide.guided.schema.patterns import few_names
 
 _STEPS_A_FAILURE = 20
 
@@ -222,6 +223,6 @@ def _only_matching(lowering: Lowering, failed: Core, pattern: str, path: str) ->
     if text is None:
         return False
     names = few_names(text)
-    if names:
+    if names and len(names) <= FEW_NAMES:
         return with_one_of(path, names, failed)
     return objects(path, Objects(patterns={text: failed}, additional=False, min_properties=1))

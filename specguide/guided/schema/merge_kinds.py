@@ -30,10 +30,9 @@ from specguide.guided.schema.nodes import (
 )
 from specguide.guided.schema.pattern_sets import Cell, Patterns
 from specguide.guided.schema.patterns import (
-    has_few_names,
+    few_names,
     have_common_text,
     num_matches,
-    pattern_automaton,
 )
 
 Atom: TypeAlias = Node
@@ -263,12 +262,9 @@ def _enough_names(properties: dict[str, Core], patterns: dict[str, Core], least:
 def _write_out(patterns: dict[str, Core], properties: dict[str, Core]) -> None:
     """Makes properties of the patterns that stand for a few names."""
     for text in list(patterns):
-        try:
-            if has_few_names(text):
-                child = patterns.pop(text)
-                properties.update((name, child) for name in pattern_automaton(text).texts())
-        except UnsupportedRegex:
-            continue
+        names = few_names(text)
+        if names is not None:
+            properties.update(dict.fromkeys(names, patterns.pop(text)))
 
 
 def _asked_of_cell(asked: list[Objects], matched: frozenset[str]) -> list[Core]:

@@ -36,10 +36,10 @@ from specguide.guided.schema.nodes import (
     refuse,
 )
 from specguide.guided.schema.pattern_text import read_pattern, refusing, write_pattern
-from specguide.guided.schema.patterns import pattern_automaton
 from specguide.guided.schema.pointers import escaped
 
-_FEW_NAMES = 8
+FEW_NAMES = 8
+"""Up to so many names are few where objects need one of them: each is a choice."""
 
 
 def lower_names(
@@ -88,7 +88,7 @@ def only_names(lowering: Lowering, core: Core, place: Place) -> Core:
     """Objects of one property at least, whose names all fit `core`, or which have one that the
     document names and that fits; where only a few names do, objects that have one of these."""
     few = [name for name in listed(core) if isinstance(name, str)]
-    if 0 < len(few) <= _FEW_NAMES:
+    if 0 < len(few) <= FEW_NAMES:
         return with_one_of(place.path, few, True)
     properties: dict[str, Core] = {}
     patterns, additional = _under_names(core, place, properties, True)
@@ -107,7 +107,7 @@ def with_one_known(
     """Objects that have one of a few properties that the document names and `may_be` lets pass,
     the nearest to the path, and it fits `core`."""
     names = filter(may_be, nearest_names(lowering.document.root, path))
-    return with_one_of(path, islice(names, _FEW_NAMES), core)
+    return with_one_of(path, islice(names, FEW_NAMES), core)
 
 
 def nearest_names(root: Json, path: str) -> Iterator[str]:
@@ -146,15 +146,6 @@ def _property_names(value: Json, path: str) -> Iterator[tuple[str, str]]:
     for step, part in value.items() if is_schema else enumerate(value):
         if isinstance(part, (Mapping, list)):
             yield from _property_names(part, f"{path}/{escaped(str(step))}")
-
-
-def few_names(pattern: str) -> list[str]:
-    """All names that a core's pattern matches; none where they are not few."""
-    try:
-        found = pattern_automaton(pattern)
-        return list(found.texts()) if found.num_texts(_FEW_NAMES) <= _FEW_NAMES else []
-    except UnsupportedRegex:
-        return []
 
 
 def with_one_of(path: str, names: Iterable[str], core: Core) -> Core:

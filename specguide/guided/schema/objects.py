@@ -21,6 +21,7 @@ from specguide.guided.schema.lowering import Lowering
 from specguide.guided.schema.names import lower_names, matched, names_alone
 from specguide.guided.schema.nodes import Core, Kinds, Node, Objects, all_of, any_of, refuse, typed
 from specguide.guided.schema.pattern_text import read_pattern, refusing, write_pattern
+from specguide.guided.schema.patterns import few_names
 from specguide.guided.schema.topics import allowed_types
 from specguide.guided.schema.unevaluated import Way, asserted, ways_of_properties
 
@@ -78,17 +79,36 @@ def _written(patterns: Patterns, lowering: Lowering, path: str) -> dict[str, Cor
 def _patterns(
     lowering: Lowering, schema: Mapping[str, Json], place: Place, properties: dict[str, Core]
 ) -> Patterns:
-    """The patterns; takes out of `properties` what one of them says again."""
+    """The patterns; takes out of `properties` what one of them says again. Where no other names
+    may come, a pattern of a few names makes properties of them."""
     patterns = []
+    is_closed = schema.get("additionalProperties") is False
     for pattern, child in schema.get("patternProperties", {}).items():
         node = read_pattern(pattern, "patternProperties", place.path)
         lowered = lowering.lower(child, place / "patternProperties" / pattern)
+        names = _few_names(lowering, node, place) if is_closed else None
+        if names is not None:
+            for name in names:
+                known = properties.get(name, True)
+                spend(weight(known))
+                both = lowered if known == lowered else all_of(place.path, [known, lowered])
+                properties[name] = both
+            continue
         patterns.append((node, lowered))
         for name in matched(node, properties, "patternProperties", place, lowering):
             spend(weight(properties[name]))
             if properties[name] == lowered:
                 properties[name] = True
     return patterns
+
+
+def _few_names(lowering: Lowering, node: Regex, place: Place) -> list[str] | None:
+    """All names of a pattern, where they are few and engines agree on them."""
+    if not is_exact(node, EVERYTHING):
+        return None
+    with refusing("patternProperties", place.path):
+        text = write_pattern(node, lowering.capabilities.characters)
+    return [] if text is None else few_names(text)
 
 
 def _without_any_name(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import reduce
 from itertools import chain, count
 from operator import and_
@@ -65,6 +66,15 @@ def has_few_names(pattern: str) -> bool:
     """Whether it matches MAX_NAMES strings at most. Raises UnsupportedRegex as
     `pattern_automaton`."""
     return num_matches(pattern, MAX_NAMES + 1) <= MAX_NAMES
+
+
+def few_names(pattern: str) -> list[str] | None:
+    """All strings that it matches, where they are few; None where they are not, or that takes too
+    long to find out."""
+    with suppress(UnsupportedRegex):
+        if has_few_names(pattern):
+            return list(pattern_automaton(pattern).texts())
+    return None
 
 
 def pattern_matches(pattern: str, text: str) -> bool:
