@@ -228,6 +228,11 @@ def test_a_refusal_names_keyword_and_path(schema: Any, keyword: str, path: str) 
     assert keyword in str(refusal.value) and path in str(refusal.value)
 
 
+def test_a_pattern_in_slashes_is_refused_with_what_to_write() -> None:
+    with pytest.raises(UnsupportedGuide, match=r"anchor inside .* without slashes around it"):
+        lowered({"pattern": r"/^\d+$/"})
+
+
 def test_a_reference_of_another_draft_is_refused_with_what_to_write() -> None:
     wish = r"draft 2019-09 alone; name that in \$schema, or write \$ref"
     for schema in ({"items": {"$recursiveRef": "#"}}, {"not": {"$recursiveRef": "#/$defs/a"}}):

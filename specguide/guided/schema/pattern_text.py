@@ -20,7 +20,8 @@ def read_pattern(pattern: str, keyword: str, path: str) -> Node:
     try:
         return searched(pattern)
     except RegexError as error:
-        raise refuse(keyword, path, str(error)) from error
+        mend = "; write it without slashes around it" if pattern.startswith("/^") else ""
+        raise refuse(keyword, path, f"{error}{mend}") from error
 
 
 def write_pattern(node: Node, characters: Ranges) -> str | None:
