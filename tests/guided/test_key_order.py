@@ -331,3 +331,23 @@ def test_what_no_order_of_the_schema_enforces_is_served_in_any_order():
     assert takes(grammar, '{"b":1,"a":2,"c":3}')
     assert not takes(grammar, '{"b":1,"a":2}')
     assert not takes(grammar, '{"b":1,"b":2,"c":3}')
+
+
+def test_no_row_leads_to_objects_that_must_contain_themselves():
+    endless = {"endless": closed({"n": {"$ref": "#/$defs/endless"}}, "n")}
+    choice = {"anyOf": [{"$ref": "#/$defs/endless"}, ONE]}
+    part = {"properties": {"b": choice}, "required": ["b"]}
+    for schema in (
+        closed({"a": ONE, "b": choice, "c": {"$ref": "#/$defs/endless"}}, "b"),
+        {"properties": {"a": ONE, "b": True}, "additionalProperties": False, "allOf": [part]},
+    ):
+        grammar = compiler().compile(
+            Guide(json_schema={"type": "object", **schema, "$defs": endless})
+        )
+        assert takes(grammar, '{"b":1,"a":1}') and takes(grammar, '{"a":1,"b":1}')
+        for text in ('{"b":{', '{"a":1,"b":{', '{"c":'):
+            matcher = grammar.matcher()
+            assert not all(map(matcher.accept, text.encode())), text
+    for schema in ({"$ref": "#/$defs/endless"}, closed({"a": {"$ref": "#/$defs/endless"}}, "a")):
+        with pytest.raises(UnsupportedGuide, match="no value"):
+            compiler().compile(Guide(json_schema={**schema, "$defs": endless}))

@@ -1,4 +1,5 @@
-"""Owns the fourth pass: the taking out of parts and definitions that have no instance.
+"""Owns the fourth pass: the taking out of parts and definitions that have no instance, as far as
+is plain where several things hold at once.
 
 Backends call a whole schema malformed when a part of it that matters has no instance.
 """
@@ -20,8 +21,10 @@ from specguide.guided.schema.nodes import (
     Kinds,
     Node,
     Objects,
+    all_of,
     any_of,
     children,
+    num_asks,
 )
 
 NONE_FITS = "no value that can be generated fits the schema"
@@ -32,7 +35,7 @@ class NoInstance(UnsupportedGuide):
 
 
 def prune(schema: CoreSchema) -> CoreSchema:
-    """A merged schema without parts that have no instance, and with the definitions alone that it
+    """A schema without parts that have no instance, and with the definitions alone that it
     leads to.
 
     Raises NoInstance where none is left.
@@ -46,7 +49,7 @@ def prune(schema: CoreSchema) -> CoreSchema:
 
 
 class _Inhabited:
-    """The definitions of a merged schema that have an instance: `names`, the least set that bears
+    """The definitions of a schema that have an instance: `names`, the least set that bears
     itself out, in the schema's order."""
 
     def __init__(self, definitions: Mapping[str, Core]) -> None:
@@ -70,10 +73,12 @@ class _Inhabited:
         spend(2)
         if isinstance(core, bool):
             return core
-        if core.ref is not None:
-            return core.ref in self._known
-        if core.any_of:
-            return any(map(self._has_instance, core.any_of))
+        if core.ref is not None and core.ref not in self._known:
+            return False
+        if core.any_of and not any(map(self._has_instance, core.any_of)):
+            return False
+        if not all(map(self._has_instance, core.all_of)):
+            return False
         if core.values is not None:
             return True
         kinds = core.kinds
@@ -90,16 +95,19 @@ class _Inhabited:
 
     def _pruned(self, core: Node) -> Core:
         spend(4)
-        if core.values is not None:
-            return core
-        if core.ref is not None:
-            return core if core.ref in self._known else False
-        if core.any_of:
+        if core.ref is not None and core.ref not in self._known:
+            return False
+        if core.any_of and num_asks(core) == 1:
             return any_of(core.path, map(self.pruned, core.any_of))
-        kinds = self._pruned_kinds(core.kinds)
-        if kinds is core.kinds:
+        kinds = core.kinds if core.values is not None else self._pruned_kinds(core.kinds)
+        if kinds is core.kinds and self._is_whole((*core.any_of, *core.all_of)):
             return core
-        return Node(core.path, kinds, all_of=core.all_of) if _types(kinds) else False
+        choice = any_of(core.path, map(self.pruned, core.any_of)) if core.any_of else True
+        beside = all_of(core.path, [choice, *map(self.pruned, core.all_of)])
+        if beside is False or not _types(kinds):
+            return False
+        others = () if beside is True else (beside,)
+        return replace(core, kinds=kinds, any_of=(), all_of=others)
 
     def _is_whole(self, cores: Sequence[Core]) -> bool:
         """Whether all is left of them."""
@@ -191,7 +199,8 @@ def _reached(root: Core, definitions: Mapping[str, Core]) -> dict[str, Core]:
             continue
         seen.add(id(core))
         if core.ref is None:
-            todo += [child for child in children(core) if id(child) not in seen]
+            parts = (*core.all_of, *children(core))
+            todo += [child for child in parts if id(child) not in seen]
         elif core.ref not in found:
             found[core.ref] = definitions[core.ref]
             todo.append(definitions[core.ref])
