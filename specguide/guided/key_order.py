@@ -8,21 +8,17 @@ from specguide.guided.backend import Rewritten
 from specguide.guided.known_keys import KnownKeys
 from specguide.guided.schema.key_places import key_places
 from specguide.guided.schema.nodes import ANY_OBJECT, CoreSchema
-from specguide.guided.schema.prune import prune
-from specguide.guided.schema.spread import spread
 
 
 def in_any_order(rewritten: Rewritten) -> Rewritten:
     """The guide as a backend is to be given it, with what the guard must know; without that where
     there are no objects.
 
-    No grammar tells then that something never ends, so what has no instance is taken out.
-
     Raises UnsupportedGuide where objects cannot be told apart, NoInstance where no value fits.
     """
     schema = ANY_OBJECT if rewritten.kind == "json_object" else rewritten.value
     if not isinstance(schema, CoreSchema):
         return rewritten
-    freed, places = key_places(prune(spread(schema)))
+    freed, places = key_places(schema)
     value = freed if rewritten.kind == "json_schema" else rewritten.value
     return replace(rewritten, value=value, keys=KnownKeys(places))

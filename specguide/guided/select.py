@@ -46,7 +46,6 @@ from specguide.guided.schema.json_values import Json, JsonSchema
 from specguide.guided.schema.key_places import key_places
 from specguide.guided.schema.keywords import weight
 from specguide.guided.schema.nodes import CoreSchema, negates_numbers
-from specguide.guided.schema.spread import spread
 from specguide.guided.tag_form import check_tag
 from specguide.guided.tag_starts import tag_starts
 from specguide.guided.written_cache import WrittenCache
@@ -220,7 +219,7 @@ def _tag_guide(
 
     def freed(node: Mapping[str, Json]) -> CoreSchema:
         core = list(islice(core_schemas(node["json_schema"], able, reading), 2))[-1]
-        schema, places = key_places(spread(core))
+        schema, places = key_places(core)
         known.add(places, [starts[id(node)]])
         return schema
 

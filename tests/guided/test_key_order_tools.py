@@ -138,3 +138,17 @@ def test_a_schema_in_a_grammar_of_your_own_keeps_its_order():
     guide = Guide(grammar="start: %json " + json.dumps(PLACE), key_order="any")
     with pytest.raises(UnsupportedGuide, match='ask for key_order "schema"'):
         compiler().compile(guide)
+
+
+@pytest.mark.parametrize("name", FREE)
+def test_arguments_that_must_contain_themselves_are_not_begun(name):
+    endless = {"type": "object", "properties": {"n": {"$ref": "#/$defs/n"}}, "required": ["n"]}
+    properties = {"a": {"anyOf": [{"$ref": "#/$defs/n"}, {"const": 1}]}}
+    parameters = {"type": "object", "properties": properties, "$defs": {"n": endless}}
+    one = FORMATS[name]
+    tools = [Tool("f", parameters)]
+    guide = tool_guide(one, tools, special, LIMITS, key_order="any", must_call=True)
+    assert takes(guide, one.message([("f", '{"a":1}')]))
+    start = one.message([("f", '{"a":{"n":')]).partition('"n":')[0] + '"n":'
+    matcher = compiler().compile(guide).matcher()
+    assert not all(map(matcher.accept, spelt(start, is_special=True)))

@@ -27,6 +27,8 @@ from specguide.guided.schema.nodes import (
     Tracked,
     refuse,
 )
+from specguide.guided.schema.prune import prune
+from specguide.guided.schema.spread import spread
 
 MAX_TRACKED = 8
 _MAX_COUNTED = 100
@@ -38,10 +40,13 @@ def key_places(schema: CoreSchema) -> tuple[CoreSchema, list[dict[str, Json]]]:
     """The schema with what its grammar must track, and the fields of native.KeyPlace for each
     place, the first that of the whole text.
 
-    Raises UnsupportedGuide where objects at one place cannot be told apart.
+    What has no instance is taken out: no ends are known of such a grammar, and what must contain
+    itself would never end. Raises UnsupportedGuide where objects at one place cannot be told
+    apart, NoInstance where no value fits.
     """
-    found = _Places(schema)
-    return replace(schema, tracked=found.tracked), found.described
+    written = prune(spread(schema))
+    found = _Places(written)
+    return replace(written, tracked=found.tracked), found.described
 
 
 @dataclass(frozen=True)

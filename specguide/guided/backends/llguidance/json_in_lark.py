@@ -30,7 +30,6 @@ from specguide.guided.schema.emit import emit, in_doubles
 from specguide.guided.schema.json_values import Json
 from specguide.guided.schema.key_places import key_places
 from specguide.guided.schema.nodes import CoreSchema, negates_numbers
-from specguide.guided.schema.spread import spread
 from specguide.guided.written_cache import WrittenCache
 
 JSON_OF_LARK = "%json"
@@ -210,7 +209,7 @@ def _first_freed(
     reasons: list[UnsupportedGuide] = []
     for core in cores:
         try:
-            freed, places = key_places(spread(core))
+            freed, places = key_places(core)
             return schema_rules(freed, whitespace), places, distinct_places(freed)
         except UnsupportedGuide as error:
             reasons.append(error)
