@@ -309,6 +309,28 @@ REFUSED = (
 )
 
 
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        r"^(?=^[^./~])(^((?!\.{2}).)*$).*$",
+        "a*^b",
+        "(a$|b)c?",
+        "a?(^b|c)$",
+        "[ab]*^c?(b$)a{0,2}$",
+        "(^|,)a(,|$).*$",
+    ],
+)
+def test_nothing_stands_beyond_an_anchor(pattern: str) -> None:
+    compiler = GrammarCompiler(VOCABULARY, GuideConfig())
+    for schema, is_right in (({"pattern": pattern}, True), ({"not": {"pattern": pattern}}, False)):
+        grammar = compiler.compile(Guide(json_schema={"type": "string", **schema}))
+        for text in ("", "a", "b", "c", "ab", "bc", "ac", "cb", "a.b", "a..b", "./a", ",a", "a,b"):
+            matcher = grammar.matcher()
+            taken = all(map(matcher.accept, f'"{text}"'.encode()))
+            assert taken == ((re.search(pattern, text) is not None) == is_right), text
+    compiler.close()
+
+
 @pytest.mark.parametrize(("pattern", "feature"), REFUSED)
 def test_what_no_backend_enforces_is_refused_by_name(pattern: str, feature: str) -> None:
     compiler = GrammarCompiler(VOCABULARY, GuideConfig())

@@ -148,8 +148,7 @@ def _stay_inside(node: Node, before: float = 0, after: float = 0) -> bool:
 
 def _reach(node: Node) -> float:
     """Most characters that are looked at."""
-    is_plain = not (_has_look(node) or _has_anchor(node, True) or _has_anchor(node, False))
-    return greatest_length(node) if is_plain else math.inf
+    return greatest_length(node) if _is_plain(node) else math.inf
 
 
 def _without_looks(node: Node, after: Node) -> Node:
@@ -239,16 +238,33 @@ def _split(node: Node, at_start: bool) -> list[tuple[bool, Node]]:
         return _split_repeated(node)
     if not isinstance(node, Concat):
         raise UnsupportedRegex("a repeated group that holds an anchor cannot be enforced")
-    edge, rest = (node.items[0], node.items[1:]) if at_start else (node.items[-1], node.items[:-1])
-    parts = []
-    for found, inner in _split(edge, at_start):
-        rests = _split(Concat(rest), at_start) if inner == EMPTY else [(False, Concat(rest))]
-        for also_found, remaining in rests:
-            if _has_anchor(remaining, at_start):
-                raise UnsupportedRegex("an anchor inside a regular expression cannot be enforced")
-            pair = (inner, remaining) if at_start else (remaining, inner)
-            parts.append((found or also_found, _join(*pair)))
+    return _split_in_turn(node, at_start)
+
+
+def _split_in_turn(node: Concat, at_start: bool) -> list[tuple[bool, Node]]:
+    """`_split` of items one after the other: there is no text beyond an anchor, so items there
+    match nothing."""
+    items = node.items[::-1] if at_start else node.items
+    first = next(i for i, item in enumerate(items) if _has_anchor(item, at_start))
+    inside = items[:first]
+    parts: list[tuple[bool, Node]] = [(False, Concat(inside[::-1] if at_start else inside))]
+    for item in items[first:]:
+        behind, parts = parts, []
+        for found, outer in _split(item, at_start):
+            for also_found, inner in behind:
+                if also_found and not _may_be_empty(outer):
+                    raise UnsupportedRegex(
+                        "an anchor inside a regular expression cannot be enforced"
+                    )
+                kept = EMPTY if also_found else outer
+                pair = (kept, inner) if at_start else (inner, kept)
+                parts.append((found or also_found, _join(*pair)))
     return parts
+
+
+def _may_be_empty(node: Node) -> bool:
+    """Whether it plainly matches the empty text at any place."""
+    return _is_plain(node) and least_length(node) == 0
 
 
 def _split_repeated(node: Repeat) -> list[tuple[bool, Node]]:
@@ -260,6 +276,11 @@ def _split_repeated(node: Repeat) -> list[tuple[bool, Node]]:
         (False, Repeat(others, node.least, None)),
         (True, _join(Repeat(others, 0, None), last)),
     ]
+
+
+def _is_plain(node: Node) -> bool:
+    """Whether it asks nothing of what stands around its text."""
+    return not (_has_look(node) or _has_anchor(node, True) or _has_anchor(node, False))
 
 
 def _has_anchor(node: Node, at_start: bool) -> bool:
