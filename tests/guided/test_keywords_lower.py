@@ -233,6 +233,12 @@ def test_a_pattern_in_slashes_is_refused_with_what_to_write() -> None:
         lowered({"pattern": r"/^\d+$/"})
 
 
+def test_a_pointer_to_an_empty_name_is_told_how_the_whole_document_is_written() -> None:
+    with pytest.raises(InvalidGuide, match="nothing; '#' is the whole document"):
+        lowered({"items": {"$ref": "#/"}})
+    lowered({"items": {"$ref": "#"}})
+
+
 def test_a_reference_of_another_draft_is_refused_with_what_to_write() -> None:
     wish = r"draft 2019-09 alone; name that in \$schema, or write \$ref"
     for schema in ({"items": {"$recursiveRef": "#"}}, {"not": {"$recursiveRef": "#/$defs/a"}}):

@@ -165,8 +165,10 @@ class Document:
             )
         target = self._pointed_to(fragment, *self._resources[uri])
         if target is None:
+            mend = "; '#' is the whole document" if fragment == "/" else ""
             raise InvalidGuide(
-                f"$ref {reference!r} at {place.path}/$ref points to nothing", param="json_schema"
+                f"$ref {reference!r} at {place.path}/$ref points to nothing{mend}",
+                param="json_schema",
             )
         return target
 
