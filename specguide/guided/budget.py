@@ -34,11 +34,6 @@ class Budget:
         self._most = most
         self._kept: dict[Hashable, Any] = {}
 
-    @property
-    def spent(self) -> int:
-        """Number of steps that were taken."""
-        return self._most - self.left
-
     @contextmanager
     def counting(self) -> Iterator[None]:
         """A context in which steps are counted. Raises GuideLimitExceeded that names

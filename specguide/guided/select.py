@@ -114,11 +114,11 @@ def _able(spec: BackendSpec, key_order: str) -> Capabilities:
     if key_order != "any":
         return able
     if not able.frees_keys:
-        raise fixed_order(spec.name)
+        raise _fixed_order(spec.name)
     return able.with_free_keys()
 
 
-def fixed_order(backend: str) -> UnsupportedGuide:
+def _fixed_order(backend: str) -> UnsupportedGuide:
     """The error for a backend that keeps the schema's order of keys."""
     return UnsupportedGuide(
         f"{backend} has the keys of an object in the schema's order; ask for key_order "
@@ -163,7 +163,7 @@ def _is_marked(source: str) -> bool:
 def _with_free_keys(source: str, spec: BackendSpec) -> tuple[str, KnownKeys, KnownItems | None]:
     """A grammar with JSON Schemas whose objects have their keys in any order."""
     if spec.grammars is None or spec.grammars.free_keys is None:
-        raise fixed_order(spec.name)
+        raise _fixed_order(spec.name)
     _check_grammar(source)
     return spec.grammars.free_keys(source)
 

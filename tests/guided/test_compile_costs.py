@@ -43,10 +43,8 @@ def written(schema: Any) -> str:
 
 def test_too_many_remainders_are_found_out_soon():
     numerals = automaton(integer_numerals(Numbers(minimum=1), 15))
-    budget = Budget(GuideConfig().max_schema_steps)
-    with budget.counting():
+    with Budget(10_000).counting():
         assert with_remainders(numerals, 1320, 4_000, lambda rest: rest == 0) is None
-    assert budget.spent < 10_000
 
 
 def test_what_an_object_asks_of_its_own_properties_alone_is_found_once():
@@ -155,10 +153,8 @@ def test_parts_without_instances_are_taken_out_in_one_pass():
     core = typed("", "string")
     for _ in range(100):
         core = objects("", Objects({"a": core, "b": False}, required=("a",)))
-    budget = Budget(GuideConfig().max_schema_steps)
-    with budget.counting():
+    with Budget(3_000).counting():
         prune(CoreSchema(core))
-    assert budget.spent < 3_000
 
 
 def test_objects_share_the_members_that_they_have_alike():
@@ -252,10 +248,10 @@ def test_the_nearest_names_are_found_without_looking_at_all():
     budget = Budget(1_000_000)
     with budget.counting():
         assert list(islice(nearest_names(root, "/$defs/d7/oneOf/0"), 3)) == ["a7", "b7", "a0"]
-        before = budget.spent
+        before = budget.left
         for i in range(100):
             assert next(nearest_names(root, f"/$defs/d{i}")) == f"a{i}"
-        assert budget.spent - before < 1_000
+        assert before - budget.left < 1_000
 
 
 def test_many_branches_that_a_name_tells_apart_are_compared_in_few_steps():
@@ -271,4 +267,4 @@ def test_many_branches_that_a_name_tells_apart_are_compared_in_few_steps():
     budget = Budget(1_000_000)
     with budget.counting():
         next(rewrites(Guide(json_schema=schema), "llguidance"))
-    assert budget.spent < 500_000
+    assert budget.left > 500_000

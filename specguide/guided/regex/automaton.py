@@ -55,11 +55,6 @@ class Automaton:
         few, ends = minimal_rows(rows, accepting)
         return cls(*fewest_letters(alphabet, few), ends)
 
-    @classmethod
-    def from_edges(cls, edges: Sequence[Sequence[Edge]], accepting: set[int]) -> Automaton:
-        """The same, by the edges of states; those of one state have no character in common."""
-        return cls.from_rows(*rows_of(edges), accepting)
-
     @cached_property
     def edges(self) -> tuple[tuple[Edge, ...], ...]:
         """For each state its edges, sorted; they have no character in common."""
