@@ -4,8 +4,8 @@ graph.
     @hostfunc
     def increase() -> None: ...
 
-    increase()                        # on the current CUDA stream; inside a capture it becomes part
-    of the graph increase(stream=HostStream("h"))  # on that stream
+    increase()                        # on the current CUDA stream; in a capture, in its graph
+    increase(stream=HostStream("h"))  # on that stream
 
 The function and its arguments live exactly as long as the graph that captured them; outside a
 capture they are freed after the call. The function runs on a thread of the stream and takes the
@@ -46,7 +46,7 @@ class HostFunc:
     def __call__(
         self, *args: Any, stream: native.Stream | torch.cuda.Stream | None = None, **kwargs: Any
     ) -> None:
-        """Launch the function on `stream`, by default torch's current CUDA stream, and returns at
+        """Launch the function on `stream`, by default torch's current CUDA stream, and return at
         once.
 
         Raises InvalidParams when there is neither.

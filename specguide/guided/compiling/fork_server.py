@@ -7,11 +7,10 @@ guide after guide, each in the time and memory that the kernel is told to end it
 guides come by is its lease: when the other end is closed, the worker is killed. When the control
 socket is closed, or the process at its other end has died, all of them end.
 
-A guide is a line of JSON on the lease: {"kind", "source", "backend"}. The answer is STARTED when
-its time begins, and then a line. It says how the backend is to be given the guide, and the memory
-that the grammar takes: {"kind", "source", "backend", "num_bytes", "is_last"}; or what is wrong:
-{"error", "message", "fields", "is_last"}; or that the worker was
-ended: {"signal"}.
+A guide is a line of JSON on the lease: {"kind", "source", "backend", "key_order", "calls"}. The
+answer is STARTED when its time begins, and then a line. It says how the guide is written for the
+backend, and the memory that the grammar takes: {"written", "backend", "num_bytes", "is_last"}; or
+what is wrong: {"error", "message", "fields", "is_last"}; or that the worker was ended: {"signal"}.
 """
 
 from __future__ import annotations

@@ -74,8 +74,7 @@ NOTHING = Way(Evaluated())
 
 
 Own: TypeAlias = Callable[[Document, Mapping[str, Json], Place], Evaluated]
-"""What the keywords of one subschema evaluate, but for those that apply others to the same value.
-"""
+"""What the keywords of a subschema evaluate, but for those with subschemas of the same value."""
 
 
 def ways_of_properties(document: Document, schema: Mapping[str, Json], place: Place) -> list[Way]:

@@ -2,8 +2,7 @@
 
 Free text ends lazily, at the first trigger or end string. What Lark cannot express is refused by
 name: formats over single tokens, XML argument styles, dispatch, exclusions before an end string,
-      free text with more after it, and what a
-greedy lexer would read otherwise.
+free text with more after it, and what a greedy lexer would read otherwise.
 
 Source: xgrammar docs, "Structural Tag"; llguidance docs/syntax.md, "Tool calling".
 """
