@@ -11,7 +11,7 @@ from operator import and_, sub
 
 from specguide.guided.budget import kept, spend
 from specguide.guided.regex.automaton import automaton
-from specguide.guided.regex.charset import EVERYTHING, JSON_TEXT, CharSet, intersect
+from specguide.guided.regex.charset import EVERYTHING, JSON_TEXT, CharSet, holds
 from specguide.guided.regex.nfa import Nfa
 from specguide.guided.regex.tree import (
     ANY_TEXT,
@@ -163,7 +163,7 @@ class _Search:
         marks |= {low for low, _ in JSON_TEXT}
         spend(1 + len(marks) * sum(map(len, moves)) // 16)
         for code in sorted(marks):
-            if intersect(JSON_TEXT, ((code, code),)):
+            if holds(JSON_TEXT, code):
                 yield tuple(
                     one.closure({to for low, high, to in found if low <= code <= high})
                     for one, found in zip(self._automata, moves, strict=True)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from bisect import bisect
 from collections import defaultdict
 from functools import lru_cache
 
 from specguide.guided.budget import kept, spend
-from specguide.guided.regex.charset import CharSet, Ranges, union
+from specguide.guided.regex.charset import CharSet, holds, union
 
 _LAST_CASED = 0x1E943
 _STEPS_A_SET = 2_000
@@ -19,11 +18,11 @@ def any_case(chars: CharSet) -> CharSet:
     """A set with the characters that differ from its own in case alone: in every dialect those that
     are each other's upper and lower case, in some all that have such a character in common."""
     spend(_STEPS_A_SET)
-    swapped = ((two, two) for one, two in _swaps() if _holds(chars.inner, one))
+    swapped = ((two, two) for one, two in _swaps() if holds(chars.inner, one))
     akin = (
         (code, code)
         for group in _groups()
-        if any(_holds(chars.outer, one) for one in group)
+        if any(holds(chars.outer, one) for one in group)
         for code in group
     )
     return CharSet(union(chars.inner, swapped), union(chars.outer, akin))
@@ -47,8 +46,3 @@ def _groups() -> tuple[tuple[int, ...], ...]:
     for code in range(_LAST_CASED + 1):
         groups[chr(code).upper().casefold().removesuffix(_DOT_ABOVE)].append(code)
     return tuple(tuple(group) for group in groups.values() if len(group) > 1)
-
-
-def _holds(ranges: Ranges, code: int) -> bool:
-    at = bisect(ranges, (code, 0x110000)) - 1
-    return at >= 0 and ranges[at][1] >= code

@@ -9,6 +9,7 @@ them, so what is generated stays right in all dialects.
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import chain
@@ -27,6 +28,12 @@ JSON_TEXT: Ranges = ((0x08, 0x0A), (0x0C, 0x0D), (0x20, 0xD7FF), (0xE000, 0x10FF
 
 JSON_UNESCAPED: Ranges = ((0x20, 0x21), (0x23, 0x5B), (0x5D, 0xD7FF), (0xE000, 0x10FFFF))
 """What a JSON string can hold without any escape."""
+
+
+def holds(ranges: Ranges, code: int) -> bool:
+    """Whether the character with this code point is in the set."""
+    at = bisect(ranges, (code, 0x110000)) - 1
+    return at >= 0 and ranges[at][1] >= code
 
 
 def union(*sets: Iterable[tuple[int, int]]) -> Ranges:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from specguide.guided.budget import spend
 from specguide.guided.quick import quick
-from specguide.guided.regex.charset import Ranges, intersect, union
+from specguide.guided.regex.charset import Ranges, holds, intersect, union
 from specguide.guided.regex.tree import Both, Chars, Concat, Either, Node, Repeat
 
 
@@ -22,10 +22,7 @@ class First:
 
     def begins(self, text: str) -> bool:
         """Whether one of the texts may be this one, as far as its beginning tells."""
-        if not text:
-            return self.may_be_empty
-        code = ord(text[0])
-        return any(low <= code <= high for low, high in self.chars)
+        return holds(self.chars, ord(text[0])) if text else self.may_be_empty
 
     def __and__(self, other: First) -> First:
         return First(intersect(self.chars, other.chars), self.may_be_empty and other.may_be_empty)

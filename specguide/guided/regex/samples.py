@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterator
 
 from specguide.guided.budget import spend
+from specguide.guided.regex.charset import holds
 from specguide.guided.regex.tree import Both, Chars, Concat, Either, Node, Repeat, least_length
 
 _LETTERS = ("a", "0", "")
@@ -37,8 +38,7 @@ class _Writer:
         spend(2)
         match node:
             case Chars(chars):
-                code = ord(self._letter) if self._letter else -1
-                has_letter = any(low <= code <= high for low, high in chars.inner)
+                has_letter = self._letter and holds(chars.inner, ord(self._letter))
                 return self._letter if has_letter else chr(chars.inner[0][0])
             case Concat(items):
                 return "".join(map(self.text, items))

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from specguide.guided.budget import kept, know, spend
-from specguide.guided.regex.charset import Ranges, exactly
+from specguide.guided.regex.charset import Ranges, exactly, holds
 from specguide.guided.regex.tree import (
     ANY_TEXT,
     Chars,
@@ -49,7 +49,7 @@ class _OtherWords:
         """Whether a text of the characters is none of the words."""
         spend(1 + len(text) // 4)
         return text not in self.words and all(
-            any(low <= code <= high for low, high in self.characters) for code in map(ord, text)
+            holds(self.characters, code) for code in map(ord, text)
         )
 
 

@@ -10,7 +10,7 @@ from json.encoder import encode_basestring, encode_basestring_ascii
 
 from specguide.errors import UnsupportedGuide
 from specguide.guided.budget import kept
-from specguide.guided.regex.charset import JSON_TEXT, CharSet, Ranges, intersect
+from specguide.guided.regex.charset import JSON_TEXT, CharSet, Ranges, holds, intersect
 from specguide.guided.regex.multiples import multiples
 from specguide.guided.regex.tree import (
     MAX_CHARS,
@@ -217,11 +217,7 @@ def _escaped_chars(inner: Ranges) -> Regex:
     text = intersect(inner, JSON_TEXT)
     plain = intersect(text, _PLAIN)
     options: list[Regex] = [Chars(CharSet(plain, plain))] if plain else []
-    escapes = "".join(
-        letter
-        for code, letter in _ESCAPES.items()
-        if any(low <= code <= high for low, high in text)
-    )
+    escapes = "".join(letter for code, letter in _ESCAPES.items() if holds(text, code))
     if escapes:
         options.append(Concat((literal("\\"), Either(tuple(map(literal, escapes))))))
     return options[0] if len(options) == 1 else Either(tuple(options))
