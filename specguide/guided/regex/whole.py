@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator
 
 from specguide.guided.budget import kept, spend
 from specguide.guided.regex.both import in_some_dialect, together
-from specguide.guided.regex.charset import EVERYTHING
 from specguide.guided.regex.edges import passed
 from specguide.guided.regex.parse import parse
 from specguide.guided.regex.tree import (
@@ -217,7 +216,7 @@ def _looked_at(node: Node, looks: list[Look]) -> Node:
         (but if look.negative else also).append(whole(Concat(seen), search=True))
     if not also and not but:
         return node
-    agreed = all(is_exact(one, EVERYTHING) for one in (node, *also, *but))
+    agreed = all(map(is_exact, (node, *also, *but)))
     found = together([node, *also], but, is_exact=agreed)
     if agreed or isinstance(found, Both):
         return found

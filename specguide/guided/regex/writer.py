@@ -56,17 +56,15 @@ def restrict(node: Node, universe: Ranges) -> Node:
     )
 
 
-def is_exact(node: Node, universe: Ranges) -> bool:
-    """Whether every dialect agrees on the texts of `universe` that `node` matches."""
+def is_exact(node: Node) -> bool:
+    """Whether every dialect agrees on the texts that `node` matches."""
     if isinstance(node, Chars):
-        return intersect(node.chars.inner, universe) == intersect(node.chars.outer, universe)
+        return node.chars.inner == node.chars.outer
     if isinstance(node, Repeat):
-        return is_exact(node.item, universe)
+        return is_exact(node.item)
     if isinstance(node, Both):
         return node.is_exact
-    return not isinstance(node, (Concat, Either)) or all(
-        is_exact(item, universe) for item in node.items
-    )
+    return not isinstance(node, (Concat, Either)) or all(map(is_exact, node.items))
 
 
 def is_flat(node: Node, inside: bool = False) -> bool:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
-from specguide.guided.regex.charset import EVERYTHING
 from specguide.guided.regex.whole import searched
 from specguide.guided.regex.writer import is_exact
 from specguide.guided.schema.answers import Answer, all_hold, any_holds, negated, num_hold
@@ -29,7 +28,7 @@ def _matches(pattern: str, text: str) -> Answer:
     """Whether a pattern matches in every dialect; None where that is for some to say."""
     if pattern_matches(pattern, text):
         return True
-    return False if is_exact(searched(pattern), EVERYTHING) else None
+    return False if is_exact(searched(pattern)) else None
 
 
 def _ref(question: Question) -> Answer:

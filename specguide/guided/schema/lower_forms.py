@@ -12,7 +12,6 @@ from typing import TypeAlias
 from specguide.errors import UnsupportedGuide
 from specguide.guided.budget import at_work, spend
 from specguide.guided.regex.both import everything_but
-from specguide.guided.regex.charset import EVERYTHING
 from specguide.guided.regex.nfa import text_matcher
 from specguide.guided.regex.tree import Node as Regex
 from specguide.guided.regex.tree import UnsupportedRegex
@@ -209,7 +208,7 @@ def _with_unnamed(lowering: Lowering, failed: Core, form: WithUnnamed) -> Core:
 def _exact_patterns(form: OnlyUnnamed | WithUnnamed) -> Iterator[Regex]:
     for pattern in form.patterns:
         node = read_pattern(pattern, "patternProperties", form.path)
-        if not is_exact(node, EVERYTHING):
+        if not is_exact(node):
             raise refuse(
                 "patternProperties", form.path, "engines disagree on which properties it matches"
             )

@@ -7,7 +7,6 @@ from itertools import islice
 
 from specguide.guided.budget import kept_of, spend
 from specguide.guided.regex.both import together
-from specguide.guided.regex.charset import EVERYTHING
 from specguide.guided.regex.nfa import text_matcher
 from specguide.guided.regex.tree import (
     ANY_CHAR,
@@ -79,7 +78,7 @@ def _others(node: Regex, names: Collection[str]) -> Regex:
     items, but = (node.items, node.but) if isinstance(node, Both) else ((node,), ())
     try:
         left_out = (*but, literals(sorted(names)))
-        return together(items, left_out, is_exact=is_exact(node, EVERYTHING))
+        return together(items, left_out, is_exact=is_exact(node))
     except UnsupportedRegex:
         return node
 
@@ -201,7 +200,7 @@ def _name_node(core: Core, place: Place) -> Regex:
         if names is not None:
             matchers = list(map(text_matcher, asked))
             return literals([name for name in names if all(one.matches(name) for one in matchers)])
-        return together(asked, [], is_exact=all(is_exact(one, EVERYTHING) for one in asked))
+        return together(asked, [], is_exact=all(map(is_exact, asked)))
     except UnsupportedRegex as error:
         raise refuse("propertyNames", place.path, str(error)) from error
 

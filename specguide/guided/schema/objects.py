@@ -10,7 +10,6 @@ from math import comb
 
 from specguide.guided.budget import spend
 from specguide.guided.regex.both import together
-from specguide.guided.regex.charset import EVERYTHING
 from specguide.guided.regex.tree import ANY_TEXT, Both, UnsupportedRegex, literals
 from specguide.guided.regex.tree import Node as Regex
 from specguide.guided.regex.writer import is_exact
@@ -178,7 +177,7 @@ def _told_apart(
     a pattern takes that is False, and what it was is asked of a pattern more: the names that none
     takes in any engine."""
     written = _written(patterns, lowering, place.path)
-    if additional is False or all(is_exact(node, EVERYTHING) for node, _ in patterns):
+    if additional is False or all(is_exact(node) for node, _ in patterns):
         return written, additional
     if not all(name.isascii() and name.isprintable() for name in properties):
         raise refuse(
