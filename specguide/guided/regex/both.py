@@ -14,14 +14,14 @@ from specguide.guided.regex.automaton import automaton
 from specguide.guided.regex.charset import EVERYTHING, JSON_TEXT, CharSet, holds
 from specguide.guided.regex.nfa import Nfa
 from specguide.guided.regex.tree import (
+    ANY_CHAR,
     ANY_TEXT,
     Both,
     Chars,
-    Concat,
-    Either,
     Node,
     Repeat,
     UnsupportedRegex,
+    with_chars,
 )
 from specguide.guided.regex.writer import restrict
 
@@ -30,7 +30,7 @@ _MAX_LOOKS = 2_000
 _MAX_PAIRS = 10_000_000
 """Most states of all automata at once. A library follows them together, and meets its limits."""
 
-_ANY_CHARS = Repeat(Chars(CharSet(EVERYTHING, EVERYTHING)), 1, None)
+_ANY_CHARS = Repeat(ANY_CHAR, 1, None)
 
 _States = tuple[frozenset[int], ...]
 """For each of several automata, the states that one text may lead to."""
@@ -69,14 +69,7 @@ def in_some_dialect(items: Sequence[Node], but: Sequence[Node]) -> Node:
 
 def _disputed(node: Node) -> Node:
     """A tree whose characters are in some dialect alone."""
-    match node:
-        case Chars(chars):
-            return Chars(CharSet((), chars.outer))
-        case Concat(items) | Either(items):
-            return type(node)(tuple(map(_disputed, items)))
-        case Repeat(item, least, most):
-            return Repeat(_disputed(item), least, most)
-    return node
+    return with_chars(node, lambda chars: Chars(CharSet((), chars.outer)))
 
 
 @kept
@@ -95,18 +88,10 @@ def everything_but(node: Node) -> Node:
 
 def _outermost(node: Node) -> Node:
     """What a tree matches in some dialect, as what it matches in all."""
-    match node:
-        case Chars(chars):
-            return Chars(CharSet(chars.outer, chars.outer))
-        case Concat(items) | Either(items):
-            return type(node)(tuple(map(_outermost, items)))
-        case Repeat(item, least, most):
-            return Repeat(_outermost(item), least, most)
-        case Both(items, but, True):
-            return Both(tuple(map(_outermost, items)), but, True)
-        case Both(items):
-            return Both(tuple(map(_outermost, items)), (), True)
-    raise UnsupportedRegex("an anchor inside a regular expression cannot be enforced")
+    if isinstance(node, Both):
+        but = node.but if node.is_exact else ()
+        return Both(tuple(map(_outermost, node.items)), but, True)
+    return with_chars(node, lambda chars: Chars(CharSet(chars.outer, chars.outer)))
 
 
 @kept

@@ -13,7 +13,16 @@ from collections.abc import Iterable
 from specguide.guided.budget import kept, spend
 from specguide.guided.regex.first import first_of
 from specguide.guided.regex.letters import Edge
-from specguide.guided.regex.tree import Both, Chars, Concat, Either, Node, Repeat, UnsupportedRegex
+from specguide.guided.regex.tree import (
+    Both,
+    Chars,
+    Concat,
+    Either,
+    Node,
+    Repeat,
+    UnsupportedRegex,
+    anchor_inside,
+)
 
 _MAX_STATES = 1_000_000
 
@@ -91,9 +100,7 @@ class Nfa:
             return end
         if isinstance(node, Repeat):
             return self._repeat(node, start)
-        raise UnsupportedRegex(
-            "an anchor or a lookahead inside a regular expression cannot be enforced"
-        )
+        raise anchor_inside()
 
     def _repeat(self, node: Repeat, start: int) -> int:
         least, most = node.least, node.most

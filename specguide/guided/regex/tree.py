@@ -4,7 +4,7 @@ in."""
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -183,6 +183,25 @@ def is_endless(node: Node) -> bool:
         case Repeat(item, _, None):
             return 0 < least_length(item) < math.inf
     return False
+
+
+def with_chars(node: Node, make: Callable[[CharSet], Node]) -> Node:
+    """A tree without anchors, in which what `make` gives for a set takes the place of its
+    characters. Raises UnsupportedRegex for other trees."""
+    if isinstance(node, Chars):
+        return make(node.chars)
+    if isinstance(node, Repeat):
+        return Repeat(with_chars(node.item, make), node.least, node.most)
+    if isinstance(node, (Concat, Either)):
+        return type(node)(tuple([with_chars(item, make) for item in node.items]))
+    raise anchor_inside()
+
+
+def anchor_inside() -> UnsupportedRegex:
+    """The error for a tree that should be without anchors."""
+    return UnsupportedRegex(
+        "an anchor or a lookahead inside a regular expression cannot be enforced"
+    )
 
 
 @lru_cache(maxsize=4096)

@@ -20,7 +20,7 @@ from specguide.guided.regex.tree import (
     Look,
     Node,
     Repeat,
-    UnsupportedRegex,
+    anchor_inside,
 )
 
 _CARET = ord("^")
@@ -51,9 +51,7 @@ def restrict(node: Node, universe: Ranges) -> Node:
         if item == NOTHING:
             return EMPTY if node.least == 0 else NOTHING
         return Repeat(item, node.least, node.most)
-    raise UnsupportedRegex(
-        "an anchor or a lookahead inside a regular expression cannot be enforced"
-    )
+    raise anchor_inside()
 
 
 def is_exact(node: Node) -> bool:

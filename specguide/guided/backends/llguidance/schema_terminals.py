@@ -19,11 +19,11 @@ from specguide.guided.regex.tree import (
     Chars,
     Concat,
     Either,
-    Repeat,
     UnsupportedRegex,
     lengths,
     literal,
     of_length,
+    with_chars,
 )
 from specguide.guided.regex.tree import Node as Regex
 from specguide.guided.regex.whole import searched
@@ -197,22 +197,19 @@ _quoted: WrittenCache[str] = WrittenCache(len, most_of_one=64 << 10)
 
 def quoted_pattern(pattern: str) -> str:
     """The JSON strings whose text a pattern matches; that of a format is in many schemas."""
-    return _quoted.get(pattern, None, lambda: _quoted_pattern(pattern))
-
-
-def _quoted_pattern(pattern: str) -> str:
-    return _quoted_tree(searched(pattern))
+    return _quoted.get(pattern, None, lambda: _quoted_tree(searched(pattern)))
 
 
 def _quoted_tree(node: Regex) -> str:
     if not isinstance(node, Both):
-        return _regex(f'"(?:{write(_escaped(node))})"')
+        escaped = with_chars(node, lambda chars: _escaped(chars.inner))
+        return _regex(f'"(?:{write(escaped)})"')
     parts = [*map(_quoted_tree, node.items), *(f"~{_quoted_tree(one)}" for one in node.but)]
     return f"({' & '.join(parts)})"
 
 
 @kept
-def _escaped_chars(inner: Ranges) -> Regex:
+def _escaped(inner: Ranges) -> Regex:
     """One of some characters, as JSON spells it."""
     text = intersect(inner, JSON_TEXT)
     plain = intersect(text, _PLAIN)
@@ -221,14 +218,3 @@ def _escaped_chars(inner: Ranges) -> Regex:
     if escapes:
         options.append(Concat((literal("\\"), Either(tuple(map(literal, escapes))))))
     return options[0] if len(options) == 1 else Either(tuple(options))
-
-
-def _escaped(node: Regex) -> Regex:
-    if isinstance(node, Chars):
-        return _escaped_chars(node.chars.inner)
-    if isinstance(node, Repeat):
-        item = _escaped(node.item)
-        return Repeat(item, node.least, node.most)
-    if isinstance(node, (Concat, Either)):
-        return type(node)(tuple(map(_escaped, node.items)))
-    raise NoRules
