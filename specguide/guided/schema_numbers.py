@@ -14,7 +14,7 @@ from functools import lru_cache
 
 from specguide.errors import UnsupportedGuide
 from specguide.guided.budget import spend
-from specguide.guided.regex.decimals import MAX_DIGITS, Bound
+from specguide.guided.regex.decimals import MAX_DIGITS
 from specguide.guided.regex.numerals import Interval, numerals
 from specguide.guided.regex.tree import NOTHING, either, literal
 from specguide.guided.regex.tree import Node as Regex
@@ -30,6 +30,7 @@ from specguide.guided.schema.nodes import (
     any_of,
     one_of_values,
 )
+from specguide.guided.schema.number_bounds import bounds
 
 _NUMERIC = ("number", "integer")
 _STEPS_A_NUMBER = 500
@@ -60,10 +61,11 @@ def integer_numerals(asked: Numbers, most_digits: int) -> Regex:
 
 def interval_of(asked: Numbers, kind: str, most_digits: int = MAX_DIGITS) -> Interval:
     """The bounds of numbers."""
-    low = max(_ends(asked.minimum, asked.exclusive_minimum), default=None)
-    highs = _ends(asked.maximum, asked.exclusive_maximum)
-    high = min(highs, key=lambda bound: (bound[0], not bound[1]), default=None)
-    return Interval(low, high, kind, most_digits)
+    return Interval(*bounds(asked, _decimal), kind, most_digits)
+
+
+def _decimal(number: Number) -> Decimal:
+    return Decimal(repr(number))
 
 
 @lru_cache(maxsize=1024)
@@ -74,14 +76,9 @@ def _written(interval: Interval) -> str | None:
     return None if node == NOTHING else write(node)
 
 
-def _ends(bound: Number | None, exclusive: Number | None) -> list[Bound]:
-    found = [] if bound is None else [(Decimal(repr(bound)), False)]
-    return found if exclusive is None else [*found, (Decimal(repr(exclusive)), True)]
-
-
 def spellings(value: Number) -> Iterable[str]:
     """A number in every plain spelling."""
-    number = Decimal(repr(value))
+    number = _decimal(value)
     found = [repr(value), f"{number:f}"]
     if number == number.to_integral_value():
         found.append(f"{number:.0f}")

@@ -10,10 +10,9 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from fractions import Fraction
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from specguide.errors import UnsupportedGuide
-from specguide.guided.budget import spend
 from specguide.guided.regex.tree import UnsupportedRegex
 from specguide.guided.schema.json_values import Number, exact
 from specguide.guided.schema.merge_members import Conjoin, Members
@@ -28,6 +27,7 @@ from specguide.guided.schema.nodes import (
     Strings,
     refuse,
 )
+from specguide.guided.schema.number_bounds import holds_number
 from specguide.guided.schema.pattern_sets import Cell, Patterns
 from specguide.guided.schema.patterns import (
     few_names,
@@ -38,7 +38,7 @@ from specguide.guided.schema.patterns import (
 Atom: TypeAlias = Node
 """A node of a choice alone, or of kinds and values alone."""
 
-_MAX_TRIED = 10_000
+_Count = TypeVar("_Count", int, Number)
 _MAX_BITS = 2100  # of a numerator: those of the largest double times those of the smallest
 
 
@@ -66,19 +66,11 @@ def _not_multiples(asked: list[Numbers], *, is_fraction: bool) -> tuple[Number, 
     return tuple(one for one in found if not is_fraction or exact(one).denominator > 1)
 
 
-def _greatest(values: Iterable[Number | None]) -> Number | None:
+def _greatest(values: Iterable[_Count | None]) -> _Count | None:
     return max((value for value in values if value is not None), default=None)
 
 
-def _least(values: Iterable[Number | None]) -> Number | None:
-    return min((value for value in values if value is not None), default=None)
-
-
-def _greatest_count(values: Iterable[int | None]) -> int | None:
-    return max((value for value in values if value is not None), default=None)
-
-
-def _least_count(values: Iterable[int | None]) -> int | None:
+def _least(values: Iterable[_Count | None]) -> _Count | None:
     return min((value for value in values if value is not None), default=None)
 
 
@@ -110,63 +102,14 @@ def _unwritable(path: str) -> UnsupportedGuide:
     return refuse("multipleOf", path, "the least common multiple is no number that JSON can write")
 
 
-def holds_number(asked: Numbers, whole: bool) -> bool:
-    """Whether some number is within the bounds and a multiple of the step, and of no other."""
-    if asked.not_multiples:
-        return _holds_other_number(asked, whole)
-    lows = _ends(asked.minimum, asked.exclusive_minimum)
-    highs = _ends(asked.maximum, asked.exclusive_maximum)
-    if not lows or not highs:
-        return True
-    low, above = max(lows)
-    high, below = min(highs, key=lambda end: (end[0], not end[1]))
-    step = None if asked.multiple_of is None else exact(asked.multiple_of)
-    if whole:
-        step = Fraction(1 if step is None else step.numerator)
-    if step is None:
-        return low < high or (low == high and not above and not below)
-    first = math.floor(low / step) + 1 if above else math.ceil(low / step)
-    last = math.ceil(high / step) - 1 if below else math.floor(high / step)
-    return first <= last
-
-
-def _holds_other_number(asked: Numbers, whole: bool) -> bool:
-    """Whether there is a multiple of the step that is none of others; some are tried."""
-    if not holds_number(replace(asked, not_multiples=()), whole):
-        return False
-    step = exact(1 if asked.multiple_of is None else asked.multiple_of)
-    step = Fraction(step.numerator) if whole or asked.multiple_of is None else step
-    if not asked.is_fraction and any(step % exact(one) == 0 for one in asked.not_multiples):
-        return not whole and asked.multiple_of is None
-    lows = _ends(asked.minimum, asked.exclusive_minimum)
-    highs = _ends(asked.maximum, asked.exclusive_maximum)
-    if not lows or not highs or (not whole and asked.multiple_of is None):
-        return True
-    low, above = max(lows)
-    high, below = min(highs, key=lambda end: (end[0], not end[1]))
-    first = math.floor(low / step) + 1 if above else math.ceil(low / step)
-    last = math.ceil(high / step) - 1 if below else math.floor(high / step)
-    spend(max(0, min(last - first + 1, _MAX_TRIED)))
-    steps = [exact(one) for one in asked.not_multiples]
-    return last - first >= _MAX_TRIED or any(
-        all(step * number % one for one in steps) for number in range(first, last + 1)
-    )
-
-
-def _ends(bound: Number | None, exclusive: Number | None) -> list[tuple[Fraction, bool]]:
-    """The bounds, each with whether it is not among the numbers itself."""
-    found = [] if bound is None else [(exact(bound), False)]
-    return found if exclusive is None else [*found, (exact(exclusive), True)]
-
-
 def merge_strings(
     patterns: Patterns, atoms: list[Atom], path: str
 ) -> tuple[Strings, tuple[Core, ...]] | None:
     """The tightest lengths, and one pattern where the patterns' automata are small; else they stay
     side by side: nodes that must hold, too."""
     asked = [atom.kinds.strings for atom in atoms]
-    least = _greatest_count(one.min_length for one in asked)
-    most = _least_count(one.max_length for one in asked)
+    least = _greatest(one.min_length for one in asked)
+    most = _least(one.max_length for one in asked)
     texts = tuple(dict.fromkeys(one.pattern for one in asked if one.pattern is not None))
     if most is not None and (least or 0) > most:
         return None
@@ -192,8 +135,8 @@ def _may_have_common_text(texts: tuple[str, ...], least: int, most: int | None) 
 def merge_arrays(conjoin: Conjoin, atoms: list[Atom], path: str) -> Arrays | None:
     """The tightest counts; at each place what all ask of it."""
     asked = [atom.kinds.arrays for atom in atoms]
-    least = _greatest_count(one.min_items for one in asked)
-    most = _least_count(one.max_items for one in asked)
+    least = _greatest(one.min_items for one in asked)
+    most = _least(one.max_items for one in asked)
     rest = conjoin((one.rest for one in asked), path)
     num_places = max((len(one.prefix) for one in asked), default=0)
     prefix = [conjoin((one.item(i) for one in asked), path) for i in range(num_places)]
@@ -215,8 +158,8 @@ def merge_objects(
     properties = members.named(asked, required, path)
     if any(properties[name] is False for name in required):
         return None
-    least = _greatest_count(one.min_properties for one in asked)
-    most = _least_count(one.max_properties for one in asked)
+    least = _greatest(one.min_properties for one in asked)
+    most = _least(one.max_properties for one in asked)
     if most is not None and max(least or 0, len(required)) > most:
         return None
     additional = members.conjoin((one.additional for one in asked), path)

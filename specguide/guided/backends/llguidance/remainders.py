@@ -20,8 +20,8 @@ from specguide.guided.regex.letters import NOWHERE, rows_of
 from specguide.guided.regex.multiples import multiples
 from specguide.guided.regex.tree import NOTHING, UnsupportedRegex
 from specguide.guided.schema.json_values import Number, exact
-from specguide.guided.schema.merge_kinds import holds_number
 from specguide.guided.schema.nodes import Node, Numbers
+from specguide.guided.schema.number_bounds import holds_number
 from specguide.guided.schema_numbers import integer_numerals
 
 _MAX_STATES = 4_000

@@ -29,8 +29,8 @@ from specguide.guided.regex.tree import Node as Regex
 from specguide.guided.regex.whole import searched
 from specguide.guided.regex.writer import write
 from specguide.guided.schema.json_values import Json, exact, is_number
-from specguide.guided.schema.merge_kinds import holds_number
 from specguide.guided.schema.nodes import Node, Numbers
+from specguide.guided.schema.number_bounds import holds_number
 from specguide.guided.schema.patterns import have_common_text
 from specguide.guided.schema_numbers import number_regex, spellings
 from specguide.guided.written_cache import WrittenCache
