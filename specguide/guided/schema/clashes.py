@@ -9,10 +9,9 @@ from itertools import product
 
 from specguide.guided.budget import spend
 from specguide.guided.schema.evaluate import takes
-from specguide.guided.schema.json_values import TYPES, json_type
+from specguide.guided.schema.json_values import EVERY_TYPE, json_type
 from specguide.guided.schema.nodes import NO_OBJECTS, Core, Node, Objects, num_asks
 
-_EVERY_TYPE = frozenset(TYPES)
 _DEEPEST = 4  # references in each other
 
 
@@ -30,7 +29,7 @@ class Clashes:
     def types(self, core: Core, depth: int = 0) -> frozenset[str]:
         """The types that an instance may have; "number" for integers, too."""
         if isinstance(core, bool):
-            return _EVERY_TYPE if core else frozenset()
+            return EVERY_TYPE if core else frozenset()
         known = self._types.get(id(core))
         if known is None:
             spend(2)
@@ -39,15 +38,15 @@ class Clashes:
 
     def types_of_all(self, cores: Iterable[Core]) -> frozenset[str]:
         """The types that an instance of all may have."""
-        found = _EVERY_TYPE
+        found = EVERY_TYPE
         for core in cores:
             found &= self.types(core)
         return found
 
     def _types_of(self, core: Node, depth: int) -> frozenset[str]:
         if depth > _DEEPEST:
-            return _EVERY_TYPE
-        found = _EVERY_TYPE
+            return EVERY_TYPE
+        found = EVERY_TYPE
         if core.kinds.types is not None:
             found = frozenset("number" if name == "integer" else name for name in core.kinds.types)
         if core.values is not None:

@@ -11,20 +11,18 @@ from specguide.guided.budget import spend
 from specguide.guided.schema.document import Document, Place
 from specguide.guided.schema.instance import Instances
 from specguide.guided.schema.json_values import (
-    TYPES,
+    EVERY_TYPE,
     Json,
     Key,
     is_object,
     json_type,
     keys_by_type,
-    named_types,
     value_key,
 )
+from specguide.guided.schema.topics import allowed_types
 
 _MAX_DEPTH = 12
 _MAX_STEPS = 20_000
-_EVERY_TYPE = frozenset(TYPES)
-
 _BOUNDS = {
     "number": ("minimum", "maximum"),
     "string": ("minLength", "maxLength"),
@@ -49,7 +47,7 @@ class Comparison:
 
     def are_disjoint(self, left: Located, right: Located, depth: int = 0) -> bool:
         """True when it is certain that no instance fits both; False proves nothing."""
-        return not self.shared_types(left, right, _EVERY_TYPE, depth)
+        return not self.shared_types(left, right, EVERY_TYPE, depth)
 
     def shared_types(
         self,
@@ -101,7 +99,7 @@ class Comparison:
         spend(5)
         if located[0] is False:
             return frozenset()
-        types = _EVERY_TYPE
+        types = EVERY_TYPE
         for schema, _ in self._conjuncts(located, depth):
             types &= _types(schema)
         if depth <= _MAX_DEPTH and self._num_steps <= _MAX_STEPS:
@@ -226,7 +224,4 @@ def _values(schema: Mapping[str, Json]) -> dict[str, set[Key]] | None:
 
 def _types(schema: Mapping[str, Json]) -> frozenset[str]:
     values = _values(schema)
-    if values is not None:
-        return frozenset(values)
-    names = named_types(schema) or TYPES
-    return frozenset("number" if name == "integer" else name for name in names)
+    return allowed_types(schema) if values is None else frozenset(values)

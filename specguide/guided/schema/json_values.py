@@ -21,6 +21,8 @@ Key: TypeAlias = tuple[str, Hashable]
 TYPES = ("null", "boolean", "number", "string", "array", "object")
 """The types of JSON values; integers are numbers."""
 
+EVERY_TYPE = frozenset(TYPES)
+
 _NAMES: dict[type, str] = {
     **{type(None): "null", bool: "boolean", int: "number", float: "number"},
     **{str: "string", list: "array", dict: "object"},

@@ -15,6 +15,7 @@ from specguide.errors import UnsupportedGuide
 from specguide.guided.budget import at_work, spend
 from specguide.guided.schema.clashes import Clashes
 from specguide.guided.schema.evaluate import takes
+from specguide.guided.schema.json_values import EVERY_TYPE
 from specguide.guided.schema.merge_kinds import (
     Atom,
     merge_arrays,
@@ -23,7 +24,7 @@ from specguide.guided.schema.merge_kinds import (
     merge_strings,
 )
 from specguide.guided.schema.merge_members import Members
-from specguide.guided.schema.merge_types import EVERY_TYPE, allowed, in_order
+from specguide.guided.schema.merge_types import allowed, in_order
 from specguide.guided.schema.merge_weights import Weights, listed_properties
 from specguide.guided.schema.nodes import (
     NO_ARRAYS,

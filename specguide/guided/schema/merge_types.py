@@ -6,11 +6,9 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from specguide.guided.budget import spend
-from specguide.guided.schema.json_values import TYPES
+from specguide.guided.schema.json_values import EVERY_TYPE, TYPES
 from specguide.guided.schema.merge_kinds import Atom
 from specguide.guided.schema.nodes import NO_OBJECTS
-
-EVERY_TYPE = frozenset(TYPES)
 
 
 def allowed(atoms: Iterable[Atom]) -> frozenset[str]:
