@@ -28,7 +28,7 @@ class Instances:
     """Judges values by subschemas of one document; after MAX_STEPS steps nothing is certain."""
 
     def __init__(self, document: Document) -> None:
-        self._document = document
+        self.document = document
         self._num_steps = 0
 
     def fits(self, schema: Json, place: Place, value: Json, depth: int = 0) -> Answer:
@@ -40,25 +40,12 @@ class Instances:
         if not isinstance(schema, Mapping) or depth > _MAX_DEPTH or self._num_steps > MAX_STEPS:
             return None
         try:
-            self._document.check(schema, place)
-            place = self._document.enter(schema, place)
-            if self._document.draft <= 7 and "$ref" in schema:
+            self.document.check(schema, place)
+            place = self.document.enter(schema, place)
+            if self.document.draft <= 7 and "$ref" in schema:
                 schema = {"$ref": schema["$ref"]}
             question = Question(self, schema, place, value, json_type(value), depth)
             rules = dict.fromkeys(rule for keyword, rule in RULES.items() if keyword in schema)
             return all_hold(rule(question) for rule in rules)
         except (InvalidGuide, RegexError):  # a part of the schema that is refused elsewhere
             return None
-
-    def asserted_format(self, schema: Mapping[str, Json]) -> str | None:
-        """The format that strings must be of."""
-        return self._document.asserted_format(schema)
-
-    def resolve(self, reference: str, place: Place) -> tuple[Json, Place]:
-        """The subschema that a reference at `place` means, and its place."""
-        return self._document.resolve(reference, place)
-
-    @property
-    def draft(self) -> int:
-        """The draft of the document, as Document.draft."""
-        return self._document.draft

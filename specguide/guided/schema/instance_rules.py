@@ -32,7 +32,7 @@ def _matches(pattern: str, text: str) -> Answer:
 
 
 def _ref(question: Question) -> Answer:
-    schema, place = question.judge.resolve(question.schema["$ref"], question.place)
+    schema, place = question.judge.document.resolve(question.schema["$ref"], question.place)
     return question.judge.fits(schema, place, question.value, question.depth + 1)
 
 
@@ -66,7 +66,7 @@ def _string(question: Question) -> Answer:
     if not schema.get("minLength", 0) <= len(value) <= schema.get("maxLength", len(value)):
         return False
     found = [_matches(schema["pattern"], value)] if "pattern" in schema else []
-    name = question.judge.asserted_format(schema)
+    name = question.judge.document.asserted_format(schema)
     if name in FORMATS and not all(
         pattern_matches(f"^(?:{table[name]})$", value)
         for table in (FORMATS, FORMATS_ALSO)
@@ -95,7 +95,7 @@ def _items(question: Question) -> Iterator[Answer]:
         prefix, of_prefix = items, "items"
         rest, of_rest = schema.get("additionalItems", True), "additionalItems"
     else:
-        prefix = schema.get("prefixItems", []) if question.judge.draft >= 2020 else []
+        prefix = schema.get("prefixItems", []) if question.judge.document.draft >= 2020 else []
         of_prefix = "prefixItems"
         rest, of_rest = items, "items"
     for i, (child, item) in enumerate(zip(prefix, value, strict=False)):
@@ -106,7 +106,7 @@ def _items(question: Question) -> Iterator[Answer]:
 
 def _contains(question: Question) -> Answer:
     schema = question.schema
-    if "contains" not in schema or question.judge.draft == 4:
+    if "contains" not in schema or question.judge.document.draft == 4:
         return True
     found = [question.asks_of(item, schema["contains"], "contains") for item in question.value]
     return num_hold(found, schema.get("minContains", 1), schema.get("maxContains", len(found)))

@@ -7,28 +7,17 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from specguide.guided.schema.answers import Answer
-from specguide.guided.schema.document import Place
+from specguide.guided.schema.document import Document, Place
 from specguide.guided.schema.json_values import Json
 
 
 class Judge(Protocol):
     """Answers questions about the subschemas of one document."""
 
-    @property
-    def draft(self) -> int:
-        """The draft of the document, as Document.draft."""
-        ...
-
-    def asserted_format(self, schema: Mapping[str, Json]) -> str | None:
-        """The format that strings must be of."""
-        ...
+    document: Document
 
     def fits(self, schema: Json, place: Place, value: Json, depth: int = 0) -> Answer:
         """Whether `value` is an instance of the subschema at `place`."""
-        ...
-
-    def resolve(self, reference: str, place: Place) -> tuple[Json, Place]:
-        """The subschema that a reference at `place` means, and its place."""
         ...
 
 
