@@ -134,6 +134,15 @@ class Document:
         """The place of a subschema, with its own base URI where it sets one."""
         return _entered(place, self._identifier(schema))
 
+    def read(self, schema: Json, place: Place) -> tuple[Json, Place]:
+        """A subschema with what counts of it, and its place with its own base URI: up to draft 7
+        nothing counts beside a `$ref`. Raises InvalidGuide as `check`."""
+        self.check(schema, place)
+        place = self.enter(schema, place)
+        if self.draft <= 7 and is_object(schema) and "$ref" in schema:
+            return {"$ref": schema["$ref"]}, place
+        return schema, place
+
     def asserted_format(self, schema: Mapping[str, Json]) -> str | None:
         """The format that strings must be of."""
         return schema.get("format") if self.asserts_formats else None

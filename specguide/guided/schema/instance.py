@@ -40,10 +40,7 @@ class Instances:
         if not isinstance(schema, Mapping) or depth > _MAX_DEPTH or self._num_steps > MAX_STEPS:
             return None
         try:
-            self.document.check(schema, place)
-            place = self.document.enter(schema, place)
-            if self.document.draft <= 7 and "$ref" in schema:
-                schema = {"$ref": schema["$ref"]}
+            schema, place = self.document.read(schema, place)
             question = Question(self, schema, place, value, json_type(value), depth)
             rules = dict.fromkeys(rule for keyword, rule in RULES.items() if keyword in schema)
             return all_hold(rule(question) for rule in rules)

@@ -94,10 +94,7 @@ class _Lowering:
         if plain is not None:
             return plain
         spend(_STEPS_A_SUBSCHEMA)
-        self.document.check(schema, place)
-        place = self.document.enter(schema, place)
-        if self.document.draft <= 7 and "$ref" in schema:
-            schema = {"$ref": schema["$ref"]}
+        schema, place = self.document.read(schema, place)
         listed = listed_values(self, schema, place)
         if listed is not None:
             return listed

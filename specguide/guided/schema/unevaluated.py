@@ -137,10 +137,7 @@ class _Ways:
             return [NOTHING]
         if depth > _MAX_DEPTH:
             raise self._refusal("references that lead too deep")
-        self._document.check(schema, place)
-        place = self._document.enter(schema, place)
-        if self._document.draft <= 7 and "$ref" in schema:
-            schema = {"$ref": schema["$ref"]}
+        schema, place = self._document.read(schema, place)
         own = Way(self._own(self._document, schema, place))
         return self._products([[own], *self._parts(schema, place, depth + 1)])
 

@@ -39,12 +39,10 @@ _UNSPOKEN_FORMATS = FORMATS.keys() - FORMATS_AT_MOST.keys()
 
 
 def fail(negation: Negation, schema: JsonSchema, place: Place) -> Form:
-    """What fails a subschema of the right shape."""
+    """What fails a subschema, as `Document.read` gives it."""
     if isinstance(schema, bool):
         return not schema
     draft = negation.document.draft
-    if draft <= 7 and "$ref" in schema:
-        schema = {"$ref": schema["$ref"]}
     ways = tuple(
         Way(keyword, tuple(rule(negation, schema, place)))
         for keyword, rule in _RULES.items()

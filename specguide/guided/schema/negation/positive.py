@@ -105,8 +105,7 @@ class _Negations:
         if place.path not in self.failures:
             spend(_STEPS_A_SUBSCHEMA)
             try:
-                self.document.check(schema, place)
-                form = fail(self, schema, self.document.enter(schema, place))
+                form = fail(self, *self.document.read(schema, place))
             except InvalidGuide as error:
                 form = Refused(error)
             self.failures[place.path] = form
