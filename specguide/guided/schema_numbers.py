@@ -24,13 +24,13 @@ from specguide.guided.schema.nodes import (
     NO_NUMBERS,
     Core,
     CoreSchema,
-    Kinds,
     Node,
     Numbers,
     any_of,
     one_of_values,
 )
 from specguide.guided.schema.number_bounds import bounds
+from specguide.guided.schema.walk import with_children
 
 _NUMERIC = ("number", "integer")
 _STEPS_A_NUMBER = 500
@@ -117,33 +117,11 @@ class NamedNumbers:
             return core
         if core.values is not None:
             return replace(core, values=tuple(map(self._named_value, core.values)))
-        node = replace(
-            core,
-            kinds=self._named_parts(core.kinds),
-            any_of=tuple(map(self._named, core.any_of)),
-            all_of=tuple(map(self._named, core.all_of)),
-        )
+        node = with_children(core, self._named)
         numeric = [name for name in _NUMERIC if name in (core.kinds.types or ())]
         if not numeric or core.kinds.numbers.multiple_of is not None:
             return node
         return self._split(node, numeric)
-
-    def _named_parts(self, kinds: Kinds) -> Kinds:
-        arrays, objects = kinds.arrays, kinds.objects
-        return replace(
-            kinds,
-            arrays=replace(
-                arrays,
-                prefix=tuple(map(self._named, arrays.prefix)),
-                rest=self._named(arrays.rest),
-            ),
-            objects=replace(
-                objects,
-                properties={name: self._named(one) for name, one in objects.properties.items()},
-                patterns={name: self._named(one) for name, one in objects.patterns.items()},
-                additional=self._named(objects.additional),
-            ),
-        )
 
     def _split(self, node: Node, numeric: list[str]) -> Core:
         """The numbers of a node by their names, or its values of other types."""

@@ -45,7 +45,8 @@ from specguide.guided.schema.document import AS_USUAL, Reading
 from specguide.guided.schema.json_values import Json, JsonSchema
 from specguide.guided.schema.key_places import key_places
 from specguide.guided.schema.keywords import weight
-from specguide.guided.schema.nodes import CoreSchema, negates_numbers
+from specguide.guided.schema.nodes import CoreSchema
+from specguide.guided.schema.walk import negates_numbers
 from specguide.guided.tag_form import check_tag
 from specguide.guided.tag_starts import tag_starts
 from specguide.guided.written_cache import WrittenCache

@@ -8,7 +8,7 @@ indices. Where several subschemas may hold there, of a choice, the items differ 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import chain
 from typing import Any
@@ -27,10 +27,10 @@ from specguide.guided.schema.nodes import (
     CoreSchema,
     Node,
     Objects,
-    children,
     refuse,
 )
 from specguide.guided.schema.num_values import MANY, always_goes_on, num_values
+from specguide.guided.schema.walk import all_nodes, leads_to, walk
 
 _MAX_PLACES = 2_000
 
@@ -42,26 +42,13 @@ def distinct_places(schema: CoreSchema) -> list[dict[str, Json]]:
     Raises UnsupportedGuide where there are too many, or items could be used up before their array
     is long enough.
     """
-    if not any(_asks(core) for core in _all_nodes(schema)):
+    if not any(_asks(core) for core in all_nodes(schema)):
         return []
     return _Places(schema).found
 
 
 def _asks(node: Node) -> bool:
     return node.kinds.arrays.is_distinct
-
-
-def _all_nodes(schema: CoreSchema) -> Iterator[Node]:
-    """Every node, once."""
-    todo: list[Core] = [schema.root, *schema.definitions.values()]
-    known: set[int] = set()
-    while todo:
-        core = todo.pop()
-        spend()
-        if isinstance(core, Node) and id(core) not in known:
-            known.add(id(core))
-            yield core
-            todo += chain(children(core), core.all_of)
 
 
 class _Places:
@@ -190,14 +177,7 @@ class _Places:
         num_needed = max((one.min_items or 1 for one in told), default=1)
         todo = [item for one in told for item in (*one.prefix, one.rest)]
         todo += self._listed([lists])
-        known: dict[int, Node] = {}
-        while todo:
-            core = todo.pop()
-            spend()
-            if isinstance(core, Node) and id(core) not in known:
-                known[id(core)] = core
-                todo += _next(core, self._definitions)
-        return num_needed * max(map(longest_told, known.values()), default=0)
+        return num_needed * max(map(longest_told, walk(todo, self._definitions)), default=0)
 
     def _check_listed(self, asking: Node) -> None:
         """Raises UnsupportedGuide where an array must be a listed one, too: which items those may
@@ -257,10 +237,10 @@ def _asking(schema: CoreSchema) -> set[int]:
     """Nodes, by id, that ask for distinct items somewhere, or lead to one that does."""
     users: dict[int, list[int]] = {}
     found: list[int] = []
-    for node in _all_nodes(schema):
+    for node in all_nodes(schema):
         if _asks(node):
             found.append(id(node))
-        for child in _next(node, schema.definitions):
+        for child in leads_to(node, schema.definitions):
             users.setdefault(id(child), []).append(id(node))
     known = set(found)
     while found:
@@ -269,10 +249,3 @@ def _asking(schema: CoreSchema) -> set[int]:
                 known.add(user)
                 found.append(user)
     return known
-
-
-def _next(node: Node, definitions: Mapping[str, Core]) -> Iterator[Core]:
-    yield from children(node)
-    yield from node.all_of
-    if node.ref is not None:
-        yield definitions[node.ref]

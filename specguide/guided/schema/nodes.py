@@ -249,39 +249,12 @@ def all_of(path: str, parts: Iterable[Core]) -> Core:
     return Node(path, all_of=kept)
 
 
-def children(node: Node) -> list[Core]:
-    """The nodes right inside a node, but for those that hold at once with it."""
-    arrays, objects = node.kinds.arrays, node.kinds.objects
-    found = [*node.any_of]
-    if arrays is not NO_ARRAYS:
-        found += (*arrays.prefix, arrays.rest)
-    if objects is not NO_OBJECTS:
-        found += objects.properties.values()
-        found += (*objects.patterns.values(), objects.additional)
-    return found
-
-
 def shared_parts(core: Core) -> tuple[int, int, str | None] | None:
     """What a node is made of, but for its place, by identities: nodes of the same parts ask the
     same, while these live. None where there is more to it, or no node."""
     if isinstance(core, bool) or core.any_of or core.all_of:
         return None
     return id(core.kinds), id(core.values), core.ref
-
-
-def negates_numbers(schema: CoreSchema) -> bool:
-    """Whether it asks anywhere that a number is no integer, or no multiple of another."""
-    todo: list[Core] = [schema.root, *schema.definitions.values()]
-    seen: set[int] = set()
-    for core in todo:  # which grows
-        if isinstance(core, bool) or id(core) in seen:
-            continue
-        seen.add(id(core))
-        asked = core.kinds.numbers
-        if asked is not NO_NUMBERS and asked.negates:
-            return True
-        todo += [child for child in (*children(core), *core.all_of) if id(child) not in seen]
-    return False
 
 
 def refuse(keyword: str, path: str, why: str) -> UnsupportedGuide:

@@ -103,7 +103,7 @@ def _patterns(
 
 def _few_names(lowering: Lowering, node: Regex, place: Place) -> list[str] | None:
     """All names of a pattern, where they are few and engines agree on them."""
-    if not is_exact(node, EVERYTHING):
+    if not is_exact(node):
         return None
     with refusing("patternProperties", place.path):
         text = write_pattern(node, lowering.capabilities.characters)

@@ -23,9 +23,9 @@ from specguide.guided.schema.nodes import (
     Objects,
     all_of,
     any_of,
-    children,
     num_asks,
 )
+from specguide.guided.schema.walk import children
 
 NONE_FITS = "no value that can be generated fits the schema"
 

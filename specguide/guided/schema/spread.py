@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 
 from specguide.guided.budget import spend
 from specguide.guided.schema.json_values import Json
 from specguide.guided.schema.nodes import (
-    NO_ARRAYS,
-    NO_OBJECTS,
     Arrays,
     Core,
     CoreSchema,
@@ -21,6 +19,7 @@ from specguide.guided.schema.nodes import (
     objects,
     one_of_values,
 )
+from specguide.guided.schema.walk import with_children
 
 
 def spread(schema: CoreSchema) -> CoreSchema:
@@ -44,31 +43,10 @@ class _Spreading:
             spend()
             values = listed(core)
             is_held = any(isinstance(one, (dict, list)) for one in values)
-            self._known[id(core)] = _of_values(core.path, values) if is_held else self._inside(core)
+            self._known[id(core)] = (
+                _of_values(core.path, values) if is_held else with_children(core, self.of)
+            )
         return self._known[id(core)]
-
-    def _inside(self, node: Node) -> Node:
-        kinds = node.kinds
-        if kinds.arrays is not NO_ARRAYS:
-            kinds = replace(kinds, arrays=self._arrays(kinds.arrays))
-        if kinds.objects is not NO_OBJECTS:
-            kinds = replace(kinds, objects=self._objects(kinds.objects))
-        any_of, all_of = self._each(node.any_of), self._each(node.all_of)
-        return replace(node, kinds=kinds, any_of=any_of, all_of=all_of)
-
-    def _arrays(self, asked: Arrays) -> Arrays:
-        return replace(asked, prefix=self._each(asked.prefix), rest=self.of(asked.rest))
-
-    def _objects(self, asked: Objects) -> Objects:
-        properties, patterns = self._all(asked.properties), self._all(asked.patterns)
-        additional = self.of(asked.additional)
-        return replace(asked, properties=properties, patterns=patterns, additional=additional)
-
-    def _each(self, cores: Iterable[Core]) -> tuple[Core, ...]:
-        return tuple(map(self.of, cores))
-
-    def _all(self, cores: Mapping[str, Core]) -> dict[str, Core]:
-        return {name: self.of(core) for name, core in cores.items()}
 
 
 def _of_values(path: str, values: Iterable[Json]) -> Core:

@@ -29,7 +29,8 @@ from specguide.guided.schema.distinct import distinct_places
 from specguide.guided.schema.emit import emit, in_doubles
 from specguide.guided.schema.json_values import Json
 from specguide.guided.schema.key_places import key_places
-from specguide.guided.schema.nodes import CoreSchema, negates_numbers
+from specguide.guided.schema.nodes import CoreSchema
+from specguide.guided.schema.walk import negates_numbers
 from specguide.guided.written_cache import WrittenCache
 
 JSON_OF_LARK = "%json"

@@ -30,7 +30,8 @@ from specguide.guided.regex.tree import Node as Regex
 from specguide.guided.regex.writer import write
 from specguide.guided.schema.emit import emit, in_doubles
 from specguide.guided.schema.json_values import JsonSchema
-from specguide.guided.schema.nodes import CoreSchema, negates_numbers
+from specguide.guided.schema.nodes import CoreSchema
+from specguide.guided.schema.walk import negates_numbers
 from specguide.guided.whitespace import whitespace_regex
 
 

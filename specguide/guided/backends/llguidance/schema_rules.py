@@ -42,10 +42,10 @@ from specguide.guided.schema.nodes import (
     Numbers,
     Objects,
     Tracked,
-    negates_numbers,
     num_asks,
     shared_parts,
 )
+from specguide.guided.schema.walk import negates_numbers
 
 _ANY = "any"
 _LONG = 30  # characters

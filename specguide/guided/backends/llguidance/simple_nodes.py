@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from itertools import combinations, product
 
 from specguide.guided.backends.llguidance.schema_terminals import NoRules
-from specguide.guided.budget import spend
 from specguide.guided.regex.tree import Both, UnsupportedRegex
 from specguide.guided.regex.whole import searched
 from specguide.guided.schema.nodes import (
@@ -17,9 +16,9 @@ from specguide.guided.schema.nodes import (
     Node,
     Objects,
     Strings,
-    children,
 )
 from specguide.guided.schema.patterns import have_common_text, pattern_matches
+from specguide.guided.schema.walk import all_nodes
 
 
 def named_children(asked: Objects, is_loose: bool) -> dict[str, Core]:
@@ -61,34 +60,22 @@ def _pattern_alone(node: Node) -> Node:
 
 def must_merge(schema: CoreSchema) -> bool:
     """Whether some node plainly has no rules of its own, since it asks several things at once."""
-    todo: list[Core] = [schema.root, *schema.definitions.values()]
-    while todo:
-        core = todo.pop()
-        spend()
-        if isinstance(core, bool):
-            continue
-        asked = (core.values is not None) + bool(core.any_of) + (core.ref is not None)
-        if asked and (asked > 1 or core.all_of or core.kinds != ANYTHING):
-            return True
-        if core.all_of and not is_plain(core):
-            return True
-        todo += core.any_of if asked else children(core)
-    return False
+    return any(map(_asks_several, all_nodes(schema)))
+
+
+def _asks_several(node: Node) -> bool:
+    asked = (node.values is not None) + bool(node.any_of) + (node.ref is not None)
+    if asked and (asked > 1 or node.kinds != ANYTHING):
+        return True
+    return bool(node.all_of) and (bool(asked) or not is_plain(node))
 
 
 def joins_patterns(schema: CoreSchema) -> bool:
     """Whether some pattern is written with lookaheads, which the library's own reading of schemas
     lacks."""
-    todo: list[Core] = [schema.root, *schema.definitions.values()]
-    seen: set[int] = set()
-    for core in todo:  # which grows
-        if isinstance(core, bool) or id(core) in seen:
-            continue
-        spend()
-        seen.add(id(core))
-        pattern = core.kinds.strings.pattern
-        patterns = [*core.kinds.objects.patterns, *([] if pattern is None else [pattern])]
+    for node in all_nodes(schema):
+        pattern = node.kinds.strings.pattern
+        patterns = [*node.kinds.objects.patterns, *([] if pattern is None else [pattern])]
         if any(isinstance(searched(one), Both) for one in patterns):
             return True
-        todo += (*children(core), *core.all_of)
     return False

@@ -17,13 +17,10 @@ from specguide.guided.backends.xgrammar.escapes import with_closed_escapes, with
 from specguide.guided.backends.xgrammar.schema_ebnf import schema_ebnf, with_names
 from specguide.guided.backends.xgrammar.surrogates import without_surrogates_in_strings
 from specguide.guided.backends.xgrammar.xml_names import names_of, with_other_names
-from specguide.guided.backends.xgrammar.xml_strings import (
-    XmlStrings,
-    end_mark,
-    nodes_of,
-)
+from specguide.guided.backends.xgrammar.xml_strings import XmlStrings, end_mark
 from specguide.guided.schema.json_values import Json
 from specguide.guided.schema.nodes import NO_STRINGS, CoreSchema
+from specguide.guided.schema.walk import walk
 from specguide.guided.schema_numbers import NamedNumbers
 from specguide.guided.whitespace import just
 
@@ -101,7 +98,7 @@ def _other_style(node: dict[str, Json], max_whitespace: int) -> str:
         return core
 
     named = with_names(node["json_schema"], named_strings, are_bare=mark is not None)
-    nodes = [node for core in left for node in nodes_of(core)]
+    nodes = (node for core in left for node in walk([core.root], core.definitions))
     asks = any(node.kinds.strings != NO_STRINGS for node in nodes)
     if excludes and asks:
         raise UnsupportedGuide(

@@ -8,7 +8,7 @@ rule for each.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
@@ -37,9 +37,9 @@ from specguide.guided.schema.nodes import (
     Node,
     Strings,
     any_of,
-    children,
     one_of_values,
 )
+from specguide.guided.schema.walk import with_parts
 from specguide.guided.schema_numbers import NamedNumbers
 
 _MOST_CHARS = 8_000
@@ -86,7 +86,8 @@ class XmlStrings:
             all_of=tuple(self._at(one, is_value) for one in core.all_of),
         )
         if not is_value or self._is_deep:
-            node = self._with_parts(node)
+            kinds = with_parts(node.kinds, lambda one: self._at(one, True))
+            node = replace(node, kinds=kinds)
         return self._value(node) if is_value else node
 
     def _definition(self, name: str, is_value: bool) -> str:
@@ -96,24 +97,6 @@ class XmlStrings:
             self._definitions[added] = True  # it may refer to itself
             self._definitions[added] = self._at(self._definitions[name], is_value)
         return self._added[name, is_value]
-
-    def _with_parts(self, node: Node) -> Node:
-        arrays, objects = node.kinds.arrays, node.kinds.objects
-        kinds = replace(
-            node.kinds,
-            arrays=replace(
-                arrays,
-                prefix=tuple(self._at(one, True) for one in arrays.prefix),
-                rest=self._at(arrays.rest, True),
-            ),
-            objects=replace(
-                objects,
-                properties={name: self._at(one, True) for name, one in objects.properties.items()},
-                patterns={name: self._at(one, True) for name, one in objects.patterns.items()},
-                additional=self._at(objects.additional, True),
-            ),
-        )
-        return replace(node, kinds=kinds)
 
     def _value(self, node: Node) -> Core:
         if node.values is not None:
@@ -154,20 +137,6 @@ class XmlStrings:
         return UnsupportedGuide(
             f"{what} {marks}, which ends a value or is excluded, at {path or 'the root'}"
         )
-
-
-def nodes_of(schema: CoreSchema) -> Iterator[Node]:
-    """All nodes that a schema's root leads to."""
-    todo = [schema.root]
-    seen = set[str]()
-    for core in todo:  # which grows
-        if isinstance(core, bool):
-            continue
-        yield core
-        todo += (*children(core), *core.all_of)
-        if core.ref is not None and core.ref not in seen:
-            seen.add(core.ref)
-            todo.append(schema.definitions[core.ref])
 
 
 def _asked(asked: Strings) -> Iterable[Regex]:
