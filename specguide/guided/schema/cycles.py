@@ -8,9 +8,10 @@ from contextlib import suppress
 
 from specguide.errors import InvalidGuide
 from specguide.guided.budget import spend
-from specguide.guided.schema.document import Document, Place, subschemas
+from specguide.guided.schema.document import Document, Place
 from specguide.guided.schema.json_values import Json, is_object
 from specguide.guided.schema.nodes import Core, Node, refuse
+from specguide.guided.schema.subschemas import subschemas
 
 
 def check_cycles(core: Core, definitions: Mapping[str, Core]) -> None:

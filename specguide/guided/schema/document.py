@@ -7,7 +7,7 @@ Sources: JSON Schema drafts 4, 6, 7, 2019-09 and 2020-12; RFC 6901 for the point
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from urllib.parse import unquote, urldefrag, urljoin
@@ -21,6 +21,7 @@ from specguide.guided.schema.metaschemas import is_metaschema, metaschema
 from specguide.guided.schema.nodes import refuse
 from specguide.guided.schema.pointers import escaped, step_into, unescaped
 from specguide.guided.schema.shapes import check_shapes
+from specguide.guided.schema.subschemas import subschemas
 
 LATEST = 2020
 _DRAFTS = {
@@ -35,27 +36,6 @@ _DYNAMIC_IN = {"$dynamicRef": "2020-12", "$recursiveRef": "2019-09"}
 """The draft that has a keyword."""
 _REFERENCES = frozenset({"$ref", *_DYNAMIC_IN})
 _ANCHORS = frozenset({"$anchor", "$dynamicAnchor", "$recursiveAnchor"})
-
-IN_ONE = frozenset(
-    {
-        "not",
-        "if",
-        "then",
-        "else",
-        "additionalProperties",
-        "propertyNames",
-        "contains",
-        "additionalItems",
-        "unevaluatedItems",
-        "unevaluatedProperties",
-        "items",
-    }
-)
-IN_LIST = frozenset({"allOf", "anyOf", "oneOf", "prefixItems", "items"})
-IN_MAP = frozenset(
-    {"properties", "patternProperties", "dependentSchemas", "dependencies", "$defs", "definitions"}
-)
-_HOLDING = IN_ONE | IN_LIST | IN_MAP
 
 
 @dataclass(frozen=True)
@@ -314,21 +294,3 @@ def _joined(base: str, reference: str) -> tuple[str, str]:
         raise InvalidGuide(
             f"{reference!r} is no URI reference: {error}", param="json_schema"
         ) from error
-
-
-def subschemas(schema: Mapping[str, Json]) -> Iterator[tuple[str, str, Mapping[str, Json]]]:
-    """The subschemas right inside a schema, but for true and false: (keyword, JSON pointer from the
-    schema, subschema)."""
-    for keyword, value in schema.items():
-        if keyword not in _HOLDING:
-            continue
-        if keyword in IN_ONE and is_object(value):
-            yield keyword, f"/{keyword}", value
-        elif keyword in IN_LIST and isinstance(value, list):
-            for i, child in enumerate(value):
-                if is_object(child):
-                    yield keyword, f"/{keyword}/{i}", child
-        elif keyword in IN_MAP and is_object(value):
-            for name, child in value.items():
-                if is_object(child):
-                    yield keyword, f"/{keyword}/{escaped(name)}", child

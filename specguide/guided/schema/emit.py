@@ -6,10 +6,10 @@ import math
 from collections.abc import Mapping
 
 from specguide.errors import UnsupportedGuide
-from specguide.guided.schema.document import IN_MAP
 from specguide.guided.schema.json_values import Json
 from specguide.guided.schema.keywords import UNIQUE_ITEMS, Value, keywords
 from specguide.guided.schema.nodes import CoreSchema, Node
+from specguide.guided.schema.subschemas import with_subschemas
 from specguide.integers import is_int
 
 
@@ -43,8 +43,6 @@ def in_doubles(core: Json) -> Json:
     Raises UnsupportedGuide where it lists a number that is none, or has a bound that all doubles
     are outside of.
     """
-    if isinstance(core, list):
-        return [in_doubles(item) for item in core]
     if not isinstance(core, dict):
         return core
     listed = core.get("enum")
@@ -54,15 +52,10 @@ def in_doubles(core: Json) -> Json:
                 f"the number {value} in an enum is too large to be told from its neighbours",
                 keyword="enum",
             )
-    return {keyword: _in_doubles(keyword, value) for keyword, value in core.items()}
-
-
-def _in_doubles(keyword: str, value: Json) -> Json:
-    if keyword in _BOUNDS and is_int(value):
-        return _inner(keyword, value)
-    if keyword in IN_MAP and isinstance(value, dict):
-        return {name: in_doubles(schema) for name, schema in value.items()}
-    return value if keyword in _VALUES else in_doubles(value)
+    return {
+        keyword: _inner(keyword, value) if keyword in _BOUNDS and is_int(value) else value
+        for keyword, value in with_subschemas(core, in_doubles).items()
+    }
 
 
 def _inner(keyword: str, bound: int) -> float:
@@ -85,5 +78,3 @@ def _inner(keyword: str, bound: int) -> float:
 
 _UPPER = frozenset({"maximum", "exclusiveMaximum"})
 _BOUNDS = _UPPER | {"minimum", "exclusiveMinimum"}
-_VALUES = frozenset({"const", "default", "enum", "examples"})
-"""Keywords whose values are no schemas."""

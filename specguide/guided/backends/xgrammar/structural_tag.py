@@ -20,25 +20,13 @@ from specguide.guided.backends.xgrammar.xml_names import names_of, with_other_na
 from specguide.guided.backends.xgrammar.xml_strings import XmlStrings, end_mark
 from specguide.guided.schema.json_values import Json
 from specguide.guided.schema.nodes import NO_STRINGS, CoreSchema
+from specguide.guided.schema.subschemas import with_subschemas
 from specguide.guided.schema.walk import walk
 from specguide.guided.schema_numbers import NamedNumbers
 from specguide.guided.whitespace import just
 
 _DEEP = ("cohere_xml", "minimax_m3_xml")
 """Styles that are no JSON within values either."""
-_SCHEMA_MAPS = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
-_SCHEMA_LISTS = ("allOf", "anyOf", "oneOf", "prefixItems")
-_SCHEMAS = (
-    "items",
-    "additionalProperties",
-    "additionalItems",
-    "not",
-    "if",
-    "then",
-    "else",
-    "contains",
-    "propertyNames",
-)
 
 
 def for_xgrammar(node: Json, limits: GuideConfig) -> Json:
@@ -124,16 +112,7 @@ def _opened(schema: Json) -> Json:
     """The schema with JSON Schema's default for unnamed properties and items written out."""
     if not isinstance(schema, dict) or _mentions_unevaluated(schema):
         return schema
-    opened = dict(schema)
-    for name in _SCHEMA_MAPS:
-        if isinstance(schema.get(name), dict):
-            opened[name] = {key: _opened(value) for key, value in schema[name].items()}
-    for name in _SCHEMA_LISTS:
-        if isinstance(schema.get(name), list):
-            opened[name] = [_opened(value) for value in schema[name]]
-    for name in _SCHEMAS:
-        if isinstance(schema.get(name), dict):
-            opened[name] = _opened(schema[name])
+    opened = with_subschemas(schema, _opened)
     if schema.get("type") == "object" or "properties" in schema:
         opened.setdefault("additionalProperties", True)
     if "prefixItems" in schema:

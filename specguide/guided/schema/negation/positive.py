@@ -16,7 +16,7 @@ from specguide.errors import InvalidGuide
 from specguide.guided.budget import at_work, spend
 from specguide.guided.schema.cycles import check_references
 from specguide.guided.schema.disjoint import Comparison
-from specguide.guided.schema.document import AS_USUAL, Document, Place, Reading, subschemas
+from specguide.guided.schema.document import AS_USUAL, Document, Place, Reading
 from specguide.guided.schema.instance import Instances
 from specguide.guided.schema.json_values import Json, JsonSchema, is_object
 from specguide.guided.schema.negation.fail import fail
@@ -29,6 +29,7 @@ from specguide.guided.schema.negation.forms import (
 )
 from specguide.guided.schema.negation.negation import Negation, Rule
 from specguide.guided.schema.negation.one_of import one_branch
+from specguide.guided.schema.subschemas import subschemas
 from specguide.guided.schema.topics import DYNAMIC
 
 _STEPS_A_SUBSCHEMA = 10
