@@ -11,6 +11,7 @@ from specguide import native
 from specguide.errors import InvalidGuide, InvalidParams
 from specguide.guided.backend import Outline, Written
 from specguide.guided.backends import CompiledGrammar
+from specguide.guided.known_keys import special_token
 from specguide.guided.matcher import Matcher
 from specguide.guided.to_native import native_matcher
 from specguide.tokenizer.vocabulary import Vocabulary
@@ -178,7 +179,6 @@ class GrammarEndings:
 
     @cached_property
     def _trie(self) -> native.TokenTrie:
-        """The vocabulary's tokens in a trie. Special tokens are spelled by their ids, between bytes
-        that are in no text."""
-        spelt = [text or b"\xff%d\xff" % i for i, text in enumerate(self._vocabulary.token_bytes)]
+        """The vocabulary's tokens in a trie."""
+        spelt = [text or special_token(i) for i, text in enumerate(self._vocabulary.token_bytes)]
         return native.TokenTrie(native.NativeVocabulary(spelt, self._vocabulary.eos_token_ids))

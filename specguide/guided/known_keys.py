@@ -13,7 +13,7 @@ JSON."""
 
 
 def special_token(token: int) -> bytes:
-    """The bytes of a special token in the texts behind which JSON begins."""
+    """A special token's bytes in a text: its id, between bytes that are in no other text."""
     return b"\xff%d\xff" % token
 
 

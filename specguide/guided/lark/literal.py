@@ -1,4 +1,4 @@
-"""Owns a text as a literal of Lark."""
+"""Owns a text as a literal of Lark, and as a part of a regular expression in it."""
 
 from __future__ import annotations
 
@@ -13,3 +13,8 @@ def literal(text: str) -> str:
     written = encode_basestring_ascii(text)
     has_brackets = any(bracket in written for bracket in _BRACKETS)
     return written.translate(_ESCAPED_BRACKETS) if has_brackets else written
+
+
+def pattern_of(text: str) -> str:
+    """The regular expression of a text alone."""
+    return "".join(f"\\x{{{ord(char):x}}}" for char in text)

@@ -4,19 +4,15 @@ guide says of the text behind it."""
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from specguide.guide import Guide
 from specguide.guided.reading.spelled import special_bytes
 from specguide.guided.reading.tags import TagLayout, tag_layout
 from specguide.guided.reasoning import mark_parts
-from specguide.guided.tools.layout import CallLayout
+from specguide.guided.tools.layout import CallLayout, SpecialToken
 from specguide.params import SamplingParams
 
-SpecialToken = Callable[[str], int | None]
-"""A function that gives the id of a special token; None for a token that is text, and for no
-token."""
 _JSON_KINDS = ("json_schema", "json_object")
 
 

@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass
 
 from specguide.guided.reading.cursor import Cursor, Part, Steps
+from specguide.guided.schema.pointers import escaped
 from specguide.request_records import SpanRole
 
 _SPACES = b" \t\r\n"
@@ -100,4 +101,4 @@ def _name(key: str) -> str:
 def pointer_step(name: str) -> str:
     """A property's name in a JSON pointer. Halves of surrogate pairs, which JSON can spell, become
     "?"."""
-    return name.encode(errors="replace").decode().replace("~", "~0").replace("/", "~1")
+    return escaped(name.encode(errors="replace").decode())

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from specguide.guided.tools.argument_schemas import ArgumentsForm, num_schemas, text_arguments
 from specguide.guided.tools.formats import ToolFormat, choose_tool_format, tool_formats
-from specguide.guided.tools.grammar import SpecialToken, Tool, tool_guide
-from specguide.guided.tools.layout import CallLayout
+from specguide.guided.tools.grammar import Tool, tool_guide
+from specguide.guided.tools.layout import CallLayout, SpecialToken
 
 __all__ = [
     "ArgumentsForm",

@@ -8,7 +8,7 @@ for whichever backend takes all that it says.
 from __future__ import annotations
 
 import marshal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import accumulate, pairwise
@@ -19,18 +19,14 @@ from specguide.errors import InvalidGuide, InvalidParams
 from specguide.guide import Guide
 from specguide.guided.backends import AUTO
 from specguide.guided.call_texts import BEHIND_RULE
-from specguide.guided.lark.literal import literal
+from specguide.guided.lark.literal import literal, pattern_of
 from specguide.guided.lark.schema import schema_term
 from specguide.guided.tools.argument_schemas import text_arguments
 from specguide.guided.tools.arguments import ArgumentRules
 from specguide.guided.tools.call_starts import CallStarts, parts_of, why_in_order
 from specguide.guided.tools.formats import ToolFormat
-from specguide.guided.tools.layout import CallLayout
+from specguide.guided.tools.layout import CallLayout, SpecialToken
 from specguide.guided.written_cache import WrittenCache
-
-SpecialToken = Callable[[str], int | None]
-"""A function that gives the id of a special token; None for a token that is text, and for no
-token."""
 
 LEAST_DEFERRED = 32
 """Least number of tools whose arguments are compiled only when a call of theirs begins."""
@@ -260,7 +256,7 @@ class _Rules:
         calls = self.calls(is_parallel, after=trigger)
         if trigger in self.ids:  # which is in no text
             return [f"TEXT? (<[{self.ids[trigger]}]> {calls})?", r"TEXT: /(?s:.+)/"]
-        mark = _escaped(trigger)
+        mark = pattern_of(trigger)
         return [
             f"TEXT | lead {calls}",
             f"TEXT: /(?s:.*)/ & ~/(?s:.*){mark}(?s:.*)/",
@@ -272,7 +268,7 @@ class _Rules:
         one = self.format
         first, *rest = self._parts(one.after_lead)
         is_text = first not in self.ids
-        lead = f"/(?s:.*){_escaped(first)}/" if is_text else "TEXT?"
+        lead = f"/(?s:.*){pattern_of(first)}/" if is_text else "TEXT?"
         behind = self.terms("".join(rest) if is_text else one.after_lead)
         return [
             f"{self.terms(one.before_answer)} TEXT?"
@@ -280,8 +276,3 @@ class _Rules:
             f"lead{'[lazy]' if is_text else ''}: {lead}",
             r"TEXT: /(?s:.+)/",
         ]
-
-
-def _escaped(text: str) -> str:
-    """A text as a part of a regular expression."""
-    return "".join(f"\\x{{{ord(char):x}}}" for char in text)

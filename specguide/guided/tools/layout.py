@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 from specguide.guided.tools.formats import ToolFormat
+
+SpecialToken = Callable[[str], int | None]
+"""A function that gives the id of a special token; None for a token that is text, and for no
+token."""
 
 
 @dataclass(frozen=True)

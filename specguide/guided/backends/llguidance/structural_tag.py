@@ -18,6 +18,7 @@ from specguide.guided.backends.llguidance.greedy import check_greedy, tags_of_tr
 from specguide.guided.backends.llguidance.lark_rules import Marked, SchemaRules, alternatives
 from specguide.guided.backends.llguidance.lark_terms import choice_term, json_rules, regex_term
 from specguide.guided.grammar_form import grammar_form
+from specguide.guided.lark.literal import pattern_of
 from specguide.guided.schema.json_values import Json
 from specguide.guided.schema.nodes import CoreSchema
 from specguide.guided.whitespace import just
@@ -229,6 +230,4 @@ def _unsupported(what: str) -> UnsupportedGuide:
 
 def _one_of(texts: list[str]) -> str:
     """A regular expression for any one of some strings."""
-    return (
-        "(?:" + "|".join("".join(f"\\x{{{ord(char):x}}}" for char in text) for text in texts) + ")"
-    )
+    return f"(?:{'|'.join(map(pattern_of, texts))})"
