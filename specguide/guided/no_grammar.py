@@ -19,7 +19,32 @@ from specguide.kernels.forward_stream import ForwardStream
 from specguide.trace import Recorder
 
 
-class NoGrammar:
+class NoWalks:
+    """The part of a `GrammarStream` that does nothing where no grammar is walked."""
+
+    def submit(self, snapshot: GuideSnapshot) -> None:
+        pass
+
+    def announce_wait(self) -> None:
+        pass
+
+    def errors(self, slots: Iterable[int]) -> dict[int, MatcherError]:
+        return {}
+
+    def detach(self, slot: int) -> None:
+        pass
+
+    def is_idle(self, slot: int) -> bool:
+        return True
+
+    def counters(self) -> GrammarCounters:
+        return GrammarCounters()
+
+    def take_callback_times(self) -> list[tuple[int, int, int, int]]:
+        return []
+
+
+class NoGrammar(NoWalks):
     """A `GrammarStream` without callbacks, rows, copies, waits or events: every row is free and no
     slot is ever held."""
 
@@ -32,13 +57,7 @@ class NoGrammar:
         self.layout, self.forward, self.recorder = layout, forward, recorder
         self.held = torch.zeros(num_slots, dtype=torch.uint8, device=forward.device)
 
-    def submit(self, snapshot: GuideSnapshot) -> None:
-        pass
-
     def launch(self, callback: int, num_slots: int, num_nodes: int | None = None) -> None:
-        pass
-
-    def announce_wait(self) -> None:
         pass
 
     def wait_rows(self) -> None:
@@ -56,23 +75,8 @@ class NoGrammar:
     def rows(self, row_ids: Tensor) -> None:
         return None
 
-    def errors(self, slots: Iterable[int]) -> dict[int, MatcherError]:
-        return {}
-
     def abandon(self) -> None:
         pass
-
-    def detach(self, slot: int) -> None:
-        pass
-
-    def is_idle(self, slot: int) -> bool:
-        return True
-
-    def counters(self) -> GrammarCounters:
-        return GrammarCounters()
-
-    def take_callback_times(self) -> list[tuple[int, int, int, int]]:
-        return []
 
 
 class NoCompiler:

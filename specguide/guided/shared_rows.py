@@ -8,19 +8,17 @@ each rank writes tokens beside them.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 import torch
 from torch import Tensor
 
-from specguide.batch import GuideSnapshot
-from specguide.errors import MatcherError
 from specguide.guided.buffers import plain_zeros
 from specguide.guided.callbacks import GrammarCallbacks, HostMemory, buffers_of, call_words
 from specguide.guided.executor import ExecutorFactory, Walked
+from specguide.guided.no_grammar import NoWalks
 from specguide.guided.step_rows import RowCopies, StepRows
-from specguide.guided.stream import GrammarCounters
 from specguide.guided.streams import CalledCallbacks
 from specguide.kernels.forward_stream import ForwardStream
 from specguide.parallel import Ranks
@@ -131,7 +129,7 @@ class SharingCallbacks(GrammarCallbacks):
         self._shared.share()
 
 
-class ReceivedRows(StepRows):
+class ReceivedRows(NoWalks, StepRows):
     """The grammar stream of the other ranks: no callbacks, and rank 0's rows."""
 
     exposed_s: float | None = None
@@ -163,36 +161,15 @@ class ReceivedRows(StepRows):
             self._called = CalledCallbacks(calls, announced)
         self._shared = broadcast_buffers(self, tokens, ranks, memory)
 
-    def submit(self, snapshot: GuideSnapshot) -> None:
-        pass
-
     def launch(self, callback: int, num_slots: int, num_nodes: int | None = None) -> None:
         if self._called is not None:
             self._called.run(callback, partial(self.take, callback, num_slots, num_nodes))
-
-    def announce_wait(self) -> None:
-        pass
 
     def wait_rows(self) -> None:
         if self._called is not None:
             self._called.join()
         self._shared.share()
 
-    def errors(self, slots: Iterable[int]) -> dict[int, MatcherError]:
-        return {}
-
     def abandon(self) -> None:
         if self._called is not None:
             self._called.forget()
-
-    def detach(self, slot: int) -> None:
-        pass
-
-    def is_idle(self, slot: int) -> bool:
-        return True
-
-    def counters(self) -> GrammarCounters:
-        return GrammarCounters()
-
-    def take_callback_times(self) -> list[tuple[int, int, int, int]]:
-        return []
