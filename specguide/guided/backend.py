@@ -52,6 +52,18 @@ class CompiledGrammar(Protocol):
         ...
 
 
+@dataclass(frozen=True, eq=False)
+class GrammarWrapper:
+    """A compiled grammar around another one, `inner`."""
+
+    inner: CompiledGrammar
+
+    @property
+    def backend(self) -> str:
+        """Name of the backend that compiled it."""
+        return self.inner.backend
+
+
 class Backend(Protocol):
     """One grammar library bound to one vocabulary. Its methods may be called from any thread."""
 

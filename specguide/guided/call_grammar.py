@@ -10,7 +10,7 @@ from functools import cached_property, lru_cache
 from specguide import native
 from specguide.errors import EngineError, SpecguideError
 from specguide.guide import Guide
-from specguide.guided.backend import CompiledGrammar, Written
+from specguide.guided.backend import CompiledGrammar, GrammarWrapper, Written
 from specguide.guided.call_texts import (
     BEHIND_RULE,
     CALL_RULE,
@@ -27,16 +27,11 @@ _MOST_LEADS = 64
 
 
 @dataclass(frozen=True)
-class CallGrammar:
+class CallGrammar(GrammarWrapper):
     """A message's grammar whose matchers have the parts of tools compiled as they come to them."""
 
-    inner: CompiledGrammar
     calls: native.Calls
     num_bytes: int
-
-    @property
-    def backend(self) -> str:
-        return self.inner.backend
 
     def matcher(self) -> native.CallMatcher:
         """A new matcher at the start of the message."""

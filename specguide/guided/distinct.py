@@ -8,30 +8,25 @@ from functools import cached_property
 from typing import Any
 
 from specguide import native
-from specguide.guided.backends import CompiledGrammar
+from specguide.guided.backend import CompiledGrammar, GrammarWrapper
 from specguide.guided.to_native import native_matcher, native_vocabulary
 from specguide.tokenizer.vocabulary import Vocabulary
 
 
 @dataclass(frozen=True)
-class DistinctGrammar:
+class DistinctGrammar(GrammarWrapper):
     """A grammar of texts with JSON in them, whose matchers allow no item twice where items must
     differ.
 
     in_any_order: it allows an object's keys in any order
     """
 
-    inner: CompiledGrammar
     tokens: native.DistinctTokens
     places: native.DistinctPlaces
     starts: native.KeyStarts
     in_any_order: bool
     vocab_size: int
     num_bytes: int
-
-    @property
-    def backend(self) -> str:
-        return self.inner.backend
 
     def matcher(self) -> native.DistinctMatcher:
         """A new matcher at the start of the text."""

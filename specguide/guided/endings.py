@@ -9,8 +9,7 @@ from functools import cached_property
 
 from specguide import native
 from specguide.errors import InvalidGuide, InvalidParams
-from specguide.guided.backend import Outline, Written
-from specguide.guided.backends import CompiledGrammar
+from specguide.guided.backend import CompiledGrammar, GrammarWrapper, Outline, Written
 from specguide.guided.known_keys import special_token
 from specguide.guided.matcher import Matcher
 from specguide.guided.to_native import native_matcher
@@ -39,23 +38,18 @@ def spare_of(written: Written) -> int:
 
 
 @dataclass(frozen=True)
-class EndingGrammar:
+class EndingGrammar(GrammarWrapper):
     """A grammar of which it is known how its texts end, or found out when a request must know.
 
     may_be_exact: whether native.Endings' is_exact may turn out true
     num_spare:    tokens by which ends may be farther than is known, since a guard takes ways out
     """
 
-    inner: CompiledGrammar
     endings: native.Endings
     vocab_size: int
     num_bytes: int
     may_be_exact: bool
     num_spare: int
-
-    @property
-    def backend(self) -> str:
-        return self.inner.backend
 
     @property
     def num_least(self) -> int:
@@ -110,22 +104,18 @@ class EndingGrammar:
 
 
 @dataclass(frozen=True)
-class _TimedGrammar:
+class _TimedGrammar(GrammarWrapper):
     """The grammar that EndingGrammar.within returns."""
 
-    grammar: EndingGrammar
+    inner: EndingGrammar
     max_tokens: int
 
     @property
-    def backend(self) -> str:
-        return self.grammar.backend
-
-    @property
     def num_bytes(self) -> int:
-        return self.grammar.num_bytes
+        return self.inner.num_bytes
 
     def matcher(self) -> native.EndingMatcher:
-        grammar = self.grammar
+        grammar = self.inner
         inner = native_matcher(grammar.inner.matcher(), grammar.vocab_size)
         return native.EndingMatcher(inner, grammar.endings, self.max_tokens, grammar.num_spare)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from specguide.errors import InvalidParams, MatcherError, SpecguideError
-from specguide.guided.backends import CompiledGrammar
+from specguide.guided.backend import CompiledGrammar, GrammarWrapper
 from specguide.guided.compiling.grammar_future import GrammarFuture
 from specguide.guided.compiling.job import settle
 from specguide.guided.matcher import Matcher, allowed_tokens
@@ -22,19 +22,14 @@ _MAX_STEPS = 8 * MAX_SEQUENCES
 
 
 @dataclass(frozen=True, eq=False)
-class FiniteGrammar:
+class FiniteGrammar(GrammarWrapper):
     """A grammar and all outputs that it admits.
 
     sequences: token ids of each output, its end token included, in the order of a depth-first walk:
                outputs with a common beginning follow each other
     """
 
-    inner: CompiledGrammar
     sequences: tuple[tuple[int, ...], ...]
-
-    @property
-    def backend(self) -> str:
-        return self.inner.backend
 
     @property
     def num_bytes(self) -> int:

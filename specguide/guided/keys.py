@@ -8,26 +8,21 @@ from functools import cached_property
 from typing import Any
 
 from specguide import native
-from specguide.guided.backends import CompiledGrammar
+from specguide.guided.backend import CompiledGrammar, GrammarWrapper
 from specguide.guided.to_native import native_matcher, native_vocabulary
 from specguide.tokenizer.vocabulary import Vocabulary
 
 
 @dataclass(frozen=True)
-class KeyedGrammar:
+class KeyedGrammar(GrammarWrapper):
     """A grammar whose matchers allow each key of an object once, and require all keys that it
     needs."""
 
-    inner: CompiledGrammar
     tokens: native.KeyTokens
     places: native.KeyPlaces
     starts: native.KeyStarts
     vocab_size: int
     num_bytes: int
-
-    @property
-    def backend(self) -> str:
-        return self.inner.backend
 
     def matcher(self) -> native.KeyMatcher:
         """A new matcher at the start of the text."""

@@ -10,7 +10,7 @@ from itertools import pairwise
 from specguide import native
 from specguide.errors import InvalidParams
 from specguide.guide import Reasoning
-from specguide.guided.backends import CompiledGrammar
+from specguide.guided.backend import CompiledGrammar, GrammarWrapper
 from specguide.guided.endings import EndingGrammar
 from specguide.guided.to_native import native_matcher, native_vocabulary
 from specguide.tokenizer.vocabulary import Vocabulary
@@ -20,26 +20,21 @@ _CLOSING = {"<": ">", "[": "]"}
 
 
 @dataclass(frozen=True)
-class ReasonedGrammar:
+class ReasonedGrammar(GrammarWrapper):
     """A grammar whose matchers begin with a reasoning section."""
 
-    answer: CompiledGrammar
     end: tuple[native.ReasoningMark, ...]
     begin: tuple[native.ReasoningMark, ...]
     max_tokens: int | None
     vocab_size: int
 
     @property
-    def backend(self) -> str:
-        return self.answer.backend
-
-    @property
     def num_bytes(self) -> int:
-        return self.answer.num_bytes
+        return self.inner.num_bytes
 
     def matcher(self) -> native.ReasoningMatcher:
         """A new matcher at the beginning of the section."""
-        answer = native_matcher(self.answer.matcher(), self.vocab_size)
+        answer = native_matcher(self.inner.matcher(), self.vocab_size)
         return native.ReasoningMatcher(answer, self.end, self.begin, self.max_tokens)
 
 
