@@ -78,3 +78,11 @@ class Capabilities:
 
 
 _OF_KEYS = ("minProperties", "maxProperties", "patternProperties")
+
+
+def unnamed_may_repeat(node: Node) -> str | None:
+    """Libraries let properties that are named nowhere repeat, and count them every time."""
+    asked = node.kinds.objects
+    if (asked.min_properties or 0) - len(asked.required) <= 1 or asked.is_closed:
+        return None
+    return "properties that are not named may repeat, and each time they are counted"

@@ -84,6 +84,11 @@ class Objects:
     max_properties: int | None = None
 
     @property
+    def is_closed(self) -> bool:
+        """Whether there are no other properties than the named ones."""
+        return self.additional is False and not self.patterns
+
+    @property
     def impossible(self) -> frozenset[str]:
         """The named properties that may not come."""
         found: frozenset[str] | None = self.__dict__.get("_impossible")

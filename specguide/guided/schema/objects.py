@@ -204,7 +204,7 @@ def _counts(
         for name, child in asked.properties.items()
         if name not in asked.required and child is not False
     ]
-    closed = asked.additional is False and not asked.patterns
+    closed = asked.is_closed
     least, most = int(schema.get("minProperties", 0)), schema.get("maxProperties")
     if most is not None and not (closed and len(optional) + len(asked.required) <= most):
         asked = replace(asked, max_properties=int(most))

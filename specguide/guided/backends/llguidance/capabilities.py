@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from specguide.guided.regex.charset import JSON_TEXT
 from specguide.guided.regex.tree import UnsupportedRegex
-from specguide.guided.schema.capabilities import Capabilities, Level, Support
-from specguide.guided.schema.conditions import unnamed_may_repeat
+from specguide.guided.schema.capabilities import Capabilities, Level, Support, unnamed_may_repeat
 from specguide.guided.schema.json_values import exact
 from specguide.guided.schema.nodes import Node
 from specguide.guided.schema.patterns import has_few_names

@@ -9,8 +9,13 @@ from __future__ import annotations
 from specguide.guided.regex.charset import JSON_UNESCAPED
 from specguide.guided.regex.parse import parse
 from specguide.guided.regex.writer import is_flat
-from specguide.guided.schema.capabilities import Capabilities, Condition, Level, Support
-from specguide.guided.schema.conditions import unnamed_may_repeat
+from specguide.guided.schema.capabilities import (
+    Capabilities,
+    Condition,
+    Level,
+    Support,
+    unnamed_may_repeat,
+)
 from specguide.guided.schema.keywords import keywords
 from specguide.guided.schema.nodes import Node
 
