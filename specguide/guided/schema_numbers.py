@@ -16,8 +16,7 @@ from specguide.errors import UnsupportedGuide
 from specguide.guided.budget import spend
 from specguide.guided.regex.decimals import MAX_DIGITS
 from specguide.guided.regex.numerals import Interval, numerals
-from specguide.guided.regex.tree import NOTHING, either, literal
-from specguide.guided.regex.tree import Node as Regex
+from specguide.guided.regex.tree import NOTHING, Regex, either, literal
 from specguide.guided.regex.writer import write
 from specguide.guided.schema.json_values import Json, Number, is_number
 from specguide.guided.schema.nodes import (

@@ -18,7 +18,7 @@ from specguide.guided.regex.first import first_of
 from specguide.guided.regex.nfa import TextMatcher
 from specguide.guided.regex.parse import parse
 from specguide.guided.regex.samples import samples
-from specguide.guided.regex.tree import Both, Node, UnsupportedRegex, lengths
+from specguide.guided.regex.tree import Both, Regex, UnsupportedRegex, lengths
 from specguide.guided.regex.whole import whole
 from specguide.guided.regex.writer import is_exact, restrict, write
 from specguide.guided.schema.patterns import have_common_text
@@ -39,7 +39,7 @@ def expressions() -> st.SearchStrategy[str]:
     )
 
 
-def tree(expression: str) -> Node:
+def tree(expression: str) -> Regex:
     return whole(parse(expression), search=False)
 
 

@@ -29,7 +29,7 @@ from specguide.guided.regex.letters import (
 )
 from specguide.guided.regex.minimal import minimal_rows
 from specguide.guided.regex.nfa import Nfa
-from specguide.guided.regex.tree import Both, Node, UnsupportedRegex
+from specguide.guided.regex.tree import Both, Regex, UnsupportedRegex
 
 MAX_STATES = 400
 _target = itemgetter(2)
@@ -107,18 +107,18 @@ class Automaton:
     def __sub__(self, other: Automaton) -> Automaton:
         return _product(self, other, _in_left_alone)
 
-    def node(self) -> Node:
+    def node(self) -> Regex:
         """A tree that matches the same texts in every dialect. Raises UnsupportedRegex where it is
         too large."""
         return _tree(self)
 
 
 @kept
-def _tree(found: Automaton) -> Node:
+def _tree(found: Automaton) -> Regex:
     return tree_of(found.edges, found.accepting)
 
 
-def automaton(node: Node, *, outer: bool = False) -> Automaton:
+def automaton(node: Regex, *, outer: bool = False) -> Automaton:
     """The automaton of what a tree without anchors matches in every dialect, or in some (`outer`).
 
     Raises UnsupportedRegex where it has more than MAX_STATES states.

@@ -18,7 +18,7 @@ from specguide.guided.regex.tree import (
     ANY_TEXT,
     Both,
     Chars,
-    Node,
+    Regex,
     Repeat,
     UnsupportedRegex,
     with_chars,
@@ -36,7 +36,7 @@ _States = tuple[frozenset[int], ...]
 """For each of several automata, the states that one text may lead to."""
 
 
-def together(items: Sequence[Node], but: Sequence[Node], *, is_exact: bool) -> Node:
+def together(items: Sequence[Regex], but: Sequence[Regex], *, is_exact: bool) -> Regex:
     """What all of the items match in every dialect, and none of `but` in any.
 
     is_exact: all dialects agree on it
@@ -54,7 +54,7 @@ def together(items: Sequence[Node], but: Sequence[Node], *, is_exact: bool) -> N
         return both
 
 
-def in_some_dialect(items: Sequence[Node], but: Sequence[Node]) -> Node:
+def in_some_dialect(items: Sequence[Regex], but: Sequence[Regex]) -> Regex:
     """A tree that matches in some dialect what `together` may match there, or more; and in all
     dialects nothing but the empty text, and that only where `together` does, too."""
     try:
@@ -67,26 +67,26 @@ def in_some_dialect(items: Sequence[Node], but: Sequence[Node]) -> Node:
     return _disputed(_ANY_CHARS if isinstance(found, Both) else found)
 
 
-def _disputed(node: Node) -> Node:
+def _disputed(node: Regex) -> Regex:
     """A tree whose characters are in some dialect alone."""
     return with_chars(node, lambda chars: Chars(CharSet((), chars.outer)))
 
 
 @kept
-def match_one_text(items: tuple[Node, ...]) -> bool:
+def match_one_text(items: tuple[Regex, ...]) -> bool:
     """Whether JSON can spell a text that all of the items match in every dialect; their automata
     may be large. Raises UnsupportedRegex where it takes too long to find out."""
     return _Search(Both(items, (), True)).finds()
 
 
 @kept
-def everything_but(node: Node) -> Node:
+def everything_but(node: Regex) -> Regex:
     """The texts that `node`, without anchors, matches in no dialect. Raises UnsupportedRegex where
     there may be none."""
     return together([ANY_TEXT], [node], is_exact=True)
 
 
-def _outermost(node: Node) -> Node:
+def _outermost(node: Regex) -> Regex:
     """What a tree matches in some dialect, as what it matches in all."""
     if isinstance(node, Both):
         but = node.but if node.is_exact else ()

@@ -12,7 +12,7 @@ from specguide.guided.regex.tree import (
     EMPTY,
     NOTHING,
     Chars,
-    Node,
+    Regex,
     Repeat,
     concat,
     either,
@@ -28,7 +28,7 @@ Bound = tuple[Decimal, bool]
 
 
 @lru_cache(maxsize=100)
-def digit_from(low: int, high: int) -> Node:
+def digit_from(low: int, high: int) -> Regex:
     """One digit from `low` to `high`."""
     return Chars(exactly((0x30 + low, 0x30 + high)))
 
@@ -40,16 +40,16 @@ _POINT = literal(".")
 
 
 @lru_cache(maxsize=1024)
-def whole_numbers(first: int, last: int) -> Node:
+def whole_numbers(first: int, last: int) -> Regex:
     """The integers from `first` ≥ 0 to `last`, of 308 digits at most."""
     last = min(last, _GREATEST)
     if first > last:
         return NOTHING
-    zero: list[Node] = [literal("0")] if first == 0 else []
+    zero: list[Regex] = [literal("0")] if first == 0 else []
     return either([*zero, *_without_zero(max(first, 1), last)])
 
 
-def _without_zero(first: int, last: int) -> Iterator[Node]:
+def _without_zero(first: int, last: int) -> Iterator[Regex]:
     """The integers from `first` ≥ 1, which may be above `last`, by their lengths."""
     shortest, longest = len(str(first)), len(str(last))
     if shortest == longest:
@@ -66,11 +66,11 @@ def _without_zero(first: int, last: int) -> Iterator[Node]:
         yield _of_lengths(shortest, longest)
 
 
-def _of_lengths(shortest: int, longest: int) -> Node:
+def _of_lengths(shortest: int, longest: int) -> Regex:
     return concat(digit_from(1, 9), Repeat(digit_from(0, 9), shortest - 1, longest - 1))
 
 
-def _same_length(low: str, high: str) -> Iterator[Node]:
+def _same_length(low: str, high: str) -> Iterator[Regex]:
     """Strings of as many digits from `low` to `high`."""
     shared = next(
         (i for i, (one, other) in enumerate(zip(low, high, strict=True)) if one != other), len(low)
@@ -91,11 +91,11 @@ def _same_length(low: str, high: str) -> Iterator[Node]:
             yield concat(_run(high[:i]), digit_from(0, last), _times(end - i))
 
 
-def _times(count: int) -> Node:
+def _times(count: int) -> Regex:
     return Repeat(digit_from(0, 9), count, count) if count else EMPTY
 
 
-def _run(digits: str) -> Node:
+def _run(digits: str) -> Regex:
     """The digits themselves; the zeros they begin with as a repetition."""
     zeros = len(digits) - len(digits.lstrip("0"))
     return (
@@ -105,7 +105,7 @@ def _run(digits: str) -> Node:
     )
 
 
-def decimal_numerals(low: Bound, high: Bound, is_fraction: bool) -> Node:
+def decimal_numerals(low: Bound, high: Bound, is_fraction: bool) -> Regex:
     """The numerals without an exponent from `low` to `high`. is_fraction: of no integers"""
     low_whole, low_part = _parts(low[0])
     high_whole, high_part = _parts(high[0])
@@ -135,14 +135,14 @@ End = tuple[str, bool] | None
 out."""
 
 
-def fraction_part(low: End, high: End, is_fraction: bool) -> Node:
+def fraction_part(low: End, high: End, is_fraction: bool) -> Regex:
     """A point and digits between two ends, or nothing. is_fraction: not all of them are zeros"""
     is_least, is_greatest = low is None or low == ("", False), high == ("", True)
     bare = [EMPTY] if is_least and not is_greatest and not is_fraction else []
     return either([*bare, concat(_POINT, either(_digits_between(low, high, is_fraction)))])
 
 
-def _digits_between(low: End, high: End, is_fraction: bool) -> Iterator[Node]:
+def _digits_between(low: End, high: End, is_fraction: bool) -> Iterator[Regex]:
     """The digits of `fraction_part` behind the point: alternatives with a beginning each. Digits
     that are so far those of an end lead on to longer beginnings."""
     todo = [("", low, high)]
@@ -179,7 +179,7 @@ def _next(least: End, greatest: End) -> Iterator[tuple[int, End, End]]:
         )
 
 
-def _free(beginning: str, least: End, greatest: End, needed: bool) -> Iterator[Node]:
+def _free(beginning: str, least: End, greatest: End, needed: bool) -> Iterator[Regex]:
     """What begins with a digit that leaves both ends behind."""
     digits = [digit for digit, *ends in _next(least, greatest) if ends == [None, None]]
     if needed and digits and digits[0] == 0:

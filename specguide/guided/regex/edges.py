@@ -12,7 +12,7 @@ from specguide.guided.regex.tree import (
     Concat,
     Either,
     Look,
-    Node,
+    Regex,
     Repeat,
     concat,
     either,
@@ -22,7 +22,7 @@ from specguide.guided.regex.tree import (
 _MAX_WAYS = 8
 
 
-def passed(node: Node, look: Look) -> Node | None:
+def passed(node: Regex, look: Look) -> Regex | None:
     """The texts of a tree without anchors that a lookahead at its start, or a lookbehind at its
     end, lets pass; None where that is not plain. Beside a lookbehind the tree may have lookaheads,
     which stay, if it matches no empty text."""
@@ -35,7 +35,7 @@ def passed(node: Node, look: Look) -> Node | None:
     return found
 
 
-def _edged(node: Node, chars: CharSet, *, at_start: bool) -> Node | None:
+def _edged(node: Regex, chars: CharSet, *, at_start: bool) -> Regex | None:
     """The texts of a tree whose first character, or last one, is of a set; None where that is not
     plain."""
     spend(2)
@@ -56,9 +56,9 @@ def _edged(node: Node, chars: CharSet, *, at_start: bool) -> Node | None:
     return None
 
 
-def _edged_sequence(items: tuple[Node, ...], chars: CharSet, *, at_start: bool) -> Node | None:
-    ways: list[Node] = []
-    ahead: tuple[Node, ...] = ()  # lookaheads at the end
+def _edged_sequence(items: tuple[Regex, ...], chars: CharSet, *, at_start: bool) -> Regex | None:
+    ways: list[Regex] = []
+    ahead: tuple[Regex, ...] = ()  # lookaheads at the end
     while items and len(ways) < _MAX_WAYS:
         edge, rest = (items[0], items[1:]) if at_start else (items[-1], items[:-1])
         if isinstance(edge, Look):

@@ -15,7 +15,7 @@ from specguide.guided.regex.tree import (
     Chars,
     Concat,
     Either,
-    Node,
+    Regex,
     Repeat,
     UnsupportedRegex,
     concat,
@@ -27,7 +27,7 @@ MAX_NESTED = 75
 100."""
 
 
-def tree_of(edges: Sequence[Sequence[Edge]], accepting: Iterable[int]) -> Node:
+def tree_of(edges: Sequence[Sequence[Edge]], accepting: Iterable[int]) -> Regex:
     """The tree of the texts that an automaton matches, by the edges of each of its states. Raises
     UnsupportedRegex where it is too large."""
     return _Elimination(edges, accepting).run()
@@ -38,9 +38,9 @@ class _Elimination:
     on the edges."""
 
     def __init__(self, all_edges: Sequence[Sequence[Edge]], accepting: Iterable[int]) -> None:
-        self._out: dict[int, dict[int, Node]] = defaultdict(dict)
+        self._out: dict[int, dict[int, Regex]] = defaultdict(dict)
         self._into: dict[int, set[int]] = defaultdict(set)
-        self._sizes: dict[int, tuple[Node, int, int]] = {}
+        self._sizes: dict[int, tuple[Regex, int, int]] = {}
         self._first, self._last = -1, len(all_edges)
         for state, edges in enumerate(all_edges):
             ranges: dict[int, list[tuple[int, int]]] = defaultdict(list)
@@ -54,7 +54,7 @@ class _Elimination:
         if all_edges:
             self._join(self._first, 0, EMPTY)
 
-    def run(self) -> Node:
+    def run(self) -> Regex:
         left = set(range(self._last))
         while left:
             spend(1 + len(left) // 2)
@@ -77,7 +77,7 @@ class _Elimination:
         for to in after:
             self._into[to].discard(state)
 
-    def _join(self, source: int, to: int, node: Node) -> None:
+    def _join(self, source: int, to: int, node: Regex) -> None:
         """Adds a way from one state to another."""
         known = self._out[source].get(to)
         self._out[source][to] = joined = node if known is None else _either(known, node)
@@ -88,12 +88,12 @@ class _Elimination:
                 "what regular expressions have in common is too long to write down"
             )
 
-    def _size(self, node: Node) -> tuple[int, int]:
+    def _size(self, node: Regex) -> tuple[int, int]:
         """How many nodes a tree has, where one that stands in it twice counts twice, and how deep
         its groups stand inside each other."""
         if id(node) not in self._sizes:
             spend(1 + len(node.chars.inner) // 16 if isinstance(node, Chars) else 1)
-            inside: Iterable[Node] = ()
+            inside: Iterable[Regex] = ()
             if isinstance(node, (Concat, Either)):
                 inside = node.items
                 spend(len(node.items) // 4)
@@ -108,14 +108,14 @@ class _Elimination:
         return self._sizes[id(node)][1:]
 
 
-def _is_group(node: Node, around: Node) -> bool:
+def _is_group(node: Regex, around: Regex) -> bool:
     """Whether a node is written as a group where it is a part of the node around it."""
     if isinstance(around, Repeat):
         return not isinstance(node, Chars)
     return isinstance(around, Concat) and isinstance(node, Either)
 
 
-def _either(left: Node, right: Node) -> Node:
+def _either(left: Regex, right: Regex) -> Regex:
     """As `either` of a tree, without what is in it twice."""
     items = tuple(
         dict.fromkeys(

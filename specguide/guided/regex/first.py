@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from specguide.guided.budget import spend
 from specguide.guided.quick import quick
 from specguide.guided.regex.charset import Ranges, holds, intersect, union
-from specguide.guided.regex.tree import Both, Chars, Concat, Either, Node, Repeat
+from specguide.guided.regex.tree import Both, Chars, Concat, Either, Regex, Repeat
 
 
 @quick
@@ -31,7 +31,7 @@ class First:
 _EMPTY = First((), True)
 
 
-def first_of(node: Node) -> First:
+def first_of(node: Regex) -> First:
     """The First of a tree without anchors. A Both has the First of its first item."""
     spend(2)
     match node:
@@ -52,7 +52,7 @@ def first_of(node: Node) -> First:
     raise TypeError(f"{type(node).__name__} matches no text by itself")
 
 
-def _of_sequence(items: tuple[Node, ...]) -> First:
+def _of_sequence(items: tuple[Regex, ...]) -> First:
     chars: Ranges = ()
     for item in items:
         found = first_of(item)

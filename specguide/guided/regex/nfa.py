@@ -18,7 +18,7 @@ from specguide.guided.regex.tree import (
     Chars,
     Concat,
     Either,
-    Node,
+    Regex,
     Repeat,
     UnsupportedRegex,
     anchor_inside,
@@ -39,7 +39,7 @@ class Nfa:
 
     def __init__(
         self,
-        node: Node,
+        node: Regex,
         *,
         outer: bool = False,
         most_states: int = _MAX_STATES,
@@ -82,7 +82,7 @@ class Nfa:
             )
         return len(self.moves) - 1
 
-    def _add(self, node: Node, start: int) -> int:
+    def _add(self, node: Regex, start: int) -> int:
         """Adds `node` behind a state; the state where it ends."""
         if isinstance(node, Chars):
             ranges = node.chars.outer if self._outer else node.chars.inner
@@ -129,7 +129,7 @@ class TextMatcher:
     """Matches whole texts by a tree without anchors, in every dialect. Raises UnsupportedRegex for
     absurd repetitions."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Regex) -> None:
         self._node = node
         both = node if isinstance(node, Both) else Both((), (), True)
         self._all, self._none = list(map(TextMatcher, both.items)), list(map(TextMatcher, both.but))
@@ -157,7 +157,7 @@ class TextMatcher:
 
 
 @kept
-def text_matcher(node: Node) -> TextMatcher:
+def text_matcher(node: Regex) -> TextMatcher:
     """The matcher of a tree; that of one that many objects of a schema ask for grows but once."""
     return TextMatcher(node)
 

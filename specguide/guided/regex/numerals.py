@@ -28,7 +28,7 @@ from specguide.guided.regex.tree import (
     EMPTY,
     NOTHING,
     Chars,
-    Node,
+    Regex,
     Repeat,
     concat,
     either,
@@ -60,7 +60,7 @@ class Interval:
 
 
 @lru_cache(maxsize=1024)
-def numerals(interval: Interval) -> Node:
+def numerals(interval: Interval) -> Regex:
     """A tree of the numerals of an interval's numbers; NOTHING where there are none."""
     low, high, zero = interval.low, interval.high, (Decimal(0), False)
     positive = _magnitudes(_higher(low, zero), high, interval)
@@ -68,7 +68,7 @@ def numerals(interval: Interval) -> Node:
     return _with_signs(positive, negative)
 
 
-def endless_numerals(interval: Interval) -> Node:
+def endless_numerals(interval: Interval) -> Regex:
     """As `numerals`, without exponents and of any length that the bounds allow. It has -0 only
     where there is no bound at all. The kind is "number" or "integer"."""
     low, high, kind = interval.low, interval.high, interval.kind
@@ -78,14 +78,14 @@ def endless_numerals(interval: Interval) -> Node:
     return _with_signs(positive, negative)
 
 
-def _with_signs(positive: Node, negative: Node) -> Node:
+def _with_signs(positive: Regex, negative: Regex) -> Regex:
     """Numerals, and those of negative numbers, whose sign is left out."""
     if positive == negative:
         return concat(Repeat(literal("-"), 0, 1), positive)
     return either([positive, concat(literal("-"), negative)])
 
 
-def _endless(low: Bound, high: Bound | None, kind: str) -> Node:
+def _endless(low: Bound, high: Bound | None, kind: str) -> Regex:
     if high is not None:
         if high[0] < low[0] or (high[0] == low[0] and (low[1] or high[1])):
             return NOTHING
@@ -105,7 +105,7 @@ def _higher(bound: Bound | None, other: Bound) -> Bound:
     return other if bound is None or bound < other else bound
 
 
-def _magnitudes(low: Bound, high: Bound | None, interval: Interval) -> Node:
+def _magnitudes(low: Bound, high: Bound | None, interval: Interval) -> Regex:
     """Numerals without a sign of the numbers from `low`, which is not negative."""
     if high is not None and (high[0] < low[0] or (high[0] == low[0] and (low[1] or high[1]))):
         return NOTHING
@@ -120,7 +120,7 @@ def _magnitudes(low: Bound, high: Bound | None, interval: Interval) -> Node:
     return with_exponents
 
 
-def _integers(low: Bound, high: Bound) -> Node:
+def _integers(low: Bound, high: Bound) -> Regex:
     first = int(low[0].to_integral_value("ROUND_CEILING", _EXACT))
     first += low[1] and first == low[0]
     last = int(high[0].to_integral_value("ROUND_FLOOR", _EXACT))
@@ -128,7 +128,7 @@ def _integers(low: Bound, high: Bound) -> Node:
     return whole_numbers(first, last)
 
 
-def _with_exponents(low: Bound, high: Bound | None, is_fraction: bool, digits: int) -> Node:
+def _with_exponents(low: Bound, high: Bound | None, is_fraction: bool, digits: int) -> Regex:
     """Normalized numerals with an exponent; where all positive numbers are meant, others that are
     small enough."""
     greatest = _GREATEST_DOUBLE if high is None else min(high, _GREATEST_DOUBLE)
@@ -141,7 +141,7 @@ def _with_exponents(low: Bound, high: Bound | None, is_fraction: bool, digits: i
     return either(_normalized(least, greatest, _MIN_EXPONENT, last))
 
 
-def _all_with_exponents(digits: int) -> Iterator[Node]:
+def _all_with_exponents(digits: int) -> Iterator[Regex]:
     """Any mantissa of `digits` before the point with a small exponent, and all that are
     normalized."""
     mantissa = concat(
@@ -152,7 +152,7 @@ def _all_with_exponents(digits: int) -> Iterator[Node]:
     yield from _normalized(None, _GREATEST_DOUBLE, 100, MAX_EXPONENT)
 
 
-def _normalized(low: Bound | None, high: Bound | None, first: int, last: int) -> Iterator[Node]:
+def _normalized(low: Bound | None, high: Bound | None, first: int, last: int) -> Iterator[Regex]:
     """Numerals of a mantissa from 1 to below 10 and an exponent from `first` to `last`."""
     ten, one = (Decimal(10), True), (Decimal(1), False)
     at_low = first - 1 if low is None else low[0].adjusted()
@@ -174,7 +174,7 @@ def _normalized(low: Bound | None, high: Bound | None, first: int, last: int) ->
 
 
 @lru_cache(maxsize=1024)
-def _exponents(first: int, last: int) -> Node:
+def _exponents(first: int, last: int) -> Regex:
     """The exponents from `first` to `last`, with up to two zeros before them."""
     if first > last:
         return NOTHING

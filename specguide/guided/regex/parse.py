@@ -24,7 +24,7 @@ from specguide.guided.regex.tree import (
     Concat,
     Either,
     Look,
-    Node,
+    Regex,
     Repeat,
     UnsupportedRegex,
     character,
@@ -46,7 +46,7 @@ _GROUPS = {
 _BOUNDS: dict[str, tuple[int, int | None]] = {"*": (0, None), "+": (1, None), "?": (0, 1)}
 
 
-def _sides(*, is_word: bool) -> Node:
+def _sides(*, is_word: bool) -> Regex:
     """A place behind a character of a word, and before none; or the other way round."""
     word = Chars(WORD)
     ahead = Look(word, negative=is_word, behind=False)
@@ -64,7 +64,7 @@ def check_length(text: str) -> None:
         )
 
 
-def parse(text: str) -> Node:
+def parse(text: str) -> Regex:
     """The tree of a regular expression. Raises RegexError, or UnsupportedRegex naming the
     feature."""
     check_length(text)
@@ -77,7 +77,7 @@ def parse(text: str) -> Node:
 
 
 class _Parser(Reader):
-    def alternatives(self, depth: int) -> Node:
+    def alternatives(self, depth: int) -> Regex:
         if depth > MAX_NESTING:
             raise self.unsupported(f"nesting deeper than {MAX_NESTING} groups")
         items = [self.sequence(depth)]
@@ -85,8 +85,8 @@ class _Parser(Reader):
             items.append(self.sequence(depth))
         return items[0] if len(items) == 1 else Either(tuple(items))
 
-    def sequence(self, depth: int) -> Node:
-        items: list[Node] = []
+    def sequence(self, depth: int) -> Regex:
+        items: list[Regex] = []
         while not self.at_end() and self.peek() not in "|)":
             item = self.repeated(self.atom(depth))
             # twice the same anchor says nothing more
@@ -94,7 +94,7 @@ class _Parser(Reader):
                 items.append(item)
         return items[0] if len(items) == 1 else Concat(tuple(items))
 
-    def repeated(self, item: Node) -> Node:
+    def repeated(self, item: Regex) -> Regex:
         bounds = self.bounds()
         if bounds is None:
             return item
@@ -145,7 +145,7 @@ class _Parser(Reader):
             raise self.unsupported(f"more than {MAX_REPETITION} repetitions")
         return count
 
-    def atom(self, depth: int) -> Node:
+    def atom(self, depth: int) -> Regex:
         char = self.take()
         if char == "(":
             return self.group(depth)
@@ -169,7 +169,7 @@ class _Parser(Reader):
         """A character; in the other case, too, where that makes no difference."""
         return Chars(any_case(item.chars)) if self.ignores_case else item
 
-    def group(self, depth: int) -> Node:
+    def group(self, depth: int) -> Regex:
         """The group whose `(` is read."""
         look = next(filter(self.skip, _LOOKS), None)
         if look is not None:
@@ -187,7 +187,7 @@ class _Parser(Reader):
                 return self.flagged(depth)
         return self.inside(depth)
 
-    def flagged(self, depth: int) -> Node:
+    def flagged(self, depth: int) -> Regex:
         """The group whose `(?` is read, and flags come next."""
         outside = self.flags
         while self.peek() in _FLAGS:
@@ -200,7 +200,7 @@ class _Parser(Reader):
         self.flags = outside
         return node
 
-    def inside(self, depth: int) -> Node:
+    def inside(self, depth: int) -> Regex:
         """What a group holds; its `)` is read, too."""
         outside = self.flags
         node = self.alternatives(depth + 1)

@@ -8,14 +8,14 @@ from collections.abc import Iterator
 
 from specguide.guided.budget import spend
 from specguide.guided.regex.charset import holds
-from specguide.guided.regex.tree import Both, Chars, Concat, Either, Node, Repeat, least_length
+from specguide.guided.regex.tree import Both, Chars, Concat, Either, Regex, Repeat, least_length
 
 _LETTERS = ("a", "0", "")
 """Which character stands for a set that has it; "": the first of the set."""
 _LONGEST = 300
 
 
-def samples(node: Node, least: int) -> Iterator[str]:
+def samples(node: Regex, least: int) -> Iterator[str]:
     """A few texts that a tree matches, or, of a Both, each of its items; of at least so many
     characters where there are such short ones."""
     if isinstance(node, Both):
@@ -34,7 +34,7 @@ class _Writer:
     def __init__(self, letter: str, num_more: int) -> None:
         self._letter, self._num_more = letter, num_more
 
-    def text(self, node: Node) -> str:
+    def text(self, node: Regex) -> str:
         spend(2)
         match node:
             case Chars(chars):
@@ -50,7 +50,7 @@ class _Writer:
                 )
         raise TypeError(f"{type(node).__name__} matches no text by itself")
 
-    def _more(self, item: Node, least: int, most: int | None) -> int:
+    def _more(self, item: Regex, least: int, most: int | None) -> int:
         """How many times more an item is repeated."""
         length = least_length(item)
         if not self._num_more or not 0 < length < math.inf:

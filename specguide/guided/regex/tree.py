@@ -38,7 +38,7 @@ class Chars:
 class Concat:
     """Its items one after the other; none of them: the empty string."""
 
-    items: tuple[Node, ...]
+    items: tuple[Regex, ...]
 
 
 @hashed_once
@@ -47,7 +47,7 @@ class Concat:
 class Either:
     """Any one of its items; none of them: nothing at all matches."""
 
-    items: tuple[Node, ...]
+    items: tuple[Regex, ...]
 
 
 @hashed_once
@@ -56,7 +56,7 @@ class Either:
 class Repeat:
     """`least` to `most` times its item; most None: no limit."""
 
-    item: Node
+    item: Regex
     least: int
     most: int | None
 
@@ -77,7 +77,7 @@ class Look:
     """A lookahead: what follows begins with `node`, or (`negative`) does not. A lookbehind
     (`behind`): what was before ends so."""
 
-    node: Node
+    node: Regex
     negative: bool
     behind: bool
 
@@ -92,12 +92,12 @@ class Both:
     is_exact: all dialects agree on it
     """
 
-    items: tuple[Node, ...]
-    but: tuple[Node, ...]
+    items: tuple[Regex, ...]
+    but: tuple[Regex, ...]
     is_exact: bool
 
 
-Node = Chars | Concat | Either | Repeat | Anchor | Look | Both
+Regex = Chars | Concat | Either | Repeat | Anchor | Look | Both
 
 EMPTY = Concat(())
 NOTHING = Either(())
@@ -105,7 +105,7 @@ ANY_CHAR = Chars(CharSet(EVERYTHING, EVERYTHING))
 ANY_TEXT = Repeat(ANY_CHAR, 0, None)
 
 
-def least_length(node: Node) -> float:
+def least_length(node: Regex) -> float:
     """Characters of the shortest text that a tree without anchors matches, whatever it looks at;
     infinity for none."""
     match node:
@@ -122,7 +122,7 @@ def least_length(node: Node) -> float:
     raise TypeError(f"{type(node).__name__} matches no text by itself")
 
 
-def lengths(node: Node) -> tuple[float, float]:
+def lengths(node: Regex) -> tuple[float, float]:
     """Characters of the shortest and of the longest text that a tree without anchors may match, as
     far as is plain of a Both; infinity for none, or for no longest one."""
     if isinstance(node, Both):
@@ -131,7 +131,7 @@ def lengths(node: Node) -> tuple[float, float]:
     return least_length(node), greatest_length(node)
 
 
-def greatest_length(node: Node, more: float = math.inf) -> float:
+def greatest_length(node: Regex, more: float = math.inf) -> float:
     """Characters of the longest text that a tree without anchors may match, where endless
     repetitions come so many times more than they must."""
     match node:
@@ -148,7 +148,7 @@ def greatest_length(node: Node, more: float = math.inf) -> float:
     raise TypeError(f"{type(node).__name__} matches no text by itself")
 
 
-def of_length(node: Node, least: int, most: float) -> Node | None:
+def of_length(node: Regex, least: int, most: float) -> Regex | None:
     """The tree of those texts of a tree that have `least` to `most` characters, where that is
     plain: one part of it alone is of several lengths, and repeats what is of one length. None
     where it is not."""
@@ -173,7 +173,7 @@ def of_length(node: Node, least: int, most: float) -> Node | None:
     return None
 
 
-def is_endless(node: Node) -> bool:
+def is_endless(node: Regex) -> bool:
     """Whether a tree without anchors plainly matches texts of any length."""
     match node:
         case Concat(items):
@@ -185,7 +185,7 @@ def is_endless(node: Node) -> bool:
     return False
 
 
-def with_chars(node: Node, make: Callable[[CharSet], Node]) -> Node:
+def with_chars(node: Regex, make: Callable[[CharSet], Regex]) -> Regex:
     """A tree without anchors, in which what `make` gives for a set takes the place of its
     characters. Raises UnsupportedRegex for other trees."""
     if isinstance(node, Chars):
@@ -211,17 +211,17 @@ def character(char: str) -> Chars:
     return Chars(exactly((ord(char), ord(char))))
 
 
-def literal(text: str) -> Node:
+def literal(text: str) -> Regex:
     """The tree that matches `text` alone."""
     return Concat(tuple(map(character, text)))
 
 
-def literals(texts: Iterable[str]) -> Node:
+def literals(texts: Iterable[str]) -> Regex:
     """The tree that matches each of the texts."""
     return Either(tuple(map(literal, texts)))
 
 
-def either(nodes: Iterable[Node]) -> Node:
+def either(nodes: Iterable[Regex]) -> Regex:
     """Any one of the nodes, without choices inside choices."""
     kept = [
         part for node in nodes for part in (node.items if isinstance(node, Either) else (node,))
@@ -229,7 +229,7 @@ def either(nodes: Iterable[Node]) -> Node:
     return kept[0] if len(kept) == 1 else Either(tuple(kept))
 
 
-def concat(*nodes: Node) -> Node:
+def concat(*nodes: Regex) -> Regex:
     """The nodes one after the other; NOTHING where one of them is."""
     if NOTHING in nodes:
         return NOTHING

@@ -22,7 +22,7 @@ from specguide.guided.regex.tree import (
     Concat,
     Either,
     Look,
-    Node,
+    Regex,
     Repeat,
     UnsupportedRegex,
     greatest_length,
@@ -31,7 +31,7 @@ from specguide.guided.regex.tree import (
 from specguide.guided.regex.writer import is_exact
 
 
-def whole(node: Node, *, search: bool) -> Node:
+def whole(node: Regex, *, search: bool) -> Regex:
     """A tree without anchors that matches the whole texts which `node` matches.
 
     search: `node` may match anywhere in the text, as JSON Schema's `pattern` does; else it must
@@ -44,11 +44,11 @@ def whole(node: Node, *, search: bool) -> Node:
     return branches[0] if len(branches) == 1 else _either(branches)
 
 
-def _either(nodes: Iterable[Node]) -> Node:
+def _either(nodes: Iterable[Regex]) -> Regex:
     return Either(_apart(tuple(nodes)))
 
 
-def _apart(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
+def _apart(nodes: tuple[Regex, ...]) -> tuple[Regex, ...]:
     """The nodes, which stand in another one. Raises UnsupportedRegex where one of them is too
     large for it."""
     if any(isinstance(node, Both) for node in nodes):
@@ -57,13 +57,13 @@ def _apart(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
 
 
 @kept
-def searched(pattern: str) -> Node:
+def searched(pattern: str) -> Regex:
     """A tree without anchors of the whole texts in which a pattern matches somewhere. Raises
     RegexError."""
     return whole(parse(pattern), search=True)
 
 
-def _whole_branches(node: Node, search: bool) -> Iterator[Node]:
+def _whole_branches(node: Regex, search: bool) -> Iterator[Regex]:
     started, looks, rest = _leading(node)
     if looks and (started or not search):
         anchored = Concat((Anchor(True), rest)) if started else rest
@@ -78,7 +78,7 @@ def _whole_branches(node: Node, search: bool) -> Iterator[Node]:
             yield _join(before, _without_looks(middle, after))
 
 
-def _without_lookbehinds(before: Node, node: Node) -> Node:
+def _without_lookbehinds(before: Regex, node: Regex) -> Regex:
     """A tree without lookbehinds of what `node` matches behind `before`. Raises
     UnsupportedRegex."""
     match node:
@@ -90,7 +90,7 @@ def _without_lookbehinds(before: Node, node: Node) -> Node:
                 return _behind_lookahead(before, node)
             return _looked_at(_without_looks(before, EMPTY), [node])
         case Concat(items):
-            apart = list[Node]()  # what looks at nothing before
+            apart = list[Regex]()  # what looks at nothing before
             for item in items:
                 if _has_look(item, behind=True):
                     before = _without_lookbehinds(_join(before, *apart), item)
@@ -110,7 +110,7 @@ def _without_lookbehinds(before: Node, node: Node) -> Node:
     return _join(before, node)
 
 
-def _behind_lookahead(before: Node, look: Look) -> Node:
+def _behind_lookahead(before: Regex, look: Look) -> Regex:
     """What a lookbehind lets pass of `before`, whose lookaheads may look beyond it where its end is
     empty: at one place both may come in either order. Raises UnsupportedRegex."""
     *items, last = before.items if isinstance(before, Concat) else (before,)
@@ -125,7 +125,7 @@ def _behind_lookahead(before: Node, look: Look) -> Node:
     raise UnsupportedRegex("a lookbehind behind a lookahead cannot be enforced")
 
 
-def _stay_inside(node: Node, before: float = 0, after: float = 0) -> bool:
+def _stay_inside(node: Regex, before: float = 0, after: float = 0) -> bool:
     """Whether all that is looked at from inside a tree is plainly in what the tree matches, or in
     so many characters before or after it."""
     if isinstance(node, Repeat):
@@ -145,12 +145,12 @@ def _stay_inside(node: Node, before: float = 0, after: float = 0) -> bool:
     return True
 
 
-def _reach(node: Node) -> float:
+def _reach(node: Regex) -> float:
     """Most characters that are looked at."""
     return greatest_length(node) if _is_plain(node) else math.inf
 
 
-def _without_looks(node: Node, after: Node) -> Node:
+def _without_looks(node: Regex, after: Regex) -> Regex:
     """A tree without lookaheads of what `node` matches with all that is behind it, which `after`
     is: a lookahead asks something of that. Raises UnsupportedRegex."""
     if not _has_look(node):
@@ -171,11 +171,11 @@ def _without_looks(node: Node, after: Node) -> Node:
     raise UnsupportedRegex("a lookahead or lookbehind inside a repetition cannot be enforced")
 
 
-def _looked_at_each(chars: Repeat, looks: list[Node]) -> Node:
+def _looked_at_each(chars: Repeat, looks: list[Regex]) -> Regex:
     """The texts of some characters that negative lookaheads let pass at each of them."""
     somewhere = []
     for look in looks:
-        ahead: Node = EMPTY
+        ahead: Regex = EMPTY
         if isinstance(look, Look) and look.negative and not look.behind:
             ahead = whole(Concat((Anchor(True), look.node)), search=True)
         if isinstance(ahead, Both) or least_length(ahead) == 0:
@@ -185,10 +185,10 @@ def _looked_at_each(chars: Repeat, looks: list[Node]) -> Node:
     return _looked_at(chars, somewhere)
 
 
-def _leading(node: Node) -> tuple[bool, list[Look], Node]:
+def _leading(node: Regex) -> tuple[bool, list[Look], Regex]:
     """Whether it begins with the anchor, the lookaheads right after that, and the rest."""
     started, looks = False, []
-    left: list[Node] = [node]  # the first one last
+    left: list[Regex] = [node]  # the first one last
     while left:
         first = left[-1]
         if isinstance(first, Anchor) and first.at_start:
@@ -203,10 +203,10 @@ def _leading(node: Node) -> tuple[bool, list[Look], Node]:
     return started, looks, left[0] if len(left) == 1 else Concat(tuple(reversed(left)))
 
 
-def _looked_at(node: Node, looks: list[Look]) -> Node:
+def _looked_at(node: Regex, looks: list[Look]) -> Regex:
     """The texts of a tree without anchors that all the lookaheads at its start, or lookbehinds at
     its end, let pass."""
-    also, but = list[Node](), list[Node]()
+    also, but = list[Regex](), list[Regex]()
     for look in looks:
         plain = passed(node, look)
         if plain is not None:
@@ -223,7 +223,7 @@ def _looked_at(node: Node, looks: list[Look]) -> Node:
     return Either((found, in_some_dialect([node, *also], but)))
 
 
-def _split(node: Node, at_start: bool) -> list[tuple[bool, Node]]:
+def _split(node: Regex, at_start: bool) -> list[tuple[bool, Regex]]:
     """`node` as alternatives with the anchor of one edge taken off: (was it there, the rest)."""
     if not _has_anchor(node, at_start):
         return [(False, node)]
@@ -240,13 +240,13 @@ def _split(node: Node, at_start: bool) -> list[tuple[bool, Node]]:
     return _split_in_turn(node, at_start)
 
 
-def _split_in_turn(node: Concat, at_start: bool) -> list[tuple[bool, Node]]:
+def _split_in_turn(node: Concat, at_start: bool) -> list[tuple[bool, Regex]]:
     """`_split` of items one after the other: there is no text beyond an anchor, so items there
     match nothing."""
     items = node.items[::-1] if at_start else node.items
     first = next(i for i, item in enumerate(items) if _has_anchor(item, at_start))
     inside = items[:first]
-    parts: list[tuple[bool, Node]] = [(False, Concat(inside[::-1] if at_start else inside))]
+    parts: list[tuple[bool, Regex]] = [(False, Concat(inside[::-1] if at_start else inside))]
     for item in items[first:]:
         behind, parts = parts, []
         for found, outer in _split(item, at_start):
@@ -261,12 +261,12 @@ def _split_in_turn(node: Concat, at_start: bool) -> list[tuple[bool, Node]]:
     return parts
 
 
-def _may_be_empty(node: Node) -> bool:
+def _may_be_empty(node: Regex) -> bool:
     """Whether it plainly matches the empty text at any place."""
     return _is_plain(node) and least_length(node) == 0
 
 
-def _split_repeated(node: Repeat) -> list[tuple[bool, Node]]:
+def _split_repeated(node: Repeat) -> list[tuple[bool, Regex]]:
     """`_split` at the end: the last time alone can come to the anchor with something to match."""
     parts = _split(node.item, at_start=False)
     others = Either(tuple(inner for ended, inner in parts if not ended))
@@ -277,12 +277,12 @@ def _split_repeated(node: Repeat) -> list[tuple[bool, Node]]:
     ]
 
 
-def _is_plain(node: Node) -> bool:
+def _is_plain(node: Regex) -> bool:
     """Whether it asks nothing of what stands around its text."""
     return not (_has_look(node) or _has_anchor(node, True) or _has_anchor(node, False))
 
 
-def _has_anchor(node: Node, at_start: bool) -> bool:
+def _has_anchor(node: Regex, at_start: bool) -> bool:
     left = [node]
     for one in left:  # which grows
         if isinstance(one, (Concat, Either)):
@@ -295,7 +295,7 @@ def _has_anchor(node: Node, at_start: bool) -> bool:
     return False
 
 
-def _has_look(node: Node, *, behind: bool = False) -> bool:
+def _has_look(node: Regex, *, behind: bool = False) -> bool:
     """Whether something is looked at from inside a tree; `behind`: by a lookbehind."""
     match node:
         case Concat(items) | Either(items):
@@ -305,7 +305,7 @@ def _has_look(node: Node, *, behind: bool = False) -> bool:
     return isinstance(node, Look) and node.behind >= behind
 
 
-def _join(*nodes: Node) -> Node:
+def _join(*nodes: Regex) -> Regex:
     """The nodes one after the other; what can repeat beside "anything" need repeat no more than it
     must."""
     spend(4 + 2 * sum(len(node.items) if isinstance(node, Concat) else 1 for node in nodes))

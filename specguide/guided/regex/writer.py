@@ -18,7 +18,7 @@ from specguide.guided.regex.tree import (
     Concat,
     Either,
     Look,
-    Node,
+    Regex,
     Repeat,
     anchor_inside,
 )
@@ -26,7 +26,7 @@ from specguide.guided.regex.tree import (
 _CARET = ord("^")
 
 
-def restrict(node: Node, universe: Ranges) -> Node:
+def restrict(node: Regex, universe: Ranges) -> Regex:
     """The texts of `node`, in every dialect, that hold only characters of `universe`; NOTHING where
     there are none."""
     if isinstance(node, Chars):
@@ -54,7 +54,7 @@ def restrict(node: Node, universe: Ranges) -> Node:
     raise anchor_inside()
 
 
-def is_exact(node: Node) -> bool:
+def is_exact(node: Regex) -> bool:
     """Whether every dialect agrees on the texts that `node` matches."""
     if isinstance(node, Chars):
         return node.chars.inner == node.chars.outer
@@ -65,7 +65,7 @@ def is_exact(node: Node) -> bool:
     return not isinstance(node, (Concat, Either)) or all(map(is_exact, node.items))
 
 
-def is_flat(node: Node, inside: bool = False) -> bool:
+def is_flat(node: Regex, inside: bool = False) -> bool:
     """Whether no repetition stands inside another one or inside an alternative."""
     if isinstance(node, Repeat):
         return not inside and is_flat(node.item, True)
@@ -76,7 +76,7 @@ def is_flat(node: Node, inside: bool = False) -> bool:
     return not isinstance(node, Concat) or all(is_flat(item, inside) for item in node.items)
 
 
-def write(node: Node) -> str:
+def write(node: Regex) -> str:
     """The text of a tree without anchors, to be matched against a whole text; of a Both it has
     lookaheads. Raises ValueError for NOTHING."""
     if isinstance(node, Chars):

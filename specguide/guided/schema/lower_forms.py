@@ -13,8 +13,7 @@ from specguide.errors import UnsupportedGuide
 from specguide.guided.budget import at_work, spend
 from specguide.guided.regex.both import everything_but
 from specguide.guided.regex.nfa import text_matcher
-from specguide.guided.regex.tree import Node as Regex
-from specguide.guided.regex.tree import UnsupportedRegex
+from specguide.guided.regex.tree import Regex, UnsupportedRegex
 from specguide.guided.regex.writer import is_exact
 from specguide.guided.schema.lowering import Lowering
 from specguide.guided.schema.names import FEW_NAMES, only_names, with_one_known, with_one_of

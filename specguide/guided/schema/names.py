@@ -13,12 +13,12 @@ from specguide.guided.regex.tree import (
     ANY_TEXT,
     NOTHING,
     Both,
+    Regex,
     Repeat,
     UnsupportedRegex,
     either,
     literals,
 )
-from specguide.guided.regex.tree import Node as Regex
 from specguide.guided.regex.writer import is_exact, restrict
 from specguide.guided.schema.document import Place
 from specguide.guided.schema.evaluate import takes

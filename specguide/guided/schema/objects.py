@@ -10,8 +10,7 @@ from math import comb
 
 from specguide.guided.budget import spend
 from specguide.guided.regex.both import together
-from specguide.guided.regex.tree import ANY_TEXT, Both, UnsupportedRegex, literals
-from specguide.guided.regex.tree import Node as Regex
+from specguide.guided.regex.tree import ANY_TEXT, Both, Regex, UnsupportedRegex, literals
 from specguide.guided.regex.writer import is_exact
 from specguide.guided.schema.document import Place
 from specguide.guided.schema.json_values import Json

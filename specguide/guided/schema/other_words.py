@@ -12,7 +12,7 @@ from specguide.guided.regex.tree import (
     Chars,
     Concat,
     Either,
-    Node,
+    Regex,
     UnsupportedRegex,
     literal,
 )
@@ -53,7 +53,7 @@ class _OtherWords:
         )
 
 
-def strings_beside(words: frozenset[str]) -> Node:
+def strings_beside(words: frozenset[str]) -> Regex:
     """Every string but the words: a beginning of words that is none, or one with a character that
     leads to no word.
 
@@ -64,7 +64,7 @@ def strings_beside(words: frozenset[str]) -> Node:
     for beginning, follow in _beginnings(words).items():
         shared = beginning[: len(beginning) // _BLOCK * _BLOCK]
         blocks.setdefault(shared, {})[beginning] = follow
-    nodes: dict[str, list[Node]] = {shared: [] for shared in blocks}
+    nodes: dict[str, list[Regex]] = {shared: [] for shared in blocks}
     for shared in sorted(blocks, key=len, reverse=True):
         node = Either((*_beside(blocks[shared], len(shared), words), *nodes[shared]))
         if shared:
@@ -88,10 +88,10 @@ def _beginnings(words: frozenset[str]) -> dict[str, list[str]]:
 
 def _beside(
     beginnings: Mapping[str, list[str]], start: int, words: frozenset[str]
-) -> Iterator[Node]:
+) -> Iterator[Regex]:
     """The strings, from their character `start` on, that leave the words right behind one of the
     beginnings."""
-    rests: dict[tuple[str, ...], list[Node]] = {}  # by what may follow
+    rests: dict[tuple[str, ...], list[Regex]] = {}  # by what may follow
     for beginning, follow in beginnings.items():
         rests.setdefault(tuple(follow), []).append(literal(beginning[start:]))
     left = [

@@ -8,13 +8,20 @@ from contextlib import contextmanager
 from specguide.guided.budget import know
 from specguide.guided.regex.charset import Ranges
 from specguide.guided.regex.parse import check_length
-from specguide.guided.regex.tree import MAX_CHARS, NOTHING, Both, Node, RegexError, UnsupportedRegex
+from specguide.guided.regex.tree import (
+    MAX_CHARS,
+    NOTHING,
+    Both,
+    Regex,
+    RegexError,
+    UnsupportedRegex,
+)
 from specguide.guided.regex.whole import searched
 from specguide.guided.regex.writer import restrict, write
 from specguide.guided.schema.nodes import refuse
 
 
-def read_pattern(pattern: str, keyword: str, path: str) -> Node:
+def read_pattern(pattern: str, keyword: str, path: str) -> Regex:
     """What a `pattern` asks of a whole string. Raises UnsupportedGuide when it is malformed or not
     regular."""
     try:
@@ -24,7 +31,7 @@ def read_pattern(pattern: str, keyword: str, path: str) -> Node:
         raise refuse(keyword, path, f"{error}{mend}") from error
 
 
-def write_pattern(node: Node, characters: Ranges) -> str | None:
+def write_pattern(node: Regex, characters: Ranges) -> str | None:
     """The core's `pattern` for a tree; None where no string of these characters matches it. Raises
     UnsupportedRegex where it is too long."""
     restricted = restrict(node, characters)
@@ -45,7 +52,7 @@ def refusing(keyword: str, path: str) -> Iterator[None]:
         raise refuse(keyword, path, f"written anew, {error}") from error
 
 
-def whole_pattern(node: Node) -> str:
+def whole_pattern(node: Regex) -> str:
     """The text of a tree without anchors, which need not be read then."""
     text = f"^(?:{write(node)})$"
     if not isinstance(node, Both) and len(text) <= MAX_CHARS:

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from specguide.guided.budget import know, spend
 from specguide.guided.regex.charset import Ranges
-from specguide.guided.regex.tree import Node as Regex
+from specguide.guided.regex.tree import Regex
 from specguide.guided.regex.whole import searched
 from specguide.guided.schema.document import Place
 from specguide.guided.schema.formats import FORMAT_LENGTHS, FORMATS, FORMATS_ALSO, SHORT_FORMATS

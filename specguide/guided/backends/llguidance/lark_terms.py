@@ -25,8 +25,7 @@ from specguide.guided.budget import spend
 from specguide.guided.grammar_form import grammar_form, without_comments
 from specguide.guided.lark.schema import schema_term
 from specguide.guided.lark.source import as_lark_reads
-from specguide.guided.regex.tree import Both
-from specguide.guided.regex.tree import Node as Regex
+from specguide.guided.regex.tree import Both, Regex
 from specguide.guided.regex.writer import write
 from specguide.guided.schema.emit import emit, in_doubles
 from specguide.guided.schema.json_values import JsonSchema

@@ -19,13 +19,13 @@ from specguide.guided.regex.tree import (
     Chars,
     Concat,
     Either,
+    Regex,
     UnsupportedRegex,
     lengths,
     literal,
     of_length,
     with_chars,
 )
-from specguide.guided.regex.tree import Node as Regex
 from specguide.guided.regex.whole import searched
 from specguide.guided.regex.writer import write
 from specguide.guided.schema.json_values import Json, exact, is_number

@@ -22,11 +22,11 @@ from specguide.guided.regex.tree import (
     MAX_CHARS,
     NOTHING,
     Both,
+    Regex,
     UnsupportedRegex,
     concat,
     literal,
 )
-from specguide.guided.regex.tree import Node as Regex
 from specguide.guided.regex.whole import searched
 from specguide.guided.regex.writer import restrict, write
 from specguide.guided.schema.json_values import Json
