@@ -13,6 +13,7 @@ import pkgutil
 import warnings
 from collections.abc import Iterator
 from importlib import metadata
+from typing import Any
 
 from specguide import env
 from specguide.config import GuideConfig
@@ -107,10 +108,7 @@ def create_backend(name: str, vocabulary: Vocabulary, *, native: bool | None = N
         raise EngineError(problem)
     if native is False:
         return adapter.bind(vocabulary, None, "its Python adapter was asked for")
-    library, reason = adapter.native_library()
-    if native is None and not env.native_grammars_enabled():
-        library = None
-        reason = _ASKED_FOR_PYTHON
+    library, reason = adapter.native_library() if native else _native_library(adapter)
     if library is None:
         if native is True:
             raise EngineError(f"{name}'s native interface does not resolve: {reason}")
@@ -124,13 +122,15 @@ def backend_status(name: str) -> BackendStatus:
     adapter, problem = _load(name)
     if adapter is None:
         return BackendStatus(name, None, False, problem)
-    library, reason = adapter.native_library()
-    if not env.native_grammars_enabled():
-        library = None
-        reason = _ASKED_FOR_PYTHON
+    library, reason = _native_library(adapter)
     package = backend_spec(name).library.package
     version = "built in" if package is None else metadata.version(package)
     return BackendStatus(name, version, library is not None, reason)
+
+
+def _native_library(adapter: Adapter) -> tuple[Any, str | None]:
+    """The library's native interface and None, or None and why it is not taken."""
+    return adapter.native_library() if env.native_grammars_enabled() else (None, _ASKED_FOR_PYTHON)
 
 
 def _load(name: str) -> tuple[Adapter | None, str | None]:
