@@ -100,7 +100,7 @@ class Comparison:
         if located[0] is False:
             return frozenset()
         types = EVERY_TYPE
-        for schema, _ in self._conjuncts(located, depth):
+        for schema, _ in self.conjuncts(located, depth):
             types &= _types(schema)
         if depth <= _MAX_DEPTH and self._num_steps <= _MAX_STEPS:
             for options in self._alternatives(located):
@@ -109,22 +109,18 @@ class Comparison:
                 )
         return types
 
-    def conjuncts(self, located: Located) -> Iterator[Located]:
-        """The subschema and everything that holds along with it by `$ref` and `allOf`, as far as is
-        near."""
-        yield from self._conjuncts(located, 0)
-
     def _all_conjuncts(self, located: Located) -> list[Located]:
         """`conjuncts`, made once for each subschema: it is compared with many others."""
         spend(1)
         known, found = self._conjuncts_of.get(id(located[0]), (None, []))
         if known is None or known[0] is not located[0] or known[1] != located[1]:
-            found = list(self._conjuncts(located, 0))
+            found = list(self.conjuncts(located))
             self._conjuncts_of[id(located[0])] = located, found  # which keeps the id its own
         return found
 
-    def _conjuncts(self, located: Located, depth: int) -> Iterator[Located]:
-        """The subschema and everything that holds along with it by `$ref` and `allOf`."""
+    def conjuncts(self, located: Located, depth: int = 0) -> Iterator[Located]:
+        """The subschema and everything that holds along with it by `$ref` and `allOf`, as far as is
+        near."""
         schema, place = located
         if not is_object(schema) or depth > _MAX_DEPTH:
             return
@@ -133,14 +129,14 @@ class Comparison:
         place = self._document.enter(schema, place)
         if "$ref" in schema:
             try:
-                yield from self._conjuncts(self._document.resolve(schema["$ref"], place), depth + 1)
+                yield from self.conjuncts(self._document.resolve(schema["$ref"], place), depth + 1)
             except InvalidGuide:
                 return
             if self._document.draft <= 7:
                 return
         yield schema, place
         for i, child in enumerate(schema.get("allOf", ())):
-            yield from self._conjuncts((child, place / "allOf" / i), depth + 1)
+            yield from self.conjuncts((child, place / "allOf" / i), depth + 1)
 
     def _alternatives(self, located: Located) -> Iterator[list[Located]]:
         """Lists of subschemas of which an instance must fit at least one."""
