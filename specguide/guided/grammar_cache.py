@@ -12,8 +12,8 @@ from specguide.guided.backends import CompiledGrammar
 
 _ERROR_BYTES = 2048
 
-Outcome = CompiledGrammar | InvalidGuide
-"""An outcome of a compile that is a fact about the guide."""
+Fact = CompiledGrammar | InvalidGuide
+"""What a compile came to, where that is a fact about the guide."""
 
 
 class GrammarCache:
@@ -23,13 +23,13 @@ class GrammarCache:
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes
         self.num_bytes = 0
-        self._outcomes: OrderedDict[Hashable, Outcome] = OrderedDict()
+        self._outcomes: OrderedDict[Hashable, Fact] = OrderedDict()
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
         return len(self._outcomes)
 
-    def get(self, key: Hashable) -> Outcome | None:
+    def get(self, key: Hashable) -> Fact | None:
         """The outcome under `key`, which is then the most recently used one."""
         with self._lock:
             outcome = self._outcomes.get(key)
@@ -37,7 +37,7 @@ class GrammarCache:
                 self._outcomes.move_to_end(key)
             return outcome
 
-    def put(self, key: Hashable, outcome: Outcome) -> None:
+    def put(self, key: Hashable, outcome: Fact) -> None:
         """Keep an outcome, unless it is larger than the whole budget. An error is kept without its
         stack frames."""
         if isinstance(outcome, InvalidGuide):
@@ -54,5 +54,5 @@ class GrammarCache:
                 self.num_bytes -= _size(evicted)
 
 
-def _size(outcome: Outcome) -> int:
+def _size(outcome: Fact) -> int:
     return _ERROR_BYTES if isinstance(outcome, InvalidGuide) else outcome.num_bytes

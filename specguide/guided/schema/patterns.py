@@ -86,7 +86,7 @@ def pattern_matches(pattern: str, text: str) -> bool:
         raise UnsupportedGuide(str(error), keyword="pattern") from error
 
 
-class Matcher(Protocol):
+class PatternMatcher(Protocol):
     """Matches whole texts."""
 
     def matches(self, text: str) -> bool:
@@ -95,7 +95,7 @@ class Matcher(Protocol):
 
 
 @kept
-def pattern_matcher(pattern: str) -> Matcher:
+def pattern_matcher(pattern: str) -> PatternMatcher:
     """Matches what a core's `pattern` matches."""
     return text_matcher(searched(pattern))
 
