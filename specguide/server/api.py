@@ -3,9 +3,10 @@ wire."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -147,7 +148,9 @@ class Api(Generic[B]):
 
         headers = ignored_header(body)
         if body.stream:
-            return EventStream(streamed, {**STREAM_HEADERS, **headers})
+            beginning = asyncio.ensure_future(streamed())
+            await asyncio.sleep(0)  # the engine has it before the answer is made ready
+            return EventStream(beginning, {**STREAM_HEADERS, **headers})
         return JSONResponse(await unless_left(request, whole()), headers=headers)
 
 
@@ -158,10 +161,10 @@ class EventStream(StreamingResponse):
     media_type = "text/event-stream"
 
     def __init__(
-        self, begin: Callable[[], Awaitable[AsyncIterator[bytes]]], headers: dict[str, str]
+        self, beginning: asyncio.Future[AsyncIterator[bytes]], headers: dict[str, str]
     ) -> None:
         super().__init__((), headers=headers)
-        self._begin, self._has_begun = begin, False
+        self._beginning, self._has_begun = beginning, False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Raises ApiError for nobody where the client leaves before they have begun."""
@@ -171,7 +174,7 @@ class EventStream(StreamingResponse):
 
     async def stream_response(self, send: Send) -> None:
         """As StreamingResponse's."""
-        self.body_iterator = await self._begin()
+        self.body_iterator = await self._beginning
         self._has_begun = True
         await super().stream_response(send)
 
