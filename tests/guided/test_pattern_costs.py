@@ -13,6 +13,7 @@ from specguide.guide import Guide
 from specguide.guided.backends.llguidance.lark import guide_to_lark
 from specguide.guided.budget import Budget
 from specguide.guided.compiling.libraries import Libraries
+from specguide.guided.regex import automaton as automata
 from specguide.guided.regex import nfa
 from specguide.guided.regex import whole as whole_texts
 from specguide.guided.regex.automaton import Automaton, automaton
@@ -120,7 +121,10 @@ def test_one_pattern_that_matches_no_name_needs_no_automaton(monkeypatch):
 
 def test_patterns_that_ends_need_are_not_read_again(monkeypatch):
     read = []
-    monkeypatch.setattr(patterns, "automaton", lambda node: read.append(node) or automaton(node))
+    make = automata._of_tree
+    monkeypatch.setattr(
+        automata, "_of_tree", lambda node, outer: read.append(node) or make(node, outer)
+    )
     names = {"^a+$": {"type": "string"}, "^a*b": {"minLength": 2}}
     schema = {"type": "object", "patternProperties": names, "properties": {"ab": {}}}
     libraries = Libraries(VOCABULARY, GuideConfig())
@@ -144,19 +148,22 @@ def test_names_that_may_not_come_are_not_written(monkeypatch):
     assert {len(one) for one in texts} == {4}
 
 
-def test_a_pattern_of_too_many_states_is_found_out_once(monkeypatch):
+def test_the_automaton_of_a_tree_is_made_once(monkeypatch):
     asked = []
+    make = automata._of_tree
 
-    def too_large(node):
+    def of_tree(node, outer):
         asked.append(node)
-        raise UnsupportedRegex("too many states")
+        return make(node, outer)
 
-    monkeypatch.setattr(patterns, "automaton", too_large)
-    with Budget(10_000).counting():
+    monkeypatch.setattr(automata, "_of_tree", of_tree)
+    with Budget(100_000).counting():
+        found = [patterns.pattern_automaton("^a+$"), automaton(searched("^a+$"))]
+        assert found[0] is found[1]
         for _ in range(3):
-            with pytest.raises(UnsupportedRegex, match="too many states"):
-                patterns.pattern_automaton("^a$")
-    assert len(asked) == 1
+            with pytest.raises(UnsupportedRegex, match="states"):
+                automaton(searched("^a{500}$"))
+    assert asked == [searched("^a+$"), searched("^a{500}$")]
 
 
 def test_a_pattern_that_was_written_is_not_read_again(monkeypatch):

@@ -15,7 +15,7 @@ from functools import cached_property, reduce
 from itertools import groupby
 from operator import and_, itemgetter, sub
 
-from specguide.guided.budget import kept, spend
+from specguide.guided.budget import kept, know, spend
 from specguide.guided.quick import hashed_once
 from specguide.guided.regex.elimination import tree_of
 from specguide.guided.regex.letters import (
@@ -123,8 +123,27 @@ def automaton(node: Regex, *, outer: bool = False) -> Automaton:
 
     Raises UnsupportedRegex where it has more than MAX_STATES states.
     """
-    if isinstance(node, Both):
-        return _of_both(node, outer)
+    found = _found(node, outer)
+    if isinstance(found, UnsupportedRegex):
+        raise UnsupportedRegex(str(found))
+    return found
+
+
+def know_automaton(node: Regex, found: Automaton) -> None:
+    """Let `automaton` give this one for a tree that was made from it."""
+    know(_found, found, node, False)
+
+
+@kept
+def _found(node: Regex, outer: bool) -> Automaton | UnsupportedRegex:
+    """That there are too many states is found out once, too."""
+    try:
+        return _of_both(node, outer) if isinstance(node, Both) else _of_tree(node, outer)
+    except UnsupportedRegex as error:
+        return error
+
+
+def _of_tree(node: Regex, outer: bool) -> Automaton:
     nfa = Nfa(node, outer=outer, most_states=10 * MAX_STATES)
     alphabet, rows_from = _rows_from(nfa)
     nothing = (NOWHERE,) * (1 + max(alphabet.letters))

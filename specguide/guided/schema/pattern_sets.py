@@ -8,7 +8,7 @@ from itertools import chain, combinations
 from math import inf
 
 from specguide.guided.budget import at_work, kept, know
-from specguide.guided.regex.automaton import Automaton, automaton
+from specguide.guided.regex.automaton import Automaton, automaton, know_automaton
 from specguide.guided.regex.both import together
 from specguide.guided.regex.letters import Alphabet
 from specguide.guided.regex.tree import (
@@ -24,7 +24,6 @@ from specguide.guided.regex.whole import searched
 from specguide.guided.schema.pattern_text import whole_pattern
 from specguide.guided.schema.patterns import (
     have_common_text,
-    know_automaton,
     pattern_automaton,
     pattern_matches,
 )
@@ -206,9 +205,9 @@ class Patterns:
             return _checked(whole_pattern(_alone_in_common(texts, patterns, names)))
 
     def _text(self, found: Automaton) -> str:
-        text = _checked(whole_pattern(self._counted(found).node()))
-        know_automaton(text, found)
-        return text
+        node = self._counted(found).node()
+        know_automaton(node, found)
+        return _checked(whole_pattern(node))
 
     def _counted(self, found: Automaton) -> Automaton:
         self._work += 10 + len(found.rows)

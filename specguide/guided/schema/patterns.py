@@ -9,7 +9,7 @@ from operator import and_
 from typing import Protocol
 
 from specguide.errors import UnsupportedGuide
-from specguide.guided.budget import kept, know
+from specguide.guided.budget import kept
 from specguide.guided.regex.automaton import Automaton, automaton
 from specguide.guided.regex.both import match_one_text
 from specguide.guided.regex.first import First, first_of
@@ -33,24 +33,7 @@ MAX_LOOKS = 25_000
 def pattern_automaton(pattern: str) -> Automaton:
     """The strings that a core's `pattern` matches. Raises UnsupportedRegex where there are too many
     states."""
-    found = _pattern_automaton(pattern)
-    if isinstance(found, UnsupportedRegex):
-        raise UnsupportedRegex(str(found))
-    return found
-
-
-@kept
-def _pattern_automaton(pattern: str) -> Automaton | UnsupportedRegex:
-    """That there are too many states is found out once, too."""
-    try:
-        return automaton(searched(pattern))
-    except UnsupportedRegex as error:
-        return error
-
-
-def know_automaton(pattern: str, found: Automaton) -> None:
-    """Let `pattern_automaton` give this one for a pattern that was written from it."""
-    know(_pattern_automaton, found, pattern)
+    return automaton(searched(pattern))
 
 
 @kept
