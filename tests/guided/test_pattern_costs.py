@@ -14,7 +14,7 @@ from specguide.guided.backends.llguidance.lark import guide_to_lark
 from specguide.guided.budget import Budget
 from specguide.guided.compiling.libraries import Libraries
 from specguide.guided.regex import automaton as automata
-from specguide.guided.regex import nfa
+from specguide.guided.regex import letters, nfa
 from specguide.guided.regex import whole as whole_texts
 from specguide.guided.regex.automaton import Automaton, automaton
 from specguide.guided.regex.charset import JSON_TEXT
@@ -164,6 +164,20 @@ def test_the_automaton_of_a_tree_is_made_once(monkeypatch):
             with pytest.raises(UnsupportedRegex, match="states"):
                 automaton(searched("^a{500}$"))
     assert asked == [searched("^a+$"), searched("^a{500}$")]
+
+
+def test_it_is_looked_once_where_states_of_several_patterns_lead(monkeypatch):
+    asked = []
+    look = letters.SideBySide.after
+
+    def after(self, states):
+        asked.append(states)
+        return look(self, states)
+
+    monkeypatch.setattr(letters.SideBySide, "after", after)
+    with Budget(100_000).counting():
+        assert not patterns.have_common_text(("^a*[bc]*b$", "^a*[bc]*c$"), 100, 200)
+    assert len(asked) == len(set(asked)) > 1
 
 
 def test_a_pattern_that_was_written_is_not_read_again(monkeypatch):

@@ -114,12 +114,22 @@ class SideBySide:
         self._own_rows = [rows for _, rows in automata]
         nowhere = (NOWHERE,) * len(numbers)
         self._rows: list[dict[int, Row]] = [{NOWHERE: nowhere} for _ in automata]
+        self._live: dict[tuple[int, ...], frozenset[tuple[int, ...]]] = {}
+        self._num_steps = len(automata) * (2 + len(numbers) // 4)
 
     def after(self, states: Iterable[int]) -> Iterator[tuple[int, ...]]:
         """For each letter, where it leads from these states, one of each automaton."""
-        rows = list(map(self._row, count(), states))
-        spend(len(rows) * (2 + len(rows[0]) // 4))
-        return zip(*rows, strict=True)
+        spend(self._num_steps)
+        return zip(*map(self._row, count(), states), strict=True)
+
+    def live_after(self, states: tuple[int, ...]) -> frozenset[tuple[int, ...]]:
+        """Where letters lead from these states with which each automaton goes on."""
+        if states in self._live:
+            spend(self._num_steps)
+        else:
+            found = (after for after in self.after(states) if NOWHERE not in after)
+            self._live[states] = frozenset(found)
+        return self._live[states]
 
     def _row(self, number: int, state: int) -> Row:
         """The row of a state of one of the automata, over the letters of all."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from functools import reduce
-from itertools import chain, count
+from itertools import count
 from operator import and_
 from typing import Protocol
 
@@ -13,7 +13,7 @@ from specguide.guided.budget import kept
 from specguide.guided.regex.automaton import Automaton, automaton
 from specguide.guided.regex.both import match_one_text
 from specguide.guided.regex.first import First, first_of
-from specguide.guided.regex.letters import NOWHERE, SideBySide
+from specguide.guided.regex.letters import SideBySide
 from specguide.guided.regex.nfa import text_matcher
 from specguide.guided.regex.samples import samples
 from specguide.guided.regex.tree import (
@@ -116,8 +116,7 @@ def have_common_text(patterns: tuple[str, ...], least: int, most: int | None) ->
         num_looked += 1 + len(states)
         if num_looked > MAX_LOOKS:
             raise UnsupportedRegex("the schema compares too many patterns with each other")
-        after = chain.from_iterable(map(together.after, states))
-        states = {state for state in set(after) if NOWHERE not in state}
+        states = set().union(*map(together.live_after, states))
     return False
 
 
