@@ -19,7 +19,7 @@ from specguide.guided.regex import whole as whole_texts
 from specguide.guided.regex.automaton import Automaton, automaton
 from specguide.guided.regex.charset import JSON_TEXT
 from specguide.guided.regex.parse import parse
-from specguide.guided.regex.tree import UnsupportedRegex
+from specguide.guided.regex.tree import Both, UnsupportedRegex
 from specguide.guided.regex.whole import searched, whole
 from specguide.guided.schema import pattern_sets, patterns
 from specguide.guided.schema.other_words import pattern_beside
@@ -180,6 +180,10 @@ def test_it_is_looked_once_where_states_of_several_patterns_lead(monkeypatch):
     assert len(asked) == len(set(asked)) > 1
 
 
+def test_all_strings_but_some_words_need_no_group_around_a_single_beginning():
+    assert "(?:ab)" not in pattern_beside(frozenset(("abc", "x")), JSON_TEXT)
+
+
 def test_a_pattern_that_was_written_is_not_read_again(monkeypatch):
     read = []
 
@@ -194,6 +198,26 @@ def test_a_pattern_that_was_written_is_not_read_again(monkeypatch):
         again = searched(text)
         assert read == ["^a[bc]*"]
     assert automaton(again) == automaton(whole(parse(text), search=True))
+
+
+def test_patterns_that_were_written_side_by_side_are_not_read_again(monkeypatch):
+    long = "|".join(f"{number:0400}" for number in range(20))
+    read = []
+
+    def reading(pattern):
+        read.append(pattern)
+        return parse(pattern)
+
+    monkeypatch.setattr(whole_texts, "parse", reading)
+    with Budget(1_000_000).counting():
+        asked = searched(f"^(?=[0-9]*$)(?!0*1$)(?:{long})$")
+        assert isinstance(asked, Both)
+        text = write_pattern(asked, JSON_TEXT)
+        assert text is not None
+        assert isinstance(searched(text), Both)
+        assert patterns.pattern_matches(text, f"{7:0400}")
+        assert not patterns.pattern_matches(text, f"{1:0400}")
+        assert len(read) == 1
 
 
 def test_a_format_is_not_read_again_for_the_next_schema(monkeypatch):

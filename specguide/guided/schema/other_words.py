@@ -14,6 +14,7 @@ from specguide.guided.regex.tree import (
     Either,
     Regex,
     UnsupportedRegex,
+    either,
     literal,
 )
 from specguide.guided.schema.pattern_text import write_pattern
@@ -95,9 +96,7 @@ def _beside(
     for beginning, follow in beginnings.items():
         rests.setdefault(tuple(follow), []).append(literal(beginning[start:]))
     left = [
-        Concat(
-            (Either(tuple(found)), Chars(~exactly(*((ord(char), ord(char)) for char in follow))))
-        )
+        Concat((either(found), Chars(~exactly(*((ord(char), ord(char)) for char in follow)))))
         for follow, found in rests.items()
     ]
     yield Concat((Either(tuple(left)), ANY_TEXT))

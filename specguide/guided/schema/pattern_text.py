@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from specguide.guided.budget import know
 from specguide.guided.regex.charset import Ranges
@@ -55,6 +56,7 @@ def refusing(keyword: str, path: str) -> Iterator[None]:
 def whole_pattern(node: Regex) -> str:
     """The text of a tree without anchors, which need not be read then."""
     text = f"^(?:{write(node)})$"
-    if not isinstance(node, Both) and len(text) <= MAX_CHARS:
-        know(searched, node, text)
+    if len(text) <= MAX_CHARS:
+        known = replace(node, is_exact=True) if isinstance(node, Both) else node
+        know(searched, known, text)
     return text
