@@ -6,7 +6,8 @@ repetitions, which the engines of all backends read alike.
 
 from __future__ import annotations
 
-from functools import lru_cache
+from collections.abc import Callable
+from functools import cache, lru_cache
 
 from specguide.guided.budget import spend
 from specguide.guided.regex.charset import CharSet, Ranges, intersect
@@ -29,29 +30,39 @@ _CARET = ord("^")
 def restrict(node: Regex, universe: Ranges) -> Regex:
     """The texts of `node`, in every dialect, that hold only characters of `universe`; NOTHING where
     there are none."""
-    if isinstance(node, Chars):
+
+    @cache
+    def left(node: Chars) -> Regex:
         spend(1 + len(node.chars.inner))
-        left = intersect(node.chars.inner, universe)
-        if left == node.chars.inner == node.chars.outer:
+        inner = intersect(node.chars.inner, universe)
+        if inner == node.chars.inner == node.chars.outer:
             return node
-        return Chars(CharSet(left, left)) if left else NOTHING
-    if isinstance(node, Concat):
-        items = tuple(restrict(item, universe) for item in node.items)
-        if NOTHING in items:
-            return NOTHING
-        return node if items == node.items else Concat(items)
-    if isinstance(node, Either):
-        options = (restrict(item, universe) for item in node.items)
-        return Either(tuple(option for option in options if option != NOTHING))
-    if isinstance(node, Both):
-        items = tuple(restrict(item, universe) for item in node.items)
-        return NOTHING if NOTHING in items else Both(items, node.but, node.is_exact)
+        return Chars(CharSet(inner, inner)) if inner else NOTHING
+
+    return _restricted(node, left)
+
+
+def _restricted(node: Regex, left: Callable[[Chars], Regex]) -> Regex:
+    """left: what is left of one character"""
+    if isinstance(node, Chars):
+        return left(node)
     if isinstance(node, Repeat):
-        item = restrict(node.item, universe)
-        if item == NOTHING:
+        item = _restricted(node.item, left)
+        if item is NOTHING:
             return EMPTY if node.least == 0 else NOTHING
         return Repeat(item, node.least, node.most)
-    raise anchor_inside()
+    if not isinstance(node, (Concat, Either, Both)):
+        raise anchor_inside()
+    spend(len(node.items))
+    items = tuple([_restricted(item, left) for item in node.items])
+    if isinstance(node, Either):
+        options = tuple([item for item in items if item is not NOTHING])
+        return Either(options) if options else NOTHING
+    if any(item is NOTHING for item in items):
+        return NOTHING
+    if isinstance(node, Both):
+        return Both(items, node.but, node.is_exact)
+    return node if items == node.items else Concat(items)
 
 
 def is_exact(node: Regex) -> bool:
