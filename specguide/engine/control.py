@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from specguide.config import EngineConfig
 from specguide.engine.stats import EngineStats
+from specguide.errors import EngineError, InvalidParams
 from specguide.resolved_config import ResolvedConfig
 
 _DIE_WITH_PARENT = 1
@@ -61,6 +62,10 @@ class StartFailure:
 
     message: str
     is_user_error: bool
+
+    def error(self) -> InvalidParams | EngineError:
+        """What to raise for it."""
+        return (InvalidParams if self.is_user_error else EngineError)(self.message)
 
 
 @dataclass(frozen=True)

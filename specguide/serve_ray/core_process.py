@@ -6,13 +6,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from specguide.engine.control import CoreFacts, CorePlan, StartFailure, Stop
+from specguide.engine.control import CoreFacts, StartFailure, Stop
 from specguide.errors import EngineError, InvalidParams
 from specguide.server.child import Child
-from specguide.server.plans import ServicePlan
+from specguide.server.plans import CORE, ServicePlan
 from specguide.server.service_folder import ServiceFolder
 
-_CORE = "specguide.engine.core:run_core"
 _END_S = 2.0
 """Time for a core that has been told to stop, seconds."""
 
@@ -25,18 +24,10 @@ class CoreProcess:
     end:  how it ended, in words; None while it runs
     """
 
-    def __init__(self, plan: ServicePlan, *, core: str = _CORE) -> None:
+    def __init__(self, plan: ServicePlan, *, core: str = CORE) -> None:
         self._folder = ServiceFolder()
         self.address = f"ipc://{self._folder.name}/core"
-        server = plan.server
-        core_plan = CorePlan(
-            plan.engine,
-            self.address,
-            server.max_waiting,
-            server.longest_wait_s,
-            may_restart=True,
-            log_requests=server.log_requests,
-        )
+        core_plan = plan.core(self.address, may_restart=True)
         self.end: str | None = None
         self._child = Child("the engine's process", core, core_plan)
         self._loop = asyncio.get_running_loop()
@@ -68,8 +59,8 @@ class CoreProcess:
         match self._child.hear():
             case CoreFacts() as facts:
                 self._facts.set_result(facts)
-            case StartFailure(message, is_user_error):
-                self._fail((InvalidParams if is_user_error else EngineError)(message))
+            case StartFailure() as failure:
+                self._fail(failure.error())
             case None:
                 self._loop.remove_reader(self._child.control.fileno())
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from specguide.config import EngineConfig
-from specguide.engine.control import CoreFacts
+from specguide.engine.control import CoreFacts, CorePlan
 from specguide.guided.reasoning_formats import choose_reasoning_format
 from specguide.guided.tools import choose_tool_format
 from specguide.server.config import ServerConfig
 from specguide.server.listening import Address
 from specguide.server.sampling_defaults import sampling_defaults
 
+CORE = "specguide.engine.core:run_core"
+"""Function of a core's process, as Child has it."""
 COUNTS_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 """Environment variable of fronts, by which prometheus_client counts over several processes: a
 folder in which each keeps its counts, and which outlives it. It is read by the import of that
@@ -31,6 +33,18 @@ class ServicePlan:
         choose_reasoning_format(self.server.reasoning_format, None)
         if self.server.tool_format is not None:
             choose_tool_format(self.server.tool_format, None)
+
+    def core(self, address: str, *, may_restart: bool) -> CorePlan:
+        """What a core is started with. address, may_restart: as of CorePlan"""
+        server = self.server
+        return CorePlan(
+            self.engine,
+            address,
+            server.max_waiting,
+            server.longest_wait_s,
+            may_restart,
+            server.log_requests,
+        )
 
 
 @dataclass(frozen=True)

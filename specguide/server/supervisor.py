@@ -15,21 +15,19 @@ from multiprocessing.connection import wait
 from specguide.engine.control import (
     CoreDown,
     CoreFacts,
-    CorePlan,
     CoreUp,
     FrontLeft,
     FrontReady,
     StartFailure,
     Stop,
 )
-from specguide.errors import EngineError, InvalidParams, SpecguideError
+from specguide.errors import EngineError, SpecguideError
 from specguide.server.child import Child
 from specguide.server.listening import Reservation
-from specguide.server.plans import COUNTS_FOLDER, FrontPlan, ServicePlan
+from specguide.server.plans import CORE, COUNTS_FOLDER, FrontPlan, ServicePlan
 from specguide.server.service_folder import ServiceFolder
 from specguide.server.tls import check_tls
 
-_CORE = "specguide.engine.core:run_core"
 _FRONT = "specguide.server.front:run_front"
 _MOST_FAILED_STARTS = 3
 """Most processes one after another that end before they are ready."""
@@ -51,9 +49,7 @@ class Supervisor:
     core: function of the core's process, as Child has it
     """
 
-    def __init__(
-        self, plan: ServicePlan, tell: Callable[[str], None], *, core: str = _CORE
-    ) -> None:
+    def __init__(self, plan: ServicePlan, tell: Callable[[str], None], *, core: str = CORE) -> None:
         self._plan, self._tell, self._core_function = plan, tell, core
         self._core: Child | None = None
         self._fronts: list[Child] = []
@@ -111,8 +107,8 @@ class Supervisor:
         match child.hear():
             case CoreFacts() as facts:
                 self._take_core(child, facts)
-            case StartFailure(message, is_user_error):
-                self._error = (InvalidParams if is_user_error else EngineError)(message)
+            case StartFailure() as failure:
+                self._error = failure.error()
             case FrontReady():
                 self._take_ready(child)
                 if all(front.is_ready for front in self._fronts):
@@ -128,16 +124,8 @@ class Supervisor:
             self._go_on_without_front(child)
 
     def _start_core(self) -> None:
-        number = next(self._names)
-        plan = CorePlan(
-            self._plan.engine,
-            f"ipc://{self._folder}/core-{number}",
-            self._plan.server.max_waiting,
-            self._plan.server.longest_wait_s,
-            self._plan.server.restart,
-            self._plan.server.log_requests,
-        )
-        self._address = plan.address
+        self._address = f"ipc://{self._folder}/core-{next(self._names)}"
+        plan = self._plan.core(self._address, may_restart=self._plan.server.restart)
         self._core = Child("the engine's process", self._core_function, plan)
 
     def _take_core(self, core: Child, facts: CoreFacts) -> None:
