@@ -18,14 +18,13 @@ from specguide.engine.loop import EngineLoop
 from specguide.engine.served import (
     CloseReport,
     EngineHealth,
-    check_samples,
+    check_room,
     check_wait,
     in_time,
-    queue_full,
 )
 from specguide.engine.stats import EngineStats
 from specguide.engine.stream import Mailbox, RequestDelta, RequestStream, deliver
-from specguide.errors import EngineClosed, EngineError, QueueFull
+from specguide.errors import EngineClosed, EngineError
 from specguide.guided.backends import CompiledGrammar
 from specguide.params import SamplingParams
 from specguide.request import EXTERNAL_ID
@@ -108,7 +107,7 @@ class AsyncEngine:
         cause = self._loop.failure or (
             EngineClosed("the engine is being closed") if self._is_closing else None
         )
-        return EngineHealth(cause is None, cause)
+        return EngineHealth(cause)
 
     @property
     def num_unfinished(self) -> int:
@@ -147,7 +146,8 @@ class AsyncEngine:
             external_id=EXTERNAL_ID.get(),
         )
         with self._lock:
-            self._check_room(params.n)
+            self.health.check()
+            check_room(params.n, self.num_unfinished, self.max_unfinished)
             check_wait(self._engine.wait_s(client, priority), self._max_wait_s)
             self._num_taken += params.n
             self._commands.put(partial(self._loop.add, mailbox, params.n, add))
@@ -191,14 +191,6 @@ class AsyncEngine:
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
-
-    def _check_room(self, num_samples: int) -> None:
-        cause = self.health.cause
-        if cause is not None:
-            raise type(cause)(f"no request is taken: {cause}") from cause
-        check_samples(num_samples, self.max_unfinished)
-        if self.num_unfinished + num_samples > self.max_unfinished:
-            raise QueueFull(queue_full(self.num_unfinished, self.max_unfinished))
 
     def _run(self) -> None:
         self._closed.set_result(self._loop.run())

@@ -28,14 +28,13 @@ from specguide.engine.control import (
 )
 from specguide.engine.engine import Engine
 from specguide.engine.loop import REQUEST_LOGGER, EngineLoop
-from specguide.engine.served import check_samples, check_wait, queue_full
+from specguide.engine.served import check_room, check_wait
 from specguide.engine.stream import RequestDelta
 from specguide.engine.wire_data import error_data, params_of, wire_delta
 from specguide.errors import (
     EngineClosed,
     EngineError,
     InvalidParams,
-    QueueFull,
     RequestError,
     SpecguideError,
     UserError,
@@ -164,9 +163,7 @@ class Fronts:
             raise InvalidParams(f"request {key[1]} is under way already")
         if self.loop.is_closing:
             raise EngineClosed("the engine is being closed")
-        check_samples(params.n, self.max_unfinished)
-        if self.loop.num_live + params.n > self.max_unfinished:
-            raise QueueFull(queue_full(self.loop.num_live, self.max_unfinished))
+        check_room(params.n, self.loop.num_live, self.max_unfinished)
         wait_s = self._engine.wait_s(message.client, message.priority)
         check_wait(wait_s, self._plan.max_wait_s)
         add = partial(

@@ -15,7 +15,7 @@ from specguide.engine import wire
 from specguide.engine.control import CoreFacts
 from specguide.engine.core_link import CoreLink
 from specguide.engine.prompts import prompt_ids
-from specguide.engine.served import CloseReport, EngineHealth, check_samples, in_time
+from specguide.engine.served import CloseReport, EngineHealth, check_room, in_time
 from specguide.engine.stats import EngineStats
 from specguide.engine.stream import Mailbox, RequestDelta, RequestStream
 from specguide.engine.wire_data import delta_of, error_of, params_text
@@ -91,7 +91,7 @@ class RemoteEngine:
         cause = self._failure
         if self._closing is not None:
             cause = EngineClosed("the engine is being closed")
-        return EngineHealth(cause is None, cause)
+        return EngineHealth(cause)
 
     @property
     def num_unfinished(self) -> int:
@@ -129,10 +129,8 @@ class RemoteEngine:
         params = params or SamplingParams()
         arrival_s = time.perf_counter()
         ids = prompt_ids(prompt, self.tokenizer, self.vocab_size)
-        cause = self.health.cause
-        if cause is not None:
-            raise type(cause)(f"no request is taken: {cause}") from cause
-        check_samples(params.n, self.max_unfinished)
+        self.health.check()
+        check_room(params.n, 0, self.max_unfinished)  # what others have the core knows
         if not -_MOST_PRIORITY <= priority <= _MOST_PRIORITY:
             raise InvalidParams(f"priority {priority} is out of range", param="priority")
         number, mailbox = next(self._numbers), Mailbox(params.n)

@@ -24,10 +24,18 @@ _LONGEST_ANSWER_S = 10.0
 
 @dataclass(frozen=True)
 class EngineHealth:
-    """Whether the engine takes requests; `cause` says why not."""
+    """Whether the engine takes requests. cause: why not; None where it does"""
 
-    is_healthy: bool
     cause: EngineError | None = None
+
+    @property
+    def is_healthy(self) -> bool:
+        return self.cause is None
+
+    def check(self) -> None:
+        """Raises an error of the cause's kind where no request is taken."""
+        if self.cause is not None:
+            raise type(self.cause)(f"no request is taken: {self.cause}") from self.cause
 
 
 @dataclass(frozen=True)
@@ -94,13 +102,19 @@ async def in_time(timeline: Awaitable[T]) -> T:
         ) from None
 
 
-def check_samples(num_samples: int, max_unfinished: int) -> None:
-    """Raises InvalidParams for more samples than there is ever room for."""
+def check_room(num_samples: int, num_unfinished: int, max_unfinished: int) -> None:
+    """Raises InvalidParams for more samples than there is ever room for, and QueueFull where there
+    is no room now."""
     if num_samples > max_unfinished:
         raise InvalidParams(
             f"n = {num_samples} samples are more than the {max_unfinished} requests that there is "
             "room for; ask for fewer, or raise max_waiting",
             param="n",
+        )
+    if num_unfinished + num_samples > max_unfinished:
+        raise QueueFull(
+            f"{num_unfinished} requests are under way and there is room for {max_unfinished}; try "
+            "again later, or raise max_waiting"
         )
 
 
@@ -112,11 +126,3 @@ def check_wait(wait_s: float, max_wait_s: float) -> None:
             f"{max_wait_s:g} s are the most; try again later, or raise max_wait_s",
             retry_after_s=wait_s - max_wait_s,
         )
-
-
-def queue_full(num_unfinished: int, max_unfinished: int) -> str:
-    """The words for this: there is no room for another request now."""
-    return (
-        f"{num_unfinished} requests are under way and there is room for {max_unfinished}; try "
-        "again later, or raise max_waiting"
-    )

@@ -85,7 +85,7 @@ def test_metrics_are_open_or_not(engine, plain):
 
 @pytest.mark.parametrize("cause", [EngineError("it is gone"), EngineClosed("it is gone")])
 def test_who_looks_at_the_health_is_told_when_to_look_again(engine, monkeypatch, cause):
-    health = property(lambda _: EngineHealth(is_healthy=False, cause=cause))
+    health = property(lambda _: EngineHealth(cause))
     monkeypatch.setattr(AsyncEngine, "health", health)
     for path in ("/health", "/ready"):
         answer = client_of(engine).get(path)

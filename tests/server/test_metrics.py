@@ -136,7 +136,7 @@ def test_the_dashboard_draws_what_is_exported(families):
 def test_figures_of_an_engine_that_does_not_answer_are_left_out():
     """Any front may be asked, and each has old ones of another time."""
     gone = SimpleNamespace(
-        stats=lambda: None, config=EngineConfig(), health=EngineHealth(False, EngineError("gone"))
+        stats=lambda: None, config=EngineConfig(), health=EngineHealth(EngineError("gone"))
     )
     (healthy,) = EngineCollector(gone).collect()
     assert healthy.name == "specguide_healthy" and healthy.samples[0].value == 0
