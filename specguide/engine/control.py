@@ -117,6 +117,14 @@ def live_with(parent_pid: int, title: str) -> None:
         os._exit(1)
 
 
+def ended_by(exit_code: int) -> str:
+    """How a process ended, in words that go on behind its name. exit_code: as Python has it; that
+    of a signal is negative"""
+    if exit_code < 0:
+        return f"was ended by {signal.Signals(-exit_code).name}"
+    return f"ended with exit code {exit_code}"
+
+
 def settle() -> None:
     """What this process has by now it has to its end: collections of garbage, for which all of it
     stands still, look no more at any of that."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 import importlib
 import multiprocessing
 import os
-import signal
 from collections.abc import Mapping
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import Any
+
+from specguide.engine.control import ended_by
 
 _SPAWN = multiprocessing.get_context("spawn")  # a fork would have all of the supervisor's sockets
 
@@ -49,10 +50,7 @@ class Child:
     @property
     def end(self) -> str:
         """How it ended, in words."""
-        code = self._process.exitcode or 0
-        if code < 0:
-            return f"{self.name} was ended by {signal.Signals(-code).name}"
-        return f"{self.name} ended with exit code {code}"
+        return f"{self.name} {ended_by(self._process.exitcode or 0)}"
 
     def hear(self) -> Any:
         """What it says next; None where it has ended."""

@@ -4,7 +4,6 @@ and which of them it was when an iteration fails."""
 from __future__ import annotations
 
 import os
-import signal
 import socket
 import struct
 import subprocess
@@ -16,6 +15,7 @@ from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import Any
 
+from specguide.engine.control import ended_by
 from specguide.engine.executors.rank_process import Failed, Said, main
 from specguide.errors import EngineError
 
@@ -108,7 +108,8 @@ class Follower:
 
     def end_in_words(self) -> str | None:
         """How its process has ended; None while it runs."""
-        return None if self.process.poll() is None else f"{self} {how_it_ended(self.process)}"
+        exit_code = self.process.poll()
+        return None if exit_code is None else f"{self} {ended_by(exit_code)}"
 
     def kill(self) -> None:
         """End it at once."""
@@ -124,14 +125,6 @@ def set_timeout(connection: Connection, option: int, seconds: int) -> None:
     with socket.socket(fileno=connection.fileno()) as link:
         link.setsockopt(socket.SOL_SOCKET, option, struct.pack("ll", seconds, 0))
         link.detach()
-
-
-def how_it_ended(process: subprocess.Popen[bytes]) -> str:
-    """How a process that has ended did, in words."""
-    code = process.returncode
-    if code >= 0:
-        return f"ended with exit code {code}"
-    return f"was ended by {signal.Signals(-code).name}"
 
 
 def whose_fault(followers: list[Follower], cause: BaseException, timeout_s: float) -> str:

@@ -12,7 +12,8 @@ from multiprocessing.connection import Connection
 
 import torch
 
-from specguide.engine.executors.followers import END_S, how_it_ended
+from specguide.engine.control import ended_by
+from specguide.engine.executors.followers import END_S
 from specguide.engine.executors.host_links import (
     HostCame,
     HostRefused,
@@ -68,8 +69,9 @@ def _run(connection: Connection, address: str, num_ranks: int) -> None:
     try:
         while not connection.poll(_LOOK_S):  # it says nothing, and then it ends
             for rank, process in list(processes.items()):
-                if process.poll() is not None:
-                    connection.send(RankEnded(rank, how_it_ended(processes.pop(rank))))
+                if (exit_code := process.poll()) is not None:
+                    del processes[rank]
+                    connection.send(RankEnded(rank, ended_by(exit_code)))
     finally:
         _end(list(processes.values()))
         _LOGGER.info("the engine at %s is over", address)
