@@ -12,8 +12,7 @@ import yaml
 from typer.main import get_command
 
 from specguide.cli import app
-from specguide.cli.options import SERVER_KEYS_VARIABLE
-from specguide.server.config import ServerConfig
+from specguide.server.config import API_KEYS_VARIABLE, ServerConfig
 
 ROOT = Path(__file__).parent.parent
 DEPLOY = ROOT / "deploy"
@@ -49,7 +48,7 @@ def test_the_dockerfile():
 def test_the_services():
     services = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]
     assert {word for word in services["specguide"]["command"] if word[:2] == "--"} <= OPTIONS
-    assert SERVER_KEYS_VARIABLE in services["specguide"]["environment"]
+    assert API_KEYS_VARIABLE in services["specguide"]["environment"]
     for service in services.values():
         for volume in service["volumes"]:
             source = volume.split(":")[0]

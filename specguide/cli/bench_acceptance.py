@@ -21,11 +21,11 @@ from specguide.cli.options import (
     bench_libraries,
     listed,
     listed_numbers,
-    model_name,
     write_text,
 )
 from specguide.errors import InvalidParams
 from specguide.guided.backends import backend_choices
+from specguide.server.config import model_name
 
 _METHODS = sorted({options["method"] for options in DRAFTERS.values()})
 _GUIDED = {"guided": True, "unguided": False}

@@ -7,9 +7,9 @@ from collections.abc import AsyncGenerator, Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
-from specguide.cli.options import model_name
 from specguide.config import EngineConfig
 from specguide.errors import InvalidParams, RequestError
+from specguide.server.config import ServerConfig, model_name
 from specguide.server.events import Arguments, CallBegin, End, Event, Text
 
 
@@ -31,7 +31,6 @@ class LocalModel:
     def __init__(self, config: EngineConfig) -> None:
         from specguide.engine import AsyncEngine, Engine  # brings torch in; --help stays quick
         from specguide.server.backend import Backend
-        from specguide.server.config import ServerConfig
 
         self.name = model_name(config.model)
         self._engine = AsyncEngine(Engine(config))

@@ -19,7 +19,6 @@ from specguide.params import SamplingParams
 from specguide.ready_grammars import MARK
 
 API_KEY_VARIABLE = "OPENAI_API_KEY"
-SERVER_KEYS_VARIABLE = "SPECGUIDE_API_KEY"
 _SAMPLED = ("max_tokens", "temperature", "seed")
 
 Model = Annotated[
@@ -83,11 +82,6 @@ def bench_libraries() -> Iterator[None]:
         yield
     except ModuleNotFoundError as error:
         raise InvalidParams(f'this needs {error.name}: pip install "specguide[bench]"') from error
-
-
-def model_name(model: str | Path | None) -> str:
-    """What a model is called over the API: its folder's name."""
-    return "specguide-small" if model is None else Path(model).resolve().name
 
 
 def read_text(path: Path) -> str:

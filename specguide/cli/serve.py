@@ -23,11 +23,17 @@ from specguide.cli.config_options import (
     flag_given,
     takes,
 )
-from specguide.cli.options import SERVER_KEYS_VARIABLE, model_name
 from specguide.config import TransferConfig
 from specguide.errors import InvalidParams
 from specguide.serve_ray.config import ReplicaConfig
-from specguide.server.config import Exposure, ServerConfig
+from specguide.server.config import (
+    API_KEYS_VARIABLE,
+    SERVED_ENGINE,
+    SERVED_GUIDES,
+    Exposure,
+    ServerConfig,
+    model_name,
+)
 
 if TYPE_CHECKING:
     from specguide.server.plans import ServicePlan
@@ -41,12 +47,12 @@ _SERVER = ConfigOptions(
         "api_keys": "api_key",
     },
     {"model_name": None},
-    {"api_keys": SERVER_KEYS_VARIABLE},
+    {"api_keys": API_KEYS_VARIABLE},
 )
 _EXPOSURE = ConfigOptions(Exposure, "Exposure")
 _REPLICAS = ConfigOptions(ReplicaConfig, "Replicas", defaults={"replicas": None})
-_ENGINE = replace(ENGINE, defaults={"max_batch_size": 64})
-_GUIDE = replace(GUIDE, defaults={"isolate_compiles": True})  # guides come from strangers
+_ENGINE = replace(ENGINE, defaults=SERVED_ENGINE)
+_GUIDE = replace(GUIDE, defaults=SERVED_GUIDES)
 
 
 @takes(_SERVER, _EXPOSURE, _REPLICAS, WITHOUT, SPEC, _ENGINE, CACHE, TRANSFER, _GUIDE)

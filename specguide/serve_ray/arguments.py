@@ -11,12 +11,16 @@ from typing import Any
 from specguide.config import CacheConfig, EngineConfig, GuideConfig, SpecConfig, TransferConfig
 from specguide.errors import InvalidParams
 from specguide.serve_ray.config import ReplicaConfig
-from specguide.server.config import Exposure, ServerConfig
+from specguide.server.config import (
+    API_KEYS_VARIABLE,
+    SERVED_ENGINE,
+    SERVED_GUIDES,
+    Exposure,
+    ServerConfig,
+    model_name,
+)
 from specguide.server.plans import ServicePlan
 
-KEYS_VARIABLE = "SPECGUIDE_API_KEY"
-"""Environment variable with API keys, for a server that is given none."""
-_SLOTS = 64
 _SECTIONS: dict[str, type[Any]] = {
     "engine": EngineConfig,
     "spec": SpecConfig,
@@ -46,7 +50,7 @@ def plans_of(args: Mapping[str, Any]) -> tuple[ServicePlan, ReplicaConfig]:
     args = {name: _value(name, given) for name, given in args.items()}
     sections = {name: args.get(name, {}) for name in _SECTIONS}
     if sections["guide"] is not None:
-        sections["guide"] = {"isolate_compiles": True, **sections["guide"]}  # of strangers
+        sections["guide"] = {**SERVED_GUIDES, **sections["guide"]}
     _refuse_what_the_proxy_has(sections)
     _refuse_sections_within(sections)
     replicas: ReplicaConfig = _made(
@@ -57,14 +61,14 @@ def plans_of(args: Mapping[str, Any]) -> tuple[ServicePlan, ReplicaConfig]:
         for name, given in sections.items()
         if name not in ("engine", "server")
     }
-    engine = {"max_batch_size": _SLOTS, **(sections["engine"] or {})}
+    engine = {**SERVED_ENGINE, **(sections["engine"] or {})}
     if "spec" not in args and engine.get("model") is not None:
         parts["spec"] = None
     exposure = parts.pop("exposure")
     model = engine.get("model")
     server = {
-        "model_name": _model_name(model),
-        "api_keys": os.environ.get(KEYS_VARIABLE, "").split(),
+        "model_name": model_name(model),
+        "api_keys": os.environ.get(API_KEYS_VARIABLE, "").split(),
         **(sections["server"] or {}),
         "exposure": exposure,
     }
@@ -116,7 +120,3 @@ def _made(config: type[Any], given: Mapping[str, Any], section: str) -> Any:
         )
     tuples = {name: tuple(value) for name, value in given.items() if isinstance(value, list)}
     return config(**{**given, **tuples})
-
-
-def _model_name(model: Any) -> str:
-    return "specguide-small" if model is None else str(model).rstrip("/").rpartition("/")[2]

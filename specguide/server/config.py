@@ -12,10 +12,20 @@ from specguide.field_types import check_types
 
 METRICS_NAMES = ("specguide", "vllm")
 SAMPLING_DEFAULTS = ("model", "openai")
+API_KEYS_VARIABLE = "SPECGUIDE_API_KEY"
+"""Environment variable with API keys, spaces between, for a server that is given none."""
+SERVED_ENGINE = {"max_batch_size": 64}
+SERVED_GUIDES = {"isolate_compiles": True}
+"""What is otherwise by default in engines that serve: guides come from strangers."""
 _CHOICES = {"metrics_names": METRICS_NAMES, "sampling_defaults": SAMPLING_DEFAULTS}
 _OF_HEADER_NAMES = frozenset(ascii_letters + digits + "!#$%&'*+-.^_`|~")
 _AT_LEAST_ONE = ("api_servers", "max_connections")
 """Numbers that must be 1 at least, or nobody is served; others may be 0."""
+
+
+def model_name(model: str | Path | None) -> str:
+    """What a model is called over the API: its folder's name."""
+    return "specguide-small" if model is None else Path(model).resolve().name
 
 
 def _is_origin(text: str) -> bool:

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from specguide.cli.options import SERVER_KEYS_VARIABLE
 from specguide.config import EngineConfig
 from specguide.errors import InvalidParams
-from specguide.serve_ray.arguments import KEYS_VARIABLE, plans_of
+from specguide.serve_ray.arguments import plans_of
 from specguide.serve_ray.config import ReplicaConfig
+from specguide.server.config import API_KEYS_VARIABLE
 
 EXAMPLES = Path(__file__).parents[2] / "examples/ray"
 
@@ -36,8 +36,7 @@ def test_guides_are_compiled_apart_whatever_else_is_said_of_them():
 
 
 def test_keys_of_the_environment(monkeypatch):
-    assert KEYS_VARIABLE == SERVER_KEYS_VARIABLE
-    monkeypatch.setenv(KEYS_VARIABLE, "one two")
+    monkeypatch.setenv(API_KEYS_VARIABLE, "one two")
     assert plans_of({})[0].server.api_keys == ("one", "two")
     assert plans_of({"server": {"api_keys": ["three"]}})[0].server.api_keys == ("three",)
 
@@ -93,7 +92,7 @@ def test_the_manifest():
     assert workers["maxReplicas"] >= replicas.max_replicas
     assert float(worker["resources"]["limits"]["nvidia.com/gpu"]) >= bundle["GPU"]
     assert float(worker["resources"]["requests"]["cpu"]) >= bundle["CPU"]
-    assert any(each["name"] == KEYS_VARIABLE for each in worker["env"])
+    assert any(each["name"] == API_KEYS_VARIABLE for each in worker["env"])
 
 
 def test_ranks_are_placed_together(monkeypatch):
