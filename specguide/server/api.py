@@ -18,7 +18,7 @@ from starlette.types import Receive, Scope, Send
 
 from specguide.server.backend import Backend, unless_left
 from specguide.server.clients import client_of
-from specguide.server.errors import ApiError, ErrorBody
+from specguide.server.errors import ApiError, ErrorBody, ErrorWriter
 from specguide.server.events import Event
 from specguide.server.ignored import ignored_header
 from specguide.server.run import run
@@ -80,7 +80,7 @@ class PassedStream:
     error_body, names_lines, last_line: as of Api and Renderer
     """
 
-    error_body: Callable[[ApiError], Told] = ApiError.body
+    error_body: ErrorWriter = ApiError.body
     names_lines: bool = False
     last_line: bytes = b""
 
@@ -117,7 +117,7 @@ class Api(Generic[B]):
     body: type[B]
     parse: Callable[[Backend, B], Task]
     renderer: type[Renderer[B]]
-    error_body: Callable[[ApiError], Told] = ApiError.body
+    error_body: ErrorWriter = ApiError.body
     error: type[BaseModel] = ErrorBody
     passed: type[PassedStream] = PassedStream
 

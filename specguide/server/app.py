@@ -23,8 +23,8 @@ from specguide.server.backend import Backend
 from specguide.server.bodies import BodyRoom
 from specguide.server.body import BodyRoute
 from specguide.server.config import ServerConfig
-from specguide.server.error_answers import ErrorAnswers, ErrorBody
-from specguide.server.errors import RESPONSES, ApiError, Refusal, refusals
+from specguide.server.error_answers import ErrorAnswers
+from specguide.server.errors import RESPONSES, ApiError, ErrorWriter, Refusal, refusals
 from specguide.server.metrics import AnswerCounts, EngineCollector, StatusCounts
 from specguide.server.middleware import (
     ApiKeys,
@@ -102,7 +102,7 @@ def create_app(engine: ServedEngine, config: ServerConfig) -> FastAPI:
     return app
 
 
-def error_body(path: str) -> ErrorBody:
+def error_body(path: str) -> ErrorWriter:
     """How an error is told in the API of a path, under whatever root."""
     api = _api_of(path)
     return ApiError.body if api is None else api.error_body

@@ -5,15 +5,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from specguide.server.errors import ApiError, Refusal
+from specguide.server.errors import ApiError, ErrorWriter, Refusal
 from specguide.server.request_log import log_refusal
 
-ErrorBody = Callable[[ApiError], dict[str, Any]]
-"""What an error is on the wire, in the words of an API."""
 _LOGGER = logging.getLogger(__name__)
 
 
@@ -24,7 +21,7 @@ class ErrorAnswers:
     body_of: by the path that was asked
     """
 
-    def __init__(self, app: ASGIApp, body_of: Callable[[str], ErrorBody]) -> None:
+    def __init__(self, app: ASGIApp, body_of: Callable[[str], ErrorWriter]) -> None:
         self._app, self._body_of = app, body_of
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -167,7 +167,7 @@ class ApiError(Exception):
 
     def response(
         self,
-        body_of: Callable[[ApiError], dict[str, Any]] = body,
+        body_of: ErrorWriter = body,
         *,
         closes: bool = False,
     ) -> JSONResponse:
@@ -182,6 +182,10 @@ class ApiError(Exception):
         return JSONResponse(body_of(self), self.status, headers)
 
 
+ErrorWriter = Callable[[ApiError], dict[str, Any]]
+"""What an error is on the wire, in the words of an API."""
+
+
 class Refusal(HTTPException):
     """An ApiError while a body is read, of the one kind that FastAPI lets through. closes: the
     connection too
@@ -193,9 +197,7 @@ class Refusal(HTTPException):
         super().__init__(error.status, str(error))
         self.error, self._closes = error, closes
 
-    def response(
-        self, body_of: Callable[[ApiError], dict[str, Any]] = ApiError.body
-    ) -> JSONResponse:
+    def response(self, body_of: ErrorWriter = ApiError.body) -> JSONResponse:
         """The response to send, as ApiError's."""
         return self.error.response(body_of, closes=self._closes)
 
