@@ -17,7 +17,7 @@ from specguide.errors import InvalidParams
 from specguide.guide import Guide
 from specguide.server import fields
 from specguide.server.anthropic_input import template_choice, template_messages, template_tools
-from specguide.server.api import Api, Renderer, Told
+from specguide.server.api import Api, JsonObject, Renderer
 from specguide.server.backend import Backend
 from specguide.server.base_body import Body
 from specguide.server.conversation import conversation_task
@@ -107,7 +107,7 @@ def parse(backend: Backend, body: MessagesRequest) -> Task:
     )
 
 
-def count(backend: Backend, body: CountRequest) -> Told:
+def count(backend: Backend, body: CountRequest) -> JsonObject:
     """The prompt's tokens, of which there may be too many. Raises as `parse` does."""
     backend.check_model(body.model)
     turn, answer = _turn(body), _answer(body)
@@ -171,15 +171,15 @@ class MessageRenderer(Renderer[MessagesRequest]):
     def __init__(self, body: MessagesRequest, task: Task) -> None:
         super().__init__(body, task)
         self._id = f"msg_{secrets.token_hex(12)}"
-        self._blocks: list[Told] = []
+        self._blocks: list[JsonObject] = []
         self._arguments: dict[int, str] = {}
         self._is_open = False
-        self._stop: Told = {"stop_reason": None, "stop_sequence": None}
+        self._stop: JsonObject = {"stop_reason": None, "stop_sequence": None}
 
-    def begin(self) -> Iterator[Told]:
+    def begin(self) -> Iterator[JsonObject]:
         yield {"type": "message_start", "message": self._message([])}
 
-    def take(self, event: Event) -> Iterable[Told]:
+    def take(self, event: Event) -> Iterable[JsonObject]:
         if isinstance(event, Reasoned):
             yield from self._add("thinking", event.text)
         elif isinstance(event, Text):
@@ -197,14 +197,14 @@ class MessageRenderer(Renderer[MessagesRequest]):
             yield from self._end_block()
             self._stop = self._reason(event)
 
-    def end(self) -> Iterator[Told]:
+    def end(self) -> Iterator[JsonObject]:
         yield {"type": "message_delta", "delta": self._stop, "usage": self._usage()}
         yield {"type": "message_stop"}
 
-    def failed(self, error: ApiError) -> Iterable[Told]:
+    def failed(self, error: ApiError) -> Iterable[JsonObject]:
         return (error_body(error),)
 
-    def whole(self) -> Told:
+    def whole(self) -> JsonObject:
         """The message. A call that was cut off is no call, and left out."""
         blocks = []
         for index, block in enumerate(self._blocks):
@@ -220,28 +220,28 @@ class MessageRenderer(Renderer[MessagesRequest]):
     def _last(self) -> int:
         return len(self._blocks) - 1
 
-    def _add(self, kind: str, text: str) -> Iterator[Told]:
+    def _add(self, kind: str, text: str) -> Iterator[JsonObject]:
         if not self._is_open or self._blocks[-1]["type"] != kind:
             signature = {"signature": ""} if kind == "thinking" else {}
             yield from self._begin_block({"type": kind, kind: "", **signature})
         self._blocks[-1][kind] += text
         yield self._delta({"type": f"{kind}_delta", kind: text})
 
-    def _begin_block(self, block: Told) -> Iterator[Told]:
+    def _begin_block(self, block: JsonObject) -> Iterator[JsonObject]:
         yield from self._end_block()
         self._blocks.append(block)
         self._is_open = True
         yield {"type": "content_block_start", "index": self._last, "content_block": {**block}}
 
-    def _end_block(self) -> Iterator[Told]:
+    def _end_block(self) -> Iterator[JsonObject]:
         if self._is_open:
             yield {"type": "content_block_stop", "index": self._last}
         self._is_open = False
 
-    def _delta(self, delta: Told) -> Told:
+    def _delta(self, delta: JsonObject) -> JsonObject:
         return {"type": "content_block_delta", "index": self._last, "delta": delta}
 
-    def _reason(self, end: End) -> Told:
+    def _reason(self, end: End) -> JsonObject:
         has_called = bool(self._blocks) and self._blocks[-1]["type"] == "tool_use"
         if end.finish_reason == "length":
             reason = "max_tokens"
@@ -251,7 +251,7 @@ class MessageRenderer(Renderer[MessagesRequest]):
             reason = "tool_use" if has_called else "end_turn"
         return {"stop_reason": reason, "stop_sequence": None}
 
-    def _message(self, blocks: list[Told]) -> Told:
+    def _message(self, blocks: list[JsonObject]) -> JsonObject:
         return {
             "id": self._id,
             "type": "message",
@@ -262,7 +262,7 @@ class MessageRenderer(Renderer[MessagesRequest]):
             "usage": self._usage(),
         }
 
-    def _usage(self) -> Told:
+    def _usage(self) -> JsonObject:
         usage = self.usage
         return {
             "input_tokens": usage.num_prompt - usage.num_cached,
@@ -272,7 +272,7 @@ class MessageRenderer(Renderer[MessagesRequest]):
         }
 
 
-def error_body(error: ApiError) -> Told:
+def error_body(error: ApiError) -> JsonObject:
     """Anthropic's error object; a message begins with the field that is wrong."""
     told = error.body()["error"]
     place = f"{told['param']}: " if told["param"] else ""

@@ -25,7 +25,7 @@ from specguide.server.run import run
 from specguide.server.shared_fields import GeneratingBody
 from specguide.server.task import Task, Usage
 
-Told = dict[str, Any]
+JsonObject = dict[str, Any]
 """A JSON object of the API: an answer, or an event of a stream."""
 STREAM_HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 """With these a proxy passes each event on as it comes; the second is nginx's."""
@@ -51,24 +51,24 @@ class Renderer(ABC, Generic[B]):
         self.body, self.task = body, task
         self.usage = Usage(task)
 
-    def begin(self) -> Iterable[Told]:
+    def begin(self) -> Iterable[JsonObject]:
         """The objects before the first event."""
         return ()
 
     @abstractmethod
-    def take(self, event: Event) -> Iterable[Told]:
+    def take(self, event: Event) -> Iterable[JsonObject]:
         """What an event adds. Called for each in order, and read to its end."""
 
-    def end(self) -> Iterable[Told]:
+    def end(self) -> Iterable[JsonObject]:
         """The objects after the last event."""
         return ()
 
-    def failed(self, error: ApiError) -> Iterable[Told]:
+    def failed(self, error: ApiError) -> Iterable[JsonObject]:
         """The objects in place of what is left of the stream."""
         return (error.body(),)
 
     @abstractmethod
-    def whole(self) -> Told:
+    def whole(self) -> JsonObject:
         """The answer that is not streamed, once all events have been taken."""
 
 
@@ -87,7 +87,7 @@ class PassedStream:
     def take(self, piece: bytes) -> None:
         """More of it, in whole events."""
 
-    def failed(self, error: ApiError) -> Iterable[Told]:
+    def failed(self, error: ApiError) -> Iterable[JsonObject]:
         """In place of what is left of it."""
         return (self.error_body(error),)
 
@@ -140,7 +140,7 @@ class Api(Generic[B]):
             task, renderer = await backend.understood(num_bytes, self.prepare, body)
             return renderer, await run(backend, task, client)
 
-        async def whole() -> Told:
+        async def whole() -> JsonObject:
             return await rendered(*await begun())
 
         async def streamed() -> AsyncIterator[bytes]:
@@ -179,7 +179,7 @@ class EventStream(StreamingResponse):
         await super().stream_response(send)
 
 
-async def rendered(renderer: Renderer[Any], events: AsyncIterator[Event]) -> Told:
+async def rendered(renderer: Renderer[Any], events: AsyncIterator[Event]) -> JsonObject:
     """The answer as a whole. Raises ApiError."""
     async for event in events:
         renderer.usage.take(event)
@@ -188,7 +188,7 @@ async def rendered(renderer: Renderer[Any], events: AsyncIterator[Event]) -> Tol
     return renderer.whole()
 
 
-async def told(renderer: Renderer[Any], events: AsyncIterator[Event]) -> AsyncIterator[Told]:
+async def told(renderer: Renderer[Any], events: AsyncIterator[Event]) -> AsyncIterator[JsonObject]:
     """The answer as the objects of a stream. An error is the last of them."""
     try:
         for one in renderer.begin():
@@ -215,7 +215,7 @@ async def lines(renderer: Renderer[Any], events: AsyncIterator[Event]) -> AsyncI
         yield renderer.last_line
 
 
-def _line(one: Told, names_lines: bool) -> bytes:
+def _line(one: JsonObject, names_lines: bool) -> bytes:
     has_name = names_lines and "type" in one
     name = b"event: %b\n" % one["type"].encode() if has_name else b""
     return name + b"data: %b\n\n" % _JSON.encode(one)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from specguide.errors import InvalidParams
-from specguide.server.api import Api, Renderer, Told
+from specguide.server.api import Api, JsonObject, Renderer
 from specguide.server.backend import Backend
 from specguide.server.conversation import conversation_task
 from specguide.server.events import CallBegin, End, Event, Reasoned, Said, Spans, Text
@@ -70,7 +70,7 @@ def _named(body: ChatRequest) -> ToolFields:
     return ToolFields([f"functions[{index}]" for index in range(len(body.functions))])
 
 
-_NOT_ENDED: Told = {"finish_reason": None}
+_NOT_ENDED: JsonObject = {"finish_reason": None}
 
 
 @dataclass
@@ -88,12 +88,12 @@ class Choice:
     content: str = ""
     reasoning: str = ""
     calls: list[dict[str, Any]] = field(default_factory=list)
-    logprobs: list[Told] = field(default_factory=list)
-    spans: list[Told] | None = None
+    logprobs: list[JsonObject] = field(default_factory=list)
+    spans: list[JsonObject] | None = None
     finish_reason: str | None = None
     stop_reason: str | int | None = None
 
-    def add(self, event: Said) -> Told:
+    def add(self, event: Said) -> JsonObject:
         """What an event adds, as OpenAI's delta."""
         if isinstance(event, Reasoned):
             self.reasoning += event.text
@@ -109,10 +109,10 @@ class Choice:
         self.calls[event.index]["function"]["arguments"] += event.text
         return self._called({"index": event.index, "function": {"arguments": event.text}})
 
-    def _called(self, call: Told) -> Told:
+    def _called(self, call: JsonObject) -> JsonObject:
         return {"function_call": call["function"]} if self.is_legacy else {"tool_calls": [call]}
 
-    def end(self, end: End) -> Told:
+    def end(self, end: End) -> JsonObject:
         """No more will come; why, as it is told."""
         called = "function_call" if self.is_legacy else "tool_calls"
         is_call = end.finish_reason == "stop" and self.calls
@@ -120,12 +120,12 @@ class Choice:
         self.stop_reason = end.stop_reason
         return self._why()
 
-    def _why(self) -> Told:
+    def _why(self) -> JsonObject:
         return {"finish_reason": self.finish_reason, "stop_reason": self.stop_reason}
 
-    def told(self) -> Told:
+    def told(self) -> JsonObject:
         """The whole, once it has ended."""
-        message: Told = {
+        message: JsonObject = {
             "role": "assistant",
             "content": self.content or (None if self.calls else ""),
             "refusal": None,
@@ -167,7 +167,7 @@ class ChatRenderer(Renderer[ChatRequest]):
         self._chunk_usage = ChunkUsage(body.stream_options, self.usage)
         self._has_begun = False
 
-    def take(self, event: Event) -> Iterable[Told]:
+    def take(self, event: Event) -> Iterable[JsonObject]:
         if not self._has_begun:
             self._has_begun = True
             for choice in self._choices:
@@ -184,12 +184,12 @@ class ChatRenderer(Renderer[ChatRequest]):
             choice = self._choices[event.sample]
             yield self._chunk(event.sample, {}, why=choice.end(event))
 
-    def end(self) -> Iterator[Told]:
+    def end(self) -> Iterator[JsonObject]:
         if self._chunk_usage.is_told:
             head = {**self._head, "object": "chat.completion.chunk"}
             yield {**head, "choices": [], "usage": usage_object(self.usage)}
 
-    def whole(self) -> Told:
+    def whole(self) -> JsonObject:
         """The completion object."""
         return {
             **self._head,
@@ -198,7 +198,7 @@ class ChatRenderer(Renderer[ChatRequest]):
             "choices": [choice.told() for choice in self._choices],
         }
 
-    def _spanned(self, choice: Choice, event: Spans) -> Told:
+    def _spanned(self, choice: Choice, event: Spans) -> JsonObject:
         spans = span_objects(event.spans)
         if choice.spans is not None and not self.body.stream:
             choice.spans += spans
@@ -209,10 +209,10 @@ class ChatRenderer(Renderer[ChatRequest]):
     def _chunk(
         self,
         index: int,
-        delta: Told,
-        scores: Sequence[Told] = (),
-        why: Told = _NOT_ENDED,
-    ) -> Told:
+        delta: JsonObject,
+        scores: Sequence[JsonObject] = (),
+        why: JsonObject = _NOT_ENDED,
+    ) -> JsonObject:
         choice = {
             "index": index,
             "delta": delta,
@@ -227,13 +227,13 @@ class ChatRenderer(Renderer[ChatRequest]):
         }
 
 
-def _reasoned(text: str) -> Told:
+def _reasoned(text: str) -> JsonObject:
     """Reasoning, which OpenAI's API has not, by both names that clients know: DeepSeek's, which
     SGLang took on, and that of newer releases of vLLM."""
     return {"reasoning_content": text, "reasoning": text}
 
 
-def _logprobs(scores: Sequence[Told]) -> Told | None:
+def _logprobs(scores: Sequence[JsonObject]) -> JsonObject | None:
     return {"content": scores, "refusal": None} if scores else None
 
 

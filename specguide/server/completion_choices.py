@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from specguide.server.api import Told
+from specguide.server.api import JsonObject
 from specguide.server.events import Score
 
 
@@ -40,10 +40,10 @@ class Choice:
     finish_reason: str | None = None
     stop_reason: str | int | None = None
     scores: dict[str, list[Any]] = field(default_factory=_no_scores)
-    prompt_logprobs: list[Told | None] | None = None
+    prompt_logprobs: list[JsonObject | None] | None = None
     total_logprob: float = 0.0
     num_scored: int = 0
-    spans: list[Told] | None = None
+    spans: list[JsonObject] | None = None
     offset: int = 0
     _decoder: codecs.IncrementalDecoder = field(default_factory=_decoder)
 
@@ -52,37 +52,37 @@ class Choice:
         """Mean log-probability of its output tokens."""
         return self.total_logprob / self.num_scored if self.num_scored else -math.inf
 
-    def begun(self) -> Told:
+    def begun(self) -> JsonObject:
         """What there is before anything has come, as a chunk's choice."""
         return {"index": self.index, "text": self.text, "finish_reason": None, "logprobs": None}
 
-    def echo(self, prompt: str, scores: Sequence[Score]) -> Told:
+    def echo(self, prompt: str, scores: Sequence[Score]) -> JsonObject:
         """Its prompt, as a chunk's choice."""
         told = self._grow(prompt, scores, prompt)
         self.offset, self._decoder = len(prompt), _decoder()
         return told
 
-    def add(self, text: str, scores: Sequence[Score]) -> Told:
+    def add(self, text: str, scores: Sequence[Score]) -> JsonObject:
         """More of it, as a chunk's choice."""
         self.total_logprob += sum(score.logprob or 0.0 for score in scores)
         self.num_scored += len(scores)
         return self._grow(text, scores)
 
-    def spanned(self, spans: list[Told]) -> Told:
+    def spanned(self, spans: list[JsonObject]) -> JsonObject:
         """What its tokens are of, as a chunk's choice."""
         if self.spans is not None and self.keeps_scores:
             self.spans += spans
         return {**self._grow("", ()), "spans": spans}
 
-    def end(self, reason: str, stop_reason: str | int | None) -> Told:
+    def end(self, reason: str, stop_reason: str | int | None) -> JsonObject:
         """No more comes; as a chunk's choice."""
         self.finish_reason, self.stop_reason = reason, stop_reason
         return {"index": self.index, "text": "", **self._why(), "logprobs": None}
 
-    def _why(self) -> Told:
+    def _why(self) -> JsonObject:
         return {"finish_reason": self.finish_reason, "stop_reason": self.stop_reason}
 
-    def told(self, index: int) -> Told:
+    def told(self, index: int) -> JsonObject:
         """The whole, once it has ended. index: its place in the answer"""
         asked = self.prompt_logprobs is not None
         return {
@@ -94,7 +94,7 @@ class Choice:
             **({} if self.spans is None else {"spans": self.spans}),
         }
 
-    def _grow(self, text: str, scores: Sequence[Score], prompt: str = "") -> Told:
+    def _grow(self, text: str, scores: Sequence[Score], prompt: str = "") -> JsonObject:
         """prompt: the text, where it is one, in which special tokens may be named"""
         offsets = [self._pass(score, prompt) for score in scores]
         more = _told_scores(offsets, scores) if scores and self.has_scores else None
@@ -118,7 +118,7 @@ class Choice:
         return begin
 
 
-def prompt_logprobs(scores: Sequence[Score]) -> list[Told | None]:
+def prompt_logprobs(scores: Sequence[Score]) -> list[JsonObject | None]:
     """Log-probabilities of a prompt's tokens, as vLLM has them: each with its rivals, by token
     id."""
     return [

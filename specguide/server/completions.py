@@ -9,7 +9,7 @@ from typing import Any
 
 from specguide.errors import InvalidParams
 from specguide.param_rules import MAX_SAMPLES
-from specguide.server.api import Api, Renderer, Told
+from specguide.server.api import Api, JsonObject, Renderer
 from specguide.server.backend import Backend
 from specguide.server.completion_choices import Choice, prompt_logprobs
 from specguide.server.events import End, Event, PromptScores, Score, Spans, Text
@@ -137,12 +137,12 @@ class CompletionRenderer(Renderer[CompletionRequest]):
                 for choice in self._samples(number):
                     choice.text = prompt
 
-    def begin(self) -> Iterator[Told]:
+    def begin(self) -> Iterator[JsonObject]:
         for choice in self._choices:
             if choice.text:
                 yield self._chunk(choice.begun())
 
-    def take(self, event: Event) -> Iterable[Told]:
+    def take(self, event: Event) -> Iterable[JsonObject]:
         number = event.sample // self.task.params.n
         if isinstance(event, PromptScores):
             yield from self._take_scores(number, event)
@@ -157,12 +157,12 @@ class CompletionRenderer(Renderer[CompletionRequest]):
             reason = "length" if is_cut else event.finish_reason
             yield self._chunk(self._choices[event.sample].end(reason, event.stop_reason))
 
-    def end(self) -> Iterator[Told]:
+    def end(self) -> Iterator[JsonObject]:
         yield from self._late()
         if self._chunk_usage.is_told:
             yield {**self._head, "choices": [], "usage": usage_object(self.usage)}
 
-    def whole(self) -> Told:
+    def whole(self) -> JsonObject:
         """The completion object."""
         list(self._late())
         return {
@@ -186,7 +186,7 @@ class CompletionRenderer(Renderer[CompletionRequest]):
         num_made = self.task.params.n
         return self._choices[number * num_made : (number + 1) * num_made]
 
-    def _take_scores(self, number: int, event: PromptScores) -> Iterator[Told]:
+    def _take_scores(self, number: int, event: PromptScores) -> Iterator[JsonObject]:
         if self.body.prompt_logprobs is not None:
             for choice in self._samples(number):
                 choice.prompt_logprobs = prompt_logprobs(event.scores)
@@ -196,16 +196,16 @@ class CompletionRenderer(Renderer[CompletionRequest]):
             for one in early:
                 yield from self.take(one)
 
-    def _late(self) -> Iterator[Told]:
+    def _late(self) -> Iterator[JsonObject]:
         """What waits for scores of prompts that have ended without them."""
         for number in list(self._early):
             yield from self._take_scores(number, PromptScores(()))
 
-    def _echo(self, number: int, scores: Sequence[Score] = ()) -> Iterator[Told]:
+    def _echo(self, number: int, scores: Sequence[Score] = ()) -> Iterator[JsonObject]:
         for choice in self._samples(number):
             yield self._chunk(choice.echo(self.task.echoed[number], scores))
 
-    def _chunk(self, choice: Told) -> Told:
+    def _chunk(self, choice: JsonObject) -> JsonObject:
         return {**self._head, "choices": [choice], **self._chunk_usage.told()}
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from specguide.errors import InvalidParams
-from specguide.server.api import Api, PassedStream, Renderer, Told
+from specguide.server.api import Api, JsonObject, PassedStream, Renderer
 from specguide.server.backend import Backend
 from specguide.server.conversation import conversation_task
 from specguide.server.errors import ApiError
@@ -105,7 +105,7 @@ class ResponseRenderer(Renderer[ResponsesRequest]):
         super().__init__(body, task)
         self._items: list[Item] = []
         self._namespaces = namespaces(body.tools or ())
-        self._scores: list[Told] = []
+        self._scores: list[JsonObject] = []
         self._numbers = itertools.count()
         self._finish_reason: str | None = None
         self._head = {
@@ -116,13 +116,13 @@ class ResponseRenderer(Renderer[ResponsesRequest]):
             **_echo(body, task),
         }
 
-    def begin(self) -> Iterator[Told]:
+    def begin(self) -> Iterator[JsonObject]:
         for kind in ("created", "in_progress"):
             yield self._numbered(
                 {"type": f"response.{kind}", "response": self._response("in_progress")}
             )
 
-    def take(self, event: Event) -> Iterator[Told]:
+    def take(self, event: Event) -> Iterator[JsonObject]:
         if isinstance(event, Said):
             told = self._say(event)
         elif isinstance(event, End):
@@ -132,15 +132,15 @@ class ResponseRenderer(Renderer[ResponsesRequest]):
         for one in told:
             yield self._numbered(one)
 
-    def end(self) -> Iterator[Told]:
+    def end(self) -> Iterator[JsonObject]:
         kind = f"response.{self._status}"
         yield self._numbered({"type": kind, "response": self._response(self._status)})
 
-    def failed(self, error: ApiError) -> Iterator[Told]:
+    def failed(self, error: ApiError) -> Iterator[JsonObject]:
         for one in _failure(error, self._response("failed", error)):
             yield self._numbered(one)
 
-    def whole(self) -> Told:
+    def whole(self) -> JsonObject:
         """The response object."""
         return self._response(self._status)
 
@@ -149,10 +149,10 @@ class ResponseRenderer(Renderer[ResponsesRequest]):
         """The status of a response that has ended, and of its last item."""
         return "completed" if self._finish_reason == "stop" else "incomplete"
 
-    def _numbered(self, told: Told) -> Told:
+    def _numbered(self, told: JsonObject) -> JsonObject:
         return {**told, "sequence_number": next(self._numbers)}
 
-    def _say(self, event: Said) -> Iterator[Told]:
+    def _say(self, event: Said) -> Iterator[JsonObject]:
         self._scores += map(token_score, event.scores)
         last = self._items[-1] if self._items else None
         if isinstance(event, Reasoned):
@@ -172,7 +172,7 @@ class ResponseRenderer(Renderer[ResponsesRequest]):
             yield last.add(event.text)
         self._scores = []
 
-    def _end(self, event: End) -> Iterator[Told]:
+    def _end(self, event: End) -> Iterator[JsonObject]:
         self._finish_reason = event.finish_reason
         if not self._items:
             yield from self._begin(Message(0))
@@ -181,13 +181,13 @@ class ResponseRenderer(Renderer[ResponsesRequest]):
             last.logprobs += self._scores
         yield from last.end(self._status)
 
-    def _begin(self, item: Item) -> Iterator[Told]:
+    def _begin(self, item: Item) -> Iterator[JsonObject]:
         if self._items:
             yield from self._items[-1].end("completed")
         self._items.append(item)
         yield from item.begin()
 
-    def _response(self, status: str, error: ApiError | None = None) -> Told:
+    def _response(self, status: str, error: ApiError | None = None) -> JsonObject:
         if error is not None and self._items:
             self._items[-1].status = "incomplete"
         is_cut = self._finish_reason == "length"
@@ -215,10 +215,10 @@ class PassedResponse(PassedStream):
         if any(line in piece for line in _KEPT):
             self._kept.append(piece)
 
-    def failed(self, error: ApiError) -> Iterator[Told]:
+    def failed(self, error: ApiError) -> Iterator[JsonObject]:
         """As ResponseRenderer's, but that an item which is not whole is left out."""
         kept = [event for piece in self._kept for event in _events(piece)]
-        begun: Told = next((one["response"] for one in kept if one["type"] == _CREATED), {})
+        begun: JsonObject = next((one["response"] for one in kept if one["type"] == _CREATED), {})
         items = [one["item"] for one in kept if one["type"] == _ITEM_DONE]
         failure = {"status": "failed", "output": items, "error": _error_object(error)}
         number = max((event["sequence_number"] for event in _events(self._last)), default=-1) + 1
@@ -231,13 +231,13 @@ _CREATED, _ITEM_DONE = "response.created", "response.output_item.done"
 _KEPT = tuple(f"event: {kind}\n".encode() for kind in (_CREATED, _ITEM_DONE))
 
 
-def _events(piece: bytes) -> Iterator[Told]:
+def _events(piece: bytes) -> Iterator[JsonObject]:
     for line in piece.splitlines():
         if line.startswith(b"data: "):
             yield json.loads(line[6:])
 
 
-def _failure(error: ApiError, response: Told) -> Iterator[Told]:
+def _failure(error: ApiError, response: JsonObject) -> Iterator[JsonObject]:
     yield {
         "type": "error",
         "code": error.code or error.kind,
@@ -247,12 +247,12 @@ def _failure(error: ApiError, response: Told) -> Iterator[Told]:
     yield {"type": "response.failed", "response": response}
 
 
-def _error_object(error: ApiError) -> Told:
+def _error_object(error: ApiError) -> JsonObject:
     is_clients = error.kind == "invalid_request_error"
     return {"message": str(error), "code": "invalid_prompt" if is_clients else "server_error"}
 
 
-def _usage_object(usage: Usage) -> Told:
+def _usage_object(usage: Usage) -> JsonObject:
     return {
         "input_tokens": usage.num_prompt,
         "output_tokens": usage.num_output,
@@ -286,7 +286,7 @@ def _echo(body: ResponsesRequest, task: Task) -> dict[str, Any]:
     }
 
 
-def _told_tool(tool: Told) -> Told:
+def _told_tool(tool: JsonObject) -> JsonObject:
     if tool.get("type") == "namespace":
         return tool
     function = {"description": None, "parameters": None, "strict": False, **function_of(tool)}

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from specguide.server.api import Told
+from specguide.server.api import JsonObject
 
 
 @dataclass
@@ -17,7 +17,7 @@ class Message:
 
     output_index: int
     text: str = ""
-    logprobs: list[Told] = field(default_factory=list)
+    logprobs: list[JsonObject] = field(default_factory=list)
     status: str = "in_progress"
     id: str = field(default_factory=lambda: f"msg_{secrets.token_hex(12)}")
 
@@ -31,18 +31,18 @@ class Message:
             "content": [self._part()] if self.text or self.status != "in_progress" else [],
         }
 
-    def begin(self) -> Iterator[Told]:
+    def begin(self) -> Iterator[JsonObject]:
         """The item and its part are there."""
         yield _of_item("added", self)
         yield self._of_part("content_part.added", part=self._part())
 
-    def add(self, text: str, scores: Sequence[Told]) -> Told:
+    def add(self, text: str, scores: Sequence[JsonObject]) -> JsonObject:
         """More text, and the log-probabilities of its tokens."""
         self.text += text
         self.logprobs += scores
         return self._of_part("output_text.delta", delta=text, logprobs=list(scores))
 
-    def end(self, status: str) -> Iterator[Told]:
+    def end(self, status: str) -> Iterator[JsonObject]:
         """The objects that end the item, of which all is there."""
         self.status = status
         yield self._of_part("output_text.done", text=self.text, logprobs=self.logprobs)
@@ -57,7 +57,7 @@ class Message:
             "logprobs": list(self.logprobs),
         }
 
-    def _of_part(self, kind: str, **fields: Any) -> Told:
+    def _of_part(self, kind: str, **fields: Any) -> JsonObject:
         return {
             "type": f"response.{kind}",
             "item_id": self.id,
@@ -87,22 +87,22 @@ class Thought:
             "status": self.status,
         }
 
-    def begin(self) -> Iterator[Told]:
+    def begin(self) -> Iterator[JsonObject]:
         """The item is there."""
         yield _of_item("added", self)
 
-    def add(self, text: str) -> Told:
+    def add(self, text: str) -> JsonObject:
         """Add more of the text."""
         self.text += text
         return self._of_text("delta", delta=text)
 
-    def end(self, status: str) -> Iterator[Told]:
+    def end(self, status: str) -> Iterator[JsonObject]:
         """The objects that end the item, of which all is there."""
         self.status = status
         yield self._of_text("done", text=self.text)
         yield _of_item("done", self)
 
-    def _of_text(self, kind: str, **fields: Any) -> Told:
+    def _of_text(self, kind: str, **fields: Any) -> JsonObject:
         return {
             "type": f"response.reasoning_text.{kind}",
             "item_id": self.id,
@@ -136,22 +136,22 @@ class Call:
             **({} if self.namespace is None else {"namespace": self.namespace}),
         }
 
-    def begin(self) -> Iterator[Told]:
+    def begin(self) -> Iterator[JsonObject]:
         """The item is there."""
         yield _of_item("added", self)
 
-    def add(self, text: str) -> Told:
+    def add(self, text: str) -> JsonObject:
         """Add more of the arguments."""
         self.arguments += text
         return self._of_arguments("delta", delta=text)
 
-    def end(self, status: str) -> Iterator[Told]:
+    def end(self, status: str) -> Iterator[JsonObject]:
         """The objects that end the item, of which all is there."""
         self.status = status
         yield self._of_arguments("done", name=self.name, arguments=self.arguments)
         yield _of_item("done", self)
 
-    def _of_arguments(self, kind: str, **fields: Any) -> Told:
+    def _of_arguments(self, kind: str, **fields: Any) -> JsonObject:
         return {
             "type": f"response.function_call_arguments.{kind}",
             "item_id": self.id,
@@ -163,7 +163,7 @@ class Call:
 Item = Message | Thought | Call
 
 
-def _of_item(kind: str, one: Item) -> Told:
+def _of_item(kind: str, one: Item) -> JsonObject:
     return {
         "type": f"response.output_item.{kind}",
         "output_index": one.output_index,

@@ -18,7 +18,7 @@ from specguide.params import SamplingParams
 from specguide.request_records import RequestMetrics
 from specguide.server import anthropic as messages
 from specguide.server import chat, responses
-from specguide.server.api import Renderer, Told, lines
+from specguide.server.api import JsonObject, Renderer, lines
 from specguide.server.events import Arguments, CallBegin, End, Event, Reasoned, Text, Tokens
 from specguide.server.requests import ChatRequest, ResponsesRequest
 from specguide.server.task import Task
@@ -137,7 +137,7 @@ def through_chat(rng: random.Random) -> int:
     return len(events) // 2
 
 
-def _call(call: Told) -> tuple[str, str, str]:
+def _call(call: JsonObject) -> tuple[str, str, str]:
     return call["id"], call["function"]["name"], call["function"]["arguments"]
 
 
@@ -148,7 +148,7 @@ def through_responses(rng: random.Random) -> int:
     client = openai_client(rng, wire(renderer, events))
     thoughts: dict[int, str] = {}
     written: dict[int, str] = {}
-    done: dict[int, Told] = {}
+    done: dict[int, JsonObject] = {}
     with client.responses.stream(model="small", input="Hi") as stream:
         for number, event in enumerate(stream):
             assert event.sequence_number == number
@@ -188,7 +188,7 @@ def through_messages(rng: random.Random) -> int:
     return len(events) // 2
 
 
-def _plain(block: Told) -> Told:
+def _plain(block: JsonObject) -> JsonObject:
     """A block without what the client adds of its own."""
     return {name: one for name, one in block.items() if one is not None and name != "parsed_output"}
 

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from specguide.params import SamplingParams
-from specguide.server.api import Api, Renderer, Told, lines, rendered
+from specguide.server.api import Api, JsonObject, Renderer, lines, rendered
 from specguide.server.backend import Backend
 from specguide.server.errors import ApiError
 from specguide.server.events import End, Event, Text, Tokens
@@ -35,18 +35,18 @@ class Counting(Renderer[Body]):
         super().__init__(body, task)
         self._num_chars = 0
 
-    def begin(self) -> Iterator[Told]:
+    def begin(self) -> Iterator[JsonObject]:
         yield {"type": "asked", "tokens": self.usage.num_prompt}
 
-    def take(self, event: Event) -> Iterator[Told]:
+    def take(self, event: Event) -> Iterator[JsonObject]:
         if isinstance(event, Text):
             self._num_chars += len(event.text)
             yield {"type": "more", "chars": self._num_chars}
 
-    def end(self) -> Iterator[Told]:
+    def end(self) -> Iterator[JsonObject]:
         yield self.whole()
 
-    def whole(self) -> Told:
+    def whole(self) -> JsonObject:
         return {"type": "all", "chars": self._num_chars, "tokens": self.usage.num_output}
 
 
@@ -85,7 +85,7 @@ def test_a_toy_api_answers_as_a_whole_and_in_pieces() -> None:
 
 def test_an_error_of_a_stream_ends_it() -> None:
     class Named(Counting):
-        def failed(self, error: ApiError) -> Iterator[Told]:
+        def failed(self, error: ApiError) -> Iterator[JsonObject]:
             yield {"type": "error", "words": str(error)}
 
     toy = Api("/toy", "Counts.", Body, parse, Named)
