@@ -26,7 +26,7 @@ from specguide.serve_ray.replica_metrics import with_replica
 from specguide.serve_ray.routing import RoutingKey
 from specguide.serve_ray.routing_key import routing_key
 from specguide.server.app import error_body, passed_stream
-from specguide.server.bodies import BodyRoom
+from specguide.server.body_room import BodyRoom
 from specguide.server.config import ServerConfig
 from specguide.server.error_answers import ErrorAnswers
 from specguide.server.errors import ApiError, Refusal

@@ -20,11 +20,11 @@ from specguide.other_engines import OTHER_PATHS
 from specguide.server import anthropic, chat, completions, responses
 from specguide.server.api import Api, PassedStream
 from specguide.server.backend import Backend
-from specguide.server.bodies import BodyRoom
-from specguide.server.body import BodyRoute
+from specguide.server.body_room import BodyRoom
 from specguide.server.config import ServerConfig
 from specguide.server.error_answers import ErrorAnswers
 from specguide.server.errors import RESPONSES, ApiError, ErrorWriter, Refusal, refusals
+from specguide.server.json_body import BodyRoute
 from specguide.server.metrics import AnswerCounts, EngineCollector, StatusCounts
 from specguide.server.middleware import (
     ApiKeys,

@@ -15,7 +15,7 @@ from starlette.responses import RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from specguide.request import EXTERNAL_ID
-from specguide.server.bodies import Body, BodyRoom
+from specguide.server.body_room import BodyRoom, HeldBody
 from specguide.server.clients import api_key
 from specguide.server.errors import ApiError, Refusal
 
@@ -186,7 +186,7 @@ class BodyLimit:
         with self._room.body() as body:
             await self._app(scope, *self._limited(body, receive, send))
 
-    def _limited(self, body: Body, receive: Receive, send: Send) -> tuple[Receive, Send]:
+    def _limited(self, body: HeldBody, receive: Receive, send: Send) -> tuple[Receive, Send]:
         """`receive` up to the body's end, and `send` that gives its room back once the answer
         begins."""
         deadline_s = asyncio.get_running_loop().time() + self._timeout_s
@@ -209,7 +209,7 @@ class BodyLimit:
 
         return limited, begun
 
-    async def _unless_refused(self, body: Body, receive: Receive, deadline_s: float) -> Message:
+    async def _unless_refused(self, body: HeldBody, receive: Receive, deadline_s: float) -> Message:
         receiving = asyncio.ensure_future(receive())
         waiting_s = deadline_s - asyncio.get_running_loop().time()
         try:

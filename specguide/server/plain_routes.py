@@ -15,9 +15,9 @@ from specguide.release import installed_version
 from specguide.server import anthropic
 from specguide.server.backend import Backend, unless_left
 from specguide.server.base_body import Body
-from specguide.server.body import BodyRoute
 from specguide.server.errors import RESPONSES, ApiError, refusals
 from specguide.server.ignored import ignored_header
+from specguide.server.json_body import BodyRoute
 from specguide.server.messages import template_messages
 from specguide.server.prompt import Conversation, prompt_ids
 from specguide.server.requests import DetokenizeRequest, TokenizeRequest

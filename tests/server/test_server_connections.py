@@ -16,7 +16,7 @@ from live_server import Server, read_all, until
 
 from benchmarks.hostile_load import ENDLESS, chat, head, post, prompted
 from specguide.config import EngineConfig
-from specguide.server.bodies import FREE_BYTES
+from specguide.server.body_room import FREE_BYTES
 from specguide.server.config import ServerConfig
 from specguide.server.connection import most_connections, uvicorn_config
 

@@ -16,10 +16,10 @@ from specguide.errors import InvalidParams, SpecguideError
 from specguide.ready_grammars import MARK, ready_grammars
 from specguide.server.api import STREAM_HEADERS
 from specguide.server.backend import Backend, unless_left
-from specguide.server.body import BodyRoute
 from specguide.server.chat import parse
 from specguide.server.clients import client_of
 from specguide.server.errors import ApiError
+from specguide.server.json_body import BodyRoute
 from specguide.server.playground.events import Narrator
 from specguide.server.requests import ChatRequest
 from specguide.server.run import begun

@@ -14,7 +14,7 @@ FREE_BYTES = 1 << 16
 requests never meet a full room."""
 
 
-class Body:
+class HeldBody:
     """A body that is being read, or whose request is being worked on.
 
     num_bytes: of it that take room
@@ -40,19 +40,19 @@ class BodyRoom:
         self.closed_by: Refusal | None = None
         self._max_bytes = max_bytes
         self._num_bytes = 0
-        self._bodies: set[Body] = set()
+        self._bodies: set[HeldBody] = set()
 
     @contextmanager
-    def body(self) -> Iterator[Body]:
+    def body(self) -> Iterator[HeldBody]:
         """A body, which is in the room until this is left, or `leave` is called."""
-        body = Body()
+        body = HeldBody()
         self._bodies.add(body)
         try:
             yield body
         finally:
             self.leave(body)
 
-    def grow(self, body: Body, num_bytes: int) -> None:
+    def grow(self, body: HeldBody, num_bytes: int) -> None:
         """The body has got so many bytes more; one of all bodies may be refused for it, itself
         included."""
         if body not in self._bodies:
@@ -64,7 +64,7 @@ class BodyRoom:
         while num_more and self._num_bytes > self._max_bytes:
             self._refuse(max(self._unread(), key=lambda one: one.num_bytes), self._full())
 
-    def leave(self, body: Body) -> None:
+    def leave(self, body: HeldBody) -> None:
         """The body is not held any more."""
         if body in self._bodies:
             self._bodies.remove(body)
@@ -76,10 +76,10 @@ class BodyRoom:
         for body in self._unread():
             self._refuse(body, self.closed_by)
 
-    def _unread(self) -> list[Body]:
+    def _unread(self) -> list[HeldBody]:
         return [body for body in self._bodies if not body.is_whole]
 
-    def _refuse(self, body: Body, refusal: Refusal) -> None:
+    def _refuse(self, body: HeldBody, refusal: Refusal) -> None:
         body.refused.set_result(refusal)
         self.leave(body)
 
