@@ -4,25 +4,73 @@ that tell how they grow, which have no numbers yet."""
 from __future__ import annotations
 
 import secrets
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from specguide.server.api import JsonObject
 
 
-@dataclass
-class Message:
-    """A message of one text part. status: "in_progress", "completed" or "incomplete" """
+def _new_id(prefix: str) -> str:
+    return f"{prefix}_{secrets.token_hex(12)}"
 
+
+@dataclass
+class Item(ABC):
+    """An item of an answer. status: "in_progress", "completed" or "incomplete" """
+
+    id_prefix: ClassVar[str]
     output_index: int
+    status: str = field(default="in_progress", kw_only=True)
+    id: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.id = _new_id(self.id_prefix)
+
+    @abstractmethod
+    def item(self) -> JsonObject:
+        """As OpenAI has it."""
+
+    def begin(self) -> Iterator[JsonObject]:
+        """The objects that begin the item."""
+        yield self._told("added")
+
+    def end(self, status: str) -> Iterator[JsonObject]:
+        """The objects that end the item, of which all is there."""
+        self.status = status
+        yield from self._text_done()
+        yield self._told("done")
+
+    @abstractmethod
+    def _text_done(self) -> Iterator[JsonObject]:
+        """The objects that tell all of its text."""
+
+    def _told(self, what: str) -> JsonObject:
+        return {
+            "type": f"response.output_item.{what}",
+            "output_index": self.output_index,
+            "item": self.item(),
+        }
+
+    def _event(self, kind: str, **fields: Any) -> JsonObject:
+        return {
+            "type": f"response.{kind}",
+            "item_id": self.id,
+            "output_index": self.output_index,
+            **fields,
+        }
+
+
+@dataclass
+class Message(Item):
+    """A message of one text part."""
+
+    id_prefix = "msg"
     text: str = ""
     logprobs: list[JsonObject] = field(default_factory=list)
-    status: str = "in_progress"
-    id: str = field(default_factory=lambda: f"msg_{secrets.token_hex(12)}")
 
-    def item(self) -> dict[str, Any]:
-        """As OpenAI has it."""
+    def item(self) -> JsonObject:
         return {
             "id": self.id,
             "type": "message",
@@ -33,7 +81,7 @@ class Message:
 
     def begin(self) -> Iterator[JsonObject]:
         """The item and its part are there."""
-        yield _of_item("added", self)
+        yield from super().begin()
         yield self._of_part("content_part.added", part=self._part())
 
     def add(self, text: str, scores: Sequence[JsonObject]) -> JsonObject:
@@ -42,14 +90,11 @@ class Message:
         self.logprobs += scores
         return self._of_part("output_text.delta", delta=text, logprobs=list(scores))
 
-    def end(self, status: str) -> Iterator[JsonObject]:
-        """The objects that end the item, of which all is there."""
-        self.status = status
+    def _text_done(self) -> Iterator[JsonObject]:
         yield self._of_part("output_text.done", text=self.text, logprobs=self.logprobs)
         yield self._of_part("content_part.done", part=self._part())
-        yield _of_item("done", self)
 
-    def _part(self) -> dict[str, Any]:
+    def _part(self) -> JsonObject:
         return {
             "type": "output_text",
             "text": self.text,
@@ -58,26 +103,17 @@ class Message:
         }
 
     def _of_part(self, kind: str, **fields: Any) -> JsonObject:
-        return {
-            "type": f"response.{kind}",
-            "item_id": self.id,
-            "output_index": self.output_index,
-            "content_index": 0,
-            **fields,
-        }
+        return self._event(kind, content_index=0, **fields)
 
 
 @dataclass
-class Thought:
-    """What the model thinks. status: as a message's"""
+class Thought(Item):
+    """What the model thinks."""
 
-    output_index: int
+    id_prefix = "rs"
     text: str = ""
-    status: str = "in_progress"
-    id: str = field(default_factory=lambda: f"rs_{secrets.token_hex(12)}")
 
-    def item(self) -> dict[str, Any]:
-        """As OpenAI has it."""
+    def item(self) -> JsonObject:
         return {
             "id": self.id,
             "type": "reasoning",
@@ -87,45 +123,26 @@ class Thought:
             "status": self.status,
         }
 
-    def begin(self) -> Iterator[JsonObject]:
-        """The item is there."""
-        yield _of_item("added", self)
-
     def add(self, text: str) -> JsonObject:
         """Add more of the text."""
         self.text += text
-        return self._of_text("delta", delta=text)
+        return self._event("reasoning_text.delta", content_index=0, delta=text)
 
-    def end(self, status: str) -> Iterator[JsonObject]:
-        """The objects that end the item, of which all is there."""
-        self.status = status
-        yield self._of_text("done", text=self.text)
-        yield _of_item("done", self)
-
-    def _of_text(self, kind: str, **fields: Any) -> JsonObject:
-        return {
-            "type": f"response.reasoning_text.{kind}",
-            "item_id": self.id,
-            "output_index": self.output_index,
-            "content_index": 0,
-            **fields,
-        }
+    def _text_done(self) -> Iterator[JsonObject]:
+        yield self._event("reasoning_text.done", content_index=0, text=self.text)
 
 
 @dataclass
-class Call:
-    """A function call. namespace: of the function, where it is in one; status: as a message's"""
+class Call(Item):
+    """A function call. namespace: of the function, where it is in one"""
 
-    output_index: int
+    id_prefix = "fc"
     name: str
     namespace: str | None = None
     arguments: str = ""
-    status: str = "in_progress"
-    id: str = field(default_factory=lambda: f"fc_{secrets.token_hex(12)}")
-    call_id: str = field(default_factory=lambda: f"call_{secrets.token_hex(12)}")
+    call_id: str = field(default_factory=lambda: _new_id("call"))
 
-    def item(self) -> dict[str, Any]:
-        """As OpenAI has it."""
+    def item(self) -> JsonObject:
         return {
             "id": self.id,
             "type": "function_call",
@@ -136,36 +153,10 @@ class Call:
             **({} if self.namespace is None else {"namespace": self.namespace}),
         }
 
-    def begin(self) -> Iterator[JsonObject]:
-        """The item is there."""
-        yield _of_item("added", self)
-
     def add(self, text: str) -> JsonObject:
         """Add more of the arguments."""
         self.arguments += text
-        return self._of_arguments("delta", delta=text)
+        return self._event("function_call_arguments.delta", delta=text)
 
-    def end(self, status: str) -> Iterator[JsonObject]:
-        """The objects that end the item, of which all is there."""
-        self.status = status
-        yield self._of_arguments("done", name=self.name, arguments=self.arguments)
-        yield _of_item("done", self)
-
-    def _of_arguments(self, kind: str, **fields: Any) -> JsonObject:
-        return {
-            "type": f"response.function_call_arguments.{kind}",
-            "item_id": self.id,
-            "output_index": self.output_index,
-            **fields,
-        }
-
-
-Item = Message | Thought | Call
-
-
-def _of_item(kind: str, one: Item) -> JsonObject:
-    return {
-        "type": f"response.output_item.{kind}",
-        "output_index": one.output_index,
-        "item": one.item(),
-    }
+    def _text_done(self) -> Iterator[JsonObject]:
+        yield self._event("function_call_arguments.done", name=self.name, arguments=self.arguments)
