@@ -12,7 +12,7 @@ from specguide.guided.stream import GrammarStream
 from specguide.kernels import BitmaskRows, LogitsShare
 from specguide.slots import SlotTable
 from specguide.speculation.batch_sampling import Sampling
-from specguide.speculation.nodes import Nodes
+from specguide.speculation.forward_input import Nodes
 from specguide.speculation.sampler import MaskedSampler, Sampler
 
 _PERIOD = 1024

@@ -21,8 +21,7 @@ from specguide.sampling import (
 from specguide.slots import Slots
 from specguide.speculation.batch_sampling import Sampling, SamplingKind
 from specguide.speculation.drafting import Accepted, DraftingParts, accept_state
-from specguide.speculation.forward_input import ForwardInput, chain_input
-from specguide.speculation.nodes import Nodes
+from specguide.speculation.forward_input import ForwardInput, Nodes, chain_input
 from specguide.speculation.results import VerifyOutput
 
 

@@ -13,8 +13,7 @@ from specguide.kernels import LogitsShare
 from specguide.sampling import AcceptState
 from specguide.slots import Slots, SlotTable
 from specguide.speculation.batch_sampling import Sampling
-from specguide.speculation.forward_input import ForwardInput
-from specguide.speculation.nodes import Nodes
+from specguide.speculation.forward_input import ForwardInput, Nodes
 from specguide.speculation.passes import Beside, ForwardPasses
 from specguide.speculation.results import VerifyOutput
 from specguide.speculation.sampler import Sampler

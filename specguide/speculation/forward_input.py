@@ -1,7 +1,9 @@
-"""Owns the tokens of a target forward, and how they are made from the slots' state."""
+"""Owns the tokens of a target forward, how they are made from the slots' state, and which of them
+are verified."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 
@@ -9,6 +11,7 @@ import torch
 from torch import Tensor
 
 from specguide.cache import place_nodes, place_prompts
+from specguide.kernels import BitmaskRows
 from specguide.kernels.attention import (
     CAUSAL,
     AttentionMask,
@@ -81,6 +84,22 @@ class ForwardInput:
         return self.first_node[:, None] + torch.arange(
             self.num_nodes, device=self.first_node.device
         )
+
+
+@dataclass(frozen=True, eq=False)
+class Nodes:
+    """What one target forward verifies: N nodes of each of B requests.
+
+    inputs: the tokens of the forward
+    rows:   what may follow each, [B · N]; None: anything
+    depths: int64 [N] or [B, N], drafts on the path to each
+    paths:  makes these drafts, int32 [B, N, D], -1 behind the last
+    """
+
+    inputs: ForwardInput
+    rows: BitmaskRows | None
+    depths: Tensor
+    paths: Callable[[], Tensor]
 
 
 def prefill_input(

@@ -17,8 +17,7 @@ from specguide.guided.stream import GrammarStream
 from specguide.slots import Slots, SlotTable
 from specguide.speculation.batch_sampling import Sampling, SamplingKind
 from specguide.speculation.drafting import DraftingParts
-from specguide.speculation.forward_input import ForwardInput, prefill_input
-from specguide.speculation.nodes import Nodes
+from specguide.speculation.forward_input import ForwardInput, Nodes, prefill_input
 from specguide.speculation.passes import ForwardPasses
 from specguide.speculation.prefill_plan import PrefillPlan, ScoredTokens
 from specguide.speculation.protocol import StepOptions

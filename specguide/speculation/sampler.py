@@ -18,7 +18,7 @@ from specguide.kernels import (
 from specguide.sampling import adjust_logits
 from specguide.slots import SlotTable
 from specguide.speculation.batch_sampling import Sampling, SamplingKind
-from specguide.speculation.nodes import Nodes
+from specguide.speculation.forward_input import Nodes
 
 
 class Sampler(Protocol):

@@ -10,7 +10,7 @@ from specguide.kernels import LogitsShare
 from specguide.sampling import DraftedSlots, Pattern, accept_by_pattern
 from specguide.slots import SlotTable
 from specguide.speculation.batch_sampling import Sampling
-from specguide.speculation.nodes import Nodes
+from specguide.speculation.forward_input import Nodes
 from specguide.speculation.sampler import Sampler
 
 _PERIOD = 1024
