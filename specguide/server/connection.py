@@ -18,8 +18,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from specguide.server.config import ServerConfig
 from specguide.server.errors import ApiError
+from specguide.server.h11_connection import HttpConnection
 from specguide.server.metrics import AnswerCounts, tell_in_its_place
-from specguide.server.request_heads import RequestHeads
 from specguide.server.request_log import AccessLog
 from specguide.server.tls import tls_options
 
@@ -77,7 +77,7 @@ class BoundedConnection(H11Protocol):
     ) -> None:
         super().__init__(*args, **kwargs)
         most_bytes = self.config.h11_max_incomplete_event_size or _MOST_HEADER_BYTES
-        self.conn = RequestHeads(h11.SERVER, most_bytes)
+        self.conn = HttpConnection(h11.SERVER, most_bytes)
         self.access_log = False  # AccessLog has them all
         self._limits, self._answers = limits, answers
         self._state: tuple[str, object] = ("", None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import h11
 import pytest
 
-from specguide.server.chunked import ChunkedConnection
+from specguide.server.h11_connection import HttpConnection
 
 CHUNKS = [b"data: a\n\n", b"", b"x" * 5000, bytearray(b"end")]
 
@@ -31,11 +31,11 @@ def sent(kind: type[h11.Connection], request: bytes, headers: list[tuple[bytes, 
 @pytest.mark.parametrize("headers", [[], [(b"Content-Length", b"5012")]])
 def test_bytes_are_those_of_h11(version, headers):
     request = b"GET / HTTP/%b\r\nHost: x\r\n\r\n" % version
-    found = sent(ChunkedConnection, request, headers)
+    found = sent(HttpConnection, request, headers)
     assert found == sent(h11.Connection, request, headers)
 
 
 def test_what_h11_refuses_is_refused():
-    connection = ChunkedConnection(h11.SERVER)
+    connection = HttpConnection(h11.SERVER)
     with pytest.raises(h11.LocalProtocolError):
         connection.send(h11.Data(data=b"x"))

@@ -1,4 +1,5 @@
-"""Owns what RFC 9112 asks of a request's head beside what h11 and uvicorn make of it."""
+"""Owns HTTP/1.1 on the wire where h11 and uvicorn leave something to do: heads of requests as RFC
+9112 asks, and chunks of answers, of which there is one for each token."""
 
 from __future__ import annotations
 
@@ -6,15 +7,19 @@ from typing import Any
 
 import h11
 
-from specguide.server.chunked import ChunkedConnection
-
 _SCHEMES = (b"http", b"https")
 _CLOSE = (b"connection", b"close")
 
 
-class RequestHeads(ChunkedConnection):
-    """A target in absolute form is the same as one in origin form (section 3.2.2). A body that is
-    framed twice, as smuggled requests are, is the connection's last (section 6.1)."""
+class HttpConnection(h11.Connection):
+    """h11's connection, but for three things.
+
+    A target in absolute form is the same as one in origin form (section 3.2.2). A body that is
+    framed twice, as smuggled requests are, is the connection's last (section 6.1). A chunk is
+    framed without h11's rules for events: data behind data changes no state (section 7.1).
+    """
+
+    _is_chunked = False
 
     def next_event(self) -> Any:
         """As h11.Connection.next_event."""
@@ -29,6 +34,15 @@ class RequestHeads(ChunkedConnection):
         return h11.Request(
             method=event.method, target=target, headers=headers, http_version=event.http_version
         )
+
+    def send(self, event: Any) -> Any:
+        """As h11.Connection.send."""
+        if self._is_chunked and type(event) is h11.Data and self.our_state is h11.SEND_BODY:
+            return b"%x\r\n%b\r\n" % (len(event.data), event.data) if event.data else b""
+        output = super().send(event)
+        if type(event) is h11.Response:
+            self._is_chunked = b"transfer-encoding: chunked\r\n" in (output or b"").lower()
+        return output
 
 
 def _origin_form(target: bytes) -> bytes:
