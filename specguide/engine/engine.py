@@ -14,7 +14,6 @@ from specguide.config import EngineConfig
 from specguide.engine.adaptive import AllDrafts, LevelChoice
 from specguide.engine.admission import Admission
 from specguide.engine.cycle import Cycle
-from specguide.engine.draft_counts import DraftCounts
 from specguide.engine.executors import Executor, load_executor
 from specguide.engine.facts import resolved
 from specguide.engine.failures import told
@@ -22,10 +21,9 @@ from specguide.engine.in_use import InUse, one_at_a_time
 from specguide.engine.iterations import Iterations
 from specguide.engine.kv_transfer import Host, load_transfer
 from specguide.engine.logprobs import Logprobs
-from specguide.engine.observers import Observer
+from specguide.engine.observers import DraftCounts, Observer, StepTimes
 from specguide.engine.requests import Requests
 from specguide.engine.stats import EngineStats, RequestCounts, Totals
-from specguide.engine.step_times import StepTimes
 from specguide.engine.target_folder import load_tokenizer
 from specguide.errors import EngineError, InvalidParams
 from specguide.guided.backends import CompiledGrammar, check_backend

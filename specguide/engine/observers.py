@@ -1,5 +1,5 @@
 """Owns what follows from an iteration once the scheduler has taken its tokens: who is told of it,
-and with what."""
+with what, and the smallest of those who are."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from specguide.batch import Batch, StepOutput
+from specguide.batch import DRAFT_ORIGINS, Batch, StepOutput
 from specguide.request import Request
 from specguide.request_records import IterationTimes
-from specguide.scheduler import Advance
+from specguide.scheduler import Advance, Scheduler
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,3 +37,41 @@ class Observer(Protocol):
 
     def take(self, committed: Committed) -> None:
         """Take one more iteration."""
+
+
+class DraftCounts:
+    """Counts for each request who proposed its drafts, and how many of them were taken."""
+
+    def take(self, committed: Committed) -> None:
+        """Add to the metrics of the batch's requests."""
+        output = committed.output
+        if output.origins is None or committed.batch.is_prefill:
+            return
+        origins, num_tokens = output.origins.tolist(), output.num_tokens.tolist()
+        for row, request, advance in committed.rows():
+            if advance.tokens:
+                names = [DRAFT_ORIGINS[origin] for origin in origins[row] if origin]
+                num_taken = min(len(advance.tokens), num_tokens[row] - 1)
+                _add(request.metrics.drafts_proposed, names)
+                _add(request.metrics.drafts_accepted, names[:num_taken])
+
+
+class StepTimes:
+    """Tells the scheduler what each iteration took: the time since the one before had ended or,
+    where the engine had nothing to do, since its own launch."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+        self._last_end_s = 0.0
+
+    def take(self, committed: Committed) -> None:
+        """Take the time of one more iteration."""
+        times = committed.times
+        seconds = times.end_s - max(times.begin_s, self._last_end_s)
+        self._last_end_s = times.end_s
+        self._scheduler.take_time(committed.batch, committed.advances, seconds)
+
+
+def _add(counts: dict[str, int], names: Sequence[str]) -> None:
+    for name in names:
+        counts[name] = counts.get(name, 0) + 1
