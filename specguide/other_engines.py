@@ -1,5 +1,4 @@
-"""Owns what becomes of options and paths by the names that they have in vLLM, SGLang and
-TensorRT-LLM."""
+"""Owns what becomes of options by the names that they have in vLLM, SGLang and TensorRT-LLM."""
 
 from __future__ import annotations
 
@@ -53,6 +52,11 @@ def _called(name: str) -> OtherOption:
     return OtherOption(f"take {{{name}}}")
 
 
+def _off(remedy: str) -> OtherOption:
+    """A flag that may only be off."""
+    return OtherOption(remedy, _OFF, is_flag=True)
+
+
 _NO_ADAPTERS = "there are no adapters"
 _OWN_TOKENIZER = "the model's folder has its tokenizer and its chat template: change them there"
 _FOLDER = "a model is a folder, which `hf download` makes"
@@ -68,7 +72,6 @@ _CONFIG = "change config.json in the model's folder"
 _TEXT_ONLY = "models generate text"
 _CODE = "code is taken from Python alone, as SamplingParams(logits_processors=…)"
 _JOINED = "ranks of other hosts join: take {rank_address}, and `specguide join` there"
-_SPEC = OtherOption("take {spec}")
 _SEED = OtherOption("requests have a seed each, as SamplingParams(seed=…)")
 
 _IDLE_FLAGS = (
@@ -94,6 +97,11 @@ _IDLE = (
     *("h11_max_header_count", "watchdog_timeout", "warmups", "file_storage_path", "admin_api_key"),
 )
 """What changes no output and no answer here: how fast another engine is, and what it logs."""
+_SPECULATIVE = (
+    *("speculative_config", "speculative_model", "num_speculative_tokens"),
+    *("speculative_algorithm", "speculative_draft_model_path", "speculative_num_steps"),
+    *("speculative_eagle_topk", "speculative_num_draft_tokens"),
+)
 _ALWAYS_ON = (
     *("enable_auto_tool_choice", "enable_prefix_caching", "enable_chunked_prefill"),
     *("enable_reasoning", "enable_prompt_tokens_details", "enable_cache_report"),
@@ -106,7 +114,6 @@ _CALLED = {
     "chunked_prefill_size": "max_prefill_tokens",
     **dict.fromkeys(("context_length", "max_seq_len"), "max_model_len"),
     **dict.fromkeys(("tool_call_parser", "tool_parser"), "tool_format"),
-    "max_num_tokens": "max_prefill_tokens",
     "kv_cache_free_gpu_memory_fraction": "gpu_memory_utilization",
     "num_postprocess_workers": "api_servers",
     **dict.fromkeys(("tp", "tp_size"), "tensor_parallel_size"),
@@ -131,7 +138,7 @@ OTHER_OPTIONS: Mapping[str, OtherOption] = {
     # the model
     **dict.fromkeys(("tokenizer", "tokenizer_path", "chat_template"), OtherOption(_OWN_TOKENIZER)),
     "tokenizer_mode": OtherOption(_OWN_TOKENIZER, ("auto", "hf")),
-    "skip_tokenizer_init": OtherOption("the tokenizer is always read: leave it out", _OFF, True),
+    "skip_tokenizer_init": _off("the tokenizer is always read: leave it out"),
     **dict.fromkeys(("revision", "tokenizer_revision", "code_revision"), OtherOption(_FOLDER)),
     **dict.fromkeys(("download_dir", "hf_token", "hf_config_path"), OtherOption(_FOLDER)),
     "load_format": OtherOption(_FOLDER, ("auto", "safetensors")),
@@ -142,29 +149,26 @@ OTHER_OPTIONS: Mapping[str, OtherOption] = {
     ),
     **dict.fromkeys(("task", "runner"), OtherOption(_TEXT_ONLY, ("auto", "generate"))),
     "convert": OtherOption(_TEXT_ONLY, ("auto", "none")),
-    "is_embedding": OtherOption(_TEXT_ONLY, _OFF, is_flag=True),
-    "enable_lora": OtherOption(_NO_ADAPTERS, _OFF, is_flag=True),
+    "is_embedding": _off(_TEXT_ONLY),
+    "enable_lora": _off(_NO_ADAPTERS),
     **dict.fromkeys(("lora_modules", "lora_paths"), OtherOption(_NO_ADAPTERS, takes_many=True)),
     "torchao_config": OtherOption("take {quantization}", _EMPTY),
     # memory, ranks and drafts
     "cpu_offload_gb": OtherOption("weights are all on the device", ("0", "0.0")),
     "max_total_tokens": OtherOption("take {num_pages} or {kv_cache_memory_bytes}"),
-    "disable_cuda_graph": OtherOption("take {enforce_eager}", _OFF, is_flag=True),
-    "disable_radix_cache": OtherOption("equal beginnings are always found again", _OFF, True),
-    "enable_sleep_mode": OtherOption("stop the engine, and start another", _OFF, is_flag=True),
+    "disable_cuda_graph": _off("take {enforce_eager}"),
+    "disable_radix_cache": _off("equal beginnings are always found again"),
+    "enable_sleep_mode": _off("stop the engine, and start another"),
     "distributed_executor_backend": OtherOption("ranks are processes of one host", ("mp", "auto")),
     **dict.fromkeys(("data_parallel_size", "dp", "dp_size"), OtherOption(_REPLICAS, ("1",))),
     **dict.fromkeys(("ep", "ep_size"), OtherOption("take {enable_expert_parallel}", ("1",))),
     "nnodes": OtherOption(_JOINED, ("1",)),
     "node_rank": OtherOption(_JOINED, ("0",)),
     **dict.fromkeys(("dist_init_addr", "master_addr", "master_port"), OtherOption(_JOINED)),
-    "headless": OtherOption(_JOINED, _OFF, is_flag=True),
+    "headless": _off(_JOINED),
     "kv_transfer_config": OtherOption("take {role} and {kv_transfer_address}"),
     "disaggregation_mode": OtherOption("take {role} and {kv_transfer_address}", ("null",)),
-    **dict.fromkeys(("speculative_config", "speculative_model", "num_speculative_tokens"), _SPEC),
-    **dict.fromkeys(("speculative_algorithm", "speculative_draft_model_path"), _SPEC),
-    **dict.fromkeys(("speculative_num_steps", "speculative_eagle_topk"), _SPEC),
-    "speculative_num_draft_tokens": _SPEC,
+    **dict.fromkeys(_SPECULATIVE, OtherOption("take {spec}")),
     # requests
     **dict.fromkeys(("seed", "random_seed"), _SEED),
     "generation_config": OtherOption(
@@ -180,11 +184,9 @@ OTHER_OPTIONS: Mapping[str, OtherOption] = {
     "constrained_json_whitespace_pattern": OtherOption("take {max_whitespace}"),
     **dict.fromkeys(
         ("constrained_json_disable_any_whitespace", "guided_decoding_disable_any_whitespace"),
-        OtherOption("take {max_whitespace} 0", _OFF, is_flag=True),
+        _off("take {max_whitespace} 0"),
     ),
-    "guided_decoding_disable_additional_properties": OtherOption(
-        "take {closed_objects}", _OFF, is_flag=True
-    ),
+    "guided_decoding_disable_additional_properties": _off("take {closed_objects}"),
     "guided_decoding_disable_fallback": OtherOption(is_flag=True),
     "reasoning_config": OtherOption("take {reasoning_format}", _EMPTY),
     **dict.fromkeys(
@@ -197,23 +199,19 @@ OTHER_OPTIONS: Mapping[str, OtherOption] = {
     "scheduling_policy": OtherOption(
         "priorities are always heeded, and the higher one runs first: leave it out", ("fcfs",)
     ),
-    "schedule_low_priority_values_first": OtherOption(
-        "of two priorities the higher one runs first", _OFF, is_flag=True
-    ),
+    "schedule_low_priority_values_first": _off("of two priorities the higher one runs first"),
     "max_logprobs": OtherOption("a request may have up to 20", tuple(map(str, range(21)))),
     "logits_processors": OtherOption(_CODE, _EMPTY),
-    "enable_custom_logit_processor": OtherOption(_CODE, _OFF, is_flag=True),
-    "allow_auto_truncate": OtherOption("a prompt is never cut", _OFF, is_flag=True),
+    "enable_custom_logit_processor": _off(_CODE),
+    "allow_auto_truncate": _off("a prompt is never cut"),
     # answers
     "response_role": OtherOption("answers have the role assistant", ("assistant",)),
-    "return_tokens_as_token_ids": OtherOption("tokens are told as texts", _OFF, is_flag=True),
-    "enable_force_include_usage": OtherOption(
-        "requests ask for it, as stream_options", _OFF, is_flag=True
-    ),
-    "enable_log_requests": OtherOption("take {log_requests}", _OFF, is_flag=True),
-    "enable_log_outputs": OtherOption("outputs are not logged", _OFF, is_flag=True),
-    "enable_server_load_tracking": OtherOption("/metrics has the load", _OFF, is_flag=True),
-    "disable_fastapi_docs": OtherOption("let a proxy hide /docs", _OFF, is_flag=True),
+    "return_tokens_as_token_ids": _off("tokens are told as texts"),
+    "enable_force_include_usage": _off("requests ask for it, as stream_options"),
+    "enable_log_requests": _off("take {log_requests}"),
+    "enable_log_outputs": _off("outputs are not logged"),
+    "enable_server_load_tracking": _off("/metrics has the load"),
+    "disable_fastapi_docs": _off("let a proxy hide /docs"),
     "middleware": OtherOption("let a proxy do it"),
     "uds": OtherOption("it listens on TCP alone: take {host} and {port}"),
     **dict.fromkeys(
@@ -227,8 +225,7 @@ OTHER_LLM_OPTIONS: Mapping[str, OtherOption] = {
     "served_model_name": _NOTHING,
     "generation_config": OtherOption("requests say how they are sampled", ("vllm",)),
     "override_generation_config": OtherOption("requests say how they are sampled", _EMPTY),
-    "override_pooler_config": OtherOption(_TEXT_ONLY),
-    "pooler_config": OtherOption(_TEXT_ONLY),
+    **dict.fromkeys(("override_pooler_config", "pooler_config"), OtherOption(_TEXT_ONLY)),
     "logits_processors": OtherOption("requests have them, as SamplingParams(logits_processors=…)"),
     "kv_transfer_config": OtherOption("take LLM.of(EngineConfig(transfer=TransferConfig(…)))"),
     "structured_outputs_config": OtherOption(
@@ -246,14 +243,12 @@ OTHER_LLM_OPTIONS: Mapping[str, OtherOption] = {
 
 OTHER_CALL_OPTIONS: Mapping[str, OtherOption] = {
     "sampling_params": _called("params"),
-    "use_tqdm": _NOTHING,
+    **dict.fromkeys(("use_tqdm", "mm_processor_kwargs", "chat_template_content_format"), _NOTHING),
     "lora_request": OtherOption(_NO_ADAPTERS),
     "prompt_token_ids": OtherOption("give them as {prompts}"),
     "priority": OtherOption("the prompts of a call run alike", ("0", *_EMPTY)),
     "tokenization_kwargs": OtherOption("a prompt may be token ids of your own", _EMPTY),
-    "mm_processor_kwargs": _NOTHING,
     "chat_template": OtherOption(_OWN_TOKENIZER),
-    "chat_template_content_format": _NOTHING,
     "chat_template_kwargs": OtherOption(
         "generate from llm.tokenizer.apply_chat_template(messages, variables={…})", _EMPTY
     ),
@@ -262,17 +257,13 @@ OTHER_CALL_OPTIONS: Mapping[str, OtherOption] = {
 }
 """Of LLM.generate and LLM.chat."""
 
-_WITHIN_GUIDE = OtherOption("take guide=Guide(…), which has it")
+_IDLE_SAMPLING = (
+    *("detokenize", "spaces_between_special_tokens", "output_kind", "skip_clone"),
+    *("skip_reading_prefix_cache", "output_text_buffer_length", "length_penalty", "early_stopping"),
+)
 
 OTHER_SAMPLING: Mapping[str, OtherOption] = {
-    "detokenize": _NOTHING,
-    "spaces_between_special_tokens": _NOTHING,
-    "output_kind": _NOTHING,
-    "skip_clone": _NOTHING,
-    "skip_reading_prefix_cache": _NOTHING,
-    "output_text_buffer_length": _NOTHING,
-    "length_penalty": _NOTHING,
-    "early_stopping": _NOTHING,
+    **dict.fromkeys(_IDLE_SAMPLING, _NOTHING),
     "skip_special_tokens": OtherOption(
         "special tokens are never part of a text: read token_ids", ("true",)
     ),
@@ -285,32 +276,18 @@ OTHER_SAMPLING: Mapping[str, OtherOption] = {
     "repetition_detection": OtherOption(
         "take {repetition_penalty}, {frequency_penalty} or {max_tokens}"
     ),
-    "extra_args": OtherOption("nothing here would read it: leave it out", _EMPTY),
-    "custom_params": OtherOption("nothing here would read it: leave it out", _EMPTY),
+    **dict.fromkeys(
+        ("extra_args", "custom_params"),
+        OtherOption("nothing here would read it: leave it out", _EMPTY),
+    ),
     "max_new_tokens": _called("max_tokens"),
     "min_new_tokens": _called("min_tokens"),
     "no_stop_trim": OtherOption("take {include_stop_str_in_output}", _OFF),
     "stop_regex": OtherOption("take {stop}, or a regex that the whole output matches", _EMPTY),
-    "logits_processor": _called("logits_processors"),
-    "custom_logit_processor": _called("logits_processors"),
-    "json_schema": _WITHIN_GUIDE,
-    "regex": _WITHIN_GUIDE,
-    "ebnf": _WITHIN_GUIDE,
-    "structural_tag": _WITHIN_GUIDE,
+    **dict.fromkeys(("logits_processor", "custom_logit_processor"), _called("logits_processors")),
+    **dict.fromkeys(
+        ("json_schema", "regex", "ebnf", "structural_tag"),
+        OtherOption("take guide=Guide(…), which has it"),
+    ),
 }
 """Of SamplingParams."""
-
-OTHER_PATHS: Mapping[str, str] = {
-    "/generate": "take /v1/completions",
-    "/invocations": "take /v1/chat/completions or /v1/completions",
-    "/health_generate": "take /health",
-    "/load": "take /metrics",
-    **dict.fromkeys(("/get_model_info", "/model_info"), "take /v1/models"),
-    **dict.fromkeys(("/get_server_info", "/server_info"), "take /v1/models and /metrics"),
-    **dict.fromkeys(
-        ("/flush_cache", "/reset_prefix_cache"), "leave it out: old keys make room by themselves"
-    ),
-    **dict.fromkeys(("/v1/embeddings", "/encode", "/pooling", "/classify"), _TEXT_ONLY),
-    **dict.fromkeys(("/score", "/v1/score", "/rerank", "/v1/rerank"), _TEXT_ONLY),
-}
-"""Of a server: what to do instead of asking there."""

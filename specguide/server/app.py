@@ -16,7 +16,6 @@ from starlette.routing import Route
 
 from specguide.engine import ServedEngine
 from specguide.errors import SpecguideError
-from specguide.other_engines import OTHER_PATHS
 from specguide.server import anthropic, chat, completions, responses
 from specguide.server.api import Api, PassedStream
 from specguide.server.backend import Backend
@@ -45,6 +44,20 @@ APIS: tuple[Api[Any], ...] = (chat.API, responses.API, completions.API, anthropi
 """The APIs that are served: whoever adds one enters it here."""
 
 _VERSION = "/v1"
+OTHER_PATHS = {
+    "/generate": "take /v1/completions",
+    "/invocations": "take /v1/chat/completions or /v1/completions",
+    "/health_generate": "take /health",
+    "/load": "take /metrics",
+    **dict.fromkeys(("/get_model_info", "/model_info"), "take /v1/models"),
+    **dict.fromkeys(("/get_server_info", "/server_info"), "take /v1/models and /metrics"),
+    **dict.fromkeys(
+        ("/flush_cache", "/reset_prefix_cache"), "leave it out: old keys make room by themselves"
+    ),
+    **dict.fromkeys(("/v1/embeddings", "/encode", "/pooling", "/classify"), "models generate text"),
+    **dict.fromkeys(("/score", "/v1/score", "/rerank", "/v1/rerank"), "models generate text"),
+}
+"""Paths of vLLM's and SGLang's servers: what to do instead of asking there."""
 router = APIRouter(route_class=BodyRoute, responses=RESPONSES)
 _STREAMED: dict[int | str, dict[str, Any]] = {
     200: {

@@ -24,8 +24,7 @@ from specguide.config import EngineConfig
 from specguide.engine import AsyncEngine, Engine
 from specguide.engine.served import EngineHealth
 from specguide.errors import EngineClosed, EngineError, InvalidParams
-from specguide.other_engines import OTHER_PATHS
-from specguide.server.app import create_app
+from specguide.server.app import OTHER_PATHS, create_app
 from specguide.server.config import Exposure, ServerConfig
 from specguide.server.front import BoundedLoop
 from specguide.server.middleware import RequestIds
