@@ -6,9 +6,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Literal, Protocol, TypedDict
 
+from specguide.converted import converted
 from specguide.errors import SpecguideError
+from specguide.integers import as_int
 from specguide.params import SamplingParams
 from specguide.request_records import (
     Iteration,
@@ -25,16 +27,29 @@ EXTERNAL_ID: ContextVar[str] = ContextVar("EXTERNAL_ID", default="")
 requests; what is asked of an engine in that context has it."""
 
 
+class RequestDetails(TypedDict, total=False):
+    """What may be said of a request beside its prompt and parameters.
+
+    priority:    requests of higher priority run first: each step is worth a head start, see
+                 scheduler.sequence
+    sample:      which of its prompt's params.n samples it is; each is a request of its own
+    arrival_s:   when it came, by `time.perf_counter`; left out: now
+    client:      who asks; clients that wait take turns, see scheduler.waiting
+    external_id: see EXTERNAL_ID
+    """
+
+    priority: int
+    sample: int
+    arrival_s: float
+    client: str
+    external_id: str
+
+
 @dataclass(frozen=True, eq=False)
 class RequestSpec:
-    """What was asked. Nothing changes it.
+    """What was asked; what is not named here is as in RequestDetails. Nothing changes it.
 
     seed:      of its random numbers, in [0, 2^63)
-    priority:  requests of higher priority run first, see scheduler.sequence
-    sample:    which of its prompt's samples it is
-    arrival_s: when it came, by `time.perf_counter`
-    client:    who asks; clients that wait take turns, see scheduler.waiting
-    external_id: see EXTERNAL_ID
     first_scored: of its prompt's tokens whose log-probabilities are asked for, place of the first,
                   ≥ 1; of those before, which may be known from earlier requests, none may be told
     score_temperature: by which the logits behind those are divided, > 0
@@ -44,7 +59,7 @@ class RequestSpec:
     prompt_ids: Sequence[int]
     params: SamplingParams
     seed: int = 0
-    priority: int = 0
+    priority: int = converted(0, as_int)
     sample: int = 0
     arrival_s: float = 0.0
     client: str = ""

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, wait
 from itertools import count
-from typing import NamedTuple
+from typing import NamedTuple, Unpack
 
 from specguide.batch import Adjustment
 from specguide.draft_layout import DraftLayout
@@ -24,9 +24,8 @@ from specguide.guided.finite import FiniteGrammars
 from specguide.guided.no_grammar import NoCompiler
 from specguide.guided.reading import SpanReader
 from specguide.guided.reasoning import ReasoningSections
-from specguide.integers import as_int
 from specguide.params import SamplingParams
-from specguide.request import NoText, Request, RequestSpec, TextOfTokens
+from specguide.request import NoText, Request, RequestDetails, RequestSpec, TextOfTokens
 from specguide.request_records import RequestMetrics
 from specguide.resolved_config import ResolvedConfig
 from specguide.sampling import adjustment_of, bind_processors
@@ -101,25 +100,12 @@ class Admission:
         self,
         prompt_ids: Sequence[int],
         params: SamplingParams,
-        *,
-        priority: int = 0,
-        sample: int = 0,
-        arrival_s: float | None = None,
-        client: str = "",
-        external_id: str = "",
+        **details: Unpack[RequestDetails],
     ) -> Request:
         """A new request, as Engine.add takes it."""
-        spec = RequestSpec(
-            self.next_id(),
-            tuple(prompt_ids),
-            params,
-            seed=_seed(params.seed, sample),
-            priority=as_int(priority),
-            sample=sample,
-            arrival_s=time.perf_counter() if arrival_s is None else arrival_s,
-            client=client,
-            external_id=external_id,
-        )
+        details = {"arrival_s": time.perf_counter(), **details}
+        seed = _seed(params.seed, details.get("sample", 0))
+        spec = RequestSpec(self.next_id(), tuple(prompt_ids), params, seed, **details)
         metrics = RequestMetrics(prompt_tokens=len(spec.prompt_ids))
         return Request(spec, self._text(prompt_ids, params), metrics=metrics)
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
+from typing import Unpack
 
 from specguide.cache import CacheSize, PageAllocator
 from specguide.config import EngineConfig
@@ -28,7 +29,7 @@ from specguide.engine.target_folder import load_tokenizer
 from specguide.errors import EngineError, InvalidParams
 from specguide.guided.backends import CompiledGrammar, check_backend
 from specguide.params import SamplingParams
-from specguide.request import Request
+from specguide.request import Request, RequestDetails
 from specguide.scheduler import Scheduler
 from specguide.trace import Span, write_chrome_trace
 
@@ -128,30 +129,10 @@ class Engine:
         self,
         prompt_ids: Sequence[int],
         params: SamplingParams,
-        *,
-        priority: int = 0,
-        sample: int = 0,
-        arrival_s: float | None = None,
-        client: str = "",
-        external_id: str = "",
+        **details: Unpack[RequestDetails],
     ) -> Request:
-        """Take a request. What is wrong with it ends it with its error, at the next `step`.
-
-        priority:  each step is worth a head start, see scheduler.sequence
-        sample:    which of the prompt's params.n samples it is; each is a request of its own
-        arrival_s: when it came, by `time.perf_counter`; None: now
-        client:    who asks; clients that wait take turns
-        external_id: the name under which its log shows it
-        """
-        request = self._admission.request(
-            prompt_ids,
-            params,
-            priority=priority,
-            sample=sample,
-            arrival_s=arrival_s,
-            client=client,
-            external_id=external_id,
-        )
+        """Take a request. What is wrong with it ends it with its error, at the next `step`."""
+        request = self._admission.request(prompt_ids, params, **details)
         if self._transfer.refusal is not None:
             self._requests.end(request, InvalidParams(self._transfer.refusal))
         else:
