@@ -14,8 +14,7 @@ from specguide.engine.prompts import check_tools, conversation_list, params_list
 from specguide.errors import UserError
 from specguide.other_engines import OTHER_CALL_OPTIONS, OTHER_LLM_OPTIONS, without_others
 from specguide.params import SamplingParams
-from specguide.request import Request, RequestOutput
-from specguide.request_records import RequestMetrics
+from specguide.request import RequestOutput
 from specguide.tokenizer.contents import plain_messages
 from specguide.trace import Span
 
@@ -248,7 +247,9 @@ class LLM:
         ]
         ended = iter(self._shared.run(asked))
         return [
-            _refused(prompt) if isinstance(prompt, UserError) else _output(next(ended))
+            RequestOutput.refused(prompt)
+            if isinstance(prompt, UserError)
+            else RequestOutput.of(next(ended))
             for prompt in prompts
         ]
 
@@ -257,30 +258,6 @@ class LLM:
             return self._engine.prompt_ids(prompt)
         except UserError as error:
             return error
-
-
-def _refused(error: UserError) -> RequestOutput:
-    return RequestOutput("", (), "error", error, RequestMetrics())
-
-
-def _output(samples: Sequence[Request]) -> RequestOutput:
-    request, *others = samples
-    assert request.finish_reason is not None
-    return RequestOutput(
-        text=request.text.text,
-        token_ids=tuple(request.output_ids),
-        finish_reason=request.finish_reason,
-        error=request.error,
-        metrics=request.metrics,
-        logprobs=None if request.params.logprobs is None else tuple(request.logprobs),
-        prompt_logprobs=tuple(request.prompt_logprobs)
-        if request.spec.has_prompt_logprobs
-        else None,
-        iterations=tuple(request.iterations) if request.params.return_drafts else None,
-        spans=request.take_spans(0, is_last=True),
-        stop_reason=request.stop_reason,
-        others=tuple(_output([other]) for other in others),
-    )
 
 
 def _check_call(others: Mapping[str, Any]) -> None:

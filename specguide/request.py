@@ -212,6 +212,31 @@ class RequestOutput:
     iterations: tuple[Iteration, ...] | None = None
     spans: tuple[OutputSpan, ...] | None = None
 
+    @classmethod
+    def of(cls, samples: Sequence[Request]) -> RequestOutput:
+        """What the samples of a prompt came to, which have ended."""
+        request, *others = samples
+        assert request.finish_reason is not None
+        prompt_logprobs = request.prompt_logprobs if request.spec.has_prompt_logprobs else None
+        return cls(
+            text=request.text.text,
+            token_ids=tuple(request.output_ids),
+            finish_reason=request.finish_reason,
+            error=request.error,
+            metrics=request.metrics,
+            logprobs=None if request.params.logprobs is None else tuple(request.logprobs),
+            stop_reason=request.stop_reason,
+            others=tuple(cls.of([other]) for other in others),
+            prompt_logprobs=None if prompt_logprobs is None else tuple(prompt_logprobs),
+            iterations=tuple(request.iterations) if request.params.return_drafts else None,
+            spans=request.take_spans(0, is_last=True),
+        )
+
+    @classmethod
+    def refused(cls, error: SpecguideError) -> RequestOutput:
+        """Of a prompt that never was a request."""
+        return cls("", (), "error", error, RequestMetrics())
+
     @property
     def samples(self) -> tuple[RequestOutput, ...]:
         """All samples of its prompt, itself first."""
