@@ -121,8 +121,10 @@ class MaskChecks:
             some = some[some != EOS]
             for byte in self._rng.sample(some.tolist(), min(len(some), self._bits // 2)):
                 counts["bits_tried"] += 1
-                check = self._check_one if bits[byte] else self._check_zero
-                check(known, before, byte, matcher)
+                if bits[byte]:
+                    self._check_one(before, byte, matcher)
+                else:
+                    self._check_zero(known, before, byte)
 
     def _check_end(self, before: bytes, may_end: bool) -> None:
         """A text that JSON may end behind; where it may not, it is an error only if it is spelled
@@ -142,7 +144,7 @@ class MaskChecks:
             else:
                 self._undecided()
 
-    def _check_one(self, known: Known, before: bytes, byte: int, matcher: _Counted) -> None:
+    def _check_one(self, before: bytes, byte: int, matcher: _Counted) -> None:
         so_far = _partial(before + bytes([byte]))
         if so_far is not None and self._judge.refutes(so_far):
             self._wrong("under", before, byte, "no instance goes on so")
@@ -190,7 +192,7 @@ class MaskChecks:
         if wrong is not None:
             self._wrong("under", before, byte, f"it leads to {text!r}: {wrong}")
 
-    def _check_zero(self, known: Known, before: bytes, byte: int, matcher: _Counted) -> None:
+    def _check_zero(self, known: Known, before: bytes, byte: int) -> None:
         if byte == _DELETE:
             self.tally.counts["bits_never_written"] += 1
             return
@@ -286,10 +288,3 @@ class _Counted:
     def rollback(self, n: int) -> None:
         self._matcher.rollback(n)
         del self._taken[len(self._taken) - n :]
-
-    @property
-    def is_terminated(self) -> bool:
-        return self._matcher.is_terminated
-
-    def forced_tokens(self) -> Any:
-        return self._matcher.forced_tokens()
