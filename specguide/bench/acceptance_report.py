@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from specguide.bench.settings import PLAIN
+from specguide.bench.tables import markdown_table
 
 Record = Mapping[str, Any]
 
@@ -121,7 +122,9 @@ def _gain_table(records: Sequence[Record]) -> str:
         "÷ plain",
         "differ",
     )
-    return _table(header, ((*_where(record), *_how(record), *row(record)) for record in records))
+    return markdown_table(
+        header, ((*_where(record), *_how(record), *row(record)) for record in records)
+    )
 
 
 def _place_table(records: Sequence[Record]) -> str:
@@ -138,7 +141,7 @@ def _place_table(records: Sequence[Record]) -> str:
         "accepts more than d",
         "where d were accepted",
     )
-    return _table(
+    return markdown_table(
         header,
         (
             (*_where(record), *_how(record), *row(record))
@@ -159,7 +162,7 @@ def _load_table(records: Sequence[Record]) -> str:
         "iteration, ms: p50 / p99",
         "callback, µs: p50 / p99 / p99.9",
     )
-    return _table(
+    return markdown_table(
         header,
         (
             (
@@ -204,12 +207,9 @@ def _grammar_table(records: Sequence[Record]) -> str:
         "compile, ms: p50 / p99",
         "grammar alone, µs a token: p50 / p99 / p99.9",
     )
-    return _table(header, ((*_where(record)[:2], *row(record)) for record in plain.values()))
-
-
-def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    return markdown_table(
+        header, ((*_where(record)[:2], *row(record)) for record in plain.values())
+    )
 
 
 def _where(record: Record) -> tuple[str, ...]:

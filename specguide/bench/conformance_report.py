@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from specguide.bench.tables import columns, markdown_table
+
 COUNTS = (
     "valid_taken",
     "valid_reordered",
@@ -126,12 +128,7 @@ def num_let_by(sets: dict[str, dict[str, Any]]) -> int:
 
 def table(result: dict[str, dict[str, Any]]) -> str:
     """The counts as text in columns."""
-    lines = [HEADER, *rows(result)]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(HEADER))]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True))
-        for line in lines
-    )
+    return "\n".join(columns([HEADER, *rows(result)]))
 
 
 def markdown(
@@ -151,9 +148,7 @@ def markdown(
         "another order than it was written in. *Failed*: a random text inside which the library "
         "gave up. *Cut*: one that came to no end. `bare-…`: the library given the schema as it is.",
         "",
-        _line(HEADER),
-        _line(["---"] * len(HEADER)),
-        *map(_line, rows(result)),
+        markdown_table(HEADER, rows(result)),
         "",
     ]
     for backend, found in records.items():
@@ -180,15 +175,12 @@ def _refusals(backend: str, records: list[dict[str, Any]]) -> list[str]:
     return [
         f"## What {backend} refuses, by the keyword that its error names",
         "",
-        _line(["keyword", *sets]),
-        _line(["---"] * (1 + len(sets))),
-        *(
-            _line([f"`{keyword}`", *(str(counts[name][keyword]) for name in sets)])
-            for keyword, _ in keywords
+        markdown_table(
+            ["keyword", *sets],
+            (
+                [f"`{keyword}`", *(str(counts[name][keyword]) for name in sets)]
+                for keyword, _ in keywords
+            ),
         ),
         "",
     ]
-
-
-def _line(cells: Any) -> str:
-    return "| " + " | ".join(cells) + " |"

@@ -68,7 +68,7 @@ def _records(name: str, folder: Path | None) -> Iterable[Mapping[str, Any]]:
         return _of_hub(name)
     for place in (folder, BUILT_IN):
         if place is not None and (path := place / f"{name}.jsonl").exists():
-            return _of_file(path)
+            return read_records(path, "data")
     if name in _SHORT:
         return _of_hub(_SHORT[name])
     raise InvalidParams(
@@ -78,12 +78,13 @@ def _records(name: str, folder: Path | None) -> Iterable[Mapping[str, Any]]:
     )
 
 
-def _of_file(path: Path) -> Iterator[Mapping[str, Any]]:
+def read_records(path: Path, param: str | None = None) -> Iterator[Mapping[str, Any]]:
+    """The records of a file of JSON Lines. Raises InvalidParams. param: that names the file"""
     try:
         with path.open(encoding="utf-8") as file:
             yield from (json.loads(line) for line in file if line.strip())
     except (OSError, ValueError) as error:
-        raise InvalidParams(f"cannot read {path} as JSON Lines: {error}", param="data") from error
+        raise InvalidParams(f"cannot read {path} as JSON Lines: {error}", param=param) from error
 
 
 def _of_hub(name: str) -> Iterable[Mapping[str, Any]]:

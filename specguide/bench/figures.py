@@ -12,6 +12,7 @@ from specguide.bench.answer import Answer
 from specguide.bench.busy import Window, busy_tokens_per_s
 from specguide.bench.checks import FAULTS, Fault
 from specguide.bench.samples import KINDS
+from specguide.bench.tables import line
 
 PERCENTILES = (50, 90, 99)
 LATENCIES = {
@@ -126,7 +127,7 @@ def table(results: Sequence[dict[str, Any]]) -> Iterator[str]:
     results: summaries, with `concurrency`
     """
     heads = [f"{words} p50 / p99" for words in LATENCIES.values()]
-    yield "| " + " | ".join(["clients", "requests", "tokens/s", "a chunk", *heads]) + " |"
+    yield line(["clients", "requests", "tokens/s", "a chunk", *heads])
     yield "|---" * (len(heads) + 4) + "|"
     for result in results:
         for kind, row in result["latency"].items():
@@ -139,7 +140,7 @@ def table(results: Sequence[dict[str, Any]]) -> Iterator[str]:
                 f"{result['tokens_per_chunk']}" if is_first else "",
                 *(_cell(row[name]) for name in LATENCIES),
             ]
-            yield "| " + " | ".join(cells) + " |"
+            yield line(cells)
     for result in results:
         yield (
             f"{result['concurrency']} clients, {result['seconds']} s: {result['requests']} "

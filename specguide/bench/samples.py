@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from specguide.bench.data_sets import read_records
 from specguide.errors import InvalidParams
 
 KINDS = ("free", "json", "tools")
@@ -105,7 +106,7 @@ def read_tool_tasks(path: Path) -> list[Sample]:
 
 def _read(path: Path, of: Callable[[Mapping[str, Any]], Sample | None]) -> list[Sample]:
     found = []
-    for number, record in enumerate(_records(path), 1):
+    for number, record in enumerate(read_records(path), 1):
         try:
             sample = of(record)
         except (KeyError, TypeError) as error:
@@ -120,14 +121,6 @@ def _read(path: Path, of: Callable[[Mapping[str, Any]], Sample | None]) -> list[
             "added"
         )
     return found
-
-
-def _records(path: Path) -> Iterator[Any]:
-    try:
-        with path.open(encoding="utf-8") as file:
-            yield from (json.loads(line) for line in file if line.strip())
-    except (OSError, ValueError) as error:
-        raise InvalidParams(f"cannot read {path} as JSON Lines: {error}") from error
 
 
 def _said(text: str) -> list[dict[str, Any]]:

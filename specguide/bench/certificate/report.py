@@ -8,6 +8,7 @@ from typing import Any
 
 from specguide.bench.certificate.certify import ERRORS, Certificate
 from specguide.bench.certificate.enforcement import Enforcement
+from specguide.bench.tables import columns, markdown_table
 
 _A_MILLION = 1_000_000
 
@@ -17,9 +18,9 @@ def told(certificate: Certificate, enforced: Sequence[Enforcement]) -> str:
     rows = [("keyword", "times", "who enforces it", f"{certificate.backend} alone")]
     rows += [(one.keyword, str(one.num), one.by, one.alone or "") for one in enforced]
     sums = totals([certificate])
-    lines = [f"enforced by {certificate.backend}", "", *_columns(rows), ""]
-    lines += _columns([(name, value) for name, value in figures(sums).items()])
-    lines += ["", *_columns(_spelling_rows(sums["spellings"]))]
+    lines = [f"enforced by {certificate.backend}", "", *columns(rows), ""]
+    lines += columns([(name, value) for name, value in figures(sums).items()])
+    lines += ["", *columns(_spelling_rows(sums["spellings"]))]
     if certificate.is_cut:
         lines += ["", "The time was over before all was checked; --seconds gives more."]
     if certificate.faults:
@@ -77,18 +78,10 @@ def _spelling_rows(spellings: Mapping[str, Mapping[str, int]]) -> list[tuple[str
     ]
 
 
-def _columns(rows: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]
-
-
 def page(sets: Mapping[str, Mapping[str, Any]], how: str) -> str:
     """The totals of several data sets as a page of Markdown. how: what was called, on what"""
     names = list(sets)
-    rows = [["", *names], ["---"] * (1 + len(names))]
+    rows = []
     for name in ("schemas", "refused", "schemas_wrong", "schemas_cut"):
         rows.append([_WORDS[name], *(f"{sets[one].get(name, 0):,}" for one in names)])
     by_set = {one: figures(sets[one]) for one in names}
@@ -96,8 +89,7 @@ def page(sets: Mapping[str, Mapping[str, Any]], how: str) -> str:
     for style in sets[names[0]]["spellings"]:
         cells = (sets[one]["spellings"][style] for one in names)
         rows.append([f"taken as json.dumps writes it, {style}", *map(_taken, cells)])
-    table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
-    return f"{_PAGE_HEAD}\n{how}\n\n{table}\n"
+    return f"{_PAGE_HEAD}\n{how}\n\n{markdown_table(['', *names], rows)}\n"
 
 
 def _taken(found: Mapping[str, int]) -> str:
