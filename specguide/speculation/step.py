@@ -27,8 +27,7 @@ class OneModelStep:
     the plain step.
 
     On a GPU a decode iteration is one CUDA graph, of which there are a few for batches of different
-    sizes, and so is a prefill of few tokens, filled up to the next size. `launch`, `leave` and
-    `warm_ups` are those of `Step`.
+    sizes, and so is a prefill of few tokens, filled up to the next size.
 
     A decode iteration may compute chunks of other requests' prompts in the target's same pass.
     """
@@ -61,12 +60,7 @@ class OneModelStep:
 
     @torch.inference_mode()
     def launch(self, batch: Batch, processed: Mapping[int, RequestProcessors]) -> PendingOutput:
-        """Start one iteration, whose snapshot the grammar has. B requests; N = 1 node each in a
-        prefill, when decoding as many as were drafted and one.
-
-        On a GPU it returns at once. lag + 1 iterations may be under way before the first one's
-        result is read.
-        """
+        """As Step's. On a GPU it returns at once."""
         with self._grammar.forward.current(), self._recorder.host("launch"):
             self._recorder.begin_iteration("prefill" if batch.is_prefill else "decode")
             sampling = self._batch_sampling.of(batch, processed)
@@ -98,7 +92,7 @@ class OneModelStep:
             self._iteration.clear([batch.slots[start.row] for start in batch.starts])
 
     def leave(self, slots: Sequence[int]) -> None:
-        """Requests have finished: from now on their slots store and accept nothing."""
+        """As Step's."""
         with self._grammar.forward.current():
             self._state.leave(slots)
 
@@ -108,11 +102,7 @@ class OneModelStep:
             self._sized.runner.forget()
 
     def warm_ups(self, max_prefill_tokens: int, max_model_len: int) -> WarmUps:
-        """What captures all graphs and compiles all kernels that requests may need; nothing on a
-        CPU.
-
-        No slot may have a request while one runs.
-        """
+        """As Step's."""
         if self._sized.runner is None:
             return WarmUps()
         prefills = prefills_without_requests(
