@@ -28,7 +28,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.baselines import ForcedAcceptance
-from benchmarks.common import emit
+from benchmarks.common import emit, facts_of
 from benchmarks.llama_8b import RandomModels
 from specguide.batch import Batch, Chunk, SamplingValues, SlotEntry
 from specguide.config import CacheConfig, EngineConfig, SpecConfig
@@ -36,7 +36,6 @@ from specguide.draft_layout import NO_DRAFTS
 from specguide.draft_tree import DynamicTree
 from specguide.engine.adaptive import AllDrafts, LevelChoice
 from specguide.engine.executors.local import LocalExecutor
-from specguide.engine.facts import facts_of
 from specguide.engine.observers import Committed
 from specguide.engine.parts import EngineParts
 from specguide.engine.target_folder import SHIPPED_MODEL

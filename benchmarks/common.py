@@ -7,10 +7,14 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from specguide import env
 from specguide.bench.provenance import provenance
+from specguide.resolved_config import Facts
+
+if TYPE_CHECKING:
+    from specguide.models import Decoder
 
 RESULTS_DIR = Path(__file__).parent / "results"
 
@@ -24,6 +28,12 @@ def data_path(*parts: str) -> Path:
             "it"
         )
     return folder.joinpath(*parts)
+
+
+def facts_of(target: Decoder) -> Facts:
+    """Facts of a target that is loaded already, without a head of its own."""
+    dtype = str(target.dtype).removeprefix("torch.")
+    return Facts(str(target.device), dtype, target.config.max_position_embeddings)
 
 
 def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from benchmarks.baselines import ForcedText
+from benchmarks.common import facts_of
 from benchmarks.iteration_modes import Mode
 from benchmarks.iteration_workload import Workload
 from benchmarks.llama_8b import RandomModels, RandomParts
@@ -23,7 +24,6 @@ from specguide.batch import Batch, Chunk, SamplingValues, SlotEntry
 from specguide.config import CacheConfig, EngineConfig, GuideConfig
 from specguide.engine.executors import LocalExecutor, RanksExecutor
 from specguide.engine.executors.rank_process import RankBuild
-from specguide.engine.facts import facts_of
 from specguide.engine.walks import Walks
 from specguide.params import SamplingParams
 from specguide.request import Request, RequestSpec

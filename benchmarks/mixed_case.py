@@ -11,12 +11,12 @@ from typing import Any
 
 from torch import Tensor
 
+from benchmarks.common import facts_of
 from benchmarks.iteration_run import mark_of, ms_between
 from benchmarks.llama_8b import RandomModels
 from specguide.batch import Batch, Chunk, Piggyback, SamplingValues, SlotEntry, Start
 from specguide.config import CacheConfig, EngineConfig, SpecConfig
 from specguide.engine.executors.local import LocalExecutor
-from specguide.engine.facts import facts_of
 from specguide.engine.walks import Walks
 from specguide.params import SamplingParams
 from specguide.request import Request, RequestSpec

@@ -11,7 +11,7 @@ from specguide.engine.target_folder import target_folder
 from specguide.errors import CheckpointError, InvalidParams
 from specguide.json_fields import naming
 from specguide.layers.quantization import CacheScheme
-from specguide.models import Decoder, MtpHead, read_config
+from specguide.models import MtpHead, read_config
 from specguide.resolved_config import Facts, ResolvedConfig, resolve
 
 
@@ -43,12 +43,6 @@ def find_facts(config: EngineConfig) -> Facts:
 
 def _given(name: str | None) -> str | None:
     return None if name == "auto" else name
-
-
-def facts_of(target: Decoder) -> Facts:
-    """Facts of a target that is loaded already, without a head of its own."""
-    dtype = str(target.dtype).removeprefix("torch.")
-    return Facts(str(target.device), dtype, target.config.max_position_embeddings)
 
 
 def _has_fp8_cache(wanted: str, scheme: CacheScheme | None) -> bool:

@@ -20,16 +20,15 @@ class CoreProcess:
     """An engine and its loop, in a process that ends with the one that has made it. Used by the
     thread of one event loop alone, which must outlive it.
 
-    core: function of the process, as Child has it
-    end:  how it ended, in words; None while it runs
+    end: how it ended, in words; None while it runs
     """
 
-    def __init__(self, plan: ServicePlan, *, core: str = CORE) -> None:
+    def __init__(self, plan: ServicePlan) -> None:
         self._folder = ServiceFolder()
         self.address = f"ipc://{self._folder.name}/core"
         core_plan = plan.core(self.address, may_restart=True)
         self.end: str | None = None
-        self._child = Child("the engine's process", core, core_plan)
+        self._child = Child("the engine's process", CORE, core_plan)
         self._loop = asyncio.get_running_loop()
         self._facts: asyncio.Future[CoreFacts] = self._loop.create_future()
         self._on_end: Callable[[str], None] = lambda end: None
