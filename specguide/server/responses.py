@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from specguide.errors import InvalidParams
-from specguide.server.api import Api, JsonObject, PassedStream, Renderer
+from specguide.server.api import Api, JsonObject, Renderer
 from specguide.server.backend import Backend
 from specguide.server.conversation import conversation_task
 from specguide.server.errors import ApiError
@@ -21,6 +21,7 @@ from specguide.server.openai_objects import token_score
 from specguide.server.prompt import Conversation
 from specguide.server.reasoning import EFFORTS
 from specguide.server.requests import ResponsesRequest
+from specguide.server.responses_failure import PassedResponse, error_object, failure_events
 from specguide.server.responses_input import input_messages
 from specguide.server.responses_items import Call, Item, Message, Thought
 from specguide.server.responses_tools import (
@@ -137,7 +138,7 @@ class ResponseRenderer(Renderer[ResponsesRequest]):
         yield self._numbered({"type": kind, "response": self._response(self._status)})
 
     def failed(self, error: ApiError) -> Iterator[JsonObject]:
-        for one in _failure(error, self._response("failed", error)):
+        for one in failure_events(error, self._response("failed", error)):
             yield self._numbered(one)
 
     def whole(self) -> JsonObject:
@@ -197,59 +198,9 @@ class ResponseRenderer(Renderer[ResponsesRequest]):
             "output": [item.item() for item in self._items],
             "completed_at": int(time.time()) if status == "completed" else None,
             "incomplete_details": {"reason": "max_output_tokens"} if is_cut else None,
-            "error": None if error is None else _error_object(error),
+            "error": None if error is None else error_object(error),
             "usage": None if status == "in_progress" else _usage_object(self.usage),
         }
-
-
-class PassedResponse(PassedStream):
-    """What its events have told of it: how it began, and items that are whole."""
-
-    def __init__(self, *of_api: Any) -> None:
-        super().__init__(*of_api)
-        self._kept: list[bytes] = []
-        self._last = b""
-
-    def take(self, piece: bytes) -> None:
-        self._last = piece
-        if any(line in piece for line in _KEPT):
-            self._kept.append(piece)
-
-    def failed(self, error: ApiError) -> Iterator[JsonObject]:
-        """As ResponseRenderer's, but that an item which is not whole is left out."""
-        kept = [event for piece in self._kept for event in _events(piece)]
-        begun: JsonObject = next((one["response"] for one in kept if one["type"] == _CREATED), {})
-        items = [one["item"] for one in kept if one["type"] == _ITEM_DONE]
-        failure = {"status": "failed", "output": items, "error": _error_object(error)}
-        number = max((event["sequence_number"] for event in _events(self._last)), default=-1) + 1
-        for told in _failure(error, begun | failure):
-            yield {**told, "sequence_number": number}
-            number += 1
-
-
-_CREATED, _ITEM_DONE = "response.created", "response.output_item.done"
-_KEPT = tuple(f"event: {kind}\n".encode() for kind in (_CREATED, _ITEM_DONE))
-
-
-def _events(piece: bytes) -> Iterator[JsonObject]:
-    for line in piece.splitlines():
-        if line.startswith(b"data: "):
-            yield json.loads(line[6:])
-
-
-def _failure(error: ApiError, response: JsonObject) -> Iterator[JsonObject]:
-    yield {
-        "type": "error",
-        "code": error.code or error.kind,
-        "message": str(error),
-        "param": error.param,
-    }
-    yield {"type": "response.failed", "response": response}
-
-
-def _error_object(error: ApiError) -> JsonObject:
-    is_clients = error.kind == "invalid_request_error"
-    return {"message": str(error), "code": "invalid_prompt" if is_clients else "server_error"}
 
 
 def _usage_object(usage: Usage) -> JsonObject:
