@@ -12,12 +12,14 @@ import time
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
 
 from specguide.engine.control import ended_by
 from specguide.engine.executors.rank_process import Failed, Said, main
 from specguide.errors import EngineError
+from specguide.parallel import OWN_HOST
 
 START_S = 300.0
 """Till a rank's process, once it was told to start, has come."""
@@ -118,6 +120,21 @@ class Follower:
 
     def __str__(self) -> str:
         return f"rank {self.rank} (process {self.process.pid})"
+
+
+@dataclass(frozen=True)
+class OneHost:
+    """The host where all ranks are, as `joined.Hosts` are several. start: makes a rank's follower,
+    with its timeout in seconds"""
+
+    start: Callable[[int, float], Follower]
+    address: str = OWN_HOST
+
+    def follower(self, rank: int, timeout_s: float) -> Follower:
+        return self.start(rank, timeout_s)
+
+    def close(self) -> None:
+        """Nobody could come."""
 
 
 def set_timeout(connection: Connection, option: int, seconds: int) -> None:

@@ -17,7 +17,13 @@ from torch.distributed import DistStoreError
 from specguide.batch import Batch, StepOutput
 from specguide.engine.checkpoint_identity import checkpoints
 from specguide.engine.executors.base import Capabilities, PendingOutput
-from specguide.engine.executors.followers import Follower, RankFailed, RankUnfit, whose_fault
+from specguide.engine.executors.followers import (
+    Follower,
+    OneHost,
+    RankFailed,
+    RankUnfit,
+    whose_fault,
+)
 from specguide.engine.executors.joined import Hosts
 from specguide.engine.executors.local import LocalExecutor
 from specguide.engine.executors.rank_process import (
@@ -34,7 +40,7 @@ from specguide.engine.executors.rank_process import (
 from specguide.engine.executors.watch import Watch
 from specguide.errors import EngineError, InvalidParams, UserError
 from specguide.guided.stream import GrammarStream
-from specguide.parallel import OWN_HOST, CollectiveFailed, Collectives, Meeting
+from specguide.parallel import CollectiveFailed, Collectives, Meeting
 from specguide.resolved_config import ResolvedConfig
 from specguide.sampling import RequestProcessors
 from specguide.speculation import Step
@@ -212,26 +218,12 @@ class RanksExecutor:
         raise failure from cause
 
 
-@dataclass(frozen=True)
-class _ThisHost:
-    """The host where all ranks are."""
-
-    start: Callable[[int, float], Follower]
-    address: str = OWN_HOST
-
-    def follower(self, rank: int, timeout_s: float) -> Follower:
-        return self.start(rank, timeout_s)
-
-    def close(self) -> None:
-        pass
-
-
-def _place(config: ResolvedConfig, start: Callable[[int, float], Follower]) -> Hosts | _ThisHost:
+def _place(config: ResolvedConfig, start: Callable[[int, float], Follower]) -> Hosts | OneHost:
     device = torch.device(config.device)
     if config.rank_address is not None:
         return Hosts(config.rank_address, config.num_ranks, device)
     _check_devices(config)
-    return _ThisHost(start)
+    return OneHost(start)
 
 
 def _on_device(config: ResolvedConfig, index: int) -> ResolvedConfig:
