@@ -64,7 +64,7 @@ class Ingress:
         self._app: ASGIApp = ErrorAnswers(bounded, error_body)
         figures: ASGIApp = self._metrics
         if config.api_keys:
-            guarded = ApiKeys(figures, config.api_keys, config.exposure.protect_metrics)
+            guarded = ApiKeys(figures, config.api_keys, config.exposure.open_metrics)
             figures = RootPath(guarded, config.exposure.root_path)
         self._figures = ErrorAnswers(figures, error_body)
         if config.log_requests:

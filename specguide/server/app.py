@@ -35,6 +35,7 @@ from specguide.server.middleware import (
     cors,
 )
 from specguide.server.plain_routes import router as plain_routes
+from specguide.server.playground import PLAYGROUND_PATHS
 from specguide.server.playground import router as playground
 from specguide.server.request_log import log_refusal
 from specguide.server.shared_fields import GeneratingBody
@@ -44,6 +45,11 @@ APIS: tuple[Api[Any], ...] = (chat.API, responses.API, completions.API, anthropi
 """The APIs that are served: whoever adds one enters it here."""
 
 _VERSION = "/v1"
+_OPEN_PATHS = (
+    *("/health", "/ready", "/ping", "/version", "/docs", "/openapi.json"),
+    *PLAYGROUND_PATHS,
+)
+"""Paths for which nobody needs an API key."""
 OTHER_PATHS = {
     "/generate": "take /v1/completions",
     "/invocations": "take /v1/chat/completions or /v1/completions",
@@ -100,7 +106,8 @@ def create_app(engine: ServedEngine, config: ServerConfig) -> FastAPI:
         timeout_s=config.body_timeout_s,
     )
     if config.api_keys:
-        app.add_middleware(ApiKeys, keys=config.api_keys, protects_metrics=exposure.protect_metrics)
+        open_paths = {*_OPEN_PATHS, *exposure.open_metrics}
+        app.add_middleware(ApiKeys, keys=config.api_keys, open_paths=open_paths)
     app.add_middleware(ErrorAnswers, body_of=error_body)
     if exposure.allowed_origins:
         app.add_middleware(CORSMiddleware, **cors(exposure.allowed_origins))

@@ -92,6 +92,11 @@ class Exposure:
                 raise InvalidParams(f"{name} needs ssl_certfile beside it", param=name)
 
     @property
+    def open_metrics(self) -> tuple[str, ...]:
+        """The path of the metrics where nobody needs an API key for them."""
+        return () if self.protect_metrics else ("/metrics",)
+
+    @property
     def scheme(self) -> str:
         """The scheme of the server's URLs."""
         return "http" if self.ssl_certfile is None else "https"

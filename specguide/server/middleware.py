@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hmac
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 from uuid import uuid4
 
@@ -19,20 +19,6 @@ from specguide.server.body_room import BodyRoom, HeldBody
 from specguide.server.clients import api_key
 from specguide.server.errors import ApiError, Refusal
 
-OPEN_PATHS = (
-    "/health",
-    "/ready",
-    "/ping",
-    "/version",
-    "/metrics",
-    "/docs",
-    "/openapi.json",
-    "/",
-    "/playground/playground.css",
-    "/playground/playground.js",
-    "/playground/tokens.js",
-    "/playground/timeline.js",
-)
 _MOST_ID_CHARS = 128
 
 
@@ -131,15 +117,12 @@ def _is_plain(request_id: str) -> bool:
 
 
 class ApiKeys:
-    """ASGI middleware. Refuses with 401 requests without one of the keys, but for the open paths.
+    """ASGI middleware. Refuses with 401 requests without one of the keys, but for open paths."""
 
-    protects_metrics: /metrics is not open
-    """
-
-    def __init__(self, app: ASGIApp, keys: Sequence[str], protects_metrics: bool) -> None:
+    def __init__(self, app: ASGIApp, keys: Sequence[str], open_paths: Collection[str]) -> None:
         self._app = app
         self._keys = [key.encode() for key in keys]
-        self._open_paths = set(OPEN_PATHS) - ({"/metrics"} if protects_metrics else set())
+        self._open_paths = open_paths
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and self._is_closed(scope):

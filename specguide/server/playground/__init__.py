@@ -1,5 +1,5 @@
 """Owns the playground: a page that shows how each token came about, and what it reads."""
 
-from specguide.server.playground.routes import router
+from specguide.server.playground.routes import PLAYGROUND_PATHS, router
 
-__all__ = ["router"]
+__all__ = ["PLAYGROUND_PATHS", "router"]

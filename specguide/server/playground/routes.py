@@ -32,6 +32,8 @@ _PARTS = {
     "tokens.js": "text/javascript",
     "timeline.js": "text/javascript",
 }
+PLAYGROUND_PATHS = ("/", *(f"/playground/{name}" for name in _PARTS))
+"""Paths of the page itself."""
 _HEADERS = {
     "Cache-Control": "no-cache",
     "X-Content-Type-Options": "nosniff",
