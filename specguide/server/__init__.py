@@ -1,1 +1,2 @@
-"""Owns what speaks the OpenAI API: tools, and what becomes of them in a model's output."""
+"""Owns the HTTP server: the APIs of OpenAI and Anthropic over an engine, and the processes that
+serve them."""

@@ -1,4 +1,4 @@
-"""Keys of prompts move between engines: one computes a prompt, another continues it.
+"""Owns keys of prompts that move between engines: one computes a prompt, another continues it.
 
 Pages move as entries of the prefix cache. A decode engine asks for the pages of a prompt that it
 lacks, and publishes what it gets as if it had computed them; what is left of the prompt it computes
@@ -6,8 +6,8 @@ itself. So grammars, drafters and sampling go on as after any hit in the prefix 
 that does not answer costs time alone.
 """
 
+from specguide.engine.kv_transfer.base import Host, NoTransfer, Transfer
 from specguide.engine.kv_transfer.decode_side import DecodeSide
-from specguide.engine.kv_transfer.parts import Host, NoTransfer, Transfer
 from specguide.engine.kv_transfer.prefill_side import PrefillSide
 
 __all__ = ["Host", "NoTransfer", "Transfer", "load_transfer"]

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import zmq
 
+from specguide.engine.kv_transfer.base import Host
 from specguide.engine.kv_transfer.cache_format import format_of
 from specguide.engine.kv_transfer.link import Link
-from specguide.engine.kv_transfer.parts import Host
 from specguide.engine.kv_transfer.wire import (
     ENCODER,
     FROM_DECODE,
