@@ -24,8 +24,8 @@ import jsonschema
 
 from specguide import LLM, SamplingParams
 from specguide.bench.data_sets import load_tasks
+from specguide.bench.prompts import messages_of
 from specguide.bench.tasks import Task
-from specguide.bench.told import messages_of
 from specguide.bench.validation import violation
 from specguide.config import GuideConfig, SpecConfig
 

@@ -13,10 +13,10 @@ from typing import Any
 from tqdm import tqdm
 
 from specguide.bench.acceptance_figures import acceptance, grammar_costs, latencies, times, validity
+from specguide.bench.prompts import messages_of
 from specguide.bench.records import Records
 from specguide.bench.settings import PLAIN, UNGUIDED, Setting, Tokens
 from specguide.bench.tasks import Task
-from specguide.bench.told import messages_of
 from specguide.config import GuideConfig
 from specguide.errors import UserError
 from specguide.params import SamplingParams

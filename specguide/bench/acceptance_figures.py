@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from specguide.bench.prompts import bare
 from specguide.bench.rightness import is_right
 from specguide.bench.tasks import Task
-from specguide.bench.told import bare
 from specguide.bench.validation import violation
 from specguide.config import GuideConfig
 from specguide.errors import SpecguideError

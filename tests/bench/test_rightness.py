@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from specguide.bench.prompts import bare, messages_of
 from specguide.bench.rightness import is_right
 from specguide.bench.tasks import task_of
-from specguide.bench.told import bare, messages_of
 
 ACCEPTED = {
     "book": {

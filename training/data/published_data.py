@@ -17,7 +17,7 @@ import numpy as np
 from tqdm import tqdm
 
 from specguide import LLM, SamplingParams
-from specguide.bench.told import messages_of
+from specguide.bench.prompts import messages_of
 from specguide.config import CacheConfig, GuideConfig
 from specguide.errors import SpecguideError
 from training.data.draft_data import Example
