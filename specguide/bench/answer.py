@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from specguide.bench.workload import Task
+from specguide.bench.workload import LoadRequest
 
 
 @dataclass
@@ -19,7 +19,7 @@ class Call:
 
 @dataclass
 class Answer:
-    """What came of a task. Times are of time.perf_counter(), in seconds.
+    """What came of a request. Times are of time.perf_counter(), in seconds.
 
     due_s:         when it was to be sent
     end_s:         when its stream ended, or broke
@@ -31,7 +31,7 @@ class Answer:
     is_done:       the stream ended with [DONE]
     """
 
-    task: Task
+    request: LoadRequest
     due_s: float
     end_s: float = 0.0
     arrivals_s: list[float] = field(default_factory=list)

@@ -35,7 +35,7 @@ class Fault:
 def faults_of(answers: Sequence[Answer]) -> list[list[Fault]]:
     """The faults of each answer, in order; none for an answer that is right."""
     num_with = Counter(id for answer in answers for id in answer.ids)
-    markers = {answer.task.marker for answer in answers}
+    markers = {answer.request.marker for answer in answers}
     found = []
     for answer in answers:
         crossed = list(_crossed(answer, num_with, markers))
@@ -51,11 +51,11 @@ def _crossed(answer: Answer, num_with: Counter[str], markers: Container[str]) ->
         yield Fault("crossed", "an id of several answers", ", ".join(answer.ids))
     texts = [answer.content, *(call.arguments for call in answer.calls.values())]
     foreign = {marker for text in texts for marker in _MARKER.findall(text) if marker in markers}
-    if foreign - {answer.task.marker}:
+    if foreign - {answer.request.marker}:
         yield Fault(
             "crossed",
             "another request's marker",
-            f"{foreign} in the answer to {answer.task.marker}",
+            f"{foreign} in the answer to {answer.request.marker}",
         )
 
 
@@ -74,10 +74,10 @@ def _invalid(answer: Answer) -> Iterator[Fault]:
     if answer.finish_reason not in _REASONS:
         yield Fault("invalid", "finish_reason", f"it is {answer.finish_reason!r}")
     is_cut = answer.finish_reason == "length"
-    if answer.task.schema is not None and is_cut and answer.content.strip()[:1] not in ("", "{"):
+    if answer.request.schema is not None and is_cut and answer.content.strip()[:1] not in ("", "{"):
         yield Fault("invalid", "schema", f"no object: {answer.content[:200]}")
-    if answer.task.schema is not None and not is_cut:
-        reason = _reason(answer.task.schema, answer.content)
+    if answer.request.schema is not None and not is_cut:
+        reason = _reason(answer.request.schema, answer.content)
         if reason is not None:
             yield Fault("invalid", "schema", f"{reason}: {answer.content[:200]}")
     yield from _invalid_calls(answer, is_cut=is_cut)
@@ -85,7 +85,7 @@ def _invalid(answer: Answer) -> Iterator[Fault]:
 
 
 def _invalid_calls(answer: Answer, *, is_cut: bool) -> Iterator[Fault]:
-    parameters = answer.task.parameters
+    parameters = answer.request.parameters
     calls = list(answer.calls.values())
     if parameters and not calls and not is_cut:
         yield Fault("invalid", "no call", answer.content[:200])
@@ -108,7 +108,7 @@ def _invalid_usage(answer: Answer) -> Iterator[Fault]:
     """Tokens are counted three ways: by the usage, by log-probabilities where asked for, and at
     least one a chunk."""
     usage = answer.usage
-    most = answer.task.max_tokens
+    most = answer.request.max_tokens
     num_chunks = len(answer.arrivals_s)
     if usage is None:
         yield Fault("invalid", "no usage")
@@ -116,11 +116,11 @@ def _invalid_usage(answer: Answer) -> Iterator[Fault]:
     num = answer.num_tokens
     if not 1 <= num <= most or usage.get("total_tokens") != num + (usage.get("prompt_tokens") or 0):
         yield Fault("invalid", "usage", f"{usage}, where max_tokens is {most}")
-    elif answer.task.body.get("logprobs") and answer.num_scored != num:
+    elif answer.request.body.get("logprobs") and answer.num_scored != num:
         yield Fault(
             "invalid",
             "usage",
             f"{num} tokens, of which {answer.num_scored} came with log-probabilities",
         )
-    elif answer.task.kind != "tools" and num_chunks > num:
+    elif answer.request.kind != "tools" and num_chunks > num:
         yield Fault("invalid", "usage", f"{num} tokens in {num_chunks} chunks")

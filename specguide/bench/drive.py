@@ -12,7 +12,7 @@ import httpx
 
 from specguide.bench.answer import Answer
 from specguide.bench.config import Load
-from specguide.bench.workload import Task
+from specguide.bench.workload import LoadRequest
 
 _PAUSE_S = 0.5
 
@@ -20,7 +20,7 @@ _PAUSE_S = 0.5
 class Requests(Protocol):
     """The requests that are sent."""
 
-    def task(self, number: int) -> Task:
+    def request(self, number: int) -> LoadRequest:
         """The request with this number, which is always the same."""
 
 
@@ -79,7 +79,7 @@ async def drive(
     async def one_client() -> None:
         while (turn := await arrivals.next()) is not None:
             number, due_s = turn
-            answer = Answer(requests.task(number), due_s)
+            answer = Answer(requests.request(number), due_s)
             answers.append(answer)
             await _ask(client, answer, load.timeout_s)
             ended(answer)
@@ -87,7 +87,7 @@ async def drive(
                 await asyncio.sleep(_PAUSE_S)  # a server that refuses is not asked in a tight loop
 
     await asyncio.gather(*(one_client() for _ in range(load.concurrency)))
-    return sorted(answers, key=lambda answer: answer.task.number)
+    return sorted(answers, key=lambda answer: answer.request.number)
 
 
 async def _ask(client: httpx.AsyncClient, answer: Answer, timeout_s: float) -> None:
@@ -104,7 +104,7 @@ async def _ask(client: httpx.AsyncClient, answer: Answer, timeout_s: float) -> N
 
 
 async def _stream(client: httpx.AsyncClient, answer: Answer) -> None:
-    async with client.stream("POST", answer.task.path, json=answer.task.body) as response:
+    async with client.stream("POST", answer.request.path, json=answer.request.body) as response:
         answer.status = response.status_code
         if response.status_code != 200:
             answer.failure = (

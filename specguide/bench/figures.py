@@ -77,7 +77,7 @@ def _fault_counts(faults: Sequence[Sequence[Fault]]) -> dict[str, Any]:
 
 
 def _latencies_by_kind(answers: Sequence[Answer]) -> dict[str, Any]:
-    by_kind = {kind: [one for one in answers if one.task.kind == kind] for kind in KINDS}
+    by_kind = {kind: [one for one in answers if one.request.kind == kind] for kind in KINDS}
     return {
         "all": latencies(answers),
         **{kind: latencies(some) for kind, some in by_kind.items() if some},

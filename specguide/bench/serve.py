@@ -109,7 +109,7 @@ def measure(target: Target, requests: Requests, load: Load) -> Measured:
                 for index, part in enumerate(parts)
             ]
             found = [job.result() for job in jobs]
-    answers = sorted((one for some in found for one in some), key=lambda one: one.task.number)
+    answers = sorted((one for some in found for one in some), key=lambda one: one.request.number)
     window = None
     if load.rate is None:
         pairs = zip(found, parts, strict=True)

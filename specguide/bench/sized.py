@@ -10,7 +10,7 @@ from string import ascii_lowercase
 from typing import Any
 
 from specguide.bench.config import RequestSizes
-from specguide.bench.workload import Task
+from specguide.bench.workload import LoadRequest
 from specguide.errors import InvalidParams
 
 _NUM_FIELDS = 128
@@ -65,7 +65,7 @@ class SizedWorkload:
     seed: int = 0
     words: dict[bool, WordTokens] = field(default_factory=dict)
 
-    def task(self, number: int) -> Task:
+    def request(self, number: int) -> LoadRequest:
         """The request with this number; it is the same for the same number and seed."""
         sizes = self.sizes
         rng = Random(f"{self.seed}:{number}")
@@ -90,7 +90,7 @@ class SizedWorkload:
             body["prompt"] = prompt
         path = "chat/completions" if sizes.api == "chat" else "completions"
         kind, checked = ("json", _SCHEMA) if is_guided else ("free", None)
-        return Task(number, kind, f"#{self.seed}:{number}", body, checked, path=path)
+        return LoadRequest(number, kind, f"#{self.seed}:{number}", body, checked, path=path)
 
     @property
     def is_of_ids(self) -> bool:

@@ -25,7 +25,7 @@ chunk by chunk."""
 
 
 @dataclass(frozen=True)
-class Task:
+class LoadRequest:
     """One request, and what its answer is held against.
 
     kind:       one of KINDS
@@ -90,7 +90,7 @@ class Workload:
             samples["tools"] = read_tool_tasks(mix.tool_tasks)
         return cls(samples, mix.shares, model, mix.max_tokens, mix.temperature, seed)
 
-    def task(self, number: int) -> Task:
+    def request(self, number: int) -> LoadRequest:
         """The request with this number; it is the same for the same number and seed."""
         rng = Random(f"{self.seed}:{number}")
         (kind,) = rng.choices(KINDS, [self.shares[kind] for kind in KINDS])
@@ -111,7 +111,7 @@ class Workload:
                 "type": "json_schema",
                 "json_schema": {"name": "answer", "schema": schema},
             }
-            return Task(number, kind, marker, body, schema=schema)
+            return LoadRequest(number, kind, marker, body, schema=schema)
         if kind == "tools":
             functions = [tool["function"] for tool in sample.tools]
             parameters = {one["name"]: marked(one["parameters"], marker) for one in functions}
@@ -120,10 +120,10 @@ class Workload:
                 for one in functions
             ]
             body["tool_choice"] = "required"
-            return Task(number, kind, marker, body, parameters=parameters)
+            return LoadRequest(number, kind, marker, body, parameters=parameters)
         *before, last = sample.messages
         body["messages"] = [*before, {**last, "content": f"{last['content']} ({marker})"}]
         body["max_tokens"] = rng.randint(self.max_tokens // 2, self.max_tokens)
         if rng.randrange(_SCORED_EVERY) == 0:
             body["logprobs"] = True
-        return Task(number, kind, marker, body)
+        return LoadRequest(number, kind, marker, body)

@@ -321,10 +321,10 @@ def test_words_where_a_server_does_not_count_them(url):
 
 def test_prompts_of_token_ids():
     sizes = RequestSizes(prompt_len=32, api="completions", prompt_ids="1000:1010")
-    task = SizedWorkload(sizes, "m").task(0)
-    assert task.path == "completions" and len(task.body["prompt"]) == 32
-    assert set(task.body["prompt"]) <= set(range(1000, 1010))
-    assert task.body != SizedWorkload(sizes, "m", seed=1).task(0).body
+    request = SizedWorkload(sizes, "m").request(0)
+    assert request.path == "completions" and len(request.body["prompt"]) == 32
+    assert set(request.body["prompt"]) <= set(range(1000, 1010))
+    assert request.body != SizedWorkload(sizes, "m", seed=1).request(0).body
 
 
 @pytest.mark.parametrize(
@@ -364,9 +364,9 @@ def test_the_same_seed_asks_the_same_with_other_markers():
     one, other = (
         Workload(built_in(), dict.fromkeys(KINDS, 1.0), "m", seed=seed) for seed in (1, 2)
     )
-    assert [one.task(n).body for n in range(20)] == [one.task(n).body for n in range(20)]
-    assert one.task(3).body != other.task(3).body
-    assert len({one.task(n).marker for n in range(500)}) == 500
+    assert [one.request(n).body for n in range(20)] == [one.request(n).body for n in range(20)]
+    assert one.request(3).body != other.request(3).body
+    assert len({one.request(n).marker for n in range(500)}) == 500
 
 
 def test_records_of_files(tmp_path):
