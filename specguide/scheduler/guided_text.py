@@ -11,8 +11,8 @@ from specguide.scheduler.output_text import OutputText
 from specguide.tokenizer import IncrementalDetokenizer
 
 
-class GuidedText:
-    """As OutputText.
+class GuidedText(OutputText):
+    """An OutputText that stop tokens end too.
 
     ends:          of the output's grammar
     eos_token_ids: the model's own end tokens
@@ -25,35 +25,22 @@ class GuidedText:
         ends: GrammarEnds,
         eos_token_ids: Collection[int] = (),
     ) -> None:
-        self._ends = ends
-        self._stop_token_ids = frozenset(params.stop_token_ids)
-        self._text = OutputText(
+        super().__init__(
             detokenizer,
             params.stop or (),
             params.include_stop_str_in_output,
             ends.may_end,
             eos_token_ids,
         )
-
-    @property
-    def text(self) -> str:
-        """As OutputText."""
-        return self._text.text
-
-    def take(self) -> str:
-        """As OutputText."""
-        return self._text.take()
+        self._ends = ends
+        self._stop_token_ids = frozenset(params.stop_token_ids)
 
     def add(self, token: int, may_stop: bool = True) -> str | int | None:
         """As OutputText; or the stop token that ends the output."""
         self._ends.add(token)
-        stop = self._text.add(token, may_stop)
+        stop = super().add(token, may_stop)
         if stop is not None or not may_stop or token not in self._stop_token_ids:
             return stop
         if not self._ends.may_end():
             return None
-        return self._text.end() or token
-
-    def end(self) -> str | None:
-        """As OutputText."""
-        return self._text.end()
+        return self.end() or token

@@ -44,12 +44,10 @@ class OutputText:
         self._num_counted, self._num_bytes = 0, 0  # parts whose bytes were counted
         self._held = ""  # may be the beginning of a stop string
 
-    @classmethod
-    def of(
-        cls, tokenizer: Tokenizer, prompt_ids: Sequence[int], params: SamplingParams
-    ) -> OutputText:
+    @staticmethod
+    def of(tokenizer: Tokenizer, prompt_ids: Sequence[int], params: SamplingParams) -> OutputText:
         """The text of a request behind its prompt, whatever its guide says of where it may end."""
-        return cls(
+        return OutputText(
             tokenizer.detokenizer(prompt_ids, is_guided=params.guide is not None),
             params.stop or (),
             params.include_stop_str_in_output,
@@ -67,7 +65,7 @@ class OutputText:
         self._num_taken = len(self._parts)
         return new
 
-    def add(self, token: int, may_stop: bool = True) -> str | None:
+    def add(self, token: int, may_stop: bool = True) -> str | int | None:
         """The next token; returns the stop string that it completes. Nothing follows a stop string.
 
         may_stop: False: a stop string that is completed now is text like any other
