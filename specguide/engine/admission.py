@@ -66,11 +66,13 @@ class Admission:
         makes_texts: bool = True,
     ) -> None:
         """makes_texts: as Engine's"""
-        vocabulary = tokenizer.vocabulary(capabilities.vocab_size)
+        self._vocabulary = tokenizer.vocabulary(capabilities.vocab_size)
         self.compiler = (
-            NoCompiler() if config.guide is None else GrammarCompiler(vocabulary, config.guide)
+            NoCompiler()
+            if config.guide is None
+            else GrammarCompiler(self._vocabulary, config.guide)
         )
-        self._reasoning = ReasoningSections(vocabulary, tokenizer.token_id)
+        self._reasoning = ReasoningSections(self._vocabulary, tokenizer.token_id)
         self._finite = FiniteGrammars(capabilities.vocab_size)
         self._tokenizer, self._capabilities = tokenizer, capabilities
         self._num_ranks = config.num_ranks
@@ -121,7 +123,8 @@ class Admission:
         future = self.compiler.submit(request.params.guide, self._room(request))
         request.metrics.is_compile_cached = future.done()
         if request.params.faithful:
-            future = self._finite.submit(future, self._most_scored(request))
+            most = self._most_output(request, num_behind=1)  # to score the last one
+            future = self._finite.submit(future, most)
         self._compiling[future] = request
         future.add_done_callback(lambda _: self.on_ready())
 
@@ -134,9 +137,9 @@ class Admission:
             return 0
         return self._most_output(request)
 
-    def _most_output(self, request: Request) -> int:
-        """Tokens for which there is room behind its prompt."""
-        num_left = self._capabilities.max_model_len - len(request.prompt_ids)
+    def _most_output(self, request: Request, num_behind: int = 0) -> int:
+        """Tokens for which there is room behind its prompt, and for so many more behind them."""
+        num_left = self._capabilities.max_model_len - len(request.prompt_ids) - num_behind
         return min(request.params.max_tokens, num_left)
 
     def next_id(self) -> int:
@@ -211,18 +214,11 @@ class Admission:
         has been compiled, since the reader would stumble over a malformed one."""
         if not params.return_spans:
             return None
-        vocabulary = self._tokenizer.vocabulary(self._capabilities.vocab_size)
-        return SpanReader.of(params, vocabulary, self._tokenizer.token_id)
-
-    def _most_scored(self, request: Request) -> int:
-        """Tokens of the longest output that can be scored: with it there is room for one more."""
-        room = self._capabilities.max_model_len - len(request.prompt_ids)
-        return min(request.params.max_tokens, room - 1)
+        return SpanReader.of(params, self._vocabulary, self._tokenizer.token_id)
 
     def _guided_text(self, request: Request, grammar: CompiledGrammar) -> GuidedText:
-        vocabulary = self._tokenizer.vocabulary(self._capabilities.vocab_size)
         detokenizer = self._tokenizer.detokenizer(request.prompt_ids, is_guided=True)
-        ends = GrammarEnds(grammar.matcher(), vocabulary)
+        ends = GrammarEnds(grammar.matcher(), self._vocabulary)
         return GuidedText(detokenizer, request.params, ends, self._tokenizer.eos_token_ids)
 
     def _cancel(self, future: GrammarFuture) -> Request:
