@@ -154,12 +154,9 @@ class Backend:
         vocabulary = self.tokenizer.vocabulary(self.engine.vocab_size)
         return vocabulary.special_id(self.tokenizer.token_id(text))
 
-    def token_bytes(self, token: int) -> bytes:
-        """What a token adds to a text, its leading space included; the name of a special token."""
-        return self.token_name(token)[0]
-
     def token_name(self, token: int) -> tuple[bytes, bool]:
-        """The same, and whether the token is special."""
+        """What a token adds to a text, its leading space included, or the name of a special token;
+        and whether it is special."""
         spelled = self._spelled[token]
         if spelled:
             return spelled, False

@@ -128,8 +128,8 @@ def _tokenized(backend: Backend, body: TokenizeRequest) -> dict[str, Any]:
     told: dict[str, Any] = {"tokens": tokens, "count": len(tokens)}
     told["max_model_len"] = backend.engine.max_model_len
     if body.return_token_strs:
-        spelled = [backend.token_bytes(token).decode(errors="replace") for token in tokens]
-        told["token_strs"] = spelled
+        names = (backend.token_name(token)[0] for token in tokens)
+        told["token_strs"] = [name.decode(errors="replace") for name in names]
     return told
 
 
