@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from specguide.errors import SpecguideError
 from specguide.request import FinishReason
@@ -114,22 +116,17 @@ def _merged(deltas: list[RequestDelta]) -> RequestDelta:
     last = deltas[-1]
     if len(deltas) == 1:
         return last
-    return RequestDelta(
+    return replace(
+        last,
         text="".join(delta.text for delta in deltas),
         token_ids=tuple(token for delta in deltas for token in delta.token_ids),
-        finish_reason=last.finish_reason,
-        stop_reason=last.stop_reason,
-        error=last.error,
-        metrics=last.metrics,
-        index=last.index,
         prompt_logprobs=deltas[0].prompt_logprobs,
-        logprobs=None
-        if last.logprobs is None
-        else tuple(entry for delta in deltas for entry in delta.logprobs or ()),
-        iterations=None
-        if last.iterations is None
-        else tuple(one for delta in deltas for one in delta.iterations or ()),
-        spans=None
-        if last.spans is None
-        else tuple(one for delta in deltas for one in delta.spans or ()),
+        **{name: _joined(deltas, name) for name in ("logprobs", "iterations", "spans")},
     )
+
+
+def _joined(deltas: list[RequestDelta], name: str) -> tuple[Any, ...] | None:
+    """What a field has in all of them; None where it is not asked for."""
+    if getattr(deltas[-1], name) is None:
+        return None
+    return tuple(one for delta in deltas for one in getattr(delta, name) or ())
