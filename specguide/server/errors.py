@@ -24,7 +24,15 @@ from specguide.errors import (
 )
 
 _RETRY_AFTER_S = 1
-_RETRY_COMPILE_AFTER_S = 5
+_ANSWERS: dict[type[Any], tuple[int, str, str, int | None]] = {
+    NothingLeft: (400, "invalid_request_error", "nothing_left", None),
+    QueueFull: (429, "rate_limit_error", "queue_full", None),
+    CompilerBusy: (503, "server_error", "compiler_busy", 5),
+    RequestTimeout: (408, "timeout_error", "timeout", None),
+    EngineError: (503, "server_error", "engine_failed", None),
+    SpecguideError: (500, "server_error", "request_failed", None),
+}
+"""Status, kind, code, and seconds after which to come back, of errors that no user has made."""
 _MAX_CHARS = 2000
 
 
@@ -100,32 +108,14 @@ class ApiError(Exception):
             is_named = guide_field is not None and isinstance(error, InvalidGuide)
             param = guide_field if is_named else error.param
             return cls(400, str(error), param=param, code=code)
-        if isinstance(error, NothingLeft):
-            return cls(400, str(error), param=error.param, code="nothing_left")
-        if isinstance(error, QueueFull):
-            after_s = None if error.retry_after_s is None else math.ceil(error.retry_after_s)
-            return cls(
-                429,
-                str(error),
-                kind="rate_limit_error",
-                code="queue_full",
-                retry_after_s=after_s,
-            )
-        if isinstance(error, CompilerBusy):
-            return cls(
-                503,
-                str(error),
-                kind="server_error",
-                code="compiler_busy",
-                retry_after_s=_RETRY_COMPILE_AFTER_S,
-            )
-        if isinstance(error, RequestTimeout):
-            return cls(408, str(error), kind="timeout_error", code="timeout")
         if isinstance(error, EngineClosed):
             return cls.shutting_down()
-        if isinstance(error, EngineError):
-            return cls(503, str(error), kind="server_error", code="engine_failed")
-        return cls(500, str(error), kind="server_error", code="request_failed")
+        answers = (_ANSWERS[one] for one in type(error).__mro__ if one in _ANSWERS)
+        status, kind, code, after_s = next(answers)
+        if isinstance(error, QueueFull) and error.retry_after_s is not None:
+            after_s = math.ceil(error.retry_after_s)
+        param = error.param if isinstance(error, NothingLeft) else None
+        return cls(status, str(error), kind=kind, param=param, code=code, retry_after_s=after_s)
 
     @classmethod
     def client_left(cls) -> ApiError:
