@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from specguide.config import EngineConfig
 from specguide.errors import InvalidParams, RequestError
+from specguide.release import extra
 from specguide.server.config import ServerConfig, model_name
 from specguide.server.events import Arguments, CallBegin, End, Event, Text
 
@@ -62,12 +63,8 @@ class RemoteModel:
     """A server's model, through OpenAI's client. Raises InvalidParams where that is missing."""
 
     def __init__(self, url: str, model: Path | None, api_key: str) -> None:
-        try:
+        with extra("chat", "--url", "url"):
             import openai
-        except ModuleNotFoundError as error:
-            raise InvalidParams(
-                '--url needs OpenAI\'s client: pip install "specguide[chat]"', param="url"
-            ) from error
         self._failure = openai.OpenAIError
         try:
             self.name = str(

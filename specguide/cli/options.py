@@ -4,9 +4,9 @@ to."""
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection
 from dataclasses import dataclass, fields
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,6 +17,7 @@ from specguide.errors import InvalidParams
 from specguide.guide import Guide
 from specguide.params import SamplingParams
 from specguide.ready_grammars import MARK
+from specguide.release import extra
 
 API_KEY_VARIABLE = "OPENAI_API_KEY"
 _SAMPLED = ("max_tokens", "temperature", "seed")
@@ -74,14 +75,8 @@ def _text_or_name(path: Path) -> str:
 WRITTEN = ConfigOptions(GuideFiles, "What is written")
 
 
-@contextmanager
-def bench_libraries() -> Iterator[None]:
-    """A context for imports of what needs the extra [bench]. Raises InvalidParams where that is not
-    installed."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        raise InvalidParams(f'this needs {error.name}: pip install "specguide[bench]"') from error
+bench_libraries = partial(extra, "bench", "this")
+"""A context for imports of what benchmarks need."""
 
 
 def read_text(path: Path) -> str:

@@ -25,6 +25,7 @@ from specguide.cli.config_options import (
 )
 from specguide.config import TransferConfig
 from specguide.errors import InvalidParams
+from specguide.release import extra
 from specguide.serve_ray.config import ReplicaConfig
 from specguide.server.config import (
     API_KEYS_VARIABLE,
@@ -112,10 +113,6 @@ def _refuse_alone(source: ConfigOptions, given: Given, needed: str, left_out: ob
 
 def _run_replicas(plan: ServicePlan, config: ReplicaConfig, tell: Callable[[str], None]) -> int:
     """Run replicas on Ray. Raises InvalidParams where that is not installed."""
-    try:
+    with extra("ray", "--replicas", "replicas"):
         from specguide.serve_ray.run import run_replicas
-    except ModuleNotFoundError as error:
-        raise InvalidParams(
-            f'--replicas needs {error.name}: pip install "specguide[ray]"', param="replicas"
-        ) from error
     return run_replicas(plan, config, tell)

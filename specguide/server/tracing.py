@@ -7,7 +7,7 @@ from fastapi.telemetry import TelemetryConfig
 from opentelemetry import trace
 
 from specguide.engine import RequestDelta
-from specguide.errors import InvalidParams
+from specguide.release import extra
 from specguide.server.config import Exposure
 
 _UNTRACED = ("/health", "/ready", "/metrics")
@@ -18,16 +18,11 @@ def telemetry(exposure: Exposure, model_name: str) -> TelemetryConfig | None:
     the application has set up. Raises InvalidParams where the extra [otel] is missing."""
     if exposure.otlp_traces_endpoint is None:
         return None
-    try:
+    with extra("otel", "otlp_traces_endpoint", "otlp_traces_endpoint"):
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
         from opentelemetry.sdk.resources import Resource
         from opentelemetry.sdk.trace import TracerProvider
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
-    except ModuleNotFoundError as error:
-        raise InvalidParams(
-            f'otlp_traces_endpoint needs {error.name}: pip install "specguide[otel]"',
-            param="otlp_traces_endpoint",
-        ) from error
     provider = TracerProvider(resource=Resource.create(_service(model_name)))
     exporter = OTLPSpanExporter(endpoint=exposure.otlp_traces_endpoint)
     provider.add_span_processor(BatchSpanProcessor(exporter))
