@@ -9,6 +9,8 @@ import os
 import signal
 import sys
 from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import Any
 
 from specguide.config import EngineConfig
 from specguide.engine.stats import EngineStats
@@ -114,6 +116,14 @@ def live_with(parent_pid: int, title: str) -> None:
         prctl(_SET_NAME, title.encode())
         prctl(_DIE_WITH_PARENT, signal.SIGKILL)
     if os.getppid() != parent_pid:
+        os._exit(1)
+
+
+def order_of(control: Connection) -> Any:
+    """What the supervisor says next; where it is gone, this process ends."""
+    try:
+        return control.recv()
+    except EOFError:
         os._exit(1)
 
 

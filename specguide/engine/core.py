@@ -24,6 +24,7 @@ from specguide.engine.control import (
     StartFailure,
     Stop,
     live_with,
+    order_of,
     settle,
 )
 from specguide.engine.engine import Engine
@@ -106,11 +107,7 @@ class Fronts:
         os._exit(exit_code)
 
     def _obey(self) -> None:
-        try:
-            order = self._control.recv()
-        except EOFError:  # the supervisor is gone
-            os._exit(1)
-        match order:
+        match order_of(self._control):
             case FrontLeft(front):
                 self._names.discard(front.encode())
                 for key in self.loop.live:

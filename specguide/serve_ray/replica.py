@@ -31,9 +31,7 @@ class EngineReplica:
         self._drain_s = plan.server.drain_s
         self._core = CoreProcess(plan)
         facts = await self._core.ready(self._lose)
-        tokenizer = load_tokenizer(facts.config)
-        tokenizer.vocabulary(facts.vocab_size)  # else the first request waits for it
-        self._engine = RemoteEngine(facts, tokenizer, "replica")
+        self._engine = RemoteEngine(facts, load_tokenizer(facts.config), "replica")
         self._app = create_app(self._engine, plan.server)
         self._engine.connect(self._core.address)
         if plan.server.log_requests:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import socket
 from collections.abc import AsyncIterator
 from contextlib import suppress
@@ -18,7 +17,15 @@ from starlette.exceptions import HTTPException
 from starlette.responses import StreamingResponse
 from starlette.types import Message, Scope
 
-from specguide.engine.control import CoreDown, CoreUp, FrontReady, Stop, live_with, settle
+from specguide.engine.control import (
+    CoreDown,
+    CoreUp,
+    FrontReady,
+    Stop,
+    live_with,
+    order_of,
+    settle,
+)
 from specguide.engine.remote_engine import RemoteEngine
 from specguide.engine.target_folder import load_tokenizer
 from specguide.server.app import create_app
@@ -57,9 +64,7 @@ class BoundedLoop(uvloop.Loop):
 
 
 async def _serve(plan: FrontPlan, control: Connection) -> None:
-    tokenizer = load_tokenizer(plan.facts.config)
-    tokenizer.vocabulary(plan.facts.vocab_size)  # else the first request waits for it
-    engine = RemoteEngine(plan.facts, tokenizer, plan.name)
+    engine = RemoteEngine(plan.facts, load_tokenizer(plan.facts.config), plan.name)
     config = replace(plan.config, max_connections=most_connections(plan.config.max_connections))
     app = create_app(engine, config)
     server = _Front(app, config, control)
@@ -106,11 +111,7 @@ class _Front(StoppableServer):
 
 
 def _obey(control: Connection, engine: RemoteEngine, server: StoppableServer) -> None:
-    try:
-        order = control.recv()
-    except EOFError:  # the supervisor is gone
-        os._exit(1)
-    match order:
+    match order_of(control):
         case CoreUp(address):
             engine.connect(address)
         case CoreDown(cause):
