@@ -20,7 +20,7 @@ from specguide.engine.facts import resolved
 from specguide.engine.failures import told
 from specguide.engine.in_use import InUse, one_at_a_time
 from specguide.engine.iterations import Iterations
-from specguide.engine.kv_transfer import Host, load_transfer
+from specguide.engine.kv_transfer import EngineSide, load_transfer
 from specguide.engine.logprobs import Logprobs
 from specguide.engine.observers import DraftCounts, Observer, StepTimes
 from specguide.engine.requests import Requests
@@ -85,7 +85,7 @@ class Engine:
         observers = [*tellers, levels, self._totals, StepTimes(self._scheduler)]
         on_end = levels.forget, self._counts.add
         max_active = max(1, self.config.max_batch_size // 2)
-        self._transfer = load_transfer(self._host())
+        self._transfer = load_transfer(self._engine_side())
         self._requests = Requests(
             self._admission, self._scheduler, self._executor, on_end, max_active, self._transfer
         )
@@ -262,9 +262,9 @@ class Engine:
         """Raise EngineError when a page or slot is lost or held twice."""
         self._scheduler.check_integrity()
 
-    def _host(self) -> Host:
+    def _engine_side(self) -> EngineSide:
         """What a transfer of pages needs; without one nothing of it is looked at."""
-        return Host(
+        return EngineSide(
             self.config,
             self.vocab_size,
             self._pages,

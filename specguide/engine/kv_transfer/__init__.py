@@ -6,16 +6,16 @@ itself. So grammars, drafters and sampling go on as after any hit in the prefix 
 that does not answer costs time alone.
 """
 
-from specguide.engine.kv_transfer.base import Host, NoTransfer, Transfer
+from specguide.engine.kv_transfer.base import EngineSide, NoTransfer, Transfer
 from specguide.engine.kv_transfer.decode_side import DecodeSide
 from specguide.engine.kv_transfer.prefill_side import PrefillSide
 
-__all__ = ["Host", "NoTransfer", "Transfer", "load_transfer"]
+__all__ = ["EngineSide", "NoTransfer", "Transfer", "load_transfer"]
 
 
-def load_transfer(host: Host) -> Transfer:
+def load_transfer(engine: EngineSide) -> Transfer:
     """What the role of an engine's configuration comes to. Raises as `Link`."""
-    role = host.config.transfer.role
+    role = engine.config.transfer.role
     if role == "both":
         return NoTransfer()
-    return PrefillSide(host) if role == "prefill" else DecodeSide(host)
+    return PrefillSide(engine) if role == "prefill" else DecodeSide(engine)

@@ -14,7 +14,7 @@ from specguide.resolved_config import ResolvedConfig
 
 
 @dataclass(frozen=True, eq=False)
-class Host:
+class EngineSide:
     """What a transfer needs of its engine. `wake` may be called from any thread.
 
     caches:      the target's and the drafter's

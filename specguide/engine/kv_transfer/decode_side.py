@@ -12,7 +12,7 @@ from itertools import count
 import torch
 import zmq
 
-from specguide.engine.kv_transfer.base import Host
+from specguide.engine.kv_transfer.base import EngineSide
 from specguide.engine.kv_transfer.cache_format import format_of
 from specguide.engine.kv_transfer.link import Frames, Link
 from specguide.engine.kv_transfer.wire import (
@@ -58,11 +58,11 @@ class DecodeSide:
 
     refusal: str | None = None
 
-    def __init__(self, host: Host) -> None:
-        self._host = host
+    def __init__(self, engine: EngineSide) -> None:
+        self._engine = engine
         self.counts = no_transfers()
-        self._timeout_s = host.config.transfer.kv_transfer_timeout_s
-        self._format = format_of(host.config, host.caches)
+        self._timeout_s = engine.config.transfer.kv_transfer_timeout_s
+        self._format = format_of(engine.config, engine.caches)
         self._numbers = count()
         self._quiet_until_s = 0.0
         self._news: deque[News] = deque()
@@ -70,9 +70,9 @@ class DecodeSide:
         self._by_prompt: dict[tuple[int, ...], _Fetch] = {}
         self._ready: list[Request] = []
         self._deadlines: deque[tuple[int, float]] = deque()
-        largest = max(cache.page_bytes for cache in host.caches) * host.pages_a_block
+        largest = max(cache.page_bytes for cache in engine.caches) * engine.pages_a_block
         self._link = Link(
-            host.config.transfer.kv_transfer_address,
+            engine.config.transfer.kv_transfer_address,
             self._take,
             listens=False,
             max_frame_bytes=largest + _SMALL_FRAME,
@@ -94,9 +94,11 @@ class DecodeSide:
         now_s = time.perf_counter()
         if request.spec.has_prompt_logprobs or now_s < self._quiet_until_s:
             return
-        keys = self._host.prompt_keys(prompt_ids)
-        first = next((i for i, k in enumerate(keys) if not self._host.pages.is_published(k)), None)
-        end = None if first is None else min(len(keys), first + self._host.pages.num_free)
+        keys = self._engine.prompt_keys(prompt_ids)
+        first = next(
+            (i for i, k in enumerate(keys) if not self._engine.pages.is_published(k)), None
+        )
+        end = None if first is None else min(len(keys), first + self._engine.pages.num_free)
         if first is not None and end is not None and first < end:
             fetch = _Fetch(next(self._numbers), prompt_ids, keys[:end], first, now_s, {request})
             self._ask(fetch)
@@ -141,24 +143,24 @@ class DecodeSide:
 
     def _fill(self, fetch: _Fetch, message: Pages, frames: list[zmq.Frame]) -> None:
         """Copy a block into the cache, after all iterations that were launched."""
-        host, num_pages = self._host, message.num_pages
+        engine, num_pages = self._engine, message.num_pages
         end = message.first + num_pages
-        sizes = [num_pages * cache.page_bytes for cache in host.caches]
+        sizes = [num_pages * cache.page_bytes for cache in engine.caches]
         is_next = message.first == fetch.next and num_pages >= 1 and end <= len(fetch.keys)
         if not is_next or [len(frame) for frame in frames] != sizes:
             self._fall_back(fetch, "its pages are not what was asked for")
             return
-        if num_pages > host.pages.num_free:
+        if num_pages > engine.pages.num_free:
             self._fall_back(fetch, "no KV pages are free for it")
             return
-        pages = host.pages.allocate(num_pages)
-        with host.forward.current():
-            for cache, frame in zip(host.caches, frames, strict=True):
+        pages = engine.pages.allocate(num_pages)
+        with engine.forward.current():
+            for cache, frame in zip(engine.caches, frames, strict=True):
                 contents = torch.frombuffer(bytearray(frame.buffer), dtype=torch.uint8)
                 cache.write_pages(pages, contents)
         for page, key in zip(pages, fetch.keys[fetch.next : end], strict=True):
-            host.pages.publish(page, key)
-        host.pages.free(pages)
+            engine.pages.publish(page, key)
+        engine.pages.free(pages)
         fetch.next = end
         self.counts["pages"] += num_pages
         self.counts["bytes"] += sum(sizes)
@@ -180,7 +182,7 @@ class DecodeSide:
 
     def _touch(self, fetch: _Fetch) -> None:
         """Its pages are those that are forgotten last."""
-        pages = self._host.pages
+        pages = self._engine.pages
         found = [page for key in fetch.keys if (page := pages.share(key)) is not None]
         pages.free(found)
 
@@ -189,7 +191,7 @@ class DecodeSide:
         _LOGGER.warning(
             "a prompt of %d tokens is computed here: the prefill engine at %s: %s",
             len(fetch.prompt_ids),
-            self._host.config.transfer.kv_transfer_address,
+            self._engine.config.transfer.kv_transfer_address,
             cause,
         )
         if cause == _LATE:
@@ -200,7 +202,7 @@ class DecodeSide:
     def _tell(self, message: Pages | Refused, frames: list[zmq.Frame]) -> None:
         """Tell of news, on the link's thread."""
         self._news.append((message, frames))
-        self._host.wake()
+        self._engine.wake()
 
     def _take(self, frames: list[zmq.Frame]) -> None:
         try:

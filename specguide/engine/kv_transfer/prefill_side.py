@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import zmq
 
-from specguide.engine.kv_transfer.base import Host
+from specguide.engine.kv_transfer.base import EngineSide
 from specguide.engine.kv_transfer.cache_format import format_of
 from specguide.engine.kv_transfer.link import Link
 from specguide.engine.kv_transfer.wire import (
@@ -51,14 +51,14 @@ class PrefillSide:
         "with the role decode"
     )
 
-    def __init__(self, host: Host) -> None:
-        self._host = host
+    def __init__(self, engine: EngineSide) -> None:
+        self._engine = engine
         self.counts = no_transfers()
-        self._format = format_of(host.config, host.caches)
+        self._format = format_of(engine.config, engine.caches)
         self._news: deque[_Asked | _Forgotten] = deque()
         self._asked: dict[Request, _Asked] = {}
-        longest = _BYTES_A_TOKEN * host.config.max_model_len + _SMALL_FRAME
-        address = host.config.transfer.kv_transfer_address
+        longest = _BYTES_A_TOKEN * engine.config.max_model_len + _SMALL_FRAME
+        address = engine.config.transfer.kv_transfer_address
         self._link = Link(address, self._take, listens=True, max_frame_bytes=longest)
 
     @property
@@ -74,7 +74,7 @@ class PrefillSide:
             self.counts["requests"] += 1
             cause = self._objection(asked.fetch)
             if cause is None:
-                self._asked[self._host.add(asked.fetch.prompt_ids)] = asked
+                self._asked[self._engine.add(asked.fetch.prompt_ids)] = asked
             else:
                 self._refuse(asked, cause)
         return []
@@ -107,13 +107,13 @@ class PrefillSide:
             self._news.append(_Forgotten(name, said.number))
         else:
             self._news.append(_Asked(name, said, time.perf_counter()))
-        self._host.wake()
+        self._engine.wake()
 
     def _cancel(self, forgotten: _Forgotten) -> None:
         for request, asked in self._asked.items():
             if (asked.name, asked.fetch.number) == (forgotten.name, forgotten.number):
                 del self._asked[request]
-                self._host.cancel(request)
+                self._engine.cancel(request)
                 return
 
     def _objection(self, fetch: Fetch) -> str | None:
@@ -121,7 +121,7 @@ class PrefillSide:
         if differing is not None:
             return f"pages of this engine do not fit: {differing}"
         ids = fetch.prompt_ids
-        if not ids or min(ids) < 0 or max(ids) >= self._host.vocab_size:
+        if not ids or min(ids) < 0 or max(ids) >= self._engine.vocab_size:
             return "the prompt has no tokens, or some that are none"
         if not 0 <= fetch.first < fetch.end:
             return "no pages are asked for"
@@ -131,28 +131,28 @@ class PrefillSide:
 
     def _send(self, asked: _Asked) -> None:
         """Send all that is there of what was asked for, in blocks."""
-        host, fetch = self._host, asked.fetch
-        pages = self._shared(host.prompt_keys(fetch.prompt_ids)[fetch.first : fetch.end])
-        step = host.pages_a_block
+        engine, fetch = self._engine, asked.fetch
+        pages = self._shared(engine.prompt_keys(fetch.prompt_ids)[fetch.first : fetch.end])
+        step = engine.pages_a_block
         for start in range(0, len(pages), step):
             block = pages[start : start + step]
             is_last = start + step >= len(pages)
             told = Pages(fetch.number, fetch.first + start, len(block), is_last)
-            with host.forward.current():
-                contents = [cache.read_pages(block).numpy().data for cache in host.caches]
+            with engine.forward.current():
+                contents = [cache.read_pages(block).numpy().data for cache in engine.caches]
             self._link.send([asked.name, ENCODER.encode(told), *contents])
-        host.pages.free(pages)
+        engine.pages.free(pages)
         if not pages:
             self._refuse(asked, "the pages are gone already: the cache is too small")
             return
         self.counts["pages"] += len(pages)
-        self.counts["bytes"] += len(pages) * host.page_bytes
+        self.counts["bytes"] += len(pages) * engine.page_bytes
         self.counts["seconds"] += time.perf_counter() - asked.since_s
 
     def _shared(self, keys: list[bytes]) -> list[int]:
         pages: list[int] = []
         for key in keys:
-            page = self._host.pages.share(key)
+            page = self._engine.pages.share(key)
             if page is None:
                 break
             pages.append(page)
