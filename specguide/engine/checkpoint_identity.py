@@ -1,4 +1,4 @@
-"""Owns by what two processes know that they have the same checkpoints."""
+"""Owns the hash of a checkpoint, by which two processes know that they have the same."""
 
 from __future__ import annotations
 

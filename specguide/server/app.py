@@ -29,7 +29,7 @@ from specguide.server.middleware import (
     ApiKeys,
     BodyLimit,
     Cancellable,
-    Heads,
+    HeadRequests,
     RequestIds,
     RootPath,
     cors,
@@ -111,7 +111,7 @@ def create_app(engine: ServedEngine, config: ServerConfig) -> FastAPI:
     app.add_middleware(ErrorAnswers, body_of=error_body)
     if exposure.allowed_origins:
         app.add_middleware(CORSMiddleware, **cors(exposure.allowed_origins))
-    app.add_middleware(Heads)
+    app.add_middleware(HeadRequests)
     app.add_middleware(RequestIds)
     paths = {one.path for each in routers for one in each.routes if isinstance(one, Route)}
     app.add_middleware(StatusCounts, answers=app.state.answers, paths=paths)

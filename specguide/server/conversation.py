@@ -1,5 +1,5 @@
-"""Owns what all APIs that answer a conversation have in common: from its messages and tools to a
-task."""
+"""Owns the way from a conversation's messages and tools to a task, the same for all APIs
+that answer one."""
 
 from __future__ import annotations
 

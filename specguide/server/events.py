@@ -1,5 +1,5 @@
-"""Owns what may happen while a task runs, as typed events: the words between those who generate and
-those who render."""
+"""Owns the events of a task that runs. Each is of a type of its own: `run` makes them, and
+renderers tell them."""
 
 from __future__ import annotations
 

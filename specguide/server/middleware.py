@@ -1,5 +1,5 @@
-"""Owns what stands before the application: who may ask, how much of a body is ever read, and
-how long, and how a request ends that is cancelled. What it refuses it raises, as Refusal."""
+"""Owns what stands before the application: who may ask, how much of a body is read and for how
+long, and how a cancelled request ends. What it refuses it raises, as Refusal."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class RootPath:
         await self._app(scope, receive, send)
 
 
-class Heads:
+class HeadRequests:
     """ASGI middleware. HEAD is answered as GET is, without the body."""
 
     def __init__(self, app: ASGIApp) -> None:

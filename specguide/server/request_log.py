@@ -1,5 +1,5 @@
-"""Owns the log of requests: lines as uvicorn has them, each with the id of its request at its end,
-also of those whose clients have left; and lines that say why a request was refused."""
+"""Owns the log of requests. A line is as uvicorn has it, with the request's id at its end, also
+where the client has left; further lines say why a request was refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns what a sample says, made of the pieces of its output."""
+"""Owns how the pieces of a sample's output become events: text, reasoning and calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Owns what is to be generated, whichever API asked for it: what parsers make, and `run` takes."""
+"""Owns Task: what is to be generated, whichever API asked for it. Parsers make it, and `run`
+takes it."""
 
 from __future__ import annotations
 

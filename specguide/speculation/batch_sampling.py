@@ -1,4 +1,4 @@
-"""Owns what a step makes of a batch: which slots it is about, and how their tokens are chosen."""
+"""Owns what a step knows of a batch: its slots, and how their tokens are chosen."""
 
 from __future__ import annotations
 

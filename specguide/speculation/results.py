@@ -1,5 +1,5 @@
-"""Owns the way of an iteration's results to the host: pinned memory in a ring, one event for each
-iteration."""
+"""Owns how an iteration's results come to the host: through a ring of pinned memory, with an event
+for each iteration."""
 
 from __future__ import annotations
 

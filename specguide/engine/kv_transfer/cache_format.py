@@ -1,4 +1,4 @@
-"""Owns by what the pages of two engines are known to mean the same."""
+"""Owns the format of an engine's pages: where that of another is equal, theirs mean the same."""
 
 from __future__ import annotations
 
