@@ -85,32 +85,27 @@ def rows(result: dict[str, dict[str, Any]]) -> list[tuple[str, ...]]:
     found = []
     for name in sorted({name for counts in result.values() for name in counts}):
         for backend, sets in result.items():
-            counts = sets.get(name)
-            if counts is not None:
-                found.append(
-                    (
-                        name,
-                        backend,
-                        *map(
-                            str,
-                            (
-                                counts["schemas"],
-                                _share(counts["compiled"], counts["schemas"]),
-                                _share(counts["schemas_clean"], counts["schemas"]),
-                                counts["valid_taken"],
-                                counts["valid_reordered"],
-                                counts["valid_refused"],
-                                counts["invalid_refused"],
-                                counts["invalid_taken"] + counts["invalid_reordered"],
-                                counts["texts_valid"],
-                                counts["texts_invalid"],
-                                counts["texts_dead_end"],
-                                counts["texts_cut"],
-                            ),
-                        ),
-                    )
-                )
+            if name in sets:
+                found.append((name, backend, *map(str, _cells(sets[name]))))
     return found
+
+
+def _cells(counts: dict[str, Any]) -> tuple[int | str, ...]:
+    """A row behind the names of data set and backend."""
+    return (
+        counts["schemas"],
+        _share(counts["compiled"], counts["schemas"]),
+        _share(counts["schemas_clean"], counts["schemas"]),
+        counts["valid_taken"],
+        counts["valid_reordered"],
+        counts["valid_refused"],
+        counts["invalid_refused"],
+        counts["invalid_taken"] + counts["invalid_reordered"],
+        counts["texts_valid"],
+        counts["texts_invalid"],
+        counts["texts_dead_end"],
+        counts["texts_cut"],
+    )
 
 
 def _share(part: int, whole: int) -> str:
