@@ -46,13 +46,15 @@ class RequestMetrics:
     queue_s: float = 0.0
 
     @property
+    def num_gained(self) -> int:
+        """Tokens that its iterations gained, golden tokens included."""
+        return sum(place * count for place, count in enumerate(self.accepted_histogram, start=1))
+
+    @property
     def acceptance_length(self) -> float:
         """Mean tokens gained per iteration, the golden token included; 0 before the first
         iteration."""
-        gained = sum(
-            (accepted + 1) * count for accepted, count in enumerate(self.accepted_histogram)
-        )
-        return gained / self.num_iterations if self.num_iterations else 0.0
+        return self.num_gained / self.num_iterations if self.num_iterations else 0.0
 
     @property
     def tpot_s(self) -> float:

@@ -86,10 +86,8 @@ class GuideCounts:
         if name not in self.by_guide:
             self._make_room()
         counts = self.by_guide.setdefault(name, Counter())
-        gained = sum(
-            (drafts + 1) * count for drafts, count in enumerate(metrics.accepted_histogram)
-        )
-        counts.update(requests=1, iterations=sum(metrics.accepted_histogram), tokens=gained)
+        num_iterations = sum(metrics.accepted_histogram)
+        counts.update(requests=1, iterations=num_iterations, tokens=metrics.num_gained)
 
     def _make_room(self) -> None:
         known = self.by_guide.keys() - {_OTHER}
