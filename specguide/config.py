@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from specguide.errors import InvalidParams
-from specguide.field_types import check_types
+from specguide.field_values import check_types
 from specguide.guide_config import GuideConfig
 from specguide.spec_config import SpecConfig
 

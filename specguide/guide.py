@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
 
-from specguide.converted import converted
 from specguide.errors import InvalidGuide, InvalidParams
+from specguide.field_values import converted
 from specguide.integers import as_int, is_int
 from specguide.ready_grammars import grammar_text, schema_text
 

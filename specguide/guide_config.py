@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from specguide.converted import converted
 from specguide.errors import InvalidParams
-from specguide.field_types import check_types
+from specguide.field_values import check_types, converted
 from specguide.guide import KEY_ORDERS
 from specguide.schema_documents import schema_documents
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, fields
 from functools import wraps
 from typing import Any
 
-from specguide.converted import converted
 from specguide.errors import InvalidParams
+from specguide.field_values import converted
 from specguide.guide import Guide, Reasoning
 from specguide.integers import as_int, as_ints, as_real
 from specguide.other_engines import OTHER_SAMPLING, without_others

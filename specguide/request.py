@@ -8,8 +8,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypedDict
 
-from specguide.converted import converted
 from specguide.errors import SpecguideError
+from specguide.field_values import converted
 from specguide.integers import as_int
 from specguide.params import SamplingParams
 from specguide.request_records import (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from specguide.converted import converted
 from specguide.errors import InvalidParams
+from specguide.field_values import converted
 from specguide.integers import as_int, is_int
 
 

@@ -1,9 +1,10 @@
-"""Owns the check that the fields of a configuration have the types that they are declared with."""
+"""Owns how the values of a dataclass's fields are converted when they are given, so that no object
+changes itself afterwards, and checked against the types that they are declared with."""
 
 from __future__ import annotations
 
 import numbers
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
@@ -41,3 +42,25 @@ def _is_a(value: Any, kind: Any) -> bool:
         of = get_args(kind)[0]
         return isinstance(value, list | tuple) and all(_is_a(one, of) for one in value)
     return isinstance(value, get_origin(kind) or kind)
+
+
+def converted(default: Any, convert: Callable[[Any], Any]) -> Any:
+    """The default of a dataclass's field that keeps `convert(value)` of each value it is given."""
+    return _Converted(default, convert)
+
+
+class _Converted:
+    """A descriptor-typed field, as in the documentation of Python's dataclasses."""
+
+    def __init__(self, default: Any, convert: Callable[[Any], Any]) -> None:
+        self._default = default
+        self._convert = convert
+
+    def __set_name__(self, owner: type[Any], name: str) -> None:
+        self._name = name
+
+    def __get__(self, instance: Any, owner: type[Any]) -> Any:
+        return self._default if instance is None else instance.__dict__[self._name]
+
+    def __set__(self, instance: Any, value: Any) -> None:
+        instance.__dict__[self._name] = self._convert(value)
