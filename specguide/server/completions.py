@@ -173,11 +173,10 @@ class CompletionRenderer(Renderer[CompletionRequest]):
 
     def _best(self) -> Iterator[Choice]:
         """The samples of each prompt that are told: those with the likeliest tokens."""
-        num_made = self.task.params.n
         num_told = self.body.n or 1
-        for first in range(0, len(self._choices), num_made):
-            samples = self._choices[first : first + num_made]
-            if num_told < num_made:
+        for number in range(len(self.task.prompts)):
+            samples = self._samples(number)
+            if num_told < len(samples):
                 samples = sorted(samples, key=lambda one: -one.mean_logprob)[:num_told]
             yield from samples
 
