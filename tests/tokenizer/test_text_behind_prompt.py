@@ -16,7 +16,7 @@ from tokenizer_subjects import NAMES, any_token, subject
 from transformers import PreTrainedTokenizerFast
 
 from specguide import LLM, Guide, SamplingParams
-from specguide.config import CacheConfig
+from specguide.config import CacheConfig, EngineConfig
 from specguide.request import RequestOutput
 from specguide.request_records import Logprob
 from specguide.server.backend import Backend
@@ -111,9 +111,8 @@ def test_a_character_that_the_prompt_began() -> None:
 @pytest.mark.parametrize("name", ["byte-level", "sentencepiece", "metaspace-bpe", "metaspace"])
 def test_the_names_of_scored_tokens_make_up_the_text(name: str) -> None:
     tokenizer = subject(name)
-    backend = Backend(
-        SimpleNamespace(tokenizer=tokenizer, vocab_size=len(tokenizer)), ServerConfig("m")
-    )  # type: ignore
+    engine = SimpleNamespace(tokenizer=tokenizer, vocab_size=len(tokenizer), config=EngineConfig())
+    backend = Backend(engine, ServerConfig("m"))  # type: ignore
     prompt, output = tokenizer.encode("a"), tokenizer.encode("a brown {")[1:]
     scores = [
         token_score(score_of(backend, token, {token: Logprob(-1.0, 1)}, 1)) for token in output
