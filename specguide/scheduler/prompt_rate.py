@@ -9,10 +9,10 @@ _WINDOW = 128
 _HURRY = 128.0
 """Tokens. Twice what an iteration takes without any request (4.3 ms), for each token of a prompt
 (of some 500), over how much longer each further token makes the time of the next one that rides (20
-to 60 ns, of an 8B model on an H200) would be 256 and more. But what rides is filled up to tiles:
-with half of that, in simulated loops of 4 to 64 clients, fewer tiles are begun. Other models
-differ by less than it would take to matter, since both times follow from the model's size, and the
-root of it counts."""
+to 60 ns, of an 8B model on an H200) would be 256 and more. But what rides is filled up to tiles of
+the products, and with half of that simulated loops give as many tokens a second or more. Other
+models differ by less than it would take to matter, since both times follow from the model's size,
+and the root of it counts."""
 
 
 class PromptRate:

@@ -49,8 +49,6 @@ async def _all_begun(
     streams: Sequence[RequestStream], task: Task
 ) -> list[AsyncIterator[RequestDelta]]:
     """As `begun`, of each. Where one is refused, nobody waits for the others, and they end."""
-    if len(streams) == 1:
-        return [await begun(streams[0], task)]
     starts = [asyncio.ensure_future(begun(stream, task)) for stream in streams]
     try:
         return await asyncio.gather(*starts)
