@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -17,10 +18,12 @@ def on_device(values: Any, device: torch.device | str, dtype: torch.dtype | None
     )
 
 
-def write_from_host(place: Tensor, values: Any) -> None:
-    """Write the values, as `on_device` would, to where a captured pass reads them."""
+def write_from_host(place: Tensor, values: Sequence[int]) -> None:
+    """Write the values, as `on_device` would, to the beginning of where a captured pass reads
+    them."""
     on_gpu = place.device.type == "cuda"
-    place.copy_(torch.tensor(values, dtype=place.dtype, pin_memory=on_gpu), non_blocking=True)
+    source = torch.tensor(values, dtype=place.dtype, pin_memory=on_gpu)
+    place[: len(values)].copy_(source, non_blocking=True)
 
 
 @cache

@@ -106,34 +106,44 @@ class SlotTable:
 
     def enter(self, batch: Batch) -> None:
         """Take in requests of a prefill. They are active once their last chunk runs."""
+        self.write(self.entering(batch))
+
+    def entering(self, batch: Batch) -> list[SlotRow]:
+        """The rows that `enter` writes, for who writes them itself."""
         parts = zip(batch.slots, batch.block_tables, batch.chunks, batch.entries, strict=True)
         rows = []
         for slot, table, chunk, entry in parts:
             # Whatever runs along for a slot that is not active yet must not touch its keys.
             state = chunk.end, chunk.next_id is None
             rows.append(SlotRow(slot, table, state, entry=self._enter(slot, entry)))
-        self._write(rows)
+        return rows
 
     def change(self, batch: Batch) -> None:
         """Take in what a decode iteration changes: block tables that have grown, requests that
         decode from now on, and tables of those whose chunks run beside, who are not active yet."""
         tables = zip(batch.slots, batch.block_tables, batch.has_grown, strict=False)
         grown = [SlotRow(slot, table) for slot, table, has_grown in tables if has_grown]
-        self._write([*grown, *self._started(batch), *_beside(batch.piggyback)])
+        self.write([*grown, *self._started(batch), *_beside(batch.piggyback)])
 
     def leave(self, slots: Sequence[int]) -> None:
         """Forget slots: from now on nothing is stored for them and nothing accepted."""
-        self._write([SlotRow(slot, None, (0, False)) for slot in slots])
+        self.write([SlotRow(slot, None, (0, False)) for slot in slots])
+
+    def write(self, rows: Sequence[SlotRow]) -> None:
+        """Put rows, if there are any, into their slots."""
+        if rows:
+            self.write_packed(slot_rows(rows, self.ids.device))
+
+    def write_packed(self, rows: Tensor) -> None:
+        """As `write`, of rows int64 [R, columns] that are on the device, as `slot_rows` makes
+        them."""
+        write_slots(rows, self._written)
 
     def _started(self, batch: Batch) -> Iterator[SlotRow]:
         for row, entry, last_id, position, _ in batch.starts:
             slot = batch.slots[row]
             values = self._enter(slot, entry)
             yield SlotRow(slot, batch.block_tables[row], (position, True), last_id, values)
-
-    def _write(self, rows: Sequence[SlotRow]) -> None:
-        if rows:
-            write_slots(slot_rows(rows, self.ids.device), self._written)
 
     @cached_property
     def _written(self) -> SlotTensors:

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from specguide.batch import Chunk
 from specguide.kernels import on_device
+from specguide.kernels.slot_rows import SlotRow
 from specguide.piggyback import PiggybackLimits
 
 GRAPH_NUM_REQUESTS = (1, 2, 4, 8, 16)
@@ -23,6 +24,10 @@ _FURTHER_ALONE = (640, 768, 896, 1280, 1536)
 PIGGYBACK_LIMITS = PiggybackLimits(16, (128, 256, 384, 512, 640, 768, 1024, 1536, 2048), tile=128)
 """Sizes of what is computed beside captured decode iterations. A library may choose far slower
 products for rows that do not fill tiles: 448 took as long as 700 on an H200."""
+
+ENTERING_PAGES = 160
+"""Most pages of a request whose slot is written by the captured prefill itself: those of 2,048
+tokens, and of a few hundred more that may be there already."""
 
 
 class PrefillPlan(NamedTuple):
@@ -101,6 +106,15 @@ def pack(
     ]
 
 
+def entering_rows(
+    rows: Sequence[SlotRow], num_rows: int, num_pages: int, spare_slot: int
+) -> list[int]:
+    """The values of `num_rows` rows with `num_pages` pages. What is not there is filled up with
+    rows that write nothing but the absence of pages, which `spare_slot` never has."""
+    empty = [SlotRow(spare_slot, ())] * (num_rows - len(rows))
+    return [value for row in (*rows, *empty) for value in row.numbers(num_pages)]
+
+
 def captured_size(
     num_requests: int, num_tokens: int, max_batch_size: int
 ) -> tuple[int, int] | None:
@@ -137,11 +151,11 @@ def _num_tokens(num_requests: int) -> Sequence[int]:
     return sorted((*GRAPH_NUM_TOKENS, *_FURTHER_ALONE))
 
 
-def largest_plan(max_batch_size: int) -> int:
-    """Values of the largest plan of a captured pass."""
-    prefill = captured_sizes(max_batch_size)[0]
-    piggyback = PIGGYBACK_LIMITS.max_chunks, PIGGYBACK_LIMITS.sizes[-1]
-    return max(packed_len(*prefill), packed_len(*piggyback))
+def largest_plan(max_batch_size: int, num_columns: int) -> int:
+    """Values of the largest plan of a captured pass, with rows of slots before it."""
+    num_requests, num_tokens = captured_sizes(max_batch_size)[0]
+    prefill = num_requests * num_columns + packed_len(num_requests, num_tokens)
+    return max(prefill, packed_len(PIGGYBACK_LIMITS.max_chunks, PIGGYBACK_LIMITS.sizes[-1]))
 
 
 class ScoredTokens(NamedTuple):

@@ -13,6 +13,7 @@ from specguide.batch import Batch, Chunk
 from specguide.draft_layout import IterationLayouts
 from specguide.guided.stream import GrammarStream
 from specguide.kernels import write_from_host
+from specguide.kernels.slot_rows import Column, SlotRow
 from specguide.piggyback import NEVER_PIGGYBACK, PiggybackLimits, num_graph_slots
 from specguide.slots import SlotTable
 from specguide.speculation.batch_sampling import Sampling, SamplingKind, all_used, graph_sizes
@@ -20,10 +21,12 @@ from specguide.speculation.forward_input import prefill_input
 from specguide.speculation.graphs import CapturedIterations, EagerIterations
 from specguide.speculation.iteration import Iteration
 from specguide.speculation.prefill_plan import (
+    ENTERING_PAGES,
     PIGGYBACK_LIMITS,
     PrefillPlan,
     captured_size,
     captured_sizes,
+    entering_rows,
     largest_plan,
     pack,
 )
@@ -72,9 +75,9 @@ class SizedIterations:
             self.piggyback_limits = PiggybackLimits(_MOST_CHUNKS)
         elif options.mixed and not options.adaptive:  # whose levels would each need graphs of it
             self.piggyback_limits = self._filled
-        self._plan = torch.zeros(
-            largest_plan(num_slots), dtype=torch.int64, device=state.ids.device
-        )
+        self._row_pages = min(ENTERING_PAGES, state.sizes.max_pages)
+        num_values = largest_plan(num_slots, Column.PAGES + self._row_pages)
+        self._plan = torch.zeros(num_values, dtype=torch.int64, device=state.ids.device)
 
     def prefill_size(self, batch: Batch, sampling: Sampling) -> tuple[int, int] | None:
         """Requests and tokens to which a prefill is filled up; None: it runs exactly."""
@@ -89,12 +92,24 @@ class SizedIterations:
         return captured_size(len(batch.slots), num_tokens, self._max_batch_size)
 
     def prefill(
-        self, chunks: Sequence[Chunk], slots: Sequence[int], size: tuple[int, int]
+        self,
+        chunks: Sequence[Chunk],
+        slots: Sequence[int],
+        entering: Sequence[SlotRow],
+        size: tuple[int, int],
     ) -> VerifyOutput:
         """Filled up to a size for which there is, or will be, a graph; it does for greedy requests
-        and others."""
+        and others.
+
+        entering: what is written of the slots before; it travels with the plan, so that a first
+                  token waits for one copy and one launch
+        """
         assert self.runner is not None
-        self._upload(chunks, slots, size)
+        if any(len(row.pages or ()) > self._row_pages for row in entering):
+            self._state.write(entering)
+            entering = ()
+        rows = entering_rows(entering, size[0], self._row_pages, self._spare_slot)
+        write_from_host(self._plan, [*rows, *pack(chunks, slots, size, self._spare_slot)])
         return self.runner.run(self._prefill_packed, *size)
 
     def decode(self, batch: Batch, sampling: Sampling, levels: IterationLayouts) -> VerifyOutput:
@@ -143,7 +158,7 @@ class SizedIterations:
         return (
             *runs(self._grammar, partial(self._decode_mixed, [], []), mixed_kinds),
             *runs(self._grammar, partial(self.runner.run, self.decode_leading), kinds),
-            *runs(self._grammar, partial(self.prefill, [], []), prefill_kinds),
+            *runs(self._grammar, partial(self.prefill, [], [], []), prefill_kinds),
         )
 
     def _levels(self, num_slots: int) -> list[IterationLayouts]:
@@ -166,17 +181,16 @@ class SizedIterations:
     ) -> VerifyOutput:
         """The first `num_slots`, and chunks of other slots filled up to `num_tokens`."""
         assert self.runner is not None
-        self._upload(chunks, slots, (PIGGYBACK_LIMITS.max_chunks, num_tokens))
+        size = PIGGYBACK_LIMITS.max_chunks, num_tokens
+        write_from_host(self._plan, pack(chunks, slots, size, self._spare_slot))
         return self.runner.run(self._decode_beside, num_slots, kind, levels, num_tokens)
 
-    def _upload(self, chunks: Sequence[Chunk], slots: Sequence[int], size: tuple[int, int]) -> None:
-        """Write a plan of so many requests and tokens to where captured passes read it."""
-        values = pack(chunks, slots, size, self._spare_slot)
-        write_from_host(self._plan[: len(values)], values)
-
     def _prefill_packed(self, num_requests: int, num_tokens: int) -> VerifyOutput:
-        """What the first values of the plan say."""
-        plan = PrefillPlan.of(self._plan, num_requests, num_tokens)
+        """What the first values say: rows of slots, and a plan behind them."""
+        num_columns = Column.PAGES + self._row_pages
+        num_values = num_requests * num_columns
+        self._state.write_packed(self._plan[:num_values].view(num_requests, num_columns))
+        plan = PrefillPlan.of(self._plan[num_values:], num_requests, num_tokens)
         sampling = all_used(SamplingKind.SAMPLED, self._plan.device)
         return self._iteration.prefill(plan, num_tokens, sampling, self._max_batch_size)
 

@@ -78,12 +78,13 @@ class OneModelStep:
             return self._results.put(self._sized.decode(batch, sampling, levels), batch.slots)
 
     def _prefill(self, batch: Batch, sampling: Sampling) -> VerifyOutput:
-        self._state.enter(batch)
         self._iteration.clear(batch.slots)
         size = self._sized.prefill_size(batch, sampling)
         if size is None:
+            self._state.enter(batch)
             return self._iteration.prefill_exactly(batch.chunks, batch.slots, sampling)
-        return self._sized.prefill(batch.chunks, batch.slots, size)
+        entering = self._state.entering(batch)
+        return self._sized.prefill(batch.chunks, batch.slots, entering, size)
 
     def _change(self, batch: Batch) -> None:
         """What a decode iteration changes of the slots before it runs."""

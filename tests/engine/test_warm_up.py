@@ -153,7 +153,7 @@ def test_iterations_without_requests_leave_no_trace(folders, name, kind):
     if is_one:
         step._sized.runner = EagerIterations()
         for size in captured_sizes(4):
-            run_idle(grammar, partial(step._sized.prefill, [], [], size))
+            run_idle(grammar, partial(step._sized.prefill, [], [], [], size))
         step._sized.runner = None
     assert grammar.errors(range(4)) == {}
     for name, tensor in device_tensors(llm).items():

@@ -51,6 +51,14 @@ def test_drafters(folders, models, exact, filled_up, method, tree):
     check(LLM(folders[0], spec=spec, max_batch_size=8), exact)
 
 
+@pytest.mark.parametrize("method", [None, *proposals.METHODS])
+def test_slots_of_more_pages_than_travel_with_a_prompt(
+    folders, exact, filled_up, monkeypatch, method
+):
+    monkeypatch.setattr(sized_iterations, "ENTERING_PAGES", 1)
+    check(proposals.make(folders, method, max_batch_size=8, page_size=4), exact)
+
+
 @pytest.mark.parametrize("mode", staggered.SPECS)
 def test_prompts_beside(mode, request):
     def outputs():
