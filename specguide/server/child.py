@@ -11,6 +11,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from specguide.engine.control import ended_by
+from specguide.env import prefer_huge_pages
 
 _SPAWN = multiprocessing.get_context("spawn")  # a fork would have all of the supervisor's sockets
 
@@ -38,6 +39,7 @@ class Child:
         self._process = _SPAWN.Process(
             target=_enter, args=(environ, function, plan, theirs, os.getpid()), name=name
         )
+        prefer_huge_pages()
         self._process.start()
         theirs.close()
         self.sentinel = self._process.sentinel
