@@ -10,7 +10,7 @@ from specguide.field_values import check_types
 from specguide.guide_config import GuideConfig
 from specguide.spec_config import SpecConfig
 
-CACHE_DTYPES = ("auto", "bfloat16", "fp8")
+CACHE_DTYPES = ("auto", "bfloat16", "fp8", "fp8_e4m3")
 ROLES = ("both", "prefill", "decode")
 _MOST_SLOTS = 65_536
 
@@ -26,8 +26,8 @@ class CacheConfig:
     kv_cache_memory_bytes:  the cache's size, bytes; left out: on a GPU by gpu_memory_utilization,
                             on a CPU a quarter of the memory that is free, and no more than
                             max_batch_size requests of full context need
-    kv_cache_dtype:         what keys and values are held in, a drafter's too: "bfloat16"; "fp8",
-                            8-bit floats (e4m3) with the checkpoint's scales, or 1 where it has
+    kv_cache_dtype:         what keys and values are held in, a drafter's too: "bfloat16"; "fp8" or
+                            "fp8_e4m3", 8-bit floats with the checkpoint's scales, or 1 where it has
                             none, in which a cache has room for twice the tokens; "auto", "fp8"
                             where the target's checkpoint asks for it, else the models' dtype
     """

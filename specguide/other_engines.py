@@ -66,6 +66,7 @@ _NOTHING = OtherOption()
 
 _EMPTY = ("", "{}", "[]", "()")
 _OFF = ("false",)
+_PROXY = "let a proxy do it"
 
 _DEFAULTS = "change generation_config.json in the model's folder"
 _CONFIG = "change config.json in the model's folder"
@@ -81,6 +82,13 @@ _IDLE_FLAGS = (
     *("enable_torch_compile", "enable_mixed_chunk", "disable_overlap_schedule", "stream_output"),
     *("enable_p2p_check", "enable_hierarchical_cache", "enable_dp_attention"),
     *("skip_server_warmup", "disable_async_output_proc", "O0", "O1", "O2", "O3"),
+    *("disable_cascade_attn", "enable_flashinfer_autotune", "kv_sharing_fast_prefill"),
+    *("disable_nccl_for_dp_synchronization", "use_tqdm_on_load", "fail_on_environ_validation"),
+    *("disable_chunked_mm_input", "skip_mm_profiling", "interleave_mm_strings", "enable_mm_embeds"),
+    *("enable_mm_processor_stats", "enable_mfu_metrics", "kv_cache_metrics", "cudagraph_metrics"),
+    *("enable_logging_iteration_details", "enable_layerwise_nvtx_tracing", "log_error_stack"),
+    *("enable_log_deltas", "aggregate_engine_logging", "ray_workers_use_nsight"),
+    *("enable_flash_late_interaction", "enable_offline_docs", "allow_deprecated_quantization"),
 )
 _IDLE = (
     *("limit_mm_per_prompt", "mm_processor_kwargs", "chat_template_content_format", "swap_space"),
@@ -95,6 +103,11 @@ _IDLE = (
     *("max_cpu_loras", "uvicorn_log_level", "log_level", "log_level_http", "max_log_len"),
     *("log_requests_level", "decode_log_interval", "h11_max_incomplete_event_size"),
     *("h11_max_header_count", "watchdog_timeout", "warmups", "file_storage_path", "admin_api_key"),
+    *("max_long_partial_prefills", "moe_backend", "all2all_backend", "expert_placement_strategy"),
+    *("kernel_config", "eplb_config", "ubatch_size", "pt_load_map_location", "ignore_patterns"),
+    *("model_loader_extra_config", "media_io_kwargs", "mm_processor_cache_gb", "profiler_config"),
+    *("mm_processor_cache_type", "mm_encoder_tp_mode", "mm_encoder_attn_backend", "lora_dtype"),
+    *("video_pruning_rate", "show_hidden_metrics_for_version", "kv_cache_metrics_sample"),
 )
 """What changes no output and no answer here: how fast another engine is, and what it logs."""
 _SPECULATIVE = (
@@ -127,12 +140,23 @@ _CALLED = {
     "model_path": "model",
     "max_queued_requests": "max_waiting",
     "q": "quantization",
+    "trust_request_chat_template": "allow_client_templates",
+    "shutdown_timeout": "drain_s",
+    "distributed_timeout_seconds": "rank_timeout_s",
+    "disable_access_log_for_endpoints": "disable_uvicorn_access_log",
 }
+_DATA_PARALLEL = (
+    *("data_parallel_rank", "data_parallel_start_rank", "data_parallel_size_local"),
+    *("data_parallel_address", "data_parallel_rpc_port", "data_parallel_backend"),
+)
 
 OTHER_OPTIONS: Mapping[str, OtherOption] = {
     **dict.fromkeys(_IDLE_FLAGS, OtherOption(is_flag=True)),
     **dict.fromkeys(_IDLE, _NOTHING),
-    **dict.fromkeys(("cuda_graph_sizes", "cuda_graph_bs"), OtherOption(takes_many=True)),
+    **dict.fromkeys(
+        ("cuda_graph_sizes", "cuda_graph_bs", "cudagraph_capture_sizes"),
+        OtherOption(takes_many=True),
+    ),
     **dict.fromkeys(_ALWAYS_ON, _ALWAYS),
     **{name: _called(ours) for name, ours in _CALLED.items()},
     # the model
@@ -161,6 +185,15 @@ OTHER_OPTIONS: Mapping[str, OtherOption] = {
     "enable_sleep_mode": _off("stop the engine, and start another"),
     "distributed_executor_backend": OtherOption("ranks are processes of one host", ("mp", "auto")),
     **dict.fromkeys(("data_parallel_size", "dp", "dp_size"), OtherOption(_REPLICAS, ("1",))),
+    **dict.fromkeys(_DATA_PARALLEL, OtherOption(_REPLICAS)),
+    **dict.fromkeys(("data_parallel_hybrid_lb", "data_parallel_external_lb"), _off(_REPLICAS)),
+    **dict.fromkeys(
+        ("prefill_context_parallel_size", "decode_context_parallel_size"),
+        OtherOption("a prompt is not divided: take {tensor_parallel_size}", ("1",)),
+    ),
+    "kv_offloading_size": OtherOption("keys stay on the device: leave it out"),
+    "calculate_kv_scales": _off("scales are those of the checkpoint"),
+    "disable_sliding_window": _off("take {max_model_len}, up to the window"),
     **dict.fromkeys(("ep", "ep_size"), OtherOption("take {enable_expert_parallel}", ("1",))),
     "nnodes": OtherOption(_JOINED, ("1",)),
     "node_rank": OtherOption(_JOINED, ("0",)),
@@ -201,7 +234,10 @@ OTHER_OPTIONS: Mapping[str, OtherOption] = {
     ),
     "schedule_low_priority_values_first": _off("of two priorities the higher one runs first"),
     "max_logprobs": OtherOption("a request may have up to 20", tuple(map(str, range(21)))),
+    "logprobs_mode": OtherOption("they are the model's own", ("raw_logprobs",)),
     "logits_processors": OtherOption(_CODE, _EMPTY),
+    "enable_prompt_embeds": _off("a prompt is a text or token ids"),
+    "tool_server": OtherOption("tools are run by who asks"),
     "enable_custom_logit_processor": _off(_CODE),
     "allow_auto_truncate": _off("a prompt is never cut"),
     # answers
@@ -212,7 +248,16 @@ OTHER_OPTIONS: Mapping[str, OtherOption] = {
     "enable_log_outputs": _off("outputs are not logged"),
     "enable_server_load_tracking": _off("/metrics has the load"),
     "disable_fastapi_docs": _off("let a proxy hide /docs"),
-    "middleware": OtherOption("let a proxy do it"),
+    **dict.fromkeys(("middleware", "ssl_ciphers", "ssl_cert_reqs"), OtherOption(_PROXY)),
+    "enable_ssl_refresh": _off(_PROXY),
+    **dict.fromkeys(
+        ("allowed_methods", "allowed_headers"),
+        OtherOption("web pages may send GET and POST, with any header", ('["*"]', "*")),
+    ),
+    "enable_tokenizer_info_endpoint": _off("/tokenize tells what tokens a text has"),
+    "enable_per_request_metrics": _off("take {log_requests}, which logs them"),
+    "fingerprint_mode": OtherOption("answers have no system_fingerprint", ("none",)),
+    "grpc": _off("it speaks HTTP alone"),
     "uds": OtherOption("it listens on TCP alone: take {host} and {port}"),
     **dict.fromkeys(
         ("config", "extra_llm_api_options"),
@@ -237,7 +282,6 @@ OTHER_LLM_OPTIONS: Mapping[str, OtherOption] = {
     "guided_decoding_disable_additional_properties": OtherOption(
         "write additionalProperties: false into the schema", _OFF
     ),
-    "calculate_kv_scales": OtherOption("scales are those of the checkpoint", _OFF),
 }
 """Of LLM, where no command line is read."""
 

@@ -165,7 +165,7 @@ def resolve(config: EngineConfig, facts: Facts) -> ResolvedConfig:
 def _cache_dtype(wanted: str, facts: Facts) -> str:
     if wanted == "auto":
         wanted = "fp8" if facts.has_fp8_cache else facts.dtype
-    return "float8_e4m3fn" if wanted == "fp8" else wanted
+    return "float8_e4m3fn" if wanted in ("fp8", "fp8_e4m3") else wanted
 
 
 def _step_bounds(max_step_ms: float | None, *, is_gpu: bool) -> dict[str, float]:

@@ -13,6 +13,7 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
 
+from specguide.cli.whole_numbers import whole_number
 from specguide.config import CacheConfig, EngineConfig, GuideConfig, SpecConfig, TransferConfig
 from specguide.draft_tree import DynamicTree
 from specguide.errors import InvalidParams
@@ -188,6 +189,7 @@ def _option_name(source: ConfigOptions, entry: Field[Any]) -> str | None:
 
 def _parameter(name: str, source: ConfigOptions, entry: Field[Any]) -> inspect.Parameter:
     kind = _option_kind(get_type_hints(source.config)[entry.name])
+    written: dict[str, Any] = {"parser": whole_number, "metavar": "INTEGER"} if kind is int else {}
     default = source.defaults.get(entry.name, entry.default)
     if default is None:
         kind |= None
@@ -197,6 +199,7 @@ def _parameter(name: str, source: ConfigOptions, entry: Field[Any]) -> inspect.P
         help=_help(source, entry.name),
         rich_help_panel=source.panel,
         envvar=source.variables.get(entry.name),
+        **written,
     )
     return inspect.Parameter(
         name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option]

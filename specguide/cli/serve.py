@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -77,8 +79,12 @@ def serve(
     model = model or model_option
     _refuse_alone(_REPLICAS, given, "replicas", None)
     _refuse_alone(TRANSFER, given, "role", "both")
+    exposed = given[Exposure]
+    exposed["allowed_origins"] = tuple(
+        chain.from_iterable(map(_origins, exposed["allowed_origins"]))
+    )
     given[ServerConfig]["model_name"] = given[ServerConfig]["model_name"] or model_name(model)
-    server = ServerConfig(**given[ServerConfig], exposure=Exposure(**given[Exposure]))
+    server = ServerConfig(**given[ServerConfig], exposure=Exposure(**exposed))
     engine = replace(engine_config(model, given), transfer=TransferConfig(**given[TransferConfig]))
     plan = ServicePlan(engine, server)
     _tell_defaults(sampling_defaults(server, model))
@@ -102,6 +108,19 @@ def _tell_defaults(defaults: Mapping[str, Any]) -> None:
             f"what a request leaves out is as the model's generation_config.json has it: {values} "
             "(--sampling-defaults openai: as OpenAI's API has it)"
         )
+
+
+def _origins(written: str) -> list[str]:
+    """One origin, or vLLM's JSON list of them."""
+    if not written.startswith("["):
+        return [written]
+    with suppress(json.JSONDecodeError):
+        found = json.loads(written)
+        if all(isinstance(one, str) for one in found):
+            return list(found)
+    raise InvalidParams(
+        f"--allowed-origins {written!r} is no JSON list of texts", param="allowed_origins"
+    )
 
 
 def _refuse_alone(source: ConfigOptions, given: Given, needed: str, left_out: object) -> None:

@@ -110,7 +110,7 @@ def create_app(engine: ServedEngine, config: ServerConfig) -> FastAPI:
         app.add_middleware(ApiKeys, keys=config.api_keys, open_paths=open_paths)
     app.add_middleware(ErrorAnswers, body_of=error_body)
     if exposure.allowed_origins:
-        app.add_middleware(CORSMiddleware, **cors(exposure.allowed_origins))
+        app.add_middleware(CORSMiddleware, **cors(exposure))
     app.add_middleware(HeadRequests)
     app.add_middleware(RequestIds)
     paths = {one.path for each in routers for one in each.routes if isinstance(one, Route)}

@@ -46,6 +46,7 @@ class Exposure:
 
     allowed_origins: origins whose web pages may ask (CORS), as https://example.org; "*": all. May
                      be repeated on the command line
+    allow_credentials: these web pages may send cookies
     root_path:       path under which a proxy has the server, as /llm; it may strip it or not
     ssl_certfile:    file with the server's certificate and those that vouch for it: HTTPS instead
                      of HTTP
@@ -57,6 +58,7 @@ class Exposure:
     """
 
     allowed_origins: tuple[str, ...] = ()
+    allow_credentials: bool = False
     root_path: str = ""
     ssl_certfile: Path | None = None
     ssl_keyfile: Path | None = None
@@ -80,6 +82,10 @@ class Exposure:
                     f"{origin!r}",
                     param="allowed_origins",
                 )
+        if self.allow_credentials and not self.allowed_origins:
+            raise InvalidParams(
+                "allow_credentials needs allowed_origins beside it", param="allow_credentials"
+            )
         endpoint = self.otlp_traces_endpoint
         if endpoint is not None and not _is_http_url(endpoint):
             raise InvalidParams(
@@ -136,6 +142,7 @@ class ServerConfig:
     restart:        start the engine's process again where it ends; else the command ends with it
     log_requests:   write a line of JSON on standard error for each request that has ended, or was
                     refused
+    disable_uvicorn_access_log: leave out the access log, which has a line for each answer
     strict_fields:  unknown fields of requests are refused; else they are taken, and the header
                     x-specguide-ignored names them
     openai_strict:  schemas with strict: true are refused where they are outside OpenAI's subset of
@@ -200,6 +207,7 @@ class ServerConfig:
     api_servers: int = 1
     restart: bool = False
     log_requests: bool = False
+    disable_uvicorn_access_log: bool = False
     strict_fields: bool = False
     openai_strict: bool = False
     closed_objects: bool = False

@@ -98,7 +98,8 @@ class _Front(StoppableServer):
     """Says when it listens."""
 
     def __init__(self, app: FastAPI, config: ServerConfig, control: Connection) -> None:
-        super().__init__(app, config, log_level="info", log_config=log_config())
+        logging = {"log_config": log_config(), "access_log": not config.disable_uvicorn_access_log}
+        super().__init__(app, config, log_level="info", **logging)
         if config.log_requests:
             write_refusals()
         self._app, self._control = app, control

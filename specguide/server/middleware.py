@@ -17,16 +17,18 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from specguide.request import EXTERNAL_ID
 from specguide.server.body_room import BodyRoom, HeldBody
 from specguide.server.clients import api_key
+from specguide.server.config import Exposure
 from specguide.server.errors import ApiError, Refusal
 
 _MOST_ID_CHARS = 128
 
 
-def cors(origins: Sequence[str]) -> dict[str, Any]:
-    """Arguments of starlette's CORSMiddleware: web pages of these origins may ask, with any
+def cors(exposure: Exposure) -> dict[str, Any]:
+    """Arguments of starlette's CORSMiddleware: web pages of the allowed origins may ask, with any
     header."""
     return {
-        "allow_origins": list(origins),
+        "allow_origins": list(exposure.allowed_origins),
+        "allow_credentials": exposure.allow_credentials,
         "allow_methods": ["GET", "POST"],
         "allow_headers": ["*"],
         "expose_headers": ["x-request-id", "x-specguide-ignored", "retry-after"],

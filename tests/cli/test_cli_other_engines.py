@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import typer
 
 from specguide.cli import app, main
 from specguide.cli.other_engines import KnowsOtherEngines
+from specguide.cli.whole_numbers import whole_number
 from specguide.other_engines import OTHER_OPTIONS
 from specguide.server import supervisor
 
@@ -39,6 +41,7 @@ def _given(*args: str) -> dict[str, Any]:
         "--no-enable-lora --port=5 --generation-config auto",
         "-O3 --compilation-config {} --uvicorn-log-level warning --max-logprobs 20 --port 5",
         "--attention-backend fa3 --cuda-graph-bs 1 2 4 --enable-cache-report --port 5 --nnodes 1",
+        "--disable-cascade-attn --no-use-tqdm-on-load --moe-backend triton --port 5",
         "--async-scheduling --limit-mm-per-prompt.image 0 --schedule-policy lpm --port 5",
     ],
 )
@@ -72,6 +75,9 @@ def test_own_options_stay_what_they_are() -> None:
         ('--default-chat-template-kwargs {"a":1}', "as chat_template_kwargs"),
         ("--scheduling-policy priority", "the higher one runs first"),
         ("--guided-decoding-disable-any-whitespace", "take --max-whitespace 0"),
+        ("--trust-request-chat-template", "take --allow-client-templates"),
+        ("--data-parallel-size-local 2", "specguide serve --replicas"),
+        ('--allowed-methods ["GET"]', "web pages may send GET and POST"),
         ("--max-logprobs 50", "a request may have up to 20"),
         ("--speculative-algorithm EAGLE3", "take --spec-method, --head and"),
         (
@@ -92,6 +98,59 @@ def test_the_rest_is_refused_with_what_to_do(
     assert ended.value.code == 2 and told in capsys.readouterr().err
 
 
+@pytest.fixture
+def plan_of(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Any]:
+    """What `specguide serve` comes to with some arguments, without being run."""
+    plans: list[Any] = []
+
+    class Noted:
+        def __init__(self, plan: Any, tell: Any) -> None:
+            plans.append(plan)
+
+        def run(self) -> int:
+            return 0
+
+    def planned(written: str) -> Any:
+        monkeypatch.setattr(supervisor, "Supervisor", Noted)
+        monkeypatch.setattr(sys, "argv", ["specguide", "serve", *written.split()])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        assert ended.value.code in (0, None)
+        return plans.pop()
+
+    return planned
+
+
+def test_options_that_are_called_and_written_as_vllm_has_them(
+    plan_of: Callable[[str], Any],
+) -> None:
+    plan = plan_of(
+        "--max-model-len 8k --kv-cache-memory-bytes 1.5K --kv-cache-dtype fp8_e4m3 "
+        '--allowed-origins ["https://a.example","null"] --allowed-origins https://b.example '
+        "--allow-credentials --disable-uvicorn-access-log"
+    )
+    engine, server = plan.engine, plan.server
+    assert (engine.max_model_len, engine.cache.kv_cache_memory_bytes) == (8000, 1536)
+    assert engine.cache.kv_cache_dtype == "fp8_e4m3"
+    origins = ("https://a.example", "null", "https://b.example")
+    assert server.exposure.allowed_origins == origins
+    assert server.exposure.allow_credentials and server.disable_uvicorn_access_log
+
+
+@pytest.mark.parametrize("written", ["8kk", "x", "0.0001k", "k", "1.5", ""])
+def test_what_is_no_whole_number_is_refused(written: str) -> None:
+    with pytest.raises(typer.BadParameter, match="no whole number"):
+        whole_number(written)
+
+
+@pytest.mark.parametrize(
+    ("written", "number"),
+    [("8192", 8192), ("8k", 8000), ("8K", 8192), ("25.6k", 25_600), ("1M", 1 << 20), ("-1", -1)],
+)
+def test_whole_numbers(written: str, number: int) -> None:
+    assert whole_number(written) == number
+
+
 @pytest.mark.parametrize(
     ("written", "model", "names"),
     [
@@ -110,26 +169,10 @@ def test_a_served_model_has_several_names(
     model: str | None,
     names: tuple[str, ...],
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    plan_of: Callable[[str], Any],
 ) -> None:
-    plans = []
-
-    class Noted:
-        def __init__(self, plan: Any, tell: Any) -> None:
-            plans.append(plan)
-
-        def run(self) -> int:
-            return 0
-
-    monkeypatch.setattr(supervisor, "Supervisor", Noted)
     folder = str(tmp_path)
-    monkeypatch.setattr(
-        sys, "argv", ["specguide", "serve", *written.replace("FOLDER", folder).split()]
-    )
-    with pytest.raises(SystemExit) as ended:
-        main()
-    assert ended.value.code in (0, None)
-    (plan,) = plans
+    plan = plan_of(written.replace("FOLDER", folder))
     assert plan.engine.model == (model and tmp_path)
     assert set(plan.server.model_names) == {name.replace("FOLDER", folder) for name in names}
     assert plan.server.model_name == "a"

@@ -136,9 +136,9 @@ def test_auto_is_what_the_checkpoint_asks_for(scheme: dict[str, Any], tmp_path: 
     folder = save(tmp_path, scheme)
     found = [
         resolved(EngineConfig(folder, cache=CacheConfig(kv_cache_dtype=wanted), device="cpu"))
-        for wanted in ("auto", "fp8", "bfloat16")
+        for wanted in ("auto", "fp8", "fp8_e4m3", "bfloat16")
     ]
-    assert [it.cache_dtype for it in found] == ["float8_e4m3fn", "float8_e4m3fn", "bfloat16"]
+    assert [it.cache_dtype for it in found] == [*("float8_e4m3fn",) * 3, "bfloat16"]
     assert resolved(EngineConfig(device="cpu")).cache_dtype == "float32"
 
 

@@ -207,6 +207,13 @@ def test_web_pages_of_some_origins_may_ask(engine):
     assert without_key.headers["access-control-allow-origin"] == "https://one.example"
 
 
+@pytest.mark.parametrize("given", [True, False])
+def test_web_pages_may_send_cookies_or_not(engine, given):
+    client = client_of(engine, (), allowed_origins=("*",), allow_credentials=given)
+    answer = client.get("/health", headers={"Origin": "https://one.example", "Cookie": "a=b"})
+    assert answer.headers.get("access-control-allow-credentials") == ("true" if given else None)
+
+
 @pytest.mark.parametrize("prefix", ["", "/llm"])
 def test_behind_a_proxy_that_strips_the_path_or_not(engine, prefix):
     client = client_of(engine, root_path="/llm")
@@ -382,6 +389,7 @@ def test_the_url_that_is_told(host, url):
 @pytest.mark.parametrize(
     ("config", "given"),
     [
+        (Exposure, {"allow_credentials": True}),
         (Exposure, {"allowed_origins": ("foo",)}),
         (Exposure, {"allowed_origins": ("*", "https://example.org/")}),
         (Exposure, {"allowed_origins": ("https://Example.org",)}),

@@ -1,0 +1,31 @@
+"""Owns how whole numbers are written on the command line: in digits, or with a letter for their
+size, as vLLM takes them."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+
+import typer
+
+_SIZES = {"k": 1, "m": 2, "g": 3, "t": 4}
+_WITH_SIZE = re.compile(r"(\d+(?:\.\d+)?)([kmgt])", re.ASCII | re.IGNORECASE)
+
+
+def whole_number(written: str | int) -> int:
+    """The number that is written, or a default: 8k is 8000, 8K is 8192, and m, g and t are the next
+    sizes. Raises typer.BadParameter."""
+    if isinstance(written, int):
+        return written
+    found = _WITH_SIZE.fullmatch(written)
+    try:
+        number = Fraction(found[1]) * _size(found[2]) if found else Fraction(int(written))
+    except ValueError:
+        number = Fraction(1, 2)
+    if number.denominator != 1:
+        raise typer.BadParameter(f"{written!r} is no whole number, as 8192, 8k (8000) or 8K (8192)")
+    return int(number)
+
+
+def _size(letter: str) -> int:
+    return (1000 if letter.islower() else 1024) ** _SIZES[letter.lower()]
