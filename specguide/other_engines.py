@@ -119,7 +119,6 @@ _ALWAYS_ON = (
     *("enable_auto_tool_choice", "enable_prefix_caching", "enable_chunked_prefill"),
     *("enable_reasoning", "enable_prompt_tokens_details", "enable_cache_report"),
     *("enable_metrics", "enable_request_id_headers", "enable_priority_scheduling"),
-    "exclude_tools_when_tool_choice_none",
 )
 _CALLED = {
     **dict.fromkeys(("max_num_seqs", "max_running_requests"), "max_batch_size"),

@@ -20,14 +20,14 @@ from specguide.server.anthropic_input import template_choice, template_messages,
 from specguide.server.api import Api, JsonObject, Renderer
 from specguide.server.backend import Backend
 from specguide.server.base_body import Body
-from specguide.server.conversation import conversation_task
+from specguide.server.conversation import conversation_task, told_tools
 from specguide.server.errors import ApiError
 from specguide.server.events import Arguments, CallBegin, End, Event, Reasoned, Text
 from specguide.server.guides import naming
 from specguide.server.prompt import Conversation, prompt_ids
 from specguide.server.shared_fields import GeneratingBody, TemplateFields, TurnFields, Values
 from specguide.server.task import Task
-from specguide.server.tools import ToolFields, function_of
+from specguide.server.tools import ToolFields
 
 _ERRORS = {
     400: "invalid_request_error",
@@ -111,13 +111,10 @@ def count(backend: Backend, body: CountRequest) -> JsonObject:
     """The prompt's tokens, of which there may be too many. Raises as `parse` does."""
     backend.check_model(body.model)
     turn, answer = _turn(body), _answer(body)
-    tools = [{"type": "function", "function": function_of(tool)} for tool in turn.tools or ()]
     schema = None if answer is None else answer.source()
     conversation = Conversation("messages", template_messages(body.system, body.messages))
-    is_called = turn.tool_choice != "none"
-    prompt = prompt_ids(
-        backend, turn, conversation, tools=tools if is_called else None, json_schema=schema
-    )
+    tools = told_tools(backend, turn)
+    prompt = prompt_ids(backend, turn, conversation, tools=tools, json_schema=schema)
     return {"input_tokens": len(prompt)}
 
 

@@ -38,8 +38,7 @@ def conversation_task(
     rules = schema_rules(backend.config, body)
     answer = closed_guide(answer, rules)
     calls = _calls(backend, body, answer, rules, named)
-    has_tools = calls.tools is not None
-    plan = ReasoningPlan.of(body, backend.reasoning_format, has_tools=has_tools)
+    plan = ReasoningPlan.of(body, backend.reasoning_format, has_tools=calls.may_call)
     json_schema = answer.source() if answer and answer.kind == "json_schema" else None
     token_ids = _prompt(backend, body, conversation, plan, calls.tools, json_schema)
     if sampling.get("max_tokens") is None:
@@ -79,12 +78,21 @@ def _prompt(
     return token_ids
 
 
+def told_tools(backend: Backend, body: TurnFields) -> list[dict[str, Any]] | None:
+    """Its tools as chat templates read them; None where these are told nothing of tools."""
+    excludes = backend.config.exclude_tools_when_tool_choice_none
+    if not body.tools or (excludes and body.tool_choice == "none"):
+        return None
+    return [{"type": "function", "function": function_of(tool)} for tool in body.tools]
+
+
 @dataclass(frozen=True)
 class _Calls:
     """What comes of a request's tools.
 
-    guide: of the whole message, calls or not
-    tools: as chat templates read them; None where no tool may be called
+    guide:    of the whole message, calls or not
+    tools:    as `told_tools` has them
+    may_call: the message may be calls
 
     schema_params is as Task has it.
     """
@@ -92,6 +100,7 @@ class _Calls:
     guide: Guide | None
     tools: Sequence[Mapping[str, Any]] | None = None
     schema_params: tuple[str | None, ...] = ()
+    may_call: bool = False
 
 
 def _calls(
@@ -102,10 +111,10 @@ def _calls(
     named: ToolFields,
 ) -> _Calls:
     """Raises InvalidParams and InvalidGuide, which name the field."""
-    definitions = body.tools or ()
-    choice = ToolChoice.of(body.tool_choice, tools_of(definitions, rules, named))
+    choice = ToolChoice.of(body.tool_choice, tools_of(body.tools or (), rules, named))
+    tools = told_tools(backend, body)
     if choice is None:
-        return _Calls(answer)
+        return _Calls(answer, tools)
     guide = choice.guide(
         backend.tool_format,
         backend.special_token,
@@ -114,8 +123,5 @@ def _calls(
         is_parallel=body.parallel_tool_calls is not False,
         key_order=body.key_order,
     )
-    return _Calls(
-        guide,
-        [{"type": "function", "function": function_of(tool)} for tool in definitions],
-        choice.schema_params(answer, backend.tool_format),
-    )
+    schema_params = choice.schema_params(answer, backend.tool_format)
+    return _Calls(guide, tools, schema_params, may_call=True)

@@ -140,6 +140,7 @@ CHAT: Final[Table] = {
 COMPLETIONS: Final[Table] = {
     **_GENERATING,
     "reasoning_effort": NoEffect("a prompt that is no conversation is continued as it is"),
+    "thinking_token_budget": Refused("take /v1/chat/completions, where a model reasons", (-1,)),
     "prompt_embeds": Refused("a prompt is a text or token ids: give it as prompt"),
     "suffix": Refused("this model does not fill in: leave it out", ("",)),
     "messages": Refused("this API reads a prompt; /v1/chat/completions reads messages"),

@@ -43,14 +43,12 @@ class ReasoningPlan:
     ) -> ReasoningPlan:
         """Raises InvalidParams for an effort that there is not, where the model reasons."""
         effort = body.effort()
-        most = body.max_reasoning_tokens
         if one is not None and effort is not None and effort not in EFFORTS:
             raise InvalidParams(
                 f"the effort must be one of {', '.join(EFFORTS)}, found {effort!r}",
                 param=body.effort_field(),
             )
-        most = body.thinking_token_budget if most is None else most
-        return cls(one, effort, most, body.include_reasoning, has_tools)
+        return cls(one, effort, body.reasoning_bound(), body.include_reasoning, has_tools)
 
     @property
     def _answer(self) -> str:

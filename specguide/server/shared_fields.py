@@ -190,7 +190,7 @@ class TurnFields(TemplateFields, SamplingFields):
     reasoning:             OpenAI's of responses; SGLang and others have it in chat, too
     reasoning_effort:      OpenAI's of chat; "none": the model does not think before it answers
     max_reasoning_tokens:  after so many tokens of reasoning it has to end
-    thinking_token_budget: the same, by vLLM's name
+    thinking_token_budget: the same, by vLLM's name; -1: no bound
     include_reasoning:     tell what the model thinks
     """
 
@@ -201,8 +201,14 @@ class TurnFields(TemplateFields, SamplingFields):
     reasoning: ReasoningConfig | None = None
     reasoning_effort: str | None = None
     max_reasoning_tokens: int | None = Field(None, ge=0)
-    thinking_token_budget: int | None = Field(None, ge=0)
+    thinking_token_budget: int | None = Field(None, ge=-1)
     include_reasoning: bool = True
+
+    def reasoning_bound(self) -> int | None:
+        """Tokens after which reasoning has to end; None: no bound."""
+        if self.max_reasoning_tokens is not None:
+            return self.max_reasoning_tokens
+        return None if self.thinking_token_budget == -1 else self.thinking_token_budget
 
     def effort(self) -> str | None:
         """How much the model is to think before it answers; None: as it does by itself."""
