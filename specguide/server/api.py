@@ -21,6 +21,7 @@ from specguide.server.clients import client_of
 from specguide.server.errors import ApiError, ErrorBody, ErrorWriter
 from specguide.server.events import Event
 from specguide.server.ignored import ignored_header
+from specguide.server.request_ids import take_name
 from specguide.server.run import run
 from specguide.server.shared_fields import GeneratingBody
 from specguide.server.task import Task, Usage
@@ -133,6 +134,7 @@ class Api(Generic[B]):
     async def answer(self, body: B, request: Request) -> Response:
         """All three stages. Raises ApiError and UserError while nothing has been sent."""
         backend: Backend = request.app.state.backend
+        take_name(request, getattr(body, "request_id", None))
         num_bytes = len(await request.body())
         client = client_of(request, backend.config)
 

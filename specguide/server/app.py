@@ -30,13 +30,13 @@ from specguide.server.middleware import (
     BodyLimit,
     Cancellable,
     HeadRequests,
-    RequestIds,
     RootPath,
     cors,
 )
 from specguide.server.plain_routes import router as plain_routes
 from specguide.server.playground import PLAYGROUND_PATHS
 from specguide.server.playground import router as playground
+from specguide.server.request_ids import RequestIds
 from specguide.server.request_log import log_refusal
 from specguide.server.shared_fields import GeneratingBody
 from specguide.server.tracing import telemetry

@@ -18,6 +18,7 @@ from specguide.server.guides import guide_of, response_format_guide, schema_rule
 from specguide.server.messages import template_messages
 from specguide.server.openai_objects import ChunkUsage, span_objects, token_score, usage_object
 from specguide.server.prompt import Conversation
+from specguide.server.request_ids import answer_id
 from specguide.server.requests import ChatRequest
 from specguide.server.task import Task
 from specguide.server.tools import OF_OPENAI, ToolFields
@@ -155,7 +156,7 @@ class ChatRenderer(Renderer[ChatRequest]):
     def __init__(self, body: ChatRequest, task: Task) -> None:
         super().__init__(body, task)
         self._head = {
-            "id": f"chatcmpl-{secrets.token_hex(12)}",
+            "id": answer_id("chatcmpl"),
             "created": int(time.time()),
             "model": task.model,
         }

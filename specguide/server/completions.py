@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -15,6 +14,7 @@ from specguide.server.completion_choices import Choice, prompt_logprobs
 from specguide.server.events import End, Event, PromptScores, Score, Spans, Text
 from specguide.server.guides import closed_guide, guide_of, response_format_guide, schema_rules
 from specguide.server.openai_objects import ChunkUsage, span_objects, usage_object
+from specguide.server.request_ids import answer_id
 from specguide.server.requests import CompletionRequest
 from specguide.server.task import Task, Usage
 
@@ -110,7 +110,7 @@ class CompletionRenderer(Renderer[CompletionRequest]):
     def __init__(self, body: CompletionRequest, task: Task) -> None:
         super().__init__(body, task)
         self._head = {
-            "id": f"cmpl-{secrets.token_hex(12)}",
+            "id": answer_id("cmpl"),
             "object": "text_completion",
             "created": int(time.time()),
             "model": task.model,

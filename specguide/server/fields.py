@@ -68,7 +68,6 @@ _GENERATING: Final[Table] = {
     "spaces_between_special_tokens": NoEffect("special tokens are never part of a text"),
     "length_penalty": _BEAMS,
     "early_stopping": _BEAMS,
-    "request_id": _NAMES,
     "rid": _NAMES,
     "session_id": _NAMES,
     "stream_interval": NoEffect("pieces are sent as they come"),
@@ -157,6 +156,7 @@ _WHOLE: Final = "nothing is stored here: send the whole conversation as input"
 RESPONSES: Final[Table] = {
     **_CONVERSATION,
     "return_spans": _SPANS,
+    "request_id": _NAMES,
     "client_metadata": _STORED,
     "max_tool_calls": NoEffect("of built-in tools, of which there are none"),
     "previous_response_id": Refused(_WHOLE),

@@ -8,19 +8,15 @@ import contextlib
 import hmac
 from collections.abc import Collection, Sequence
 from typing import Any
-from uuid import uuid4
 
 from starlette.datastructures import Headers
 from starlette.responses import RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from specguide.request import EXTERNAL_ID
 from specguide.server.body_room import BodyRoom, HeldBody
 from specguide.server.clients import api_key
 from specguide.server.config import Exposure
 from specguide.server.errors import ApiError, Refusal
-
-_MOST_ID_CHARS = 128
 
 
 def cors(exposure: Exposure) -> dict[str, Any]:
@@ -82,40 +78,6 @@ class HeadRequests:
             await send(message)
 
         await self._app({**scope, "method": "GET"}, receive, bodiless)
-
-
-class RequestIds:
-    """ASGI middleware. Every answer has the header x-request-id: the request's own, where it is a
-    plain one, else a new one. It is `request.state.request_id` too, in the logs, and in the header
-    request-id, which Anthropic's clients read."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        given = Headers(scope=scope).get("x-request-id", "")
-        request_id = given if _is_plain(given) else uuid4().hex
-        scope.setdefault("state", {})["request_id"] = request_id
-        EXTERNAL_ID.set(request_id)
-
-        async def named(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                message["headers"] = [
-                    *message.get("headers", ()),
-                    (b"x-request-id", request_id.encode()),
-                    (b"request-id", request_id.encode()),
-                ]
-            await send(message)
-
-        await self._app(scope, receive, named)
-
-
-def _is_plain(request_id: str) -> bool:
-    """Visible characters of ASCII, and not too many."""
-    return 0 < len(request_id) <= _MOST_ID_CHARS and all("!" <= char <= "~" for char in request_id)
 
 
 class ApiKeys:

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from specguide.server import fields
 from specguide.server.base_body import Body
+from specguide.server.request_ids import RequestId
 from specguide.server.responses_tools import is_run_elsewhere
 from specguide.server.shared_fields import (
     NamedSchema,
@@ -41,6 +42,7 @@ class ChatRequest(TurnFields):
 
     functions, function_call: the old names of tools and tool_choice
     return_spans:             tell which tokens are of which field, see OutputSpan
+    request_id:               vLLM's: what the answer's id ends with
     """
 
     beside = fields.CHAT
@@ -51,6 +53,7 @@ class ChatRequest(TurnFields):
     max_tokens: int | None = None
     logprobs: bool | None = None
     return_spans: bool = False
+    request_id: RequestId | None = None
     response_format: ResponseFormat | None = None
     functions: Values[dict[str, Any]] | None = None
     function_call: str | dict[str, Any] | None = None
@@ -97,13 +100,14 @@ _QUICK_FIELDS = frozenset(
     {
         *("model", "prompt", "stream", "stream_options", "max_tokens", "n", "seed", "ignore_eos"),
         *("temperature", "top_p", "top_k", "min_p", "presence_penalty", "frequency_penalty"),
+        "request_id",
     }
 )
 """Fields of completions that hold numbers and switches: a body of no others is read in no time."""
 
 
 class CompletionRequest(SamplingFields):
-    """/v1/completions. return_spans: as of chat"""
+    """/v1/completions. return_spans, request_id: as of chat"""
 
     beside = fields.COMPLETIONS
     prompt: str | Values[int] | Values[str] | Values[Values[int]]
@@ -115,6 +119,7 @@ class CompletionRequest(SamplingFields):
     best_of: int | None = None
     prompt_logprobs: int | None = None
     return_spans: bool = False
+    request_id: RequestId | None = None
     add_special_tokens: bool = True
     response_format: ResponseFormat | None = None
 

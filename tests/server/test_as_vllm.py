@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import httpx
 import pytest
 
 from specguide.config import EngineConfig
@@ -65,3 +68,48 @@ def test_a_thinking_budget_may_be_none(engine: AsyncEngine, budget: int, bound: 
     body = ChatRequest(messages=USER, thinking_token_budget=budget)
     reasoning = chat.parse(backend, body).params.reasoning
     assert (reasoning and reasoning.max_tokens) == bound
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(
+    ("header", "field", "name"),
+    [("job-7", None, "job-7"), (None, "job-8", "job-8"), ("job-7", "job-8", "job-7")],
+)
+@pytest.mark.parametrize(
+    ("path", "prefix", "asked"),
+    [
+        ("/v1/chat/completions", "chatcmpl-", {"messages": USER}),
+        ("/v1/completions", "cmpl-", {"prompt": "One"}),
+    ],
+)
+def test_an_answer_is_called_as_its_request(
+    http: httpx.Client,
+    path: str,
+    prefix: str,
+    asked: dict[str, Any],
+    header: str | None,
+    field: str | None,
+    name: str,
+    stream: bool,
+) -> None:
+    headers = {} if header is None else {"x-request-id": header}
+    body = {**asked, "max_tokens": 1, "request_id": field, "stream": stream}
+    answer = http.post(path, json=body, headers=headers)
+    text = answer.text.split("\n\n")[0].removeprefix("data: ") if stream else answer.text
+    assert json.loads(text)["id"] == prefix + name
+    assert answer.headers["x-request-id"] == name
+
+
+def test_requests_of_one_name_run_beside_each_other(http: httpx.Client) -> None:
+    body = {"prompt": "One, two,", "max_tokens": 8, "temperature": 0, "request_id": "job"}
+    with ThreadPoolExecutor() as pool:
+        answers = list(pool.map(lambda _: http.post("/v1/completions", json=body), range(4)))
+    assert {one.json()["id"] for one in answers} == {"cmpl-job"}
+    assert len({one.json()["choices"][0]["text"] for one in answers}) == 1
+
+
+@pytest.mark.parametrize("odd", ["", "a b", "x" * 129, "é", "a\n"])
+def test_names_that_are_not_plain_are_refused(http: httpx.Client, odd: str) -> None:
+    body = {"prompt": "One", "max_tokens": 1, "request_id": odd}
+    answer = http.post("/v1/completions", json=body)
+    assert answer.status_code == 400 and answer.json()["error"]["param"] == "request_id"

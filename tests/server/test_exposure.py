@@ -27,7 +27,7 @@ from specguide.errors import EngineClosed, EngineError, InvalidParams
 from specguide.server.app import OTHER_PATHS, create_app
 from specguide.server.config import Exposure, ServerConfig
 from specguide.server.front import BoundedLoop
-from specguide.server.middleware import RequestIds
+from specguide.server.request_ids import RequestIds
 from specguide.server.request_log import AccessLog, WithRequestId, log_config
 from specguide.server.tls import check_tls
 

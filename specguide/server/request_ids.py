@@ -1,0 +1,70 @@
+"""Owns the names that requests have outside: in headers, in logs, and in the ids of answers."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from typing import Annotated
+from uuid import uuid4
+
+from fastapi import Request
+from pydantic import StringConstraints
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from specguide.request import EXTERNAL_ID
+
+_PLAIN = r"^[!-~]{1,128}$"
+"""Visible characters of ASCII, and not too many."""
+RequestId = Annotated[str, StringConstraints(pattern=_PLAIN)]
+"""A request's name, in its body."""
+_HEADER = "x-request-id"
+
+
+class RequestIds:
+    """ASGI middleware. Every answer has the header x-request-id: the request's own, where it is a
+    plain one, else its body's `request_id` or a new one. It is `request.state.request_id` too, in
+    the logs, and in the header request-id, which Anthropic's clients read."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        _name(scope, _own_id(scope) or uuid4().hex)
+
+        async def named(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                request_id = scope["state"]["request_id"].encode()
+                message["headers"] = [
+                    *message.get("headers", ()),
+                    (_HEADER.encode(), request_id),
+                    (b"request-id", request_id),
+                ]
+            await send(message)
+
+        await self._app(scope, receive, named)
+
+
+def take_name(request: Request, name: str | None) -> None:
+    """Call a request as its body does, where its header says nothing, as vLLM has it."""
+    if name is not None and _own_id(request.scope) is None:
+        _name(request.scope, name)
+
+
+def answer_id(prefix: str) -> str:
+    """The id of an answer to the request of this context. Its requests may be called alike: nothing
+    is found by it."""
+    return f"{prefix}-{EXTERNAL_ID.get() or secrets.token_hex(12)}"
+
+
+def _own_id(scope: Scope) -> str | None:
+    given = Headers(scope=scope).get(_HEADER, "")
+    return given if re.fullmatch(_PLAIN, given) else None
+
+
+def _name(scope: Scope, request_id: str) -> None:
+    scope.setdefault("state", {})["request_id"] = request_id
+    EXTERNAL_ID.set(request_id)
