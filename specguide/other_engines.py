@@ -21,6 +21,7 @@ class OtherOption:
               whatever its value
     harmless: values, as a command line has them, that change nothing here
     is_flag:  on a command line it stands without a value
+    same:     a flag of ours that is the same, and is read in its place
     takes_many: there it has as many values as follow
     """
 
@@ -28,6 +29,7 @@ class OtherOption:
     harmless: tuple[str, ...] = ()
     is_flag: bool = False
     takes_many: bool = False
+    same: str | None = None
 
     def check(self, name: str, value: Any, spelling: Spelling) -> None:
         """Raises InvalidParams where it would have to change something."""
@@ -50,6 +52,10 @@ def without_others(
 
 def _called(name: str) -> OtherOption:
     return OtherOption(f"take {{{name}}}")
+
+
+def _same(name: str) -> OtherOption:
+    return OtherOption(f"take {{{name}}}", _OFF, is_flag=True, same=name)
 
 
 def _off(remedy: str) -> OtherOption:
@@ -139,7 +145,6 @@ _CALLED = {
     "model_path": "model",
     "max_queued_requests": "max_waiting",
     "q": "quantization",
-    "trust_request_chat_template": "allow_client_templates",
     "shutdown_timeout": "drain_s",
     "distributed_timeout_seconds": "rank_timeout_s",
     "disable_access_log_for_endpoints": "disable_uvicorn_access_log",
@@ -241,9 +246,11 @@ OTHER_OPTIONS: Mapping[str, OtherOption] = {
     "allow_auto_truncate": _off("a prompt is never cut"),
     # answers
     "response_role": OtherOption("answers have the role assistant", ("assistant",)),
-    "return_tokens_as_token_ids": _off("tokens are told as texts"),
+    "return_tokens_as_token_ids": _off("requests ask for it, by the same name"),
     "enable_force_include_usage": _off("requests ask for it, as stream_options"),
-    "enable_log_requests": _off("take {log_requests}"),
+    "enable_log_requests": _same("log_requests"),
+    "trust_request_chat_template": _same("allow_client_templates"),
+    "exclude_tools_when_tool_choice_none": _same("exclude_uncallable_tools"),
     "enable_log_outputs": _off("outputs are not logged"),
     "enable_server_load_tracking": _off("/metrics has the load"),
     "disable_fastapi_docs": _off("let a proxy hide /docs"),

@@ -71,6 +71,9 @@ def _ours(args: list[str], own: Collection[str]) -> list[str]:
         if option is None or dashed in own:
             kept.append(dashed + has_value + value if dashed in own else arg)
             continue
+        if option.same is not None and not is_denied:
+            kept.append(_on_the_command_line(option.same))
+            continue
         if not has_value:
             value = str(not is_denied) if option.is_flag else _value(rest, option)
         try:

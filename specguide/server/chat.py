@@ -3,24 +3,30 @@ chunks."""
 
 from __future__ import annotations
 
-import secrets
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import replace
 
 from specguide.errors import InvalidParams
 from specguide.server.api import Api, JsonObject, Renderer
 from specguide.server.backend import Backend
+from specguide.server.chat_choices import Choice, told_logprobs
 from specguide.server.conversation import conversation_task
-from specguide.server.events import CallBegin, End, Event, Reasoned, Said, Spans, Text
+from specguide.server.events import End, Event, PromptScores, Said, Spans, Tokens
 from specguide.server.guides import guide_of, response_format_guide, schema_rules
 from specguide.server.messages import template_messages
-from specguide.server.openai_objects import ChunkUsage, span_objects, token_score, usage_object
+from specguide.server.openai_objects import (
+    ChunkUsage,
+    prompt_logprobs,
+    span_objects,
+    token_score,
+    usage_object,
+)
 from specguide.server.prompt import Conversation
 from specguide.server.request_ids import answer_id
 from specguide.server.requests import ChatRequest
 from specguide.server.task import Task
+from specguide.server.told_ids import ToldIds
 from specguide.server.tools import OF_OPENAI, ToolFields
 
 
@@ -32,17 +38,34 @@ def parse(backend: Backend, body: ChatRequest) -> Task:
     rules = schema_rules(backend.config, body)
     asked = response_format_guide(body.response_format, rules)
     answer = guide_of(body, rules, {"response_format": asked})
+    body.check_whole(body.stream)
+    conversation = _conversation(body)
     task = conversation_task(
         backend,
         _modern(body),
-        Conversation("messages", template_messages(body.messages)),
+        conversation,
         answer,
         _named(body),
         n=body.n,
         max_tokens=min(limits, default=None),
         logprobs=(body.top_logprobs or 0) if body.logprobs else None,
+        prompt_logprobs=body.prompt_logprobs,
     )
-    return replace(task, returns_spans=body.return_spans)
+    last = conversation.messages[-1]
+    is_echoed = body.echo and last["role"] == "assistant" and last["content"]
+    echoed = (last["content"],) if is_echoed else ()
+    return replace(task, returns_spans=body.return_spans, echoed=echoed)
+
+
+def _conversation(body: ChatRequest) -> Conversation:
+    """Raises InvalidParams."""
+    if not (body.add_generation_prompt or body.continue_final_message):
+        raise InvalidParams(
+            "the chat template begins an answer: leave add_generation_prompt out, or take "
+            "continue_final_message too",
+            param="add_generation_prompt",
+        )
+    return Conversation.of(body, template_messages(body.messages))
 
 
 def _modern(body: ChatRequest) -> ChatRequest:
@@ -74,78 +97,6 @@ def _named(body: ChatRequest) -> ToolFields:
 _NOT_ENDED: JsonObject = {"finish_reason": None}
 
 
-@dataclass
-class Choice:
-    """One sample as it is written.
-
-    is_legacy:     its call is told as `function_call`
-    spans:         None: not asked for
-    finish_reason: OpenAI's; None until it has ended
-    stop_reason:   as vLLM's: the stop string or the id of `stop_token_ids` that ended it
-    """
-
-    index: int
-    is_legacy: bool = False
-    content: str = ""
-    reasoning: str = ""
-    calls: list[dict[str, Any]] = field(default_factory=list)
-    logprobs: list[JsonObject] = field(default_factory=list)
-    spans: list[JsonObject] | None = None
-    finish_reason: str | None = None
-    stop_reason: str | int | None = None
-
-    def add(self, event: Said) -> JsonObject:
-        """What an event adds, as OpenAI's delta."""
-        if isinstance(event, Reasoned):
-            self.reasoning += event.text
-            return _reasoned(event.text)
-        if isinstance(event, Text):
-            self.content += event.text
-            return {"content": event.text} if event.text else {}
-        if isinstance(event, CallBegin):
-            function = {"name": event.name, "arguments": ""}
-            call = {"id": f"call_{secrets.token_hex(12)}", "type": "function"}
-            self.calls.append({**call, "function": {**function}})
-            return self._called({"index": event.index, **call, "function": function})
-        self.calls[event.index]["function"]["arguments"] += event.text
-        return self._called({"index": event.index, "function": {"arguments": event.text}})
-
-    def _called(self, call: JsonObject) -> JsonObject:
-        return {"function_call": call["function"]} if self.is_legacy else {"tool_calls": [call]}
-
-    def end(self, end: End) -> JsonObject:
-        """No more will come; why, as it is told."""
-        called = "function_call" if self.is_legacy else "tool_calls"
-        is_call = end.finish_reason == "stop" and self.calls
-        self.finish_reason = called if is_call else end.finish_reason
-        self.stop_reason = end.stop_reason
-        return self._why()
-
-    def _why(self) -> JsonObject:
-        return {"finish_reason": self.finish_reason, "stop_reason": self.stop_reason}
-
-    def told(self) -> JsonObject:
-        """The whole, once it has ended."""
-        message: JsonObject = {
-            "role": "assistant",
-            "content": self.content or (None if self.calls else ""),
-            "refusal": None,
-        }
-        if self.reasoning:
-            message |= _reasoned(self.reasoning)
-        if self.calls and self.is_legacy:
-            message["function_call"] = self.calls[0]["function"]
-        elif self.calls:
-            message["tool_calls"] = self.calls
-        return {
-            "index": self.index,
-            "message": message,
-            **self._why(),
-            "logprobs": _logprobs(self.logprobs),
-            **({} if self.spans is None else {"spans": self.spans}),
-        }
-
-
 class ChatRenderer(Renderer[ChatRequest]):
     """Tells all choices: the role, with the first event, for the first chunk is taken for the first
     token's time; then what is new, each choice's finish_reason, and the usage if it is asked
@@ -160,22 +111,34 @@ class ChatRenderer(Renderer[ChatRequest]):
             "created": int(time.time()),
             "model": task.model,
         }
-        is_legacy = body.functions is not None
-        self._choices = [
-            Choice(index, is_legacy, spans=[] if task.returns_spans else None)
-            for index in range(task.num_samples)
-        ]
+        is_told = task.reasoning is None or task.reasoning.is_told
+        self._tells_ids = bool(body.return_token_ids) and is_told
+        self._choices = [self._choice(index) for index in range(task.num_samples)]
+        self._prompt_logprobs: list[JsonObject | None] = []
         self._chunk_usage = ChunkUsage(body.stream_options, self.usage)
         self._has_begun = False
+
+    def _choice(self, index: int) -> Choice:
+        return Choice(
+            index,
+            ToldIds(self._tells_ids, bool(self.body.stream)),
+            is_legacy=self.body.functions is not None,
+            content="".join(self.task.echoed),
+            spans=[] if self.task.returns_spans else None,
+        )
 
     def take(self, event: Event) -> Iterable[JsonObject]:
         if not self._has_begun:
             self._has_begun = True
-            for choice in self._choices:
-                yield self._chunk(choice.index, {"role": "assistant", "content": ""})
-        if isinstance(event, Said):
+            yield from self._begun()
+        if isinstance(event, PromptScores):
+            self._prompt_logprobs = prompt_logprobs(event.scores)
+        elif isinstance(event, Tokens):
+            self._choices[event.sample].ids.add(event.token_ids)
+        elif isinstance(event, Said):
             choice = self._choices[event.sample]
-            scores = [token_score(score) for score in event.scores]
+            as_id = bool(self.body.return_tokens_as_token_ids)
+            scores = [token_score(score, as_id=as_id) for score in event.scores]
             if not self.body.stream:  # else they were told, and are not told again
                 choice.logprobs += scores
             yield self._chunk(event.sample, choice.add(event), scores)
@@ -185,6 +148,18 @@ class ChatRenderer(Renderer[ChatRequest]):
             choice = self._choices[event.sample]
             yield self._chunk(event.sample, {}, why=choice.end(event))
 
+    def _begun(self) -> Iterator[JsonObject]:
+        """The chunks before all others."""
+        for choice in self._choices:
+            chunk = self._chunk(choice.index, {"role": "assistant", "content": ""})
+            yield chunk | self._prompt_ids()
+        for choice in self._choices:
+            if choice.content:
+                yield self._chunk(choice.index, {"content": choice.content})
+
+    def _prompt_ids(self) -> JsonObject:
+        return {"prompt_token_ids": self.task.prompts[0]} if self._tells_ids else {}
+
     def end(self) -> Iterator[JsonObject]:
         if self._chunk_usage.is_told:
             head = {**self._head, "object": "chat.completion.chunk"}
@@ -192,11 +167,14 @@ class ChatRenderer(Renderer[ChatRequest]):
 
     def whole(self) -> JsonObject:
         """The completion object."""
+        asked = self.body.prompt_logprobs
         return {
             **self._head,
             "object": "chat.completion",
             "usage": usage_object(self.usage),
             "choices": [choice.told() for choice in self._choices],
+            **self._prompt_ids(),
+            **({} if asked is None else {"prompt_logprobs": self._prompt_logprobs}),
         }
 
     def _spanned(self, choice: Choice, event: Spans) -> JsonObject:
@@ -218,7 +196,8 @@ class ChatRenderer(Renderer[ChatRequest]):
             "index": index,
             "delta": delta,
             **why,
-            "logprobs": _logprobs(scores),
+            "logprobs": told_logprobs(scores),
+            **self._choices[index].ids.more(),
         }
         return {
             **self._head,
@@ -226,16 +205,6 @@ class ChatRenderer(Renderer[ChatRequest]):
             "choices": [choice],
             **self._chunk_usage.told(),
         }
-
-
-def _reasoned(text: str) -> JsonObject:
-    """Reasoning, which OpenAI's API has not, by both names that clients know: DeepSeek's, which
-    SGLang took on, and that of newer releases of vLLM."""
-    return {"reasoning_content": text, "reasoning": text}
-
-
-def _logprobs(scores: Sequence[JsonObject]) -> JsonObject | None:
-    return {"content": scores, "refusal": None} if scores else None
 
 
 API = Api(

@@ -11,6 +11,7 @@ from typing import Any
 
 from specguide.server.api import JsonObject
 from specguide.server.events import Score
+from specguide.server.told_ids import ToldIds
 
 
 def _no_scores() -> dict[str, list[Any]]:
@@ -26,16 +27,20 @@ class Choice:
     """One sample of one prompt.
 
     has_scores:      log-probabilities are told
+    names_ids:       of scored tokens, their ids in place of their texts
     keeps_scores:    until the end, where the whole is told
     prompt_logprobs: as vLLM has them; None: not asked for
     spans:           None: not asked for
+    ids:             of its tokens and its prompt's
     offset:          characters of the text that its scored tokens have spelled
     total_logprob:   of its output tokens, of which there are num_scored
     """
 
     index: int
     has_scores: bool
+    ids: ToldIds = field(default_factory=ToldIds)
     keeps_scores: bool = True
+    names_ids: bool = False
     text: str = ""
     finish_reason: str | None = None
     stop_reason: str | int | None = None
@@ -54,7 +59,8 @@ class Choice:
 
     def begun(self) -> JsonObject:
         """What there is before anything has come, as a chunk's choice."""
-        return {"index": self.index, "text": self.text, "finish_reason": None, "logprobs": None}
+        begun = {"index": self.index, "text": self.text, "finish_reason": None, "logprobs": None}
+        return begun | self.ids.more()
 
     def echo(self, prompt: str, scores: Sequence[Score]) -> JsonObject:
         """Its prompt, as a chunk's choice."""
@@ -77,7 +83,8 @@ class Choice:
     def end(self, reason: str, stop_reason: str | int | None) -> JsonObject:
         """No more comes; as a chunk's choice."""
         self.finish_reason, self.stop_reason = reason, stop_reason
-        return {"index": self.index, "text": "", **self._why(), "logprobs": None}
+        told = {"index": self.index, "text": "", **self._why(), "logprobs": None}
+        return told | self.ids.more()
 
     def _why(self) -> JsonObject:
         return {"finish_reason": self.finish_reason, "stop_reason": self.stop_reason}
@@ -92,17 +99,21 @@ class Choice:
             "logprobs": self.scores if self.has_scores else None,
             **({"prompt_logprobs": self.prompt_logprobs} if asked else {}),
             **({} if self.spans is None else {"spans": self.spans}),
+            **self.ids.rest(),
         }
 
     def _grow(self, text: str, scores: Sequence[Score], prompt: str = "") -> JsonObject:
         """prompt: the text, where it is one, in which special tokens may be named"""
         offsets = [self._pass(score, prompt) for score in scores]
-        more = _told_scores(offsets, scores) if scores and self.has_scores else None
+        more = None
+        if scores and self.has_scores:
+            more = _told_scores(offsets, scores, as_id=self.names_ids)
         self.text += text
         if more and self.keeps_scores:
             for name, values in more.items():
                 self.scores[name] += values
-        return {"index": self.index, "text": text, "finish_reason": None, "logprobs": more}
+        told = {"index": self.index, "text": text, "finish_reason": None, "logprobs": more}
+        return told | self.ids.more()
 
     def _pass(self, score: Score, prompt: str) -> int:
         """Where the next token begins in the text, whether or not that is there yet: tokens come in
@@ -118,39 +129,23 @@ class Choice:
         return begin
 
 
-def prompt_logprobs(scores: Sequence[Score]) -> list[JsonObject | None]:
-    """Log-probabilities of a prompt's tokens, as vLLM has them: each with its rivals, by token
-    id."""
-    return [
-        None
-        if score.logprob is None
-        else {
-            str(one.token_id): {
-                "logprob": one.logprob,
-                "rank": one.rank,
-                "decoded_token": one.text,
-            }
-            for one in (*score.rivals, score)
-        }
-        for score in scores
-    ]
-
-
-def _told_scores(offsets: Sequence[int], scores: Sequence[Score]) -> dict[str, list[Any]]:
-    """offsets: characters before each of them"""
+def _told_scores(
+    offsets: Sequence[int], scores: Sequence[Score], *, as_id: bool
+) -> dict[str, list[Any]]:
+    """offsets: characters before each of them; as_id: as for Score.name"""
     told = _no_scores()
     for offset, score in zip(offsets, scores, strict=True):
         told["text_offset"].append(offset)
-        told["tokens"].append(score.text)
+        told["tokens"].append(score.name(as_id=as_id))
         told["token_logprobs"].append(score.logprob)
-        told["top_logprobs"].append(None if score.logprob is None else _by_text(score))
+        told["top_logprobs"].append(None if score.logprob is None else _by_name(score, as_id=as_id))
     return told
 
 
-def _by_text(score: Score) -> dict[str, float | None]:
+def _by_name(score: Score, *, as_id: bool) -> dict[str, float | None]:
     """A place's log-probabilities; of tokens with equal texts, say parts of characters, that of the
     likeliest, by which clients tell whether the token itself is."""
     told: dict[str, float | None] = {}
     for one in (*score.rivals, score):
-        told.setdefault(one.text, one.logprob)
+        told.setdefault(one.name(as_id=as_id), one.logprob)
     return told

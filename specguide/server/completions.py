@@ -10,24 +10,21 @@ from specguide.errors import InvalidParams
 from specguide.param_rules import MAX_SAMPLES
 from specguide.server.api import Api, JsonObject, Renderer
 from specguide.server.backend import Backend
-from specguide.server.completion_choices import Choice, prompt_logprobs
-from specguide.server.events import End, Event, PromptScores, Score, Spans, Text
+from specguide.server.completion_choices import Choice
+from specguide.server.events import End, Event, PromptScores, Score, Spans, Text, Tokens
 from specguide.server.guides import closed_guide, guide_of, response_format_guide, schema_rules
-from specguide.server.openai_objects import ChunkUsage, span_objects, usage_object
+from specguide.server.openai_objects import ChunkUsage, prompt_logprobs, span_objects, usage_object
 from specguide.server.request_ids import answer_id
 from specguide.server.requests import CompletionRequest
 from specguide.server.task import Task, Usage
+from specguide.server.told_ids import ToldIds
 
 
 def parse(backend: Backend, body: CompletionRequest) -> Task:
     """Raises ApiError, InvalidParams and InvalidGuide, which name the field."""
     model = backend.check_model(body.model)
     num_samples = _num_samples(body)
-    if body.prompt_logprobs is not None and body.stream:
-        raise InvalidParams(
-            "prompt_logprobs are told of an answer that is whole: leave stream out, or take echo",
-            param="prompt_logprobs",
-        )
+    body.check_whole(body.stream)
     prompts, texts = _prompts(backend, body)
     backend.check_samples(len(prompts), num_samples)
     rules = schema_rules(backend.config, body)
@@ -118,24 +115,27 @@ class CompletionRenderer(Renderer[CompletionRequest]):
         self._is_empty = body.max_tokens == 0
         self.usage = Usage(task, counts_output=not self._is_empty)
         self._chunk_usage = ChunkUsage(body.stream_options, self.usage)
-        has_scores = body.logprobs is not None
-        self._choices = [
-            Choice(
-                index,
-                has_scores,
-                keeps_scores=not body.stream,
-                spans=[] if body.return_spans else None,
-            )
-            for index in range(task.num_samples)
-        ]
+        self._choices = [self._choice(index) for index in range(task.num_samples)]
         self._early: dict[int, list[Event]] = {}
         """Events of each prompt that came before its scores, which are to be told first."""
         for number, prompt in enumerate(task.echoed):
-            if has_scores:
+            if body.logprobs is not None:
                 self._early[number] = []
             else:
                 for choice in self._samples(number):
                     choice.text = prompt
+
+    def _choice(self, index: int) -> Choice:
+        body = self.body
+        prompt_ids = self.task.prompts[index // self.task.params.n]
+        return Choice(
+            index,
+            body.logprobs is not None,
+            ToldIds(bool(body.return_token_ids), bool(body.stream), prompt_ids),
+            keeps_scores=not body.stream,
+            names_ids=bool(body.return_tokens_as_token_ids),
+            spans=[] if body.return_spans else None,
+        )
 
     def begin(self) -> Iterator[JsonObject]:
         for choice in self._choices:
@@ -148,6 +148,8 @@ class CompletionRenderer(Renderer[CompletionRequest]):
             yield from self._take_scores(number, event)
         elif number in self._early:
             self._early[number].append(event)
+        elif isinstance(event, Tokens) and not self._is_empty:
+            self._choices[event.sample].ids.add(event.token_ids)
         elif isinstance(event, Text) and not self._is_empty:
             yield self._chunk(self._choices[event.sample].add(event.text, event.scores))
         elif isinstance(event, Spans) and not self._is_empty:

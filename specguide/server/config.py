@@ -129,7 +129,7 @@ class ServerConfig:
                     on the command line; in the variable several have spaces between
     tool_format:    how the model writes calls of tools: a name under grammars/tool_calls; left out:
                     as its chat template says
-    exclude_tools_when_tool_choice_none: a model is not told of tools where tool_choice is none;
+    exclude_uncallable_tools: a model is not told of tools where tool_choice is none;
                     else it is, so that a conversation's beginning stays the same
     reasoning_format: how the model writes its reasoning: a name under grammars/reasoning, "none"
                     for a model that does not reason; left out: as its chat template says
@@ -201,7 +201,7 @@ class ServerConfig:
     client_header: str | None = None
     api_keys: tuple[str, ...] = ()
     tool_format: str | None = None
-    exclude_tools_when_tool_choice_none: bool = False
+    exclude_uncallable_tools: bool = False
     reasoning_format: str | None = None
     max_body_bytes: int = 4 << 20
     max_tools: int = 1024

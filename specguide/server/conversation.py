@@ -7,6 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pydantic_core import to_json
+
+from specguide.errors import InvalidParams
 from specguide.guide import Guide
 from specguide.server.backend import Backend
 from specguide.server.guides import closed_guide, schema_rules
@@ -38,12 +41,19 @@ def conversation_task(
     rules = schema_rules(backend.config, body)
     answer = closed_guide(answer, rules)
     calls = _calls(backend, body, answer, rules, named)
-    plan = ReasoningPlan.of(body, backend.reasoning_format, has_tools=calls.may_call)
+    is_begun = conversation.is_continued
+    if is_begun and calls.guide is not None:
+        raise _begun_guide()
+    plan = ReasoningPlan.of(
+        body, backend.reasoning_format, has_tools=calls.may_call, is_begun=is_begun
+    )
     json_schema = answer.source() if answer and answer.kind == "json_schema" else None
     token_ids = _prompt(backend, body, conversation, plan, calls.tools, json_schema)
     if sampling.get("max_tokens") is None:
         sampling["max_tokens"] = max(1, backend.engine.max_model_len - len(token_ids))
     expected = plan.expected(token_ids, backend.tokenizer)
+    if expected is not None and not expected.is_told:
+        sampling["logprobs"] = None  # they would tell it
     return Task(
         model,
         (token_ids,),
@@ -79,11 +89,26 @@ def _prompt(
 
 
 def told_tools(backend: Backend, body: TurnFields) -> list[dict[str, Any]] | None:
-    """Its tools as chat templates read them; None where these are told nothing of tools."""
-    excludes = backend.config.exclude_tools_when_tool_choice_none
+    """Its tools as chat templates read them; None where these are told nothing of tools. Raises
+    InvalidParams for what no template could write."""
+    excludes = backend.config.exclude_uncallable_tools
     if not body.tools or (excludes and body.tool_choice == "none"):
         return None
+    try:
+        to_json(body.tools)
+    except ValueError:
+        raise InvalidParams(
+            "tools have text that is not Unicode, or are nested too deeply", param="tools"
+        ) from None
     return [{"type": "function", "function": function_of(tool)} for tool in body.tools]
+
+
+def _begun_guide() -> InvalidParams:
+    return InvalidParams(
+        "a guide holds for a whole answer, and this one is begun: leave continue_final_message "
+        "out, or the guide; beside tools take tool_choice none",
+        param="continue_final_message",
+    )
 
 
 @dataclass(frozen=True)

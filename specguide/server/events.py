@@ -31,6 +31,10 @@ class Score(msgspec.Struct, frozen=True):
         """`spelled`; bytes that are no text are replaced."""
         return self.spelled.decode(errors="replace")
 
+    def name(self, *, as_id: bool) -> str:
+        """The text, or in its place the id, as vLLM writes that."""
+        return f"token_id:{self.token_id}" if as_id else self.text
+
 
 class PromptScores(msgspec.Struct, frozen=True):
     """The prompt of a sample, token by token: of a prompt's first sample the first event, where
@@ -51,11 +55,13 @@ class Tokens(msgspec.Struct, frozen=True):
     """A sample got so many more tokens. What they add to it follows, now or later.
 
     num_reasoning: so many more of its tokens, earlier ones among them, are of its reasoning
+    token_ids:     theirs
     """
 
     count: int
     sample: int = 0
     num_reasoning: int = 0
+    token_ids: tuple[int, ...] = ()
 
 
 class Text(msgspec.Struct, frozen=True):

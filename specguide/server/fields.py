@@ -48,11 +48,6 @@ _HIDDEN: Final = "it is not told here: leave it out"
 _TRANSFER: Final = "keys stay on this server: leave it out"
 _WITHIN: Final = "give its fields beside the others, as guided_json"
 _LIMIT: Final = "take max_tokens, or of responses max_output_tokens"
-_TEMPLATE: Final = "the chat template begins a new answer: leave it out"
-_BEGUN: Final = (
-    "an answer cannot be begun for the model here: have /v1/completions continue the tokens of "
-    "/tokenize and yours"
-)
 
 _GENERATING: Final[Table] = {
     "user": NoEffect("clients are told apart by their keys"),
@@ -86,8 +81,6 @@ _GENERATING: Final[Table] = {
     "cache_salt": Refused("equal beginnings are shared by all clients: leave it out"),
     "kv_transfer_params": Refused(_TRANSFER),
     "ec_transfer_params": Refused(_TRANSFER),
-    "return_token_ids": Refused(_HIDDEN, (False,)),
-    "return_tokens_as_token_ids": Refused(_HIDDEN, (False,)),
     "return_prompt_text": Refused(_HIDDEN, (False,)),
     "return_hidden_states": Refused(_HIDDEN, (False,)),
     "return_prompt_token_ids": Refused(_HIDDEN, (False,)),
@@ -117,16 +110,12 @@ _GENERATING: Final[Table] = {
 
 _CONVERSATION: Final[Table] = {
     **_GENERATING,
-    "continue_final_message": Refused(_BEGUN, (False,)),
-    "add_generation_prompt": Refused(_TEMPLATE, (True,)),
     "add_special_tokens": Refused("the chat template says where they are", (False,)),
     "input_ids": Refused("take /v1/completions, whose prompt may be token ids"),
     "documents": Refused("put them into the messages", ([],)),
     "best_of": Refused("ask for n samples", (1,)),
-    "echo": Refused("messages are not told again: leave it out", (False,)),
-    "prompt_logprobs": Refused("take /v1/completions, which tells them"),
 }
-_SPANS: Final = Refused("take /v1/chat/completions or /v1/completions, which tell them", (False,))
+_TOLD: Final = "take /v1/chat/completions or /v1/completions, which tell them"
 
 CHAT: Final[Table] = {
     **_CONVERSATION,
@@ -147,7 +136,6 @@ COMPLETIONS: Final[Table] = {
 }
 
 TOKENIZE: Final[Table] = {
-    "continue_final_message": Refused(_TEMPLATE, (False,)),
     "mm_processor_kwargs": _IMAGES,
     "media_io_kwargs": _IMAGES,
 }
@@ -155,7 +143,14 @@ TOKENIZE: Final[Table] = {
 _WHOLE: Final = "nothing is stored here: send the whole conversation as input"
 RESPONSES: Final[Table] = {
     **_CONVERSATION,
-    "return_spans": _SPANS,
+    **dict.fromkeys(
+        ("return_spans", "return_token_ids", "return_tokens_as_token_ids"),
+        Refused(_TOLD, (False,)),
+    ),
+    "prompt_logprobs": Refused(_TOLD),
+    "echo": Refused("messages are not told again: leave it out", (False,)),
+    "continue_final_message": Refused("take /v1/chat/completions, which continues it", (False,)),
+    "add_generation_prompt": Refused("the chat template begins a new answer", (True,)),
     "request_id": _NAMES,
     "client_metadata": _STORED,
     "max_tool_calls": NoEffect("of built-in tools, of which there are none"),
@@ -199,7 +194,7 @@ _GUIDES: Final = (
 ANTHROPIC: Final[Table] = {
     **dict.fromkeys(_GUIDES, Refused("take output_config.format, or /v1/chat/completions")),
     "stop": Refused("this API reads stop_sequences"),
-    "return_spans": _SPANS,
+    "return_spans": Refused(_TOLD, (False,)),
     "faithful": Refused("take /v1/chat/completions, which draws so", (False,)),
     "cache_control": _CACHE,
     "metadata": _STORED,

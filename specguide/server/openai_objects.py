@@ -11,9 +11,28 @@ from specguide.server.requests import StreamOptions
 from specguide.server.task import Usage
 
 
-def token_score(score: Score) -> dict[str, Any]:
-    """A token's log-probability and those of its rivals."""
-    return {**_named(score), "top_logprobs": [_named(rival) for rival in score.rivals]}
+def token_score(score: Score, *, as_id: bool = False) -> dict[str, Any]:
+    """A token's log-probability and those of its rivals. as_id: as for Score.name"""
+    rivals = [_named(rival, as_id=as_id) for rival in score.rivals]
+    return {**_named(score, as_id=as_id), "top_logprobs": rivals}
+
+
+def prompt_logprobs(scores: Sequence[Score]) -> list[dict[str, Any] | None]:
+    """Log-probabilities of a prompt's tokens, as vLLM has them: each with its rivals, by token
+    id."""
+    return [
+        None
+        if score.logprob is None
+        else {
+            str(one.token_id): {
+                "logprob": one.logprob,
+                "rank": one.rank,
+                "decoded_token": one.text,
+            }
+            for one in (*score.rivals, score)
+        }
+        for score in scores
+    ]
 
 
 def span_objects(spans: Sequence[OutputSpan]) -> list[dict[str, Any]]:
@@ -50,5 +69,9 @@ class ChunkUsage:
         return {"usage": usage_object(self._usage) if self._is_continuous else None}
 
 
-def _named(score: Score) -> dict[str, Any]:
-    return {"token": score.text, "logprob": score.logprob, "bytes": list(score.spelled)}
+def _named(score: Score, *, as_id: bool) -> dict[str, Any]:
+    return {
+        "token": score.name(as_id=as_id),
+        "logprob": score.logprob,
+        "bytes": list(score.spelled),
+    }

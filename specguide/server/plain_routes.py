@@ -142,7 +142,7 @@ def _tokens(backend: Backend, body: TokenizeRequest) -> list[int]:
     return prompt_ids(
         backend,
         body,
-        Conversation("messages", template_messages(body.messages or ())),
+        Conversation.of(body, template_messages(body.messages or ())),
         tools=body.tools,
         add_generation_prompt=body.add_generation_prompt,
     )

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from specguide.errors import InvalidParams
 from specguide.server.backend import Backend
-from specguide.server.shared_fields import TemplateFields
+from specguide.server.shared_fields import ContinuedFields, TemplateFields
 from specguide.tokenizer import ClientTemplate
 
 MAX_NUMBER = 1_000_000
@@ -20,10 +20,34 @@ MAX_VALUES = 256
 
 
 class Conversation(NamedTuple):
-    """Messages as chat templates read them. field: of the request, that has them"""
+    """Messages as chat templates read them.
+
+    field:        of the request, that has them
+    is_continued: the last one is an answer that is begun, and goes on
+    """
 
     field: str
     messages: Sequence[dict[str, Any]]
+    is_continued: bool = False
+
+    @classmethod
+    def of(cls, body: ContinuedFields, messages: Sequence[dict[str, Any]]) -> Conversation:
+        """The conversation of a body's `messages`. Raises InvalidParams."""
+        is_continued = body.continue_final_message
+        is_begun = "add_generation_prompt" in body.model_fields_set and body.add_generation_prompt
+        if is_continued and is_begun:
+            raise InvalidParams(
+                "an answer is either begun by the chat template or continued: leave "
+                "add_generation_prompt or continue_final_message out",
+                param="add_generation_prompt",
+            )
+        last = messages[-1]
+        if is_continued and not (last["role"] == "assistant" and last["content"]):
+            raise InvalidParams(
+                "what is continued is a last message of the assistant that has text",
+                param="continue_final_message",
+            )
+        return cls("messages", messages, is_continued)
 
 
 def prompt_ids(
@@ -51,7 +75,8 @@ def prompt_ids(
             tools,
             json_schema,
             variables={**(variables or {}), **own_variables},
-            add_generation_prompt=add_generation_prompt,
+            add_generation_prompt=add_generation_prompt and not conversation.is_continued,
+            continue_final_message=conversation.is_continued,
             client_template=_client_template(backend, asked),
             allow_special_tokens=special_tokens_allowed,
         )

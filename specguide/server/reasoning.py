@@ -29,6 +29,7 @@ class ReasoningPlan:
     max_tokens: of the section; None: no bound
     is_told:    the client wants to read it
     has_tools:  what follows may be calls: the tools' grammar and reader know the answer's mark
+    is_begun:   the answer is, so that there is no more reasoning
     """
 
     format: ReasoningFormat | None
@@ -36,19 +37,21 @@ class ReasoningPlan:
     max_tokens: int | None = None
     is_told: bool = True
     has_tools: bool = False
+    is_begun: bool = False
 
     @classmethod
-    def of(
-        cls, body: TurnFields, one: ReasoningFormat | None, *, has_tools: bool = False
-    ) -> ReasoningPlan:
-        """Raises InvalidParams for an effort that there is not, where the model reasons."""
+    def of(cls, body: TurnFields, one: ReasoningFormat | None, **facts: bool) -> ReasoningPlan:
+        """Raises InvalidParams for an effort that there is not, where the model reasons.
+
+        facts: has_tools and is_begun
+        """
         effort = body.effort()
         if one is not None and effort is not None and effort not in EFFORTS:
             raise InvalidParams(
                 f"the effort must be one of {', '.join(EFFORTS)}, found {effort!r}",
                 param=body.effort_field(),
             )
-        return cls(one, effort, body.reasoning_bound(), body.include_reasoning, has_tools)
+        return cls(one, effort, body.reasoning_bound(), body.include_reasoning, **facts)
 
     @property
     def _answer(self) -> str:
@@ -68,7 +71,7 @@ class ReasoningPlan:
         """The prompt, with an empty section where it has begun one that nobody wants, or the model
         would begin one that no switch keeps it from."""
         one = self.format
-        if one is None or self.effort != "none":
+        if one is None or self.effort != "none" or self.is_begun:
             return prompt
         tail = _tail(prompt, tokenizer)
         if one.is_begun(tail):
@@ -82,7 +85,7 @@ class ReasoningPlan:
     def expected(self, prompt: Sequence[int], tokenizer: Tokenizer) -> ExpectedReasoning | None:
         """How the output begins; None where there is no section."""
         one = self.format
-        if one is None:
+        if one is None or self.is_begun:
             return None
         tail = _tail(prompt, tokenizer)
         if one.is_begun(tail):

@@ -7,15 +7,16 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from specguide.errors import InvalidParams
 from specguide.server import fields
 from specguide.server.base_body import Body
 from specguide.server.request_ids import RequestId
 from specguide.server.responses_tools import is_run_elsewhere
 from specguide.server.shared_fields import (
+    ContinuedFields,
     NamedSchema,
     ResponseFormat,
     SamplingFields,
-    TemplateFields,
     TurnFields,
     Values,
 )
@@ -37,12 +38,36 @@ class EventOptions(Body):
     beside = fields.STREAM_OPTIONS
 
 
-class ChatRequest(TurnFields):
+class ToldFields(Body):
+    """What chat and completions tell of their tokens.
+
+    request_id:       what the answer's id ends with; this and what follows is vLLM's
+    return_token_ids: tell the ids of prompts and outputs
+    return_tokens_as_token_ids: of scored tokens, tell token_id:N in place of the text
+    prompt_logprobs:  tell the scores of the prompt's tokens, with so many of the likeliest
+    return_spans:     tell which tokens are of which field, see OutputSpan
+    """
+
+    request_id: RequestId | None = None
+    return_token_ids: bool | None = False
+    return_tokens_as_token_ids: bool | None = False
+    prompt_logprobs: int | None = None
+    return_spans: bool = False
+
+    def check_whole(self, stream: bool | None) -> None:
+        """Raises InvalidParams for what is not told in a stream."""
+        if stream and self.prompt_logprobs is not None:
+            raise InvalidParams(
+                "prompt_logprobs are told of an answer that is whole: leave stream out",
+                param="prompt_logprobs",
+            )
+
+
+class ChatRequest(ToldFields, ContinuedFields, TurnFields):
     """/v1/chat/completions.
 
     functions, function_call: the old names of tools and tool_choice
-    return_spans:             tell which tokens are of which field, see OutputSpan
-    request_id:               vLLM's: what the answer's id ends with
+    echo: vLLM's: tell the last message again, where it is an assistant's
     """
 
     beside = fields.CHAT
@@ -52,8 +77,7 @@ class ChatRequest(TurnFields):
     max_completion_tokens: int | None = Field(None, ge=1)
     max_tokens: int | None = None
     logprobs: bool | None = None
-    return_spans: bool = False
-    request_id: RequestId | None = None
+    echo: bool = False
     response_format: ResponseFormat | None = None
     functions: Values[dict[str, Any]] | None = None
     function_call: str | dict[str, Any] | None = None
@@ -106,8 +130,8 @@ _QUICK_FIELDS = frozenset(
 """Fields of completions that hold numbers and switches: a body of no others is read in no time."""
 
 
-class CompletionRequest(SamplingFields):
-    """/v1/completions. return_spans, request_id: as of chat"""
+class CompletionRequest(ToldFields, SamplingFields):
+    """/v1/completions."""
 
     beside = fields.COMPLETIONS
     prompt: str | Values[int] | Values[str] | Values[Values[int]]
@@ -117,9 +141,6 @@ class CompletionRequest(SamplingFields):
     logprobs: int | None = None
     echo: bool = False
     best_of: int | None = None
-    prompt_logprobs: int | None = None
-    return_spans: bool = False
-    request_id: RequestId | None = None
     add_special_tokens: bool = True
     response_format: ResponseFormat | None = None
 
@@ -130,7 +151,7 @@ class CompletionRequest(SamplingFields):
         return is_ids and self.model_fields_set <= _QUICK_FIELDS
 
 
-class TokenizeRequest(TemplateFields):
+class TokenizeRequest(ContinuedFields):
     """/tokenize: a prompt or messages. return_token_strs: what each token spells, too"""
 
     beside = fields.TOKENIZE
@@ -139,7 +160,6 @@ class TokenizeRequest(TemplateFields):
     messages: Values[dict[str, Any]] | None = None
     tools: Values[dict[str, Any]] | None = None
     add_special_tokens: bool = True
-    add_generation_prompt: bool = True
     return_token_strs: bool | None = False
 
 

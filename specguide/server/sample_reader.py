@@ -41,7 +41,8 @@ class SampleReader:
             yield from self._read(self._parsed, delta, self._scores(delta))
         else:
             if delta.token_ids:
-                yield Tokens(len(delta.token_ids), self._sample)
+                ids = tuple(delta.token_ids)
+                yield Tokens(len(ids), self._sample, token_ids=ids)
             if delta.logprobs is not None:
                 yield from self._scored(delta)
             elif delta.text:
@@ -88,7 +89,8 @@ class SampleReader:
             is_reasoning = parsed.is_reasoning
             num_now = 1 if scores or is_reasoning else len(ids)
             said = parsed.add(spelling[:num_now], is_last=is_last)
-            yield Tokens(num_now, self._sample, self._reasoned(parsed, num_now * is_reasoning))
+            num_reasoned = self._reasoned(parsed, num_now * is_reasoning)
+            yield Tokens(num_now, self._sample, num_reasoned, tuple(ids[:num_now]))
             yield from self._told(said, scores[:num_now])
             ids, spelling, scores = ids[num_now:], spelling[num_now:], scores[num_now:]
         if delta.finish_reason is not None:

@@ -174,6 +174,17 @@ class TemplateFields(Body):
     allow_special_tokens: bool | None = None
 
 
+class ContinuedFields(TemplateFields):
+    """Of conversations whose answer may be begun, as with vLLM.
+
+    add_generation_prompt:  the template begins a new answer
+    continue_final_message: the last message is an answer that is begun
+    """
+
+    add_generation_prompt: bool = True
+    continue_final_message: bool = False
+
+
 class ReasoningConfig(Body):
     """OpenAI's `reasoning`. There are no summaries: what the model thinks is told as it is."""
 

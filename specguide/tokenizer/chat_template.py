@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+import secrets
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -169,6 +170,23 @@ def _refused(error: Exception) -> UserError:
         f"the chat template refuses these messages: {str(error) or type(error).__name__}",
         param="messages",
     )
+
+
+def up_to_final_message(
+    render: Callable[[Mapping[str, Any]], str], values: Mapping[str, Any]
+) -> str:
+    """What `render` makes of the values, up to the end of the last message's content: the template
+    is given a mark there. Raises InvalidParams where it does not write that content as it is."""
+    *before, last = values["messages"]
+    mark = secrets.token_hex(16)
+    marked = {**last, "content": f"{last['content']}{mark}"}
+    text, found, _ = render({**values, "messages": [*before, marked]}).rpartition(mark)
+    if not found:
+        raise InvalidParams(
+            "the chat template leaves the last message's content out, which is to be continued",
+            param="messages",
+        )
+    return text
 
 
 def template_values(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,7 @@ from specguide.errors import CheckpointError, InvalidParams
 from specguide.gguf_file import find_gguf, read_header
 from specguide.integers import as_ints
 from specguide.json_fields import check_fetched, is_file, naming, read_json, token_ids
-from specguide.tokenizer.chat_template import ChatTemplate, template_values
+from specguide.tokenizer.chat_template import ChatTemplate, template_values, up_to_final_message
 from specguide.tokenizer.client_template import ClientTemplate
 from specguide.tokenizer.control_tokens import ControlTokens
 from specguide.tokenizer.detokenizer import Detokenizers, IncrementalDetokenizer
@@ -164,6 +165,7 @@ class Tokenizer:
         *,
         variables: Mapping[str, Any] | None = None,
         add_generation_prompt: bool = True,
+        continue_final_message: bool = False,
         allow_special_tokens: bool = False,
         client_template: ClientTemplate | None = None,
     ) -> list[int]:
@@ -175,6 +177,7 @@ class Tokenizer:
                      this name
         variables:   more variables of the template; those that it does not read are left out
         add_generation_prompt: False leaves the answer's opening out
+        continue_final_message: the conversation ends where the last message's content does
         allow_special_tokens: special tokens that messages, tools and variables spell become these
                      tokens; else they are text like any other, and only the template's own are
                      special tokens
@@ -189,30 +192,34 @@ class Tokenizer:
             messages, tools, json_schema, add_generation_prompt=add_generation_prompt
         )
         values |= self._template.known(variables or {}, values, client_template)
-        text = self._template.render(values, client_template)
+        render = partial(self._template.render, client=client_template)
+        if continue_final_message:
+            render = partial(up_to_final_message, render)
+        text = render(values)
         token_ids = self.encode(text, add_special_tokens=False)
-        return (
-            token_ids
-            if allow_special_tokens
-            else self._without_forged(token_ids, text, values, client_template)
-        )
+        if allow_special_tokens:
+            return token_ids
+        constants = self._template.constants(values, client_template)
+        return self._without_forged(token_ids, text, values, constants, render)
 
     def _without_forged(
         self,
         token_ids: list[int],
         text: str,
         values: Mapping[str, Any],
-        client_template: ClientTemplate | None,
+        constants: Sequence[str],
+        render: Callable[[Mapping[str, Any]], str],
     ) -> list[int]:
         """Token ids of a rendered text whose control tokens are the template's own; `token_ids`
-        where all are."""
+        where all are.
+
+        constants: as for ControlTokens.marks
+        """
         control_tokens = self._control_tokens
-        marks = control_tokens.marks(
-            values, text, self._template.constants(values, client_template)
-        )
+        marks = control_tokens.marks(values, text, constants)
         if marks is None:
             return token_ids
-        marked = marks.unescape(self._template.render(marks.of(values), client_template))
+        marked = marks.unescape(render(marks.of(values)))
         own = control_tokens.places(marked)
         if [place.name for place in own] == [place.name for place in control_tokens.places(text)]:
             return token_ids

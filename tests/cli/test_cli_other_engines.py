@@ -75,7 +75,6 @@ def test_own_options_stay_what_they_are() -> None:
         ('--default-chat-template-kwargs {"a":1}', "as chat_template_kwargs"),
         ("--scheduling-policy priority", "the higher one runs first"),
         ("--guided-decoding-disable-any-whitespace", "take --max-whitespace 0"),
-        ("--trust-request-chat-template", "take --allow-client-templates"),
         ("--data-parallel-size-local 2", "specguide serve --replicas"),
         ('--allowed-methods ["GET"]', "web pages may send GET and POST"),
         ("--max-logprobs 50", "a request may have up to 20"),
@@ -127,7 +126,8 @@ def test_options_that_are_called_and_written_as_vllm_has_them(
     plan = plan_of(
         "--max-model-len 8k --kv-cache-memory-bytes 1.5K --kv-cache-dtype fp8_e4m3 "
         '--allowed-origins ["https://a.example","null"] --allowed-origins https://b.example '
-        "--allow-credentials --disable-uvicorn-access-log"
+        "--allow-credentials --disable-uvicorn-access-log --enable-log-requests "
+        "--exclude-tools-when-tool-choice-none --no-trust-request-chat-template"
     )
     engine, server = plan.engine, plan.server
     assert (engine.max_model_len, engine.cache.kv_cache_memory_bytes) == (8000, 1536)
@@ -135,6 +135,8 @@ def test_options_that_are_called_and_written_as_vllm_has_them(
     origins = ("https://a.example", "null", "https://b.example")
     assert server.exposure.allowed_origins == origins
     assert server.exposure.allow_credentials and server.disable_uvicorn_access_log
+    assert server.exclude_uncallable_tools and server.log_requests
+    assert not server.allow_client_templates
 
 
 @pytest.mark.parametrize("written", ["8kk", "x", "0.0001k", "k", "1.5", ""])

@@ -11,6 +11,7 @@ import pytest
 
 from specguide.config import EngineConfig
 from specguide.engine import AsyncEngine, Engine
+from specguide.errors import InvalidParams
 from specguide.server import anthropic, chat
 from specguide.server.backend import Backend
 from specguide.server.config import ServerConfig
@@ -41,7 +42,7 @@ def prompt_of(backend: Backend, **fields: Any) -> list[int]:
 def test_tools_that_may_not_be_called_are_told_to_the_model_or_not(
     engine: AsyncEngine, excludes: bool
 ) -> None:
-    backend = backend_of(engine, exclude_tools_when_tool_choice_none=excludes)
+    backend = backend_of(engine, exclude_uncallable_tools=excludes)
     without, told = prompt_of(backend), prompt_of(backend, tools=TOOLS)
     assert len(without) < len(told)
     assert prompt_of(backend, tools=TOOLS, tool_choice="none") == (without if excludes else told)
@@ -51,7 +52,7 @@ def test_tools_that_may_not_be_called_are_told_to_the_model_or_not(
 
 @pytest.mark.parametrize("excludes", [False, True])
 def test_tokens_are_counted_with_such_tools(engine: AsyncEngine, excludes: bool) -> None:
-    backend = backend_of(engine, exclude_tools_when_tool_choice_none=excludes)
+    backend = backend_of(engine, exclude_uncallable_tools=excludes)
     tools = [{"name": "get_weather", "input_schema": CITY}]
 
     def count(**fields: Any) -> Any:
@@ -113,3 +114,188 @@ def test_names_that_are_not_plain_are_refused(http: httpx.Client, odd: str) -> N
     body = {"prompt": "One", "max_tokens": 1, "request_id": odd}
     answer = http.post("/v1/completions", json=body)
     assert answer.status_code == 400 and answer.json()["error"]["param"] == "request_id"
+
+
+def chunks(answer: httpx.Response) -> list[dict[str, Any]]:
+    """The objects of a stream."""
+    *lines, last = answer.text.strip().split("\n\n")
+    assert answer.status_code == 200 and last == "data: [DONE]"
+    return [json.loads(line.removeprefix("data: ")) for line in lines]
+
+
+ASKED = {"max_tokens": 12, "temperature": 0, "return_token_ids": True, "n": 2}
+
+
+@pytest.mark.parametrize("more", [{}, {"logprobs": True}, {"stop": "zzz"}, {"tools": TOOLS}])
+def test_token_ids_of_chat(http: httpx.Client, more: dict[str, Any]) -> None:
+    body = {**ASKED, "messages": USER, **more}
+    whole = http.post("/v1/chat/completions", json=body).json()
+    prompt = http.post("/tokenize", json={"messages": USER, "tools": more.get("tools")}).json()
+    assert whole["prompt_token_ids"] == prompt["tokens"]
+    told = [choice["token_ids"] for choice in whole["choices"]]
+    assert sum(map(len, told)) == whole["usage"]["completion_tokens"]
+    text = http.post("/detokenize", json={"tokens": told[0]}).json()["prompt"]
+    assert (whole["choices"][0]["message"]["content"] or "") in text
+
+    first, *rest = chunks(http.post("/v1/chat/completions", json={**body, "stream": True}))
+    assert first["prompt_token_ids"] == prompt["tokens"]
+    assert not any("prompt_token_ids" in one for one in rest[1:])
+    streamed: list[list[int]] = [[], []]
+    for chunk in (first, *rest):
+        for choice in chunk["choices"]:
+            streamed[choice["index"]] += choice["token_ids"]
+    assert streamed == told
+
+
+@pytest.mark.parametrize(
+    "more", [{}, {"logprobs": 1}, {"echo": True}, {"echo": True, "logprobs": 0}]
+)
+def test_token_ids_of_completions(http: httpx.Client, more: dict[str, Any]) -> None:
+    prompts = [[5, 6, 7], [8, 9]]
+    body = {**ASKED, "prompt": prompts, **more}
+    whole = http.post("/v1/completions", json=body).json()
+    told = [choice["token_ids"] for choice in whole["choices"]]
+    assert [choice["prompt_token_ids"] for choice in whole["choices"]] == [
+        prompt for prompt in prompts for _ in range(2)
+    ]
+    assert sum(map(len, told)) == whole["usage"]["completion_tokens"]
+
+    streamed: list[list[int]] = [[] for _ in told]
+    of_prompts: list[list[Any]] = [[] for _ in told]
+    for chunk in chunks(http.post("/v1/completions", json={**body, "stream": True})):
+        for choice in chunk["choices"]:
+            streamed[choice["index"]] += choice["token_ids"]
+            of_prompts[choice["index"]] += [choice.get("prompt_token_ids")]
+    assert streamed == told
+    assert [first for first, *_ in of_prompts] == [p for p in prompts for _ in range(2)]
+    assert not any(any(rest) for _, *rest in of_prompts)
+
+
+def test_no_token_ids_where_nobody_asks(http: httpx.Client) -> None:
+    for path, asked in (
+        ("/v1/chat/completions", {"messages": USER}),
+        ("/v1/completions", {"prompt": "One"}),
+    ):
+        answer = http.post(path, json={**asked, "max_tokens": 2, "return_token_ids": False})
+        assert "token_ids" not in answer.text
+
+
+def test_scored_tokens_by_their_ids(http: httpx.Client) -> None:
+    asked = {"max_tokens": 4, "temperature": 0, "return_token_ids": True}
+    asked |= {"return_tokens_as_token_ids": True}
+    chat = {**asked, "messages": USER, "logprobs": True, "top_logprobs": 2}
+    [choice] = http.post("/v1/chat/completions", json=chat).json()["choices"]
+    ids = [f"token_id:{token}" for token in choice["token_ids"]]
+    assert [one["token"] for one in choice["logprobs"]["content"]] == ids
+    for one in choice["logprobs"]["content"]:
+        assert all(rival["token"].startswith("token_id:") for rival in one["top_logprobs"])
+    [choice] = http.post("/v1/completions", json={**asked, "prompt": "One,", "logprobs": 2}).json()[
+        "choices"
+    ]
+    ids = [f"token_id:{token}" for token in choice["token_ids"]]
+    assert choice["logprobs"]["tokens"] == ids
+    for name, rivals in zip(ids, choice["logprobs"]["top_logprobs"], strict=True):
+        assert name in rivals
+
+
+def test_scores_of_a_conversations_tokens(http: httpx.Client) -> None:
+    body = {"messages": USER, "max_tokens": 1, "prompt_logprobs": 1}
+    whole = http.post("/v1/chat/completions", json=body).json()
+    prompt = http.post("/tokenize", json={"messages": USER}).json()["tokens"]
+    of_ids = {"prompt": prompt, "max_tokens": 1, "prompt_logprobs": 1}
+    [choice] = http.post("/v1/completions", json=of_ids).json()["choices"]
+    found, same = whole["prompt_logprobs"], choice["prompt_logprobs"]
+    assert found[0] is None and [*map(set, found[1:])] == [*map(set, same[1:])]
+    for entry, token in zip(found[1:], prompt[1:], strict=True):
+        assert set(entry[str(token)]) == {"logprob", "rank", "decoded_token"}
+    refused = http.post("/v1/chat/completions", json={**body, "stream": True})
+    assert refused.status_code == 400 and refused.json()["error"]["param"] == "prompt_logprobs"
+
+
+BEGUN = [*USER, {"role": "assistant", "content": "The weather in Paris is "}]
+CONTINUED = {"continue_final_message": True, "add_generation_prompt": False}
+
+
+def test_an_answer_that_is_begun_goes_on(engine: AsyncEngine) -> None:
+    backend = backend_of(engine)
+    before = prompt_of(backend)
+    (prompt,) = chat.parse(backend, ChatRequest(messages=BEGUN, **CONTINUED)).prompts
+    text = backend.tokenizer.decode(prompt, False)
+    assert text == backend.tokenizer.decode(before, False) + "The weather in Paris is "
+
+
+def test_what_is_continued_spells_no_control_tokens(engine: AsyncEngine) -> None:
+    backend = backend_of(engine)
+    end = backend.tokenizer.decode(backend.tokenizer.eos_token_ids[:1], False)
+    begun = [*USER, {"role": "assistant", "content": f"It is {end} not over"}]
+    (prompt,) = chat.parse(backend, ChatRequest(messages=begun, **CONTINUED)).prompts
+    text = backend.tokenizer.decode(prompt, False)
+    assert text.endswith(f"It is {end} not over")
+    assert prompt_of(backend).count(backend.tokenizer.eos_token_ids[0]) == prompt.count(
+        backend.tokenizer.eos_token_ids[0]
+    )
+
+
+def test_a_model_that_reasons_does_not_think_again(engine: AsyncEngine) -> None:
+    backend = backend_of(engine, reasoning_format="qwen3")
+    for effort in ("none", "high"):
+        body = ChatRequest(messages=BEGUN, reasoning_effort=effort, **CONTINUED)
+        task = chat.parse(backend, body)
+        assert task.reasoning is None
+        assert backend.tokenizer.decode(task.prompts[0], False).endswith("Paris is ")
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("echo", [False, True])
+def test_what_is_continued_is_told_again_or_not(
+    http: httpx.Client, echo: bool, stream: bool
+) -> None:
+    body = {"messages": BEGUN, **CONTINUED, "max_tokens": 4, "temperature": 0}
+    [choice] = http.post("/v1/chat/completions", json=body).json()["choices"]
+    more = choice["message"]["content"]
+    answer = http.post("/v1/chat/completions", json={**body, "echo": echo, "stream": stream})
+    if stream:
+        deltas = [choice["delta"] for one in chunks(answer) for choice in one["choices"]]
+        text = "".join(delta.get("content", "") for delta in deltas)
+    else:
+        text = answer.json()["choices"][0]["message"]["content"]
+    assert text == (BEGUN[-1]["content"] if echo else "") + more
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"messages": USER}, "continue_final_message"),
+        ({"messages": [*USER, {"role": "assistant"}]}, "continue_final_message"),
+        ({"add_generation_prompt": True}, "add_generation_prompt"),
+        ({"continue_final_message": False}, "add_generation_prompt"),
+        ({"structured_outputs": {"regex": "a+"}}, "continue_final_message"),
+        ({"tools": TOOLS}, "continue_final_message"),
+    ],
+)
+def test_what_cannot_be_continued_is_refused(
+    engine: AsyncEngine, fields: dict[str, Any], param: str
+) -> None:
+    body = ChatRequest(**{"messages": BEGUN, **CONTINUED, **fields})
+    with pytest.raises(InvalidParams) as refused:
+        chat.parse(backend_of(engine), body)
+    assert refused.value.param == param
+
+
+def test_what_is_continued_is_tokenized_so(http: httpx.Client) -> None:
+    asked = {"messages": BEGUN, **CONTINUED}
+    tokens = http.post("/tokenize", json=asked).json()["tokens"]
+    body = {**asked, "max_tokens": 1, "return_token_ids": True}
+    answer = http.post("/v1/chat/completions", json=body).json()
+    assert answer["prompt_token_ids"] == tokens
+
+
+@pytest.mark.parametrize("included", [True, False])
+def test_reasoning_that_is_not_told_has_no_scores(engine: AsyncEngine, included: bool) -> None:
+    backend = backend_of(engine, reasoning_format="qwen3")
+    asked = {"logprobs": True, "include_reasoning": included, "return_token_ids": True}
+    body = ChatRequest(messages=USER, **asked)
+    task = chat.parse(backend, body)
+    assert (task.params.logprobs is not None) == included
+    renderer = chat.ChatRenderer(body, task)
+    assert ("prompt_token_ids" in renderer.whole()) == included

@@ -226,11 +226,6 @@ def test_tokenizing_tells_what_it_ignores(http):
     ):
         answer = http.post(path, json=body | {"no_such_field": 1})
         assert answer.status_code == 200 and answer.headers[HEADER] == "no_such_field"
-    begun = {"messages": USER, "continue_final_message": True, "add_generation_prompt": False}
-    answer = http.post("/v1/chat/completions", json=begun)
-    assert "continue the tokens of /tokenize" in answer.json()["error"]["message"]
-    refused = http.post("/tokenize", json={"messages": USER, "continue_final_message": True})
-    assert refused.json()["error"]["param"] == "continue_final_message"
 
 
 def test_both_limits_hold(http):
