@@ -62,6 +62,17 @@ OTHER_PATHS = {
     ),
     **dict.fromkeys(("/v1/embeddings", "/encode", "/pooling", "/classify"), "models generate text"),
     **dict.fromkeys(("/score", "/v1/score", "/rerank", "/v1/rerank"), "models generate text"),
+    **dict.fromkeys(
+        ("/v2/rerank", "/v1/audio/transcriptions", "/v1/audio/translations", "/v1/audio/speech"),
+        "models generate text",
+    ),
+    **dict.fromkeys(("/v1/load_lora_adapter", "/v1/unload_lora_adapter"), "there are no adapters"),
+    **dict.fromkeys(("/sleep", "/wake_up", "/is_sleeping"), "stop the server, and start it again"),
+    **dict.fromkeys(
+        ("/v1/chat/completions/render", "/v1/completions/render", "/tokenizer_info"),
+        "take /tokenize",
+    ),
+    "/inference/v1/generate": "take /v1/completions with token ids",
 }
 """Paths of vLLM's and SGLang's servers: what to do instead of asking there."""
 router = APIRouter(route_class=BodyRoute, responses=RESPONSES)

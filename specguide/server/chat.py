@@ -53,8 +53,13 @@ def parse(backend: Backend, body: ChatRequest) -> Task:
     )
     last = conversation.messages[-1]
     is_echoed = body.echo and last["role"] == "assistant" and last["content"]
-    echoed = (last["content"],) if is_echoed else ()
-    return replace(task, returns_spans=body.return_spans, echoed=echoed)
+    text = backend.text_of(task.prompts[0], "messages") if body.return_prompt_text else None
+    return replace(
+        task,
+        returns_spans=body.return_spans,
+        echoed=(last["content"],) if is_echoed else (),
+        prompt_text=text,
+    )
 
 
 def _conversation(body: ChatRequest) -> Conversation:
@@ -152,13 +157,15 @@ class ChatRenderer(Renderer[ChatRequest]):
         """The chunks before all others."""
         for choice in self._choices:
             chunk = self._chunk(choice.index, {"role": "assistant", "content": ""})
-            yield chunk | self._prompt_ids()
+            yield chunk | self._told_prompt()
         for choice in self._choices:
             if choice.content:
                 yield self._chunk(choice.index, {"content": choice.content})
 
-    def _prompt_ids(self) -> JsonObject:
-        return {"prompt_token_ids": self.task.prompts[0]} if self._tells_ids else {}
+    def _told_prompt(self) -> JsonObject:
+        ids = {"prompt_token_ids": self.task.prompts[0]} if self._tells_ids else {}
+        text = self.task.prompt_text
+        return ids if text is None else {**ids, "prompt_text": text}
 
     def end(self) -> Iterator[JsonObject]:
         if self._chunk_usage.is_told:
@@ -173,7 +180,7 @@ class ChatRenderer(Renderer[ChatRequest]):
             "object": "chat.completion",
             "usage": usage_object(self.usage),
             "choices": [choice.told() for choice in self._choices],
-            **self._prompt_ids(),
+            **self._told_prompt(),
             **({} if asked is None else {"prompt_logprobs": self._prompt_logprobs}),
         }
 

@@ -16,7 +16,7 @@ from specguide.tokenizer import Tokenizer
 
 _TAIL = 64
 """Tokens at a prompt's end in which it may begin the section, or leave it out."""
-EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh")
+EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 _ANYTHING = Guide(regex=r"[\s\S]*")
 
 

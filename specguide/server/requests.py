@@ -68,6 +68,7 @@ class ChatRequest(ToldFields, ContinuedFields, TurnFields):
 
     functions, function_call: the old names of tools and tool_choice
     echo: vLLM's: tell the last message again, where it is an assistant's
+    return_prompt_text: vLLM's: tell what the chat template makes of the conversation
     """
 
     beside = fields.CHAT
@@ -78,6 +79,7 @@ class ChatRequest(ToldFields, ContinuedFields, TurnFields):
     max_tokens: int | None = None
     logprobs: bool | None = None
     echo: bool = False
+    return_prompt_text: bool | None = False
     response_format: ResponseFormat | None = None
     functions: Values[dict[str, Any]] | None = None
     function_call: str | dict[str, Any] | None = None

@@ -43,6 +43,7 @@ class Task:
     priority:      as RequestSpec has it
     returns_spans: what their tokens are of is told
     echoed:        texts of the prompts, where they are told again
+    prompt_text:   of a conversation, where it is told
     """
 
     model: str
@@ -53,6 +54,7 @@ class Task:
     priority: int = 0
     returns_spans: bool = False
     echoed: tuple[str, ...] = ()
+    prompt_text: str | None = None
 
     def guide_field(self, error: SpecguideError) -> str | None:
         """The request's field that is wrong where its guide is."""

@@ -299,3 +299,26 @@ def test_reasoning_that_is_not_told_has_no_scores(engine: AsyncEngine, included:
     assert (task.params.logprobs is not None) == included
     renderer = chat.ChatRenderer(body, task)
     assert ("prompt_token_ids" in renderer.whole()) == included
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_the_prompt_is_told_as_it_was_written(http: httpx.Client, stream: bool) -> None:
+    asked = {"messages": USER, "max_tokens": 1, "stream": stream}
+    answer = http.post("/v1/chat/completions", json={**asked, "return_prompt_text": True})
+    told = chunks(answer)[0] if stream else answer.json()
+    tokens = http.post("/tokenize", json={"messages": USER}).json()["tokens"]
+    assert told["prompt_text"] == http.post("/detokenize", json={"tokens": tokens}).json()["prompt"]
+    assert "prompt_text" not in http.post("/v1/chat/completions", json=asked).text
+
+
+@pytest.mark.parametrize("name", ["kv_transfer_params", "vllm_xargs", "custom_params"])
+def test_objects_that_nothing_reads_may_be_empty(http: httpx.Client, name: str) -> None:
+    for value, status in (({}, 200), ({"a": 1}, 400)):
+        body = {"prompt": "One", "max_tokens": 1, name: value}
+        assert http.post("/v1/completions", json=body).status_code == status
+
+
+def test_the_greatest_effort(engine: AsyncEngine) -> None:
+    backend = backend_of(engine, reasoning_format="gpt_oss")
+    asked = {"messages": USER, "reasoning_effort": "max"}
+    assert chat.parse(backend, ChatRequest(**asked)).reasoning is not None
