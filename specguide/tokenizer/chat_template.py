@@ -176,17 +176,18 @@ def up_to_final_message(
     render: Callable[[Mapping[str, Any]], str], values: Mapping[str, Any]
 ) -> str:
     """What `render` makes of the values, up to the end of the last message's content: the template
-    is given a mark there. Raises InvalidParams where it does not write that content as it is."""
+    is given a mark there, and a space, without which it strips contents. Raises InvalidParams where
+    it leaves that content out."""
     *before, last = values["messages"]
     mark = secrets.token_hex(16)
-    marked = {**last, "content": f"{last['content']}{mark}"}
-    text, found, _ = render({**values, "messages": [*before, marked]}).rpartition(mark)
+    marked = {**last, "content": f"{last['content']}{mark} "}
+    text, found, rest = render({**values, "messages": [*before, marked]}).rpartition(mark)
     if not found:
         raise InvalidParams(
             "the chat template leaves the last message's content out, which is to be continued",
             param="messages",
         )
-    return text
+    return text if rest.startswith(" ") else text.rstrip()
 
 
 def template_values(

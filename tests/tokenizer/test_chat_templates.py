@@ -63,6 +63,32 @@ def test_a_template_is_told_what_it_reads() -> None:
     assert rendered(tokenizer, unread="{{ 1 }}", m="x", loop="x") == "1-hiFalse"
 
 
+@pytest.mark.parametrize("content", ["Paris", "Paris is ", " It is <|end|> not", "a\n\n"])
+@pytest.mark.parametrize("written", ["{{ m.content }}", "{{ m.content | trim }}"])
+def test_a_final_message_is_continued_as_transformers_does(written: str, content: str) -> None:
+    tokenizer = with_template(
+        "{% for m in messages %}<|begin|>{{ m.role }}:" + written + "<|end|>{% endfor %}"
+        "{% if add_generation_prompt %}<|begin|>assistant:{% endif %}"
+    )
+    messages = [*USER, {"role": "assistant", "content": content}]
+    ids = tokenizer.apply_chat_template(
+        messages, add_generation_prompt=False, continue_final_message=True
+    )
+    expected = tokenizer._template._chat.apply_chat_template(
+        messages, tokenize=False, continue_final_message=True
+    )
+    assert tokenizer.decode(ids, skip_special_tokens=False) == expected
+    end = tokenizer.token_id("<|end|>")
+    assert ids.count(end) == 1  # the user's, which the template writes
+
+
+def test_a_final_message_that_is_not_written_cannot_be_continued() -> None:
+    tokenizer = with_template("{{ messages[0].content }}")
+    messages = [*USER, {"role": "assistant", "content": "Well"}]
+    with pytest.raises(InvalidParams, match="leaves the last message's content out"):
+        tokenizer.apply_chat_template(messages, continue_final_message=True)
+
+
 def test_variables_with_another_meaning_are_refused() -> None:
     template = (
         "{{ documents }}{{ bos_token }}{{ raise_exception }}{{ range }}{{ messages[0].content }}"
