@@ -202,7 +202,8 @@ class TurnFields(TemplateFields, SamplingFields):
     reasoning_effort:      OpenAI's of chat; "none": the model does not think before it answers
     max_reasoning_tokens:  after so many tokens of reasoning it has to end
     thinking_token_budget: the same, by vLLM's name; -1: no bound
-    include_reasoning:     tell what the model thinks
+    include_reasoning:     tell what the model thinks; else no ids and scores of tokens are told
+                           either, where it thinks
     """
 
     top_logprobs: int | None = Field(None, ge=0, le=MAX_LOGPROBS)
