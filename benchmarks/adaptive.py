@@ -34,12 +34,12 @@ from specguide.batch import Batch, Chunk, SamplingValues, SlotEntry
 from specguide.config import CacheConfig, EngineConfig, SpecConfig
 from specguide.draft_layout import NO_DRAFTS
 from specguide.draft_tree import DynamicTree
-from specguide.engine.adaptive import AllDrafts, LevelChoice
 from specguide.engine.executors.local import LocalExecutor
+from specguide.engine.levels.choice import AllDrafts, LevelChoice
 from specguide.engine.observers import Committed
-from specguide.engine.parts import EngineParts
-from specguide.engine.target_folder import SHIPPED_MODEL
-from specguide.engine.walks import Walks
+from specguide.engine.requests.walks import Walks
+from specguide.engine.setup.parts import EngineParts
+from specguide.engine.setup.target_folder import SHIPPED_MODEL
 from specguide.models import Decoder, Eagle3Head
 from specguide.params import SamplingParams
 from specguide.request import Request, RequestSpec

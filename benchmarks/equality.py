@@ -23,7 +23,7 @@ import torch
 
 from benchmarks.common import emit
 from specguide import LLM, Guide, GuideConfig, SamplingParams, SpecConfig
-from specguide.engine.target_folder import SHIPPED_MODEL
+from specguide.engine.setup.target_folder import SHIPPED_MODEL
 from specguide.tokenizer import Tokenizer
 from training.data import chat
 from training.evaluate.fields import SAMPLERS, samples_of

@@ -33,7 +33,7 @@ from benchmarks.front_kinds import KINDS, Kind
 from benchmarks.paced_engine import PACE
 from benchmarks.service_process import CORE, FRONT, cpu_s
 from specguide.config import EngineConfig
-from specguide.engine.target_folder import target_folder
+from specguide.engine.setup.target_folder import target_folder
 from specguide.server.config import ServerConfig
 from specguide.server.plans import ServicePlan
 from specguide.server.supervisor import Supervisor

@@ -11,7 +11,7 @@ from benchmarks.llama_8b import QUANTIZED
 from specguide.config import SpecConfig
 from specguide.draft_layout import NO_DRAFTS, DraftLayout
 from specguide.draft_tree import SMALL_TREE, DynamicTree
-from specguide.engine.parts import EngineParts
+from specguide.engine.setup.parts import EngineParts
 
 K = 3
 TREES = (SMALL_TREE, DynamicTree(8, 5, 32), DynamicTree())

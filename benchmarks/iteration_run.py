@@ -24,7 +24,7 @@ from specguide.batch import Batch, Chunk, SamplingValues, SlotEntry
 from specguide.config import CacheConfig, EngineConfig, GuideConfig
 from specguide.engine.executors import LocalExecutor, RanksExecutor
 from specguide.engine.executors.rank_process import RankBuild
-from specguide.engine.walks import Walks
+from specguide.engine.requests.walks import Walks
 from specguide.params import SamplingParams
 from specguide.request import Request, RequestSpec
 from specguide.resolved_config import resolve

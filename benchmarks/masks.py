@@ -28,12 +28,12 @@ from benchmarks.common import data_path, emit, read_jsonl
 from benchmarks.compile_clock import CompileClock
 from benchmarks.real_text import Case, load_cases, load_vocabulary
 from specguide.config import GuideConfig
-from specguide.engine.control import settle
 from specguide.errors import SpecguideError
 from specguide.guide import Guide
 from specguide.guided.backends import CompiledGrammar, backend_names
 from specguide.guided.compile import GrammarCompiler
 from specguide.guided.matcher import Matcher
+from specguide.processes import settle
 
 _NUM_NAMED = 10
 

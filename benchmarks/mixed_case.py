@@ -17,7 +17,7 @@ from benchmarks.llama_8b import RandomModels
 from specguide.batch import Batch, Chunk, Piggyback, SamplingValues, SlotEntry, Start
 from specguide.config import CacheConfig, EngineConfig, SpecConfig
 from specguide.engine.executors.local import LocalExecutor
-from specguide.engine.walks import Walks
+from specguide.engine.requests.walks import Walks
 from specguide.params import SamplingParams
 from specguide.request import Request, RequestSpec
 from specguide.resolved_config import resolve

@@ -13,14 +13,15 @@ from typing import Any, get_type_hints
 
 from benchmarks.front_kinds import KINDS, NUM_RIVALS
 from specguide.config import EngineConfig
-from specguide.engine.control import CorePlan, live_with
-from specguide.engine.core import Fronts, facts_of_core
-from specguide.engine.facts import resolved
-from specguide.engine.loop import EngineLoop
+from specguide.engine.serving.control import CorePlan
+from specguide.engine.serving.core import Fronts, facts_of_core
+from specguide.engine.serving.loop import EngineLoop
+from specguide.engine.setup.facts import resolved
+from specguide.engine.setup.target_folder import load_tokenizer
 from specguide.engine.stats import EngineStats
-from specguide.engine.target_folder import load_tokenizer
 from specguide.errors import EngineError
 from specguide.params import SamplingParams
+from specguide.processes import live_with
 from specguide.request import Request, RequestSpec
 from specguide.request_records import Logprob
 

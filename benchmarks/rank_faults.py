@@ -39,7 +39,7 @@ from tqdm import tqdm
 from benchmarks.common import emit
 from specguide import LLM, Guide, SamplingParams, SpecConfig
 from specguide.config import EngineConfig
-from specguide.engine.target_folder import SHIPPED_MODEL
+from specguide.engine.setup.target_folder import SHIPPED_MODEL
 from specguide.errors import EngineError
 from specguide.request import RequestOutput
 

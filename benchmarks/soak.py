@@ -49,7 +49,7 @@ from benchmarks.soak_watch import (
 )
 from benchmarks.spinners import Spinners
 from specguide.config import CacheConfig, EngineConfig, GuideConfig, SpecConfig
-from specguide.engine.target_folder import SHIPPED_MODEL
+from specguide.engine.setup.target_folder import SHIPPED_MODEL
 from specguide.request import Request
 from specguide.tokenizer import Tokenizer
 

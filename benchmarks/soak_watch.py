@@ -21,8 +21,8 @@ from benchmarks.soak_load import Job
 from specguide import Guide
 from specguide.config import EngineConfig
 from specguide.engine import Engine
-from specguide.engine.admission import Admitted
 from specguide.engine.observers import Committed
+from specguide.engine.requests.admission import Admitted
 from specguide.guided.backends import CompiledGrammar
 from specguide.params import SamplingParams
 from specguide.request import Request

@@ -100,7 +100,7 @@ def _backends() -> Iterator[Finding]:
 def _shipped_model() -> Iterator[Finding]:
     from specguide.config import EngineConfig, SpecConfig
     from specguide.engine.executors.local import LocalExecutor
-    from specguide.engine.facts import resolved
+    from specguide.engine.setup.facts import resolved
 
     config = EngineConfig(spec=SpecConfig(), max_batch_size=1)
     capabilities = LocalExecutor.load(resolved(config)).capabilities

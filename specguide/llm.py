@@ -10,7 +10,12 @@ from typing import Any, Literal, NoReturn, Self
 
 from specguide.config import CacheConfig, EngineConfig, GuideConfig, SpecConfig
 from specguide.engine import Engine, EngineStats, SharedEngine
-from specguide.engine.prompts import check_tools, conversation_list, params_list, prompt_list
+from specguide.engine.requests.prompts import (
+    check_tools,
+    conversation_list,
+    params_list,
+    prompt_list,
+)
 from specguide.errors import UserError
 from specguide.other_engines import OTHER_CALL_OPTIONS, OTHER_LLM_OPTIONS, without_others
 from specguide.params import SamplingParams

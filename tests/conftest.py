@@ -92,7 +92,7 @@ def models(folders: tuple[Path, Path], mtp_head: Path) -> dict[str, Path]:
 @pytest.fixture
 def any_level(monkeypatch: pytest.MonkeyPatch):
     """Layouts of iterations come up in any order, where an engine chooses them."""
-    from specguide.engine.adaptive import LevelChoice
+    from specguide.engine.levels.choice import LevelChoice
 
     rng, seen = random.Random(1), set()
 

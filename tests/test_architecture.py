@@ -22,6 +22,7 @@ LEVELS: tuple[tuple[str, ...], ...] = (
     (
         "errors",
         "machine",
+        "processes",
         "env",
         "release",
         "transformers_import",
@@ -191,6 +192,31 @@ def test_no_imports_go_in_a_circle() -> None:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
         pytest.fail(f"imports, those for types included, go in a circle: {error.args[1]}")
+
+
+def _child(package: str, module: str) -> str | None:
+    """The part of a package, module or folder, that a module is or stands in."""
+    parents, parts = package.split("."), module.split(".")
+    is_within = parts[: len(parents)] == parents and len(parts) > len(parents)
+    return parts[len(parents)] if is_within else None
+
+
+PACKAGES = [module_name(path) for path in modules() if path.name == "__init__.py"]
+TWO_WAY = ("specguide.guided",)  # what compiles grammars makes some that compile others
+
+
+@pytest.mark.parametrize("package", [each for each in PACKAGES if each not in TWO_WAY])
+def test_folders_of_a_room_import_each_other_in_one_direction(package: str) -> None:
+    known = {module_name(path): path for path in modules()}
+    graph: dict[str, set[str]] = {}
+    for name, path in known.items():
+        if importer := _child(package, name):
+            found = {_child(package, _imported(each, known)) for each in imports_in(path)}
+            graph.setdefault(importer, set()).update(filter(None, found - {importer}))
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail(f"imports among parts of {package} go in a circle: {error.args[1]}")
 
 
 def test_no_frozen_object_changes_itself() -> None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from benchmarks.baselines.forced import ForcedAcceptance, ForcedText
 from benchmarks.baselines.python_executor import PythonGrammarExecutor
 from benchmarks.baselines.two_model import TwoModelStep
-from specguide.engine.parts import EngineParts
+from specguide.engine.setup.parts import EngineParts
 
 _PYTHON = EngineParts(executor=PythonGrammarExecutor.of)
 BASELINES = {

@@ -5,13 +5,13 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from specguide.engine.served import CloseReport, EngineHealth, ServedEngine
+from specguide.engine.serving.served import CloseReport, EngineHealth, ServedEngine
+from specguide.engine.serving.stream import RequestDelta, RequestStream
 from specguide.engine.stats import EngineStats
-from specguide.engine.stream import RequestDelta, RequestStream
 
 if TYPE_CHECKING:
-    from specguide.engine.async_engine import AsyncEngine
     from specguide.engine.engine import Engine
+    from specguide.engine.serving.async_engine import AsyncEngine
     from specguide.engine.shared_engine import SharedEngine
 
 __all__ = [
@@ -26,7 +26,11 @@ __all__ = [
     "SharedEngine",
 ]
 
-_WITH_TORCH = {"AsyncEngine": "async_engine", "Engine": "engine", "SharedEngine": "shared_engine"}
+_WITH_TORCH = {
+    "AsyncEngine": "serving.async_engine",
+    "Engine": "engine",
+    "SharedEngine": "shared_engine",
+}
 
 
 def __getattr__(name: str) -> Any:

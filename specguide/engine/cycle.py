@@ -7,12 +7,12 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 
 from specguide.batch import Batch, StepOutput
-from specguide.engine.adaptive import AllDrafts, LevelChoice
 from specguide.engine.executors import Executor
-from specguide.engine.failures import iteration_errors
 from specguide.engine.iterations import InFlight, launch
+from specguide.engine.levels.choice import AllDrafts, LevelChoice
 from specguide.engine.observers import Committed, Observer
-from specguide.engine.requests import Requests
+from specguide.engine.requests.failures import iteration_errors
+from specguide.engine.requests.requests import Requests
 from specguide.request import Request
 from specguide.request_records import IterationTimes
 from specguide.scheduler import Schedule, Scheduler

@@ -12,20 +12,20 @@ from typing import Unpack
 
 from specguide.cache import CacheSize, PageAllocator
 from specguide.config import EngineConfig
-from specguide.engine.adaptive import AllDrafts, LevelChoice
-from specguide.engine.admission import Admission
 from specguide.engine.cycle import Cycle
 from specguide.engine.executors import Executor, load_executor
-from specguide.engine.facts import resolved
-from specguide.engine.failures import told
 from specguide.engine.in_use import InUse, one_at_a_time
 from specguide.engine.iterations import Iterations
 from specguide.engine.kv_transfer import EngineSide, load_transfer
+from specguide.engine.levels.choice import AllDrafts, LevelChoice
 from specguide.engine.logprobs import Logprobs
 from specguide.engine.observers import DraftCounts, Observer, StepTimes
-from specguide.engine.requests import Requests
+from specguide.engine.requests.admission import Admission
+from specguide.engine.requests.failures import told
+from specguide.engine.requests.requests import Requests
+from specguide.engine.setup.facts import resolved
+from specguide.engine.setup.target_folder import load_tokenizer
 from specguide.engine.stats import EngineStats, RequestCounts, Totals
-from specguide.engine.target_folder import load_tokenizer
 from specguide.errors import EngineError, InvalidParams
 from specguide.guided.backends import CompiledGrammar, check_backend
 from specguide.params import SamplingParams

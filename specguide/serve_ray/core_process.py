@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from specguide.engine.control import CoreFacts, StartFailure, Stop
+from specguide.engine.serving.control import CoreFacts, StartFailure, Stop
 from specguide.errors import EngineError, InvalidParams
 from specguide.server.child import Child
 from specguide.server.plans import CORE, ServicePlan

@@ -9,10 +9,10 @@ from collections.abc import AsyncIterator
 from prometheus_client import generate_latest
 from ray import serve
 
-from specguide.engine.control import settle
-from specguide.engine.remote_engine import RemoteEngine
-from specguide.engine.target_folder import load_tokenizer
+from specguide.engine.serving.remote_engine import RemoteEngine
+from specguide.engine.setup.target_folder import load_tokenizer
 from specguide.errors import EngineError
+from specguide.processes import settle
 from specguide.serve_ray.core_process import CoreProcess
 from specguide.serve_ray.exchange import AnswerPiece, ForwardedRequest, NotTaken, answer
 from specguide.server.app import create_app

@@ -17,17 +17,10 @@ from starlette.exceptions import HTTPException
 from starlette.responses import StreamingResponse
 from starlette.types import Message, Scope
 
-from specguide.engine.control import (
-    CoreDown,
-    CoreUp,
-    FrontReady,
-    Stop,
-    live_with,
-    order_of,
-    settle,
-)
-from specguide.engine.remote_engine import RemoteEngine
-from specguide.engine.target_folder import load_tokenizer
+from specguide.engine.serving.control import CoreDown, CoreUp, FrontReady, Stop, order_of
+from specguide.engine.serving.remote_engine import RemoteEngine
+from specguide.engine.setup.target_folder import load_tokenizer
+from specguide.processes import live_with, settle
 from specguide.server.app import create_app
 from specguide.server.config import ServerConfig
 from specguide.server.connection import most_connections

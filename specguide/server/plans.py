@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from specguide.config import EngineConfig
-from specguide.engine.control import CoreFacts, CorePlan
+from specguide.engine.serving.control import CoreFacts, CorePlan
 from specguide.guided.reasoning_formats import choose_reasoning_format
 from specguide.guided.tools import choose_tool_format
 from specguide.server.config import ServerConfig
 from specguide.server.listening import Address
 from specguide.server.sampling_defaults import sampling_defaults
 
-CORE = "specguide.engine.core:run_core"
+CORE = "specguide.engine.serving.core:run_core"
 """Function of a core's process, as Child has it."""
 COUNTS_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 """Environment variable of fronts, by which prometheus_client counts over several processes: a

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from specguide.engine.target_folder import target_folder
+from specguide.engine.setup.target_folder import target_folder
 from specguide.errors import CheckpointError, InvalidParams
 from specguide.json_fields import is_file, read_json
 from specguide.params import SamplingParams

@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 from itertools import count
 from multiprocessing.connection import wait
 
-from specguide.engine.control import (
+from specguide.engine.serving.control import (
     CoreDown,
     CoreFacts,
     CoreUp,

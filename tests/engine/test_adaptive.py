@@ -19,7 +19,7 @@ from specguide import LLM, GuideConfig, SamplingParams, SpecConfig
 from specguide.config import CacheConfig, EngineConfig
 from specguide.draft_layout import NO_DRAFTS, DraftLayout
 from specguide.draft_tree import DraftTree, DynamicTree
-from specguide.engine.facts import resolved
+from specguide.engine.setup.facts import resolved
 from specguide.errors import InvalidParams
 
 

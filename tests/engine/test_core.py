@@ -18,8 +18,8 @@ from tiny_engine import K, make
 
 from specguide import Guide, SamplingParams, SpecConfig
 from specguide.config import EngineConfig
-from specguide.engine import core_link, wire
-from specguide.engine.control import FrontLeft
+from specguide.engine.serving import core_link, wire
+from specguide.engine.serving.control import FrontLeft
 from specguide.errors import (
     EngineError,
     InvalidGuide,

@@ -14,7 +14,7 @@ from tiny_engine import make
 
 from specguide.config import EngineConfig
 from specguide.engine.executors.local import LocalExecutor
-from specguide.engine.facts import resolved
+from specguide.engine.setup.facts import resolved
 from specguide.errors import InvalidParams
 from specguide.kernels.shared_memory import mapped
 from specguide.speculation import iteration as iteration_module

@@ -13,7 +13,7 @@ from random_requests import cases
 from tiny_engine import make
 
 from specguide import LLM, Guide, SamplingParams
-from specguide.engine import wire
+from specguide.engine.serving import wire
 from specguide.errors import RequestTimeout
 from specguide.guided.compiling.grammar_future import GrammarFuture
 

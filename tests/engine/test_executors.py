@@ -21,7 +21,7 @@ from specguide.draft_layout import DraftLayout
 from specguide.draft_tree import DynamicTree
 from specguide.engine import Engine
 from specguide.engine.executors import Capabilities, LocalExecutor, PendingOutput
-from specguide.engine.facts import resolved
+from specguide.engine.setup.facts import resolved
 from specguide.guided.no_grammar import NoGrammar
 from specguide.kernels.forward_stream import ForwardStream
 from specguide.params import Speculation

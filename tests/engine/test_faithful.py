@@ -15,7 +15,7 @@ from tiny_engine import make
 from transformers import LlamaForCausalLM
 
 from specguide import CacheConfig, Guide, SamplingParams
-from specguide.engine.faithful import ScoredSequences
+from specguide.engine.requests.faithful import ScoredSequences
 from specguide.errors import InvalidParams
 
 PROMPT = "the answer is"

@@ -15,10 +15,10 @@ from specguide.batch import Batch
 from specguide.config import SpecConfig
 from specguide.draft_layout import DraftLayout
 from specguide.draft_tree import DynamicTree
-from specguide.engine.adaptive import LevelChoice
-from specguide.engine.level_rates import LevelPlan
-from specguide.engine.level_times import LevelTimes
-from specguide.engine.level_trials import LevelTrials
+from specguide.engine.levels.choice import LevelChoice
+from specguide.engine.levels.rates import LevelPlan
+from specguide.engine.levels.times import LevelTimes
+from specguide.engine.levels.trials import LevelTrials
 from specguide.engine.observers import Committed
 from specguide.params import SamplingParams
 from specguide.request import Request, RequestSpec

@@ -13,7 +13,7 @@ import pytest
 from async_engines import start
 
 from specguide import LLM, DynamicTree, Guide, GuideConfig, Reasoning, SamplingParams, SpecConfig
-from specguide.engine.wire_data import params_text
+from specguide.engine.serving.wire_data import params_text
 from specguide.errors import InvalidGuide, InvalidParams
 from specguide.guided.tools import Tool, tool_formats, tool_guide
 from specguide.request import RequestOutput

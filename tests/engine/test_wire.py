@@ -10,10 +10,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from specguide import Guide, Reasoning, SamplingParams, Speculation, errors
-from specguide.engine import wire
-from specguide.engine.stats import EngineStats, Histogram
-from specguide.engine.stream import RequestDelta
-from specguide.engine.wire_data import (
+from specguide.engine.serving import wire
+from specguide.engine.serving.stream import RequestDelta
+from specguide.engine.serving.wire_data import (
     delta_of,
     error_data,
     error_of,
@@ -21,6 +20,7 @@ from specguide.engine.wire_data import (
     params_text,
     wire_delta,
 )
+from specguide.engine.stats import EngineStats, Histogram
 from specguide.request_records import Iteration, IterationTimes, Logprob, RequestMetrics
 
 GUIDES = [

@@ -27,7 +27,7 @@ from specguide.engine.executors import RanksExecutor, followers
 from specguide.engine.executors.followers import Follower
 from specguide.engine.executors.local import load_models
 from specguide.engine.executors.rank_process import READY, Execute, RankBuild
-from specguide.engine.facts import resolved
+from specguide.engine.setup.facts import resolved
 from specguide.errors import EngineError, InvalidParams
 
 IMPORT = "from specguide.engine.executors.rank_process import main"

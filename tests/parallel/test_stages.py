@@ -20,7 +20,7 @@ from requests_of_every_kind import PATIENT, PROMPTS, SPECS, failure, outputs
 from specguide import LLM, SamplingParams
 from specguide.config import CacheConfig, EngineConfig
 from specguide.engine import Engine
-from specguide.engine.target_folder import SHIPPED_MODEL
+from specguide.engine.setup.target_folder import SHIPPED_MODEL
 from specguide.errors import InvalidParams
 from specguide.kernels.attention import JoinedContext
 from specguide.kernels.attention.micro_batches import micro_batches

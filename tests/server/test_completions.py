@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from specguide.engine import RequestDelta, RequestStream
-from specguide.engine.stream import Mailbox
+from specguide.engine.serving.stream import Mailbox
 from specguide.errors import QueueFull
 from specguide.params import SamplingParams
 from specguide.server.api import rendered, told

@@ -22,7 +22,7 @@ from uvicorn.logging import AccessFormatter
 
 from specguide.config import EngineConfig
 from specguide.engine import AsyncEngine, Engine
-from specguide.engine.served import EngineHealth
+from specguide.engine.serving.served import EngineHealth
 from specguide.errors import EngineClosed, EngineError, InvalidParams
 from specguide.server.app import OTHER_PATHS, create_app
 from specguide.server.config import Exposure, ServerConfig

@@ -17,7 +17,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
 from specguide.config import EngineConfig
-from specguide.engine.served import EngineHealth
+from specguide.engine.serving.served import EngineHealth
 from specguide.engine.stats import GuideCounts
 from specguide.errors import EngineError, InvalidParams
 from specguide.guide import Guide

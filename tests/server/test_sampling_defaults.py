@@ -10,7 +10,7 @@ import pytest
 from live_server import Server
 
 from specguide.config import EngineConfig
-from specguide.engine.target_folder import target_folder
+from specguide.engine.setup.target_folder import target_folder
 from specguide.errors import CheckpointError, InvalidParams
 from specguide.guide import Guide
 from specguide.server.config import ServerConfig

@@ -12,7 +12,7 @@ from random_requests import cases
 from safetensors.torch import load_file
 
 from specguide import LLM, Guide, SamplingParams, SpecConfig
-from specguide.engine.target_folder import SHIPPED_MODEL
+from specguide.engine.setup.target_folder import SHIPPED_MODEL
 from specguide.errors import CheckpointError
 
 K = 3

@@ -9,7 +9,7 @@ from specguide import LLM
 from specguide.config import EngineConfig
 from specguide.engine import Engine
 from specguide.engine.executors import LocalExecutor
-from specguide.engine.facts import resolved
+from specguide.engine.setup.facts import resolved
 
 
 def baseline_llm(model: Any, baseline: str | None = None, **config: Any) -> LLM:

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from specguide.config import EngineConfig
 from specguide.engine import Engine
-from specguide.engine.control import CorePlan, Stop
-from specguide.engine.core import Fronts, facts_of_core
-from specguide.engine.loop import EngineLoop
-from specguide.engine.remote_engine import RemoteEngine
+from specguide.engine.serving.control import CorePlan, Stop
+from specguide.engine.serving.core import Fronts, facts_of_core
+from specguide.engine.serving.loop import EngineLoop
+from specguide.engine.serving.remote_engine import RemoteEngine
 
 
 class CoreThread:

@@ -14,7 +14,7 @@ from specguide.engine import Engine
 from specguide.engine.executors import RanksExecutor, rank_process
 from specguide.engine.executors.followers import Follower
 from specguide.engine.executors.rank_process import Failed
-from specguide.engine.facts import resolved
+from specguide.engine.setup.facts import resolved
 from specguide.parallel import CollectiveFailed
 
 _PATIENCE_S = 4

@@ -249,7 +249,7 @@ def serve(engine: Engine, jobs: Sequence[Job]) -> list[list[Request]]:
         max(job.arrival + (job.cancel or 0) for job in jobs),
     )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("specguide.engine.deadlines.time", clock)
+        patch.setattr("specguide.engine.requests.deadlines.time", clock)
         while clock.turn <= last_turn or engine.num_unfinished or engine.idle_s() == 0:
             compiler.release()
             for job, requests in zip(jobs, samples, strict=True):

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
 
-from specguide.engine.control import ended_by
 from specguide.engine.executors.rank_process import Failed, Said, main
 from specguide.errors import EngineError
 from specguide.parallel import OWN_HOST
+from specguide.processes import ended_by
 
 START_S = 300.0
 """Till a rank's process, once it was told to start, has come."""

@@ -12,7 +12,6 @@ from multiprocessing.connection import Connection
 
 import torch
 
-from specguide.engine.control import ended_by
 from specguide.engine.executors.followers import END_S
 from specguide.engine.executors.host_links import (
     HostCame,
@@ -26,6 +25,7 @@ from specguide.engine.executors.host_links import (
 )
 from specguide.engine.executors.rank_process import live_with, obey_rank_0
 from specguide.errors import EngineError
+from specguide.processes import ended_by
 from specguide.release import versions
 
 _LOGGER = logging.getLogger(__name__)

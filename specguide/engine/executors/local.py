@@ -15,8 +15,8 @@ from specguide.batch import Batch
 from specguide.cache import KVCache
 from specguide.engine.executors.base import Capabilities
 from specguide.engine.executors.memory import Memory
-from specguide.engine.parts import EngineParts
-from specguide.engine.target_folder import SHIPPED_MODEL, target_folder
+from specguide.engine.setup.parts import EngineParts
+from specguide.engine.setup.target_folder import SHIPPED_MODEL, target_folder
 from specguide.guided.callbacks import GrammarCallbacks
 from specguide.guided.executor import ExecutorFactory, Walked
 from specguide.guided.no_grammar import NoGrammar

@@ -21,10 +21,10 @@ from typing import Any
 import torch
 
 from specguide.batch import Batch, StepOutput
-from specguide.engine.checkpoint_identity import checkpoints, identity
 from specguide.engine.executors.base import PendingOutput
 from specguide.engine.executors.local import LocalExecutor, load_models
-from specguide.engine.parts import EngineParts
+from specguide.engine.setup.checkpoint_identity import checkpoints, identity
+from specguide.engine.setup.parts import EngineParts
 from specguide.models import Decoder
 from specguide.parallel import CollectiveFailed, Meeting, Ranks, Stage, connect_stages
 from specguide.resolved_config import ResolvedConfig

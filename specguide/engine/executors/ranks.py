@@ -15,7 +15,6 @@ import torch
 from torch.distributed import DistStoreError
 
 from specguide.batch import Batch, StepOutput
-from specguide.engine.checkpoint_identity import checkpoints
 from specguide.engine.executors.base import Capabilities, PendingOutput
 from specguide.engine.executors.followers import (
     Follower,
@@ -38,6 +37,7 @@ from specguide.engine.executors.rank_process import (
     load_part,
 )
 from specguide.engine.executors.watch import Watch
+from specguide.engine.setup.checkpoint_identity import checkpoints
 from specguide.errors import EngineError, InvalidParams, UserError
 from specguide.guided.stream import GrammarStream
 from specguide.parallel import CollectiveFailed, Collectives, Meeting

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from specguide.cache import KVCache
-from specguide.engine.checkpoint_identity import identity
 from specguide.engine.kv_transfer.wire import CacheFormat
-from specguide.engine.target_folder import SHIPPED_MODEL, target_folder
+from specguide.engine.setup.checkpoint_identity import identity
+from specguide.engine.setup.target_folder import SHIPPED_MODEL, target_folder
 from specguide.resolved_config import ResolvedConfig
 
 _PROTOCOL = "1"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from specguide.engine.stream import RequestDelta
+from specguide.engine.serving.stream import RequestDelta
 from specguide.errors import EngineError
 from specguide.request import Request
 from specguide.request_records import RequestMetrics

@@ -16,22 +16,20 @@ from typing import NoReturn
 import zmq
 from tqdm import tqdm
 
-from specguide.engine import wire
-from specguide.engine.control import (
+from specguide.engine.engine import Engine
+from specguide.engine.serving import wire
+from specguide.engine.serving.control import (
     CoreFacts,
     CorePlan,
     FrontLeft,
     StartFailure,
     Stop,
-    live_with,
     order_of,
-    settle,
 )
-from specguide.engine.engine import Engine
-from specguide.engine.loop import REQUEST_LOGGER, EngineLoop
-from specguide.engine.served import check_room, check_wait
-from specguide.engine.stream import RequestDelta
-from specguide.engine.wire_data import error_data, params_of, wire_delta
+from specguide.engine.serving.loop import REQUEST_LOGGER, EngineLoop
+from specguide.engine.serving.served import check_room, check_wait
+from specguide.engine.serving.stream import RequestDelta
+from specguide.engine.serving.wire_data import error_data, params_of, wire_delta
 from specguide.errors import (
     EngineClosed,
     EngineError,
@@ -40,6 +38,7 @@ from specguide.errors import (
     SpecguideError,
     UserError,
 )
+from specguide.processes import live_with, settle
 
 _FLUSH_MS = 500
 """Time for what is still to be sent when the core ends."""

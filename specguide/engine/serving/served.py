@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
+from specguide.engine.serving.stream import RequestStream
 from specguide.engine.stats import EngineStats
-from specguide.engine.stream import RequestStream
 from specguide.errors import EngineError, InvalidParams, QueueFull
 from specguide.guided.backends import CompiledGrammar
 from specguide.params import SamplingParams

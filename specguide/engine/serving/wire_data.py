@@ -9,8 +9,8 @@ from dataclasses import fields
 from typing import Any
 
 from specguide import errors
-from specguide.engine import wire
-from specguide.engine.stream import RequestDelta
+from specguide.engine.serving import wire
+from specguide.engine.serving.stream import RequestDelta
 from specguide.errors import EngineError, InvalidGuide, InvalidParams, SpecguideError
 from specguide.guide import Guide, Reasoning
 from specguide.params import SamplingParams, Speculation

@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 
 from specguide.config import EngineConfig
-from specguide.engine.target_folder import target_folder
+from specguide.engine.setup.target_folder import target_folder
 from specguide.errors import CheckpointError, InvalidParams
 from specguide.json_fields import naming
 from specguide.layers.quantization import CacheScheme

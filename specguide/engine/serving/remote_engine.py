@@ -11,14 +11,14 @@ from functools import cached_property, partial
 from itertools import count
 
 from specguide.config import GuideConfig
-from specguide.engine import wire
-from specguide.engine.control import CoreFacts
-from specguide.engine.core_link import CoreLink
-from specguide.engine.prompts import prompt_ids
-from specguide.engine.served import CloseReport, EngineHealth, check_room, in_time
+from specguide.engine.requests.prompts import prompt_ids
+from specguide.engine.serving import wire
+from specguide.engine.serving.control import CoreFacts
+from specguide.engine.serving.core_link import CoreLink
+from specguide.engine.serving.served import CloseReport, EngineHealth, check_room, in_time
+from specguide.engine.serving.stream import Mailbox, RequestDelta, RequestStream
+from specguide.engine.serving.wire_data import delta_of, error_of, params_text
 from specguide.engine.stats import EngineStats
-from specguide.engine.stream import Mailbox, RequestDelta, RequestStream
-from specguide.engine.wire_data import delta_of, error_of, params_text
 from specguide.errors import (
     EngineClosed,
     EngineError,

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from specguide.batch import Batch
-from specguide.engine.acceptances import Acceptances
-from specguide.engine.level_times import LevelTimes
+from specguide.engine.levels.acceptances import Acceptances
+from specguide.engine.levels.times import LevelTimes
 from specguide.engine.observers import Committed
 
 

@@ -14,16 +14,16 @@ from queue import Empty, SimpleQueue
 from typing import TypeVar
 
 from specguide.engine.engine import Engine
-from specguide.engine.loop import EngineLoop
-from specguide.engine.served import (
+from specguide.engine.serving.loop import EngineLoop
+from specguide.engine.serving.served import (
     CloseReport,
     EngineHealth,
     check_room,
     check_wait,
     in_time,
 )
+from specguide.engine.serving.stream import Mailbox, RequestDelta, RequestStream, deliver
 from specguide.engine.stats import EngineStats
-from specguide.engine.stream import Mailbox, RequestDelta, RequestStream, deliver
 from specguide.errors import EngineClosed, EngineError
 from specguide.guided.backends import CompiledGrammar
 from specguide.params import SamplingParams

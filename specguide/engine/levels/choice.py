@@ -14,8 +14,8 @@ from dataclasses import replace
 
 from specguide.batch import Batch
 from specguide.draft_layout import NO_DRAFTS, DraftLayout, IterationLayouts
-from specguide.engine.level_rates import LevelPlan, LevelRates
-from specguide.engine.level_trials import LevelTrials
+from specguide.engine.levels.rates import LevelPlan, LevelRates
+from specguide.engine.levels.trials import LevelTrials
 from specguide.engine.observers import Committed
 from specguide.request import Request
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import zmq
 
-from specguide.engine import wire
+from specguide.engine.serving import wire
 
 _LOGGER = logging.getLogger(__name__)
 

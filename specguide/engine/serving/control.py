@@ -3,11 +3,7 @@
 
 from __future__ import annotations
 
-import ctypes
-import gc
 import os
-import signal
-import sys
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
@@ -16,12 +12,6 @@ from specguide.config import EngineConfig
 from specguide.engine.stats import EngineStats
 from specguide.errors import EngineError, InvalidParams
 from specguide.resolved_config import ResolvedConfig
-
-_DIE_WITH_PARENT = 1
-_SET_NAME = 15
-"""prctl's PR_SET_PDEATHSIG and PR_SET_NAME."""
-_MOST_NEW = 10_000
-"""Objects between collections of garbage; by default 700, which hundreds of streams always have."""
 
 
 @dataclass(frozen=True)
@@ -106,38 +96,9 @@ class Stop:
     drain_s: float
 
 
-def live_with(parent_pid: int, title: str) -> None:
-    """Make this process end with its parent, and only by its parent's word: signals that a terminal
-    sends to all of them are the parent's to answer. title: what `top` calls it, 15 characters"""
-    for each in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(each, signal.SIG_IGN)
-    if sys.platform == "linux":
-        prctl = ctypes.CDLL(None).prctl
-        prctl(_SET_NAME, title.encode())
-        prctl(_DIE_WITH_PARENT, signal.SIGKILL)
-    if os.getppid() != parent_pid:
-        os._exit(1)
-
-
 def order_of(control: Connection) -> Any:
     """What the supervisor says next; where it is gone, this process ends."""
     try:
         return control.recv()
     except EOFError:
         os._exit(1)
-
-
-def ended_by(exit_code: int) -> str:
-    """How a process ended, in words that go on behind its name. exit_code: as Python has it; that
-    of a signal is negative"""
-    if exit_code < 0:
-        return f"was ended by {signal.Signals(-exit_code).name}"
-    return f"ended with exit code {exit_code}"
-
-
-def settle() -> None:
-    """What this process has by now it has to its end: collections of garbage, for which all of it
-    stands still, look no more at any of that."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(_MOST_NEW)

@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable, KeysView, Sequence
 from typing import Generic, Protocol, TypeVar
 
 from specguide.engine.engine import Engine
-from specguide.engine.failures import told
-from specguide.engine.live import Live
-from specguide.engine.served import CloseReport
+from specguide.engine.requests.failures import told
+from specguide.engine.serving.live import Live
+from specguide.engine.serving.served import CloseReport
+from specguide.engine.serving.stream import RequestDelta
 from specguide.engine.stats import request_record
-from specguide.engine.stream import RequestDelta
 from specguide.errors import EngineError
 from specguide.request import Request
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from hashlib import blake2b
 from pathlib import Path
 
-from specguide.engine.target_folder import target_folder
+from specguide.engine.setup.target_folder import target_folder
 from specguide.resolved_config import ResolvedConfig
 
 _NUM_SAMPLES = 32

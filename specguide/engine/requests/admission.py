@@ -13,7 +13,7 @@ from typing import NamedTuple, Unpack
 from specguide.batch import Adjustment
 from specguide.draft_layout import DraftLayout
 from specguide.engine.executors import Capabilities
-from specguide.engine.prompts import prompt_ids
+from specguide.engine.requests.prompts import prompt_ids
 from specguide.errors import EngineError, InvalidParams, SpecguideError
 from specguide.guided.backends import CompiledGrammar
 from specguide.guided.compile import GrammarCompiler

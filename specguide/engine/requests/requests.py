@@ -6,13 +6,13 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from specguide.engine.admission import Admission, Admitted
-from specguide.engine.deadlines import Deadlines
 from specguide.engine.executors import Executor
-from specguide.engine.failures import timeout
-from specguide.engine.faithful import Entry, Faithful
 from specguide.engine.kv_transfer import Transfer
-from specguide.engine.walks import Walks
+from specguide.engine.requests.admission import Admission, Admitted
+from specguide.engine.requests.deadlines import Deadlines
+from specguide.engine.requests.failures import timeout
+from specguide.engine.requests.faithful import Entry, Faithful
+from specguide.engine.requests.walks import Walks
 from specguide.errors import EngineError, SpecguideError
 from specguide.guided.compiling.grammar_future import GrammarFuture
 from specguide.guided.finite import FiniteGrammar

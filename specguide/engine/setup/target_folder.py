@@ -7,7 +7,7 @@ from pathlib import Path
 from specguide.resolved_config import ResolvedConfig
 from specguide.tokenizer import Tokenizer
 
-SHIPPED_MODEL = Path(__file__).parents[1] / "assets" / "small"
+SHIPPED_MODEL = Path(__file__).parents[2] / "assets" / "small"
 
 
 def target_folder(model: str | Path | None) -> Path:
