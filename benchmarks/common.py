@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from specguide import env
 from specguide.bench.provenance import provenance
+from specguide.host import env
 from specguide.resolved_config import Facts
 
 if TYPE_CHECKING:

@@ -33,7 +33,7 @@ from specguide.guide import Guide
 from specguide.guided.backends import CompiledGrammar, backend_names
 from specguide.guided.compile import GrammarCompiler
 from specguide.guided.matcher import Matcher
-from specguide.processes import settle
+from specguide.host.processes import settle
 
 _NUM_NAMED = 10
 

@@ -20,8 +20,8 @@ from specguide.engine.setup.facts import resolved
 from specguide.engine.setup.target_folder import load_tokenizer
 from specguide.engine.stats import EngineStats
 from specguide.errors import EngineError
+from specguide.host.processes import live_with
 from specguide.params import SamplingParams
-from specguide.processes import live_with
 from specguide.request import Request, RequestSpec
 from specguide.request_records import Logprob
 

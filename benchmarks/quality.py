@@ -22,8 +22,8 @@ import torch
 from benchmarks.common import emit
 from benchmarks.decoder_logits import logits_of
 from benchmarks.equality import fresh_tasks
-from specguide import env
 from specguide.engine.setup.target_folder import SHIPPED_MODEL
+from specguide.host import env
 from specguide.layers.quantization import ONLINE
 from specguide.models import Decoder
 from specguide.tokenizer import Tokenizer

@@ -11,8 +11,8 @@ from specguide.config import CacheConfig, GuideConfig, SpecConfig
 from specguide.draft_tree import DraftTree, DynamicTree
 from specguide.errors import SpecguideError
 from specguide.guide import Guide, Reasoning
+from specguide.host.release import installed_version
 from specguide.params import SamplingParams, Speculation
-from specguide.release import installed_version
 from specguide.request import RequestOutput
 from specguide.request_records import Logprob, OutputSpan, RequestMetrics
 

@@ -7,12 +7,12 @@ import math
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from specguide import env
 from specguide.config import CacheConfig, EngineConfig, GuideConfig, SpecConfig, TransferConfig
 from specguide.draft_layout import NO_DRAFTS, DraftLayout
 from specguide.draft_methods import AUTO
 from specguide.draft_tree import DynamicTree
 from specguide.errors import InvalidParams
+from specguide.host import env
 
 _NUM_FORCED_BY_AUTO = 8
 # A burst of prompts is computed at nearly the full rate of an 8B model's products, and others'

@@ -11,8 +11,8 @@ import pytest
 import torch
 import triton_interpreter
 
-from specguide import env
 from specguide.cache import sizing
+from specguide.host import env
 
 KERNELS_ARE_INTERPRETED = triton_interpreter.runs_kernels()
 

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from specguide import env
+from specguide.host import env
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from specguide import machine
+from specguide.host import machine
 
 GIB = 1 << 30
 Limits = Callable[..., None]

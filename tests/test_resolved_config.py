@@ -7,11 +7,12 @@ from dataclasses import fields, replace
 
 import pytest
 
-from specguide import SpecConfig, env
+from specguide import SpecConfig
 from specguide.config import EngineConfig, GuideConfig
 from specguide.draft_layout import NO_DRAFTS
 from specguide.draft_tree import DynamicTree
 from specguide.errors import InvalidParams
+from specguide.host import env
 from specguide.resolved_config import CallbackConfig, Facts, resolve
 
 CPU = Facts("cpu", "float32", max_positions=512)

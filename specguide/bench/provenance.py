@@ -14,8 +14,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from specguide import machine
-from specguide.release import installed_version
+from specguide.host import machine
+from specguide.host.release import installed_version
 
 _ROOT = Path(__file__).parent.parent.parent
 _KEY_FLAG = "--api-key"

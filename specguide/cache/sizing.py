@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import torch
 
-from specguide import machine
 from specguide.config import CacheConfig
 from specguide.errors import InvalidParams
+from specguide.host import machine
 
 _GIB = 1 << 30
 _CPU_SHARE = 0.25

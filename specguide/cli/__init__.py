@@ -16,7 +16,7 @@ from specguide.cli.join import join
 from specguide.cli.other_engines import KnowsOtherEngines, ServesNames
 from specguide.cli.serve import serve
 from specguide.errors import SpecguideError, UserError
-from specguide.release import installed_version
+from specguide.host.release import installed_version
 
 app = typer.Typer(
     no_args_is_help=True,

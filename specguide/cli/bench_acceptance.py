@@ -11,7 +11,6 @@ from typing import Annotated, Any
 
 import typer
 
-from specguide import env
 from specguide.bench.config import AxisLists, BenchEngine, TaskChoice
 from specguide.bench.settings import DRAFTERS, UNGUIDED, Axes, Setting
 from specguide.bench.tasks import Task
@@ -25,6 +24,7 @@ from specguide.cli.options import (
 )
 from specguide.errors import InvalidParams
 from specguide.guided.backends import backend_choices
+from specguide.host import env
 from specguide.server.config import model_name
 
 _METHODS = sorted({options["method"] for options in DRAFTERS.values()})

@@ -13,7 +13,7 @@ from specguide.bench.config import ConformanceConfig
 from specguide.cli.config_options import ConfigOptions, Given, takes
 from specguide.cli.options import bench_libraries, listed, write_text
 from specguide.guided.backends import backend_choices
-from specguide.release import installed_version
+from specguide.host.release import installed_version
 
 _MOST_SHOWN = 20
 _TRIED = ConfigOptions(

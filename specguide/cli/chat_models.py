@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from specguide.config import EngineConfig
 from specguide.errors import InvalidParams, RequestError
-from specguide.release import extra
+from specguide.host.release import extra
 from specguide.server.config import ServerConfig, model_name
 from specguide.server.events import Arguments, CallBegin, End, Event, Text
 

@@ -27,7 +27,7 @@ from specguide.cli.config_options import (
 )
 from specguide.config import TransferConfig
 from specguide.errors import InvalidParams
-from specguide.release import extra
+from specguide.host.release import extra
 from specguide.serve_ray.config import ReplicaConfig
 from specguide.server.config import (
     API_KEYS_VARIABLE,

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from specguide.errors import CheckpointError
+from specguide.host.transformers_import import import_transformers
 from specguide.json_fields import read_json, shown
 from specguide.layers.quantization.by_name import within
 from specguide.models.weights import stored_names, weight_files
-from specguide.transformers_import import import_transformers
 
 MULTIMODAL = frozenset(
     f"{name}ForConditionalGeneration"

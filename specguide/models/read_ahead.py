@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from specguide import machine
 from specguide.errors import CheckpointError
+from specguide.host import machine
 from specguide.layers.destination import Destination
 from specguide.models.stored_tensors import StoredTensor
 

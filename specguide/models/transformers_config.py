@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from specguide.errors import CheckpointError
+from specguide.host.transformers_import import import_transformers
 from specguide.json_fields import naming, read_json, shown, token_ids
 from specguide.layers.norm import NormKind
 from specguide.layers.quantization import read_quantization
@@ -24,7 +25,6 @@ from specguide.models import transformers_trial
 from specguide.models.config import LARGEST, ModelConfig
 from specguide.models.multimodal import is_multimodal, stated_text, text_fields
 from specguide.models.transformers_trial import LayerAttention
-from specguide.transformers_import import import_transformers
 
 _OTHER_LAYERS = ("linear_attention", "mamba", "conv", "chunked_attention", "recurrent")
 

@@ -12,7 +12,7 @@ import sys
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 
-from specguide import machine
+from specguide.host import machine
 
 
 def _load_extension() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from specguide import env
+from specguide.host import env
 from specguide.parallel.collectives import GlooCollectives, GroupCollectives
 from specguide.parallel.failure import CollectiveFailed
 from specguide.parallel.places import CudaMemory, MemoryPlaces

@@ -12,7 +12,7 @@ from ray import serve
 from specguide.engine.serving.remote_engine import RemoteEngine
 from specguide.engine.setup.target_folder import load_tokenizer
 from specguide.errors import EngineError
-from specguide.processes import settle
+from specguide.host.processes import settle
 from specguide.serve_ray.core_process import CoreProcess
 from specguide.serve_ray.exchange import AnswerPiece, ForwardedRequest, NotTaken, answer
 from specguide.server.app import create_app

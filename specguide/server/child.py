@@ -10,8 +10,8 @@ from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import Any
 
-from specguide.env import prefer_huge_pages
-from specguide.processes import ended_by
+from specguide.host.env import prefer_huge_pages
+from specguide.host.processes import ended_by
 
 _SPAWN = multiprocessing.get_context("spawn")  # a fork would have all of the supervisor's sockets
 

@@ -20,7 +20,7 @@ from starlette.types import Message, Scope
 from specguide.engine.serving.control import CoreDown, CoreUp, FrontReady, Stop, order_of
 from specguide.engine.serving.remote_engine import RemoteEngine
 from specguide.engine.setup.target_folder import load_tokenizer
-from specguide.processes import live_with, settle
+from specguide.host.processes import live_with, settle
 from specguide.server.app import create_app
 from specguide.server.config import ServerConfig
 from specguide.server.connection import most_connections

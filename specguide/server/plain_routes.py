@@ -11,7 +11,7 @@ from fastapi.responses import JSONResponse, PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from specguide.errors import InvalidParams
-from specguide.release import installed_version
+from specguide.host.release import installed_version
 from specguide.server import anthropic
 from specguide.server.backend import Backend, unless_left
 from specguide.server.base_body import Body

@@ -7,7 +7,7 @@ from fastapi.telemetry import TelemetryConfig
 from opentelemetry import trace
 
 from specguide.engine import RequestDelta
-from specguide.release import extra
+from specguide.host.release import extra
 from specguide.server.config import Exposure
 
 _UNTRACED = ("/health", "/ready", "/metrics")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from specguide.errors import CheckpointError
 from specguide.gguf_file import CONTROL, USER_DEFINED, GgufHeader, read_header
-from specguide.transformers_import import import_transformers
+from specguide.host.transformers_import import import_transformers
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer as Backend

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from specguide.errors import CheckpointError, InvalidParams
 from specguide.gguf_file import find_gguf, read_header
+from specguide.host.transformers_import import import_transformers
 from specguide.integers import as_ints
 from specguide.json_fields import check_fetched, is_file, naming, read_json, token_ids
 from specguide.tokenizer.chat_template import ChatTemplate, template_values, up_to_final_message
@@ -21,7 +22,6 @@ from specguide.tokenizer.detokenizer import Detokenizers, IncrementalDetokenizer
 from specguide.tokenizer.gguf import gguf_tokenizer
 from specguide.tokenizer.token_bytes import token_bytes
 from specguide.tokenizer.vocabulary import Vocabulary
-from specguide.transformers_import import import_transformers
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer as Backend

@@ -22,7 +22,7 @@ from specguide.engine import Engine
 from specguide.engine.executors import host_links, ranks
 from specguide.engine.executors.host_links import HostCame, host_and_port, ranks_key, reach
 from specguide.errors import EngineError, InvalidParams
-from specguide.release import versions
+from specguide.host.release import versions
 
 PROMPTS = ["abc", "hello"]
 PARAMS = [SamplingParams(max_tokens=6), SamplingParams(max_tokens=6, temperature=0.9, seed=3)]

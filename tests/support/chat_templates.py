@@ -10,7 +10,7 @@ from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers
 from tokenizers import Tokenizer as Backend
 from transformers import PreTrainedTokenizerFast
 
-from specguide import env
+from specguide.host import env
 from specguide.tokenizer import Tokenizer
 
 RENAMED = {

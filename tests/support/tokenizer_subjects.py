@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tokenizer_kinds import BUILDERS
 from tokenizers import AddedToken, decoders
 
-from specguide import env
+from specguide.host import env
 from specguide.tokenizer import Tokenizer
 
 SHIPPED = Path(__file__).parents[2] / "specguide" / "assets" / "small" / "target"

@@ -18,8 +18,8 @@ from typing import Any
 
 from specguide.engine.executors.rank_process import Failed, Said, main
 from specguide.errors import EngineError
+from specguide.host.processes import ended_by
 from specguide.parallel import OWN_HOST
-from specguide.processes import ended_by
 
 START_S = 300.0
 """Till a rank's process, once it was told to start, has come."""

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from multiprocessing import AuthenticationError
 from multiprocessing.connection import Connection, answer_challenge, deliver_challenge
 
-from specguide import env
 from specguide.engine.executors.followers import set_timeout
 from specguide.errors import EngineError, InvalidParams
+from specguide.host import env
 
 _HANDSHAKE_S = 10
 _WATCHED = {"TCP_KEEPIDLE": 5, "TCP_KEEPINTVL": 5, "TCP_USER_TIMEOUT": 30_000}

@@ -25,8 +25,8 @@ from specguide.engine.executors.host_links import (
 )
 from specguide.engine.executors.rank_process import live_with, obey_rank_0
 from specguide.errors import EngineError
-from specguide.processes import ended_by
-from specguide.release import versions
+from specguide.host.processes import ended_by
+from specguide.host.release import versions
 
 _LOGGER = logging.getLogger(__name__)
 _AGAIN_S = 1.0

@@ -25,7 +25,7 @@ from specguide.engine.executors.host_links import (
     ranks_key,
 )
 from specguide.errors import EngineError
-from specguide.release import versions
+from specguide.host.release import versions
 
 _LOGGER = logging.getLogger(__name__)
 _LOOK_S = 0.1

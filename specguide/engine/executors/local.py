@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from tqdm import tqdm
 
-from specguide import env, native
+from specguide import native
 from specguide.batch import Batch
 from specguide.cache import KVCache
 from specguide.engine.executors.base import Capabilities
@@ -22,6 +22,7 @@ from specguide.guided.executor import ExecutorFactory, Walked
 from specguide.guided.no_grammar import NoGrammar
 from specguide.guided.shared_rows import ReceivedRows, SharingCallbacks
 from specguide.guided.stream import GrammarStream
+from specguide.host import env
 from specguide.kernels.compile_ahead import rehearsal
 from specguide.kernels.forward_stream import ForwardStream
 from specguide.kernels.shares import NUM_WORDS

@@ -38,7 +38,7 @@ from specguide.errors import (
     SpecguideError,
     UserError,
 )
-from specguide.processes import live_with, settle
+from specguide.host.processes import live_with, settle
 
 _FLUSH_MS = 500
 """Time for what is still to be sent when the core ends."""

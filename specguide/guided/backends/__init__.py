@@ -15,12 +15,12 @@ from collections.abc import Iterator
 from importlib import metadata
 from typing import Any
 
-from specguide import env
 from specguide.config import GuideConfig
 from specguide.errors import EngineError, InvalidGuide, InvalidParams
 from specguide.guide import Guide
 from specguide.guided.backend import Backend, BackendStatus, CompiledGrammar
 from specguide.guided.backend_spec import Adapter, BackendSpec
+from specguide.host import env
 from specguide.tokenizer.vocabulary import Vocabulary
 
 __all__ = [

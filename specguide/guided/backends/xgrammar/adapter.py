@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import xgrammar as xgr
 
-from specguide import machine, native
+from specguide import native
 from specguide.config import GuideConfig
 from specguide.errors import InvalidGuide, UnsupportedGuide
 from specguide.guide import Guide
@@ -41,6 +41,7 @@ from specguide.guided.schema.json_values import Json
 from specguide.guided.schema.nodes import ANY_OBJECT
 from specguide.guided.self_test import SELF_TEST_VOCABULARY, check_native_walk
 from specguide.guided.to_native import native_vocabulary
+from specguide.host import machine
 from specguide.tokenizer.vocabulary import Vocabulary
 
 NAME = "xgrammar"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from specguide import machine
+from specguide.host import machine
 
 _HUGE_PAGES = "glibc.malloc.hugetlb"
 
