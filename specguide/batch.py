@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from specguide.draft_layout import DraftLayout, IterationLayouts
 from specguide.errors import RequestError
-from specguide.param_rules import LEAST_TOP_P
+from specguide.params.rules import LEAST_TOP_P
 from specguide.request import RequestSpec
 
 if TYPE_CHECKING:

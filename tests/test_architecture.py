@@ -32,8 +32,6 @@ LEVELS: tuple[tuple[str, ...], ...] = (
         "guide",
         "structural_tags",
         "structured_outputs",
-        "request_speculation",
-        "param_rules",
         "params",
         "draft_layout",
         "tree_layout",

@@ -15,8 +15,8 @@ from specguide.config import EngineConfig, GuideConfig, SpecConfig, TransferConf
 from specguide.draft_tree import DynamicTree
 from specguide.errors import InvalidGuide, InvalidParams, UserError
 from specguide.guide import Guide
-from specguide.param_rules import num_processor_arguments
 from specguide.params import SamplingParams
+from specguide.params.rules import num_processor_arguments
 from specguide.request_records import RequestMetrics
 
 

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from specguide.errors import RequestError
-from specguide.param_rules import num_processor_arguments
 from specguide.params import SamplingParams
+from specguide.params.rules import num_processor_arguments
 
 Processor = Callable[[list[int], Tensor], Any]
 """Takes the output's token ids and the logits float32 [V] by which the next token is chosen;

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from specguide.batch import TokenScores
-from specguide.param_rules import MAX_LOGPROBS
+from specguide.params.rules import MAX_LOGPROBS
 
 
 def score_tokens(logits: Tensor, target_tokens: Tensor) -> TokenScores:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from specguide.errors import InvalidParams
-from specguide.param_rules import MAX_SAMPLES
+from specguide.params.rules import MAX_SAMPLES
 from specguide.server.api import Api, JsonObject, Renderer
 from specguide.server.backend import Backend
 from specguide.server.completion_choices import Choice

@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import Field
 
-from specguide.param_rules import LEAST_TOP_P, MAX_LOGPROBS
 from specguide.params import SamplingParams, Speculation
+from specguide.params.rules import LEAST_TOP_P, MAX_LOGPROBS
 from specguide.server import fields
 from specguide.server.base_body import Body
 

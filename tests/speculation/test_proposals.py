@@ -13,7 +13,7 @@ from proposals import METHODS, K, generate, make, plain_outputs, told
 
 from specguide import LLM, Guide, GuideConfig, SamplingParams, SpecConfig
 from specguide.errors import InvalidParams
-from specguide.params import Reasoning
+from specguide.guide import Reasoning
 from specguide.sampling import append_drafts
 
 

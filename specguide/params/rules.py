@@ -9,7 +9,7 @@ from typing import Any
 
 from specguide.guide import Guide, Reasoning, is_text
 from specguide.integers import is_int
-from specguide.request_speculation import Speculation
+from specguide.params.speculation import Speculation
 
 MAX_LOGPROBS = 20
 """Likeliest tokens of each place that a request may ask for."""

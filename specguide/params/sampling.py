@@ -12,8 +12,8 @@ from specguide.field_values import converted
 from specguide.guide import Guide, Reasoning
 from specguide.integers import as_int, as_ints, as_real
 from specguide.other_engines import OTHER_SAMPLING, without_others
-from specguide.param_rules import RULES
-from specguide.request_speculation import Speculation
+from specguide.params.rules import RULES
+from specguide.params.speculation import Speculation
 from specguide.structured_outputs import guide_of
 
 

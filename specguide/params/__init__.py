@@ -1,0 +1,11 @@
+"""What a caller asks of one request.
+
+Begin with `sampling`: SamplingParams, which are frozen and check themselves when they are made.
+`rules` says which values each of them may have, `speculation` what a request takes of the engine's
+drafts.
+"""
+
+from specguide.params.sampling import SamplingParams
+from specguide.params.speculation import Speculation
+
+__all__ = ["SamplingParams", "Speculation"]
