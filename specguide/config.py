@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from specguide.errors import InvalidParams
-from specguide.field_values import check_types
 from specguide.guide_config import GuideConfig
+from specguide.inputs.field_values import check_types
 from specguide.spec_config import SpecConfig
 
 CACHE_DTYPES = ("auto", "bfloat16", "fp8", "fp8_e4m3")

@@ -13,7 +13,7 @@ from typing import Protocol
 from specguide.draft_layout import NO_DRAFTS, DraftLayout
 from specguide.draft_methods import DraftMethod
 from specguide.errors import InvalidParams
-from specguide.field_values import check_types
+from specguide.inputs.field_values import check_types
 from specguide.tree_layout import FixedChoice, TreeExpansion, TreeLayout
 
 MOST_NODES, MOST_DEPTH, MOST_CHILDREN = 128, 16, 16

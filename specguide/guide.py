@@ -10,8 +10,8 @@ from functools import cached_property
 from typing import Any
 
 from specguide.errors import InvalidGuide, InvalidParams
-from specguide.field_values import converted
-from specguide.integers import as_int, is_int
+from specguide.inputs.field_values import converted
+from specguide.inputs.integers import as_int, is_int
 from specguide.ready_grammars import grammar_text, schema_text
 
 KEY_ORDERS = ("schema", "any")

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from specguide.errors import InvalidParams
-from specguide.field_values import check_types, converted
 from specguide.guide import KEY_ORDERS
+from specguide.inputs.field_values import check_types, converted
 from specguide.schema_documents import schema_documents
 
 GUIDE_CALLBACKS = ("native", "polling")

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypedDict
 
 from specguide.errors import SpecguideError
-from specguide.field_values import converted
-from specguide.integers import as_int
+from specguide.inputs.field_values import converted
+from specguide.inputs.integers import as_int
 from specguide.params import SamplingParams
 from specguide.request_records import (
     Iteration,

@@ -9,7 +9,7 @@ from specguide.draft_layout import DraftLayout
 from specguide.draft_methods import AUTO, DraftMethod, method_named
 from specguide.draft_tree import CHAIN, DraftShape, TreeShape
 from specguide.errors import InvalidParams
-from specguide.field_values import check_types
+from specguide.inputs.field_values import check_types
 
 MOST_DRAFTS = 32
 

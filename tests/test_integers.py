@@ -10,7 +10,7 @@ from tiny_engine import make
 
 from specguide import Guide, Reasoning, SamplingParams
 from specguide.errors import InvalidParams
-from specguide.integers import as_int, as_ints
+from specguide.inputs.integers import as_int, as_ints
 from specguide.params import Speculation
 
 KINDS = (

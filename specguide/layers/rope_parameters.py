@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from specguide.errors import CheckpointError
-from specguide.json_fields import flag, mapping, positive_int, positive_number, shown
+from specguide.inputs.json_fields import flag, mapping, positive_int, positive_number, shown
 
 ROPE_TYPES = ("default", "linear", "dynamic", "llama3", "yarn", "longrope")
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from specguide.errors import CheckpointError
-from specguide.json_fields import flag, positive_int, positive_number, token_ids
+from specguide.inputs.json_fields import flag, positive_int, positive_number, token_ids
 from specguide.layers.attention import AttentionShape
 from specguide.layers.norm import NormKind
 from specguide.layers.quantization import (

@@ -20,7 +20,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from specguide.errors import CheckpointError
-from specguide.json_fields import shown
+from specguide.inputs.json_fields import shown
 
 
 def _names(text: str) -> frozenset[str]:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from specguide.cache import KVCache
 from specguide.errors import CheckpointError, InvalidParams
-from specguide.json_fields import naming
+from specguide.inputs.json_fields import naming
 from specguide.kernels import LogitsShare
 from specguide.kernels.attention import OutputRows, PassContext
 from specguide.layers.attention import AttentionState

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from specguide.cache import KVCache
 from specguide.errors import CheckpointError, InvalidParams
-from specguide.json_fields import check_folder, naming, read_json
+from specguide.inputs.json_fields import check_folder, naming, read_json
 from specguide.kernels.attention import OutputRows, PassContext
 from specguide.layers.attention import AttentionState
 from specguide.layers.destination import Destination, HasDestinations, merged

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from specguide.errors import CheckpointError
-from specguide.json_fields import mapping, positive_int, shown
+from specguide.inputs.json_fields import mapping, positive_int, shown
 
 # The layers of the target whose hidden states the head reads, and what such a number counts: 0, the
 # inputs of layers; 1, their outputs, which are the inputs of the layers that follow.

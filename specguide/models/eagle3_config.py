@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from specguide.errors import CheckpointError
-from specguide.json_fields import flag, mapping, positive_int
+from specguide.inputs.json_fields import flag, mapping, positive_int
 from specguide.models.config import ModelConfig
 from specguide.models.eagle3_aux_layers import stated_layers, tapped_layers
 from specguide.models.eagle3_fields import (

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from specguide.errors import CheckpointError
-from specguide.json_fields import flag, mapping, positive_int, shown
+from specguide.inputs.json_fields import flag, mapping, positive_int, shown
 from specguide.models.config_fields import check_neutral
 from specguide.models.eagle3_parts import Eagle3Parts
 from specguide.models.windows import read_layer_types

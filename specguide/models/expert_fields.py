@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from specguide.errors import CheckpointError
-from specguide.json_fields import positive_int
+from specguide.inputs.json_fields import positive_int
 from specguide.layers.experts import ExpertsShape
 
 EXPERT_FIELDS = ("num_experts", "num_local_experts", "num_experts_per_tok")

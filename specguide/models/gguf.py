@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from specguide.errors import CheckpointError
-from specguide.gguf_file import GgufHeader, library, read_header
-from specguide.json_fields import naming, shown
+from specguide.inputs.gguf_file import GgufHeader, library, read_header
+from specguide.inputs.json_fields import naming, shown
 
 _FIELDS = {
     "context_length": "max_position_embeddings",

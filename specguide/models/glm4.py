@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from specguide.json_fields import flag, positive_number
+from specguide.inputs.json_fields import flag, positive_number
 from specguide.layers.decoder_layer import DecoderLayer, SandwichLayer
 from specguide.layers.feed_forward import FUSED, GatedMlp
 from specguide.layers.norm import NormKind

@@ -10,7 +10,7 @@ from typing import Any
 from torch import Tensor
 
 from specguide.errors import CheckpointError
-from specguide.json_fields import flag, positive_int, positive_number
+from specguide.inputs.json_fields import flag, positive_int, positive_number
 from specguide.kernels.experts import MXFP4_GROUP, AnyExperts, ExpertMatrices, GateLimits
 from specguide.layers.attention import AttentionShape
 from specguide.layers.decoder_layer import DecoderLayer

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from specguide.errors import CheckpointError
-from specguide.json_fields import flag, positive_number, shown
+from specguide.inputs.json_fields import flag, positive_number, shown
 from specguide.layers.attention import AttentionShape
 from specguide.layers.decoder_layer import DecoderLayer
 from specguide.layers.feed_forward import GatedMlp, MlpNames

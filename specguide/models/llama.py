@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from specguide.json_fields import flag
+from specguide.inputs.json_fields import flag
 from specguide.models.config import ModelConfig
 from specguide.models.dense import build_layer
 from specguide.models.family import Family

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 
 from specguide.errors import CheckpointError, InvalidParams
-from specguide.gguf_file import find_gguf
-from specguide.json_fields import check_folder, naming, read_json
+from specguide.inputs.gguf_file import find_gguf
+from specguide.inputs.json_fields import check_folder, naming, read_json
 from specguide.models import registry
 from specguide.models.config import ModelConfig
 from specguide.models.decoder import Decoder

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from specguide.errors import CheckpointError
-from specguide.json_fields import mapping, positive_int, positive_number
+from specguide.inputs.json_fields import mapping, positive_int, positive_number
 from specguide.layers.rope import RopeConfig
 from specguide.models.config import ModelConfig, size
 from specguide.models.dense import build_layer

@@ -12,7 +12,7 @@ from typing import Any
 
 from specguide.errors import CheckpointError
 from specguide.host.transformers_import import import_transformers
-from specguide.json_fields import read_json, shown
+from specguide.inputs.json_fields import read_json, shown
 from specguide.layers.quantization.by_name import within
 from specguide.models.weights import stored_names, weight_files
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from specguide.json_fields import flag, positive_int, positive_number
+from specguide.inputs.json_fields import flag, positive_int, positive_number
 from specguide.layers.attention import AttentionShape
 from specguide.layers.decoder_layer import SandwichLayer
 from specguide.layers.feed_forward import GatedMlp

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from specguide.json_fields import mapping
+from specguide.inputs.json_fields import mapping
 from specguide.layers.attention import AttentionShape
 from specguide.layers.decoder_layer import DecoderLayer
 from specguide.layers.feed_forward import FUSED

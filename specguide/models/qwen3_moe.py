@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from specguide.errors import CheckpointError
-from specguide.json_fields import flag, positive_int, shown
+from specguide.inputs.json_fields import flag, positive_int, shown
 from specguide.layers.decoder_layer import DecoderLayer
 from specguide.layers.experts import Experts, ExpertsShape, SeparateExperts
 from specguide.layers.feed_forward import GatedMlp

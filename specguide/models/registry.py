@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from specguide.errors import CheckpointError, InvalidParams
-from specguide.gguf_file import find_gguf
-from specguide.json_fields import mapping, naming, read_json, shown, token_ids
+from specguide.inputs.gguf_file import find_gguf
+from specguide.inputs.json_fields import mapping, naming, read_json, shown, token_ids
 from specguide.layers.quantization import ONLINE, ONLINE_HEADS, UNQUANTIZED
 from specguide.models.config import ModelConfig
 from specguide.models.config_fields import check_fields

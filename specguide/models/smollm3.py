@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from specguide.errors import CheckpointError
-from specguide.json_fields import flag, positive_int, shown
+from specguide.inputs.json_fields import flag, positive_int, shown
 from specguide.layers.attention import AttentionShape
 from specguide.models.config import ModelConfig, size
 from specguide.models.dense import build_layer

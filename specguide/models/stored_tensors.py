@@ -17,8 +17,8 @@ from safetensors import safe_open
 from torch import Tensor
 
 from specguide.errors import CheckpointError
-from specguide.gguf_file import SUFFIX as GGUF_SUFFIX
-from specguide.json_fields import check_fetched
+from specguide.inputs.gguf_file import SUFFIX as GGUF_SUFFIX
+from specguide.inputs.json_fields import check_fetched
 from specguide.models.gguf import gguf_tensors
 
 CHUNK_BYTES = 8 << 20

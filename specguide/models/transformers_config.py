@@ -17,7 +17,7 @@ from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from specguide.errors import CheckpointError
 from specguide.host.transformers_import import import_transformers
-from specguide.json_fields import naming, read_json, shown, token_ids
+from specguide.inputs.json_fields import naming, read_json, shown, token_ids
 from specguide.layers.norm import NormKind
 from specguide.layers.quantization import read_quantization
 from specguide.layers.rope import RopeConfig

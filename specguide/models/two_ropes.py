@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from specguide.errors import CheckpointError
-from specguide.json_fields import mapping, shown
+from specguide.inputs.json_fields import mapping, shown
 from specguide.layers.attention import AttentionShape
 from specguide.layers.rope import RopeConfig
 from specguide.models.config import ModelConfig, size

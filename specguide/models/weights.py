@@ -10,8 +10,8 @@ from pathlib import Path, PurePosixPath
 import torch
 
 from specguide.errors import CheckpointError
-from specguide.gguf_file import find_gguf
-from specguide.json_fields import is_file, read_json, shown
+from specguide.inputs.gguf_file import find_gguf
+from specguide.inputs.json_fields import is_file, read_json, shown
 from specguide.layers.destination import Destination
 from specguide.layers.lm_head import Embedding
 from specguide.models.read_ahead import Load, run_loads

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from specguide.errors import CheckpointError
-from specguide.json_fields import flag, positive_int, shown
+from specguide.inputs.json_fields import flag, positive_int, shown
 from specguide.models.config import size
 
 _FULL = "full_attention"

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from specguide.guide import Guide, Reasoning, is_text
-from specguide.integers import is_int
+from specguide.inputs.integers import is_int
 from specguide.params.speculation import Speculation
 
 MAX_LOGPROBS = 20

@@ -8,9 +8,9 @@ from functools import wraps
 from typing import Any
 
 from specguide.errors import InvalidParams
-from specguide.field_values import converted
 from specguide.guide import Guide, Reasoning
-from specguide.integers import as_int, as_ints, as_real
+from specguide.inputs.field_values import converted
+from specguide.inputs.integers import as_int, as_ints, as_real
 from specguide.other_engines import OTHER_SAMPLING, without_others
 from specguide.params.rules import RULES
 from specguide.params.speculation import Speculation

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from specguide.errors import InvalidParams
-from specguide.field_values import converted
-from specguide.integers import as_int, is_int
+from specguide.inputs.field_values import converted
+from specguide.inputs.integers import as_int, is_int
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from specguide.errors import InvalidParams
-from specguide.field_values import check_types
+from specguide.inputs.field_values import check_types
 
 
 @dataclass(frozen=True)

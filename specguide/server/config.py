@@ -8,7 +8,7 @@ from pathlib import Path
 from string import ascii_letters, digits
 
 from specguide.errors import InvalidParams
-from specguide.field_values import check_types
+from specguide.inputs.field_values import check_types
 
 METRICS_NAMES = ("specguide", "vllm")
 SAMPLING_DEFAULTS = ("model", "openai")

@@ -8,7 +8,7 @@ from typing import Any
 
 from specguide.engine.setup.target_folder import target_folder
 from specguide.errors import CheckpointError, InvalidParams
-from specguide.json_fields import is_file, read_json
+from specguide.inputs.json_fields import is_file, read_json
 from specguide.params import SamplingParams
 from specguide.server.config import ServerConfig
 

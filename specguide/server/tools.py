@@ -10,7 +10,7 @@ from typing import Any
 from specguide.errors import InvalidGuide, InvalidParams
 from specguide.guide import check_finite
 from specguide.guided.tools import Tool
-from specguide.json_fields import shown
+from specguide.inputs.json_fields import shown
 from specguide.server.base_body import given
 from specguide.server.schemas import AS_THEY_ARE, SchemaRules
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from specguide.errors import CheckpointError
-from specguide.gguf_file import CONTROL, USER_DEFINED, GgufHeader, read_header
 from specguide.host.transformers_import import import_transformers
+from specguide.inputs.gguf_file import CONTROL, USER_DEFINED, GgufHeader, read_header
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer as Backend

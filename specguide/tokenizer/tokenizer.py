@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from specguide.errors import CheckpointError, InvalidParams
-from specguide.gguf_file import find_gguf, read_header
 from specguide.host.transformers_import import import_transformers
-from specguide.integers import as_ints
-from specguide.json_fields import check_fetched, is_file, naming, read_json, token_ids
+from specguide.inputs.gguf_file import find_gguf, read_header
+from specguide.inputs.integers import as_ints
+from specguide.inputs.json_fields import check_fetched, is_file, naming, read_json, token_ids
 from specguide.tokenizer.chat_template import ChatTemplate, template_values, up_to_final_message
 from specguide.tokenizer.client_template import ClientTemplate
 from specguide.tokenizer.control_tokens import ControlTokens

@@ -25,7 +25,7 @@ import transformers
 from tokenizers import Tokenizer
 from transformers import PreTrainedModel
 
-from specguide.gguf_file import find_gguf
+from specguide.inputs.gguf_file import find_gguf
 from specguide.models.gguf import gguf_fields, gguf_tensors
 from specguide.models.stored_tensors import read
 from specguide.tokenizer.gguf import gguf_tokenizer

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from specguide.errors import InvalidParams
-from specguide.integers import as_ints, is_int
+from specguide.inputs.integers import as_ints, is_int
 from specguide.params import SamplingParams
 from specguide.tokenizer import Tokenizer
 

@@ -9,7 +9,7 @@ import torch
 from specguide.config import EngineConfig
 from specguide.engine.setup.target_folder import target_folder
 from specguide.errors import CheckpointError, InvalidParams
-from specguide.json_fields import naming
+from specguide.inputs.json_fields import naming
 from specguide.layers.quantization import CacheScheme
 from specguide.models import MtpHead, read_config
 from specguide.resolved_config import Facts, ResolvedConfig, resolve

@@ -10,7 +10,7 @@ from specguide.guided.schema.json_values import Json
 from specguide.guided.schema.keywords import UNIQUE_ITEMS, Value, keywords
 from specguide.guided.schema.nodes import CoreSchema, Node
 from specguide.guided.schema.subschemas import with_subschemas
-from specguide.integers import is_int
+from specguide.inputs.integers import is_int
 
 
 def emit(schema: CoreSchema) -> dict[str, Json]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from specguide.errors import CheckpointError
-from specguide.json_fields import mapping, shown
+from specguide.inputs.json_fields import mapping, shown
 from specguide.layers.quantization import compressed_tensors
 from specguide.layers.quantization.awq import read_awq
 from specguide.layers.quantization.cache_scheme import CacheScheme, read_cache_scheme

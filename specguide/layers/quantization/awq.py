@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from specguide.errors import CheckpointError
-from specguide.json_fields import flag, positive_int, shown
+from specguide.inputs.json_fields import flag, positive_int, shown
 from specguide.layers.destination import Destination, finite
 from specguide.layers.quantization.by_name import ByName, ModuleList, module_names
 from specguide.layers.quantization.int4 import (

@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from specguide.errors import CheckpointError
-from specguide.json_fields import shown
+from specguide.inputs.json_fields import shown
 from specguide.layers.quantization.experts import ExpertWeights, create_experts
 from specguide.layers.quantization.method import MatrixSpec, ProjectionWeights, Quantization
 from specguide.layers.quantization.name_pattern import NamePattern

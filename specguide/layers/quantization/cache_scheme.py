@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from specguide.json_fields import shown
+from specguide.inputs.json_fields import shown
 
 _FIELDS: dict[str, tuple[Any, ...]] = {
     "num_bits": (8,),

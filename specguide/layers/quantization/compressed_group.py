@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from specguide.errors import CheckpointError
-from specguide.json_fields import flag, mapping, positive_int, shown
+from specguide.inputs.json_fields import flag, mapping, positive_int, shown
 from specguide.layers.quantization.by_name import module_names
 
 _ARGUMENTS = {

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from specguide.errors import CheckpointError
-from specguide.json_fields import mapping, shown
+from specguide.inputs.json_fields import mapping, shown
 from specguide.layers.quantization.by_name import ByName, ModuleList, module_names
 from specguide.layers.quantization.compressed_group import Group
 from specguide.layers.quantization.float8_formats import of_group as float8_of_group

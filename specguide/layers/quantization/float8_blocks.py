@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from specguide.errors import CheckpointError
-from specguide.json_fields import shown
+from specguide.inputs.json_fields import shown
 from specguide.kernels.experts import ExpertMatrices
 from specguide.kernels.float8 import BLOCK, FLOAT8, Float8Scaling
 from specguide.layers.destination import Destination, finite

@@ -6,7 +6,7 @@ from collections.abc import Container, Mapping
 from typing import Any
 
 from specguide.errors import CheckpointError
-from specguide.json_fields import mapping, shown
+from specguide.inputs.json_fields import mapping, shown
 from specguide.kernels.float8 import BLOCK
 from specguide.layers.quantization.by_name import ROUTERS, ByName, ModuleList, module_names
 from specguide.layers.quantization.compressed_group import Arguments, Group

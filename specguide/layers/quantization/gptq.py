@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from specguide.errors import CheckpointError
-from specguide.json_fields import flag, mapping, positive_int, shown
+from specguide.inputs.json_fields import flag, mapping, positive_int, shown
 from specguide.kernels.int4 import SYMMETRIC_ZERO
 from specguide.layers.destination import Destination, finite
 from specguide.layers.quantization.by_name import ROUTERS, ByName, ModuleList

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from specguide import kernels
 from specguide.errors import CheckpointError, InvalidParams
-from specguide.json_fields import positive_int
+from specguide.inputs.json_fields import positive_int
 from specguide.kernels.experts import Int4Experts
 from specguide.kernels.int4 import WIDEST_PLANE, Int4Matrix, pack_words
 from specguide.layers.destination import Destination

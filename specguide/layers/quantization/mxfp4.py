@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from specguide.errors import CheckpointError
-from specguide.json_fields import shown
+from specguide.inputs.json_fields import shown
 from specguide.kernels.experts import MXFP4_GROUP, ExpertMatrices
 from specguide.layers.quantization.experts import ExpertWeights
 from specguide.layers.quantization.method import MatrixSpec

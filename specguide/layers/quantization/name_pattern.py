@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from specguide.errors import CheckpointError
-from specguide.json_fields import shown
+from specguide.inputs.json_fields import shown
 
 _Part = Callable[[str, set[int]], set[int]]
 _Accepts = Callable[[str], bool]

@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import Any
 
 from specguide.errors import CheckpointError
-from specguide.json_fields import check_folder, is_file, shown
+from specguide.inputs.json_fields import check_folder, is_file, shown
 
 SUFFIX = ".gguf"
 _OTHER_WEIGHTS = ("*.safetensors", "*.bin")
