@@ -21,9 +21,9 @@ from benchmarks.ready_walks import PARSERS, VOCABULARY, walk
 from specguide.config import GuideConfig
 from specguide.errors import UserError
 from specguide.guide import Guide
+from specguide.guide.ready_grammars import MARK, ReadyGrammar, ready_grammar, ready_grammars
 from specguide.guided.backends import CompiledGrammar, backend_names
 from specguide.guided.compile import GrammarCompiler
-from specguide.ready_grammars import MARK, ReadyGrammar, ready_grammar, ready_grammars
 
 
 def guide_of(one: ReadyGrammar, backend: str) -> Guide:

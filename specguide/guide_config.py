@@ -9,8 +9,8 @@ from typing import Any
 
 from specguide.errors import InvalidParams
 from specguide.guide import KEY_ORDERS
+from specguide.guide.schema_documents import schema_documents
 from specguide.inputs.field_values import check_types, converted
-from specguide.schema_documents import schema_documents
 
 GUIDE_CALLBACKS = ("native", "polling")
 _HOUR_US = 3_600_000_000

@@ -16,8 +16,8 @@ from specguide.cli.config_options import ConfigOptions, Given, takes
 from specguide.cli.options import bench_libraries, read_json, read_text
 from specguide.errors import InvalidParams
 from specguide.guide import Guide
+from specguide.guide.ready_grammars import MARK, ready_grammar, schema_text
 from specguide.guided.backends import backend_choices
-from specguide.ready_grammars import MARK, ready_grammar, schema_text
 
 _CHECKED = ConfigOptions(CertifyConfig, "Options", known={"backends": ", ".join(backend_choices())})
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from specguide.cli.certify import certify
-from specguide.ready_grammars import MARK, ready_grammar, ready_grammars
+from specguide.guide.ready_grammars import MARK, ready_grammar, ready_grammars
 
 grammars = typer.Typer(
     no_args_is_help=True,

@@ -15,9 +15,9 @@ import typer
 from specguide.cli.config_options import ConfigOptions
 from specguide.errors import InvalidParams
 from specguide.guide import Guide
+from specguide.guide.ready_grammars import MARK
 from specguide.host.release import extra
 from specguide.params import SamplingParams
-from specguide.ready_grammars import MARK
 
 API_KEY_VARIABLE = "OPENAI_API_KEY"
 _SAMPLED = ("max_tokens", "temperature", "seed")

@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from specguide.ready_grammars import grammars_folder
+from specguide.guide.ready_grammars import grammars_folder
 
 F = TypeVar("F", bound="WrittenForm")
 

@@ -7,7 +7,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from specguide.guide import Guide, Reasoning, is_text
+from specguide.guide import Guide, Reasoning
+from specguide.guide.guide import is_text
 from specguide.inputs.integers import is_int
 from specguide.params.speculation import Speculation
 

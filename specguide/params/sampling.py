@@ -9,12 +9,12 @@ from typing import Any
 
 from specguide.errors import InvalidParams
 from specguide.guide import Guide, Reasoning
+from specguide.guide.structured_outputs import guide_of
 from specguide.inputs.field_values import converted
 from specguide.inputs.integers import as_int, as_ints, as_real
 from specguide.other_engines import OTHER_SAMPLING, without_others
 from specguide.params.rules import RULES
 from specguide.params.speculation import Speculation
-from specguide.structured_outputs import guide_of
 
 
 def _as_tuple(values: Any) -> Any:

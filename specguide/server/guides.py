@@ -9,11 +9,11 @@ from typing import Any
 
 from specguide.errors import InvalidGuide, InvalidParams
 from specguide.guide import Guide
+from specguide.guide.structural_tags import tag_of
 from specguide.server.config import ServerConfig
 from specguide.server.requests import TextFormat
 from specguide.server.schemas import SchemaRules
 from specguide.server.shared_fields import NamedSchema, ResponseFormat, SamplingFields
-from specguide.structural_tags import tag_of
 
 
 def schema_rules(config: ServerConfig, fields: SamplingFields) -> SchemaRules:

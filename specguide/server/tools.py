@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from specguide.errors import InvalidGuide, InvalidParams
-from specguide.guide import check_finite
+from specguide.guide.guide import check_finite
 from specguide.guided.tools import Tool
 from specguide.inputs.json_fields import shown
 from specguide.server.base_body import given

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 
 from specguide import Guide, GuideConfig, Reasoning, native
 from specguide.errors import InvalidGuide, InvalidParams
+from specguide.guide.ready_grammars import ready_grammar, ready_grammars
 from specguide.guided.compile import GrammarCompiler
 from specguide.guided.endings import EndingGrammar
 from specguide.guided.reasoning import ReasoningSections
-from specguide.ready_grammars import ready_grammar, ready_grammars
 from specguide.tokenizer.vocabulary import Vocabulary
 
 OF_BOTH = ("plain", "any", "regex", "choice", "ebnf", "tag")

@@ -15,7 +15,8 @@ import pytest
 import specguide
 from specguide.config import GuideConfig
 from specguide.errors import InvalidGuide
-from specguide.guide import Guide, is_text
+from specguide.guide import Guide
+from specguide.guide.guide import is_text
 from specguide.guided.backends.llguidance.ignored import check_ignored
 from specguide.guided.budget import Budget
 from specguide.guided.ebnf_expressions import with_expressions

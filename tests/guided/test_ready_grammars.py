@@ -19,9 +19,14 @@ from specguide.cli import app
 from specguide.config import GuideConfig
 from specguide.errors import InvalidGuide, UserError
 from specguide.guide import Guide
+from specguide.guide.ready_grammars import (
+    ReadyGrammar,
+    grammars_folder,
+    ready_grammar,
+    ready_grammars,
+)
 from specguide.guided.backends import CompiledGrammar, backend_names
 from specguide.guided.compile import GrammarCompiler
-from specguide.ready_grammars import ReadyGrammar, grammars_folder, ready_grammar, ready_grammars
 
 READY = [pytest.param(one, id=name) for name, one in ready_grammars().items()]
 

@@ -15,8 +15,8 @@ from live_server import KEY, Server, small_server
 from playground_page import page, run_example, why_no_browser
 
 from specguide.guide import Guide, Reasoning
+from specguide.guide.ready_grammars import ready_grammars
 from specguide.params import SamplingParams
-from specguide.ready_grammars import ready_grammars
 from specguide.server.playground import events
 from specguide.server.playground.allowed import MAX_SAMPLE, AllowedWalk
 from specguide.trace import TRACKS

@@ -20,6 +20,7 @@ from specguide.errors import (
     UnsupportedGuide,
 )
 from specguide.guide import Guide
+from specguide.guide.schema_documents import schema_documents
 from specguide.guided.backend import Outline, Rewritten, Written
 from specguide.guided.backends import Backend, CompiledGrammar, create_backend
 from specguide.guided.budget import Budget
@@ -37,7 +38,6 @@ from specguide.guided.schema.nodes import CoreSchema
 from specguide.guided.schema.prune import NoInstance
 from specguide.guided.select import candidates, rewrites
 from specguide.guided.verdict import check_start, why_none
-from specguide.schema_documents import schema_documents
 from specguide.tokenizer.vocabulary import Vocabulary
 
 _log = logging.getLogger(__name__)

@@ -13,7 +13,7 @@ from fastapi.responses import FileResponse, StreamingResponse
 
 from specguide.engine import RequestDelta, ServedEngine
 from specguide.errors import InvalidParams, SpecguideError
-from specguide.ready_grammars import MARK, ready_grammars
+from specguide.guide.ready_grammars import MARK, ready_grammars
 from specguide.server.api import STREAM_HEADERS
 from specguide.server.backend import Backend, unless_left
 from specguide.server.chat import parse

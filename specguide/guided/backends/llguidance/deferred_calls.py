@@ -8,7 +8,7 @@ from dataclasses import asdict
 from functools import partial
 
 from specguide.errors import InvalidGuide
-from specguide.guide import check_finite
+from specguide.guide.guide import check_finite
 from specguide.guided.backends.llguidance.capabilities import LLGUIDANCE
 from specguide.guided.backends.llguidance.json_in_lark import (
     JSON_OF_LARK,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 
 from specguide.errors import InvalidGuide, UnsupportedGuide
-from specguide.guide import check_finite
+from specguide.guide.guide import check_finite
 from specguide.guided.backends.llguidance.capabilities import LLGUIDANCE
 from specguide.guided.backends.llguidance.core_rules import core_rules
 from specguide.guided.backends.llguidance.lark_rules import (

@@ -18,8 +18,8 @@ from specguide.errors import InvalidGuide
 
 MARK = "@"
 """What the name of a ready grammar begins with, where a grammar could stand as well."""
-_INSTALLED = Path(__file__).parent / "grammars"
-_IN_THE_SOURCES = Path(__file__).parent.parent / "grammars"
+_INSTALLED = Path(__file__).parents[1] / "grammars"
+_IN_THE_SOURCES = Path(__file__).parents[2] / "grammars"
 _FOLDERS = {"lark": "*.lark", "ebnf": "*.ebnf", "schemas": "*.json"}
 _BETWEEN_SAMPLES = "%%"
 

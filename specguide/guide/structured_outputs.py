@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from specguide.errors import InvalidParams, UserError
-from specguide.guide import Guide
+from specguide.guide.guide import Guide
+from specguide.guide.structural_tags import tag_of
 from specguide.other_engines import OtherOption, without_others
-from specguide.structural_tags import tag_of
 
 _ALIKE = ("json_object", "regex", "choice", "grammar", "structural_tag", "backend")
 _KINDS = {"json": "json_schema", **dict(zip(_ALIKE, _ALIKE, strict=True))}

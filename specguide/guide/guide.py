@@ -10,9 +10,9 @@ from functools import cached_property
 from typing import Any
 
 from specguide.errors import InvalidGuide, InvalidParams
+from specguide.guide.ready_grammars import grammar_text, schema_text
 from specguide.inputs.field_values import converted
 from specguide.inputs.integers import as_int, is_int
-from specguide.ready_grammars import grammar_text, schema_text
 
 KEY_ORDERS = ("schema", "any")
 """Properties in the schema's order, and others behind them; or in any order, each once."""
@@ -26,7 +26,7 @@ class Guide:
     json_object:    True: any JSON object
     regex:          the whole output matches this regular expression
     grammar:        a context-free grammar, EBNF (GBNF flavour, `root ::= …`) or Lark (`start: …`);
-                    or "@NAME", one of the library (specguide.ready_grammars)
+                    or "@NAME", one of the library (specguide.guide.ready_grammars)
     choice:         the output is one of these strings
     structural_tag: a structural tag (xgrammar's format) as a dict or JSON text
     matcher:        a function that makes a matcher of your own, see
