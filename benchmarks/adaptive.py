@@ -32,8 +32,8 @@ from benchmarks.common import emit, facts_of
 from benchmarks.llama_8b import RandomModels
 from specguide.batch import Batch, Chunk, SamplingValues, SlotEntry
 from specguide.config import CacheConfig, EngineConfig, SpecConfig
-from specguide.draft_layout import NO_DRAFTS
-from specguide.draft_tree import DynamicTree
+from specguide.drafts.layout import NO_DRAFTS
+from specguide.drafts.tree import DynamicTree
 from specguide.engine.executors.local import LocalExecutor
 from specguide.engine.levels.choice import AllDrafts, LevelChoice
 from specguide.engine.observers import Committed

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from benchmarks.baselines import BASELINES
 from benchmarks.llama_8b import QUANTIZED
 from specguide.config import SpecConfig
-from specguide.draft_layout import NO_DRAFTS, DraftLayout
-from specguide.draft_tree import SMALL_TREE, DynamicTree
+from specguide.drafts.layout import NO_DRAFTS, DraftLayout
+from specguide.drafts.tree import SMALL_TREE, DynamicTree
 from specguide.engine.setup.parts import EngineParts
 
 K = 3

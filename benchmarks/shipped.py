@@ -19,7 +19,7 @@ from typing import Any
 
 from benchmarks.common import emit
 from specguide import LLM, Guide, SamplingParams, SpecConfig
-from specguide.draft_methods import method_names
+from specguide.drafts.methods import method_names
 from specguide.request import RequestOutput
 from training.counts import one_or_more
 from training.data import chat

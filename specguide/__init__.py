@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from specguide.config import CacheConfig, GuideConfig, SpecConfig
-from specguide.draft_tree import DraftTree, DynamicTree
+from specguide.drafts.tree import DraftTree, DynamicTree
 from specguide.errors import SpecguideError
 from specguide.guide import Guide, Reasoning
 from specguide.host.release import installed_version

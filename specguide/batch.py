@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from specguide.draft_layout import DraftLayout, IterationLayouts
+from specguide.drafts.layout import DraftLayout, IterationLayouts
 from specguide.errors import RequestError
 from specguide.params.rules import LEAST_TOP_P
 from specguide.request import RequestSpec

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from specguide.config import CacheConfig, EngineConfig, GuideConfig, SpecConfig, TransferConfig
-from specguide.draft_layout import NO_DRAFTS, DraftLayout
-from specguide.draft_methods import AUTO
-from specguide.draft_tree import DynamicTree
+from specguide.drafts.layout import NO_DRAFTS, DraftLayout
+from specguide.drafts.methods import AUTO
+from specguide.drafts.tree import DynamicTree
 from specguide.errors import InvalidParams
 from specguide.host import env
 

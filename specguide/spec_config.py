@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from specguide.draft_layout import DraftLayout
-from specguide.draft_methods import AUTO, DraftMethod, method_named
-from specguide.draft_tree import CHAIN, DraftShape, TreeShape
+from specguide.drafts.layout import DraftLayout
+from specguide.drafts.methods import AUTO, DraftMethod, method_named
+from specguide.drafts.tree import CHAIN, DraftShape, TreeShape
 from specguide.errors import InvalidParams
 from specguide.inputs.field_values import check_types
 

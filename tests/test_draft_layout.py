@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pickle
 
-from specguide.draft_layout import NO_DRAFTS, DraftLayout, ProposedChain
-from specguide.draft_tree import DraftTree, DynamicTree
+from specguide.drafts.layout import NO_DRAFTS, DraftLayout, ProposedChain
+from specguide.drafts.tree import DraftTree, DynamicTree
 
 
 def test_a_chain_has_a_place_and_a_stage_for_each_node() -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from specguide.config import EngineConfig, GuideConfig, SpecConfig, TransferConfig
-from specguide.draft_tree import DynamicTree
+from specguide.drafts.tree import DynamicTree
 from specguide.errors import InvalidGuide, InvalidParams, UserError
 from specguide.guide import Guide
 from specguide.params import SamplingParams

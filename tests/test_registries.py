@@ -37,7 +37,7 @@ def test_families() -> None:
 
 def test_drafters() -> None:
     """Their methods are known to a configuration before anything of the engine is imported."""
-    code = "from specguide.draft_methods import method_names; print(*method_names())"
+    code = "from specguide.drafts.methods import method_names; print(*method_names())"
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     found = [module.DRAFTER for module in modules(drafters) if hasattr(module, "DRAFTER")]
     assert found

@@ -9,8 +9,8 @@ import pytest
 
 from specguide import SpecConfig
 from specguide.config import EngineConfig, GuideConfig
-from specguide.draft_layout import NO_DRAFTS
-from specguide.draft_tree import DynamicTree
+from specguide.drafts.layout import NO_DRAFTS
+from specguide.drafts.tree import DynamicTree
 from specguide.errors import InvalidParams
 from specguide.host import env
 from specguide.resolved_config import CallbackConfig, Facts, resolve

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from specguide.config import SpecConfig
-from specguide.draft_methods import AUTO, method_named, method_names
-from specguide.draft_tree import CHAIN, SMALL_TREE, DynamicTree
+from specguide.drafts.methods import AUTO, method_named, method_names
+from specguide.drafts.tree import CHAIN, SMALL_TREE, DynamicTree
 
 PLAIN = "plain"
 UNGUIDED = "unguided"

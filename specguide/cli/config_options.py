@@ -15,7 +15,7 @@ import typer
 
 from specguide.cli.whole_numbers import whole_number
 from specguide.config import CacheConfig, EngineConfig, GuideConfig, SpecConfig, TransferConfig
-from specguide.draft_tree import DynamicTree
+from specguide.drafts.tree import DynamicTree
 from specguide.errors import InvalidParams
 
 Given = dict[type[Any], dict[str, Any]]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from specguide import native
-from specguide.draft_layout import DraftLayout
+from specguide.drafts.layout import DraftLayout
 from specguide.guided.buffers import GrammarBuffers, WalkedNodes
 from specguide.guided.walk_shapes import ChainWalks
 from specguide.resolved_config import CallbackConfig

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from specguide.batch import GuideSnapshot
-from specguide.draft_layout import DraftLayout
+from specguide.drafts.layout import DraftLayout
 from specguide.errors import InvalidParams, MatcherError
 from specguide.guide import Guide
 from specguide.guided.backends import CompiledGrammar

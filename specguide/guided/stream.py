@@ -9,7 +9,7 @@ from typing import Protocol
 from torch import Tensor
 
 from specguide.batch import GuideSnapshot
-from specguide.draft_layout import DraftLayout
+from specguide.drafts.layout import DraftLayout
 from specguide.errors import MatcherError
 from specguide.guided.buffers import ProposalBuffers
 from specguide.kernels import BitmaskRows

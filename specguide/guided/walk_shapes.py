@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from specguide import native
-from specguide.draft_layout import DraftLayout
+from specguide.drafts.layout import DraftLayout
 from specguide.guided.buffers import ProposalBuffers, WalkedNodes
 
 

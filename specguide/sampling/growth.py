@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from specguide.drafts.tree_layout import TreeExpansion
 from specguide.kernels import constant
 from specguide.sampling.trees import SlotTrees
-from specguide.tree_layout import TreeExpansion
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from specguide.batch import AdjustedOutput, Adjustment, Chunk, SamplingValues, SlotEntry, Start
-from specguide.draft_layout import DraftLayout
+from specguide.drafts.layout import DraftLayout
 from specguide.errors import SpecguideError
 from specguide.request import FinishReason, Request
 

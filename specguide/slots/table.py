@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from specguide.batch import Batch, Piggyback, SlotEntry
-from specguide.draft_layout import DraftLayout
+from specguide.drafts.layout import DraftLayout
 from specguide.kernels import SamplingTensors, write_slots
 from specguide.kernels.attention import attention_backend
 from specguide.kernels.slot_rows import (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from specguide.draft_layout import DraftLayout
+from specguide.drafts.layout import DraftLayout
 from specguide.speculation.chains import Chains
 from specguide.speculation.drafting import Accepted
 

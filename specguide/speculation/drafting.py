@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 
 from torch import Tensor
 
-from specguide.draft_layout import DraftLayout
+from specguide.drafts.layout import DraftLayout
 from specguide.guided.stream import GrammarStream
 from specguide.kernels import LogitsShare
 from specguide.sampling import AcceptState

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from specguide.batch import Chunk, Piggyback
-from specguide.draft_layout import NO_DRAFTS, IterationLayouts
+from specguide.drafts.layout import NO_DRAFTS, IterationLayouts
 from specguide.guided.stream import GrammarStream
 from specguide.slots import Slots, SlotTable
 from specguide.speculation.batch_sampling import Sampling, SamplingKind

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from specguide.draft_layout import DraftLayout
+from specguide.drafts.layout import DraftLayout
 from specguide.kernels import on_device
 from specguide.sampling import append_drafts
 from specguide.speculation.chains import Chains

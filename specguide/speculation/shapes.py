@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from specguide.draft_layout import DraftLayout, ProposedChain
+from specguide.drafts.layout import DraftLayout, ProposedChain
+from specguide.drafts.tree_layout import TreeLayout
 from specguide.guided.walk_shapes import ChainWalks, ProposedChainWalks, TreeWalks
 from specguide.speculation.chains import Chains
 from specguide.speculation.drafting import DraftingFactory
 from specguide.speculation.proposals import ProposedChains
 from specguide.speculation.trees import Trees
-from specguide.tree_layout import TreeLayout
 
 
 class Shape(NamedTuple):

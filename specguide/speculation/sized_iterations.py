@@ -10,7 +10,7 @@ from itertools import product
 import torch
 
 from specguide.batch import Batch, Chunk
-from specguide.draft_layout import IterationLayouts
+from specguide.drafts.layout import IterationLayouts
 from specguide.guided.stream import GrammarStream
 from specguide.kernels import write_from_host
 from specguide.kernels.slot_rows import Column, SlotRow

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from specguide.draft_layout import DraftLayout
+from specguide.drafts.layout import DraftLayout
+from specguide.drafts.tree_layout import TreeExpansion, TreeLayout
 from specguide.kernels import LogitsShare, constant, on_device
 from specguide.sampling import (
     Branches,
@@ -32,7 +33,6 @@ from specguide.speculation.chains import Chains
 from specguide.speculation.drafting import Accepted, DraftingParts, accept_state
 from specguide.speculation.forward_input import ForwardInput, Nodes, chain_input, tree_input
 from specguide.speculation.results import VerifyOutput
-from specguide.tree_layout import TreeExpansion, TreeLayout
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,7 @@ from tiny_engine import K
 
 from benchmarks.baselines import PythonGrammarExecutor
 from specguide import DynamicTree, GuideConfig, SamplingParams, SpecConfig, native
-from specguide.draft_layout import DraftLayout
+from specguide.drafts.layout import DraftLayout
 from specguide.errors import EngineError, InvalidParams
 from specguide.guided.buffers import GrammarBuffers
 from specguide.slots import SlotNodes

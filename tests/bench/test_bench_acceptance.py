@@ -17,7 +17,7 @@ from specguide.bench.acceptance_report import markdown, net_gain
 from specguide.bench.settings import Axes, Setting
 from specguide.bench.tasks import Task
 from specguide.cli import app
-from specguide.draft_tree import DynamicTree
+from specguide.drafts.tree import DynamicTree
 from specguide.errors import InvalidParams
 
 PERSON = {

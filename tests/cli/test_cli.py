@@ -40,7 +40,7 @@ from specguide.config import (
     SpecConfig,
     TransferConfig,
 )
-from specguide.draft_tree import DynamicTree
+from specguide.drafts.tree import DynamicTree
 from specguide.errors import InvalidParams
 from specguide.params import SamplingParams
 from specguide.server.config import Exposure, ServerConfig

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from specguide import LLM, Guide, GuideConfig, SamplingParams, SpecConfig
-from specguide.draft_layout import ProposedChain
-from specguide.draft_tree import DynamicTree
+from specguide.drafts.layout import ProposedChain
+from specguide.drafts.tree import DynamicTree
 from specguide.guide import Reasoning
 
 RECORDED = Path(__file__).with_name("recorded_outputs.json")

@@ -17,8 +17,8 @@ from speculation_choices import check_choice, fitting
 from benchmarks.adaptive import Task, load_models, measure
 from specguide import LLM, GuideConfig, SamplingParams, SpecConfig
 from specguide.config import CacheConfig, EngineConfig
-from specguide.draft_layout import NO_DRAFTS, DraftLayout
-from specguide.draft_tree import DraftTree, DynamicTree
+from specguide.drafts.layout import NO_DRAFTS, DraftLayout
+from specguide.drafts.tree import DraftTree, DynamicTree
 from specguide.engine.setup.facts import resolved
 from specguide.errors import InvalidParams
 

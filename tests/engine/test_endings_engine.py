@@ -13,7 +13,7 @@ from random_requests import random_schema
 from tiny_engine import K, make
 
 from specguide import LLM, Guide, GuideConfig, Reasoning, SamplingParams, SpecConfig
-from specguide.draft_tree import DynamicTree
+from specguide.drafts.tree import DynamicTree
 from specguide.errors import InvalidParams
 
 SCHEMA = {

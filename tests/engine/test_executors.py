@@ -17,8 +17,8 @@ from specguide import Guide, SamplingParams, SpecConfig
 from specguide.batch import Batch, StepOutput
 from specguide.cache import CacheSize
 from specguide.config import CacheConfig, EngineConfig, GuideConfig
-from specguide.draft_layout import DraftLayout
-from specguide.draft_tree import DynamicTree
+from specguide.drafts.layout import DraftLayout
+from specguide.drafts.tree import DynamicTree
 from specguide.engine import Engine
 from specguide.engine.executors import Capabilities, LocalExecutor, PendingOutput
 from specguide.engine.setup.facts import resolved

@@ -19,7 +19,7 @@ from torch import Tensor
 from benchmarks.decoder_logits import logits_of
 from specguide import LLM, CacheConfig, SpecConfig
 from specguide.config import EngineConfig
-from specguide.draft_tree import DynamicTree
+from specguide.drafts.tree import DynamicTree
 from specguide.engine.setup.facts import resolved
 from specguide.errors import CheckpointError, InvalidParams
 from specguide.models import Decoder

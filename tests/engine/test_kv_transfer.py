@@ -19,7 +19,7 @@ from tiny_engine import K
 from specguide import Guide, SamplingParams, SpecConfig
 from specguide.cache import KVCache
 from specguide.config import CacheConfig, EngineConfig, TransferConfig
-from specguide.draft_tree import DynamicTree
+from specguide.drafts.tree import DynamicTree
 from specguide.engine import AsyncEngine, Engine
 from specguide.engine.kv_transfer import link, wire
 from specguide.engine.kv_transfer.link import Link

@@ -13,8 +13,8 @@ import torch
 
 from specguide.batch import Batch
 from specguide.config import SpecConfig
-from specguide.draft_layout import DraftLayout
-from specguide.draft_tree import DynamicTree
+from specguide.drafts.layout import DraftLayout
+from specguide.drafts.tree import DynamicTree
 from specguide.engine.levels.choice import LevelChoice
 from specguide.engine.levels.rates import LevelPlan
 from specguide.engine.levels.times import LevelTimes

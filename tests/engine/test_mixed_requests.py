@@ -15,7 +15,7 @@ from staggered import Watch, engine_of
 
 from specguide import Guide, GuideConfig, SamplingParams, SpecConfig
 from specguide.config import CacheConfig
-from specguide.draft_tree import DynamicTree
+from specguide.drafts.tree import DynamicTree
 from specguide.engine import Engine
 from specguide.guided.compiling.grammar_future import GrammarFuture
 from specguide.params import Speculation

@@ -8,7 +8,7 @@ from tiny import save_target
 from tiny_engine import K, make
 
 from specguide import LLM, Guide, SamplingParams, SpecConfig
-from specguide.draft_tree import DynamicTree
+from specguide.drafts.tree import DynamicTree
 from specguide.errors import InvalidParams
 from specguide.guided.no_grammar import NoCompiler, NoGrammar
 from specguide.guided.stream import GrammarCounters

@@ -21,7 +21,7 @@ from tiny_engine import make
 
 from specguide import LLM, SpecConfig
 from specguide.batch import Chunk, GuideSnapshot
-from specguide.draft_layout import IterationLayouts
+from specguide.drafts.layout import IterationLayouts
 from specguide.errors import EngineError
 from specguide.params import SamplingParams
 from specguide.speculation import OneModelStep, graphs

@@ -16,7 +16,7 @@ from small_cases import crossed, small
 from torch import Tensor
 
 from specguide.cache import slot_mapping
-from specguide.draft_tree import DraftTree
+from specguide.drafts.tree import DraftTree
 from specguide.kernels import ProductScales, pointwise, rms_norm, rope_and_store, scaled
 from specguide.kernels.attention import (
     AttentionBackend,

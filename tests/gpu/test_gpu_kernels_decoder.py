@@ -11,7 +11,7 @@ from gpu_case import DEVICE, captured, to_device
 from paging import Sequences
 from random_models import CASES, random_model, tokens
 
-from specguide.draft_tree import DraftTree
+from specguide.drafts.tree import DraftTree
 from specguide.kernels.attention import attention_backend
 from specguide.models import Decoder
 

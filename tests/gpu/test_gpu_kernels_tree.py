@@ -14,8 +14,8 @@ from small_cases import small
 
 from specguide import sampling
 from specguide.cache import move_keys, place_nodes, tensors
+from specguide.drafts.tree_layout import TreeExpansion
 from specguide.sampling import AcceptState, Branches, Frontier, SlotTrees, accept, accept_drafts
-from specguide.tree_layout import TreeExpansion
 
 pytestmark = pytest.mark.gpu
 

@@ -11,7 +11,7 @@ from user_matchers import Alternating
 
 from specguide import LLM, Guide, Reasoning, SamplingParams, SpecConfig
 from specguide.config import CacheConfig
-from specguide.draft_tree import DynamicTree
+from specguide.drafts.tree import DynamicTree
 from specguide.errors import InvalidGuide, MatcherError
 
 

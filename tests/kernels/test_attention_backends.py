@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from specguide import LLM, SamplingParams, SpecConfig
-from specguide.draft_tree import DraftTree
+from specguide.drafts.tree import DraftTree
 from specguide.kernels import attention
 from specguide.kernels.attention import AttentionForm, AttentionPlan, ForwardContext, TreeMask
 

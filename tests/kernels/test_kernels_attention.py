@@ -14,7 +14,7 @@ from paging import pass_context, scattered_pages
 from torch import Tensor
 
 from specguide.cache import slot_mapping
-from specguide.draft_tree import DraftTree
+from specguide.drafts.tree import DraftTree
 from specguide.kernels.attention import (
     AttentionBackend,
     AttentionForm,

@@ -22,7 +22,7 @@ from safetensors.torch import load_file
 from slow_head import SlowHead
 from stored_keys import check_keys
 
-from specguide.draft_tree import DraftTree
+from specguide.drafts.tree import DraftTree
 from specguide.errors import CheckpointError
 from specguide.models import Decoder, Eagle3Head
 

@@ -18,7 +18,7 @@ from transformers import (
 )
 
 from specguide import kernels
-from specguide.draft_tree import DraftTree
+from specguide.drafts.tree import DraftTree
 from specguide.errors import InvalidParams
 from specguide.kernels import pointwise
 from specguide.kernels.attention import AttentionPlan, ForwardContext, OutputRows

@@ -14,7 +14,7 @@ from paging import Sequences
 from random_models import CASES, random_model, tokens
 from torch import Tensor
 
-from specguide.draft_tree import DraftTree
+from specguide.drafts.tree import DraftTree
 from specguide.errors import CheckpointError, InvalidParams
 from specguide.models import Decoder, load_decoder, read_config
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from specguide.draft_tree import DraftTree
+from specguide.drafts.tree import DraftTree
 from specguide.kernels import BitmaskRows, SamplingTensors, masked_argmax, masked_sample
 from specguide.params import SamplingParams
 from specguide.sampling import verify_chain, verify_tree

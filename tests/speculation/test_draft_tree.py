@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specguide.draft_tree import DraftTree
+from specguide.drafts.tree import DraftTree
 from specguide.errors import InvalidParams
 
 

@@ -10,7 +10,7 @@ import staggered
 from proposals import generate, plain_outputs
 
 from specguide import LLM, SpecConfig
-from specguide.draft_tree import DynamicTree
+from specguide.drafts.tree import DynamicTree
 from specguide.speculation import sized_iterations
 from specguide.speculation.graphs import EagerIterations
 

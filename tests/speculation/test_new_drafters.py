@@ -14,14 +14,15 @@ from tiny_engine import make
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from specguide import LLM, SamplingParams, SpecConfig, Speculation, draft_methods
-from specguide.draft_methods import DraftMethod
-from specguide.draft_tree import TreeShape
+from specguide import LLM, SamplingParams, SpecConfig, Speculation
+from specguide.drafts import methods as draft_methods
+from specguide.drafts.methods import DraftMethod
+from specguide.drafts.tree import TreeShape
+from specguide.drafts.tree_layout import TreeExpansion
 from specguide.errors import InvalidParams
 from specguide.speculation.blocks import Blocks
 from specguide.speculation.drafters import DrafterSpec, DraftNeeds, base, drafter_named, register
 from specguide.speculation.forward_input import ForwardInput
-from specguide.tree_layout import TreeExpansion
 
 K = 4
 PLAIN_PARAMS = [dict(), dict(temperature=0.8, top_k=20, top_p=0.95)]

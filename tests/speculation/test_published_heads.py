@@ -12,7 +12,7 @@ from published_heads import LAYOUTS, save_layout
 from random_requests import cases
 
 from specguide import LLM, Guide, GuideConfig, SamplingParams, SpecConfig
-from specguide.draft_tree import DynamicTree
+from specguide.drafts.tree import DynamicTree
 from specguide.errors import CheckpointError, InvalidParams
 from specguide.models import Decoder, Eagle3Head
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from specguide.batch import Batch, Chunk, Piggyback, SamplingValues, SlotEntry, Start
-from specguide.draft_layout import DraftLayout
+from specguide.drafts.layout import DraftLayout
 from specguide.slots import SlotSizes, SlotTable
 from specguide.spec_config import MOST_DRAFTS
 

@@ -16,7 +16,7 @@ from random_requests import cases
 
 from specguide import LLM, Guide, GuideConfig, SamplingParams, SpecConfig
 from specguide.config import CacheConfig
-from specguide.draft_tree import DraftTree, DynamicTree
+from specguide.drafts.tree import DraftTree, DynamicTree
 from specguide.errors import InvalidParams
 from specguide.params import Speculation
 from specguide.speculation.trees import TreeNodes

@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 from slow_head import SlowHead
 
 from specguide import LLM, Guide, GuideConfig, SamplingParams, SpecConfig
-from specguide.draft_tree import DraftTree
+from specguide.drafts.tree import DraftTree
 from specguide.models import Decoder, Eagle3Head
 
 K, WINDOW = 3, 4

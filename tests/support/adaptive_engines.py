@@ -5,7 +5,7 @@ from __future__ import annotations
 from proposals import METHODS
 
 from specguide import LLM, SpecConfig
-from specguide.draft_tree import DynamicTree
+from specguide.drafts.tree import DynamicTree
 
 
 def make(folders, method: str, **options) -> LLM:

@@ -7,9 +7,9 @@ from types import ModuleType
 import torch
 
 from specguide import LLM, SpecConfig
-from specguide.draft_tree import DraftTree, DynamicTree
+from specguide.drafts.tree import DraftTree, DynamicTree
+from specguide.drafts.tree_layout import TreeExpansion
 from specguide.sampling import Frontier, GrowingTrees, SlotTrees, growth
-from specguide.tree_layout import TreeExpansion
 
 TREES = {
     "dynamic": DynamicTree(top_k=4, depth=4, num_nodes=20),

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from specguide.cache import KVCache
-from specguide.draft_tree import DraftTree
+from specguide.drafts.tree import DraftTree
 from specguide.kernels.attention import CAUSAL, ForwardContext, TorchAttention, TreeMask
 from specguide.models import ModelConfig
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from specguide import LLM, Guide, SamplingParams, SpecConfig
 from specguide.config import GuideConfig
-from specguide.draft_tree import DynamicTree
+from specguide.drafts.tree import DynamicTree
 from specguide.errors import EngineError
 
 PATIENT = GuideConfig(deadline_us=5_000_000, target_wait_us=5_000_000, draft_wait_us=5_000_000)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from specguide import Speculation
-from specguide.draft_layout import DraftLayout
+from specguide.drafts.layout import DraftLayout
 
 CHOICES = [
     None,

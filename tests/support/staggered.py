@@ -11,7 +11,7 @@ from requests_of_every_kind import PATIENT
 from specguide import Guide, SamplingParams, SpecConfig
 from specguide.batch import Batch
 from specguide.config import CacheConfig, EngineConfig
-from specguide.draft_tree import DynamicTree
+from specguide.drafts.tree import DynamicTree
 from specguide.engine import Engine
 from specguide.request import Request
 

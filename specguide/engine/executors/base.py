@@ -8,7 +8,7 @@ from typing import Protocol
 
 from specguide.batch import Batch, StepOutput
 from specguide.cache import CacheSize
-from specguide.draft_layout import DraftLayout
+from specguide.drafts.layout import DraftLayout
 from specguide.errors import InvalidParams
 from specguide.guided.stream import GrammarStream
 from specguide.params import SamplingParams

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from specguide.batch import Batch
-from specguide.draft_layout import NO_DRAFTS, DraftLayout, IterationLayouts
+from specguide.drafts.layout import NO_DRAFTS, DraftLayout, IterationLayouts
 from specguide.engine.levels.rates import LevelPlan, LevelRates
 from specguide.engine.levels.trials import LevelTrials
 from specguide.engine.observers import Committed

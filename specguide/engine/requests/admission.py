@@ -11,7 +11,7 @@ from itertools import count
 from typing import NamedTuple, Unpack
 
 from specguide.batch import Adjustment
-from specguide.draft_layout import DraftLayout
+from specguide.drafts.layout import DraftLayout
 from specguide.engine.executors import Capabilities
 from specguide.engine.requests.prompts import prompt_ids
 from specguide.errors import EngineError, InvalidParams, SpecguideError

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from specguide.batch import Batch, GuideSnapshot, WalkStart
-from specguide.draft_layout import DraftLayout
+from specguide.drafts.layout import DraftLayout
 from specguide.guided.backends import CompiledGrammar
 from specguide.guided.matcher import FailedMatcher, Matcher
 from specguide.request import Request

@@ -12,9 +12,9 @@ import torch
 import triton
 from torch import Tensor
 
+from specguide.drafts.tree_layout import TreeExpansion
 from specguide.kernels.host_values import constant
 from specguide.kernels.triton.growth_kernels import Drafted, Growing, Nodes, Slots, grow_kernel
-from specguide.tree_layout import TreeExpansion
 
 
 def _empty_frontier(frontier: Any, width: int) -> Any:

@@ -14,10 +14,10 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from specguide.drafts.tree_layout import TreeExpansion
 from specguide.kernels.host_values import constant
 from specguide.kernels.triton.growth_kernels import Growing
 from specguide.kernels.triton.score_order import chosen, in_order
-from specguide.tree_layout import TreeExpansion
 
 
 class _Nodes(NamedTuple):

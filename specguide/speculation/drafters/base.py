@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from specguide import native
 from specguide.cache import KVCache
 from specguide.config import SpecConfig
-from specguide.draft_methods import DraftMethod, add_method
+from specguide.drafts.methods import DraftMethod, add_method
 from specguide.errors import InvalidParams
 from specguide.layers.attention import kv_heads_of_rank
 from specguide.models import Decoder

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from specguide.cache import KVCache
 from specguide.config import SpecConfig
-from specguide.draft_methods import method_named
+from specguide.drafts.methods import method_named
 from specguide.errors import CheckpointError, InvalidParams
 from specguide.models import Decoder, load_decoder, read_config
 from specguide.slots import SlotTable

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from specguide.draft_methods import method_named
+from specguide.drafts.methods import method_named
 from specguide.speculation.drafters.base import DrafterSpec
 
 DRAFTER = DrafterSpec(method_named("grammar"))

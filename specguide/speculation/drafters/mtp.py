@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from specguide.config import SpecConfig
-from specguide.draft_methods import method_named
+from specguide.drafts.methods import method_named
 from specguide.models import MtpHead
 from specguide.speculation.drafters.base import DrafterSpec, DraftTarget
 from specguide.speculation.drafters.heads import with_head

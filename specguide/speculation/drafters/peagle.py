@@ -10,7 +10,7 @@ from torch import Tensor
 
 from specguide.cache import KVCache
 from specguide.config import SpecConfig
-from specguide.draft_methods import method_named
+from specguide.drafts.methods import method_named
 from specguide.errors import CheckpointError, InvalidParams
 from specguide.models import Eagle3Head
 from specguide.slots import SlotTable

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from specguide import native
 from specguide.config import SpecConfig
-from specguide.draft_methods import method_named
+from specguide.drafts.methods import method_named
 from specguide.speculation.drafters.base import DrafterSpec
 
 _DEPTH = 16  # tokens

@@ -10,11 +10,11 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Protocol
 
-from specguide.draft_layout import NO_DRAFTS, DraftLayout
-from specguide.draft_methods import DraftMethod
+from specguide.drafts.layout import NO_DRAFTS, DraftLayout
+from specguide.drafts.methods import DraftMethod
+from specguide.drafts.tree_layout import FixedChoice, TreeExpansion, TreeLayout
 from specguide.errors import InvalidParams
 from specguide.inputs.field_values import check_types
-from specguide.tree_layout import FixedChoice, TreeExpansion, TreeLayout
 
 MOST_NODES, MOST_DEPTH, MOST_CHILDREN = 128, 16, 16
 """Limits of a tree that an engine drafts."""

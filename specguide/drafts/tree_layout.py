@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate, pairwise
 
-from specguide.draft_layout import DraftLayout
+from specguide.drafts.layout import DraftLayout
 
 
 @dataclass(frozen=True)
