@@ -32,6 +32,7 @@ from benchmarks.common import emit, facts_of
 from benchmarks.llama_8b import RandomModels
 from specguide.batch import Batch, Chunk, SamplingValues, SlotEntry
 from specguide.config import CacheConfig, EngineConfig, SpecConfig
+from specguide.config.resolved import resolve
 from specguide.drafts.layout import NO_DRAFTS
 from specguide.drafts.tree import DynamicTree
 from specguide.engine.executors.local import LocalExecutor
@@ -44,7 +45,6 @@ from specguide.models import Decoder, Eagle3Head
 from specguide.params import SamplingParams
 from specguide.request import Request, RequestSpec
 from specguide.request_records import IterationTimes
-from specguide.resolved_config import resolve
 
 K, PROMPT_LEN, MAX_LEN, PAGE_SIZE = 3, 16, 2048, 16
 TEXTS = ("hostile", "friendly", "switching")

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from specguide.bench.provenance import provenance
+from specguide.config.resolved import Facts
 from specguide.host import env
-from specguide.resolved_config import Facts
 
 if TYPE_CHECKING:
     from specguide.models import Decoder

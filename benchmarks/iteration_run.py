@@ -22,12 +22,12 @@ from benchmarks.llama_8b import RandomModels, RandomParts
 from benchmarks.real_text import Started
 from specguide.batch import Batch, Chunk, SamplingValues, SlotEntry
 from specguide.config import CacheConfig, EngineConfig, GuideConfig
+from specguide.config.resolved import resolve
 from specguide.engine.executors import LocalExecutor, RanksExecutor
 from specguide.engine.executors.rank_process import RankBuild
 from specguide.engine.requests.walks import Walks
 from specguide.params import SamplingParams
 from specguide.request import Request, RequestSpec
-from specguide.resolved_config import resolve
 
 PROMPT_LEN, MAX_LEN, PAGE_SIZE = 30, 2048, 16
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import torch
 
+from specguide.config.resolved import ResolvedConfig
 from specguide.models import Decoder, Eagle3Head, MtpHead, config_of
 from specguide.models.eagle3 import held_in
 from specguide.models.eagle3_config import Eagle3Config
 from specguide.models.eagle3_parts import Eagle3Parts
 from specguide.parallel import ONE_RANK, ONE_STAGE, Ranks, Stage
-from specguide.resolved_config import ResolvedConfig
 
 LLAMA_8B: dict[str, Any] = dict(
     architectures=["LlamaForCausalLM"],

@@ -16,11 +16,11 @@ from benchmarks.iteration_run import mark_of, ms_between
 from benchmarks.llama_8b import RandomModels
 from specguide.batch import Batch, Chunk, Piggyback, SamplingValues, SlotEntry, Start
 from specguide.config import CacheConfig, EngineConfig, SpecConfig
+from specguide.config.resolved import resolve
 from specguide.engine.executors.local import LocalExecutor
 from specguide.engine.requests.walks import Walks
 from specguide.params import SamplingParams
 from specguide.request import Request, RequestSpec
-from specguide.resolved_config import resolve
 
 MAX_LEN, PAGE_SIZE = 2048, 16
 NUM_SPARE = 4

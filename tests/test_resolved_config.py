@@ -9,11 +9,11 @@ import pytest
 
 from specguide import SpecConfig
 from specguide.config import EngineConfig, GuideConfig
+from specguide.config.resolved import CallbackConfig, Facts, resolve
 from specguide.drafts.layout import NO_DRAFTS
 from specguide.drafts.tree import DynamicTree
 from specguide.errors import InvalidParams
 from specguide.host import env
-from specguide.resolved_config import CallbackConfig, Facts, resolve
 
 CPU = Facts("cpu", "float32", max_positions=512)
 GPU = Facts("cuda:0", "bfloat16", max_positions=512, own_head="eagle3")

@@ -13,11 +13,11 @@ from typing import Any
 from benchmarks.baselines.limits import check_chains
 from benchmarks.baselines.python_walk import PythonWalk, WalkCounters
 from specguide import native
+from specguide.config.resolved import CallbackConfig
 from specguide.errors import EngineError
 from specguide.guided.buffers import GrammarBuffers, WalkedNodes
 from specguide.guided.executor import Walked
 from specguide.guided.matcher import Row
-from specguide.resolved_config import CallbackConfig
 
 _NOTHING: Mapping[int, Any] = MappingProxyType({})
 Snapshot = tuple[tuple[PythonWalk, bool], ...]

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from specguide import native
 from specguide.batch import GuideSnapshot
+from specguide.config.resolved import CallbackConfig
 from specguide.errors import MatcherError
 from specguide.guided.buffers import GrammarBuffers, Zeros, pinned_zeros, plain_zeros
 from specguide.guided.executor import ExecutorFactory, Walked, native_executor
@@ -23,7 +24,6 @@ from specguide.guided.streams import CallbackStreams, CallWords, ForkedCallbacks
 from specguide.guided.to_native import native_matcher
 from specguide.kernels.forward_stream import ForwardStream
 from specguide.kernels.shared_memory import mapped
-from specguide.resolved_config import CallbackConfig
 from specguide.trace import Recorder
 
 _ABANDON_TIMEOUT_S = 10.0

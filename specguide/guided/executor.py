@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from specguide import native
+from specguide.config.resolved import CallbackConfig
 from specguide.drafts.layout import DraftLayout
 from specguide.guided.buffers import GrammarBuffers, WalkedNodes
 from specguide.guided.walk_shapes import ChainWalks
-from specguide.resolved_config import CallbackConfig
 
 
 class GrammarExecutor(Protocol):

@@ -14,6 +14,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from specguide.config.resolved import CallbackConfig
 from specguide.guided.buffers import plain_zeros
 from specguide.guided.callbacks import GrammarCallbacks, HostMemory, buffers_of, call_words
 from specguide.guided.executor import ExecutorFactory, Walked
@@ -22,7 +23,6 @@ from specguide.guided.step_rows import RowCopies, StepRows
 from specguide.guided.streams import CalledCallbacks
 from specguide.kernels.forward_stream import ForwardStream
 from specguide.parallel import Ranks
-from specguide.resolved_config import CallbackConfig
 from specguide.trace import Recorder
 
 _ALIGNMENT = 16

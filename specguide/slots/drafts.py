@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from specguide.batch import SlotEntry
-from specguide.spec_config import MOST_DRAFTS
+from specguide.config.spec import MOST_DRAFTS
 
 
 class SlotDrafts:

@@ -33,13 +33,7 @@ from specguide.cli.config_options import (
 )
 from specguide.cli.generate import generate
 from specguide.cli.serve import _tell, serve
-from specguide.config import (
-    CacheConfig,
-    EngineConfig,
-    GuideConfig,
-    SpecConfig,
-    TransferConfig,
-)
+from specguide.config import CacheConfig, EngineConfig, GuideConfig, SpecConfig, TransferConfig
 from specguide.drafts.tree import DynamicTree
 from specguide.errors import InvalidParams
 from specguide.params import SamplingParams

@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 
 from specguide.batch import Batch, Chunk, Piggyback, SamplingValues, SlotEntry, Start
+from specguide.config.spec import MOST_DRAFTS
 from specguide.drafts.layout import DraftLayout
 from specguide.slots import SlotSizes, SlotTable
-from specguide.spec_config import MOST_DRAFTS
 
 SAMPLED = SamplingValues(seed=2**62, temperature=0.7, top_k=40, top_p=0.9, min_p=0.05)
 

@@ -1,11 +1,11 @@
 """Owns who runs the batches of an engine: the seam that the loop drives, and the executor in this
 process, and the one with a process for each rank."""
 
+from specguide.config.resolved import ResolvedConfig
 from specguide.engine.executors.base import Capabilities, Executor, PendingOutput
 from specguide.engine.executors.join import join
 from specguide.engine.executors.local import LocalExecutor
 from specguide.engine.executors.ranks import RanksExecutor
-from specguide.resolved_config import ResolvedConfig
 
 __all__ = [
     "Capabilities",

@@ -8,12 +8,12 @@ from typing import Protocol
 
 from specguide.batch import Batch, StepOutput
 from specguide.cache import CacheSize
+from specguide.config.resolved import ResolvedConfig
 from specguide.drafts.layout import DraftLayout
 from specguide.errors import InvalidParams
 from specguide.guided.stream import GrammarStream
 from specguide.params import SamplingParams
 from specguide.piggyback import NEVER_PIGGYBACK, PiggybackLimits
-from specguide.resolved_config import ResolvedConfig
 from specguide.sampling import RequestProcessors
 from specguide.scheduler import SchedulerLimits
 

@@ -13,6 +13,7 @@ from tqdm import tqdm
 from specguide import native
 from specguide.batch import Batch
 from specguide.cache import KVCache
+from specguide.config.resolved import ResolvedConfig
 from specguide.engine.executors.base import Capabilities
 from specguide.engine.executors.memory import Memory
 from specguide.engine.setup.parts import EngineParts
@@ -28,7 +29,6 @@ from specguide.kernels.forward_stream import ForwardStream
 from specguide.kernels.shares import NUM_WORDS
 from specguide.models import Decoder, load_decoder
 from specguide.parallel import ONE_RANK, ONE_STAGE, Ranks, Stage
-from specguide.resolved_config import ResolvedConfig
 from specguide.sampling import RequestProcessors
 from specguide.slots import SlotTable
 from specguide.speculation import PendingOutput, Sampler, Step, StepOptions

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 import torch
 
 from specguide.cache import CacheNeeds, CacheSize, KVCache, cache_size, page_num_bytes
+from specguide.config.resolved import ResolvedConfig
 from specguide.errors import InvalidParams
 from specguide.kernels.float8 import FLOAT8, has_float8
 from specguide.models import Decoder
-from specguide.resolved_config import ResolvedConfig
 from specguide.slots import SlotSizes, SlotTable
 from specguide.speculation.drafters import KeyShape, keys_of
 

@@ -21,13 +21,13 @@ from typing import Any
 import torch
 
 from specguide.batch import Batch, StepOutput
+from specguide.config.resolved import ResolvedConfig
 from specguide.engine.executors.base import PendingOutput
 from specguide.engine.executors.local import LocalExecutor, load_models
 from specguide.engine.setup.checkpoint_identity import checkpoints, identity
 from specguide.engine.setup.parts import EngineParts
 from specguide.models import Decoder
 from specguide.parallel import CollectiveFailed, Meeting, Ranks, Stage, connect_stages
-from specguide.resolved_config import ResolvedConfig
 
 _LOOK_S = 0.5
 

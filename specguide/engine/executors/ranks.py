@@ -15,6 +15,7 @@ import torch
 from torch.distributed import DistStoreError
 
 from specguide.batch import Batch, StepOutput
+from specguide.config.resolved import ResolvedConfig
 from specguide.engine.executors.base import Capabilities, PendingOutput
 from specguide.engine.executors.followers import (
     Follower,
@@ -41,7 +42,6 @@ from specguide.engine.setup.checkpoint_identity import checkpoints
 from specguide.errors import EngineError, InvalidParams, UserError
 from specguide.guided.stream import GrammarStream
 from specguide.parallel import CollectiveFailed, Collectives, Meeting
-from specguide.resolved_config import ResolvedConfig
 from specguide.sampling import RequestProcessors
 from specguide.speculation import Step
 

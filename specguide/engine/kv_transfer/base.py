@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from specguide.cache import KVCache, PageAllocator
+from specguide.config.resolved import ResolvedConfig
 from specguide.engine.transfer_counts import no_transfers
 from specguide.kernels.forward_stream import ForwardStream
 from specguide.request import Request
-from specguide.resolved_config import ResolvedConfig
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from specguide.cache import KVCache
+from specguide.config.resolved import ResolvedConfig
 from specguide.engine.kv_transfer.wire import CacheFormat
 from specguide.engine.setup.checkpoint_identity import identity
 from specguide.engine.setup.target_folder import SHIPPED_MODEL, target_folder
-from specguide.resolved_config import ResolvedConfig
 
 _PROTOCOL = "1"
 

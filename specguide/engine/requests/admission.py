@@ -11,6 +11,7 @@ from itertools import count
 from typing import NamedTuple, Unpack
 
 from specguide.batch import Adjustment
+from specguide.config.resolved import ResolvedConfig
 from specguide.drafts.layout import DraftLayout
 from specguide.engine.executors import Capabilities
 from specguide.engine.requests.prompts import prompt_ids
@@ -27,7 +28,6 @@ from specguide.guided.reasoning import ReasoningSections
 from specguide.params import SamplingParams
 from specguide.request import NoText, Request, RequestDetails, RequestSpec, TextOfTokens
 from specguide.request_records import RequestMetrics
-from specguide.resolved_config import ResolvedConfig
 from specguide.sampling import adjustment_of, bind_processors
 from specguide.sampling.processors import Processor
 from specguide.scheduler import GuidedText, OutputText

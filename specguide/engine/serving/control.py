@@ -9,9 +9,9 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from specguide.config import EngineConfig
+from specguide.config.resolved import ResolvedConfig
 from specguide.engine.stats import EngineStats
 from specguide.errors import EngineError, InvalidParams
-from specguide.resolved_config import ResolvedConfig
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,12 @@ from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
+from specguide.config.resolved import ResolvedConfig
 from specguide.engine.serving.stream import RequestStream
 from specguide.engine.stats import EngineStats
 from specguide.errors import EngineError, InvalidParams, QueueFull
 from specguide.guided.backends import CompiledGrammar
 from specguide.params import SamplingParams
-from specguide.resolved_config import ResolvedConfig
 from specguide.tokenizer import Tokenizer
 from specguide.trace import Span
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from hashlib import blake2b
 from pathlib import Path
 
+from specguide.config.resolved import ResolvedConfig
 from specguide.engine.setup.target_folder import target_folder
-from specguide.resolved_config import ResolvedConfig
 
 _NUM_SAMPLES = 32
 _SAMPLE_BYTES = 4096

@@ -7,12 +7,12 @@ from pathlib import Path
 import torch
 
 from specguide.config import EngineConfig
+from specguide.config.resolved import Facts, ResolvedConfig, resolve
 from specguide.engine.setup.target_folder import target_folder
 from specguide.errors import CheckpointError, InvalidParams
 from specguide.inputs.json_fields import naming
 from specguide.layers.quantization import CacheScheme
 from specguide.models import MtpHead, read_config
-from specguide.resolved_config import Facts, ResolvedConfig, resolve
 
 
 def resolved(config: EngineConfig) -> ResolvedConfig:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from specguide.resolved_config import ResolvedConfig
+from specguide.config.resolved import ResolvedConfig
 from specguide.tokenizer import Tokenizer
 
 SHIPPED_MODEL = Path(__file__).parents[2] / "assets" / "small"

@@ -1,14 +1,14 @@
-"""Owns the configuration: frozen dataclasses, composed into one EngineConfig."""
+"""Owns what an engine is asked to be: EngineConfig, with the settings of its cache and transfer."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from specguide.config.guide import GuideConfig
+from specguide.config.spec import SpecConfig
 from specguide.errors import InvalidParams
-from specguide.guide_config import GuideConfig
 from specguide.inputs.field_values import check_types
-from specguide.spec_config import SpecConfig
 
 CACHE_DTYPES = ("auto", "bfloat16", "fp8", "fp8_e4m3")
 ROLES = ("both", "prefill", "decode")

@@ -7,7 +7,9 @@ import math
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from specguide.config import CacheConfig, EngineConfig, GuideConfig, SpecConfig, TransferConfig
+from specguide.config.engine import CacheConfig, EngineConfig, TransferConfig
+from specguide.config.guide import GuideConfig
+from specguide.config.spec import SpecConfig
 from specguide.drafts.layout import NO_DRAFTS, DraftLayout
 from specguide.drafts.methods import AUTO
 from specguide.drafts.tree import DynamicTree
