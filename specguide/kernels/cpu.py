@@ -112,17 +112,9 @@ def rope_and_store(
     if query_key.dim() == 4 and len(query_key) == 1 and product_scales is None:
         query_key, value = query_key[0], value[0]
     if not _is_plain(query_key, value, rotary, key_cache, slot_mapping, layout):
-        return pointwise.rope_and_store(
-            query_key,
-            value,
-            rotary,
-            key_cache,
-            value_cache,
-            slot_mapping,
-            scales,
-            layout,
-            product_scales,
-        )
+        cache = key_cache, value_cache, slot_mapping
+        forms = scales, layout, product_scales
+        return pointwise.rope_and_store(query_key, value, rotary, *cache, *forms)
     num_tokens, num_all, head_dim = query_key.shape
     num_kv_heads = value.shape[1]
     num_heads = num_all - num_kv_heads

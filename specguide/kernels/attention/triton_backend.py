@@ -137,12 +137,7 @@ class TritonPlan:
         return self.launches[heads]
 
     def _attend(
-        self,
-        query: Tensor,
-        cache: Cache,
-        parts: Parts,
-        launch: Launch,
-        form: AttentionForm,
+        self, query: Tensor, cache: Cache, parts: Parts, launch: Launch, form: AttentionForm
     ) -> None:
         """Write each split's attention and its sum of exponentials to `parts`."""
         context = self.context
