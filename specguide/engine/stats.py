@@ -21,6 +21,15 @@ _ACCEPTANCE = (1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0, 8.0, 12.
 _MOST_GUIDES = 20
 _OTHER = "other"
 
+TRANSFERS = {
+    "requests": "Prompts that another engine was asked for, or that others asked for",
+    "pages": "KV pages received or sent",
+    "bytes": "Bytes of KV pages received or sent",
+    "seconds": "Time from the question to its last page, summed over prompts",
+    "fallbacks": "Prompts whose pages were refused, late or lost",
+}
+"""What is counted of the pages that move between engines, and what each count means."""
+
 
 @dataclass
 class Histogram:
@@ -180,7 +189,7 @@ class EngineStats:
     finished, latency, accepted, prompts, acceptance: of requests that have ended, as in
                        RequestCounts
     guides:            of these, by guide, as in GuideCounts
-    transfers:         as in transfer_counts
+    transfers:         by the names of TRANSFERS
     """
 
     iterations: int
@@ -229,6 +238,11 @@ class EngineStats:
             "batch_occupancy": self.batch_occupancy,
             "prefix_hit_rate": self.prefix_hit_rate,
         }
+
+
+def no_transfers() -> dict[str, float]:
+    """The counts of TRANSFERS in an engine that has just started."""
+    return dict.fromkeys(TRANSFERS, 0)
 
 
 def request_record(request: Request) -> dict[str, Any]:

@@ -15,8 +15,7 @@ from prometheus_client.registry import Collector
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from specguide.engine import ServedEngine
-from specguide.engine.stats import EngineStats, Histogram
-from specguide.engine.transfer_counts import TRANSFERS
+from specguide.engine.stats import TRANSFERS, EngineStats, Histogram
 from specguide.server.figures import FIGURES, TIMES
 from specguide.server.plans import COUNTS_FOLDER
 

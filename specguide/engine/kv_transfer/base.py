@@ -8,7 +8,7 @@ from typing import Protocol
 
 from specguide.cache import KVCache, PageAllocator
 from specguide.config.resolved import ResolvedConfig
-from specguide.engine.transfer_counts import no_transfers
+from specguide.engine.stats import no_transfers
 from specguide.kernels.forward_stream import ForwardStream
 from specguide.request import Request
 
@@ -52,7 +52,7 @@ _BLOCK_BYTES = 16 << 20
 class Transfer(Protocol):
     """A transfer of pages, called on the loop's thread alone.
 
-    counts:   as transfer_counts names them
+    counts:   by the names of `stats.TRANSFERS`
     has_news: `take_up` has work
     refusal:  why requests are not taken here; None where they are
     """

@@ -25,7 +25,7 @@ from specguide.engine.kv_transfer.wire import (
     Pages,
     Refused,
 )
-from specguide.engine.transfer_counts import no_transfers
+from specguide.engine.stats import no_transfers
 from specguide.request import Request
 
 _SMALL_FRAME = 1 << 16

@@ -21,7 +21,7 @@ from specguide.engine.kv_transfer.wire import (
     Refused,
     difference,
 )
-from specguide.engine.transfer_counts import no_transfers
+from specguide.engine.stats import no_transfers
 from specguide.request import Request
 
 _MOST_UNDER_WAY = 1024
