@@ -62,7 +62,7 @@ class TwoModelStep:
         options: StepOptions,
     ) -> None:
         check_chains(grammar.layout, "the two-model step knows")
-        if not passes.has_drafter or options.adaptive:
+        if not grammar.layout.num_model or options.adaptive:
             raise InvalidParams(
                 "the two-model step drafts with a draft head or model, and always all", param="spec"
             )
@@ -120,10 +120,10 @@ class TwoModelStep:
             self._grammar, self._prefill_exactly, self._state.ids.device, *sizes
         )
         if self._graph_stream is not None:
-            warm_ups += runs(
-                self._grammar, self._decode_leading, decode_kinds(self._max_batch_size), num_times=2
-            )
-        return WarmUps(captures=warm_ups)  # an iteration may capture a pass that it has run before
+            # an iteration may capture a pass that it has run before
+            kinds = [kind for kind in decode_kinds(self._max_batch_size) for _ in range(2)]
+            warm_ups += runs(self._grammar, self._decode_leading, kinds)
+        return WarmUps(captures=warm_ups)
 
     def _decode_leading(self, num_slots: int, kind: SamplingKind) -> VerifyOutput:
         """Slots 0 … num_slots - 1, whichever of them have requests."""

@@ -28,17 +28,14 @@ Beside = tuple[ForwardInput, Tensor] | None
 
 
 class ForwardPasses:
-    """Target and drafter over the slots' caches. Without a drafter only `target` may be called."""
+    """Target and drafter over the slots' caches. Without a drafter nothing may be called that asks
+    one."""
 
     def __init__(
-        self, target: Decoder, cache: KVCache, state: SlotTable, drafter: Drafter | None = None
+        self, target: Decoder, cache: KVCache, state: SlotTable, drafter: Drafter | None
     ) -> None:
         self._target, self._cache, self._state, self._drafter = target, cache, state, drafter
         self._aux_layers = drafter.aux_layers if drafter else ()
-
-    @property
-    def has_drafter(self) -> bool:
-        return self._drafter is not None
 
     @property
     def target_ids(self) -> Tensor | None:

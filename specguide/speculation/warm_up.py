@@ -97,12 +97,9 @@ def runs(
     grammar: GrammarStream,
     iterate: Callable[..., object],
     kinds: Iterable[tuple[Any, ...]],
-    num_times: int = 1,
 ) -> list[WarmUp]:
-    """`iterate` of each kind, `num_times` for every iteration under way."""
+    """`iterate` of each kind, once for every iteration under way."""
     return [
-        partial(
-            run_idle, grammar, partial(iterate, *kind), num_times * grammar.recorder.num_under_way
-        )
+        partial(run_idle, grammar, partial(iterate, *kind), grammar.recorder.num_under_way)
         for kind in kinds
     ]

@@ -63,7 +63,7 @@ class Admission:
         tokenizer: Tokenizer,
         capabilities: Capabilities,
         *,
-        makes_texts: bool = True,
+        makes_texts: bool,
     ) -> None:
         """makes_texts: as Engine's"""
         self._vocabulary = tokenizer.vocabulary(capabilities.vocab_size)
