@@ -23,9 +23,9 @@ from specguide.engine.executors.host_links import (
     ranks_key,
     reach,
 )
-from specguide.engine.executors.rank_process import live_with, obey_rank_0
+from specguide.engine.executors.rank_process import obey_rank_0
 from specguide.errors import EngineError
-from specguide.host.processes import ended_by
+from specguide.host.processes import end_with, ended_by
 from specguide.host.release import versions
 
 _LOGGER = logging.getLogger(__name__)
@@ -99,7 +99,7 @@ def run_rank(address: str, rank: int, parent: int) -> None:
     address: of rank 0
     parent:  id of the process that has started this one
     """
-    live_with(parent)
+    end_with(parent)
     connection = reach(host_and_port(address), ranks_key())
     connection.send(RankCame(rank))
     obey_rank_0(connection)

@@ -8,9 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import signal
-import threading
-import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -26,10 +23,9 @@ from specguide.engine.executors.base import PendingOutput
 from specguide.engine.executors.local import LocalExecutor, load_models
 from specguide.engine.setup.checkpoint_identity import checkpoints, identity
 from specguide.engine.setup.parts import EngineParts
+from specguide.host.processes import end_with
 from specguide.models import Decoder
 from specguide.parallel import CollectiveFailed, Meeting, Ranks, Stage, connect_stages
-
-_LOOK_S = 0.5
 
 
 @dataclass(frozen=True)
@@ -163,20 +159,6 @@ def obey(
             connection.send(READY)
 
 
-def _end_with(parent: int) -> None:
-    """The kernel gives a process whose parent has ended another one."""
-    while os.getppid() == parent:
-        time.sleep(_LOOK_S)
-    os._exit(1)
-
-
-def live_with(parent: int) -> None:
-    """This process ends with that one, and no sooner by a terminal's interrupt, which rank 0
-    answers."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
-
-
 def obey_rank_0(connection: Connection) -> None:
     """`run`, and end this process; a failure is said first."""
     try:
@@ -196,5 +178,5 @@ def main(file_descriptor: int, parent: int) -> None:
     file_descriptor: of its end of the sockets
     parent:          id of rank 0's process
     """
-    live_with(parent)
+    end_with(parent)
     obey_rank_0(Connection(file_descriptor))
