@@ -54,7 +54,7 @@ class Engine:
         *,
         makes_texts: bool = True,
     ) -> None:
-        """executor: runs the batches; None: one in this process, with the models of `config`
+        """executor: runs the batches; None: the one that `load_executor` makes of `config`
 
         makes_texts: False: outputs are tokens alone, but for requests with stop strings
         """
@@ -81,8 +81,8 @@ class Engine:
         )
         levels = LevelChoice(capabilities.layout) if self.config.is_adaptive else AllDrafts()
         self._totals, self._counts = Totals(), RequestCounts(capabilities.layout.num_drafts)
-        tellers: list[Observer] = [Logprobs(), DraftCounts(), Iterations()]
-        observers = [*tellers, levels, self._totals, StepTimes(self._scheduler)]
+        observers: list[Observer] = [Logprobs(), DraftCounts(), Iterations()]
+        observers += [levels, self._totals, StepTimes(self._scheduler)]
         on_end = levels.forget, self._counts.add
         max_active = max(1, self.config.max_batch_size // 2)
         self._transfer = load_transfer(self._engine_side())

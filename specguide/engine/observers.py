@@ -1,5 +1,5 @@
-"""Owns what follows from an iteration once the scheduler has taken its tokens: who is told of it,
-with what, and the smallest of those who are."""
+"""Owns who is told of an iteration once the scheduler has taken its tokens, and with what: the
+Observer, what it is given, and two short observers."""
 
 from __future__ import annotations
 

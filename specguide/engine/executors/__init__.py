@@ -1,5 +1,10 @@
-"""Owns who runs the batches of an engine: the seam that the loop drives, and the executor in this
-process, and the one with a process for each rank."""
+"""Who runs the batches of an engine.
+
+Begin with `base`: the Executor, as the loop knows it. `local` runs batches in this process, with
+what `memory` allocates. `ranks` runs them on several ranks, each a process (`rank_process`) that
+rank 0 talks to through a Follower (`followers`); those of other hosts come by `join`, over
+`host_links`, and stand here as `joined`. `watch` ends calls that wait for a rank that is gone.
+"""
 
 from specguide.config.resolved import ResolvedConfig
 from specguide.engine.executors.base import Capabilities, Executor, PendingOutput

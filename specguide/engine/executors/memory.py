@@ -23,7 +23,10 @@ _LIBRARY_BYTES = 1 << 30
 
 @dataclass(frozen=True, eq=False)
 class Memory:
-    """draft_cache: None where the drafter keeps no keys"""
+    """The caches and the slot table.
+
+    draft_cache: None where the drafter keeps no keys
+    """
 
     size: CacheSize
     cache: KVCache
