@@ -99,6 +99,29 @@ class BlockTables:
         self._pages.free(self._tables.pop(sequence, ()))
         self._keys.pop(sequence, None)
 
+    def prompt_keys(self, prompt_ids: Sequence[int]) -> list[bytes]:
+        """Keys under which the pages of a prompt are published, those that another request with
+        this prompt may share."""
+        return list(self._keys_behind(b"", prompt_ids))
+
+    def num_held(self, sequence: SequenceState) -> int:
+        """Pages that the request has."""
+        return len(self._tables.get(sequence, ()))
+
+    def num_pages(self, num_positions: int) -> int:
+        """Pages that so many positions take."""
+        return -(-num_positions // self._page_size)
+
+    def check_integrity(self, running: Sequence[SequenceState]) -> None:
+        """Raise EngineError unless the open requests are among `running` and hold all pages that
+        are held."""
+        if not self._tables.keys() <= set(running):
+            raise EngineError("a sequence that does not run holds pages")
+        self._pages.check_integrity()
+        held = {page for table in self._tables.values() for page in table}
+        if len(held) + self._pages.num_free != self._pages.num_pages:
+            raise EngineError("a cache page is lost")
+
     def _prefix_keys(self, sequence: SequenceState) -> Iterator[bytes]:
         """Keys of the pages that it may share; those are computed that nobody has asked for yet."""
         keys = sequence.prefix_keys
@@ -122,11 +145,6 @@ class BlockTables:
                 last = key
                 yield key
 
-    def prompt_keys(self, prompt_ids: Sequence[int]) -> list[bytes]:
-        """Keys under which the pages of a prompt are published, those that another request with
-        this prompt may share."""
-        return list(self._keys_behind(b"", prompt_ids))
-
     def _keys_behind(self, last: bytes, tokens: Sequence[int]) -> Iterator[bytes]:
         """Keys of the pages that are full of these tokens, behind the page with the key `last`. The
         last token belongs to none: it is what one may depend on."""
@@ -136,21 +154,3 @@ class BlockTables:
         for start in range(0, len(text) - page, page):
             last = blake2b(last + text[start : start + most], digest_size=16).digest()
             yield last
-
-    def num_held(self, sequence: SequenceState) -> int:
-        """Pages that the request has."""
-        return len(self._tables.get(sequence, ()))
-
-    def num_pages(self, num_positions: int) -> int:
-        """Pages that so many positions take."""
-        return -(-num_positions // self._page_size)
-
-    def check_integrity(self, running: Sequence[SequenceState]) -> None:
-        """Raise EngineError unless the open requests are among `running` and hold all pages that
-        are held."""
-        if not self._tables.keys() <= set(running):
-            raise EngineError("a sequence that does not run holds pages")
-        self._pages.check_integrity()
-        held = {page for table in self._tables.values() for page in table}
-        if len(held) + self._pages.num_free != self._pages.num_pages:
-            raise EngineError("a cache page is lost")

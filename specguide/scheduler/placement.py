@@ -114,17 +114,6 @@ class Placement:
         num_left = self._limits.max_batch_size - self.num_running
         return load.num_prompt_tokens * min(1.0, num_left / load.num_requests)
 
-    def _num_to_compute(self, sequence: SequenceState) -> int:
-        """Tokens whose keys are neither planned nor in the cache."""
-        is_open = sequence in self.tables
-        return sequence.num_left - (0 if is_open else self.tables.num_cached(sequence))
-
-    def _num_pages_to_come(self, sequence: SequenceState) -> int:
-        """Pages that it takes to the end of its prefill and first iteration, as far as it has none
-        yet."""
-        num_positions = min(sequence.num_tokens + self.num_ahead, self.most_positions(sequence))
-        return self.tables.num_pages(num_positions) - self.tables.num_held(sequence)
-
     @property
     def num_ahead(self) -> int:
         """Positions behind a prompt that it takes to the end of its first iteration."""
@@ -163,3 +152,14 @@ class Placement:
         released = tuple(self._released)
         self._released = []
         return released
+
+    def _num_to_compute(self, sequence: SequenceState) -> int:
+        """Tokens whose keys are neither planned nor in the cache."""
+        is_open = sequence in self.tables
+        return sequence.num_left - (0 if is_open else self.tables.num_cached(sequence))
+
+    def _num_pages_to_come(self, sequence: SequenceState) -> int:
+        """Pages that it takes to the end of its prefill and first iteration, as far as it has none
+        yet."""
+        num_positions = min(sequence.num_tokens + self.num_ahead, self.most_positions(sequence))
+        return self.tables.num_pages(num_positions) - self.tables.num_held(sequence)

@@ -91,41 +91,6 @@ class Scheduler:
         assert reason is not None, "an output ends with an end token"
         finish(request, reason)
 
-    def _sequence(
-        self,
-        request: Request,
-        adjustment: Adjustment | None = None,
-        layout: DraftLayout | None = None,
-    ) -> SequenceState:
-        params = request.params
-        prompt_len = len(request.prompt_ids)
-        own_end_ids = frozenset() if params.ignore_eos else self._eos_token_ids
-        return SequenceState(
-            request,
-            min(prompt_len + params.max_tokens, self._limits.max_model_len),
-            own_end_ids,
-            own_end_ids.union(params.stop_token_ids if params.guide is None else ()),
-            adjustment,
-            layout,
-        )
-
-    def _check_room(self, sequence: SequenceState) -> None:
-        prompt_len = len(sequence.request.prompt_ids)
-        most = self._limits.max_model_len
-        if prompt_len >= most:
-            raise PromptTooLong(
-                f"the prompt has {prompt_len} tokens and the context holds {most}, output "
-                "included; shorten the prompt or raise max_model_len",
-                param="prompt",
-            )
-        num_pages = self._placement.tables.num_pages(self._placement.most_positions(sequence))
-        if num_pages > self._pages.num_pages:
-            raise InvalidParams(
-                f"prompt and max_tokens need {num_pages} cache pages and there are "
-                f"{self._pages.num_pages}; lower max_tokens or give the cache more pages",
-                param="max_tokens",
-            )
-
     def wait_s(self, client: str, priority: int) -> float:
         """Seconds until a request that came now would run, as far as can be told. From any
         thread."""
@@ -170,31 +135,6 @@ class Scheduler:
                 finished.append(sequence.request)
         return Commit(tuple(advances), tuple(finished), self._placement.take_released())
 
-    def _advance(
-        self,
-        sequence: SequenceState,
-        batch: Batch,
-        row: int,
-        tokens: Sequence[int],
-        error: SpecguideError | None,
-        is_first: bool,
-    ) -> Advance:
-        sequence.num_in_flight -= 1
-        sequence.error = sequence.error or error
-        is_stuck = -1 in tokens
-        advance = NO_ADVANCE
-        if len(tokens) > is_stuck:
-            new_tokens = tokens[:-1] if is_stuck else tokens
-            advance = Advance(self._take_tokens(sequence, new_tokens, is_first))
-        elif sequence.error is None and (not batch.is_prefill or batch.chunks[row].next_id is None):
-            advance = Advance(is_held=True)
-            self._hold(sequence, batch.is_prefill)
-        if sequence.error is None or sequence.request.finish_reason is not None:
-            return advance
-        if is_stuck or not sequence.num_in_flight:
-            self._finish(sequence, "error", sequence.error)
-        return advance
-
     def cancel(self, request: Request, error: SpecguideError | None = None) -> tuple[int, ...]:
         """End one request, wherever it is, also before `add`: with `error`, or as aborted. Its
         pages are free; returns its slot, if it had one, as released.
@@ -224,6 +164,66 @@ class Scheduler:
     def check_integrity(self) -> None:
         """Raise EngineError unless every page and slot is held by those that should hold it."""
         self._placement.check_integrity()
+
+    def _sequence(
+        self,
+        request: Request,
+        adjustment: Adjustment | None = None,
+        layout: DraftLayout | None = None,
+    ) -> SequenceState:
+        params = request.params
+        prompt_len = len(request.prompt_ids)
+        own_end_ids = frozenset() if params.ignore_eos else self._eos_token_ids
+        return SequenceState(
+            request,
+            min(prompt_len + params.max_tokens, self._limits.max_model_len),
+            own_end_ids,
+            own_end_ids.union(params.stop_token_ids if params.guide is None else ()),
+            adjustment,
+            layout,
+        )
+
+    def _check_room(self, sequence: SequenceState) -> None:
+        prompt_len = len(sequence.request.prompt_ids)
+        most = self._limits.max_model_len
+        if prompt_len >= most:
+            raise PromptTooLong(
+                f"the prompt has {prompt_len} tokens and the context holds {most}, output "
+                "included; shorten the prompt or raise max_model_len",
+                param="prompt",
+            )
+        num_pages = self._placement.tables.num_pages(self._placement.most_positions(sequence))
+        if num_pages > self._pages.num_pages:
+            raise InvalidParams(
+                f"prompt and max_tokens need {num_pages} cache pages and there are "
+                f"{self._pages.num_pages}; lower max_tokens or give the cache more pages",
+                param="max_tokens",
+            )
+
+    def _advance(
+        self,
+        sequence: SequenceState,
+        batch: Batch,
+        row: int,
+        tokens: Sequence[int],
+        error: SpecguideError | None,
+        is_first: bool,
+    ) -> Advance:
+        sequence.num_in_flight -= 1
+        sequence.error = sequence.error or error
+        is_stuck = -1 in tokens
+        advance = NO_ADVANCE
+        if len(tokens) > is_stuck:
+            new_tokens = tokens[:-1] if is_stuck else tokens
+            advance = Advance(self._take_tokens(sequence, new_tokens, is_first))
+        elif sequence.error is None and (not batch.is_prefill or batch.chunks[row].next_id is None):
+            advance = Advance(is_held=True)
+            self._hold(sequence, batch.is_prefill)
+        if sequence.error is None or sequence.request.finish_reason is not None:
+            return advance
+        if is_stuck or not sequence.num_in_flight:
+            self._finish(sequence, "error", sequence.error)
+        return advance
 
     def _hold(self, sequence: SequenceState, is_prefill: bool) -> None:
         sequence.request.metrics.num_held += 1

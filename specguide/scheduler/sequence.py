@@ -179,12 +179,6 @@ class SequenceState:
         last_id = self.tokens(num_before, self.num_tokens)[0]
         return Start(row, self.entry(), last_id, num_before, self._starts_walk())
 
-    def _starts_walk(self) -> bool:
-        """Whether its grammar is yet to start in its slot; from now on it has."""
-        starts_walk = not self.has_walk
-        self.has_walk = True
-        return starts_walk
-
     def take(self, tokens: Sequence[int]) -> tuple[int, FinishReason | None]:
         """More tokens of output: how many of them count, and why it ends with the last of these, if
         it does."""
@@ -199,19 +193,6 @@ class SequenceState:
                 request.stop_reason = stop
                 return num_output - num_before, self._ending(token)
         return num_output - num_before, None
-
-    def _ending(self, token: int) -> FinishReason:
-        """Why it ends with its last token. The text may know of a stop string only at its end."""
-        request = self.request
-        if request.stop_reason is None:
-            request.stop_reason = request.text.end()
-        if request.stop_reason is not None:
-            return "stop"
-        if token not in self.end_ids:
-            return "length"
-        if token not in self.own_end_ids:
-            request.stop_reason = token
-        return "stop"
 
     def take_scores(self, chunk: Chunk) -> None:
         """The log-probabilities of the prompt tokens behind a chunk's are there, whatever has
@@ -239,6 +220,25 @@ class SequenceState:
         self.error = None
         self.epoch += 1
         self.request.metrics.num_preemptions += 1
+
+    def _starts_walk(self) -> bool:
+        """Whether its grammar is yet to start in its slot; from now on it has."""
+        starts_walk = not self.has_walk
+        self.has_walk = True
+        return starts_walk
+
+    def _ending(self, token: int) -> FinishReason:
+        """Why it ends with its last token. The text may know of a stop string only at its end."""
+        request = self.request
+        if request.stop_reason is None:
+            request.stop_reason = request.text.end()
+        if request.stop_reason is not None:
+            return "stop"
+        if token not in self.end_ids:
+            return "length"
+        if token not in self.own_end_ids:
+            request.stop_reason = token
+        return "stop"
 
 
 def priority_steps(priority: int) -> int:

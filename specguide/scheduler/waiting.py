@@ -85,36 +85,6 @@ class WaitingQueue:
         self.remove(sequence)
         return sequence
 
-    def _next_queue(self) -> ClientQueue:
-        """The queue of the client whose turn it is; there must be one."""
-        while self._turns[0] is not self._current.get(self._turns[0][-1]):
-            heapq.heappop(self._turns)
-        return self._queues[self._turns[0][-1]]
-
-    def _choose(self) -> SequenceState:
-        """The first request of the client whose turn it is, or of one that is preferred to it."""
-        queue = self._next_queue()
-        if len(self._queues) == 1 or queue.num_passes >= MOST_PASSES:
-            return queue.first()
-        equals = self._equals()
-        firsts = [self._queues[turn[-1]].first() for turn in equals]
-        return next(filter(self._is_cached, firsts), firsts[0])
-
-    def _equals(self) -> list[Turn]:
-        """The next turns that are as good as equal, not of too many."""
-        equals: list[Turn] = []
-        most_tokens = self._turns[0][0] + EQUAL_TOKENS
-        while self._turns and self._turns[0][0] <= most_tokens and len(equals) < _MOST_COMPARED:
-            turn = heapq.heappop(self._turns)
-            if turn is self._current.get(turn[-1]):
-                equals.append(turn)
-        for turn in equals:
-            heapq.heappush(self._turns, turn)
-        return equals
-
-    def _is_cached(self, sequence: SequenceState) -> bool:
-        return 2 * self._num_cached(sequence) >= sequence.num_tokens
-
     def remove(self, sequence: SequenceState) -> None:
         """Take a request that waits out of the queue."""
         client = sequence.client
@@ -152,3 +122,33 @@ class WaitingQueue:
         if len(self._turns) > _MOST_MOVED + 2 * len(self._queues):
             self._turns = list(self._current.values())
             heapq.heapify(self._turns)
+
+    def _next_queue(self) -> ClientQueue:
+        """The queue of the client whose turn it is; there must be one."""
+        while self._turns[0] is not self._current.get(self._turns[0][-1]):
+            heapq.heappop(self._turns)
+        return self._queues[self._turns[0][-1]]
+
+    def _choose(self) -> SequenceState:
+        """The first request of the client whose turn it is, or of one that is preferred to it."""
+        queue = self._next_queue()
+        if len(self._queues) == 1 or queue.num_passes >= MOST_PASSES:
+            return queue.first()
+        equals = self._equals()
+        firsts = [self._queues[turn[-1]].first() for turn in equals]
+        return next(filter(self._is_cached, firsts), firsts[0])
+
+    def _equals(self) -> list[Turn]:
+        """The next turns that are as good as equal, not of too many."""
+        equals: list[Turn] = []
+        most_tokens = self._turns[0][0] + EQUAL_TOKENS
+        while self._turns and self._turns[0][0] <= most_tokens and len(equals) < _MOST_COMPARED:
+            turn = heapq.heappop(self._turns)
+            if turn is self._current.get(turn[-1]):
+                equals.append(turn)
+        for turn in equals:
+            heapq.heappush(self._turns, turn)
+        return equals
+
+    def _is_cached(self, sequence: SequenceState) -> bool:
+        return 2 * self._num_cached(sequence) >= sequence.num_tokens

@@ -77,21 +77,6 @@ class OneModelStep:
                 )
             return self._results.put(self._sized.decode(batch, sampling, levels), batch.slots)
 
-    def _prefill(self, batch: Batch, sampling: Sampling) -> VerifyOutput:
-        self._iteration.clear(batch.slots)
-        size = self._sized.prefill_size(batch, sampling)
-        if size is None:
-            self._state.enter(batch)
-            return self._iteration.prefill_exactly(batch.chunks, batch.slots, sampling)
-        entering = self._state.entering(batch)
-        return self._sized.prefill(batch.chunks, batch.slots, entering, size)
-
-    def _change(self, batch: Batch) -> None:
-        """What a decode iteration changes of the slots before it runs."""
-        self._state.change(batch)
-        if batch.starts:
-            self._iteration.clear([batch.slots[start.row] for start in batch.starts])
-
     def leave(self, slots: Sequence[int]) -> None:
         """As Step's."""
         with self._grammar.forward.current():
@@ -117,6 +102,21 @@ class OneModelStep:
         captures = self._sized.captures(max_prefill_tokens)
         rehearsals = (*prefills, *captures, self._rehearse_writes, self._forget_rehearsals)
         return WarmUps(rehearsals, captures)  # the first of a kind runs as it is
+
+    def _prefill(self, batch: Batch, sampling: Sampling) -> VerifyOutput:
+        self._iteration.clear(batch.slots)
+        size = self._sized.prefill_size(batch, sampling)
+        if size is None:
+            self._state.enter(batch)
+            return self._iteration.prefill_exactly(batch.chunks, batch.slots, sampling)
+        entering = self._state.entering(batch)
+        return self._sized.prefill(batch.chunks, batch.slots, entering, size)
+
+    def _change(self, batch: Batch) -> None:
+        """What a decode iteration changes of the slots before it runs."""
+        self._state.change(batch)
+        if batch.starts:
+            self._iteration.clear([batch.slots[start.row] for start in batch.starts])
 
     def _rehearse_writes(self) -> None:
         """What puts requests into their slots, of one that never has any."""

@@ -104,10 +104,6 @@ class Follower:
         except (EOFError, OSError):  # its process is about to end
             self._await_end(max(0.0, until_s - time.perf_counter()))
 
-    def _await_end(self, timeout_s: float) -> None:
-        with suppress(subprocess.TimeoutExpired):
-            self.process.wait(timeout_s)
-
     def end_in_words(self) -> str | None:
         """How its process has ended; None while it runs."""
         exit_code = self.process.poll()
@@ -120,6 +116,10 @@ class Follower:
 
     def __str__(self) -> str:
         return f"rank {self.rank} (process {self.process.pid})"
+
+    def _await_end(self, timeout_s: float) -> None:
+        with suppress(subprocess.TimeoutExpired):
+            self.process.wait(timeout_s)
 
 
 @dataclass(frozen=True)

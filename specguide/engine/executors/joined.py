@@ -51,6 +51,12 @@ class JoinedHost:
             self._listen()
         return self._ended.get(rank) or ("is gone with its host" if self._is_gone else None)
 
+    def leave(self) -> None:
+        """The host ends its ranks, those that hang too."""
+        with self._lock:
+            self._is_gone = True
+            self._connection.close()
+
     def _listen(self) -> None:
         try:
             while not self._is_gone and self._connection.poll(0):
@@ -58,12 +64,6 @@ class JoinedHost:
                 self._ended[said.rank] = said.words
         except (EOFError, OSError):
             self._is_gone = True
-
-    def leave(self) -> None:
-        """The host ends its ranks, those that hang too."""
-        with self._lock:
-            self._is_gone = True
-            self._connection.close()
 
 
 class JoinedFollower(Follower):
@@ -78,11 +78,6 @@ class JoinedFollower(Follower):
         self.index = rank - host.first
         self.end = weakref.finalize(self, _end, connection, host)
 
-    def _await_end(self, timeout_s: float) -> None:
-        until_s = time.perf_counter() + timeout_s
-        while self._host.end_in_words(self.rank) is None and time.perf_counter() < until_s:
-            time.sleep(_LOOK_S)
-
     def end_in_words(self) -> str | None:
         words = self._host.end_in_words(self.rank)
         return None if words is None else f"{self} {words}"
@@ -92,6 +87,11 @@ class JoinedFollower(Follower):
 
     def __str__(self) -> str:
         return f"rank {self.rank} ({self.address})"
+
+    def _await_end(self, timeout_s: float) -> None:
+        until_s = time.perf_counter() + timeout_s
+        while self._host.end_in_words(self.rank) is None and time.perf_counter() < until_s:
+            time.sleep(_LOOK_S)
 
 
 class Hosts:

@@ -38,14 +38,6 @@ class LevelTimes:
         if before is not None and all_kept_ran_in_turn:
             self._scale_others(key, self._medians[key] / before)
 
-    def _scale_others(self, key: tuple[int, int], factor: float) -> None:
-        for other in self._medians:
-            if other[0] == key[0] and other != key:
-                self._medians[other] *= factor
-                self._kept[other] = deque(
-                    (seconds * factor for seconds in self._kept[other]), maxlen=_NUM_KEPT
-                )
-
     def seconds(self, num_requests: int, level: int) -> float | None:
         """What an iteration of the level takes; None where that is not known.
 
@@ -66,6 +58,14 @@ class LevelTimes:
             if other == size and (nearest, its_level) in self._medians
         ]
         return self._medians[nearest, level] * (ratios[0] if ratios else 1.0)
+
+    def _scale_others(self, key: tuple[int, int], factor: float) -> None:
+        for other in self._medians:
+            if other[0] == key[0] and other != key:
+                self._medians[other] *= factor
+                self._kept[other] = deque(
+                    (seconds * factor for seconds in self._kept[other]), maxlen=_NUM_KEPT
+                )
 
 
 def _size(num_requests: int) -> int:

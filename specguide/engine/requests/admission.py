@@ -128,20 +128,6 @@ class Admission:
         self._compiling[future] = request
         future.add_done_callback(lambda _: self.on_ready())
 
-    def _room(self, request: Request) -> int | None:
-        """Tokens that an answer may have; None where it may be cut off."""
-        params = request.params
-        if self._may_cut_off or params.allow_truncation:
-            return None
-        if params.reasoning is not None:  # which may be as long as the shortest answer lets it
-            return 0
-        return self._most_output(request)
-
-    def _most_output(self, request: Request, num_behind: int = 0) -> int:
-        """Tokens for which there is room behind its prompt, and for so many more behind them."""
-        num_left = self._capabilities.max_model_len - len(request.prompt_ids) - num_behind
-        return min(request.params.max_tokens, num_left)
-
     def next_id(self) -> int:
         """The id of a new request."""
         return next(self._request_ids)
@@ -203,6 +189,20 @@ class Admission:
             bind_processors(params, request.prompt_ids),
             self._capabilities.layout_for(params),
         )
+
+    def _room(self, request: Request) -> int | None:
+        """Tokens that an answer may have; None where it may be cut off."""
+        params = request.params
+        if self._may_cut_off or params.allow_truncation:
+            return None
+        if params.reasoning is not None:  # which may be as long as the shortest answer lets it
+            return 0
+        return self._most_output(request)
+
+    def _most_output(self, request: Request, num_behind: int = 0) -> int:
+        """Tokens for which there is room behind its prompt, and for so many more behind them."""
+        num_left = self._capabilities.max_model_len - len(request.prompt_ids) - num_behind
+        return min(request.params.max_tokens, num_left)
 
     def _text(self, prompt_ids: Sequence[int], params: SamplingParams) -> TextOfTokens:
         if not (params.may_stop_by_text or self._makes_texts):
