@@ -1,5 +1,14 @@
-"""Owns requests from admission to release: `schedule` plans an iteration, `commit` takes its
-results."""
+"""Requests from their admission to their end: what runs next, where, and what has become of it.
+
+Begin with `scheduler`: `schedule` plans an iteration, `commit` takes its results. A request is a
+SequenceState (`sequence`), which the scheduler alone changes.
+
+| who waits, and who is next   | `waiting`, `client_queue`, `fairness`        |
+| slots and pages              | `placement`, `slots`, `block_tables`         |
+| what an iteration computes   | `planning`, `prompts`, `prompt_rate`         |
+| how long iterations may take | `pace`, `step_budget`, `service_rates`       |
+| texts, and where they end    | `output_text`, `guided_text`                 |
+"""
 
 from specguide.scheduler.answers import Advance, Commit, Schedule
 from specguide.scheduler.guided_text import GuidedText

@@ -2,10 +2,10 @@
 
 Clients share by self-clocked fair queueing, which is deficit round robin without its rounds. Each
 client has a tag, in tokens: it grows by what the client is served, and the least tag is next. Who
-begins to wait starts at the clock at least, so nobody saves up a share that he did not want. The
+begins to wait starts at the clock at least, so nobody saves up a share that was not wanted. The
 clock goes on by a client's part of what is served, and stays between the tags that the client
 served last had before and has now: who comes late waits for little, and those who go on coming
-keep nobody from his turn.
+keep nobody from a turn.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MOST_IDLE = 1024
 class Account:
     """What a client was served. tag: tokens, see above
 
-    mean_output:  tokens that an output of his is expected to have
+    mean_output:  tokens that one of its outputs is expected to have
     num_requests: that wait or run
     """
 

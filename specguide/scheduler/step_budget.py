@@ -53,7 +53,7 @@ class StepBudget:
 
     def most_tokens(self, num_nodes: int) -> int:
         """Prompt tokens that may ride with so many decode nodes. With none of these nobody waits
-        for his next token, and there is no bound but `max_tokens`."""
+        for a next token, and there is no bound but `max_tokens`."""
         if not num_nodes or self._max_step_s == math.inf:
             return self._max_tokens
         if self._num_since_fit >= _REFIT_EVERY:

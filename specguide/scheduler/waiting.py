@@ -1,7 +1,7 @@
 """Owns the requests that wait, and which of them is to run next.
 
 Clients take turns by what they were served (see `fairness`), and each one's requests are in a queue
-of his own (see `client_queue`). With one client that queue is all there is. Of clients that are
+of their own (see `client_queue`). With one client that queue is all there is. Of clients that are
 as good as equal one is preferred whose first request finds most of its keys in the cache now, since
 they may be gone later; who is passed over a few times is next.
 """

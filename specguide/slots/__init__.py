@@ -1,4 +1,8 @@
-"""What the device knows of each slot, a request's fixed place from its admission to its release."""
+"""What the device knows of each slot, a request's fixed place from its admission to its release.
+
+Begin with `table`; `nodes` and `drafts` are parts of it. The step owns a table; callbacks of the
+grammar write into its nodes.
+"""
 
 from specguide.slots.drafts import SlotDrafts
 from specguide.slots.nodes import SlotNodes
