@@ -45,6 +45,7 @@ from specguide.models import Decoder, Eagle3Head
 from specguide.params import SamplingParams
 from specguide.request import Request, RequestSpec
 from specguide.request_records import IterationTimes
+from specguide.scheduler import Advance
 
 K, PROMPT_LEN, MAX_LEN, PAGE_SIZE = 3, 16, 2048, 16
 TEXTS = ("hostile", "friendly", "switching")
@@ -201,12 +202,12 @@ class Writer:
 
     def _take(self, batch: Batch, pending: Any) -> None:
         output = pending.result()
-        for request, row, num in zip(
-            self._requests, output.tokens.tolist(), output.num_tokens.tolist(), strict=True
-        ):
-            request.output_ids += row[:num]
+        rows = zip(output.tokens.tolist(), output.num_tokens.tolist(), strict=True)
+        advances = [Advance(tuple(tokens[:num_tokens])) for tokens, num_tokens in rows]
+        for request, advance in zip(self._requests, advances, strict=True):
+            request.output_ids += advance.tokens
         times = IterationTimes(0.0, 0.0, time.perf_counter())
-        self._choice.take(Committed(batch, self._requests, output, times, ()))
+        self._choice.take(Committed(batch, self._requests, output, times, advances))
 
 
 def measure(task: Task, models: RandomModels, num_rounds: int) -> dict[str, Any]:

@@ -60,7 +60,7 @@ class Iterations:
     def take(self, committed: Committed) -> None:
         """Take one more iteration; a chunk of a prompt that gives no token is none of the
         request's."""
-        output, first_rows = committed.output, committed.batch.first_rows
+        output = committed.output
         for row, request, advance in committed.rows():
             if request.params.return_drafts and (advance.tokens or advance.is_held):
                 drafts = output.drafts[row].tolist()
@@ -71,7 +71,7 @@ class Iterations:
                         drafted,
                         num_accepted,
                         advance.tokens,
-                        row in first_rows,
+                        advance.is_first,
                         committed.times,
                     )
                 )

@@ -23,12 +23,14 @@ class Schedule(NamedTuple):
 class Advance(NamedTuple):
     """What an iteration came to for one request of its batch.
 
-    tokens:  added to its output
-    is_held: its rows were late, and the same is verified again
+    tokens:   added to its output
+    is_held:  its rows were late, and the same is verified again
+    is_first: no draft is verified: the request begins, or has been held since it did
     """
 
     tokens: tuple[int, ...] = ()
     is_held: bool = False
+    is_first: bool = False
 
 
 NO_ADVANCE = Advance()

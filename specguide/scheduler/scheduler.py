@@ -128,9 +128,8 @@ class Scheduler:
                 advances.append(NO_ADVANCE)
                 continue
             error = errors.get(batch.slots[row])
-            advances.append(
-                self._advance(sequence, batch, row, tokens[row], error, row in first_rows)
-            )
+            is_first = sequence.is_held_first or row in first_rows
+            advances.append(self._advance(sequence, batch, row, tokens[row], error, is_first))
             if sequence.request.finish_reason is not None:
                 finished.append(sequence.request)
         return Commit(tuple(advances), tuple(finished), self._placement.take_released())
@@ -215,9 +214,10 @@ class Scheduler:
         advance = NO_ADVANCE
         if len(tokens) > is_stuck:
             new_tokens = tokens[:-1] if is_stuck else tokens
-            advance = Advance(self._take_tokens(sequence, new_tokens, is_first))
+            advance = Advance(self._take_tokens(sequence, new_tokens, is_first), is_first=is_first)
         elif sequence.error is None and (not batch.is_prefill or batch.chunks[row].next_id is None):
-            advance = Advance(is_held=True)
+            advance = Advance(is_held=True, is_first=is_first)
+            sequence.is_held_first = is_first
             self._hold(sequence, batch.is_prefill)
         if sequence.error is None or sequence.request.finish_reason is not None:
             return advance
@@ -241,6 +241,7 @@ class Scheduler:
         request = sequence.request
         metrics = request.metrics
         sequence.num_late = 0
+        sequence.is_held_first = False
         if not request.output_ids:
             metrics.time_to_first_token_s = time.perf_counter() - request.arrival_s
             metrics.accepted_histogram = [0] * self._limits.most_tokens

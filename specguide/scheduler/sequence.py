@@ -42,6 +42,7 @@ class SequenceState:
                    has none
     num_in_flight: iterations that it is in and that are not committed
     has_walk:      its grammar has started in its slot
+    is_held_first: it has been held since it began to decode, so that no draft of it is there
     num_late:      times in a row that its prefill was held
     not_before:    iteration of the scheduler before which its prefill is not run again, unless
                    nothing else can run
@@ -64,6 +65,7 @@ class SequenceState:
     num_scored: int = field(init=False)
     num_in_flight: int = 0
     has_walk: bool = False
+    is_held_first: bool = False
     num_late: int = 0
     not_before: int = 0
     epoch: int = 0
@@ -215,6 +217,7 @@ class SequenceState:
         self.num_computed = 0
         self.num_in_flight = 0
         self.has_walk = False
+        self.is_held_first = False
         self.num_late = 0
         self.not_before = 0
         self.error = None

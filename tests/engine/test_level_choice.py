@@ -23,6 +23,7 @@ from specguide.engine.observers import Committed
 from specguide.params import SamplingParams
 from specguide.request import Request, RequestSpec
 from specguide.request_records import IterationTimes
+from specguide.scheduler import Advance
 
 K = DraftLayout.chain(num_model=3)
 WITH_FORCED = DraftLayout.chain(num_model=3, num_forced=8)
@@ -80,7 +81,8 @@ class World:
 
 
 def committed(batch: Batch, output: SimpleNamespace, end_s: float) -> Committed:
-    return Committed(batch, (), output, IterationTimes(0.0, 0.0, end_s), ())
+    advances = [Advance((0,) * num_tokens) for num_tokens in output.num_tokens.tolist()]
+    return Committed(batch, (), output, IterationTimes(0.0, 0.0, end_s), advances)
 
 
 def never(rng: random.Random, place: int, level: int) -> int:

@@ -147,6 +147,9 @@ def test_a_start_that_is_held_decodes_on():
     scheduler.commit(scheduler.schedule().batch, [[5], []], {})
     assert late.metrics.num_held == 1 and not late.output_ids
     assert told(step(scheduler)) == ((0, 1), [], []) and late.output_ids == [5]
+    assert late.metrics.num_iterations == 0  # in which drafts are verified
+    step(scheduler)
+    assert late.metrics.num_iterations == 1 and late.metrics.accepted_histogram[0] == 1
 
 
 def test_a_prefill_whose_first_row_was_late_starts_beside_and_goes_on_with_its_matcher():

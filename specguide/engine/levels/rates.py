@@ -64,11 +64,15 @@ class LevelRates:
         return seconds
 
     def _take_accepted(self, committed: Committed, level: int) -> None:
-        batch, first_rows = committed.batch, committed.batch.first_rows
-        num_tokens = committed.output.num_tokens.tolist()
-        for row, (request_id, num) in enumerate(zip(batch.request_ids, num_tokens, strict=True)):
-            if num and row not in first_rows:
-                self.acceptances.take(request_id, level, num - 1)
+        rows = zip(
+            committed.batch.request_ids,
+            committed.output.num_tokens.tolist(),
+            committed.advances,
+            strict=True,
+        )
+        for request_id, num_tokens, advance in rows:
+            if advance.tokens and not advance.is_first:
+                self.acceptances.take(request_id, level, num_tokens - 1)
 
     def _take_time(self, num_requests: int, plan: LevelPlan, seconds: float) -> None:
         """Take the time of an iteration. A level that is tried takes two iterations: one that
