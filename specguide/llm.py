@@ -5,12 +5,14 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NoReturn, Self
 
 from specguide.config import CacheConfig, EngineConfig, GuideConfig, SpecConfig
 from specguide.engine import Engine, EngineStats, SharedEngine
 from specguide.engine.requests.prompts import (
+    check_begun,
     check_tools,
     conversation_list,
     params_list,
@@ -168,6 +170,7 @@ class LLM:
         *,
         tools: Sequence[Mapping[str, Any]] | None = None,
         allow_special_tokens: bool = False,
+        continue_final_message: bool = False,
         **others: Any,
     ) -> list[RequestOutput]:
         """Answer each conversation, a list of messages, through the model's chat template.
@@ -176,29 +179,22 @@ class LLM:
         A JSON schema guide is shown to the template as `json_schema`, for models that were taught
         to read it. Special tokens that the messages spell are text like any other, unless
         `allow_special_tokens` lets them be what they are; `generate` always does.
+        With `continue_final_message` the last message is an answer that is begun, and goes on; a
+        guide holds for a whole answer, so that one beside it is refused.
         """
+        if continue_final_message and others.get("add_generation_prompt") is False:
+            del others["add_generation_prompt"]  # which says the same
         _check_call(others)
         check_tools(tools)
         many = conversation_list(conversations)
         per_prompt = params_list(params, len(many))
-        prompts: list[tuple[int, ...] | UserError] = []
-        for messages, param in zip(many, per_prompt, strict=True):
-            schema = (
-                param.guide.source()
-                if param.guide is not None and param.guide.kind == "json_schema"
-                else None
-            )
-            try:
-                prompt = self.tokenizer.apply_chat_template(
-                    plain_messages(messages),
-                    tools=tools,
-                    json_schema=schema,
-                    allow_special_tokens=allow_special_tokens,
-                )
-                prompts.append(self._engine.prompt_ids(prompt))
-            except UserError as error:
-                prompts.append(error)
-        return self._run(prompts, per_prompt)
+        prompt_of = partial(
+            self._chat_ids,
+            tools=tools,
+            allow_special_tokens=allow_special_tokens,
+            is_continued=continue_final_message,
+        )
+        return self._run(list(map(prompt_of, many, per_prompt)), per_prompt)
 
     def warm_up(self) -> None:
         """Capture all CUDA graphs now instead of when batches of their sizes come up; on a CPU
@@ -257,6 +253,32 @@ class LLM:
             else RequestOutput.of(next(ended))
             for prompt in prompts
         ]
+
+    def _chat_ids(
+        self,
+        conversation: Messages,
+        params: SamplingParams,
+        tools: Sequence[Mapping[str, Any]] | None,
+        allow_special_tokens: bool,
+        is_continued: bool,
+    ) -> tuple[int, ...] | UserError:
+        """A conversation's token ids, or what is wrong with it."""
+        guide = params.guide
+        try:
+            messages = plain_messages(conversation)
+            if is_continued:
+                check_begun(messages, params)
+            prompt = self.tokenizer.apply_chat_template(
+                messages,
+                tools=tools,
+                json_schema=guide.source() if guide and guide.kind == "json_schema" else None,
+                add_generation_prompt=not is_continued,
+                continue_final_message=is_continued,
+                allow_special_tokens=allow_special_tokens,
+            )
+            return self._engine.prompt_ids(prompt)
+        except UserError as error:
+            return error
 
     def _prompt_ids(self, prompt: str | Sequence[int]) -> tuple[int, ...] | UserError:
         try:

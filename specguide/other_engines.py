@@ -302,8 +302,10 @@ OTHER_CALL_OPTIONS: Mapping[str, OtherOption] = {
     "chat_template_kwargs": OtherOption(
         "generate from llm.tokenizer.apply_chat_template(messages, variables={…})", _EMPTY
     ),
-    "add_generation_prompt": OtherOption("the chat template begins a new answer", ("true",)),
-    "continue_final_message": OtherOption("the chat template begins a new answer", _OFF),
+    "add_generation_prompt": OtherOption(
+        "the chat template begins an answer: take continue_final_message to go on with one",
+        ("true",),
+    ),
 }
 """Of LLM.generate and LLM.chat."""
 

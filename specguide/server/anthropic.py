@@ -92,7 +92,7 @@ class CountRequest(ConversationFields):
 
 def parse(backend: Backend, body: MessagesRequest) -> Task:
     """Raises ApiError, InvalidParams and InvalidGuide, which name the field."""
-    conversation = Conversation("messages", template_messages(body.system, body.messages))
+    conversation = _conversation(body)
     turn = _turn(
         body,
         temperature=body.temperature,
@@ -112,10 +112,23 @@ def count(backend: Backend, body: CountRequest) -> JsonObject:
     backend.check_model(body.model)
     turn, answer = _turn(body), _answer(body)
     schema = None if answer is None else answer.source()
-    conversation = Conversation("messages", template_messages(body.system, body.messages))
+    conversation = _conversation(body)
     tools = told_tools(backend, turn)
     prompt = prompt_ids(backend, turn, conversation, tools=tools, json_schema=schema)
     return {"input_tokens": len(prompt)}
+
+
+def _conversation(body: ConversationFields) -> Conversation:
+    """It goes on with an answer that is begun, as Anthropic's does. Raises InvalidParams."""
+    messages = template_messages(body.system, body.messages)
+    is_continued = bool(messages) and messages[-1]["role"] == "assistant"
+    if is_continued and body.thinking is not None and body.thinking.type == "enabled":
+        raise InvalidParams(
+            "an answer that is begun is not thought about: leave thinking out, or let the last "
+            "message be the user's",
+            param="thinking",
+        )
+    return Conversation("messages", messages, is_continued)
 
 
 def _turn(body: ConversationFields, **sampling: Any) -> TurnFields:

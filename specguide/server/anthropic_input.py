@@ -41,9 +41,10 @@ def template_messages(
                 raise InvalidParams(
                     f"role must be user or assistant, found {role!r}", param=f"{param}.role"
                 )
-    if made and made[-1]["role"] == "assistant":
+    last = made[-1] if made else {}
+    if last.get("role") == "assistant" and (last.get("tool_calls") or not last["content"]):
         raise InvalidParams(
-            "the last message must be the user's: an answer cannot be begun for the model",
+            "the last message must be the user's, or a text that the answer goes on with",
             param="messages",
         )
     return made

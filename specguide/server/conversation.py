@@ -43,7 +43,11 @@ def conversation_task(
     calls = _calls(backend, body, answer, rules, named)
     is_begun = conversation.is_continued
     if is_begun and calls.guide is not None:
-        raise _begun_guide()
+        raise InvalidParams(
+            "a guide holds for a whole answer, and this one is begun: let the last message be the "
+            "user's, or leave the guide out; beside tools take a tool_choice of none",
+            param=conversation.field,
+        )
     plan = ReasoningPlan.of(
         body, backend.reasoning_format, has_tools=calls.may_call, is_begun=is_begun
     )
@@ -101,14 +105,6 @@ def told_tools(backend: Backend, body: TurnFields) -> list[dict[str, Any]] | Non
             "tools have text that is not Unicode, or are nested too deeply", param="tools"
         ) from None
     return [{"type": "function", "function": function_of(tool)} for tool in body.tools]
-
-
-def _begun_guide() -> InvalidParams:
-    return InvalidParams(
-        "a guide holds for a whole answer, and this one is begun: leave continue_final_message "
-        "out, or the guide; beside tools take tool_choice none",
-        param="continue_final_message",
-    )
 
 
 @dataclass(frozen=True)

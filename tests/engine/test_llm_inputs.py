@@ -194,6 +194,20 @@ def test_tools_of_another_type_are_refused(llm, tools):
     assert caught.value.param == "tools"
 
 
+def test_an_answer_that_is_begun_goes_on(llm):
+    asked = [{"role": "user", "content": "ab"}]
+    begun = [*asked, {"role": "assistant", "content": "c"}]
+    named = {"add_generation_prompt": False, "continue_final_message": True}
+    prompt = [*llm.tokenizer.apply_chat_template(asked), *llm.tokenizer.encode("c")]
+    (out,), (same,) = llm.chat(begun, SHORT, **named), llm.generate([prompt], SHORT)
+    assert out.error is None and out.token_ids == same.token_ids
+    assert out.metrics.prompt_tokens == len(prompt)
+    guided = SamplingParams(guide=Guide(regex="a+"))
+    for refused, params, words in ((asked, SHORT, "last message"), (begun, guided, "a guide")):
+        (out,) = llm.chat(refused, params, continue_final_message=True)
+        assert words in str(out.error) and out.error.param == "continue_final_message"
+
+
 def test_a_name_of_the_hub_is_told_from_a_folder():
     with pytest.raises(CheckpointError, match="is not a folder; `hf download org/name"):
         LLM("org/name")

@@ -208,6 +208,46 @@ def test_tokens_are_counted(client):
     assert client.messages.count_tokens(**asked, system="One line.").input_tokens > alone
 
 
+BEGUN = [*ASKED["messages"], {"role": "assistant", "content": "It is a very "}]
+CALLED = {"type": "tool_use", "id": "toolu_1", "name": "get_weather", "input": {}}
+
+
+def test_an_answer_that_is_begun_goes_on(client, server):
+    asked = {**ASKED, "messages": BEGUN, **GREEDY}
+    told = client.messages.create(**asked).content[0].text
+    chat = httpx.post(
+        f"{server.url}/v1/chat/completions",
+        headers={"authorization": f"Bearer {KEY}"},
+        json={
+            "model": ASKED["model"],
+            "messages": BEGUN,
+            "max_tokens": ASKED["max_tokens"],
+            "temperature": 0,
+            "continue_final_message": True,
+        },
+    ).json()
+    assert told and told == chat["choices"][0]["message"]["content"]
+    with client.messages.stream(**asked) as stream:
+        assert "".join(stream.text_stream) == told
+    counted = client.messages.count_tokens(model=ASKED["model"], messages=BEGUN)
+    assert counted.input_tokens == chat["usage"]["prompt_tokens"]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"tools": [WEATHER]}, "messages: a guide holds for a whole answer"),
+        ({"messages": [*BEGUN[:-1], {"role": "assistant", "content": [CALLED]}]}, "the user's, or"),
+        ({"messages": [*BEGUN[:-1], {"role": "assistant", "content": ""}]}, "the user's, or"),
+        ({"thinking": {"type": "enabled", "budget_tokens": 9}}, "thinking: an answer that is begu"),
+    ],
+    ids=["tools", "call", "nothing", "thinking"],
+)
+def test_what_cannot_go_on_is_refused(client, change, words):
+    with pytest.raises(anthropic.BadRequestError, match=words):
+        client.messages.create(**{**ASKED, "messages": BEGUN, **change})
+
+
 @pytest.mark.parametrize(
     ("change", "error", "words"),
     [

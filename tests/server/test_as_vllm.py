@@ -269,8 +269,8 @@ def test_what_is_continued_is_told_again_or_not(
         ({"messages": [*USER, {"role": "assistant"}]}, "continue_final_message"),
         ({"add_generation_prompt": True}, "add_generation_prompt"),
         ({"continue_final_message": False}, "add_generation_prompt"),
-        ({"structured_outputs": {"regex": "a+"}}, "continue_final_message"),
-        ({"tools": TOOLS}, "continue_final_message"),
+        ({"structured_outputs": {"regex": "a+"}}, "messages"),
+        ({"tools": TOOLS}, "messages"),
     ],
 )
 def test_what_cannot_be_continued_is_refused(
