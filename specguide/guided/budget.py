@@ -21,6 +21,7 @@ _MAX_PATH = 200
 
 _Args = ParamSpec("_Args")
 _Result = TypeVar("_Result")
+_Thing = TypeVar("_Thing")
 
 
 class Budget:
@@ -161,12 +162,12 @@ def know(function: Callable[..., Any], result: Any, *args: Hashable) -> None:
         budget.keep((unwrap(function), *args), lambda: result)
 
 
-def kept_of(thing: Any, make: Callable[[], _Result]) -> _Result:
+def kept_of(make: Callable[[_Thing], _Result], thing: _Thing) -> _Result:
     """The result of `make` for a thing, made once for the guide at work. The thing needs no hash:
     its identity tells it from others."""
     budget = _current.get()
     if budget is None:
-        return make()
+        return make(thing)
     # kept with it, so that it lives and its id stays its own
-    _, made = budget.keep(("identity", id(thing)), lambda: (thing, make()))
+    _, made = budget.keep((make, id(thing)), lambda: (thing, make(thing)))
     return made

@@ -11,13 +11,14 @@ from byte_vocabulary import VOCABULARY
 
 from specguide import native
 from specguide.config import GuideConfig
+from specguide.errors import UnsupportedGuide
 from specguide.guide import Guide
 from specguide.guided.backends import backend_spec
 from specguide.guided.backends.llguidance import schema_rules
 from specguide.guided.backends.llguidance.adapter import LLGuidanceBackend
 from specguide.guided.backends.llguidance.lark import guide_to_lark
 from specguide.guided.backends.llguidance.remainders import with_remainders
-from specguide.guided.budget import Budget
+from specguide.guided.budget import Budget, beside
 from specguide.guided.compiling.libraries import Libraries
 from specguide.guided.regex import minimal
 from specguide.guided.regex.automaton import automaton
@@ -26,9 +27,20 @@ from specguide.guided.regex.tree import ANY_CHAR, Repeat, of_length
 from specguide.guided.regex.whole import whole
 from specguide.guided.schema import enforce, merge_members
 from specguide.guided.schema.distinct import distinct_places
+from specguide.guided.schema.merge import merge
 from specguide.guided.schema.names import nearest_names
 from specguide.guided.schema.negation import positive
-from specguide.guided.schema.nodes import CoreSchema, Kinds, Node, Numbers, Objects, objects, typed
+from specguide.guided.schema.nodes import (
+    CoreSchema,
+    Kinds,
+    Node,
+    Numbers,
+    Objects,
+    all_of,
+    any_of,
+    objects,
+    typed,
+)
 from specguide.guided.schema.prune import prune
 from specguide.guided.schema_numbers import integer_numerals
 from specguide.guided.select import rewrites
@@ -67,6 +79,20 @@ def test_what_an_object_asks_of_its_own_properties_alone_is_found_once():
     found.clear()
     assert list(named([other, base], (), "")) == ["c", "a", "b"]
     assert found == [[items, False]]
+
+
+def test_what_spells_out_to_too_much_is_not_merged_again_in_the_same_way():
+    """Ways to be an object: 2 of each of 12 properties."""
+    ways = [
+        any_of("", [objects("", Objects({name: typed("", one)})) for one in ("string", "null")])
+        for name in "abcdefghijkl"
+    ]
+    core = CoreSchema(objects("", Objects({"x": all_of("", ways)})), {})
+    with Budget(1_000_000).counting():
+        with pytest.raises(UnsupportedGuide, match="spells out"):
+            merge(core, patterns_apart=True)
+        with beside(0), pytest.raises(UnsupportedGuide, match="spells out"):
+            merge(core)
 
 
 def test_a_node_of_which_all_is_left_stays_itself_when_parts_without_instances_go():

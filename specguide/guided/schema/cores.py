@@ -20,7 +20,7 @@ from specguide.guided.schema.nodes import CoreSchema, refuse
 from specguide.guided.schema.plain import plain_core
 from specguide.guided.schema.prune import NoInstance, prune
 
-_TRIALS = ((None, 600_000), (2, 170_000), (1, 300_000))
+_TRIALS = ((None, 600_000), (2, 300_000), (1, 300_000))
 """Trials of merging, in order: how many ways to fail a subschema are kept (None: all), and the most
 steps."""
 

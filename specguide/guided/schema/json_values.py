@@ -65,14 +65,14 @@ def value_key(value: Json) -> Key:
 def keys_by_type(values: Sequence[Json]) -> dict[str, set[Key]]:
     """For each type, the keys of the values of that type. They are made once, so the values must
     not change."""
+    return kept_of(_keys_by_type, values)
 
-    def make() -> dict[str, set[Key]]:
-        found: dict[str, set[Key]] = {}
-        for key in map(value_key, values):
-            found.setdefault(key[0], set()).add(key)
-        return found
 
-    return kept_of(values, make)
+def _keys_by_type(values: Sequence[Json]) -> dict[str, set[Key]]:
+    found: dict[str, set[Key]] = {}
+    for key in map(value_key, values):
+        found.setdefault(key[0], set()).add(key)
+    return found
 
 
 def is_number(value: Json) -> bool:

@@ -114,7 +114,7 @@ def _of_objects(asked: Objects) -> dict[str, Value | None]:
 def weight(core: Core | CoreSchema) -> int:
     """How much there is to write of a core schema: values, and texts by 16 characters; what is
     shared counts each time. That of a whole schema is found once."""
-    return kept_of(core, lambda: _weight(core)) if isinstance(core, CoreSchema) else _weight(core)
+    return kept_of(_weight, core) if isinstance(core, CoreSchema) else _weight(core)
 
 
 def _weight(core: Core | CoreSchema) -> int:

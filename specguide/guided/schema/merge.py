@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from specguide.errors import UnsupportedGuide
-from specguide.guided.budget import at_work, spend
+from specguide.guided.budget import at_work, kept_of, spend
 from specguide.guided.schema.clashes import Clashes
 from specguide.guided.schema.evaluate import takes
 from specguide.guided.schema.json_values import EVERY_TYPE
@@ -46,6 +46,7 @@ from specguide.guided.schema.sameness import Sameness
 MAX_SETS = 1_200
 MAX_ATOMS = 9_000
 """In all sets together."""
+_SPELLS_OUT = f"the schema spells out to more than {MAX_SETS} combinations; make it smaller"
 _NUMERIC = frozenset({"number", "integer"})
 
 
@@ -67,12 +68,33 @@ def merge(
     """
     if isinstance(schema.root, bool):
         return schema
+    known = kept_of(_Known, schema)
+    if known.is_too_large and most_ways is None:
+        raise _TooLarge(_SPELLS_OUT)
     conjunctions = _Conjunctions(
         schema.definitions, Patterns(patterns_apart), most_ways, all_orders
     )
-    root = conjunctions.build(conjunctions.atoms([schema.root]), schema.root.path)
-    conjunctions.finish()
+    try:
+        root = conjunctions.build(conjunctions.atoms([schema.root]), schema.root.path)
+        conjunctions.finish()
+    except _TooLarge:
+        known.is_too_large |= not all_orders
+        raise
     return CoreSchema(root, conjunctions.definitions)
+
+
+class _TooLarge(UnsupportedGuide):
+    """Raised where what holds at once makes too many sets."""
+
+
+class _Known:
+    """What is known of a schema that was merged before.
+
+    is_too_large: with all its ways it makes too many sets, whatever becomes of patterns
+    """
+
+    def __init__(self, _: CoreSchema) -> None:
+        self.is_too_large = False
 
 
 class _Conjunctions:
@@ -133,9 +155,7 @@ class _Conjunctions:
             self._to_build.append((name, atoms, path))
             self._num_atoms += len(atoms)
             if len(self._names) > MAX_SETS or self._num_atoms > MAX_ATOMS:
-                raise UnsupportedGuide(
-                    f"the schema spells out to more than {MAX_SETS} combinations; make it smaller"
-                )
+                raise _TooLarge(_SPELLS_OUT)
         return Node(path, ref=self._names[key])
 
     def _leaf(self, atom: Atom) -> Core:

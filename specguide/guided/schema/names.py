@@ -112,7 +112,7 @@ def with_one_known(
 def nearest_names(root: Json, path: str) -> Iterator[str]:
     """The properties that a document names: those below the path first, then those below the place
     that holds it, and so on."""
-    by_place = kept_of(root, lambda: _names_by_place(root))
+    by_place = kept_of(_names_by_place, root)
     found = set[str]()
     while True:
         for name in by_place.get(path, ()):
