@@ -47,6 +47,7 @@ def patterns() -> st.SearchStrategy[str]:
         return st.one_of(
             st.builds("{}{}".format, inner, inner),
             st.builds("({}|{})".format, inner, inner),
+            st.builds("({}{})".format, st.sampled_from(["?=", "?!"]), inner),
             repeated,
         )
 
@@ -109,12 +110,32 @@ def test_case_is_ignored_to_the_end_of_the_group() -> None:
         "^[ab]?(?<=b|^)1(?!a)",
         "^(?:(?!ab)[ab]{2})*1?(?<!a1)$",
         "^a(?!b1)(?<!ba).",
+        "[ab](?:.b|(?=b)(?=b1))(?<=a)",
     ],
 )
 def test_what_was_before_is_looked_at_and_in_repetitions_too(pattern: str) -> None:
     ours, engine = rewritten(pattern), re.compile(pattern.replace("(?<=b|^)", "(?:(?<=b)|^)"))
     for text in TEXTS:
         assert bool(ours.fullmatch(text)) == bool(engine.search(text)), text
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        *("(?=^[ab]{2}$)(?=.*b).*", "(?!^b)(?!a$)[ab]+", "1(?!^a)b", "[ab](?=^|1)", "a?(?!^b)b"),
+        *("(?!.*bb).*^[ab]+$", "(?=^a|b1$).", "[ab]+$b*(?<!ab)", "1?(?=(?=^a)|b)[ab]", "(?!^)b"),
+        *("a(?=(?<!^a)b)", "a?(?!(?<=b)1|a)[1b]", "(?<!1$)b?$", "b(?<=b(?=1))(?=.).", "b*(?<=^)^a"),
+        *("a(?!\\b)1?", "(?!1\\b)[1ab]", "^((?!(?<=b)a).)*$", "^((?!\\ba).)*$", "(?<!a)^1|a$(?!b)"),
+    ],
+)
+def test_a_lookahead_may_ask_what_is_before_it_and_a_lookbehind_what_is_behind(
+    pattern: str,
+) -> None:
+    for search in (True, False):
+        ours, engine = rewritten(pattern, search=search), re.compile(pattern)
+        for text in TEXTS:
+            expected = engine.search(text) if search else engine.fullmatch(text)
+            assert bool(ours.fullmatch(text)) == bool(expected), text
 
 
 def test_a_point_may_be_any_character() -> None:
@@ -280,6 +301,8 @@ REFUSED = (
     ("^(?:b(?!a))*$", "lookahead or lookbehind inside a repetition"),
     ("^(?:a(?<!aa))+$", "lookahead or lookbehind inside a repetition"),
     ("b(?=.*c)a(?<!ba).*", "lookbehind behind a lookahead"),
+    ("b(?=a?(?<=bb)a)", "a lookahead that asks of what is before it"),
+    ("b(?<=(?=b1)b).", "a lookbehind of what is behind it"),
     ("a(?=.*b{300}).*c{300}.*", "what a lookahead lets pass is too long to write down"),
     (r"(a)\1", "backreference"),
     (r"(?<x>a)\k<x>", "backreference"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from specguide.guided.budget import spend
 from specguide.guided.regex.charset import CharSet
+from specguide.guided.regex.looks import has_look
 from specguide.guided.regex.tree import (
     EMPTY,
     NOTHING,
@@ -60,6 +61,7 @@ def _edged_sequence(items: tuple[Regex, ...], chars: CharSet, *, at_start: bool)
     ways: list[Regex] = []
     ahead: tuple[Regex, ...] = ()  # lookaheads at the end
     while items and len(ways) < _MAX_WAYS:
+        spend(len(items) // 4)
         edge, rest = (items[0], items[1:]) if at_start else (items[-1], items[:-1])
         if isinstance(edge, Look):
             items, ahead = rest, (edge, *ahead)
@@ -70,5 +72,7 @@ def _edged_sequence(items: tuple[Regex, ...], chars: CharSet, *, at_start: bool)
         ways.append(concat(part, *rest) if at_start else concat(*rest, part, *ahead))
         if least_length(edge) > 0:
             return either(ways)
+        if has_look(edge):  # which asks something where it is empty, too
+            return None
         items = rest  # the edge is empty
     return None if items else either(ways)

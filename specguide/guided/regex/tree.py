@@ -106,12 +106,12 @@ ANY_TEXT = Repeat(ANY_CHAR, 0, None)
 
 
 def least_length(node: Regex) -> float:
-    """Characters of the shortest text that a tree without anchors matches, whatever it looks at;
-    infinity for none."""
+    """Characters of the shortest text that a tree matches, whatever it looks at and wherever it is
+    anchored; infinity for none."""
     match node:
         case Chars(chars):
             return 1 if chars.inner else math.inf
-        case Look():
+        case Look() | Anchor():
             return 0
         case Concat(items):
             return sum(map(least_length, items))

@@ -6,12 +6,13 @@ hold gets any text before and after it; lookaheads and lookbehinds become what t
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from specguide.guided.budget import kept, spend
 from specguide.guided.regex.both import in_some_dialect, together
 from specguide.guided.regex.edges import passed
+from specguide.guided.regex.looks import has_anchor, has_look, is_plain, one_sided, stays_inside
 from specguide.guided.regex.parse import parse
 from specguide.guided.regex.tree import (
     ANY_TEXT,
@@ -25,10 +26,12 @@ from specguide.guided.regex.tree import (
     Regex,
     Repeat,
     UnsupportedRegex,
-    greatest_length,
     least_length,
 )
 from specguide.guided.regex.writer import is_exact
+
+_ANCHOR_INSIDE = "an anchor inside a regular expression cannot be enforced"
+_LOOK_REPEATED = "a lookahead inside a repetition cannot be enforced"
 
 
 def whole(node: Regex, *, search: bool) -> Regex:
@@ -64,6 +67,8 @@ def searched(pattern: str) -> Regex:
 
 
 def _whole_branches(node: Regex, search: bool) -> Iterator[Regex]:
+    if has_look(node):
+        node = one_sided(node, at_start=not search or _leading(node)[0])
     started, looks, rest = _leading(node)
     if looks and (started or not search):
         anchored = Concat((Anchor(True), rest)) if started else rest
@@ -73,7 +78,7 @@ def _whole_branches(node: Regex, search: bool) -> Iterator[Regex]:
         for ended, middle in _split(after_start, at_start=False):
             before = EMPTY if started or not search else ANY_TEXT
             after = EMPTY if ended or not search else ANY_TEXT
-            if _has_look(middle):
+            if has_look(middle):
                 before, middle = EMPTY, _without_lookbehinds(before, middle)
             yield _join(before, _without_looks(middle, after))
 
@@ -86,25 +91,25 @@ def _without_lookbehinds(before: Regex, node: Regex) -> Regex:
             plain = passed(before, node) if least_length(before) > 0 else None
             if plain is not None:
                 return plain
-            if _has_look(before) and not _stay_inside(before):
+            if has_look(before) and not stays_inside(before):
                 return _behind_lookahead(before, node)
             return _looked_at(_without_looks(before, EMPTY), [node])
         case Concat(items):
             apart = list[Regex]()  # what looks at nothing before
             for item in items:
-                if _has_look(item, behind=True):
+                if has_look(item, behind=True):
                     before = _without_lookbehinds(_join(before, *apart), item)
                     apart.clear()
                 else:
                     apart.append(_without_lookbehinds(EMPTY, item))
             return _join(before, *apart)
-        case Either(items) if _has_look(node, behind=True):
+        case Either(items) if has_look(node, behind=True):
             return _either(_without_lookbehinds(before, item) for item in items)
         case Either(items):
             node = Either(tuple(_without_lookbehinds(EMPTY, item) for item in items))
-        case Repeat(item, 0, 1) if _has_look(node, behind=True):
+        case Repeat(item, 0, 1) if has_look(node, behind=True):
             return _either((before, _without_lookbehinds(before, item)))
-        case Repeat(item, least, most) if _has_look(node) and _stay_inside(item):
+        case Repeat(item, least, most) if has_look(node) and stays_inside(item):
             once = _without_looks(_without_lookbehinds(EMPTY, item), EMPTY)
             return _join(before, Repeat(_apart((once,))[0], least, most))
     return _join(before, node)
@@ -125,35 +130,10 @@ def _behind_lookahead(before: Regex, look: Look) -> Regex:
     raise UnsupportedRegex("a lookbehind behind a lookahead cannot be enforced")
 
 
-def _stay_inside(node: Regex, before: float = 0, after: float = 0) -> bool:
-    """Whether all that is looked at from inside a tree is plainly in what the tree matches, or in
-    so many characters before or after it."""
-    if isinstance(node, Repeat):
-        is_once = node.most == 1
-        return _stay_inside(node.item, *((before, after) if is_once else ()))
-    if isinstance(node, Either):
-        return all(_stay_inside(item, before, after) for item in node.items)
-    items = node.items if isinstance(node, Concat) else (node,)
-    shortest = [0 if _has_look(item) else least_length(item) for item in items]
-    for i, item in enumerate(items):
-        known = before + sum(shortest[:i]), after + sum(shortest[i + 1 :])
-        if isinstance(item, Look):
-            if _reach(item.node) > known[0 if item.behind else 1]:
-                return False
-        elif _has_look(item) and not _stay_inside(item, *known):
-            return False
-    return True
-
-
-def _reach(node: Regex) -> float:
-    """Most characters that are looked at."""
-    return greatest_length(node) if _is_plain(node) else math.inf
-
-
 def _without_looks(node: Regex, after: Regex) -> Regex:
     """A tree without lookaheads of what `node` matches with all that is behind it, which `after`
     is: a lookahead asks something of that. Raises UnsupportedRegex."""
-    if not _has_look(node):
+    if not has_look(node):
         return _join(node, after)
     match node:
         case Look(behind=False):
@@ -175,13 +155,12 @@ def _looked_at_each(chars: Repeat, looks: list[Regex]) -> Regex:
     """The texts of some characters that negative lookaheads let pass at each of them."""
     somewhere = []
     for look in looks:
-        ahead: Regex = EMPTY
-        if isinstance(look, Look) and look.negative and not look.behind:
-            ahead = whole(Concat((Anchor(True), look.node)), search=True)
+        if not isinstance(look, Look) or not look.negative or look.behind:
+            raise UnsupportedRegex(_LOOK_REPEATED)
+        ahead = whole(Concat((Anchor(True), look.node)), search=True)
         if isinstance(ahead, Both) or least_length(ahead) == 0:
-            raise UnsupportedRegex("a lookahead inside a repetition cannot be enforced")
-        node = Concat((ANY_TEXT, ahead, Anchor(False)))
-        somewhere.append(Look(node, negative=True, behind=False))
+            raise UnsupportedRegex(_LOOK_REPEATED)
+        somewhere.append(replace(look, node=Concat((ANY_TEXT, look.node))))
     return _looked_at(chars, somewhere)
 
 
@@ -225,7 +204,7 @@ def _looked_at(node: Regex, looks: list[Look]) -> Regex:
 
 def _split(node: Regex, at_start: bool) -> list[tuple[bool, Regex]]:
     """`node` as alternatives with the anchor of one edge taken off: (was it there, the rest)."""
-    if not _has_anchor(node, at_start):
+    if not has_anchor(node, at_start):
         return [(False, node)]
     if isinstance(node, Anchor):
         return [(True, EMPTY)]
@@ -244,26 +223,31 @@ def _split_in_turn(node: Concat, at_start: bool) -> list[tuple[bool, Regex]]:
     """`_split` of items one after the other: there is no text beyond an anchor, so items there
     match nothing."""
     items = node.items[::-1] if at_start else node.items
-    first = next(i for i, item in enumerate(items) if _has_anchor(item, at_start))
+    first = next(i for i, item in enumerate(items) if has_anchor(item, at_start))
     inside = items[:first]
     parts: list[tuple[bool, Regex]] = [(False, Concat(inside[::-1] if at_start else inside))]
     for item in items[first:]:
         behind, parts = parts, []
         for found, outer in _split(item, at_start):
             for also_found, inner in behind:
-                if also_found and not _may_be_empty(outer):
-                    raise UnsupportedRegex(
-                        "an anchor inside a regular expression cannot be enforced"
-                    )
-                kept = EMPTY if also_found else outer
-                pair = (kept, inner) if at_start else (inner, kept)
-                parts.append((found or also_found, _join(*pair)))
+                kept = _at_edge(outer, at_start) if also_found else outer
+                if kept is not None:
+                    pair = (kept, inner) if at_start else (inner, kept)
+                    parts.append((found or also_found, _join(*pair)))
+        if not parts:
+            raise UnsupportedRegex(_ANCHOR_INSIDE)
     return parts
 
 
-def _may_be_empty(node: Regex) -> bool:
-    """Whether it plainly matches the empty text at any place."""
-    return _is_plain(node) and least_length(node) == 0
+def _at_edge(node: Regex, at_start: bool) -> Regex | None:
+    """What is left of an item at an edge of the text, beyond which there is none: what it looks at
+    in the text; None where it plainly matches no empty text. Raises UnsupportedRegex where that is
+    not plain."""
+    if isinstance(node, Look):
+        return _looked_at(EMPTY, [node]) if node.behind == at_start else node
+    if is_plain(node):
+        return EMPTY if least_length(node) == 0 else None
+    raise UnsupportedRegex(_ANCHOR_INSIDE)
 
 
 def _split_repeated(node: Repeat) -> list[tuple[bool, Regex]]:
@@ -271,38 +255,8 @@ def _split_repeated(node: Repeat) -> list[tuple[bool, Regex]]:
     parts = _split(node.item, at_start=False)
     others = Either(tuple(inner for ended, inner in parts if not ended))
     last = Either(tuple(inner for ended, inner in parts if ended))
-    return [
-        (False, Repeat(others, node.least, None)),
-        (True, _join(Repeat(others, 0, None), last)),
-    ]
-
-
-def _is_plain(node: Regex) -> bool:
-    """Whether it asks nothing of what stands around its text."""
-    return not (_has_look(node) or _has_anchor(node, True) or _has_anchor(node, False))
-
-
-def _has_anchor(node: Regex, at_start: bool) -> bool:
-    left = [node]
-    for one in left:  # which grows
-        if isinstance(one, (Concat, Either)):
-            left += one.items
-        elif isinstance(one, Repeat):
-            left.append(one.item)
-        elif isinstance(one, Anchor) and one.at_start == at_start:
-            return True
-    spend(1 + len(left) // 2)
-    return False
-
-
-def _has_look(node: Regex, *, behind: bool = False) -> bool:
-    """Whether something is looked at from inside a tree; `behind`: by a lookbehind."""
-    match node:
-        case Concat(items) | Either(items):
-            return any(_has_look(item, behind=behind) for item in items)
-        case Repeat(item):
-            return _has_look(item, behind=behind)
-    return isinstance(node, Look) and node.behind >= behind
+    before = [(False, Repeat(others, node.least, None))] if others.items or not node.least else []
+    return [*before, (True, _join(Repeat(others, 0, None), last))]
 
 
 def _join(*nodes: Regex) -> Regex:
