@@ -19,7 +19,7 @@ from specguide.guided.regex import whole as whole_texts
 from specguide.guided.regex.automaton import Automaton, automaton
 from specguide.guided.regex.charset import JSON_TEXT
 from specguide.guided.regex.parse import parse
-from specguide.guided.regex.tree import Both, UnsupportedRegex
+from specguide.guided.regex.tree import NOTHING, Both, UnsupportedRegex
 from specguide.guided.regex.whole import searched, whole
 from specguide.guided.schema import pattern_sets, patterns
 from specguide.guided.schema.other_words import pattern_beside
@@ -260,3 +260,8 @@ def test_a_property_that_a_pattern_names_fits_both():
     ):
         matcher = grammar.grammar.matcher()
         assert all(map(matcher.accept, text.encode())) == is_right, text
+
+
+def test_choices_of_lookaheads_in_a_row_are_read_in_few_steps():
+    with Budget(1_000_000).counting():
+        assert whole(parse("a" + "(?:(?!b)|x)" * 100), search=True) != NOTHING

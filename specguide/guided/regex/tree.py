@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
+from specguide.guided.budget import kept
 from specguide.guided.quick import hashed_once, quick
 from specguide.guided.regex.charset import EVERYTHING, CharSet, exactly
 
@@ -105,6 +106,7 @@ ANY_CHAR = Chars(CharSet(EVERYTHING, EVERYTHING))
 ANY_TEXT = Repeat(ANY_CHAR, 0, None)
 
 
+@kept
 def least_length(node: Regex) -> float:
     """Characters of the shortest text that a tree matches, whatever it looks at and wherever it is
     anchored; infinity for none."""
