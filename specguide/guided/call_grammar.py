@@ -19,7 +19,7 @@ from specguide.guided.call_texts import (
     first_of,
     lark_terms,
 )
-from specguide.guided.compiling.grammar_future import GrammarFuture
+from specguide.guided.grammar_future import GrammarFuture
 from specguide.guided.to_native import native_vocabulary
 from specguide.tokenizer.vocabulary import Vocabulary
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from specguide.errors import InvalidParams, MatcherError, SpecguideError
 from specguide.guided.backend import CompiledGrammar, GrammarWrapper
-from specguide.guided.compiling.grammar_future import GrammarFuture
 from specguide.guided.compiling.job import settle
+from specguide.guided.grammar_future import GrammarFuture
 from specguide.guided.matcher import Matcher, allowed_tokens
 
 MAX_SEQUENCES = 4096

@@ -13,7 +13,7 @@ from specguide.errors import InvalidParams, MatcherError
 from specguide.guide import Guide
 from specguide.guided.backends import CompiledGrammar
 from specguide.guided.buffers import ProposalBuffers
-from specguide.guided.compiling.grammar_future import GrammarFuture
+from specguide.guided.grammar_future import GrammarFuture
 from specguide.guided.stream import GrammarCounters
 from specguide.kernels.forward_stream import ForwardStream
 from specguide.trace import Recorder

@@ -17,7 +17,7 @@ from tiny_engine import make
 from specguide import Guide, SamplingParams
 from specguide.engine import AsyncEngine
 from specguide.errors import EngineError, InvalidParams, QueueFull, RequestTimeout
-from specguide.guided.compiling.grammar_future import GrammarFuture
+from specguide.guided.grammar_future import GrammarFuture
 
 
 def is_clean(engine: AsyncEngine) -> bool:

@@ -15,7 +15,7 @@ from tiny_engine import make
 from specguide import LLM, Guide, SamplingParams
 from specguide.engine.serving import wire
 from specguide.errors import RequestTimeout
-from specguide.guided.compiling.grammar_future import GrammarFuture
+from specguide.guided.grammar_future import GrammarFuture
 
 
 def run(engine):

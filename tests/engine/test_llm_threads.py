@@ -145,7 +145,7 @@ def test_ctrl_c_while_another_thread_generates(llm):
 
 
 def test_ctrl_c_does_not_wait_for_a_compile(llm, monkeypatch):
-    from specguide.guided.compiling.grammar_future import GrammarFuture
+    from specguide.guided.grammar_future import GrammarFuture
 
     monkeypatch.setattr(
         llm._engine._admission.compiler, "submit", lambda guide, room: GrammarFuture()

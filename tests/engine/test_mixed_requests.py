@@ -17,7 +17,7 @@ from specguide import Guide, GuideConfig, SamplingParams, SpecConfig
 from specguide.config import CacheConfig
 from specguide.drafts.tree import DynamicTree
 from specguide.engine import Engine
-from specguide.guided.compiling.grammar_future import GrammarFuture
+from specguide.guided.grammar_future import GrammarFuture
 from specguide.params import Speculation
 from specguide.request import Request
 

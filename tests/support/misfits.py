@@ -8,7 +8,7 @@ from random_requests import cases
 
 from specguide import LLM, Guide, SamplingParams
 from specguide.errors import MatcherError
-from specguide.guided.compiling.grammar_future import GrammarFuture
+from specguide.guided.grammar_future import GrammarFuture
 
 
 class ScriptedMatcher:

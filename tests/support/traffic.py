@@ -24,7 +24,7 @@ from user_matchers import Alternating
 
 from specguide import Guide, Reasoning, SamplingParams
 from specguide.engine import Engine
-from specguide.guided.compiling.grammar_future import GrammarFuture
+from specguide.guided.grammar_future import GrammarFuture
 from specguide.request import Request
 
 _Options = dict[str, Callable[[random.Random], Any]]

@@ -14,8 +14,8 @@ from specguide.engine.requests.failures import timeout
 from specguide.engine.requests.faithful import Entry, Faithful
 from specguide.engine.requests.walks import Walks
 from specguide.errors import EngineError, SpecguideError
-from specguide.guided.compiling.grammar_future import GrammarFuture
 from specguide.guided.finite import FiniteGrammar
+from specguide.guided.grammar_future import GrammarFuture
 from specguide.request import Request
 from specguide.sampling import RequestProcessors
 from specguide.scheduler import Scheduler

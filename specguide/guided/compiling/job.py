@@ -9,8 +9,8 @@ from typing import Protocol
 from specguide.errors import SpecguideError
 from specguide.guide import Guide
 from specguide.guided.backends import CompiledGrammar
-from specguide.guided.compiling.grammar_future import GrammarFuture
 from specguide.guided.compiling.libraries import Outcome
+from specguide.guided.grammar_future import GrammarFuture
 
 
 @dataclass(eq=False)

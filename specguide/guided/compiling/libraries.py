@@ -25,9 +25,9 @@ from specguide.guided.backend import Outline, Rewritten, Written
 from specguide.guided.backends import Backend, CompiledGrammar, create_backend
 from specguide.guided.budget import Budget
 from specguide.guided.call_grammar import CallGrammars
-from specguide.guided.compiling.grammar_future import GrammarFuture
 from specguide.guided.distinct import DistinctItems
 from specguide.guided.endings import MOST_LATE, EndingGrammar, GrammarEndings, spare_of
+from specguide.guided.grammar_future import GrammarFuture
 from specguide.guided.key_order import in_any_order
 from specguide.guided.keys import KeyGuard
 from specguide.guided.known_items import KnownItems
