@@ -14,9 +14,11 @@
 #include "backends/reasoning.h"
 #include "backends/xgrammar.h"
 #include "bind_python.h"
+#include "bindings.h"
 
 namespace py = pybind11;
-using namespace specguide;
+
+namespace specguide {
 
 namespace {
 
@@ -219,3 +221,5 @@ void bind_backends(py::module_& m) {
   bind_calls(m);
   bind_libraries(m);
 }
+
+}  // namespace specguide

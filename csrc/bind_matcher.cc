@@ -72,7 +72,7 @@ class PythonMatcher final : public Matcher {
 
   // Asks for all of them where the row does not tell: what else the grammar knows is Python's.
   std::vector<SpeltToken> forced_drafts(const int32_t* row, size_t num_words, size_t, const Spelling&) override {
-    std::vector<SpeltToken> drafts = only_token(row, num_words);
+    std::vector<SpeltToken> drafts = only_draft(row, num_words);
     if (!drafts.empty()) return drafts;
     for (const int32_t token : forced_tokens()) drafts.push_back({token, -1});
     return drafts;

@@ -5,8 +5,6 @@
 
 namespace py = pybind11;
 
-void bind_backends(py::module_& m);
-
 namespace {
 
 // EngineError is the package's own; a caller's mistake (std::invalid_argument) is ValueError by pybind11's default.
@@ -29,6 +27,6 @@ PYBIND11_MODULE(_native, m) {
   specguide::bind_cpu(m);
   specguide::bind_cuda(m);
   specguide::bind_executor(m);
-  bind_backends(m);
+  specguide::bind_backends(m);
   specguide::bind_endings(m);
 }

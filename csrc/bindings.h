@@ -17,6 +17,7 @@ void bind_streams(pybind11::module_& m);
 void bind_cpu(pybind11::module_& m);
 void bind_cuda(pybind11::module_& m);  // after the streams
 void bind_executor(pybind11::module_& m);
+void bind_backends(pybind11::module_& m);  // after the matcher
 void bind_endings(pybind11::module_& m);  // after the backends
 
 }  // namespace specguide

@@ -171,7 +171,8 @@ void CudaStream::wait_value(WordRef word, int32_t value) {
   const std::string what = "making CUDA stream '" + name() + "' wait for a word";
   const ScopedContext scope(driver_, context_);
   const CudaAddress address = address_of(std::move(word), what);
-  driver_.check(driver_.stream_wait_value(handle_, address, static_cast<uint32_t>(value), kWaitValueGreaterOrEqual), what);
+  driver_.check(driver_.stream_wait_value(handle_, address, static_cast<uint32_t>(value), kWaitValueGreaterOrEqual),
+                what);
 }
 
 void CudaStream::synchronize(Timeout timeout) {

@@ -43,8 +43,9 @@ struct DraftLimits {
 //
 // With stage_begins the drafts are a tree of depth num_draft_tokens = D. Its nodes are numbered by stages, which become
 // known one after the other: stage j, of D + 1, is node stage_begins[j] … stage_begins[j + 1] - 1, stage 0 the golden
-// token alone. A node's parent belongs to any earlier stage. N = stage_begins[D + 1]. Trees go without proposals. A tree of
-// less depth d, by an iteration's limits, has its last nodes in any of the stages d … D, which become known together.
+// token alone. A node's parent belongs to any earlier stage. N = stage_begins[D + 1]. Trees go without proposals. A
+// tree of less depth d, by an iteration's limits, has its last nodes in any of the stages d … D, which become known
+// together.
 struct GrammarBuffers {
   int max_batch_size;
   int num_draft_tokens;

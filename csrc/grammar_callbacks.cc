@@ -46,7 +46,8 @@ void GrammarExecutor::begin_iteration() {
     progress.limits = entry.limits;
     if (entry.started && !entry.walk->is_free()) {
       push(batch, progress, [walk = entry.walk, i = iteration_] { walk->start(i); });
-    } else if (!is_left && !progress.late && (progress.in_time() ? entry.walk->has_guesses() : buffers_->has_proposals())) {
+    } else if (!is_left && !progress.late &&
+               (progress.in_time() ? entry.walk->has_guesses() : buffers_->has_proposals())) {
       push(batch, progress, [walk = entry.walk, i = iteration_] { walk->settle(i); });
     }
   }
@@ -228,7 +229,7 @@ void GrammarExecutor::finish(Batch& batch) {
   if (!is_done) batch.countdown->give_up();
 }
 
-// Who waits for draft rows as long as for any has exact ones.
+// Draft rows may be guessed only where they are waited for less long than other rows.
 Walk::Haste GrammarExecutor::haste_of(const Batch& batch) const {
   const bool is_hasty = batch.is_for_drafts() && waits_.draft < waits_.deadline;
   return is_hasty ? Walk::Haste::kForDrafts : Walk::Haste::kNone;
@@ -252,7 +253,8 @@ bool GrammarExecutor::wait_for_tail(const Batch& batch) {
   });
 }
 
-// True when all operations are done. Nobody's wait for a worker that another's are stuck in.
+// True when all operations are done. Where a worker is stuck in one operation, another worker stands in for it, so that
+// the operations of other requests go on.
 bool GrammarExecutor::wait(Countdown& countdown, Clock::time_point end, const std::function<bool()>& stop) {
   const auto look = waits_.deadline / kLooksPerDeadline;
   while (true) {

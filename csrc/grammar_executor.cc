@@ -32,8 +32,9 @@ GrammarBuffers checked(GrammarBuffers buffers, int num_threads, const GrammarExe
   require(waits.deadline > Clock::duration::zero(), "deadline_us must be at least 1");
   require(waits.draft >= Clock::duration::zero(), "draft_wait_us must not be negative");
   require(waits.target.value_or(waits.deadline) >= Clock::duration::zero(), "target_wait_us must not be negative");
-  require(buffers.bitmask && buffers.fill_ids && buffers.held && buffers.tokens && buffers.num_accepted && buffers.needed,
-          "every buffer needs its address");
+  require(
+      buffers.bitmask && buffers.fill_ids && buffers.held && buffers.tokens && buffers.num_accepted && buffers.needed,
+      "every buffer needs its address");
   require(buffers.num_forced_tokens >= 0, "num_forced_tokens must not be negative");
   require((buffers.num_lookup_tokens > 0) == has_lookup && buffers.num_lookup_tokens >= 0,
           "num_lookup_tokens must be positive with a lookup, and 0 without one");

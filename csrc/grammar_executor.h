@@ -4,9 +4,9 @@
 // last draft is taken by callback 0 of the next iteration. In an iteration that drafts less, within limits of its own,
 // the last callbacks are left out, and the last token that there is, were it the golden one, is left to the next
 // iteration.
-// Proposals are placed by the callback behind whose token they come: the golden one, or of a model's drafts the last but
-// one. They and chain lengths are written by callbacks alone, and only for walks that are in time. Of a tree a draft is a
-// whole stage, and the tokens and parents of a stage are read by its callback alone.
+// Proposals are placed by the callback behind whose token they come: the golden one, or of a model's drafts the last
+// but one. They and chain lengths are written by callbacks alone, and only for walks that are in time. Of a tree a
+// draft is a whole stage, and the tokens and parents of a stage are read by its callback alone.
 //
 // The host hands over one immutable snapshot per iteration; nothing else of an iteration crosses but the buffers.
 // Callbacks run on one thread (that of the stream), operations on the pool's workers, everything else anywhere. A

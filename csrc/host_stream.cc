@@ -89,7 +89,9 @@ void CapturableStream::wait_value(WordRef word, int32_t value) {
     const auto end = Clock::now() + limit;
     bool reached = spin_until(is_reached, spin_time());
     for (; !reached && Clock::now() < end; reached = is_reached()) std::this_thread::sleep_for(kWordNap);
-    if (!reached) throw EngineError("the word did not come to " + std::to_string(value) + " within " + format_seconds(limit));
+    if (!reached) {
+      throw EngineError("the word did not come to " + std::to_string(value) + " within " + format_seconds(limit));
+    }
   };
   launch(std::make_shared<HostFunction>(HostFunction{"wait for a word", std::move(call)}));
 }

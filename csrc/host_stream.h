@@ -39,8 +39,8 @@ class CapturableStream : public Stream {
 };
 
 // Runs its operations in order on a worker thread. When a wait runs out of time the stream fails for good: what follows
-// is dropped, and every later call says why. Its destructor lets what can still run finish, and
-// leaves behind a function that takes longer than some seconds.
+// is dropped, and every later call says why. Its destructor lets what can still run finish, and leaves behind a
+// function that takes longer than some seconds.
 class HostStream final : public CapturableStream {
  public:
   explicit HostStream(std::string name, Timeout timeout = kDefaultTimeout);

@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "json_text.h"
+#include "utf8.h"
 
 namespace specguide {
 namespace {
@@ -40,29 +41,12 @@ std::string canonical_number(std::string_view text) {
   return (is_negative ? "-" : "") + digits.substr(0, num_kept) + "e" + std::to_string(exponent);
 }
 
-void append_utf8(std::string& out, uint32_t code) {
-  const auto add = [&](uint32_t byte) { out += static_cast<char>(byte); };
-  if (code < 0x80) return add(code);
-  if (code < 0x800) {
-    add(0xC0 | code >> 6);
-  } else {
-    if (code < 0x10000) {
-      add(0xE0 | code >> 12);
-    } else {
-      add(0xF0 | code >> 18);
-      add(0x80 | (code >> 12 & 0x3F));
-    }
-    add(0x80 | (code >> 6 & 0x3F));
-  }
-  add(0x80 | (code & 0x3F));
-}
-
 class Reader {
  public:
   explicit Reader(std::string_view text) : text_(text) {}
 
   std::string value(int depth) {
-    if (depth > kMostNested) throw std::runtime_error("an item of an array of distinct items is nested too deep");
+    if (depth > kMostNestedValues) throw std::runtime_error("an item of an array of distinct items is nested too deep");
     skip_spaces();
     switch (peek()) {
       case '"':

@@ -7,7 +7,7 @@
 namespace specguide {
 
 // The deepest nesting of a value that is compared.
-constexpr int kMostNested = 1000;
+constexpr int kMostNestedValues = 1000;
 
 // A text that equal JSON values share and unequal ones do not: numbers by their value, strings with the escapes alone
 // that they need, properties by name, of equal names the last. A string without escapes stays as it is.

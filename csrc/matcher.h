@@ -70,19 +70,13 @@ class Matcher {
   virtual std::vector<SpeltToken> forced_drafts(const int32_t* row, size_t num_words, size_t limit,
                                                 const Spelling& spelling) {
     (void)limit, (void)spelling;
-    return only_token(row, num_words);
+    return only_draft(row, num_words);
   }
 
  protected:
-  // The token that a row allows where it allows no other.
-  static std::vector<SpeltToken> only_token(const int32_t* row, size_t num_words) {
-    int32_t token = -1;
-    for (size_t word = 0; word < num_words; ++word) {
-      const auto bits = static_cast<uint32_t>(row[word]);
-      if (bits == 0) continue;
-      if (token >= 0 || (bits & (bits - 1)) != 0) return {};
-      token = static_cast<int32_t>(word) * 32 + __builtin_ctz(bits);
-    }
+  // The token that a row allows where it allows no other, as drafts.
+  static std::vector<SpeltToken> only_draft(const int32_t* row, size_t num_words) {
+    const int32_t token = only_token(row, num_words);
     return token < 0 ? std::vector<SpeltToken>{} : std::vector<SpeltToken>{{token, -1}};
   }
 };

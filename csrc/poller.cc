@@ -238,7 +238,8 @@ void Poller::watch() {
   int64_t num_run_before = 0;
   int num_takeovers = 0;
   while (!stopping_) {
-    changed_.wait_for(lock, has_failed_ ? kReleaseInterval : kWatchInterval, [this] { return stopping_ || has_ended_; });
+    changed_.wait_for(lock, has_failed_ ? kReleaseInterval : kWatchInterval,
+                      [this] { return stopping_ || has_ended_; });
     const auto now = Clock::now();
     if (num_run_ != num_run_before) num_takeovers = 0;
     if (num_run_ != num_run_before || !is_busy()) since = now;

@@ -25,8 +25,8 @@
 
 namespace specguide {
 
-// Two words for each function that is captured and each other launch under way: 2 · capacity zeros, in pinned memory for
-// a CUDA stream.
+// Two words for each function that is captured and each other launch under way: 2 · capacity zeros, in pinned memory
+// for a CUDA stream.
 struct PollingWords {
   int32_t* words;
   int capacity;

@@ -1,7 +1,5 @@
 #include "walk.h"
 
-#include <algorithm>
-
 #include "row.h"
 
 namespace specguide {
@@ -211,9 +209,7 @@ bool Walk::allowed(int node, int32_t token) const {
 
 void Walk::require_way_out() {
   if (is_free_) return;
-  const int32_t* row = buffers_->row(slot_, 0);
-  const bool is_empty = std::all_of(row, row + buffers_->num_words(), [](int32_t word) { return word == 0; });
-  if (is_empty) fail("the grammar allows no token " + after_tokens());
+  if (is_empty(buffers_->row(slot_, 0), buffers_->num_words())) fail("the grammar allows no token " + after_tokens());
 }
 
 std::string Walk::after_tokens() const {

@@ -30,8 +30,8 @@ class Walk {
        std::shared_ptr<Spelling> spelling, std::shared_ptr<const GrammarBuffers> buffers,
        std::shared_ptr<WalkCounters> counters, std::shared_ptr<RowNumbers> numbers);
 
-  // For the callback thread: what an operation that is yet to be pushed takes. Only that operation reads it, and what is
-  // accepted is given when all operations before it are done. A chain's parents and accepted drafts are known.
+  // For the callback thread: what an operation that is yet to be pushed takes. Only that operation reads it, and what
+  // is accepted is given when all operations before it are done. A chain's parents and accepted drafts are known.
   void give_draft(int node, int parent, int32_t token) { given_[static_cast<size_t>(node)] = {parent, token}; }
   void give_accepted(int index, int node) { accepted_[static_cast<size_t>(index)] = node; }
 

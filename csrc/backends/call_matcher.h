@@ -1,9 +1,9 @@
 // Owns the matcher of messages with tool calls whose arguments have grammars of their own, which are compiled when a
 // call has come as far as its tool's name.
 //
-// A part is a grammar of the rest of a message: the first of the whole message, each other one from behind a tool's name
-// on. In each of them the arguments of those tools are left out that have a part of their own. No token may reach from a
-// tool's name into its arguments; so between the two there is a place where one part takes over from another.
+// A part is a grammar of the rest of a message: the first of the whole message, each other one from behind a tool's
+// name on. In each of them the arguments of those tools are left out that have a part of their own. No token may reach
+// from a tool's name into its arguments; so between the two there is a place where one part takes over from another.
 #pragma once
 
 #include <functional>

@@ -11,7 +11,8 @@ std::vector<int32_t> canonical_tokens(std::string_view text, const Vocabulary& v
   const auto merged = [&](size_t i) { return i + 2 < bounds.size() ? token(bounds[i], bounds[i + 2]) : -1; };
   std::vector<int32_t> merges;  // what each token makes with the next one
   for (size_t i = 0; i < text.size(); ++i) merges.push_back(merged(i));
-  const auto rank = [](int32_t a, int32_t b) { return static_cast<uint32_t>(a) < static_cast<uint32_t>(b); };  // -1 last
+  // In ascending order, -1 last.
+  const auto rank = [](int32_t a, int32_t b) { return static_cast<uint32_t>(a) < static_cast<uint32_t>(b); };
   while (!merges.empty()) {
     const auto best = std::min_element(merges.begin(), merges.end(), rank);
     if (*best < 0) break;

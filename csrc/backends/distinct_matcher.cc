@@ -122,7 +122,7 @@ std::vector<int32_t> DistinctMatcher::forced_tokens() {
 std::vector<SpeltToken> DistinctMatcher::forced_drafts(const int32_t* row, size_t num_words, size_t limit,
                                                        const Spelling& spelling) {
   const int32_t first = forced_token(row, vocabulary());
-  if (first < 0) return only_token(row, num_words);
+  if (first < 0) return only_draft(row, num_words);
   row_.resize(num_words);
   return find_forced_drafts(*this, vocabulary(), first, limit, spelling, row_.data());
 }
@@ -176,7 +176,7 @@ DistinctMatcher::Suspects DistinctMatcher::suspects(const DistinctState& state) 
   if (found.first.any() || walk_.has_exponent(state)) found.words = nullptr;
   const DistinctFrame* nearest = nearest_distinct(state);
   if (nearest == nullptr) return {&tokens_->holding, Bytes().set()};
-  if (state.top->nested + tokens_->most_opening > kMostNested) return {nullptr, Bytes().set()};
+  if (state.top->nested + tokens_->most_opening > kMostNestedValues) return {nullptr, Bytes().set()};
   if (walk_.any_order() && state.top->is_within) {
     // The end of a member changes how the beginning reads, and so its first byte tells nothing.
     found.first.set();

@@ -191,7 +191,8 @@ bool DistinctMatcher::is_live(bool has_ended) {
       const std::string& bytes = bytes_of(word * 32 + __builtin_ctz(bits));
       if (!is_begun && !bytes.empty() && bytes[0] == ']') continue;
       const bool is_apart = !bytes.empty() && is_space(bytes[0]);
-      const bool goes_on = has_ended && !bytes.empty() && DistinctTokens::kEnding.find(bytes[0]) == std::string_view::npos;
+      const bool goes_on =
+          has_ended && !bytes.empty() && DistinctTokens::kEnding.find(bytes[0]) == std::string_view::npos;
       if (state_.is_in_string() || (!is_apart && !goes_on)) return true;
     }
   }

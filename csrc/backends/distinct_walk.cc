@@ -171,7 +171,7 @@ void DistinctWalk::begin_value(DistinctState& state) const {
 bool DistinctWalk::open(DistinctState& state, bool is_object) {
   const DistinctFrame* outer = state.top.get();
   const size_t nested = outer != nullptr && outer->is_guarded() ? outer->nested + 1 : 0;
-  if (nested > kMostNested) return false;
+  if (nested > kMostNestedValues) return false;
   const DistinctPlace* place = outer == nullptr    ? places_->at(state.search.place)
                                : outer->is_object ? outer->inner
                                                   : places_->item(outer->place, outer->num_items);

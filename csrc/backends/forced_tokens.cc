@@ -100,7 +100,8 @@ std::vector<int32_t> walk_and_back(Matcher& matcher, Walk walk) {
 }
 
 // Whether in place of the last of `tokens` the matcher also takes one that goes on behind it.
-bool may_be_longer(Matcher& matcher, const Vocabulary& vocabulary, const std::vector<SpeltToken>& tokens, int32_t* row) {
+bool may_be_longer(Matcher& matcher, const Vocabulary& vocabulary, const std::vector<SpeltToken>& tokens,
+                   int32_t* row) {
   if (tokens.empty()) return false;
   walk_and_back(matcher, [&](std::vector<int32_t>& taken) {
     while (taken.size() + 1 < tokens.size() && matcher.accept(tokens[taken.size()].token)) {

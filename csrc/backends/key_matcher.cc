@@ -124,7 +124,7 @@ std::vector<int32_t> KeyMatcher::forced_tokens() {
 std::vector<SpeltToken> KeyMatcher::forced_drafts(const int32_t* row, size_t num_words, size_t limit,
                                                   const Spelling& spelling) {
   const int32_t first = forced_token(row, vocabulary());
-  if (first < 0) return only_token(row, num_words);
+  if (first < 0) return only_draft(row, num_words);
   row_.resize(num_words);
   return find_forced_drafts(*this, vocabulary(), first, limit, spelling, row_.data());
 }

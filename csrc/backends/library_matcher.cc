@@ -58,7 +58,7 @@ void LibraryMatcher::rollback(int n) {
 std::vector<SpeltToken> LibraryMatcher::forced_drafts(const int32_t* row, size_t num_words, size_t limit,
                                                       const Spelling& spelling) {
   const int32_t first = forced_token(row, *vocabulary_);
-  if (first < 0) return only_token(row, num_words);
+  if (first < 0) return only_draft(row, num_words);
   scratch_row_.resize(num_words);
   rows_ahead_.start();
   try {

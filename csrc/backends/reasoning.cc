@@ -58,8 +58,7 @@ void ReasoningMark::fill_rows(int num_states) {
       if (next(state, token)) set_bit(free_rows_[state].data(), token);
       if (brings_on(state, token)) set_bit(forced_rows_[state].data(), token);
     }
-    const std::vector<int32_t>& row = forced_rows_[state];
-    if (std::all_of(row.begin(), row.end(), [](int32_t word) { return word == 0; })) {
+    if (is_empty(forced_rows_[state].data(), num_words)) {
       throw std::invalid_argument("no token of the vocabulary continues the reasoning mark '" + text_ + "' after " +
                                   std::to_string(state) + " bytes");
     }
@@ -153,7 +152,7 @@ std::vector<SpeltToken> ReasoningMatcher::forced_drafts(const int32_t* row_here,
                                                         const Spelling& spelling) {
   if (place_.part == Part::kAnswer) return answer_->forced_drafts(row_here, num_words, limit, spelling);
   const int32_t first = forced_token(row_here, mark().vocabulary());
-  if (first < 0) return only_token(row_here, num_words);
+  if (first < 0) return only_draft(row_here, num_words);
   std::vector<int32_t> scratch(num_words);
   return find_forced_drafts(*this, mark().vocabulary(), first, limit, spelling, scratch.data());
 }

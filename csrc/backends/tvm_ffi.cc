@@ -12,7 +12,8 @@ constexpr int kMaxPlausibleMethods = 4096;
 constexpr size_t kMaxPlausibleName = 256;
 
 bool equals(const ByteArray& bytes, const std::string& text) {
-  return bytes.size == text.size() && bytes.data != nullptr && text.compare(0, text.size(), bytes.data, bytes.size) == 0;
+  return bytes.size == text.size() && bytes.data != nullptr &&
+         text.compare(0, text.size(), bytes.data, bytes.size) == 0;
 }
 
 }  // namespace

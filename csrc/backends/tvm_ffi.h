@@ -8,7 +8,7 @@
 
 namespace specguide::tvm_ffi {
 
-enum TypeIndex : int32_t { kNone = 0, kInt = 1, kBool = 2, kDLTensorPtr = 7, kStaticObject = 64, kFunction = 68 };
+enum TypeIndex : int32_t { kNone = 0, kInt = 1, kBool = 2, kDLTensorPtr = 7, kFunction = 68 };
 
 struct Object {
   uint64_t ref_count;

@@ -39,7 +39,8 @@ bool to_bool(const Any& any) {
 // A counted reference to a matcher of xgrammar.
 class Handle {
  public:
-  Handle(std::shared_ptr<const XGrammarLibrary> library, Object* owned) : library_(std::move(library)), object_(owned) {}
+  Handle(std::shared_ptr<const XGrammarLibrary> library, Object* owned)
+      : library_(std::move(library)), object_(owned) {}
   ~Handle() { library_->api.release(object_); }
   Handle(const Handle&) = delete;
   Handle& operator=(const Handle&) = delete;

@@ -21,18 +21,6 @@ void rotate(const float* head, const float* rotary, float* output, int64_t dim) 
   }
 }
 
-// The only token that a row allows; -1 where it allows none, or several.
-int32_t only_token(const int32_t* row, int64_t words) {
-  int32_t token = -1;
-  for (int64_t word = 0; word < words; ++word) {
-    const auto bits = static_cast<uint32_t>(row[word]);
-    if (!bits) continue;
-    if (token >= 0 || (bits & (bits - 1))) return -1;
-    token = static_cast<int32_t>(32 * word + __builtin_ctz(bits));
-  }
-  return token;
-}
-
 // A NaN is never chosen: no comparison finds it greater.
 int32_t chosen(const float* logits, const int32_t* row, const ChosenRows& all) {
   float best = -std::numeric_limits<float>::infinity();
@@ -47,7 +35,7 @@ int32_t chosen(const float* logits, const int32_t* row, const ChosenRows& all) {
     }
   }
   if (place >= 0) return static_cast<int32_t>(all.target_ids ? all.target_ids[place] : place);
-  return !is_reached && row && all.target_ids ? only_token(row, all.words) : -1;
+  return !is_reached && row && all.target_ids ? only_token(row, static_cast<size_t>(all.words)) : -1;
 }
 
 }  // namespace

@@ -269,7 +269,8 @@ void Automaton::share_stacks(size_t first, Items& scans) {
       if (shared[i] >= 0) continue;
       Items returns = stacks_[first + i].returns;
       for (Item& item : returns) item.stack = of(item.stack);
-      const bool is_known = std::all_of(returns.begin(), returns.end(), [](const Item& item) { return item.stack >= 0; });
+      const bool is_known =
+          std::all_of(returns.begin(), returns.end(), [](const Item& item) { return item.stack >= 0; });
       if (!is_known) continue;
       std::sort(returns.begin(), returns.end());
       returns.erase(std::unique(returns.begin(), returns.end()), returns.end());

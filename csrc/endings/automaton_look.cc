@@ -14,7 +14,8 @@ namespace {
 std::shared_lock<std::shared_mutex> shared(std::shared_mutex& mutex) {
   constexpr std::chrono::microseconds kLongestSpin{50};
   std::shared_lock<std::shared_mutex> lock(mutex, std::try_to_lock);
-  if (lock || spin_until([&] { return lock.try_lock(); }, std::min<std::chrono::nanoseconds>(spin_time(), kLongestSpin))) {
+  if (lock ||
+      spin_until([&] { return lock.try_lock(); }, std::min<std::chrono::nanoseconds>(spin_time(), kLongestSpin))) {
     return lock;
   }
   lock.lock();

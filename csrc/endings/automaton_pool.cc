@@ -35,7 +35,9 @@ void AutomatonPool::count(Automaton& automaton) {
 void AutomatonPool::make_room(const Automaton& walked) {
   std::vector<std::pair<int64_t, Automaton*>> by_walk;
   for (Automaton* automaton : automata_) {
-    if (automaton->num_counted_ > 0) by_walk.emplace_back(automaton->last_walk_.load(std::memory_order_relaxed), automaton);
+    if (automaton->num_counted_ > 0) {
+      by_walk.emplace_back(automaton->last_walk_.load(std::memory_order_relaxed), automaton);
+    }
   }
   std::sort(by_walk.begin(), by_walk.end());
   for (const auto& [walk, automaton] : by_walk) {

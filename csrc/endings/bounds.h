@@ -1,5 +1,5 @@
-// Owns what texts of a grammar need at most to be ended, told from its expressions alone: it takes a fifth of the time in
-// which a network is built, and is enough where there is room for much more.
+// Owns what texts of a grammar need at most to be ended, told from its expressions alone: it takes a fifth of the time
+// in which a network is built, and is enough where there is room for much more.
 #pragma once
 
 #include <cstdint>

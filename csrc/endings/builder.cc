@@ -128,7 +128,9 @@ class Builder {
     const std::optional<int32_t> added = add_product(*network_, rule, found, next, shared_.num_states_left);
     if (added) return *added;
     // The product is too large. Its first part tells enough: the matcher knows the rest.
-    if (found.is_first || found.factors[0].is_not) throw std::invalid_argument("a part of the grammar has too many states");
+    if (found.is_first || found.factors[0].is_not) {
+      throw std::invalid_argument("a part of the grammar has too many states");
+    }
     shared_.is_exact = false;
     return node(expression.parts[0], next, rule);
   }

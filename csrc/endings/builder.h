@@ -11,7 +11,8 @@ namespace specguide {
 
 // The network of a grammar. is_exact: it has the texts of the grammar and no others; else it may have more. Throws
 // std::invalid_argument where a rule is missing, and where parts are too large to be told.
-std::shared_ptr<const Network> build_network(const Grammar& grammar, const Vocabulary& vocabulary, bool is_exact = false);
+std::shared_ptr<const Network> build_network(const Grammar& grammar, const Vocabulary& vocabulary,
+                                             bool is_exact = false);
 
 // The products that a grammar's expressions of kBoth, kNot and kFirst are. What the automaton of one factor finds out
 // serves other products, too.

@@ -5,6 +5,7 @@
 #include "endings/regex.h"
 #include "endings/scanner.h"
 #include "endings/utf8_ranges.h"
+#include "utf8.h"
 
 namespace specguide {
 
@@ -35,7 +36,7 @@ class Reader : private Scanner {
   }
 
   Expression choice(int depth) {
-    if (depth > kMostNested) fail("it nests too deep");
+    if (depth > kMostNestedParts) fail("it nests too deep");
     std::vector<Expression> parts;
     do {
       parts.push_back(sequence(depth));
@@ -89,7 +90,7 @@ class Reader : private Scanner {
   Expression quantified(Expression item) {
     skip_space();
     for (int num = 0; const auto times = quantifier(); ++num) {
-      if (num > kMostNested) fail("it nests too deep");
+      if (num > kMostNestedParts) fail("it nests too deep");
       item = Expression::repeat(std::move(item), times->first, times->second);
       skip_space();
     }
@@ -158,7 +159,6 @@ class Reader : private Scanner {
       fail("what " + option + " means is not known");
     }
   }
-
 };
 
 }  // namespace

@@ -9,18 +9,12 @@
 
 namespace specguide {
 
-namespace {
-
-bool is_empty(const int32_t* row, int num_words) {
-  return std::all_of(row, row + num_words, [](int32_t word) { return word == 0; });
-}
-
-}  // namespace
-
 EndingMatcher::EndingMatcher(std::shared_ptr<Matcher> inner, std::shared_ptr<Endings> endings, int64_t max_tokens,
                              int64_t num_spare)
     : inner_(std::move(inner)), endings_(std::move(endings)), max_tokens_(max_tokens), num_spare_(num_spare) {
-  if (!inner_ || !endings_) throw std::invalid_argument("an output that must end needs a matcher and the grammar's ends");
+  if (!inner_ || !endings_) {
+    throw std::invalid_argument("an output that must end needs a matcher and the grammar's ends");
+  }
   if (max_tokens < 1) throw std::invalid_argument("max_tokens must be at least 1");
 }
 
@@ -169,7 +163,7 @@ bool EndingMatcher::keep_endable(Automaton::Walk& walk, Automaton::State state, 
   for (const int32_t end : vocabulary().eos_token_ids) {
     if (has_bit(row_.data(), end)) set_bit(row, end);
   }
-  return !is_empty(row, vocabulary().num_words());
+  return !is_empty(row, static_cast<size_t>(vocabulary().num_words()));
 }
 
 // Writes to `row` the tokens of row_ behind which the nearest end is. No way that the matcher goes ends in time, and
@@ -188,7 +182,8 @@ Automaton::State EndingMatcher::here(Automaton::Walk& walk) {
   while (states_.size() <= tokens_.size()) {
     const int32_t token = tokens_[states_.size() - 1];
     const bool is_text = vocabulary().is_text(token);
-    states_.push_back(is_text ? walk.step(states_.back(), vocabulary().token_bytes[static_cast<size_t>(token)]) : Automaton::kDead);
+    states_.push_back(is_text ? walk.step(states_.back(), vocabulary().token_bytes[static_cast<size_t>(token)])
+                              : Automaton::kDead);
   }
   return states_.back();
 }

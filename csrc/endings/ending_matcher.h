@@ -1,5 +1,5 @@
-// Owns the guard of outputs that must end in time: it takes out of a matcher's rows the tokens behind which too many would
-// be missing to the grammar's end.
+// Owns the guard of outputs that must end in time: it takes out of a matcher's rows the tokens behind which too many
+// would be missing to the grammar's end.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@ namespace specguide {
 // What a matcher allows, so that the end token is among the first `max_tokens`. Where the automaton does not know the
 // text any more, or knows of no way that the matcher goes, it allows what the matcher does.
 //
-// Where rows are shared the matcher is given tokens as late as can be: for a row that nobody has filled, or what else it
-// alone knows. Till then a row that it or another one has filled says what is accepted.
+// Where rows are shared the matcher is given tokens as late as can be: for a row that nobody has filled, or what else
+// it alone knows. Till then a row that it or another one has filled says what is accepted.
 //
 // Where a guard takes ways out that the automaton has, ends are `num_spare` tokens farther than it says. Nearer to the
 // last token only what is found to end in time is allowed, by the matcher's own rows.

@@ -9,10 +9,6 @@ namespace specguide {
 
 namespace {
 
-bool is_empty(const int32_t* row, int num_words) {
-  return std::all_of(row, row + num_words, [](int32_t word) { return word == 0; });
-}
-
 // The first token that a row allows, from one on; -1 where there is none.
 int32_t next_token(const std::vector<int32_t>& row, int32_t from) {
   for (size_t word = static_cast<size_t>(from) / 32; word < row.size(); ++word) {
@@ -39,7 +35,7 @@ bool EndingMatcher::keep_nearest(int32_t* row, int64_t most) {
 // Adds to `row` a few tokens of row_ behind which an end is found in time; those with the nearest ends are tried first.
 // False where the row has none then.
 bool EndingMatcher::add_found(int32_t* row, int64_t most) {
-  const bool has_some = !is_empty(row, vocabulary().num_words());
+  const bool has_some = !is_empty(row, static_cast<size_t>(vocabulary().num_words()));
   std::vector<int32_t> nearest = row_;
   if (!keep_nearest(nearest.data(), most)) return has_some;
   std::vector<int32_t> others = row_;
@@ -49,7 +45,8 @@ bool EndingMatcher::add_found(int32_t* row, int64_t most) {
   }
   int num_tried = 0, num_found = 0, num_rows = kMostRows;
   for (const std::vector<int32_t>* tokens : {&std::as_const(nearest), &std::as_const(others)}) {
-    for (int32_t token = next_token(*tokens, 0); token >= 0 && num_found < kMostFound; token = next_token(*tokens, token + 1)) {
+    for (int32_t token = next_token(*tokens, 0); token >= 0 && num_found < kMostFound;
+         token = next_token(*tokens, token + 1)) {
       if (has_bit(row, token) || (tokens == &others && has_bit(nearest.data(), token))) continue;
       if (++num_tried > kMostTried || !accept(token)) break;
       if (found_end(num_rows) >= 0) {

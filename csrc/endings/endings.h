@@ -20,8 +20,9 @@ class Endings {
  public:
   Endings(std::shared_ptr<const Network> network, std::shared_ptr<const TokenTrie> trie_,
           std::shared_ptr<AutomatonPool> pool);
+  // is_exact: see build_network
   // may_wait: an automaton is built when it is asked for, where bounds tell enough till then
-  // is_exact: see build_network Throws std::invalid_argument as build_network, if nothing may wait.
+  // Throws std::invalid_argument as build_network does, where the automaton is built at once.
   Endings(Grammar grammar, std::shared_ptr<const TokenTrie> trie_, std::shared_ptr<AutomatonPool> pool, bool is_exact,
           bool may_wait);
 

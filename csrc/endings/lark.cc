@@ -39,9 +39,9 @@ class Reader : private LarkScanner {
  private:
   struct Block {
     std::string prefix;
-    bool has_space = false;   // by the rule kSpace
-    bool is_rule = true;  // the expression at hand is a rule's, not a terminal's
-    int depth = 0;        // of its expressions within those of other blocks
+    bool has_space = false;  // by the rule kSpace
+    bool is_rule = true;     // the expression at hand is a rule's, not a terminal's
+    int depth = 0;           // of its expressions within those of other blocks
   };
 
   // Reads a grammar to its end. Returns the name of the rule of its whole text.
@@ -86,7 +86,8 @@ class Reader : private LarkScanner {
     at_ = begin;
     block_.has_space = !ignored.empty();
     if (block_.has_space) {
-      put(block_.prefix + kSpace, Expression::repeat(Expression::of(Kind::kChoice, std::move(ignored)), 0, most_ignored));
+      put(block_.prefix + kSpace,
+          Expression::repeat(Expression::of(Kind::kChoice, std::move(ignored)), 0, most_ignored));
     }
   }
 
@@ -140,7 +141,7 @@ class Reader : private LarkScanner {
   }
 
   Expression choice(int depth) {
-    if (depth > kMostNested) fail("it nests too deep");
+    if (depth > kMostNestedParts) fail("it nests too deep");
     std::vector<Expression> parts;
     do {
       parts.push_back(both(depth));
@@ -178,7 +179,7 @@ class Reader : private LarkScanner {
 
   Expression quantified(Expression item) {
     for (int num = 0; const auto times = quantifier(); ++num) {
-      if (num > kMostNested) fail("it nests too deep");
+      if (num > kMostNestedParts) fail("it nests too deep");
       item = Expression::repeat(std::move(item), times->first, times->second);
     }
     return item;

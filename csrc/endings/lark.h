@@ -1,7 +1,7 @@
 // Owns the reading of Lark grammars, as llguidance takes them.
 //
-// Source: llguidance docs/syntax.md. What only chooses among texts is passed over (priorities, aliases, captures); what is
-// not told here is refused: JSON Schemas within a grammar, single tokens, and rules that end by a stop or a budget.
+// Source: llguidance docs/syntax.md. What only chooses among texts is passed over (priorities, aliases, captures); what
+// is not told here is refused: JSON Schemas within a grammar, single tokens, and rules that end by a stop or a budget.
 #pragma once
 
 #include <string_view>

@@ -4,7 +4,7 @@
 #include <cctype>
 
 #include "endings/regex.h"
-#include "endings/utf8_ranges.h"
+#include "utf8.h"
 
 namespace specguide {
 

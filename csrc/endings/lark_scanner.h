@@ -25,7 +25,8 @@ class LarkScanner : protected Scanner {
   // Whether a statement begins here. Signs are looked at, and nothing is read.
   bool begins_statement();
 
-  // Goes over a string, a regular expression, or a sign, and what follows up to the next one that matters here. depth: number of open braces
+  // Goes over a string, a regular expression, or a sign, and what follows up to the next one that matters here.
+  // depth: number of open braces
   void skip_part(int& depth);
   // Goes over an opening brace, and all up to the one that closes it.
   void skip_braces();

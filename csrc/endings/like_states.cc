@@ -20,7 +20,7 @@ namespace {
 constexpr int32_t kFar = static_cast<int32_t>(TokenTrie::kLong) + 1;
 constexpr int32_t kUnbounded = kFar + 1;
 constexpr int32_t kNumCounts = kUnbounded + 1;
-constexpr int kMostNested = 200;  // rules that are looked through; what is behind them is told apart
+constexpr int kMostStacks = 200;  // rules that are looked through; what is behind them is told apart
 
 }  // namespace
 
@@ -64,7 +64,7 @@ Automaton::Likeness Automaton::likeness_of(const Items& items, int depth, int32_
 // A stack that leads back to itself, or lies too deep, is of a kind of its own.
 Automaton::Likeness Automaton::likeness_of_stack(int32_t stack, int depth) {
   const Likeness own{kUnknown - 1 - stack, kEndless};
-  if (stack == kRoot || depth > kMostNested) return own;
+  if (stack == kRoot || depth > kMostStacks) return own;
   const auto index = static_cast<size_t>(stack);
   if (stack_likeness_.size() < stacks_.size()) stack_likeness_.resize(stacks_.size());
   if (stack_likeness_[index].kind != kUnknown) return stack_likeness_[index];

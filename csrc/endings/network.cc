@@ -159,7 +159,8 @@ int64_t Network::rest_of_run(int32_t at, size_t done) const {
   }
   if (at < 0) return 0;
   const Node& node = (*this)[at];
-  return (node.run < 0 ? texts_[static_cast<size_t>(node.index)].tokens : runs_[static_cast<size_t>(node.run)].tokens)[done];
+  return (node.run < 0 ? texts_[static_cast<size_t>(node.index)].tokens
+                       : runs_[static_cast<size_t>(node.run)].tokens)[done];
 }
 
 int64_t Network::cost(const Node& node, int32_t done) const {

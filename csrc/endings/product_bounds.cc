@@ -41,10 +41,13 @@ class Text {
       return found != grammar_.rules.end() && write(found->second);
     }
     text_ += std::to_string(static_cast<int>(one.kind)) + ' ' + std::to_string(one.text.size()) + ' ' + one.text;
-    for (const CodeRange& range : one.ranges) text_ += std::to_string(range.low) + '-' + std::to_string(range.high) + ',';
+    for (const CodeRange& range : one.ranges) {
+      text_ += std::to_string(range.low) + '-' + std::to_string(range.high) + ',';
+    }
     if (one.kind == Expression::Kind::kRepeat) text_ += std::to_string(one.least) + ':' + std::to_string(one.most);
     text_ += '(';
-    const bool is_whole = std::all_of(one.parts.begin(), one.parts.end(), [this](const auto& part) { return write(part); });
+    const bool is_whole =
+        std::all_of(one.parts.begin(), one.parts.end(), [this](const auto& part) { return write(part); });
     text_ += ')';
     return is_whole;
   }

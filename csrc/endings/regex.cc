@@ -5,6 +5,7 @@
 
 #include "endings/scanner.h"
 #include "endings/utf8_ranges.h"
+#include "utf8.h"
 
 namespace specguide {
 
@@ -39,7 +40,7 @@ class Reader : private Scanner {
 
  private:
   Expression choice(int depth) {
-    if (depth > kMostNested) fail("it nests too deep");
+    if (depth > kMostNestedParts) fail("it nests too deep");
     const Flags outer = flags_;
     std::vector<Expression> parts;
     do {
@@ -60,7 +61,7 @@ class Reader : private Scanner {
 
   Expression quantified(Expression item) {
     for (int num = 0; const auto times = quantifier(); ++num) {
-      if (num > kMostNested) fail("it nests too deep");
+      if (num > kMostNestedParts) fail("it nests too deep");
       take_here("?");  // which match is preferred is no matter
       item = Expression::repeat(std::move(item), times->first, times->second);
     }

@@ -11,7 +11,7 @@
 
 namespace specguide {
 
-constexpr int kMostNested = 400;  // parts of an expression within each other
+constexpr int kMostNestedParts = 400;  // parts of an expression within each other
 
 class Scanner {
  public:

@@ -35,16 +35,21 @@ std::vector<uint8_t> groups_behind(const std::string& text) {
     const size_t begin = begins.back();
     const auto byte = static_cast<uint8_t>(text[begin]);
     const bool is_char = num_bytes_of_char(text, begin) > 0;
-    const int group = !is_char ? TokenTrie::kNoCharacter : byte < 0x80 ? TokenTrie::ascii_group(byte) : TokenTrie::kBeyondAscii;
+    const int group = !is_char      ? TokenTrie::kNoCharacter
+                      : byte < 0x80 ? TokenTrie::ascii_group(byte)
+                                    : TokenTrie::kBeyondAscii;
     found[begin] = static_cast<uint8_t>(found[end] | 1u << group);
-    for (size_t i = begin + 1; i < end; ++i) found[i] = static_cast<uint8_t>(found[end] | 1u << TokenTrie::kNoCharacter);
+    for (size_t i = begin + 1; i < end; ++i) {
+      found[i] = static_cast<uint8_t>(found[end] | 1u << TokenTrie::kNoCharacter);
+    }
   }
   return found;
 }
 
 size_t num_shared(const std::string& a, const std::string& b) {
-  return static_cast<size_t>(std::mismatch(a.begin(), a.begin() + static_cast<std::ptrdiff_t>(std::min(a.size(), b.size())),
-                                           b.begin()).first - a.begin());
+  return static_cast<size_t>(
+      std::mismatch(a.begin(), a.begin() + static_cast<std::ptrdiff_t>(std::min(a.size(), b.size())), b.begin()).first -
+      a.begin());
 }
 
 }  // namespace
@@ -75,7 +80,9 @@ TokenTrie::TokenTrie(std::shared_ptr<const Vocabulary> vocabulary)
   });
   std::vector<int32_t> open;  // nodes, by depth
   const auto close = [&](size_t depth) {
-    for (; open.size() > depth; open.pop_back()) nodes_[static_cast<size_t>(open.back())].end = static_cast<int32_t>(nodes_.size());
+    for (; open.size() > depth; open.pop_back()) {
+      nodes_[static_cast<size_t>(open.back())].end = static_cast<int32_t>(nodes_.size());
+    }
   };
   const std::string* before = nullptr;
   for (const int32_t token : order) {
@@ -93,7 +100,9 @@ TokenTrie::TokenTrie(std::shared_ptr<const Vocabulary> vocabulary)
     last.token = token;
     tokens_.push_back(token);
     const std::vector<uint8_t> groups = groups_behind(text);
-    for (size_t depth = 1; depth <= text.size(); ++depth) nodes_[static_cast<size_t>(open[depth - 1])].groups |= groups[depth];
+    for (size_t depth = 1; depth <= text.size(); ++depth) {
+      nodes_[static_cast<size_t>(open[depth - 1])].groups |= groups[depth];
+    }
     before = &text;
   }
   close(0);

@@ -28,8 +28,8 @@ class TokenTrie {
 
   static constexpr size_t kLong = 16;
 
-  // Groups of characters that grammars often treat alike: those beyond ASCII, and six of ASCII. What is no character, or
-  // a part of one, is of a group of its own.
+  // Groups of characters that grammars often treat alike: those beyond ASCII, and six of ASCII. What is no character,
+  // or a part of one, is of a group of its own.
   static constexpr int kNumGroups = 8, kBeyondAscii = 0, kNoCharacter = 1;
   static int ascii_group(uint8_t byte);
 

@@ -43,8 +43,9 @@ bool Automaton::loops_beyond_ascii(State state) {
   struct Sequences {
     int low, high, second_low, second_high, num_more;
   };
-  static constexpr Sequences kAll[] = {{0xC2, 0xDF, 0x80, 0xBF, 0}, {0xE0, 0xE0, 0xA0, 0xBF, 1}, {0xE1, 0xEC, 0x80, 0xBF, 1},
-                                       {0xED, 0xED, 0x80, 0x9F, 1}, {0xEE, 0xEF, 0x80, 0xBF, 1}, {0xF0, 0xF0, 0x90, 0xBF, 2},
+  static constexpr Sequences kAll[] = {{0xC2, 0xDF, 0x80, 0xBF, 0}, {0xE0, 0xE0, 0xA0, 0xBF, 1},
+                                       {0xE1, 0xEC, 0x80, 0xBF, 1}, {0xED, 0xED, 0x80, 0x9F, 1},
+                                       {0xEE, 0xEF, 0x80, 0xBF, 1}, {0xF0, 0xF0, 0x90, 0xBF, 2},
                                        {0xF1, 0xF3, 0x80, 0xBF, 2}, {0xF4, 0xF4, 0x80, 0x8F, 2}};
   for (const Sequences& some : kAll) {
     std::set<State> behind = behind_any(behind_any({state}, some.low, some.high), some.second_low, some.second_high);
@@ -134,7 +135,9 @@ const Automaton::Missing& Automaton::missing(State state, const TokenTrie& trie)
 // Nothing for a token that may not follow.
 std::optional<int64_t> Automaton::missing_behind(State state, const Vocabulary& vocabulary, int32_t token) {
   if (!vocabulary.is_text(token)) return std::nullopt;
-  for (const char byte : vocabulary.token_bytes[static_cast<size_t>(token)]) state = step(state, static_cast<uint8_t>(byte));
+  for (const char byte : vocabulary.token_bytes[static_cast<size_t>(token)]) {
+    state = step(state, static_cast<uint8_t>(byte));
+  }
   if (state == kDead) return std::nullopt;
   return states_[static_cast<size_t>(state)].least;
 }

@@ -12,11 +12,6 @@ constexpr uint32_t kLastOfLength[] = {0x7F, 0x7FF, 0xFFFF, kLastCode};
 constexpr uint8_t kFirstOfLength[] = {0x00, 0xC0, 0xE0, 0xF0};  // the bits of a first byte that are not the code's
 constexpr CodeRange kSurrogates{0xD800, 0xDFFF};
 
-void append_utf8_bytes(std::vector<uint8_t>& bytes, uint32_t code, int num_bytes) {
-  bytes.push_back(static_cast<uint8_t>(kFirstOfLength[num_bytes - 1] | code >> (6 * (num_bytes - 1))));
-  for (int i = num_bytes - 2; i >= 0; --i) bytes.push_back(static_cast<uint8_t>(0x80 | (code >> (6 * i) & 0x3F)));
-}
-
 using Ranges = std::vector<std::pair<uint32_t, uint32_t>>;  // in order, none touching another
 
 // Adds nodes for characters, byte by byte. Bytes behind which the same may follow lead to one node, as in a minimal
@@ -71,14 +66,6 @@ class Characters {
 };
 
 }  // namespace
-
-void append_utf8(std::string& text, uint32_t code) {
-  int num_bytes = 1;
-  while (code > kLastOfLength[num_bytes - 1]) ++num_bytes;
-  std::vector<uint8_t> bytes;
-  append_utf8_bytes(bytes, code, num_bytes);
-  text.append(bytes.begin(), bytes.end());
-}
 
 std::vector<CodeRange> all_but(std::vector<CodeRange> ranges) {
   std::sort(ranges.begin(), ranges.end(), [](const CodeRange& a, const CodeRange& b) { return a.low < b.low; });

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "endings/expression.h"
@@ -11,8 +10,6 @@
 namespace specguide {
 
 constexpr uint32_t kLastCode = 0x10FFFF;
-
-void append_utf8(std::string& text, uint32_t code);
 
 // All code points but those of some ranges.
 std::vector<CodeRange> all_but(std::vector<CodeRange> ranges);

@@ -42,8 +42,9 @@ struct ExecutorRig {
         origins(max_batch_size * num_nodes, 9),
         parents(max_batch_size * num_nodes, -9),
         accepted_path(max_batch_size * shape.num_drafts, -9) {
-    specguide::GrammarBuffers buffers{max_batch_size, shape.num_drafts, fake::kVocab,        rows.data(), fill_ids.data(),
-                                    held.data(),    tokens.data(),    num_accepted.data(), &needed,     nullptr};
+    specguide::GrammarBuffers buffers{max_batch_size,  shape.num_drafts, fake::kVocab,  rows.data(),
+                                      fill_ids.data(), held.data(),      tokens.data(), num_accepted.data(),
+                                      &needed,         nullptr};
     buffers.num_forced_tokens = shape.num_forced;
     buffers.num_lookup_tokens = shape.num_lookup;
     buffers.chain_len = chain_len.data();

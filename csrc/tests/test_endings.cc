@@ -1,5 +1,5 @@
-// Endings: what is missing to a grammar's end, found by several threads at once and also where states are forgotten, and
-// matchers that end in time.
+// Endings: what is missing to a grammar's end, found by several threads at once and also where states are forgotten,
+// and matchers that end in time.
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -13,6 +13,7 @@
 #include "endings/lark.h"
 #include "endings/utf8_ranges.h"
 #include "row.h"
+#include "utf8.h"
 
 using namespace specguide;
 
@@ -81,8 +82,10 @@ pair ::= "\"" [a-z]* "\":" value)";
 
 TEST(what_is_missing_is_counted_in_tokens) {
   const auto endings = endings_of(read_ebnf(kJson));
-  for (const auto& [text, missing] : std::vector<std::pair<std::string, int64_t>>{
-           {"", 2}, {"[", 2}, {"[[[", 4}, {"{\"a\":", 3}, {"{\"a", 5}, {"12", 1}, {"nu", 3}, {"\"abcde", 2}, {"\"abcdef", -1}}) {
+  const std::vector<std::pair<std::string, int64_t>> expected{
+      {"", 2},   {"[", 2},  {"[[[", 4},     {"{\"a\":", 3}, {"{\"a", 5},
+      {"12", 1}, {"nu", 3}, {"\"abcde", 2}, {"\"abcdef", -1}};
+  for (const auto& [text, missing] : expected) {
     CHECK(endings->num_missing(text) == missing);
   }
 }
@@ -147,7 +150,10 @@ TEST(many_grammars_take_no_more_than_their_pool) {
     threads.emplace_back([&, i] {
       for (size_t depth = 1; depth < 400; ++depth) {
         const auto& endings = all[(i + depth) % all.size()];
-        if (endings->num_missing(std::string(depth % 80, '[')) != std::max<int64_t>(2, static_cast<int64_t>(depth % 80) + 1)) ++num_wrong[i];
+        if (endings->num_missing(std::string(depth % 80, '[')) !=
+            std::max<int64_t>(2, static_cast<int64_t>(depth % 80) + 1)) {
+          ++num_wrong[i];
+        }
       }
     });
   }
@@ -208,9 +214,11 @@ TEST(rows_keep_the_tokens_behind_which_texts_may_end_in_time) {
   const TokenTrie trie(words);
   const Grammar grammar = read_ebnf(R"(root ::= "{" "\"k\":" string "," "\"m\":" string "}"
 string ::= "\"" [^"\\]* "\"")");
-  Automaton automaton(build_network(grammar, *words, /*is_exact=*/false), std::make_shared<AutomatonPool>(size_t{64} << 20));
+  Automaton automaton(build_network(grammar, *words, /*is_exact=*/false),
+                      std::make_shared<AutomatonPool>(size_t{64} << 20));
   Automaton::Walk walk(automaton);
-  for (const std::string text : {"", "{\"k\":", "{\"k\":\"", "{\"k\":\"a\xC3\xA9", "{\"k\":\"\xE6", "{\"k\":\"\",\"m\":\"a"}) {
+  for (const std::string text :
+       {"", "{\"k\":", "{\"k\":\"", "{\"k\":\"a\xC3\xA9", "{\"k\":\"\xE6", "{\"k\":\"\",\"m\":\"a"}) {
     const Automaton::State state = walk.step(walk.start(), text);
     std::vector<int64_t> missing;  // behind each token; -1: it may not follow
     for (const std::string& bytes : words->token_bytes) {

@@ -165,7 +165,8 @@ class Simulation {
 
   bool is_here(int slot) const { return in_iteration_[slot] && in_iteration_[slot] == slots_[slot]; }
 
-  // Keeps a copy as the step does: of a row with another number than before, and by numbers above 0 those that come again.
+  // Keeps a copy as the step does: of a row with another number than before, and by numbers above 0 those that come
+  // again.
   void take(int slot, int node) {
     auto& [fill_id, copy] = taken_[rig_.row_index(slot, node)];
     const int64_t found = rig_.fill_ids[rig_.row_index(slot, node)];
