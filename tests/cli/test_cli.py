@@ -6,18 +6,14 @@ import importlib
 import inspect
 import io
 import json
-import os
-import signal
 import subprocess
 import sys
-import threading
-import time
 from dataclasses import fields
 from pathlib import Path
 
 import jsonschema
 import pytest
-import uvicorn
+from command_line import COMMAND, EXAMPLES, TEXT, in_a_process, specguide
 from typer.testing import CliRunner
 
 from specguide.cli import app, main
@@ -34,50 +30,11 @@ from specguide.cli.config_options import (
 from specguide.cli.generate import generate
 from specguide.cli.serve import _tell, serve
 from specguide.config import CacheConfig, EngineConfig, GuideConfig, SpecConfig, TransferConfig
+from specguide.drafts.methods import method_names
 from specguide.drafts.tree import DynamicTree
 from specguide.errors import InvalidParams
 from specguide.params import SamplingParams
 from specguide.server.config import Exposure, ServerConfig
-
-EXAMPLES = Path(__file__).parents[2] / "examples"
-TEXT = (EXAMPLES / "person.txt").read_text()
-
-
-COMMAND = [sys.executable, "-m", "specguide"]
-WEATHER = {
-    "type": "function",
-    "function": {
-        "name": "get_weather",
-        "description": "The weather",
-        "parameters": {
-            "type": "object",
-            "properties": {"city": {"type": "string", "maxLength": 20}},
-            "required": ["city"],
-            "additionalProperties": False,
-        },
-    },
-}
-
-
-def in_a_process(*args: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    """The command as users start it."""
-    return subprocess.run(
-        [*COMMAND, *args], input=stdin, capture_output=True, text=True, timeout=120
-    )
-
-
-def specguide(*args: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    """The command, in this process: imports take seconds."""
-    streams = io.StringIO(stdin), io.StringIO(), io.StringIO()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "argv", ["specguide", *args])
-        for name, stream in zip(("stdin", "stdout", "stderr"), streams, strict=True):
-            patch.setattr(sys, name, stream)
-        with pytest.raises(SystemExit) as end:
-            main()
-    return subprocess.CompletedProcess(
-        args, end.value.code, streams[1].getvalue(), streams[2].getvalue()
-    )
 
 
 def test_the_release_is_told(monkeypatch):
@@ -150,7 +107,7 @@ def test_a_timeline_is_written(tmp_path):
         (["--schema", __file__, "x"], "json_schema is not valid JSON"),
         (["--regex", "a", "--grammar", __file__, "x"], "exactly one"),
         (["--temperature", "-1", "x"], "temperature"),
-        (["--spec-method", "guessing", "x"], "known: eagle3, peagle, mtp, draft_model"),
+        (["--spec-method", "guessing", "x"], f"known: {', '.join(method_names())}"),
         (["--spec-method", "draft_model", "x"], "needs the folder of a small model"),
         (["--model", "/nowhere", "x"], "/nowhere"),
         ([""], "empty"),
@@ -206,110 +163,6 @@ def test_help_needs_no_torch(args):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0 and "Usage" in done.stdout, done.stderr
-
-
-def test_chat_answers_line_after_line():
-    done = in_a_process(
-        "chat",
-        "--schema",
-        str(EXAMPLES / "person.json"),
-        "--max-tokens",
-        "200",
-        stdin="/nope\n/help\n"
-        + TEXT.strip().replace("\n", " ")
-        + "\n\n/reset\nAnna is 31.\n/quit\nx\n",
-    )
-    assert done.returncode == 0 and "no command /nope" in done.stderr and "/reset" in done.stderr, (
-        done.stderr
-    )
-    first, second = map(json.loads, done.stdout.splitlines())
-    assert first["name"] == "Maria Keller" and second["name"] == "Anna" and second["age"] == 31
-
-
-def chats_with_tools(tmp_path, *args):
-    (tmp_path / "tools.json").write_text(json.dumps([WEATHER]))
-    return specguide(
-        "chat",
-        "--tools",
-        str(tmp_path / "tools.json"),
-        "--max-tokens",
-        "100",
-        *args,
-        stdin="What is the weather in Oslo?\nrain\nThanks.\n",
-    )
-
-
-def test_chat_shows_calls_and_takes_their_results(tmp_path):
-    done = chats_with_tools(tmp_path)
-    assert done.returncode == 0 and '→ get_weather({"city": "Oslo"})' in done.stderr
-    assert (
-        done.stdout.strip() or done.stderr.count("→ get_weather(") == 3
-    )  # it was not trained on results
-
-
-def test_chat_with_a_server_is_the_same(tmp_path):
-    from specguide.config import EngineConfig, SpecConfig
-    from specguide.engine import AsyncEngine, Engine
-    from specguide.server.app import create_app
-    from specguide.server.config import ServerConfig
-
-    app = create_app(
-        AsyncEngine(Engine(EngineConfig(spec=SpecConfig(), max_batch_size=1))),
-        ServerConfig("small"),
-    )
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning"))
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    while not server.started:
-        time.sleep(0.02)
-    url = f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/v1"
-    local, remote = chats_with_tools(tmp_path), chats_with_tools(tmp_path, "--url", url)
-    wrong = specguide("chat", "--url", url, "--temperature", "-1", stdin="hello\n")
-    server.should_exit = True
-    thread.join(30)
-    assert remote.returncode == 0 and (remote.stdout, remote.stderr) == (local.stdout, local.stderr)
-    assert wrong.returncode == 0 and "no answer" in wrong.stderr and "temperature" in wrong.stderr
-
-
-def test_an_error_ends_its_turn_alone():
-    done = specguide("chat", "--max-tokens", "5", stdin="x " * 5000 + "\nhello\n")
-    assert done.returncode == 0 and "no answer: " in done.stderr and "context" in done.stderr
-    assert len(done.stdout.splitlines()) == 1
-
-
-def test_ctrl_c_stops_the_answer_and_not_the_chat(tmp_path):
-    schema = tmp_path / "long.json"
-    schema.write_text(json.dumps({"type": "array", "items": {"type": "integer"}, "minItems": 300}))
-    chat = subprocess.Popen(
-        [*COMMAND, "chat", "--schema", str(schema), "--max-tokens", "1500"],
-        text=True,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    assert chat.stdin and chat.stdout
-    chat.stdin.write("count\n")
-    chat.stdin.flush()
-    assert os.read(chat.stdout.fileno(), 1) == b"["
-    chat.send_signal(signal.SIGINT)
-    _, told = chat.communicate("/quit\n", timeout=60)
-    assert chat.returncode == 0 and told.strip() == "stopped"
-
-
-@pytest.mark.parametrize(
-    ("args", "words"),
-    [
-        (["--schema", __file__], "not valid JSON"),
-        (["--tools", "nowhere.json"], "cannot read nowhere.json"),
-        (["--tools", str(EXAMPLES / "person.json")], "list of tool definitions"),
-        (["--url", "http://127.0.0.1:9/v1"], "is it running"),
-    ],
-)
-def test_a_mistake_in_chat_is_one_line_and_exit_code_2(args, words):
-    done = specguide("chat", *args, stdin="hello\n")
-    assert done.returncode == 2 and words in done.stderr and done.stderr.count("\n") == 1, (
-        done.stderr
-    )
 
 
 def test_forced_tokens_alone():

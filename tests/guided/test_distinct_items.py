@@ -11,7 +11,6 @@ from functools import cache
 from typing import Any
 
 import jsonschema
-import numpy as np
 import pytest
 from byte_walks import ByteWalks
 from grammar_backends import WHOLE
@@ -28,16 +27,25 @@ from specguide.guided.known_items import KnownItems
 from specguide.guided.schema.distinct import distinct_places
 from specguide.guided.schema.json_values import value_key
 from specguide.guided.select import rewrites
-from specguide.tokenizer.vocabulary import Vocabulary
 
 MERGED = (
     *('",', '","', '"]', '","a', '"a"', '"a","', "1,", ",1", "1,1", "[1,1]", "0e", "e1", ".0"),
     *('"mon', 'day"', "},{", '{"a":', '":', "[[", "],[", ", ", "10", "00", "\\u0061", "ue"),
 )
+
+
 WALKS = ByteWalks(MERGED)
+
+
 TOKENS, END, VOCABULARY = WALKS.tokens, WALKS.end, WALKS.vocabulary
+
+
 takes, allowed = WALKS.takes, WALKS.allowed
+
+
 IDS = {text: token for token, text in enumerate(TOKENS)}
+
+
 KINDS = [f"{name}-{how}" for name in WHOLE for how in ("native", "python")]
 
 
@@ -46,14 +54,22 @@ def arrays(items: Any, **more: Any) -> dict[str, Any]:
 
 
 WORDS = arrays({"enum": ["mon", "monday", "tue", 1, None, True]}, minItems=5)
+
+
 FEW = arrays({"type": "integer", "minimum": 0, "maximum": 3}, minItems=2)
+
+
 LETTERS = arrays({"type": "string", "pattern": "^[ab]{2}$"}, minItems=4)
+
+
 CLOSED = {
     "type": "object",
     "properties": {"a": {"enum": [1, 2]}, "b": {"enum": ["x"]}},
     "required": ["a"],
     "additionalProperties": False,
 }
+
+
 TREE = {
     "$ref": "#/$defs/tree",
     "$defs": {
@@ -64,7 +80,11 @@ TREE = {
         }
     },
 }
+
+
 PAIR = {"type": "array", "prefixItems": [{"type": "boolean"}] * 2, "uniqueItems": True}
+
+
 TOLD = {**PAIR, "items": {"enum": [True, 12, False, None, 1]}}
 
 
@@ -78,7 +98,11 @@ def keyed(kind: str) -> dict[str, Any]:
 
 
 KEYS = told_apart(keyed("hash"), {"$ref": "#/$defs/range"}, items=False)
+
+
 TYPES = told_apart({"type": "integer"}, {"type": "boolean"}, items={"enum": [1, 12, True, False]})
+
+
 CASES = [
     (arrays({"type": "string"}), ['["a","b","aa"]', "[]"], ['["a","a"]', '["a","\\u0061"]']),
     (arrays({"type": "integer"}), ["[1,2,11]", "[0,10]"], ["[1,1]", "[0, -0]", "[1,2,1]"]),
@@ -110,7 +134,11 @@ CASES = [
     ),
     (TREE, ['{"kids":[{"v":1},{"v":2},{"kids":[]}]}'], ['{"kids":[{"v":1},{"v":1}]}']),
 ]
+
+
 SCHEMAS = [case[0] for case in CASES]
+
+
 NAMES = [json.dumps(schema)[:60] for schema in SCHEMAS]
 
 
@@ -316,76 +344,6 @@ def matcher_takes(matcher: native.DistinctMatcher, text: str) -> bool:
     if is_taken:
         matcher.rollback(1)
     return is_taken
-
-
-class AnyMatcher:
-    """Takes every token but the end."""
-
-    is_terminated = False
-
-    def accept(self, token: int) -> bool:
-        return True
-
-    def fill(self, row: np.ndarray) -> None:
-        row[:] = -1
-
-    def rollback(self, n: int) -> None:
-        pass
-
-    def forced_tokens(self) -> list[int]:
-        return []
-
-
-class AnyText:
-    """The grammar of all texts."""
-
-    backend, num_bytes = "any", 0
-
-    def matcher(self) -> AnyMatcher:
-        return AnyMatcher()
-
-
-def all_arrays(*tokens: bytes, is_distinct: bool):
-    """A matcher of any text, in which all arrays are alike."""
-    place = {"is_distinct": is_distinct, "room": "FREE", "prefix": [], "rest": 0, "properties": {}}
-    known = {"places": [{**place, "other": -1, "spare": 0}], "starts": []}
-    filled = (*tokens, *[b"x"] * (31 - len(tokens)), b"")  # a word of them
-    items = DistinctItems(Vocabulary(filled, (31,)))
-    return items.guard(AnyText(), known, in_any_order=False).matcher()
-
-
-def test_a_million_open_arrays_are_let_go_of_and_cost_nothing():
-    matcher = all_arrays(b"[" * 10_000, b"[", is_distinct=False)
-    for _ in range(100):
-        assert matcher.accept(0)
-    begin_s = time.perf_counter()
-    for _ in range(200):
-        assert matcher.accept(1)
-    assert time.perf_counter() - begin_s < 1
-
-
-def test_items_are_nested_no_deeper_than_they_can_be_compared():
-    matcher, row = all_arrays(b"[", b"{[", b"]", is_distinct=True), np.zeros(1, np.int32)
-    for nested in range(1001):
-        matcher.fill(row)
-        assert row[0] & 0b111 == (0b111 if nested < 1000 else 0b101)
-        assert matcher.accept(0)
-    matcher.fill(row)
-    assert row[0] & 0b111 == 0b100
-    assert not matcher.accept(0) and matcher.accept(2)
-
-
-def test_places_that_are_not_there_are_refused():
-    place = native.DistinctPlace(
-        is_distinct=True,
-        room=native.DistinctRoom.FREE,
-        prefix=[],
-        rest=7,
-        properties={},
-        other=-1,
-    )
-    with pytest.raises(ValueError, match="no place 7"):
-        native.DistinctPlaces([place])
 
 
 def test_listed_arrays_with_equal_items_are_refused_in_the_place_of_distinct_ones():

@@ -5,25 +5,22 @@ from __future__ import annotations
 
 import json
 import random
-from typing import Any
 
 import jsonschema
-import numpy as np
 import pytest
 from byte_vocabulary import VOCABULARY, num_tokens
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from ending_grammars import allowed, compiled
 
-from specguide import Guide, GuideConfig, Reasoning, native
+from specguide import Guide, GuideConfig, Reasoning
 from specguide.errors import InvalidGuide, InvalidParams
 from specguide.guide.ready_grammars import ready_grammar, ready_grammars
 from specguide.guided.compile import GrammarCompiler
-from specguide.guided.endings import EndingGrammar
 from specguide.guided.reasoning import ReasoningSections
 from specguide.tokenizer.vocabulary import Vocabulary
 
 OF_BOTH = ("plain", "any", "regex", "choice", "ebnf", "tag")
-LETTERS = Vocabulary((b"a", b"b", b"c", b"", b"d"), (3,))
+
+
 SCHEMA = {
     "type": "object",
     "properties": {
@@ -36,6 +33,8 @@ SCHEMA = {
     },
     "required": ["name", "size", "tags", "place"],
 }
+
+
 EITHER = {
     "type": "object",
     "properties": {"kind": {"enum": ["a", "b"]}, "x": {"type": "boolean"}},
@@ -45,6 +44,8 @@ EITHER = {
         {"properties": {"kind": {"const": "b"}, "y": {"type": "null"}}, "required": ["y"]},
     ],
 }
+
+
 NESTED = {
     "$ref": "#/$defs/node",
     "$defs": {
@@ -59,17 +60,23 @@ NESTED = {
         }
     },
 }
+
+
 PLAIN = {
     "type": "object",
     "properties": {"name": {"type": "string"}, "size": {"type": "integer"}},
     "required": ["name", "size"],
 }
+
+
 SIZED = {
     "type": "object",
     "properties": {"size": {"type": "integer"}},
     "required": ["size", "code"],
     "additionalProperties": False,
 }
+
+
 TAG = {
     "type": "structural_tag",
     "format": {
@@ -86,11 +93,15 @@ TAG = {
         "at_least_one": True,
     },
 }
+
+
 SQL = """start: "SELECT" columns "FROM" NAME ("WHERE" NAME "=" /[0-9]+/)?
 columns: "*" | NAME ("," NAME)*
 NAME: /[a-z]{3,}/
 %ignore / +/
 """
+
+
 GUIDES = {
     "plain": Guide(json_schema=PLAIN),
     "schema": Guide(json_schema=SCHEMA),
@@ -121,18 +132,6 @@ def compiler(request):
 @pytest.fixture(scope="module")
 def auto():
     return GrammarCompiler(VOCABULARY, GuideConfig(isolate_compiles=False))
-
-
-def compiled(compiler: GrammarCompiler, guide: Guide) -> EndingGrammar:
-    grammar = compiler.compile(guide)
-    assert isinstance(grammar, EndingGrammar)
-    return grammar
-
-
-def allowed(matcher, vocabulary: Vocabulary) -> list[int]:
-    row = np.zeros(vocabulary.num_words, np.int32)
-    matcher.fill(row)
-    return np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little")).tolist()
 
 
 def walk(matcher, vocabulary: Vocabulary, rng: random.Random, most: int) -> bytes | None:
@@ -320,6 +319,8 @@ def test_ends_are_known_of_names_that_a_choice_only_requires(auto):
 SPELT = Vocabulary(
     (*(bytes([byte]) for byte in range(128)), b"yes", b'":', b"true", b',"', b""), (132,)
 )
+
+
 FLAGS = {
     "type": "object",
     "properties": {"a": {"type": "boolean"}, "b": {"enum": [True]}},
@@ -367,121 +368,6 @@ def test_a_text_may_take_all_tokens_but_that_of_its_end(auto):
     for left in range(4, 0, -1):
         assert allowed(matcher, VOCABULARY) == [97, 98], left
         matcher.accept(97)
-
-
-REGEXES = st.recursive(
-    st.sampled_from(["a", "b", "c", "[ab]", "d"]),
-    lambda inner: st.one_of(
-        st.tuples(inner, inner).map("".join),
-        st.tuples(inner, inner).map(lambda both: f"(?:{both[0]}|{both[1]})"),
-        st.tuples(inner, st.sampled_from(["*", "+", "?", "{2,3}", "{1,}"])).map(
-            lambda both: f"(?:{both[0]}){both[1]}"
-        ),
-    ),
-    max_leaves=6,
-)
-
-
-def least_to_end(matcher, most: int) -> int | None:
-    """Tokens to the nearest end, the end token included, by trying all; None: more than `most`."""
-    if most <= 0:
-        return None
-    tokens = allowed(matcher, LETTERS)
-    if 3 in tokens:
-        return 1
-    found = None
-    for token in tokens:
-        matcher.accept(token)
-        behind = least_to_end(matcher, (most if found is None else found - 1) - 1)
-        matcher.rollback(1)
-        if behind is not None:
-            found = behind + 1
-    return found
-
-
-@settings(max_examples=40, deadline=None)
-@given(REGEXES, st.integers(0, 4), st.integers(0, 2**31))
-def test_rows_hold_all_that_can_be_finished(regex, extra, seed):
-    compiler = GrammarCompiler(LETTERS, GuideConfig(isolate_compiles=False))
-    grammar = compiled(compiler, Guide(regex=regex))
-    free, rng = grammar.matcher(), random.Random(seed)
-    assert grammar.num_least == least_to_end(free, 24)
-    most = grammar.num_least + extra
-    timed = grammar.within(most).matcher()
-    for num_left in range(most, 0, -1):
-        wanted = []
-        for token in allowed(free, LETTERS):
-            free.accept(token)
-            if free.is_terminated or least_to_end(free, num_left - 1) is not None:
-                wanted.append(token)
-            free.rollback(1)
-        assert allowed(timed, LETTERS) == wanted
-        token = rng.choice(wanted)
-        assert timed.accept(token) and free.accept(token)
-        if timed.is_terminated:
-            return
-    raise AssertionError("it has not ended")
-
-
-HOSTILE = [
-    "((((a{1,100}){1,100}){1,100}){1,100}){1,100}",
-    "((a*)*)*b",
-    "(a|b)*a(a|b){40}",
-    "(x+x+)+y",
-    "(a?){500}a{500}",
-]
-
-
-def endings_of(form: str, text: str, **more: Any) -> native.Endings:
-    words = native.NativeVocabulary(VOCABULARY.token_bytes, VOCABULARY.eos_token_ids)
-    trie, pool = native.TokenTrie(words), native.AutomatonPool(1 << 28)
-    return native.Endings(form, text, trie, pool, **more)
-
-
-@pytest.mark.parametrize("regex", HOSTILE)
-def test_what_is_too_ambiguous_is_given_up(regex):
-    """No text takes long, though an automaton of all its readings would be huge."""
-    endings = endings_of("lark", f"start: /{regex}/")
-    for text in (b"a" * 3000, b"ab" * 300, b"x" * 3000):
-        assert endings.num_missing(text) >= -1
-
-
-def test_products_of_terminals():
-    both = endings_of("lark", "start: A\nA: /[ab]*/ & ~(/a*/ | /b{0,2}/) & /.{2,}/")
-    assert both.num_least == 3 and both.num_missing(b"aa") == 2 and both.num_missing(b"ba") == 1
-    first = endings_of("lark", 'start: text "!"\ntext[lazy]: /(?s:.*)<end>/')
-    assert first.num_missing(b"no <en") == 4
-    assert first.num_missing(b"<end>") == 2 and first.num_missing(b"<end>?") == -1
-
-
-@pytest.mark.parametrize(
-    ("form", "text", "why"),
-    [
-        ("lark", "start: other", "no rule"),
-        ("lark", 'start: %json {"type": "string"}', "%json"),
-        ("lark", "start: /(?=a)b/", "lookahead"),
-        ("lark", 'start: "a', "ends too early"),
-        ("ebnf", 'root ::= ("a"', "expected [)]"),
-        ("ebnf", "root ::= [b-a]", "a range ends before it begins"),
-        ("lark", "start: S\nS: /x/ & ~/y/ S", "too deep into each other"),
-        ("lark", "start: S\nS: /x/ & ~T\nT: /y/ & ~S", "too deep into each other"),
-        ("lark", "start: S\nS: /x/" + "?" * 100_000, "nests too deep"),
-        ("lark", "start: /x" + "{2}" * 100_000 + "/", "nests too deep"),
-        ("lark", "start: " + "%lark {start: " * 5_000 + '"x"' + "}" * 5_000, "nests too deep"),
-        ("ebnf", 'root ::= "x"' + "*" * 100_000, "nests too deep"),
-        ("ebnf", "root ::= " + "(" * 20_000 + '"x"' + ")" * 20_000, "nests too deep"),
-    ],
-    ids=lambda value: value[:24],
-)
-def test_what_cannot_be_read_is_told(form, text, why):
-    with pytest.raises(ValueError, match=why):
-        endings_of(form, text)
-
-
-@pytest.mark.parametrize("may_wait", [False, True])
-def test_a_long_chain_of_rules_is_followed(may_wait):
-    chain = "start: r0\n" + "".join(f"r{i}: r{i + 1}\n" for i in range(30_000)) + 'r30000: "x"'
-    assert endings_of("lark", chain, may_wait=may_wait).num_least == 2
 
 
 @pytest.mark.parametrize("name", ["plain", "any", "tag"])

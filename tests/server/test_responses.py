@@ -8,41 +8,28 @@ import json
 from typing import Literal
 
 import jsonschema
-import openai
 import pytest
 from live_server import ask_and_leave
 from openai.types.responses import Response, ResponseStreamEvent
 from pydantic import BaseModel, TypeAdapter
+from response_bodies import INPUT, WEATHER
 
-from specguide.errors import InvalidParams
 from specguide.params import SamplingParams
 from specguide.server.api import told
 from specguide.server.errors import ApiError
 from specguide.server.events import Text
 from specguide.server.requests import ResponsesRequest
 from specguide.server.responses import ResponseRenderer
-from specguide.server.responses_input import input_messages
 from specguide.server.task import Task
 
-INPUT = "My name is Anna and I am 31 years old."
 PERSON = {
     "type": "object",
     "properties": {"name": {"type": "string", "maxLength": 20}, "age": {"type": "integer"}},
     "required": ["name", "age"],
     "additionalProperties": False,
 }
-WEATHER = {
-    "type": "function",
-    "name": "get_weather",
-    "description": "Weather of a city",
-    "strict": True,
-    "parameters": {
-        "type": "object",
-        "properties": {"city": {"type": "string", "maxLength": 20}},
-        "required": ["city"],
-        "additionalProperties": False,
-    },
-}
+
+
 TIME = {
     "type": "function",
     "name": "get_time",
@@ -53,7 +40,8 @@ TIME = {
         "additionalProperties": False,
     },
 }
-NESTED = json.loads("[" * 600 + "]" * 600)
+
+
 ASKED = {
     "model": "small",
     "input": "What is the weather in Paris?",
@@ -289,184 +277,9 @@ def test_guides_as_vllm_has_them(client, extra):
     assert set(done.output_text) <= set("abc") and done.status == "completed"
 
 
-@pytest.mark.parametrize(
-    ("change", "param", "words"),
-    [
-        ({"n": 2}, "n", "a response is one"),
-        ({"messages": []}, "messages", "reads input"),
-        ({"temperature": -1}, "temperature", "temperature must be"),
-        ({"max_output_tokens": 0}, "max_output_tokens", "greater than"),
-        ({"top_logprobs": 21}, "top_logprobs", "less than"),
-        ({"top_logprobs": 2}, "top_logprobs", "needs include"),
-        ({"include": ["everything"]}, "include[0]", "cannot be included"),
-        ({"previous_response_id": "resp_1"}, "previous_response_id", "nothing is stored"),
-        ({"conversation": "conv_1"}, "conversation", "nothing is stored"),
-        ({"prompt": {"id": "x"}}, "prompt", "stored"),
-        ({"background": True}, "background", "not supported"),
-        ({"truncation": "auto"}, "truncation", "never cut"),
-        ({"input": []}, "input", "at least one"),
-        ({"input": [1]}, None, ""),
-        ({"input": [{"role": "tool", "content": "x"}]}, "input[0].role", "role must be"),
-        ({"input": [{"role": [], "content": "x"}]}, "input[0].role", "role must be"),
-        (
-            {"input": [{"role": "user", "content": [{"type": "input_image"}]}]},
-            "input[0].content[0]",
-            "text only",
-        ),
-        ({"input": [{"type": "item_reference", "id": "rs_1"}]}, "input", "at least one"),
-        ({"input": [{"type": "item_reference", "id": "msg_1"}]}, "input[0]", "the item itself"),
-        ({"input": [{"type": "computer_call", "id": "x"}]}, "input[0].type", "computer_call"),
-        (
-            {"input": [{"type": "function_call_output", "call_id": [], "output": "x"}]},
-            "input[0].call_id",
-            "no call",
-        ),
-        (
-            {"input": [{"type": "function_call", "call_id": "x", "name": "f", "arguments": "x"}]},
-            "input[0].arguments",
-            "JSON",
-        ),
-        (
-            {"input": [{"type": "function_call", "call_id": "x", "arguments": "{}"}]},
-            "input[0].name",
-            "needs a text name",
-        ),
-        (
-            {"input": [{"type": "function_call", "call_id": "x", "name": "f", "arguments": "[]"}]},
-            "input[0].arguments",
-            "object",
-        ),
-        ({"metadata": {"a": "\ud800"}}, "metadata", "not Unicode"),
-        ({"instructions": "\ud800"}, None, "Unicode"),
-        ({"tools": [{**WEATHER, "description": NESTED}]}, "tools", "nested too deeply"),
-        ({"tools": [{"type": "custom", "name": "a"}]}, "tools[0]", "'custom'"),
-        ({"tools": [{**WEATHER, "name": "a b"}]}, "tools[0].name", "1 to 128 letters"),
-        ({"tools": [WEATHER, WEATHER]}, "tools[1].name", "two tools"),
-        (
-            {"tools": [WEATHER], "tool_choice": {"type": "function", "name": ["x"]}},
-            "tool_choice",
-            "names ['x']",
-        ),
-        ({"tools": [WEATHER], "tool_choice": {"type": "web_search"}}, "tool_choice", "must be"),
-        (
-            {"tools": [WEATHER], "tool_choice": {"type": "allowed_tools", "allowed_tools": 3}},
-            "tool_choice",
-            "must be",
-        ),
-        ({"text": {"format": {"type": "json_schema", "name": "x"}}}, "text.format.schema", "needs"),
-        (
-            {"text": {"format": {"type": "json_object"}}, "guided_regex": "a"},
-            "guided_regex",
-            "each say",
-        ),
-        ({"chat_template_kwargs": {"tools": []}}, "chat_template_kwargs.tools", "may set"),
-    ],
-)
-def test_what_is_refused(http, change, param, words):
-    body = json.dumps(
-        {"model": "small", "input": INPUT, "max_output_tokens": 4, "tool_choice": "none"} | change
-    )
-    answer = http.post("/v1/responses", content=body, headers={"Content-Type": "application/json"})
-    assert answer.status_code == 400, answer.text
-    error = answer.json()["error"]
-    assert words in error["message"] and (param is None or error["param"] == param), error
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"store": True},
-        {"background": False},
-        {"truncation": "disabled"},
-        {"previous_response_id": None},
-        {"include": []},
-        {"reasoning": {"effort": None}},
-        {"service_tier": "auto"},
-        {"prompt_cache_key": "x"},
-        {"user": "x"},
-        {"text": {"format": {"type": "text"}, "verbosity": "medium"}},
-        {"tools": []},
-        {"tools": [{"type": None, "function": None, "name": "f", "strict": None}]},
-        {"input": [{"type": None, "id": None, "role": "user", "content": "U"}]},
-        {"stream": None},
-        {"priority": 3},
-        {"stream_options": {"include_obfuscation": False}},
-        {"seed": 3, "top_k": 5, "repetition_penalty": 1.1},
-    ],
-)
-def test_what_is_taken(http, change):
-    answer = http.post(
-        "/v1/responses", json={"model": "small", "input": INPUT, "max_output_tokens": 2} | change
-    )
-    assert answer.status_code == 200 and answer.json()["store"] is False, answer.text
-
-
-def test_another_model(client):
-    with pytest.raises(openai.NotFoundError, match="does not exist"):
-        client.responses.create(model="gpt-7", input=INPUT)
-
-
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_client_that_leaves_frees_its_slot(server, stream):
     ask_and_leave(server, "/v1/responses", stream, input=INPUT, max_output_tokens=1500)
-
-
-def test_items_become_messages():
-    def call(name):
-        return {
-            "type": "function_call",
-            "id": "fc_1",
-            "call_id": name,
-            "name": name,
-            "arguments": '{"a": 1}',
-        }
-
-    def called(name):
-        return {"id": name, "type": "function", "function": {"name": name, "arguments": {"a": 1}}}
-
-    items = [
-        {"role": "developer", "content": "D"},
-        {
-            "type": "message",
-            "role": "user",
-            "content": [{"type": "input_text", "text": "U"}, {"type": "input_text", "text": "!"}],
-        },
-        {
-            "type": "message",
-            "id": "msg_1",
-            "status": "completed",
-            "role": "assistant",
-            "content": [
-                {"type": "output_text", "text": "", "annotations": []},
-                {"type": "output_text", "text": "A", "annotations": []},
-            ],
-        },
-        call("f"),
-        call("g"),
-        {"type": "function_call_output", "call_id": "g", "output": "G"},
-        {
-            "type": "function_call_output",
-            "call_id": "f",
-            "output": [{"type": "input_text", "text": "F"}],
-        },
-        call("h"),
-    ]
-    assert input_messages("I", items) == [
-        {"role": "system", "content": "I"},
-        {"role": "system", "content": "D"},
-        {"role": "user", "content": "U\n!"},
-        {"role": "assistant", "content": "A", "tool_calls": [called("f"), called("g")]},
-        {"role": "tool", "tool_call_id": "g", "content": "G"},
-        {"role": "tool", "tool_call_id": "f", "content": "F"},
-        {"role": "assistant", "content": None, "tool_calls": [called("h")]},
-    ]
-    nulls = {"type": None, "id": None, "status": None, "name": None}
-    assert input_messages(None, [{**nulls, "role": "user", "content": "U"}]) == [
-        {"role": "user", "content": "U"}
-    ]
-    assert input_messages(None, "U") == [{"role": "user", "content": "U"}]
-    with pytest.raises(InvalidParams, match="the call too"):
-        input_messages(None, [{"type": "function_call_output", "call_id": "f", "output": "F"}])
 
 
 def test_an_error_on_the_way_is_told_with_what_there_was():

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from specguide.batch import Batch
 from specguide.cache import PageAllocator
 from specguide.params import SamplingParams
 from specguide.piggyback import NEVER_PIGGYBACK, PiggybackLimits
 from specguide.request import Request, RequestSpec
 from specguide.scheduler import Scheduler, SchedulerLimits
+from specguide.scheduler.sequence import SequenceState
 
 EOS, K, PAGE = 0, 3, 4
 
@@ -46,3 +48,25 @@ def request(
         number, prompt, SamplingParams(**params), priority=priority, arrival_s=arrival_s
     )
     return Request(spec)
+
+
+def plan(scheduler: Scheduler) -> Batch | None:
+    return scheduler.schedule().batch
+
+
+def state_of(scheduler: Scheduler, one: Request) -> SequenceState:
+    return scheduler._sequences[one.request_id]
+
+
+def commit(scheduler: Scheduler, *results) -> list[Request]:
+    """Commit an iteration; returns the requests that have finished."""
+    return list(scheduler.commit(*results).finished)
+
+
+def run_alone(scheduler: Scheduler, one: Request) -> None:
+    """Run a request alone to the end of its prompt and its first token."""
+    while not one.output_ids:
+        batch = plan(scheduler)
+        scheduler.commit(
+            batch, [[5] if chunk.next_id is None else [] for chunk in batch.chunks], {}
+        )
