@@ -11,6 +11,9 @@ from pkgutil import iter_modules
 from types import ModuleType
 
 from specguide import models, server
+from specguide.layers import quantization
+from specguide.layers.quantization import QUANTIZATIONS
+from specguide.layers.quantization.cache_scheme import read_cache_scheme
 from specguide.models import FAMILIES
 from specguide.models.family import Family
 from specguide.server.app import APIS
@@ -33,6 +36,17 @@ def test_families() -> None:
     assert found
     missing = [one.architectures for one in found if one not in FAMILIES.values()]
     assert missing == []
+
+
+def test_quantizations() -> None:
+    """What reads the fields of a checkpoint's quantization says so by its name."""
+    found = {
+        one
+        for module in modules(quantization)
+        for name, one in vars(module).items()
+        if name.startswith("read") and getattr(one, "__module__", "") == module.__name__
+    }
+    assert found - {read_cache_scheme} == set(QUANTIZATIONS.values())
 
 
 def test_drafters() -> None:

@@ -1,8 +1,8 @@
 """Arbitrary traffic: every output is that of the same request alone, and nothing leaks, waits for
 ever or is lost.
 
-SPECGUIDE_FUZZ_EXAMPLES=5000 python -m pytest --timeout 0 tests/engine/test_engine_traffic.py runs as
-many, of a new seed.
+SPECGUIDE_FUZZ_EXAMPLES=5000 python -m pytest --timeout 0 tests/engine/test_engine_traffic.py runs
+as many, of a new seed.
 """
 
 from __future__ import annotations

@@ -51,7 +51,9 @@ def test_formats_by_name():
     assert choose_reasoning_format(None, "{{ messages }}") is None
     assert choose_reasoning_format("none", PROMPTS["qwen3"]) is None
     assert choose_reasoning_format("qwen3", None).name == "qwen3"
-    with pytest.raises(InvalidParams, match="'odd' is unknown; known: none, deepseek_r1"):
+    with pytest.raises(
+        InvalidParams, match=f"'odd' is unknown; known: none, {', '.join(sorted(PROMPTS))}"
+    ):
         choose_reasoning_format("odd", None)
 
 

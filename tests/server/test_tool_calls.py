@@ -129,6 +129,12 @@ def accepts(compiler: GrammarCompiler, tokenizer: Tokenizer, guide: Any, text: s
     )
 
 
+def test_the_words_and_calls_of_every_format_are_here():
+    """Llama 3 writes one call, and what gpt-oss writes has tests of its own."""
+    assert {name for _, name in TEMPLATES} == set(tool_formats())
+    assert set(GOLDEN) | {"llama3_json", "gpt_oss"} == set(tool_formats())
+
+
 @pytest.mark.parametrize("name", GOLDEN)
 def test_how_calls_are_written(name):
     assert tool_formats()[name].message([("f", '{"a": 1}'), ("g", "{}")]) == GOLDEN[name]
@@ -153,26 +159,26 @@ def test_llama_writes_one_call():
     )
 
 
-@pytest.mark.parametrize(
-    ("template", "name"),
-    [
-        ("… <tool_call> …", "hermes"),
-        ('Respond as {"name": function name, "parameters": dictionary of …}', "llama3_json"),
-        ("[TOOL_CALLS] [", "mistral"),
-        ("[TOOL_CALLS] … [ARGS]", "mistral_args"),
-        ("<｜tool▁call▁begin｜> … ```json", "deepseek_v3"),
-        ("<｜tool▁call▁begin｜>", "deepseek_v31"),
-        ("<|channel|>commentary … to=functions.f", "gpt_oss"),
-        ("<tool_call> <function= <parameter=", "qwen3_coder"),
-        ("<tool_call> <arg_key>", "glm45"),
-        ('<minimax:tool_call> <invoke name="f"> <parameter name="a">', "minimax_m2"),
-        ("<start_function_call> <escape>", "gemma"),
-        ("<|python_start|> [func_name1(params_name1=params_value1", "llama4_pythonic"),
-        ("<|tool_call|>", "granite"),
-        ("<|tool|> <|/tool|>", "phi4"),
-        ("<|tool_calls_section_begin|> <|tool_call_argument_begin|>", "kimi_k2"),
-    ],
-)
+TEMPLATES = [
+    ("… <tool_call> …", "hermes"),
+    ('Respond as {"name": function name, "parameters": dictionary of …}', "llama3_json"),
+    ("[TOOL_CALLS] [", "mistral"),
+    ("[TOOL_CALLS] … [ARGS]", "mistral_args"),
+    ("<｜tool▁call▁begin｜> … ```json", "deepseek_v3"),
+    ("<｜tool▁call▁begin｜>", "deepseek_v31"),
+    ("<|channel|>commentary … to=functions.f", "gpt_oss"),
+    ("<tool_call> <function= <parameter=", "qwen3_coder"),
+    ("<tool_call> <arg_key>", "glm45"),
+    ('<minimax:tool_call> <invoke name="f"> <parameter name="a">', "minimax_m2"),
+    ("<start_function_call> <escape>", "gemma"),
+    ("<|python_start|> [func_name1(params_name1=params_value1", "llama4_pythonic"),
+    ("<|tool_call|>", "granite"),
+    ("<|tool|> <|/tool|>", "phi4"),
+    ("<|tool_calls_section_begin|> <|tool_call_argument_begin|>", "kimi_k2"),
+]
+
+
+@pytest.mark.parametrize(("template", "name"), TEMPLATES)
 def test_a_format_is_chosen_by_the_chat_template(template, name):
     assert (
         choose_tool_format(None, template).name == name
@@ -191,7 +197,7 @@ def test_a_format_is_chosen_by_the_chat_template(template, name):
     ],
 )
 def test_a_format_that_is_not_known(name, template):
-    with pytest.raises(InvalidParams, match="hermes, kimi_k2, llama3_json") as caught:
+    with pytest.raises(InvalidParams, match=", ".join(sorted(tool_formats()))) as caught:
         choose_tool_format(name, template)
     assert caught.value.param == "tool_format"
 
