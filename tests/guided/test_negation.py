@@ -10,6 +10,7 @@ from lowered_schemas import is_valid, lowered, plain
 from specguide.errors import InvalidGuide, UnsupportedGuide
 from specguide.guided.schema.negation.forms import Branch, Choice, Conditional, Failure, Refused
 from specguide.guided.schema.negation.positive import without_negations
+from specguide.guided.schema.nodes import Kinds, Objects
 from specguide.guided.schema.patterns import pattern_matches
 
 
@@ -142,3 +143,40 @@ def test_a_value_that_two_branches_take_by_reference_fits_not_one_of_them() -> N
     core = plain(lowered(schema))
     assert is_valid(core, {"kind": "a"}) and is_valid(core, {"kind": "b"})
     assert not is_valid(core, "a") and not is_valid(core, {})
+
+
+def _closed(pattern: str, **beside: Any) -> dict[str, Any]:
+    return {"patternProperties": {pattern: {}}, "additionalProperties": False, **beside}
+
+
+def _failed_rivals(*branches: Any) -> list[list[Any]]:
+    choice = form({"oneOf": list(branches)}, "oneOf")
+    return [list(branch.failed_rivals) for branch in choice.parts]
+
+
+def test_branches_that_name_no_property_in_common_fail_each_other_by_one_property() -> None:
+    named = {"type": "object", "properties": {"owner": {}}, "additionalProperties": False}
+    branches = [_closed("^table ", type="object"), _closed("^view ", type="object"), named]
+    for (failed,) in _failed_rivals(*branches):
+        assert failed.kinds == Kinds(objects=Objects(min_properties=1))
+    core = plain(lowered({"oneOf": branches}))
+    assert is_valid(core, {"table a": 1}) and is_valid(core, {"owner": 1})
+    assert not is_valid(core, {}) and not is_valid(core, {"table a": 1, "view b": 1})
+
+
+def test_branches_of_which_one_asks_for_a_property_that_the_other_lacks_are_no_rivals() -> None:
+    asking = _closed("^table ", type="object", minProperties=1)
+    assert _failed_rivals(asking, _closed("^view ", type="object")) == [[], []]
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        (_closed("^table ", type="object"), _closed("a$", type="object")),
+        (_closed("^table ", minLength=2), _closed("^view ", maxLength=3)),
+        (_closed("^table ", type="object"), {"type": "object", "patternProperties": {"^v": {}}}),
+    ],
+)
+def test_other_branches_fail_each_other_by_what_they_ask(left: Any, right: Any) -> None:
+    for (failed,) in _failed_rivals(left, right):
+        assert isinstance(failed, Failure)

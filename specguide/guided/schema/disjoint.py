@@ -19,6 +19,7 @@ from specguide.guided.schema.json_values import (
     keys_by_type,
     value_key,
 )
+from specguide.guided.schema.names_apart import share_no_name
 from specguide.guided.schema.topics import allowed_types
 
 _MAX_DEPTH = 12
@@ -48,6 +49,11 @@ class Comparison:
     def are_disjoint(self, left: Located, right: Located, depth: int = 0) -> bool:
         """True when it is certain that no instance fits both; False proves nothing."""
         return not self.shared_types(left, right, EVERY_TYPE, depth)
+
+    def share_no_name(self, left: Located, right: Located) -> bool:
+        """Whether it is certain that no object with a property fits both."""
+        pairs = product(self._all_conjuncts(left), self._all_conjuncts(right))
+        return any(share_no_name(one, other) for (one, _), (other, _) in pairs)
 
     def shared_types(
         self,
@@ -156,7 +162,8 @@ class Comparison:
         if values is not None and others is not None:
             return _have_none_in_common(values.get(name, set()), others.get(name, set()))
         if name == "object":
-            return any(
+            has_some = any(one[0].get("minProperties", 0) for one in (left, right))
+            return (has_some and share_no_name(left[0], right[0])) or any(
                 self.are_disjoint(_property(left, key), _property(right, key), depth + 1)
                 for key in required
             )

@@ -3,8 +3,9 @@ it may share some with."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import combinations
+from typing import TypeAlias
 
 from specguide.errors import InvalidGuide
 from specguide.guided.budget import spend
@@ -13,8 +14,11 @@ from specguide.guided.schema.document import Place
 from specguide.guided.schema.json_values import Json
 from specguide.guided.schema.negation.forms import Branch, Choice, Form, Given
 from specguide.guided.schema.negation.negation import Negation
-from specguide.guided.schema.nodes import Node, typed
+from specguide.guided.schema.nodes import Kinds, Node, Objects, typed
 from specguide.guided.schema.topics import allowed_types, takes_all
+
+_Rival: TypeAlias = tuple[Located, bool]
+"""A branch, and whether it shares no name of a property with the one whose rival it is."""
 
 
 def one_branch(negation: Negation, schema: Mapping[str, Json], place: Place) -> Iterator[Form]:
@@ -27,18 +31,27 @@ def one_branch(negation: Negation, schema: Mapping[str, Json], place: Place) -> 
         if sum(takes_all(branch, name) for branch in plain) < 2
     )
     pairs = list(_pairs(negation, schema, place, branches, types))
-    rivals: dict[str, list[Located]] = {at.path: [] for _, at in branches}
-    for left, right in pairs:
-        rivals[left[1].path].append(right)
-        rivals[right[1].path].append(left)
+    rivals: dict[str, list[_Rival]] = {at.path: [] for _, at in branches}
+    for left, right, shared in pairs:
+        is_named_apart = shared == {"object"} and negation.comparison.share_no_name(left, right)
+        rivals[left[1].path].append((right, is_named_apart))
+        rivals[right[1].path].append((left, is_named_apart))
     options = (
-        Branch(Given(*branch), tuple(negation.failure(*rival) for rival in rivals[path]))
+        Branch(Given(*branch), tuple(_failed(negation, path, rivals[path])))
         for path, branch in zip(rivals, branches, strict=True)
     )
     yield Choice(place.path, tuple(options))
     if types != allowed_types(schema):
         kept = typed(place.path, *sorted(types))
         yield Node(place.path, all_of=(kept,)) if types else False
+
+
+def _failed(negation: Negation, path: str, rivals: Iterable[_Rival]) -> Iterator[Form]:
+    """What fails the rivals of the branch at a path. One property fails all those that share but
+    the object without any."""
+    yield from (negation.failure(*rival) for rival, is_named_apart in rivals if not is_named_apart)
+    if any(is_named_apart for _, is_named_apart in rivals):
+        yield Node(path, Kinds(objects=Objects(min_properties=1)))
 
 
 def _meant(negation: Negation, schema: Json, place: Place) -> Json:
@@ -59,8 +72,8 @@ def _pairs(
     place: Place,
     branches: list[Located],
     types: frozenset[str],
-) -> Iterator[tuple[Located, Located]]:
-    """The pairs of branches that may share instances of some types."""
+) -> Iterator[tuple[Located, Located, frozenset[str]]]:
+    """The pairs of branches that may share instances of some types, and of which."""
     beside = {
         keyword: value for keyword, value in schema.items() if keyword not in ("oneOf", "anyOf")
     }
@@ -68,5 +81,6 @@ def _pairs(
     if inherited:
         beside["required"] = sorted(inherited.union(schema.get("required", ())))
     for left, right in combinations(branches, 2):
-        if negation.comparison.shared_types(left, right, types, context=(beside, place)):
-            yield left, right
+        shared = negation.comparison.shared_types(left, right, types, context=(beside, place))
+        if shared:
+            yield left, right, shared
