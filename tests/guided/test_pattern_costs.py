@@ -9,12 +9,13 @@ import pytest
 from byte_vocabulary import VOCABULARY
 
 from specguide.config import GuideConfig
+from specguide.errors import GuideLimitExceeded
 from specguide.guide import Guide
 from specguide.guided.backends.llguidance.lark import guide_to_lark
 from specguide.guided.budget import Budget
 from specguide.guided.compiling.libraries import Libraries
 from specguide.guided.regex import automaton as automata
-from specguide.guided.regex import letters, nfa
+from specguide.guided.regex import edges, letters, nfa
 from specguide.guided.regex import whole as whole_texts
 from specguide.guided.regex.automaton import Automaton, automaton
 from specguide.guided.regex.charset import JSON_TEXT
@@ -265,3 +266,12 @@ def test_a_property_that_a_pattern_names_fits_both():
 def test_choices_of_lookaheads_in_a_row_are_read_in_few_steps():
     with Budget(1_000_000).counting():
         assert whole(parse("a" + "(?:(?!b)|x)" * 100), search=True) != NOTHING
+
+
+def test_lookaheads_with_boundaries_in_a_row_are_refused_soon(monkeypatch):
+    edged = []
+    look = edges._edged
+    monkeypatch.setattr(edges, "_edged", lambda *args, **kw: edged.append(1) or look(*args, **kw))
+    with pytest.raises(GuideLimitExceeded), Budget(1_000_000).counting():
+        whole(parse("a" + r"(?!\bx)" * 200), search=True)
+    assert len(edged) < 200_000

@@ -39,7 +39,7 @@ def passed(node: Regex, look: Look) -> Regex | None:
 def _edged(node: Regex, chars: CharSet, *, at_start: bool) -> Regex | None:
     """The texts of a tree whose first character, or last one, is of a set; None where that is not
     plain."""
-    spend(2)
+    spend(8)
     match node:
         case Chars(allowed):
             common = allowed & chars
