@@ -3,6 +3,7 @@ already."""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -275,3 +276,16 @@ def test_lookaheads_with_boundaries_in_a_row_are_refused_soon(monkeypatch):
     with pytest.raises(GuideLimitExceeded), Budget(1_000_000).counting():
         whole(parse("a" + r"(?!\bx)" * 200), search=True)
     assert len(edged) < 200_000
+
+
+@pytest.mark.parametrize(("pattern", "num_made"), [("^a+b{2,3}$", 1), ("^a{0,40}$", 3)])
+def test_an_automaton_that_is_right_for_a_text_is_not_made_again(monkeypatch, pattern, num_made):
+    made = []
+    make = nfa.Nfa.__init__
+    monkeypatch.setattr(
+        nfa.Nfa, "__init__", lambda *args, **kw: made.append(1) or make(*args, **kw)
+    )
+    with Budget(100_000).counting():
+        for text in ("abb", "a" * 20, "a" * 40 + "bb", "a" * 41, "abbb"):
+            assert patterns.pattern_matches(pattern, text) == bool(re.search(pattern, text))
+    assert len(made) == num_made

@@ -8,6 +8,7 @@ as texts need it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 from specguide.guided.budget import kept, spend
@@ -33,8 +34,8 @@ class Nfa:
 
     outer:       it matches what some dialect takes, not what all of them take
     most_states: raises UnsupportedRegex where it has more
-    longest:     it is right for texts of up to so many characters only, and needs no more copies of
-                 what repeats
+    longest:     it need be right for texts of up to so many characters only, and has no more copies
+                 of what repeats; then `right_up_to` says for which texts it is right
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class Nfa:
         self.skips: list[list[int]] = []
         self._closures: dict[int, frozenset[int]] = {}
         self._outer, self._most_states, self._longest = outer, most_states, longest
+        self.right_up_to = math.inf
         self.last = self._add(node, self._state())
 
     def closure(self, states: Iterable[int]) -> frozenset[int]:
@@ -72,7 +74,7 @@ class Nfa:
 
     def _state(self, num_edges: int = 0) -> int:
         """Adds a state and returns its number. num_edges: of the edges that lead to it"""
-        spend(2 + num_edges)
+        spend(1 + num_edges)
         self.moves.append([])
         self.skips.append([])
         if len(self.moves) > self._most_states:
@@ -104,9 +106,9 @@ class Nfa:
 
     def _repeat(self, node: Repeat, start: int) -> int:
         least, most = node.least, node.most
-        if self._longest is not None:
-            least = min(least, self._longest + 1)
-            most = None if most is None or most > self._longest else most
+        if self._longest is not None and (most or least) > self._longest:
+            least, most = min(least, self._longest + 1), None
+            self.right_up_to = self._longest
         for _ in range(least):
             start = self._add(node.item, start)
         if most is None:
@@ -134,7 +136,7 @@ class TextMatcher:
         both = node if isinstance(node, Both) else Both((), (), True)
         self._all, self._none = list(map(TextMatcher, both.items)), list(map(TextMatcher, both.but))
         self._first = first_of(node)
-        self._by_length: dict[int, _LazyAutomaton] = {}
+        self._automaton: _LazyAutomaton | None = None
         self._known: dict[str, bool] = {}
 
     def matches(self, text: str) -> bool:
@@ -150,10 +152,10 @@ class TextMatcher:
             )
         if not self._first.begins(text):
             return False
-        bits = len(text).bit_length()
-        if bits not in self._by_length:
-            self._by_length[bits] = _LazyAutomaton(Nfa(self._node, longest=1 << bits))
-        return self._by_length[bits].matches(text)
+        if self._automaton is None or len(text) > self._automaton.right_up_to:
+            longest = 1 << len(text).bit_length()
+            self._automaton = _LazyAutomaton(Nfa(self._node, longest=longest))
+        return self._automaton.matches(text)
 
 
 @kept
@@ -167,6 +169,7 @@ class _LazyAutomaton:
 
     def __init__(self, nfa: Nfa) -> None:
         self._nfa = nfa
+        self.right_up_to = nfa.right_up_to
         self._start = nfa.closure({0})
         self._after: dict[tuple[frozenset[int], str], frozenset[int]] = {}
 

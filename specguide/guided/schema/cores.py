@@ -20,7 +20,7 @@ from specguide.guided.schema.nodes import CoreSchema, refuse
 from specguide.guided.schema.plain import plain_core
 from specguide.guided.schema.prune import NoInstance, prune
 
-_TRIALS = ((None, 600_000), (2, 300_000), (1, 300_000))
+_TRIALS = ((None, 600_000), (2, 250_000), (1, 300_000))
 """Trials of merging, in order: how many ways to fail a subschema are kept (None: all), and the most
 steps."""
 
@@ -65,7 +65,7 @@ def _lowered(positive: PositiveSchema, able: Capabilities) -> CoreSchema:
 def _enforced(core: CoreSchema, able: Capabilities, schema: JsonSchema) -> Iterator[CoreSchema]:
     """The core and the merged core, as far as the backend enforces them; raises UnsupportedGuide
     for none of them, NoInstance where no value fits."""
-    spend(2 * weight(core))
+    spend(weight(core))
     doubt = next(unenforced(core, able), None)
     if doubt is None:
         yield core
@@ -73,7 +73,7 @@ def _enforced(core: CoreSchema, able: Capabilities, schema: JsonSchema) -> Itera
         try:
             with at_most(num_steps):
                 other = prune(merge(core, most_ways))
-            spend(2 * weight(other))
+            spend(weight(other))
             if next(unenforced(other, able), None) is None:
                 yield other
                 return

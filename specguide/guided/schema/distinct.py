@@ -91,13 +91,13 @@ class _Places:
         todo = list(cores)
         while todo:
             core = todo.pop()
-            spend()
             if isinstance(core, bool) or id(core) in found:
                 continue
             found[id(core)] = core
             todo += core.any_of + core.all_of
             if core.ref is not None:
                 todo.append(self._definitions[core.ref])
+        spend(1 + len(found) // 4)
         return [one for one in found.values() if one.kinds is not ANYTHING or one.values]
 
     def _described(self, nodes: list[Node]) -> dict[str, Json]:

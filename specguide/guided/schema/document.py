@@ -281,7 +281,7 @@ def _entered(place: Place, uri: str | None) -> Place:
 def _joined(base: str, reference: str) -> tuple[str, str]:
     """The URI and the fragment that a reference means. Raises InvalidGuide where it is no URI
     reference."""
-    spend(4 + (len(base) + len(reference)) // 4)
+    spend(4 + (len(base) + len(reference)) // 16)
     try:
         whole = (
             urldefrag(base)[0] + reference
