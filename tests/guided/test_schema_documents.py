@@ -118,6 +118,14 @@ def test_a_relative_id_with_a_folder_is_joined_once(compiler):
     assert takes(grammar, '{"p": [1]}') and not takes(grammar, '{"p": ["1"]}')
 
 
+def test_what_content_is_said_to_be_may_have_an_id_of_its_own(compiler):
+    inner = {"$id": "n.json", "$defs": {"n": {"minimum": 3}}, "items": {"$ref": "#/$defs/n"}}
+    schema = {"contentSchema": inner, "$ref": "#/contentSchema", "type": "array"}
+    grammar = compiler.compile(Guide(json_schema=schema))
+    assert takes(grammar, "[3]") and not takes(grammar, "[2]")
+    compiler.compile(Guide(json_schema={"type": "string", "contentSchema": {"$ref": "x.json"}}))
+
+
 def test_documents_come_from_a_file_too(tmp_path):
     path = tmp_path / "documents.json"
     path.write_text(json.dumps(DOCUMENTS), "utf-8")

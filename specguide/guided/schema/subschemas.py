@@ -16,6 +16,7 @@ _IN_ONE = frozenset(
         "additionalProperties",
         "propertyNames",
         "contains",
+        "contentSchema",
         "additionalItems",
         "unevaluatedItems",
         "unevaluatedProperties",
