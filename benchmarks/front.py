@@ -35,8 +35,8 @@ from benchmarks.service_process import CORE, FRONT, cpu_s
 from specguide.config import EngineConfig
 from specguide.engine.setup.target_folder import target_folder
 from specguide.server.config import ServerConfig
-from specguide.server.plans import ServicePlan
-from specguide.server.supervisor import Supervisor
+from specguide.server.processes.plans import ServicePlan
+from specguide.server.processes.supervisor import Supervisor
 from specguide.tokenizer import Tokenizer
 
 _SPAWN = multiprocessing.get_context("spawn")

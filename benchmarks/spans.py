@@ -24,8 +24,8 @@ from benchmarks.written_outputs import Written, kinds, written
 from specguide.guided.reading import OutputReader, Part, SpanReader, SpelledTokens
 from specguide.guided.reading.spelled import special_bytes
 from specguide.request_records import OutputSpan
-from specguide.server.events import Arguments, CallBegin, Reasoned, Said, Text
-from specguide.server.said_pieces import SaidPieces
+from specguide.server.running.said_pieces import SaidPieces
+from specguide.server.tasks.events import Arguments, CallBegin, Reasoned, Said, Text
 
 MOST_TOKENS, MOST_BYTES = 60, 8
 _NUM_RESERVED = 400

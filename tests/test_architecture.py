@@ -235,7 +235,7 @@ def test_plain_rooms_and_a_front_can_be_imported_where_there_is_no_torch() -> No
     """Each front would hold what torch loads, and start later."""
     lines = ["import sys", "sys.modules['torch'] = None", "import specguide"]
     lines += [f"import {name}" for name in map(module_name, modules()) if _is_plain(name)]
-    lines += ["import specguide.server.front"]
+    lines += ["import specguide.server.processes.front"]
     command = [sys.executable, "-c", "\n".join(lines)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=60)
     assert done.returncode == 0, done.stderr

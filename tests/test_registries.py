@@ -10,12 +10,13 @@ from importlib import import_module
 from pkgutil import iter_modules
 from types import ModuleType
 
-from specguide import models, server
+from specguide import models
 from specguide.layers import quantization
 from specguide.layers.quantization import QUANTIZATIONS
 from specguide.layers.quantization.cache_scheme import read_cache_scheme
 from specguide.models import FAMILIES
 from specguide.models.family import Family
+from specguide.server import apis
 from specguide.server.app import APIS
 from specguide.speculation import drafters
 
@@ -61,5 +62,5 @@ def test_drafters() -> None:
 
 
 def test_apis() -> None:
-    found = [module.API for module in modules(server) if hasattr(module, "API")]
+    found = [module.API for module in modules(apis) if hasattr(module, "API")]
     assert found and all(api in APIS for api in found)

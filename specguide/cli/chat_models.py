@@ -11,7 +11,7 @@ from specguide.config import EngineConfig
 from specguide.errors import InvalidParams, RequestError
 from specguide.host.release import extra
 from specguide.server.config import ServerConfig, model_name
-from specguide.server.events import Arguments, CallBegin, End, Event, Text
+from specguide.server.tasks.events import Arguments, CallBegin, End, Event, Text
 
 
 class ChatModel(Protocol):
@@ -31,7 +31,7 @@ class LocalModel:
 
     def __init__(self, config: EngineConfig) -> None:
         from specguide.engine import AsyncEngine, Engine  # brings torch in; --help stays quick
-        from specguide.server.backend import Backend
+        from specguide.server.tasks.backend import Backend
 
         self.name = model_name(config.model)
         self._engine = AsyncEngine(Engine(config))
@@ -39,10 +39,10 @@ class LocalModel:
 
     async def events(self, body: dict[str, Any]) -> AsyncGenerator[Event, None]:
         """As ChatModel says."""
-        from specguide.server.chat import parse
-        from specguide.server.errors import ApiError
-        from specguide.server.requests import ChatRequest
-        from specguide.server.run import begun, read
+        from specguide.server.apis.chat import parse
+        from specguide.server.bodies.requests import ChatRequest
+        from specguide.server.http.errors import ApiError
+        from specguide.server.running.run import begun, read
 
         task = parse(self._backend, ChatRequest.model_validate(body))
         stream = self._engine.generate(task.prompts[0], task.params)

@@ -14,7 +14,7 @@ import typer
 
 from specguide.cli.chat_models import ChatModel
 from specguide.errors import SpecguideError
-from specguide.server.events import Arguments, CallBegin, End, Event, Text
+from specguide.server.tasks.events import Arguments, CallBegin, End, Event, Text
 
 Message = dict[str, Any]
 

@@ -39,7 +39,7 @@ from specguide.server.config import (
 )
 
 if TYPE_CHECKING:
-    from specguide.server.plans import ServicePlan
+    from specguide.server.processes.plans import ServicePlan
 
 _SERVER = ConfigOptions(
     ServerConfig,
@@ -70,9 +70,9 @@ def serve(
     given: Given,
 ) -> None:
     """Serve the OpenAI API over HTTP: chat, completions, structured output and tools."""
-    from specguide.server.plans import ServicePlan  # takes time to import
-    from specguide.server.sampling_defaults import sampling_defaults
-    from specguide.server.supervisor import Supervisor
+    from specguide.server.bodies.sampling_defaults import sampling_defaults
+    from specguide.server.processes.plans import ServicePlan  # takes time to import
+    from specguide.server.processes.supervisor import Supervisor
 
     if model is not None and model_option is not None:
         raise InvalidParams("the model is given twice: leave --model out", param="model")

@@ -14,7 +14,7 @@ from specguide.errors import InvalidParams
 from specguide.serve_ray.config import ReplicaConfig
 from specguide.serve_ray.ingress import Ingress
 from specguide.serve_ray.replica import EngineReplica
-from specguide.server.plans import ServicePlan
+from specguide.server.processes.plans import ServicePlan
 
 _DEPLOYMENT: Any = serve.deployment  # whose annotations forget what it returns
 _ROUTER: Any = "specguide.serve_ray.router.CacheAwareRouter"

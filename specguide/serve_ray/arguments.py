@@ -19,7 +19,7 @@ from specguide.server.config import (
     ServerConfig,
     model_name,
 )
-from specguide.server.plans import ServicePlan
+from specguide.server.processes.plans import ServicePlan
 
 _SECTIONS: dict[str, type[Any]] = {
     "engine": EngineConfig,

@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 from specguide.engine.serving.control import CoreFacts, StartFailure, Stop
 from specguide.errors import EngineError, InvalidParams
-from specguide.server.child import Child
-from specguide.server.plans import CORE, ServicePlan
-from specguide.server.service_folder import ServiceFolder
+from specguide.server.processes.child import Child
+from specguide.server.processes.plans import CORE, ServicePlan
+from specguide.server.processes.service_folder import ServiceFolder
 
 _END_S = 2.0
 """Time for a core that has been told to stop, seconds."""

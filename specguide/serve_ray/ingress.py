@@ -26,12 +26,12 @@ from specguide.serve_ray.replica_metrics import with_replica
 from specguide.serve_ray.routing import RoutingKey
 from specguide.serve_ray.routing_key import routing_key
 from specguide.server.app import error_body, passed_stream
-from specguide.server.body_room import BodyRoom
 from specguide.server.config import ServerConfig
-from specguide.server.error_answers import ErrorAnswers
-from specguide.server.errors import ApiError, Refusal
-from specguide.server.middleware import ApiKeys, BodyLimit, RootPath
-from specguide.server.request_log import log_refusal, write_refusals
+from specguide.server.http.body_room import BodyRoom
+from specguide.server.http.error_answers import ErrorAnswers
+from specguide.server.http.errors import ApiError, Refusal
+from specguide.server.http.middleware import ApiKeys, BodyLimit, RootPath
+from specguide.server.http.request_log import log_refusal, write_refusals
 
 _HEALTH_PATHS = ("/health", "/ready", "/ping")
 _HEALTH_S = 5.0

@@ -10,7 +10,7 @@ from starlette.middleware import Middleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from specguide.server.app import error_body
-from specguide.server.errors import ApiError
+from specguide.server.http.errors import ApiError
 
 _PATHS_OF_RAY = "/-/"
 _LOGGER = logging.getLogger(__name__)

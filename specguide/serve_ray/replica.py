@@ -16,8 +16,8 @@ from specguide.host.processes import settle
 from specguide.serve_ray.core_process import CoreProcess
 from specguide.serve_ray.exchange import AnswerPiece, ForwardedRequest, NotTaken, answer
 from specguide.server.app import create_app
-from specguide.server.plans import ServicePlan
-from specguide.server.request_log import write_refusals
+from specguide.server.http.request_log import write_refusals
+from specguide.server.processes.plans import ServicePlan
 
 _TELL_S = 0.5
 """Time for requests to be told that their engine is gone, seconds."""

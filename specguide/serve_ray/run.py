@@ -25,9 +25,9 @@ from specguide.errors import EngineError, InvalidParams
 from specguide.serve_ray.application import application, num_gpus
 from specguide.serve_ray.config import ReplicaConfig
 from specguide.server.config import ServerConfig
-from specguide.server.listening import Reservation
-from specguide.server.plans import ServicePlan
-from specguide.server.tls import check_tls
+from specguide.server.http.tls import check_tls
+from specguide.server.processes.listening import Reservation
+from specguide.server.processes.plans import ServicePlan
 
 _NAME = "specguide"
 _TLS = ("ssl_certfile", "ssl_keyfile", "ssl_ca_certs")

@@ -16,16 +16,17 @@ from starlette.routing import Route
 
 from specguide.engine import ServedEngine
 from specguide.errors import SpecguideError
-from specguide.server import anthropic, chat, completions, responses
-from specguide.server.api import Api, PassedStream
-from specguide.server.backend import Backend
-from specguide.server.body_room import BodyRoom
+from specguide.server.apis import anthropic, chat, completions, responses
+from specguide.server.apis.api import Api, PassedStream
+from specguide.server.apis.plain_routes import router as plain_routes
+from specguide.server.bodies.shared_fields import GeneratingBody
 from specguide.server.config import ServerConfig
-from specguide.server.error_answers import ErrorAnswers
-from specguide.server.errors import RESPONSES, ApiError, ErrorWriter, Refusal, refusals
-from specguide.server.json_body import BodyRoute
-from specguide.server.metrics import AnswerCounts, EngineCollector, StatusCounts
-from specguide.server.middleware import (
+from specguide.server.http.body_room import BodyRoom
+from specguide.server.http.error_answers import ErrorAnswers
+from specguide.server.http.errors import RESPONSES, ApiError, ErrorWriter, Refusal, refusals
+from specguide.server.http.json_body import BodyRoute
+from specguide.server.http.metrics import AnswerCounts, EngineCollector, StatusCounts
+from specguide.server.http.middleware import (
     ApiKeys,
     BodyLimit,
     Cancellable,
@@ -33,13 +34,12 @@ from specguide.server.middleware import (
     RootPath,
     cors,
 )
-from specguide.server.plain_routes import router as plain_routes
+from specguide.server.http.request_ids import RequestIds
+from specguide.server.http.request_log import log_refusal
+from specguide.server.http.tracing import telemetry
 from specguide.server.playground import PLAYGROUND_PATHS
 from specguide.server.playground import router as playground
-from specguide.server.request_ids import RequestIds
-from specguide.server.request_log import log_refusal
-from specguide.server.shared_fields import GeneratingBody
-from specguide.server.tracing import telemetry
+from specguide.server.tasks.backend import Backend
 
 APIS: tuple[Api[Any], ...] = (chat.API, responses.API, completions.API, anthropic.API)
 """The APIs that are served: whoever adds one enters it here."""

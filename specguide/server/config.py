@@ -14,6 +14,10 @@ METRICS_NAMES = ("specguide", "vllm")
 SAMPLING_DEFAULTS = ("model", "openai")
 API_KEYS_VARIABLE = "SPECGUIDE_API_KEY"
 """Environment variable with API keys, spaces between, for a server that is given none."""
+COUNTS_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
+"""Environment variable of fronts, by which prometheus_client counts over several processes: a
+folder in which each keeps its counts, and which outlives it. It is read by the import of that
+library."""
 SERVED_ENGINE = {"max_batch_size": 64}
 SERVED_GUIDES = {"isolate_compiles": True}
 """What is otherwise by default in engines that serve: guides come from strangers."""

@@ -138,7 +138,7 @@ def test_a_mistake_is_one_line_and_exit_code_2(args, words):
     ],
 )
 def test_a_mistake_in_serve_is_told_before_it_listens(args, words, monkeypatch):
-    monkeypatch.setattr("specguide.server.supervisor.Supervisor.run", pytest.fail)
+    monkeypatch.setattr("specguide.server.processes.supervisor.Supervisor.run", pytest.fail)
     with pytest.raises(InvalidParams, match=words):
         CliRunner().invoke(app, ["serve", *args], catch_exceptions=False)
 
@@ -296,7 +296,7 @@ def test_serve_takes_its_model_either_way(monkeypatch):
         def run(self):
             return 0
 
-    monkeypatch.setattr("specguide.server.supervisor.Supervisor", Watched)
+    monkeypatch.setattr("specguide.server.processes.supervisor.Supervisor", Watched)
     for given in (["org/name"], ["--model", "org/name"]):
         assert specguide("serve", *given).returncode == 0
         assert (plans[-1].engine.model, plans[-1].server.model_name) == (Path("org/name"), "name")

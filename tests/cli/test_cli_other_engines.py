@@ -16,7 +16,7 @@ from specguide.cli import app, main
 from specguide.cli.other_engines import KnowsOtherEngines
 from specguide.cli.whole_numbers import whole_number
 from specguide.other_engines import OTHER_OPTIONS
-from specguide.server import supervisor
+from specguide.server.processes import supervisor
 
 
 def _given(*args: str) -> dict[str, Any]:

@@ -35,7 +35,7 @@ from specguide.guided.regex.parse import parse
 from specguide.guided.regex.tree import RegexError
 from specguide.guided.regex.whole import whole
 from specguide.guided.select import rewrites
-from specguide.server.strict import check_strict
+from specguide.server.tasks.strict import check_strict
 
 WIDE = GuideConfig(
     max_source_bytes=1 << 30, max_values=1 << 30, max_rules=1 << 30, max_depth=1 << 30

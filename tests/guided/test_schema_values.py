@@ -17,7 +17,7 @@ from specguide.guided.schema.lower import MAX_NEGATED
 from specguide.guided.schema.merge import merge
 from specguide.guided.schema.patterns import pattern_matches
 from specguide.guided.schema.prune import prune
-from specguide.server.tools import tools_of
+from specguide.server.tasks.tools import tools_of
 
 NOT_FINITE = (
     # (schema, keyword, path)

@@ -19,7 +19,7 @@ from specguide.serve_ray.proxy import ProxyAnswers
 from specguide.serve_ray.replica_metrics import with_replica
 from specguide.server.app import create_app
 from specguide.server.config import Exposure, ServerConfig
-from specguide.server.errors import ApiError
+from specguide.server.http.errors import ApiError
 
 EXAMPLES = Path(__file__).parents[2] / "examples/ray"
 

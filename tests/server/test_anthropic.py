@@ -14,10 +14,10 @@ from pydantic import ValidationError
 
 from specguide.errors import InvalidParams
 from specguide.params import SamplingParams
-from specguide.server.anthropic import MessageRenderer, MessagesRequest
-from specguide.server.anthropic_input import template_messages
-from specguide.server.events import Arguments, CallBegin, End, Text
-from specguide.server.task import Task
+from specguide.server.apis.anthropic import MessageRenderer, MessagesRequest
+from specguide.server.apis.anthropic_input import template_messages
+from specguide.server.tasks.events import Arguments, CallBegin, End, Text
+from specguide.server.tasks.task import Task
 
 SAID = "My name is Anna and I am 31 years old."
 WEATHER = {

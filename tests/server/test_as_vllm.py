@@ -12,10 +12,10 @@ import pytest
 from specguide.config import EngineConfig
 from specguide.engine import AsyncEngine, Engine
 from specguide.errors import InvalidParams
-from specguide.server import anthropic, chat
-from specguide.server.backend import Backend
+from specguide.server.apis import anthropic, chat
+from specguide.server.bodies.requests import ChatRequest
 from specguide.server.config import ServerConfig
-from specguide.server.requests import ChatRequest
+from specguide.server.tasks.backend import Backend
 
 USER = [{"role": "user", "content": "What is the weather in Paris?"}]
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}}

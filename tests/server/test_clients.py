@@ -8,9 +8,9 @@ from live_server import KEY, small_server
 from starlette.requests import Request
 
 from specguide.errors import QueueFull
-from specguide.server.clients import client_of
 from specguide.server.config import ServerConfig
-from specguide.server.errors import ApiError
+from specguide.server.http.clients import client_of
+from specguide.server.http.errors import ApiError
 
 
 def name(config: ServerConfig, **headers: str) -> str:

@@ -14,14 +14,14 @@ from specguide.engine import RequestDelta, RequestStream
 from specguide.engine.serving.stream import Mailbox
 from specguide.errors import QueueFull
 from specguide.params import SamplingParams
-from specguide.server.api import rendered, told
-from specguide.server.completion_choices import Choice
-from specguide.server.completions import CompletionRenderer
-from specguide.server.errors import ApiError
-from specguide.server.events import End, PromptScores, Score, Text, Tokens
-from specguide.server.requests import CompletionRequest
-from specguide.server.run import run
-from specguide.server.task import Task
+from specguide.server.apis.api import rendered, told
+from specguide.server.apis.completion_choices import Choice
+from specguide.server.apis.completions import CompletionRenderer
+from specguide.server.bodies.requests import CompletionRequest
+from specguide.server.http.errors import ApiError
+from specguide.server.running.run import run
+from specguide.server.tasks.events import End, PromptScores, Score, Text, Tokens
+from specguide.server.tasks.task import Task
 
 PROMPT = "One, two, three, four"
 

@@ -12,15 +12,15 @@ from fastapi.testclient import TestClient
 from specguide.config import EngineConfig
 from specguide.engine import AsyncEngine, Engine
 from specguide.params import SamplingParams
-from specguide.server.api import told
+from specguide.server.apis.api import told
+from specguide.server.apis.completions import CompletionRenderer
 from specguide.server.app import create_app
-from specguide.server.backend import Backend
-from specguide.server.completions import CompletionRenderer
+from specguide.server.bodies.requests import CompletionRequest
 from specguide.server.config import Exposure, ServerConfig
-from specguide.server.errors import ApiError
-from specguide.server.events import Text
-from specguide.server.requests import CompletionRequest
-from specguide.server.task import Task
+from specguide.server.http.errors import ApiError
+from specguide.server.tasks.backend import Backend
+from specguide.server.tasks.events import Text
+from specguide.server.tasks.task import Task
 
 KEY = {"x-api-key": "a secret"}
 CHAT = "/v1/chat/completions"

@@ -26,10 +26,10 @@ from specguide.engine.serving.served import EngineHealth
 from specguide.errors import EngineClosed, EngineError, InvalidParams
 from specguide.server.app import OTHER_PATHS, create_app
 from specguide.server.config import Exposure, ServerConfig
-from specguide.server.front import BoundedLoop
-from specguide.server.request_ids import RequestIds
-from specguide.server.request_log import AccessLog, WithRequestId, log_config
-from specguide.server.tls import check_tls
+from specguide.server.http.request_ids import RequestIds
+from specguide.server.http.request_log import AccessLog, WithRequestId, log_config
+from specguide.server.http.tls import check_tls
+from specguide.server.processes.front import BoundedLoop
 
 KEY = "a secret"
 

@@ -8,7 +8,7 @@ import pytest
 from field_page import BODIES, PAGE, page
 
 from specguide.server.app import APIS
-from specguide.server.fields import NoEffect, Refused
+from specguide.server.bodies.fields import NoEffect, Refused
 
 TABLE = PAGE.with_name("serving.md").read_text().partition("| a field | is |")[2].split("\n\n")[0]
 

@@ -11,9 +11,9 @@ from live_server import KEY
 from pydantic import ValidationError
 
 from specguide.errors import InvalidParams
-from specguide.server import fields
-from specguide.server.ignored import HEADER, UnknownFields, ignored_header
-from specguide.server.requests import ChatRequest, CompletionRequest, ResponsesRequest
+from specguide.server.bodies import fields
+from specguide.server.bodies.ignored import HEADER, UnknownFields, ignored_header
+from specguide.server.bodies.requests import ChatRequest, CompletionRequest, ResponsesRequest
 
 USER = [{"role": "user", "content": "Hi"}]
 CHAT, COMPLETIONS, RESPONSES = "/v1/chat/completions", "/v1/completions", "/v1/responses"

@@ -6,7 +6,7 @@ import sys
 
 from fastapi import APIRouter, FastAPI
 
-from specguide.server.front import rehearse
+from specguide.server.processes.front import rehearse
 
 
 def test_a_rehearsal_is_nobodys_request() -> None:
@@ -31,7 +31,7 @@ def test_a_rehearsal_loads_what_streams_an_answer() -> None:
     code = """
 import asyncio, sys
 from fastapi import FastAPI
-from specguide.server.front import rehearse
+from specguide.server.processes.front import rehearse
 assert "anyio._backends._asyncio" not in sys.modules
 asyncio.run(rehearse(FastAPI()))
 assert "anyio._backends._asyncio" in sys.modules

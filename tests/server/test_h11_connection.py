@@ -5,7 +5,7 @@ from __future__ import annotations
 import h11
 import pytest
 
-from specguide.server.h11_connection import HttpConnection
+from specguide.server.http.h11_connection import HttpConnection
 
 CHUNKS = [b"data: a\n\n", b"", b"x" * 5000, bytearray(b"end")]
 

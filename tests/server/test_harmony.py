@@ -18,8 +18,8 @@ from specguide.config import EngineConfig, SpecConfig
 from specguide.guided.reasoning_formats import reasoning_formats
 from specguide.guided.tools import tool_formats
 from specguide.server.config import ServerConfig
-from specguide.server.messages import template_messages
-from specguide.server.reasoning import ReasoningPlan
+from specguide.server.tasks.messages import template_messages
+from specguide.server.tasks.reasoning import ReasoningPlan
 
 PERSON = {
     "type": "object",

@@ -6,7 +6,7 @@ import socket
 import pytest
 
 from specguide.errors import InvalidParams
-from specguide.server.listening import Reservation, listener
+from specguide.server.processes.listening import Reservation, listener
 
 HOST = "127.0.0.1"
 

@@ -22,9 +22,8 @@ from specguide.engine.stats import GuideCounts
 from specguide.errors import EngineError, InvalidParams
 from specguide.guide import Guide
 from specguide.request_records import RequestMetrics
-from specguide.server.config import ServerConfig
-from specguide.server.metrics import AnswerCounts, EngineCollector, StatusCounts
-from specguide.server.plans import COUNTS_FOLDER
+from specguide.server.config import COUNTS_FOLDER, ServerConfig
+from specguide.server.http.metrics import AnswerCounts, EngineCollector, StatusCounts
 
 DOCS = Path(__file__).parents[2] / "docs"
 SUFFIX = re.compile(r"_(total|bucket|count|sum|created)$")

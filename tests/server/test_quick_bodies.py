@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from specguide.server.backend import Backend
-from specguide.server.json_body import CountedRequest
-from specguide.server.requests import ChatRequest, CompletionRequest
+from specguide.server.bodies.requests import ChatRequest, CompletionRequest
+from specguide.server.http.json_body import CountedRequest
+from specguide.server.tasks.backend import Backend
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,8 @@ def test_only_quick_bodies_are_understood_at_once(prompt: Any, num_bytes: int) -
 def test_short_json_is_parsed_at_once(length: int, monkeypatch: pytest.MonkeyPatch) -> None:
     threads: list[threading.Thread] = []
     monkeypatch.setattr(
-        "specguide.server.json_body._parsed", lambda *_: threads.append(threading.current_thread())
+        "specguide.server.http.json_body._parsed",
+        lambda *_: threads.append(threading.current_thread()),
     )
 
     class App:

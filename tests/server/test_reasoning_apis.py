@@ -20,7 +20,7 @@ from specguide.errors import InvalidParams
 from specguide.guided.reading import OutputForm, ReasoningMarks
 from specguide.guided.reasoning_formats import choose_reasoning_format, reasoning_formats
 from specguide.server.config import ServerConfig
-from specguide.server.task import ExpectedReasoning
+from specguide.server.tasks.task import ExpectedReasoning
 
 QUESTION = [{"role": "user", "content": "My name is Anna and I am 31 years old."}]
 PERSON = {

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from specguide.errors import InvalidParams
-from specguide.server import anthropic_input
-from specguide.server.messages import arguments_of, template_messages
-from specguide.server.responses_input import input_messages
+from specguide.server.apis import anthropic_input
+from specguide.server.apis.responses_input import input_messages
+from specguide.server.tasks.messages import arguments_of, template_messages
 
 WEATHER = {
     "name": "get_weather",

@@ -15,12 +15,12 @@ from pydantic import BaseModel, TypeAdapter
 from response_bodies import INPUT, WEATHER
 
 from specguide.params import SamplingParams
-from specguide.server.api import told
-from specguide.server.errors import ApiError
-from specguide.server.events import Text
-from specguide.server.requests import ResponsesRequest
-from specguide.server.responses import ResponseRenderer
-from specguide.server.task import Task
+from specguide.server.apis.api import told
+from specguide.server.apis.responses import ResponseRenderer
+from specguide.server.bodies.requests import ResponsesRequest
+from specguide.server.http.errors import ApiError
+from specguide.server.tasks.events import Text
+from specguide.server.tasks.task import Task
 
 PERSON = {
     "type": "object",

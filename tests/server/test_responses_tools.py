@@ -8,9 +8,9 @@ import json
 import pytest
 
 from specguide.errors import InvalidParams
-from specguide.server.ignored import HEADER
-from specguide.server.responses_input import input_messages
-from specguide.server.responses_tools import flat_functions
+from specguide.server.apis.responses_input import input_messages
+from specguide.server.apis.responses_tools import flat_functions
+from specguide.server.bodies.ignored import HEADER
 
 CITY = {
     "type": "object",

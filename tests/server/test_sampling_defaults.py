@@ -13,10 +13,10 @@ from specguide.config import EngineConfig
 from specguide.engine.setup.target_folder import target_folder
 from specguide.errors import CheckpointError, InvalidParams
 from specguide.guide import Guide
+from specguide.server.bodies.requests import ChatRequest, CompletionRequest
+from specguide.server.bodies.sampling_defaults import sampling_defaults
 from specguide.server.config import ServerConfig
-from specguide.server.plans import ServicePlan
-from specguide.server.requests import ChatRequest, CompletionRequest
-from specguide.server.sampling_defaults import sampling_defaults
+from specguide.server.processes.plans import ServicePlan
 
 STATED = {"temperature": 0.6, "top_p": 0.95, "top_k": 20, "min_p": None, "max_new_tokens": 5}
 DEFAULTS = {"temperature": 0.6, "top_p": 0.95, "top_k": 20}

@@ -9,18 +9,18 @@ from typing import Any
 import pytest
 
 from specguide.errors import InvalidGuide, InvalidParams
+from specguide.server.bodies.requests import ChatRequest, TextFormat
+from specguide.server.bodies.shared_fields import ResponseFormat
 from specguide.server.config import ServerConfig
-from specguide.server.guides import (
+from specguide.server.tasks.guides import (
     closed_guide,
     guide_of,
     response_format_guide,
     schema_rules,
     text_format_guide,
 )
-from specguide.server.requests import ChatRequest, TextFormat
-from specguide.server.schemas import AS_THEY_ARE, SchemaRules
-from specguide.server.shared_fields import ResponseFormat
-from specguide.server.tools import tools_of
+from specguide.server.tasks.schemas import AS_THEY_ARE, SchemaRules
+from specguide.server.tasks.tools import tools_of
 
 LOOSE = {"type": "object", "properties": {"a": {"type": "string"}}}
 CLOSED = {**LOOSE, "additionalProperties": False}

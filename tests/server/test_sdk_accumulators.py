@@ -16,12 +16,12 @@ import pytest
 
 from specguide.params import SamplingParams
 from specguide.request_records import RequestMetrics
-from specguide.server import anthropic as messages
-from specguide.server import chat, responses
-from specguide.server.api import JsonObject, Renderer, lines
-from specguide.server.events import Arguments, CallBegin, End, Event, Reasoned, Text, Tokens
-from specguide.server.requests import ChatRequest, ResponsesRequest
-from specguide.server.task import Task
+from specguide.server.apis import anthropic as messages
+from specguide.server.apis import chat, responses
+from specguide.server.apis.api import JsonObject, Renderer, lines
+from specguide.server.bodies.requests import ChatRequest, ResponsesRequest
+from specguide.server.tasks.events import Arguments, CallBegin, End, Event, Reasoned, Text, Tokens
+from specguide.server.tasks.task import Task
 
 USER = [{"role": "user", "content": "Hi"}]
 ALPHABET = 'ab \n\r\t\\"{}[]:,\0\x85\u2028é漢😀'

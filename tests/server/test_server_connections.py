@@ -16,9 +16,9 @@ from live_server import Server, read_all, until
 
 from benchmarks.hostile_load import ENDLESS, chat, head, post, prompted
 from specguide.config import EngineConfig
-from specguide.server.body_room import FREE_BYTES
 from specguide.server.config import ServerConfig
-from specguide.server.connection import most_connections, uvicorn_config
+from specguide.server.http.body_room import FREE_BYTES
+from specguide.server.http.connection import most_connections, uvicorn_config
 
 ROOM = 1 << 20
 LIMITS = ServerConfig("small", max_bodies_bytes=ROOM, body_timeout_s=20.0)

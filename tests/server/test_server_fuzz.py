@@ -17,10 +17,10 @@ from schemathesis.specs.openapi.checks import content_type_conformance, response
 
 from specguide.config import EngineConfig, GuideConfig, SpecConfig
 from specguide.engine import AsyncEngine, Engine
+from specguide.server.apis.plain_routes import router as plain_routes
 from specguide.server.app import create_app, router
+from specguide.server.bodies.requests import ChatRequest, CompletionRequest, ResponsesRequest
 from specguide.server.config import ServerConfig
-from specguide.server.plain_routes import router as plain_routes
-from specguide.server.requests import ChatRequest, CompletionRequest, ResponsesRequest
 
 BOUNDED = {
     "/v1/chat/completions": {"max_tokens": 3},

@@ -11,7 +11,7 @@ import pytest
 import zmq
 
 from specguide.errors import InvalidParams
-from specguide.server.service_folder import ServiceFolder
+from specguide.server.processes.service_folder import ServiceFolder
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def test_a_longer_one_is_refused_and_leaves_nothing(within, short_path):
 
 HELD = """
 import sys, tempfile
-from specguide.server.service_folder import ServiceFolder
+from specguide.server.processes.service_folder import ServiceFolder
 tempfile.tempdir = sys.argv[1]
 folder = ServiceFolder()
 print(folder.name, flush=True)

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from specguide.params import SamplingParams
-from specguide.server.stop_tail import StopTail
+from specguide.server.running.stop_tail import StopTail
 
 USER = [{"role": "user", "content": "My name is Anna and I am 31 years old."}]
 CHAT = "/v1/chat/completions"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from specguide.errors import InvalidGuide
-from specguide.server.strict import check_strict
+from specguide.server.tasks.strict import check_strict
 
 
 def obj(properties: dict[str, Any], **more: Any) -> dict[str, Any]:

@@ -35,16 +35,16 @@ from specguide.guided.tools import (
     tool_guide,
 )
 from specguide.params import SamplingParams
-from specguide.server.api import rendered, told
-from specguide.server.chat import ChatRenderer
-from specguide.server.events import Arguments, CallBegin, Event
-from specguide.server.messages import template_messages
-from specguide.server.requests import ChatRequest, ResponsesRequest
-from specguide.server.responses import ResponseRenderer
-from specguide.server.run import read
-from specguide.server.task import Task
-from specguide.server.tool_choice import ToolChoice
-from specguide.server.tools import function_of, tools_of
+from specguide.server.apis.api import rendered, told
+from specguide.server.apis.chat import ChatRenderer
+from specguide.server.apis.responses import ResponseRenderer
+from specguide.server.bodies.requests import ChatRequest, ResponsesRequest
+from specguide.server.running.run import read
+from specguide.server.tasks.events import Arguments, CallBegin, Event
+from specguide.server.tasks.messages import template_messages
+from specguide.server.tasks.task import Task
+from specguide.server.tasks.tool_choice import ToolChoice
+from specguide.server.tasks.tools import function_of, tools_of
 from specguide.tokenizer import Tokenizer
 
 LIMITS = GuideConfig()

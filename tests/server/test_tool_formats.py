@@ -28,7 +28,7 @@ from specguide.guided.tools import (
     tool_formats,
     tool_guide,
 )
-from specguide.server.tool_choice import ToolChoice
+from specguide.server.tasks.tool_choice import ToolChoice
 
 LIMITS = GuideConfig(isolate_compiles=False)
 RULES = no_token, LIMITS

@@ -9,12 +9,12 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from specguide.params import SamplingParams
-from specguide.server.api import Api, JsonObject, Renderer, lines, rendered
-from specguide.server.backend import Backend
-from specguide.server.errors import ApiError
-from specguide.server.events import End, Event, Text, Tokens
-from specguide.server.shared_fields import GeneratingBody
-from specguide.server.task import Task
+from specguide.server.apis.api import Api, JsonObject, Renderer, lines, rendered
+from specguide.server.bodies.shared_fields import GeneratingBody
+from specguide.server.http.errors import ApiError
+from specguide.server.tasks.backend import Backend
+from specguide.server.tasks.events import End, Event, Text, Tokens
+from specguide.server.tasks.task import Task
 
 
 class Body(GeneratingBody):

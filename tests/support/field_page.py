@@ -9,10 +9,10 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from specguide.server.anthropic import MessagesRequest
-from specguide.server.base_body import Body
-from specguide.server.fields import NoEffect, Refused
-from specguide.server.requests import ChatRequest, CompletionRequest, ResponsesRequest
+from specguide.server.apis.anthropic import MessagesRequest
+from specguide.server.bodies.base_body import Body
+from specguide.server.bodies.fields import NoEffect, Refused
+from specguide.server.bodies.requests import ChatRequest, CompletionRequest, ResponsesRequest
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "fields.md"
 BODIES: dict[str, type[Body]] = {
@@ -26,9 +26,9 @@ _HEAD = """# Fields of requests
 What becomes of each field, by API: `/v1/chat/completions`, `/v1/completions`, `/v1/responses` and
 `/v1/messages`. A field that is null is as if it were left out. One that stands nowhere here is
 taken, named in the header `x-specguide-ignored` and logged once; `--strict-fields` refuses it.
-This page is written from [`fields.py`](../specguide/server/fields.py),
-[`shared_fields.py`](../specguide/server/shared_fields.py) and
-[`requests.py`](../specguide/server/requests.py), and tested against them.
+This page is written from [`fields.py`](../specguide/server/bodies/fields.py),
+[`shared_fields.py`](../specguide/server/bodies/shared_fields.py) and
+[`requests.py`](../specguide/server/bodies/requests.py), and tested against them.
 
 """
 

@@ -16,7 +16,7 @@ from specguide.config import EngineConfig, SpecConfig
 from specguide.engine import AsyncEngine, Engine
 from specguide.server.app import create_app
 from specguide.server.config import ServerConfig
-from specguide.server.connection import uvicorn_config
+from specguide.server.http.connection import uvicorn_config
 
 KEY = "a secret"
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from specguide.config import GuideConfig
 from specguide.guided.reading import OutputForm, OutputReader
 from specguide.guided.tools import Tool, ToolFormat, tool_guide
-from specguide.server.events import Said
-from specguide.server.said_pieces import SaidPieces
+from specguide.server.running.said_pieces import SaidPieces
+from specguide.server.tasks.events import Said
 
 
 def no_token(_: str) -> None:

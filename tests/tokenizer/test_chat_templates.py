@@ -12,7 +12,7 @@ from chat_templates import with_template
 from transformers import PreTrainedTokenizerFast
 
 from specguide.errors import InvalidParams
-from specguide.server.prompt import MAX_CHARS, MAX_NUMBER, MAX_VALUES, check_variables
+from specguide.server.tasks.prompt import MAX_CHARS, MAX_NUMBER, MAX_VALUES, check_variables
 from specguide.tokenizer import Tokenizer
 
 USER = [{"role": "user", "content": "hi"}]

@@ -19,10 +19,10 @@ from specguide import LLM, Guide, SamplingParams
 from specguide.config import CacheConfig, EngineConfig
 from specguide.request import RequestOutput
 from specguide.request_records import Logprob
-from specguide.server.backend import Backend
+from specguide.server.apis.openai_objects import token_score
 from specguide.server.config import ServerConfig
-from specguide.server.openai_objects import token_score
-from specguide.server.sample_reader import score_of
+from specguide.server.running.sample_reader import score_of
+from specguide.server.tasks.backend import Backend
 from specguide.tokenizer import IncrementalDetokenizer, Tokenizer
 
 KINDS = [*BUILDERS]

@@ -10,9 +10,9 @@ from typing import Any
 
 from specguide.engine import RequestDelta
 from specguide.request_records import Iteration
-from specguide.server.backend import Backend
 from specguide.server.playground.allowed import Allowed, AllowedWalk, Take, free
-from specguide.server.task import Task
+from specguide.server.tasks.backend import Backend
+from specguide.server.tasks.task import Task
 from specguide.trace import Span
 
 MAX_SPANS = 8000

@@ -14,16 +14,16 @@ from fastapi.responses import FileResponse, StreamingResponse
 from specguide.engine import RequestDelta, ServedEngine
 from specguide.errors import InvalidParams, SpecguideError
 from specguide.guide.ready_grammars import MARK, ready_grammars
-from specguide.server.api import STREAM_HEADERS
-from specguide.server.backend import Backend, unless_left
-from specguide.server.chat import parse
-from specguide.server.clients import client_of
-from specguide.server.errors import ApiError
-from specguide.server.json_body import BodyRoute
+from specguide.server.apis.api import STREAM_HEADERS
+from specguide.server.apis.chat import parse
+from specguide.server.bodies.requests import ChatRequest
+from specguide.server.http.clients import client_of
+from specguide.server.http.errors import ApiError
+from specguide.server.http.json_body import BodyRoute
 from specguide.server.playground.events import Narrator
-from specguide.server.requests import ChatRequest
-from specguide.server.run import begun
-from specguide.server.task import Task
+from specguide.server.running.run import begun
+from specguide.server.tasks.backend import Backend, unless_left
+from specguide.server.tasks.task import Task
 
 _PAGE = Path(__file__).parent / "page"
 _PARTS = {

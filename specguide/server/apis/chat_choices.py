@@ -1,0 +1,98 @@
+"""Owns what /v1/chat/completions tells of one sample: its text, its calls, its reasoning."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from specguide.server.apis.api import JsonObject
+from specguide.server.apis.told_ids import ToldIds
+from specguide.server.tasks.events import CallBegin, End, Reasoned, Said, Text
+
+
+@dataclass
+class Choice:
+    """One sample as it is written.
+
+    is_legacy:     its call is told as `function_call`
+    ids:           of its tokens
+    spans:         None: not asked for
+    finish_reason: OpenAI's; None until it has ended
+    stop_reason:   as vLLM's: the stop string or the id of `stop_token_ids` that ended it
+    """
+
+    index: int
+    ids: ToldIds = field(default_factory=ToldIds)
+    is_legacy: bool = False
+    content: str = ""
+    reasoning: str = ""
+    calls: list[dict[str, Any]] = field(default_factory=list)
+    logprobs: list[JsonObject] = field(default_factory=list)
+    spans: list[JsonObject] | None = None
+    finish_reason: str | None = None
+    stop_reason: str | int | None = None
+
+    def add(self, event: Said) -> JsonObject:
+        """What an event adds, as OpenAI's delta."""
+        if isinstance(event, Reasoned):
+            self.reasoning += event.text
+            return _reasoned(event.text)
+        if isinstance(event, Text):
+            self.content += event.text
+            return {"content": event.text} if event.text else {}
+        if isinstance(event, CallBegin):
+            function = {"name": event.name, "arguments": ""}
+            call = {"id": f"call_{secrets.token_hex(12)}", "type": "function"}
+            self.calls.append({**call, "function": {**function}})
+            return self._called({"index": event.index, **call, "function": function})
+        self.calls[event.index]["function"]["arguments"] += event.text
+        return self._called({"index": event.index, "function": {"arguments": event.text}})
+
+    def _called(self, call: JsonObject) -> JsonObject:
+        return {"function_call": call["function"]} if self.is_legacy else {"tool_calls": [call]}
+
+    def end(self, end: End) -> JsonObject:
+        """No more will come; why, as it is told."""
+        called = "function_call" if self.is_legacy else "tool_calls"
+        is_call = end.finish_reason == "stop" and self.calls
+        self.finish_reason = called if is_call else end.finish_reason
+        self.stop_reason = end.stop_reason
+        return self._why()
+
+    def _why(self) -> JsonObject:
+        return {"finish_reason": self.finish_reason, "stop_reason": self.stop_reason}
+
+    def told(self) -> JsonObject:
+        """The whole, once it has ended."""
+        message: JsonObject = {
+            "role": "assistant",
+            "content": self.content or (None if self.calls else ""),
+            "refusal": None,
+        }
+        if self.reasoning:
+            message |= _reasoned(self.reasoning)
+        if self.calls and self.is_legacy:
+            message["function_call"] = self.calls[0]["function"]
+        elif self.calls:
+            message["tool_calls"] = self.calls
+        return {
+            "index": self.index,
+            "message": message,
+            **self._why(),
+            "logprobs": told_logprobs(self.logprobs),
+            **({} if self.spans is None else {"spans": self.spans}),
+            **self.ids.rest(),
+        }
+
+
+def _reasoned(text: str) -> JsonObject:
+    """Reasoning, which OpenAI's API has not, by both names that clients know: DeepSeek's, which
+    SGLang took on, and that of newer releases of vLLM."""
+    return {"reasoning_content": text, "reasoning": text}
+
+
+def told_logprobs(scores: Sequence[JsonObject]) -> JsonObject | None:
+    """Scores of tokens, as a choice tells them."""
+    return {"content": scores, "refusal": None} if scores else None

@@ -1,0 +1,151 @@
+"""Owns what /v1/completions tells of one sample: its text, behind its prompt's where that is
+echoed, and the scores of its tokens."""
+
+from __future__ import annotations
+
+import codecs
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from specguide.server.apis.api import JsonObject
+from specguide.server.apis.told_ids import ToldIds
+from specguide.server.tasks.events import Score
+
+
+def _no_scores() -> dict[str, list[Any]]:
+    return {"text_offset": [], "token_logprobs": [], "tokens": [], "top_logprobs": []}
+
+
+def _decoder() -> codecs.IncrementalDecoder:
+    return codecs.getincrementaldecoder("utf-8")("replace")
+
+
+@dataclass
+class Choice:
+    """One sample of one prompt.
+
+    has_scores:      log-probabilities are told
+    names_ids:       of scored tokens, their ids in place of their texts
+    keeps_scores:    until the end, where the whole is told
+    prompt_logprobs: as vLLM has them; None: not asked for
+    spans:           None: not asked for
+    ids:             of its tokens and its prompt's
+    offset:          characters of the text that its scored tokens have spelled
+    total_logprob:   of its output tokens, of which there are num_scored
+    """
+
+    index: int
+    has_scores: bool
+    ids: ToldIds = field(default_factory=ToldIds)
+    keeps_scores: bool = True
+    names_ids: bool = False
+    text: str = ""
+    finish_reason: str | None = None
+    stop_reason: str | int | None = None
+    scores: dict[str, list[Any]] = field(default_factory=_no_scores)
+    prompt_logprobs: list[JsonObject | None] | None = None
+    total_logprob: float = 0.0
+    num_scored: int = 0
+    spans: list[JsonObject] | None = None
+    offset: int = 0
+    _decoder: codecs.IncrementalDecoder = field(default_factory=_decoder)
+
+    @property
+    def mean_logprob(self) -> float:
+        """Mean log-probability of its output tokens."""
+        return self.total_logprob / self.num_scored if self.num_scored else -math.inf
+
+    def begun(self) -> JsonObject:
+        """What there is before anything has come, as a chunk's choice."""
+        begun = {"index": self.index, "text": self.text, "finish_reason": None, "logprobs": None}
+        return begun | self.ids.more()
+
+    def echo(self, prompt: str, scores: Sequence[Score]) -> JsonObject:
+        """Its prompt, as a chunk's choice."""
+        told = self._grow(prompt, scores, prompt)
+        self.offset, self._decoder = len(prompt), _decoder()
+        return told
+
+    def add(self, text: str, scores: Sequence[Score]) -> JsonObject:
+        """More of it, as a chunk's choice."""
+        self.total_logprob += sum(score.logprob or 0.0 for score in scores)
+        self.num_scored += len(scores)
+        return self._grow(text, scores)
+
+    def spanned(self, spans: list[JsonObject]) -> JsonObject:
+        """What its tokens are of, as a chunk's choice."""
+        if self.spans is not None and self.keeps_scores:
+            self.spans += spans
+        return {**self._grow("", ()), "spans": spans}
+
+    def end(self, reason: str, stop_reason: str | int | None) -> JsonObject:
+        """No more comes; as a chunk's choice."""
+        self.finish_reason, self.stop_reason = reason, stop_reason
+        told = {"index": self.index, "text": "", **self._why(), "logprobs": None}
+        return told | self.ids.more()
+
+    def _why(self) -> JsonObject:
+        return {"finish_reason": self.finish_reason, "stop_reason": self.stop_reason}
+
+    def told(self, index: int) -> JsonObject:
+        """The whole, once it has ended. index: its place in the answer"""
+        asked = self.prompt_logprobs is not None
+        return {
+            "index": index,
+            "text": self.text,
+            **self._why(),
+            "logprobs": self.scores if self.has_scores else None,
+            **({"prompt_logprobs": self.prompt_logprobs} if asked else {}),
+            **({} if self.spans is None else {"spans": self.spans}),
+            **self.ids.rest(),
+        }
+
+    def _grow(self, text: str, scores: Sequence[Score], prompt: str = "") -> JsonObject:
+        """prompt: the text, where it is one, in which special tokens may be named"""
+        offsets = [self._pass(score, prompt) for score in scores]
+        more = None
+        if scores and self.has_scores:
+            more = _told_scores(offsets, scores, as_id=self.names_ids)
+        self.text += text
+        if more and self.keeps_scores:
+            for name, values in more.items():
+                self.scores[name] += values
+        told = {"index": self.index, "text": text, "finish_reason": None, "logprobs": more}
+        return told | self.ids.more()
+
+    def _pass(self, score: Score, prompt: str) -> int:
+        """Where the next token begins in the text, whether or not that is there yet: tokens come in
+        deltas of any size."""
+        is_inside = b"\x80" <= score.spelled[:1] < b"\xc0"  # a character
+        if not is_inside:
+            self.offset += len(self._decoder.decode(b"", final=True))
+        begin = self.offset
+        if not score.is_special:
+            self.offset += len(self._decoder.decode(score.spelled))
+        elif prompt.startswith(score.text, begin):
+            self.offset += len(score.text)
+        return begin
+
+
+def _told_scores(
+    offsets: Sequence[int], scores: Sequence[Score], *, as_id: bool
+) -> dict[str, list[Any]]:
+    """offsets: characters before each of them; as_id: as for Score.name"""
+    told = _no_scores()
+    for offset, score in zip(offsets, scores, strict=True):
+        told["text_offset"].append(offset)
+        told["tokens"].append(score.name(as_id=as_id))
+        told["token_logprobs"].append(score.logprob)
+        told["top_logprobs"].append(None if score.logprob is None else _by_name(score, as_id=as_id))
+    return told
+
+
+def _by_name(score: Score, *, as_id: bool) -> dict[str, float | None]:
+    """A place's log-probabilities; of tokens with equal texts, say parts of characters, that of the
+    likeliest, by which clients tell whether the token itself is."""
+    told: dict[str, float | None] = {}
+    for one in (*score.rivals, score):
+        told.setdefault(one.name(as_id=as_id), one.logprob)
+    return told

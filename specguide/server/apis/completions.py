@@ -1,0 +1,229 @@
+"""Owns /v1/completions: prompts continued as they are, whole or in chunks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from specguide.errors import InvalidParams
+from specguide.params.rules import MAX_SAMPLES
+from specguide.server.apis.api import Api, JsonObject, Renderer
+from specguide.server.apis.completion_choices import Choice
+from specguide.server.apis.openai_objects import (
+    ChunkUsage,
+    prompt_logprobs,
+    span_objects,
+    usage_object,
+)
+from specguide.server.apis.told_ids import ToldIds
+from specguide.server.bodies.requests import CompletionRequest
+from specguide.server.http.request_ids import answer_id
+from specguide.server.tasks.backend import Backend
+from specguide.server.tasks.events import End, Event, PromptScores, Score, Spans, Text, Tokens
+from specguide.server.tasks.guides import (
+    closed_guide,
+    guide_of,
+    response_format_guide,
+    schema_rules,
+)
+from specguide.server.tasks.task import Task, Usage
+
+
+def parse(backend: Backend, body: CompletionRequest) -> Task:
+    """Raises ApiError, InvalidParams and InvalidGuide, which name the field."""
+    model = backend.check_model(body.model)
+    num_samples = _num_samples(body)
+    body.check_whole(body.stream)
+    prompts, texts = _prompts(backend, body)
+    backend.check_samples(len(prompts), num_samples)
+    rules = schema_rules(backend.config, body)
+    asked = response_format_guide(body.response_format, rules)
+    guide = closed_guide(guide_of(body, rules, {"response_format": asked}), rules)
+    of_prompt = body.logprobs if body.echo else None
+    params = body.sampling(
+        backend.sampling_defaults,
+        n=num_samples,
+        max_tokens=1 if body.max_tokens == 0 else body.max_tokens,
+        guide=guide,
+        logprobs=0 if body.logprobs is None and _is_chosen(body) else body.logprobs,
+        prompt_logprobs=of_prompt if body.prompt_logprobs is None else body.prompt_logprobs,
+    )
+    return Task(
+        model,
+        prompts,
+        params,
+        priority=body.priority,
+        returns_spans=body.return_spans,
+        echoed=texts if body.echo else (),
+    )
+
+
+def _is_chosen(body: CompletionRequest) -> bool:
+    """The best of more samples than are told."""
+    return body.best_of is not None and body.best_of > (body.n or 1)
+
+
+def _num_samples(body: CompletionRequest) -> int:
+    """Number of samples to generate of each prompt. Raises InvalidParams."""
+    num_told = 1 if body.n is None else body.n
+    if body.best_of is None:
+        return num_told
+    if not num_told <= body.best_of <= MAX_SAMPLES:
+        raise InvalidParams(
+            f"best_of must be an integer from n = {num_told} to {MAX_SAMPLES}, found "
+            f"{body.best_of}",
+            param="best_of",
+        )
+    if body.stream and _is_chosen(body):
+        raise InvalidParams(
+            "which samples are the best is known at their end: leave stream out, or best_of",
+            param="best_of",
+        )
+    return body.best_of
+
+
+def _prompts(
+    backend: Backend, body: CompletionRequest
+) -> tuple[tuple[list[int], ...], tuple[str, ...]]:
+    """Token ids of each prompt, and its text. Raises InvalidParams."""
+    one = isinstance(body.prompt, str) or (len(body.prompt) > 0 and isinstance(body.prompt[0], int))
+    many: Any = [body.prompt] if one else body.prompt
+    if not many:
+        raise InvalidParams("the prompt is empty; give at least one token", param="prompt")
+    for prompt in many:
+        backend.check_prompt(len(prompt) if isinstance(prompt, str) else 0, "prompt")
+    prompts = tuple(
+        backend.tokenizer.encode(prompt, body.add_special_tokens)
+        if isinstance(prompt, str)
+        else list(prompt)
+        for prompt in many
+    )
+    for prompt_ids in prompts:
+        backend.check_prompt_ids(prompt_ids, "prompt")
+    return prompts, tuple(
+        prompt
+        if isinstance(prompt, str) or not body.echo
+        else backend.text_of(prompt, "prompt", skip_special_tokens=True)
+        for prompt in many
+    )
+
+
+class CompletionRenderer(Renderer[CompletionRequest]):
+    """Tells all choices; those of a prompt follow each other."""
+
+    last_line = b"data: [DONE]\n\n"
+
+    def __init__(self, body: CompletionRequest, task: Task) -> None:
+        super().__init__(body, task)
+        self._head = {
+            "id": answer_id("cmpl"),
+            "object": "text_completion",
+            "created": int(time.time()),
+            "model": task.model,
+        }
+        self._is_empty = body.max_tokens == 0
+        self.usage = Usage(task, counts_output=not self._is_empty)
+        self._chunk_usage = ChunkUsage(body.stream_options, self.usage)
+        self._choices = [self._choice(index) for index in range(task.num_samples)]
+        self._early: dict[int, list[Event]] = {}
+        """Events of each prompt that came before its scores, which are to be told first."""
+        for number, prompt in enumerate(task.echoed):
+            if body.logprobs is not None:
+                self._early[number] = []
+            else:
+                for choice in self._samples(number):
+                    choice.text = prompt
+
+    def _choice(self, index: int) -> Choice:
+        body = self.body
+        prompt_ids = self.task.prompts[index // self.task.params.n]
+        return Choice(
+            index,
+            body.logprobs is not None,
+            ToldIds(bool(body.return_token_ids), bool(body.stream), prompt_ids),
+            keeps_scores=not body.stream,
+            names_ids=bool(body.return_tokens_as_token_ids),
+            spans=[] if body.return_spans else None,
+        )
+
+    def begin(self) -> Iterator[JsonObject]:
+        for choice in self._choices:
+            if choice.text:
+                yield self._chunk(choice.begun())
+
+    def take(self, event: Event) -> Iterable[JsonObject]:
+        number = event.sample // self.task.params.n
+        if isinstance(event, PromptScores):
+            yield from self._take_scores(number, event)
+        elif number in self._early:
+            self._early[number].append(event)
+        elif isinstance(event, Tokens) and not self._is_empty:
+            self._choices[event.sample].ids.add(event.token_ids)
+        elif isinstance(event, Text) and not self._is_empty:
+            yield self._chunk(self._choices[event.sample].add(event.text, event.scores))
+        elif isinstance(event, Spans) and not self._is_empty:
+            yield self._chunk(self._choices[event.sample].spanned(span_objects(event.spans)))
+        elif isinstance(event, End):
+            is_cut = self._is_empty and event.finish_reason == "stop"
+            reason = "length" if is_cut else event.finish_reason
+            yield self._chunk(self._choices[event.sample].end(reason, event.stop_reason))
+
+    def end(self) -> Iterator[JsonObject]:
+        yield from self._late()
+        if self._chunk_usage.is_told:
+            yield {**self._head, "choices": [], "usage": usage_object(self.usage)}
+
+    def whole(self) -> JsonObject:
+        """The completion object."""
+        list(self._late())
+        return {
+            **self._head,
+            "usage": usage_object(self.usage),
+            "choices": [choice.told(index) for index, choice in enumerate(self._best())],
+        }
+
+    def _best(self) -> Iterator[Choice]:
+        """The samples of each prompt that are told: those with the likeliest tokens."""
+        num_told = self.body.n or 1
+        for number in range(len(self.task.prompts)):
+            samples = self._samples(number)
+            if num_told < len(samples):
+                samples = sorted(samples, key=lambda one: -one.mean_logprob)[:num_told]
+            yield from samples
+
+    def _samples(self, number: int) -> list[Choice]:
+        """The samples of a prompt."""
+        num_made = self.task.params.n
+        return self._choices[number * num_made : (number + 1) * num_made]
+
+    def _take_scores(self, number: int, event: PromptScores) -> Iterator[JsonObject]:
+        if self.body.prompt_logprobs is not None:
+            for choice in self._samples(number):
+                choice.prompt_logprobs = prompt_logprobs(event.scores)
+        if number in self._early:
+            early = self._early.pop(number)
+            yield from self._echo(number, event.scores)
+            for one in early:
+                yield from self.take(one)
+
+    def _late(self) -> Iterator[JsonObject]:
+        """What waits for scores of prompts that have ended without them."""
+        for number in list(self._early):
+            yield from self._take_scores(number, PromptScores(()))
+
+    def _echo(self, number: int, scores: Sequence[Score] = ()) -> Iterator[JsonObject]:
+        for choice in self._samples(number):
+            yield self._chunk(choice.echo(self.task.echoed[number], scores))
+
+    def _chunk(self, choice: JsonObject) -> JsonObject:
+        return {**self._head, "choices": [choice], **self._chunk_usage.told()}
+
+
+API = Api(
+    "/v1/completions",
+    "Continue prompts, as OpenAI's API does.",
+    CompletionRequest,
+    parse,
+    CompletionRenderer,
+)

@@ -1,0 +1,62 @@
+"""Owns how a stream of /v1/responses ends by an error: here, or where it is passed on for another
+process, which is gone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from specguide.server.apis.api import JsonObject, PassedStream
+from specguide.server.http.errors import ApiError
+
+_CREATED, _ITEM_DONE = "response.created", "response.output_item.done"
+_KEPT = tuple(f"event: {kind}\n".encode() for kind in (_CREATED, _ITEM_DONE))
+
+
+class PassedResponse(PassedStream):
+    """What its events have told of it: how it began, and items that are whole."""
+
+    def __init__(self, *of_api: Any) -> None:
+        super().__init__(*of_api)
+        self._kept: list[bytes] = []
+        self._last = b""
+
+    def take(self, piece: bytes) -> None:
+        self._last = piece
+        if any(line in piece for line in _KEPT):
+            self._kept.append(piece)
+
+    def failed(self, error: ApiError) -> Iterator[JsonObject]:
+        """As ResponseRenderer's, but that an item which is not whole is left out."""
+        kept = [event for piece in self._kept for event in _events(piece)]
+        begun: JsonObject = next((one["response"] for one in kept if one["type"] == _CREATED), {})
+        items = [one["item"] for one in kept if one["type"] == _ITEM_DONE]
+        failure = {"status": "failed", "output": items, "error": error_object(error)}
+        number = max((event["sequence_number"] for event in _events(self._last)), default=-1) + 1
+        for told in failure_events(error, begun | failure):
+            yield {**told, "sequence_number": number}
+            number += 1
+
+
+def _events(piece: bytes) -> Iterator[JsonObject]:
+    for line in piece.splitlines():
+        if line.startswith(b"data: "):
+            yield json.loads(line[6:])
+
+
+def failure_events(error: ApiError, response: JsonObject) -> Iterator[JsonObject]:
+    """The events that end a stream by an error, without numbers. response: as far as it came"""
+    yield {
+        "type": "error",
+        "code": error.code or error.kind,
+        "message": str(error),
+        "param": error.param,
+    }
+    yield {"type": "response.failed", "response": response}
+
+
+def error_object(error: ApiError) -> JsonObject:
+    """An error as a response has it."""
+    is_clients = error.kind == "invalid_request_error"
+    return {"message": str(error), "code": "invalid_prompt" if is_clients else "server_error"}

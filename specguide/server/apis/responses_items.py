@@ -1,0 +1,162 @@
+"""Owns the output items of /v1/responses, messages, reasoning and function calls, and the events
+that tell how they grow, which have no numbers yet."""
+
+from __future__ import annotations
+
+import secrets
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from specguide.server.apis.api import JsonObject
+
+
+def _new_id(prefix: str) -> str:
+    return f"{prefix}_{secrets.token_hex(12)}"
+
+
+@dataclass
+class Item(ABC):
+    """An item of an answer. status: "in_progress", "completed" or "incomplete" """
+
+    id_prefix: ClassVar[str]
+    output_index: int
+    status: str = field(default="in_progress", kw_only=True)
+    id: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.id = _new_id(self.id_prefix)
+
+    @abstractmethod
+    def item(self) -> JsonObject:
+        """As OpenAI has it."""
+
+    def begin(self) -> Iterator[JsonObject]:
+        """The objects that begin the item."""
+        yield self._told("added")
+
+    def end(self, status: str) -> Iterator[JsonObject]:
+        """The objects that end the item, of which all is there."""
+        self.status = status
+        yield from self._text_done()
+        yield self._told("done")
+
+    @abstractmethod
+    def _text_done(self) -> Iterator[JsonObject]:
+        """The objects that tell all of its text."""
+
+    def _told(self, what: str) -> JsonObject:
+        return {
+            "type": f"response.output_item.{what}",
+            "output_index": self.output_index,
+            "item": self.item(),
+        }
+
+    def _event(self, kind: str, **fields: Any) -> JsonObject:
+        return {
+            "type": f"response.{kind}",
+            "item_id": self.id,
+            "output_index": self.output_index,
+            **fields,
+        }
+
+
+@dataclass
+class Message(Item):
+    """A message of one text part."""
+
+    id_prefix = "msg"
+    text: str = ""
+    logprobs: list[JsonObject] = field(default_factory=list)
+
+    def item(self) -> JsonObject:
+        return {
+            "id": self.id,
+            "type": "message",
+            "role": "assistant",
+            "status": self.status,
+            "content": [self._part()] if self.text or self.status != "in_progress" else [],
+        }
+
+    def begin(self) -> Iterator[JsonObject]:
+        """The item and its part are there."""
+        yield from super().begin()
+        yield self._of_part("content_part.added", part=self._part())
+
+    def add(self, text: str, scores: Sequence[JsonObject]) -> JsonObject:
+        """More text, and the log-probabilities of its tokens."""
+        self.text += text
+        self.logprobs += scores
+        return self._of_part("output_text.delta", delta=text, logprobs=list(scores))
+
+    def _text_done(self) -> Iterator[JsonObject]:
+        yield self._of_part("output_text.done", text=self.text, logprobs=self.logprobs)
+        yield self._of_part("content_part.done", part=self._part())
+
+    def _part(self) -> JsonObject:
+        return {
+            "type": "output_text",
+            "text": self.text,
+            "annotations": [],
+            "logprobs": list(self.logprobs),
+        }
+
+    def _of_part(self, kind: str, **fields: Any) -> JsonObject:
+        return self._event(kind, content_index=0, **fields)
+
+
+@dataclass
+class Thought(Item):
+    """What the model thinks."""
+
+    id_prefix = "rs"
+    text: str = ""
+
+    def item(self) -> JsonObject:
+        return {
+            "id": self.id,
+            "type": "reasoning",
+            "summary": [],
+            "content": [{"type": "reasoning_text", "text": self.text}] if self.text else [],
+            "encrypted_content": None,
+            "status": self.status,
+        }
+
+    def add(self, text: str) -> JsonObject:
+        """Add more of the text."""
+        self.text += text
+        return self._event("reasoning_text.delta", content_index=0, delta=text)
+
+    def _text_done(self) -> Iterator[JsonObject]:
+        yield self._event("reasoning_text.done", content_index=0, text=self.text)
+
+
+@dataclass
+class Call(Item):
+    """A function call. namespace: of the function, where it is in one"""
+
+    id_prefix = "fc"
+    name: str
+    namespace: str | None = None
+    arguments: str = ""
+    call_id: str = field(default_factory=lambda: _new_id("call"))
+
+    def item(self) -> JsonObject:
+        return {
+            "id": self.id,
+            "type": "function_call",
+            "status": self.status,
+            "call_id": self.call_id,
+            "name": self.name,
+            "arguments": self.arguments,
+            **({} if self.namespace is None else {"namespace": self.namespace}),
+        }
+
+    def add(self, text: str) -> JsonObject:
+        """Add more of the arguments."""
+        self.arguments += text
+        return self._event("function_call_arguments.delta", delta=text)
+
+    def _text_done(self) -> Iterator[JsonObject]:
+        yield self._event("function_call_arguments.done", name=self.name, arguments=self.arguments)

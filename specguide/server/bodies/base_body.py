@@ -1,0 +1,85 @@
+"""Owns what all bodies of requests have in common: nulls, fields that are known and not honoured,
+and those that nobody knows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any, ClassVar, Self
+
+from pydantic import BaseModel, ConfigDict, ModelWrapValidatorHandler, PrivateAttr, model_validator
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticCustomError
+
+from specguide.server.bodies.fields import NoEffect, Table
+
+_MOST_UNKNOWN = 64
+
+
+@cache
+def _known(kind: type[BaseModel]) -> Mapping[str, FieldInfo]:
+    """Fields as a client names them."""
+    return {field.alias or name: field for name, field in kind.model_fields.items()}
+
+
+def given(fields: Mapping[str, Any], name: str, default: Any) -> Any:
+    """What is said of an object in a body that is read by hand. A null stands for a field that is
+    left out."""
+    value = fields.get(name)
+    return default if value is None else value
+
+
+class Body(BaseModel):
+    """A body, or a part of one. A null stands for a field that is left out.
+
+    beside: fields that are known and not honoured
+    """
+
+    model_config = ConfigDict(strict=True)
+    beside: ClassVar[Table] = {}
+    _unknown: tuple[str, ...] = PrivateAttr(())
+
+    @property
+    def is_quick(self) -> bool:
+        """What it means is found out in no time, if it is not long."""
+        return False
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _knows_its_fields(cls, values: Any, validate: ModelWrapValidatorHandler[Self]) -> Self:
+        if not isinstance(values, dict):
+            return validate(values)
+        known = _known(cls)
+        cls._check_beside(values, known)
+        unknown = tuple(
+            name
+            for name, value in values.items()
+            if value is not None and name not in known and name not in cls.beside
+        )
+        if len(unknown) > _MOST_UNKNOWN:
+            told = {"count": len(unknown), "most": _MOST_UNKNOWN}
+            words = "it has {count} fields that nobody knows, and {most} are the most"
+            raise PydanticCustomError("unknown_fields", words, told)
+        given = {name: values[name] for name in known if name in values}
+        made = validate({n: v for n, v in given.items() if v is not None or known[n].is_required()})
+        made._unknown = unknown
+        return made
+
+    @classmethod
+    def _check_beside(cls, values: Mapping[str, Any], known: Mapping[str, Any]) -> None:
+        for name, verdict in cls.beside.items():
+            value = values.get(name)
+            if name in known or value is None or isinstance(verdict, NoEffect):
+                continue
+            if not verdict.takes(value):
+                told = {"name": name, "why": verdict.why}
+                raise PydanticCustomError("field", "{name} is not supported: {why}", told)
+
+    def unknown_fields(self, place: str = "") -> Iterator[str]:
+        """Fields that nobody knows, as a client would name them. place: before each name"""
+        for name in self._unknown:
+            yield place + name
+        for name, value in self.__dict__.items():
+            if isinstance(value, Body):
+                alias = type(self).model_fields[name].alias
+                yield from value.unknown_fields(f"{place}{alias or name}.")

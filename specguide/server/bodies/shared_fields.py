@@ -1,0 +1,235 @@
+"""Owns the fields of request bodies that several endpoints have: those of OpenAI, and of vLLM and
+SGLang for those who come from there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import Field
+
+from specguide.params import SamplingParams, Speculation
+from specguide.params.rules import LEAST_TOP_P, MAX_LOGPROBS
+from specguide.server.bodies import fields
+from specguide.server.bodies.base_body import Body
+
+T = TypeVar("T")
+Values = Annotated[list[T], Field(fail_fast=True)]
+"""A list of which only the first wrong value is told: a long one may have as many as it has
+values."""
+
+
+class StructuredOutputs(Body):
+    """What an output must match, as in vLLM; one of them.
+
+    disable_additional_properties: objects of a JSON schema have no properties but those that it
+                                   names, unless it says otherwise
+    """
+
+    beside = fields.STRUCTURED_OUTPUTS
+    json_: dict[str, Any] | bool | str | None = Field(None, alias="json")
+    regex: str | None = None
+    choice: Values[str] | None = None
+    grammar: str | None = None
+    json_object: bool | None = None
+    structural_tag: dict[str, Any] | str | None = None
+    disable_additional_properties: bool | None = None
+
+
+class SpeculationFields(Body):
+    """What the request takes of the server's drafts, see Speculation."""
+
+    num_draft_tokens: int | None = None
+    num_forced_tokens: int | None = None
+    guided_drafts: bool | None = None
+
+
+class GeneratingBody(Body):
+    """What asks for an answer, whoever's API it is. model: None or "": the one that is served"""
+
+    model: str | None = None
+    stream: bool | None = False
+
+
+class SamplingFields(GeneratingBody):
+    """What all of OpenAI's endpoints that generate have in common."""
+
+    temperature: float | None = 1.0
+    top_p: float | None = 1.0
+    seed: int | None = None
+    stop: str | Values[str] | None = None
+    logit_bias: dict[str, float] | None = None
+    presence_penalty: float | None = 0.0
+    frequency_penalty: float | None = 0.0
+    # vLLM's
+    top_k: int | None = 0
+    min_p: float | None = 0.0
+    repetition_penalty: float | None = 1.0
+    min_tokens: int | None = 0
+    ignore_eos: bool = False
+    stop_token_ids: Values[int] | None = None
+    bad_words: Values[str] | None = None
+    allowed_token_ids: Values[int] | None = None
+    include_stop_str_in_output: bool = False
+    priority: int = 0
+    structured_outputs: StructuredOutputs | None = None
+    guided_json: dict[str, Any] | bool | str | None = None
+    guided_regex: str | None = None
+    guided_choice: Values[str] | None = None
+    guided_grammar: str | None = None
+    # SGLang's
+    json_schema: dict[str, Any] | str | None = None
+    regex: str | None = None
+    ebnf: str | None = None
+    # this server's own
+    speculation: SpeculationFields | None = None
+    allow_truncation: bool = False
+    faithful: bool = False
+    key_order: Literal["schema", "any"] | None = None
+
+    def sampling(self, defaults: Mapping[str, Any], **values: Any) -> SamplingParams:
+        """The sampling parameters, with `values` beside. Raises InvalidParams.
+
+        defaults: of what is left out, where they are not OpenAI's; a faithful request has none
+        """
+        defaults = {} if self.faithful else defaults
+        given = {name: getattr(self, name) for name in _SAMPLING}
+        given |= {
+            name: value for name, value in defaults.items() if name not in self.model_fields_set
+        }
+        given["stop"] = _stop_strings(self.stop)
+        given["speculation"] = self.speculation and Speculation(**dict(self.speculation))
+        if self.top_p == 0:  # as others have it: the likeliest token alone
+            given["top_p"] = LEAST_TOP_P
+        return SamplingParams.from_dict(
+            {name: value for name, value in (given | values).items() if value is not None}
+        )
+
+
+_SAMPLING = (
+    "temperature",
+    "top_p",
+    "seed",
+    "logit_bias",
+    "presence_penalty",
+    "frequency_penalty",
+    "top_k",
+    "min_p",
+    "repetition_penalty",
+    "min_tokens",
+    "ignore_eos",
+    "stop_token_ids",
+    "bad_words",
+    "allowed_token_ids",
+    "include_stop_str_in_output",
+    "allow_truncation",
+    "faithful",
+)
+
+
+def _stop_strings(stop: str | list[str] | None) -> list[str]:
+    """The stop strings that can stop anything: no empty ones."""
+    return [one for one in ([stop] if isinstance(stop, str) else stop or ()) if one]
+
+
+class NamedSchema(Body):
+    """OpenAI's `response_format.json_schema`."""
+
+    name: str | None = None
+    description: str | None = None
+    schema_: dict[str, Any] | None = Field(None, alias="schema")
+    strict: bool | None = None
+
+
+class ResponseFormat(Body):
+    """OpenAI's `response_format`, and vLLM's and SGLang's further types of it.
+
+    schema: of a json_object, as others than OpenAI have it
+    structures, triggers, at_least_one: of a structural_tag, in its older form
+    """
+
+    type: Literal["text", "json_object", "json_schema", "regex", "grammar", "structural_tag"]
+    json_schema: NamedSchema | None = None
+    regex: str | None = None
+    pattern: str | None = None
+    grammar: str | None = None
+    format: dict[str, Any] | None = None
+    schema_: dict[str, Any] | None = Field(None, alias="schema")
+    structures: Values[dict[str, Any]] | None = None
+    triggers: Values[str] | None = None
+    at_least_one: bool | None = None
+
+
+class TemplateFields(Body):
+    """What is said of the way from a conversation to a prompt.
+
+    chat_template_kwargs: variables of the template; those that it does not read are left out
+    chat_template:        to take instead of the model's, where the server lets clients send one
+    allow_special_tokens: special tokens that the messages spell are what they are, not text; None:
+                          as the server has it
+    """
+
+    chat_template_kwargs: dict[str, Any] | None = None
+    chat_template: str | None = None
+    allow_special_tokens: bool | None = None
+
+
+class ContinuedFields(TemplateFields):
+    """Of conversations whose answer may be begun, as with vLLM.
+
+    add_generation_prompt:  the template begins a new answer
+    continue_final_message: the last message is an answer that is begun
+    """
+
+    add_generation_prompt: bool = True
+    continue_final_message: bool = False
+
+
+class ReasoningConfig(Body):
+    """OpenAI's `reasoning`. There are no summaries: what the model thinks is told as it is."""
+
+    beside = fields.REASONING
+    effort: str | None = None
+    summary: str | None = None
+    generate_summary: str | None = None
+    context: str | None = None
+
+
+class TurnFields(TemplateFields, SamplingFields):
+    """What the endpoints that answer a conversation have in common.
+
+    reasoning:             OpenAI's of responses; SGLang and others have it in chat, too
+    reasoning_effort:      OpenAI's of chat; "none": the model does not think before it answers
+    max_reasoning_tokens:  after so many tokens of reasoning it has to end
+    thinking_token_budget: the same, by vLLM's name; -1: no bound
+    include_reasoning:     tell what the model thinks; else no ids and scores of tokens are told
+                           either, where it thinks
+    """
+
+    top_logprobs: int | None = Field(None, ge=0, le=MAX_LOGPROBS)
+    tools: Values[dict[str, Any]] | None = None
+    tool_choice: str | dict[str, Any] | None = None
+    parallel_tool_calls: bool | None = True
+    reasoning: ReasoningConfig | None = None
+    reasoning_effort: str | None = None
+    max_reasoning_tokens: int | None = Field(None, ge=0)
+    thinking_token_budget: int | None = Field(None, ge=-1)
+    include_reasoning: bool = True
+
+    def reasoning_bound(self) -> int | None:
+        """Tokens after which reasoning has to end; None: no bound."""
+        if self.max_reasoning_tokens is not None:
+            return self.max_reasoning_tokens
+        return None if self.thinking_token_budget == -1 else self.thinking_token_budget
+
+    def effort(self) -> str | None:
+        """How much the model is to think before it answers; None: as it does by itself."""
+        said = self._said_effort()
+        return self.reasoning_effort if said is None else said
+
+    def effort_field(self) -> str:
+        """The field in which the effort is said."""
+        return "reasoning_effort" if self._said_effort() is None else "reasoning.effort"
+
+    def _said_effort(self) -> str | None:
+        return None if self.reasoning is None else self.reasoning.effort

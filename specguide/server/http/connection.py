@@ -1,0 +1,189 @@
+"""Owns a connection's bounds: how many there are, how long one may send no header or leave an
+answer unread, and what becomes of one whose client has sent all it will."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import resource
+import socket
+from functools import partial
+from typing import Any
+
+import h11
+import uvicorn
+from fastapi import FastAPI
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from specguide.server.config import ServerConfig
+from specguide.server.http.errors import ApiError
+from specguide.server.http.h11_connection import HttpConnection
+from specguide.server.http.metrics import AnswerCounts, tell_in_its_place
+from specguide.server.http.request_log import AccessLog
+from specguide.server.http.tls import tls_options
+
+_LOOKS = 4  # in the time of the shortest bound
+_UNREAD_BYTES = 1 << 17
+"""Most bytes of an answer in the socket's buffer; else the kernel takes up to some MB before
+anybody notices an absent reader."""
+_MOST_HEADER_BYTES = 64 << 10
+"""uvicorn's own bound, where its configuration has none."""
+_PROBE_S = 0.1
+"""Time between looks whether a client that sends nothing more is still there."""
+_OTHER_FILES = 64
+"""Files that a front has open beside its connections, and one connection too many until it is
+refused."""
+_LOGGER = logging.getLogger(__name__)
+
+
+def most_connections(wanted: int) -> int:
+    """As many of them as this process may have open, for which its limit of open files is raised
+    as far as it can be. Beyond that limit connections would be cut, and nobody be told."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = wanted + _OTHER_FILES
+    if 0 <= soft < needed:  # none is a negative number
+        soft = needed if hard < 0 else min(needed, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    if soft < 0 or soft >= needed:
+        return wanted
+    found = max(1, soft - _OTHER_FILES)
+    _LOGGER.warning(
+        "%d files may be open here, so that %d connections are served at once and not %d: raise "
+        "the limit (ulimit -n), or lower --max-connections",
+        soft,
+        found,
+        wanted,
+    )
+    return found
+
+
+def uvicorn_config(app: FastAPI, config: ServerConfig, **options: Any) -> uvicorn.Config:
+    """The configuration to run an app of `create_app` with the config's bounds of connections.
+    options: of uvicorn.Config"""
+    options |= tls_options(config.exposure) | {"timeout_keep_alive": config.header_timeout_s}
+    connection = partial(BoundedConnection, config, app.state.answers)
+    return uvicorn.Config(AccessLog(app), http=connection, ws="none", **options)  # type: ignore[arg-type]
+
+
+class BoundedConnection(H11Protocol):
+    """uvicorn's connection, which by itself waits for ever for a header and for a reader.
+
+    answers: counts those that are given here, before there is a request
+    """
+
+    def __init__(
+        self, limits: ServerConfig, answers: AnswerCounts, *args: Any, **kwargs: Any
+    ) -> None:
+        super().__init__(*args, **kwargs)
+        most_bytes = self.config.h11_max_incomplete_event_size or _MOST_HEADER_BYTES
+        self.conn = HttpConnection(h11.SERVER, most_bytes)
+        self.access_log = False  # AccessLog has them all
+        self._limits, self._answers = limits, answers
+        self._state: tuple[str, object] = ("", None)
+        self._since_s = 0.0
+        self._next_look: asyncio.TimerHandle | None = None
+        self._next_probe: asyncio.TimerHandle | None = None
+        self._is_half_closed = False
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Refuses one too many."""
+        super().connection_made(transport)
+        transport.get_extra_info("socket").setsockopt(
+            socket.SOL_SOCKET, socket.SO_SNDBUF, _UNREAD_BYTES
+        )
+        if len(self.connections) > self._limits.max_connections:
+            self._answers.count(503)
+            transport.write(_refusal(self._limits.max_connections))
+            transport.close()
+        self._look()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stops looking."""
+        for look in (self._next_look, self._next_probe):
+            if look is not None:
+                look.cancel()
+        super().connection_lost(exc)
+
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """The client sends nothing more. True, and the connection stays open, where it may wait for
+        an answer; with TLS there is no such state."""
+        if self.transport.get_extra_info("sslcontext") is not None:
+            return False
+        if self._is_half_closed:
+            return True
+        if self.cycle is None or self.cycle.more_body or self.cycle.response_complete:
+            return False
+        self._is_half_closed = True
+        if not self.cycle.response_started and self.cycle.scope["http_version"] == "1.1":
+            self.transport.write(
+                self.conn.send(h11.InformationalResponse(status_code=100, headers=[])) or b""
+            )
+        self._probe()
+        return True
+
+    def send_400_response(self, msg: str) -> None:
+        """Tells a client that what it sends is no HTTP, unless its request was answered before."""
+        if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
+            self.transport.close()
+            return
+        if self.cycle is None or self.cycle.response_complete:
+            self._answers.count(400)
+        else:
+            tell_in_its_place(self.cycle.scope, 400)  # type: ignore[arg-type]
+        super().send_400_response(msg)
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """Says nothing: an offer of another protocol is answered in this one, and some clients, as
+        Java's, make one with each request."""
+
+    def on_response_complete(self) -> None:
+        """Goes on to the next request, or ends where there is none and will be none."""
+        super().on_response_complete()
+        if self._is_half_closed and (self.cycle.response_complete or self.cycle.more_body):
+            self.transport.close()
+
+    def _probe(self) -> None:
+        """Whether the client has left for good, as what was written to it has found out: its
+        request is cancelled.
+
+        To have left and to send nothing more look alike until something is written, and a
+        half-closed socket is not watched by the event loop.
+        """
+        if self.transport.get_extra_info("socket").getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+            self.transport.abort()
+        else:
+            self._next_probe = self.loop.call_later(_PROBE_S, self._probe)
+
+    def _look(self) -> None:
+        """Cut the connection where it has been waiting for the same thing for too long."""
+        waits_for = self._waits_for()
+        limits = self._limits
+        now_s = self.loop.time()
+        state = (waits_for, self.cycle)
+        if state != self._state:
+            self._state, self._since_s = state, now_s
+        bounds = {"header": limits.header_timeout_s, "reader": limits.write_timeout_s}
+        if now_s - self._since_s >= bounds.get(waits_for, now_s):
+            self.transport.abort()
+            return
+        self._next_look = self.loop.call_later(min(bounds.values()) / _LOOKS, self._look)
+
+    def _waits_for(self) -> str:
+        if self.flow.write_paused or self.transport.is_closing():
+            return "reader"
+        return "header" if self.cycle is None or self.cycle.response_complete else ""
+
+
+def _refusal(most: int) -> bytes:
+    error = ApiError(
+        503,
+        f"there are {most} connections already; try again later",
+        kind="server_error",
+        code="too_many_connections",
+    )
+    body = json.dumps(error.body()).encode()
+    return (
+        b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nRetry-After: 1\r\n"
+        b"Connection: close\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
+    )

@@ -1,0 +1,117 @@
+"""Owns how a body becomes values: parsed aside, counted before anything looks at each, refused
+where it is too much."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from fastapi import Request, Response
+from fastapi.routing import APIRoute
+from starlette.requests import ClientDisconnect
+
+from specguide.errors import InvalidParams
+from specguide.server.config import ServerConfig
+from specguide.server.http.errors import ApiError, Refusal
+
+
+class BodyRoute(APIRoute):
+    """A route whose body is held to the server's limits before it is validated."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handle = super().get_route_handler()
+
+        async def counted(request: Request) -> Response:
+            return await handle(CountedRequest(request.scope, request.receive))
+
+        return counted
+
+
+class CountedRequest(Request):
+    """A request whose JSON is parsed in a thread, unless it is short. Raises Refusal, which names
+    the field."""
+
+    async def body(self) -> bytes:
+        """Raises Refusal where the client leaves before its end."""
+        try:
+            return await super().body()
+        except ClientDisconnect:
+            raise Refusal(ApiError.client_left()) from None
+
+    async def json(self) -> Any:
+        backend = self.app.state.backend
+        body = await self.body()
+        try:
+            if backend.are_few(len(body)):
+                return _parsed(body, backend.config)
+            return await backend.aside(len(body), _parsed, body, backend.config)
+        except InvalidParams as error:
+            raise Refusal(ApiError.of(error)) from None
+
+
+def _parsed(body: bytes, config: ServerConfig) -> Any:
+    # parsing holds the interpreter
+    if body.count(b",") + body.count(b'"') // 2 > config.max_body_values:
+        raise InvalidParams(
+            f"the body has more than {config.max_body_values} values; make it smaller"
+        )
+    try:
+        values = json.loads(body)
+    except RecursionError:
+        raise InvalidParams("the body is nested too deeply") from None
+    except json.JSONDecodeError:
+        raise  # which is told with its place
+    except ValueError as error:  # no UTF-8, or a number of thousands of digits
+        raise InvalidParams(f"the body is not JSON: {error}") from None
+    if isinstance(values, dict):
+        check_counts(values, config)
+    return values
+
+
+def check_counts(values: dict[str, Any], config: ServerConfig) -> None:
+    """Raises InvalidParams for a field with more in it than the server takes."""
+    for name, most in (
+        ("tools", config.max_tools),
+        ("functions", config.max_tools),
+        ("messages", config.max_messages),
+        ("input", config.max_messages),
+        ("stop", config.max_stop_strings),
+        ("stop_sequences", config.max_stop_strings),
+        ("bad_words", config.max_stop_strings),
+        ("stop_token_ids", config.max_entries),
+        ("logit_bias", config.max_entries),
+        ("metadata", config.max_entries),
+    ):
+        value = values.get(name)
+        if isinstance(value, (list, dict)) and len(value) > most:
+            raise InvalidParams(f"there may be {most} {name}, found {len(value)}", param=name)
+    for name in ("stop", "stop_sequences", "bad_words"):
+        longest = _longest_text(values.get(name))
+        if longest > config.max_stop_chars:
+            raise InvalidParams(
+                f"{name} may have {config.max_stop_chars} characters each, found {longest}",
+                param=name,
+            )
+    _check_samples(values.get("prompt"), values.get("n"), config.max_samples)
+
+
+def _longest_text(words: Any) -> int:
+    """Characters of a text, or of the longest in a list; 0 where there is none."""
+    listed = words if isinstance(words, list) else [words]
+    return max((len(word) for word in listed if isinstance(word, str)), default=0)
+
+
+def _check_samples(prompt: Any, n: Any, most: int) -> None:
+    num_prompts = (
+        len(prompt) if isinstance(prompt, list) and prompt and not isinstance(prompt[0], int) else 1
+    )
+    num_samples = num_prompts * (n if isinstance(n, int) else 1)
+    if num_prompts > 1 and num_samples > most:
+        raise InvalidParams(
+            f"there may be {most} answers to a request, found {num_prompts} prompts and "
+            f"{num_samples} answers",
+            param="prompt",
+        )
+    if num_samples > most:
+        raise InvalidParams(f"n must be an integer from 1 to {most}, found {n}", param="n")

@@ -1,0 +1,231 @@
+"""Owns what Prometheus is told: the engine's figures, read when they are asked for, and the status
+of HTTP answers."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from prometheus_client import CollectorRegistry, Counter, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.registry import Collector
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from specguide.engine import ServedEngine
+from specguide.engine.stats import TRANSFERS, EngineStats, Histogram
+from specguide.server.config import COUNTS_FOLDER
+from specguide.server.http.figures import FIGURES, TIMES
+
+_ENGINE = "0"  # vLLM's label; here there is one
+_FAMILIES = {"gauge": GaugeMetricFamily, "counter": CounterMetricFamily}
+_COUNTS_BYTES = 1 << 18
+"""Bytes of a process's file of counts: more than all routes with all codes take."""
+_OTHER = "other"
+_TOLD = "specguide.told"
+_LOGGER = logging.getLogger(__name__)
+
+
+class EngineCollector(Collector):
+    """An engine's stats as metrics named specguide_…
+
+    names: "vllm": also as vLLM names those that mean the same
+    """
+
+    def __init__(self, engine: ServedEngine, names: str = "specguide", model: str = "") -> None:
+        self._engine = engine
+        self._has_vllm_names = names == "vllm"
+        self._vllm_labels = {"model_name": model, "engine": _ENGINE}
+
+    def collect(self) -> Iterator[Metric]:
+        """Called for each scrape."""
+        yield GaugeMetricFamily(
+            "specguide_healthy", "1 while requests are taken", self._engine.health.is_healthy
+        )
+        stats = self._engine.stats()
+        spec = self._engine.config.spec
+        if stats is None:
+            return
+        synthetic = None if spec is None else spec.synthetic_acceptance
+        yield GaugeMetricFamily(
+            "specguide_requests_unfinished",
+            "Requests under way",
+            stats.num_running + stats.num_waiting,
+        )
+        yield GaugeMetricFamily(
+            "specguide_synthetic_acceptance",
+            "Tokens an iteration where drafts are accepted at random; else 0",
+            synthetic or 0,
+        )
+        yield _counter("requests_finished", "Requests that have ended", "reason", stats.finished)
+        yield _accepted(stats)
+        yield _counter("grammar", "Counters of the grammar executor", "counter", stats.grammar)
+        yield from _guides(stats)
+        yield from _transfers(stats)
+        yield _histogram(
+            "specguide_acceptance_length", "Tokens an iteration, of requests", stats.acceptance
+        )
+        yield from _figures(stats, {})
+        if self._has_vllm_names:
+            yield from _figures(stats, self._vllm_labels)
+            yield self._vllm_success(stats)
+
+    def _vllm_success(self, stats: EngineStats) -> Metric:
+        labels = [*self._vllm_labels, "finished_reason"]
+        success = CounterMetricFamily("vllm:request_success", "Requests that ended", labels=labels)
+        for reason, count in stats.finished.items():
+            success.add_metric([*self._vllm_labels.values(), reason], count)
+        return success
+
+
+def _figures(stats: EngineStats, vllm_labels: dict[str, str]) -> Iterator[Metric]:
+    """Figures by our names, or, with these labels, by vLLM's."""
+    names, values = [*vllm_labels], [*vllm_labels.values()]
+    for figure in FIGURES:
+        if name := _name(figure.name, figure.vllm, vllm_labels):
+            family = _FAMILIES[figure.kind](name, figure.about, labels=names)
+            family.add_metric(values, figure.read(stats))
+            yield family
+    for times in TIMES:
+        if name := _name(times.name, times.vllm, vllm_labels):
+            yield _histogram(
+                f"{name}_seconds", times.about, stats.latency[times.key], names, values
+            )
+
+
+def _name(ours: str, vllm: str | None, vllm_labels: dict[str, str]) -> str | None:
+    if not vllm_labels:
+        return f"specguide_{ours}"
+    return vllm and f"vllm:{vllm}"
+
+
+def _counter(name: str, about: str, label: str, counts: Mapping[str, int]) -> Metric:
+    family = CounterMetricFamily(f"specguide_{name}", about, labels=[label])
+    for value, count in counts.items():
+        family.add_metric([value], count)
+    return family
+
+
+def _accepted(stats: EngineStats) -> Metric:
+    accepted = CounterMetricFamily(
+        "specguide_accepted_drafts",
+        "Iterations by how many drafts were accepted",
+        labels=["requests", "accepted"],
+    )
+    for kind, counts in stats.accepted.items():
+        for number, count in enumerate(counts):
+            accepted.add_metric([kind, str(number)], count)
+    return accepted
+
+
+def _guides(stats: EngineStats) -> Iterator[Metric]:
+    """Figures of the guides used most; `tokens` by `iterations` is a guide's acceptance length."""
+    for what in ("requests", "iterations", "tokens"):
+        counts = {name: counts.get(what, 0) for name, counts in stats.guides.items()}
+        yield _counter(f"guide_{what}", f"Guided {what}, by a hash of the guide", "guide", counts)
+
+
+def _transfers(stats: EngineStats) -> Iterator[Metric]:
+    """Figures of prompts that one engine computes for another."""
+    for what, count in stats.transfers.items():
+        about = TRANSFERS[what]
+        yield CounterMetricFamily(f"specguide_kv_transfer_{what}", about, count)
+
+
+def _histogram(
+    name: str,
+    about: str,
+    histogram: Histogram,
+    labels: Sequence[str] = (),
+    values: Iterable[str] = (),
+) -> Metric:
+    family = HistogramMetricFamily(name, about, labels=labels)
+    buckets = [
+        ("+Inf" if bound == float("inf") else str(bound), count)
+        for bound, count in histogram.cumulative()
+    ]
+    family.add_metric(list(values), buckets, histogram.total)
+    return family
+
+
+class AnswerCounts:
+    """Counts HTTP answers by route and status; where processes count together, a scrape of each has
+    the sum of all that there are and were. One that has no room on the disk counts nothing, and
+    says so in its log."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._answers = _answers(registry)
+
+    def count(self, status: int, route: str = _OTHER) -> None:
+        """Count one more answer."""
+        if self._answers is not None:
+            self._answers.labels(route, str(status)).inc()
+
+
+def tell_in_its_place(scope: Scope, status: int) -> None:
+    """A request's client was told this, whatever the application answers from now on."""
+    scope[_TOLD] = status
+
+
+def told_status(scope: Scope, start: Message) -> int:
+    """The status of an answer that the application begins."""
+    status: int = scope.get(_TOLD, start["status"])
+    return status
+
+
+class StatusCounts:
+    """ASGI middleware. Counts the application's answers.
+
+    paths: of the routes, by which those are counted that are refused before they are routed
+    """
+
+    def __init__(self, app: ASGIApp, answers: AnswerCounts, paths: Collection[str] = ()) -> None:
+        self._app, self._answers, self._paths = app, answers, paths
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def counted(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                self._answers.count(told_status(scope, message), self._route(scope))
+            await send(message)
+
+        await self._app(scope, receive, counted if scope["type"] == "http" else send)
+
+    def _route(self, scope: Scope) -> str:
+        if "route" in scope:
+            return str(getattr(scope["route"], "path", _OTHER))
+        path = scope.get("path", "").removeprefix(scope.get("root_path", ""))
+        return path if path in self._paths else _OTHER
+
+
+def _answers(registry: CollectorRegistry) -> Counter | None:
+    """The counter; None where this process cannot count."""
+    folder = os.environ.get(COUNTS_FOLDER)
+    if folder is not None:
+        MultiProcessCollector(registry)
+        try:
+            _reserve_counts(Path(folder))
+        except OSError as error:
+            _LOGGER.warning("HTTP answers of this process are not counted: %s", error)
+            return None
+    return Counter(
+        "specguide_http_responses",
+        "HTTP answers",
+        ["route", "code"],
+        registry=None if folder is not None else registry,
+    )
+
+
+def _reserve_counts(folder: Path) -> None:
+    """Take the room of this process's file before it is written through a mapping: a disk that has
+    become full would end the process then. Others see the file once it is whole."""
+    counts, part = (folder / f"counter_{os.getpid()}.{end}" for end in ("db", "part"))
+    if counts.exists():  # of one that has died, with the same id
+        return
+    try:
+        with part.open("wb") as file:
+            os.posix_fallocate(file.fileno(), 0, _COUNTS_BYTES)
+        part.rename(counts)
+    finally:
+        part.unlink(missing_ok=True)

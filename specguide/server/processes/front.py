@@ -1,0 +1,114 @@
+"""Owns a front of a service: a process that serves HTTP and talks to the engine's core."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from multiprocessing.connection import Connection
+from typing import Any
+
+import uvloop
+from fastapi import FastAPI
+from starlette.exceptions import HTTPException
+from starlette.responses import StreamingResponse
+from starlette.types import Message, Scope
+
+from specguide.engine.serving.control import CoreDown, CoreUp, FrontReady, Stop, order_of
+from specguide.engine.serving.remote_engine import RemoteEngine
+from specguide.engine.setup.target_folder import load_tokenizer
+from specguide.host.processes import live_with, settle
+from specguide.server.app import create_app
+from specguide.server.config import ServerConfig
+from specguide.server.http.connection import most_connections
+from specguide.server.http.request_log import log_config, write_refusals
+from specguide.server.processes.listening import listener
+from specguide.server.processes.plans import FrontPlan
+from specguide.server.processes.stop import StoppableServer
+
+_SHORTEST_S = 1e-3
+"""uvloop takes no time of 0."""
+
+
+def run_front(plan: FrontPlan, control: Connection, parent_pid: int) -> None:
+    """A front's process, to its end. Exit code 0 once told to stop."""
+    live_with(parent_pid, "specguide-front")
+    loop_factory = partial(BoundedLoop, plan.config.header_timeout_s)
+    uvloop.run(_serve(plan, control), loop_factory=loop_factory)
+
+
+class BoundedLoop(uvloop.Loop):
+    """An event loop whose servers wait for a client's part of TLS's handshake no longer than for a
+    header; by itself a minute. Until then no connection is counted or looked at."""
+
+    def __init__(self, handshake_s: float) -> None:
+        super().__init__()
+        self._handshake_s = max(handshake_s, _SHORTEST_S)
+
+    async def create_server(  # type: ignore[override]
+        self, *args: Any, **options: Any
+    ) -> asyncio.AbstractServer:
+        if options.get("ssl") is not None:
+            options["ssl_handshake_timeout"] = self._handshake_s
+        return await super().create_server(*args, **options)
+
+
+async def _serve(plan: FrontPlan, control: Connection) -> None:
+    engine = RemoteEngine(plan.facts, load_tokenizer(plan.facts.config), plan.name)
+    config = replace(plan.config, max_connections=most_connections(plan.config.max_connections))
+    app = create_app(engine, config)
+    server = _Front(app, config, control)
+    asyncio.get_running_loop().add_reader(control.fileno(), _obey, control, engine, server)
+    await server.serve([listener(address) for address in plan.addresses])
+
+
+async def rehearse(app: FastAPI) -> None:
+    """What the libraries put off until the first request, whose client would wait 0.1 s for it: to
+    build the routes, and to load what streams an answer. Nothing of it is counted or logged."""
+    scope: Scope = {"type": "http", "method": "GET", "path": "/-", "headers": [], "app": app}
+    with suppress(HTTPException):  # there is no such page
+        await app.router(scope, _never_comes, _ignore)
+    await StreamingResponse(_one_text())(scope, _never_comes, _ignore)
+
+
+async def _never_comes() -> Message:
+    await asyncio.Event().wait()
+    raise AssertionError
+
+
+async def _ignore(_: Message) -> None:
+    pass
+
+
+async def _one_text() -> AsyncIterator[str]:
+    yield ""
+
+
+class _Front(StoppableServer):
+    """Says when it listens."""
+
+    def __init__(self, app: FastAPI, config: ServerConfig, control: Connection) -> None:
+        logging = {"log_config": log_config(), "access_log": not config.disable_uvicorn_access_log}
+        super().__init__(app, config, log_level="info", **logging)
+        if config.log_requests:
+            write_refusals()
+        self._app, self._control = app, control
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await rehearse(self._app)
+        settle()
+        await super().startup(sockets)
+        self._control.send(FrontReady())
+
+
+def _obey(control: Connection, engine: RemoteEngine, server: StoppableServer) -> None:
+    match order_of(control):
+        case CoreUp(address):
+            engine.connect(address)
+        case CoreDown(cause):
+            engine.disconnect(cause)
+        case Stop(drain_s):
+            server.stop(drain_s)

@@ -1,0 +1,53 @@
+"""Owns telling a sample's reasoning, text and calls apart while it is written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from specguide.guided.reading import OutputForm, OutputReader, ReasoningMarks
+from specguide.server.running.said_pieces import SaidPieces
+from specguide.server.running.stop_tail import StopTail
+from specguide.server.tasks.backend import Backend
+from specguide.server.tasks.events import Said
+from specguide.server.tasks.task import Task
+
+
+def output_form(backend: Backend, task: Task) -> OutputForm:
+    """The form of the outputs of a task's samples."""
+    expected = task.reasoning
+    if expected is None:
+        return OutputForm.of(task.params.guide, None)
+    begin = None if expected.is_begun else expected.format.begin
+    marks = ReasoningMarks.of(expected.end, begin, expected.answer, backend.special_token)
+    return OutputForm.of(task.params.guide, marks)
+
+
+class ParsedSample:
+    """Reasoning, text and calls of one sample, which is fed with its tokens."""
+
+    def __init__(self, backend: Backend, task: Task, form: OutputForm) -> None:
+        self._spelled = backend.spelled
+        self._stops = StopTail(task.params)
+        self._reader = OutputReader(form)
+        is_told = task.reasoning is not None and task.reasoning.is_told
+        self._said = SaidPieces(tells_reasoning=is_told)
+
+    @property
+    def is_reasoning(self) -> bool:
+        """Whether the sample may be inside its reasoning."""
+        return self._reader.is_reasoning
+
+    @property
+    def has_reasoned(self) -> bool:
+        """Whether the sample has begun its reasoning."""
+        return self._reader.has_reasoned
+
+    def add(self, token_ids: Sequence[int], *, is_last: bool = False) -> list[Said]:
+        """The next tokens. is_last: as for StopTail"""
+        spelled = b"".join([self._spelled[token] for token in token_ids])
+        return self._said.take(self._reader.feed(self._stops.feed(spelled, is_last=is_last)))
+
+    def finish(self, stop: str | int | None) -> list[Said]:
+        """What was held back. stop: as for StopTail"""
+        pieces = self._reader.feed(self._stops.finish(stop)) + self._reader.finish()
+        return self._said.take(pieces) + self._said.finish()

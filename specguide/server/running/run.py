@@ -1,0 +1,79 @@
+"""Owns running a task: from token ids to typed events."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+
+from specguide.engine import RequestDelta, RequestStream
+from specguide.server.http.errors import ApiError
+from specguide.server.http.tracing import note_generation
+from specguide.server.running.sample_reader import SampleReader
+from specguide.server.tasks.backend import Backend
+from specguide.server.tasks.events import Event
+from specguide.server.tasks.task import Task
+
+
+async def run(backend: Backend, task: Task, client: str = "") -> AsyncIterator[Event]:
+    """The events of a task, once each prompt has begun. Prompts run beside each other, and are told
+    one after another.
+
+    Raises ApiError for what is wrong with the task, now or while it is read. client: who asks
+    """
+    streams = [
+        backend.engine.generate(prompt, task.params, priority=task.priority, client=client)
+        for prompt in task.prompts
+    ]
+    all_deltas = await _all_begun(streams, task)
+
+    async def events() -> AsyncIterator[Event]:
+        for number, deltas in enumerate(all_deltas):
+            async for event in read(backend, task, number, deltas):
+                yield event
+
+    return events()
+
+
+async def read(
+    backend: Backend, task: Task, number: int, deltas: AsyncIterator[RequestDelta]
+) -> AsyncIterator[Event]:
+    """The events of one prompt, of which `number` says which it is."""
+    first = number * task.params.n
+    readers = [SampleReader(backend, task, first + index) for index in range(task.params.n)]
+    async for delta in deltas:
+        for event in readers[delta.index].read(delta):
+            yield event
+
+
+async def _all_begun(
+    streams: Sequence[RequestStream], task: Task
+) -> list[AsyncIterator[RequestDelta]]:
+    """As `begun`, of each. Where one is refused, nobody waits for the others, and they end."""
+    starts = [asyncio.ensure_future(begun(stream, task)) for stream in streams]
+    try:
+        return await asyncio.gather(*starts)
+    finally:
+        for start in starts:
+            start.cancel()
+
+
+async def begun(stream: RequestStream, task: Task) -> AsyncIterator[RequestDelta]:
+    """A request's deltas, once there is a first one. Raises ApiError for what is wrong with it,
+    then or later, which names the field of the task that is."""
+    first = await anext(stream)
+    if first.error is not None:
+        raise ApiError.of(first.error, task.guide_field(first.error))
+    # it never began, and the server is at its end
+    if first.finish_reason == "abort" and not first.token_ids:
+        raise ApiError.shutting_down()
+
+    async def all_of_them() -> AsyncIterator[RequestDelta]:
+        note_generation(first)
+        yield first
+        async for delta in stream:
+            note_generation(delta)
+            if delta.error is not None:
+                raise ApiError.of(delta.error, task.guide_field(delta.error))
+            yield delta
+
+    return all_of_them()

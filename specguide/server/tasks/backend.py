@@ -1,0 +1,189 @@
+"""Owns what the endpoints share: the engine, special tokens, and waiting for a client that may
+leave."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import nullcontext
+from functools import cached_property
+from typing import Any, TypeVar
+
+from fastapi import Request
+
+from specguide.config import GuideConfig
+from specguide.engine import ServedEngine
+from specguide.errors import InvalidParams, PromptTooLong
+from specguide.guided.reading import SpelledTokens
+from specguide.guided.reasoning_formats import ReasoningFormat, choose_reasoning_format
+from specguide.guided.tools import ToolFormat, choose_tool_format
+from specguide.server.bodies.base_body import Body
+from specguide.server.bodies.ignored import UnknownFields
+from specguide.server.bodies.sampling_defaults import sampling_defaults
+from specguide.server.config import ServerConfig
+from specguide.server.http.errors import ApiError
+
+T = TypeVar("T")
+B = TypeVar("B", bound=Body)
+_LOOK_S = 0.2
+_FEW_BYTES, _MANY_BYTES = 1 << 13, 1 << 16
+_MOST_TEMPLATES = 2
+
+
+class Backend:
+    """An engine and what the server was told."""
+
+    def __init__(self, engine: ServedEngine, config: ServerConfig) -> None:
+        self.engine, self.config = engine, config
+        self.tokenizer = engine.tokenizer
+        self.sampling_defaults = sampling_defaults(config, engine.config.model)
+        self._unknown_fields = UnknownFields(config.strict_fields)
+        self._lane = asyncio.Semaphore()
+        """One large body at a time is read."""
+        self._template_lane = asyncio.Semaphore(_MOST_TEMPLATES)
+        """Clients' templates that are rendered at once; their threads wait for them."""
+
+    @property
+    def limits(self) -> GuideConfig:
+        """The limits of guides."""
+        return self.engine.config.guide or GuideConfig()
+
+    @cached_property
+    def max_prompt_chars(self) -> int:
+        """No prompt that fits into the context has more characters."""
+        return self.engine.max_model_len * max(map(len, self._spelled))
+
+    @cached_property
+    def _spelled(self) -> Sequence[bytes]:
+        """The bytes of each token; empty for special tokens."""
+        return self.tokenizer.vocabulary(self.engine.vocab_size).token_bytes
+
+    @cached_property
+    def spelled(self) -> SpelledTokens:
+        """What tokens are read as."""
+        return SpelledTokens(self._spelled, self.tokenizer.eos_token_ids)
+
+    def check_prompt(self, num_chars: int, param: str) -> None:
+        """Raises PromptTooLong for a text that no tokens could fit into the context; encoding it
+        would take long."""
+        if num_chars > self.max_prompt_chars:
+            raise self._too_long(f"{num_chars} characters, which cannot fit", param)
+
+    def check_prompt_ids(self, prompt_ids: Sequence[int], param: str) -> None:
+        """Raises PromptTooLong where they leave no room for an answer."""
+        if len(prompt_ids) >= self.engine.max_model_len:
+            raise self._too_long(f"{len(prompt_ids)} tokens", param)
+
+    def _too_long(self, size: str, param: str) -> PromptTooLong:
+        """The error, in words by which clients know that it was this."""
+        return PromptTooLong(
+            f"this model's maximum context length is {self.engine.max_model_len} tokens, output "
+            f"included, and the prompt has {size}; make it shorter",
+            param=param,
+        )
+
+    def check_samples(self, num_prompts: int, num_samples: int) -> None:
+        """Raises InvalidParams for more answers than there is ever room for.
+
+        num_samples: of each prompt
+        """
+        most = self.engine.max_unfinished
+        if num_prompts * num_samples > most:
+            raise InvalidParams(
+                f"n = {num_samples}"
+                + (f" for each of {num_prompts} prompts" if num_prompts > 1 else "")
+                + f" is more than the {most} answers that this server has room for at once; ask "
+                "for fewer",
+                param="n" if num_samples > 1 else "prompt",
+            )
+
+    @cached_property
+    def tool_format(self) -> ToolFormat:
+        """Raises InvalidParams where it is not known."""
+        return choose_tool_format(self.config.tool_format, self.tokenizer.chat_template)
+
+    @cached_property
+    def reasoning_format(self) -> ReasoningFormat | None:
+        """None where the model does not reason. Raises InvalidParams for an unknown name."""
+        return choose_reasoning_format(self.config.reasoning_format, self.tokenizer.chat_template)
+
+    @staticmethod
+    def are_few(num_bytes: int) -> bool:
+        """Whether to parse so many takes less time than to have a thread do it."""
+        return num_bytes <= _FEW_BYTES
+
+    async def aside(self, num_bytes: int, work: Callable[..., T], *args: Any) -> T:
+        """Run in a thread, large bodies one after another: they hold the interpreter, and would
+        hold up all small ones.
+
+        Raises what `work` does, and ApiError where a body is nested too deeply for it.
+        """
+        try:
+            async with nullcontext() if num_bytes <= _MANY_BYTES else self._lane:
+                return await asyncio.to_thread(work, *args)
+        except RecursionError:
+            raise ApiError(400, "the body is nested too deeply") from None
+
+    async def understood(self, num_bytes: int, understand: Callable[[Backend, B], T], body: B) -> T:
+        """What a request's body means, found out aside unless that is quick. Raises what
+        `understand` does, ApiError as `aside`, and InvalidParams for unknown fields where they are
+        refused."""
+        self._unknown_fields.check(body)
+        if body.is_quick and self.are_few(num_bytes):
+            return understand(self, body)
+        async with self._template_lane if getattr(body, "chat_template", None) else nullcontext():
+            return await self.aside(num_bytes, understand, self, body)
+
+    def text_of(
+        self, token_ids: Sequence[int], param: str, *, skip_special_tokens: bool = False
+    ) -> str:
+        """The text of token ids. Raises InvalidParams for an id that there is not.
+
+        skip_special_tokens: else they stand there by their names
+        """
+        size = self.engine.vocab_size
+        bad = next((token for token in token_ids if not 0 <= token < size), None)
+        if bad is not None:
+            raise InvalidParams(
+                f"token {bad} is not an id of this model's {size} tokens", param=param
+            )
+        return self.tokenizer.decode(token_ids, skip_special_tokens)
+
+    def special_token(self, text: str) -> int | None:
+        """The id of a special token; None for a token that is text, or none."""
+        vocabulary = self.tokenizer.vocabulary(self.engine.vocab_size)
+        return vocabulary.special_id(self.tokenizer.token_id(text))
+
+    def token_name(self, token: int) -> tuple[bytes, bool]:
+        """What a token adds to a text, its leading space included, or the name of a special token;
+        and whether it is special."""
+        spelled = self._spelled[token]
+        if spelled:
+            return spelled, False
+        return self.tokenizer.decode([token], skip_special_tokens=False).encode(), True
+
+    def check_model(self, name: str | None) -> str:
+        """The name that answers have, whichever of its names is asked for, or none. Raises ApiError
+        for another model's."""
+        if name and name not in self.config.model_names:
+            raise ApiError(
+                404,
+                f"the model {name!r} does not exist; this server has "
+                f"{', '.join(map(repr, self.config.model_names))}",
+                param="model",
+                code="model_not_found",
+            )
+        return self.config.model_name
+
+
+async def unless_left(request: Request, work: Awaitable[T]) -> T:
+    """The work's result; cancels it when the client leaves, and then raises ApiError for nobody."""
+    task = asyncio.ensure_future(work)
+    try:
+        while not task.done():
+            await asyncio.wait([task], timeout=_LOOK_S)
+            if not task.done() and await request.is_disconnected():
+                raise ApiError.client_left()
+        return task.result()
+    finally:
+        task.cancel()

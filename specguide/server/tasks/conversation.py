@@ -1,0 +1,148 @@
+"""Owns the way from a conversation's messages and tools to a task, the same for all APIs
+that answer one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic_core import to_json
+
+from specguide.errors import InvalidParams
+from specguide.guide import Guide
+from specguide.server.bodies.shared_fields import TurnFields
+from specguide.server.tasks.backend import Backend
+from specguide.server.tasks.guides import closed_guide, schema_rules
+from specguide.server.tasks.prompt import Conversation, prompt_ids
+from specguide.server.tasks.reasoning import ReasoningPlan
+from specguide.server.tasks.schemas import SchemaRules
+from specguide.server.tasks.task import Task
+from specguide.server.tasks.tool_choice import ToolChoice
+from specguide.server.tasks.tools import OF_OPENAI, ToolFields, function_of, tools_of
+
+
+def conversation_task(
+    backend: Backend,
+    body: TurnFields,
+    conversation: Conversation,
+    answer: Guide | None,
+    named: ToolFields = OF_OPENAI,
+    **sampling: Any,
+) -> Task:
+    """Raises ApiError, InvalidParams and InvalidGuide, which name the field.
+
+    answer:   what the turn's text must match
+    named:    how the request calls its tools
+    sampling: further values of SamplingParams; max_tokens None: all that the model has room for
+    """
+    model = backend.check_model(body.model)
+    backend.check_samples(1, sampling.get("n") or 1)
+    rules = schema_rules(backend.config, body)
+    answer = closed_guide(answer, rules)
+    calls = _calls(backend, body, answer, rules, named)
+    is_begun = conversation.is_continued
+    if is_begun and calls.guide is not None:
+        raise InvalidParams(
+            "a guide holds for a whole answer, and this one is begun: let the last message be the "
+            "user's, or leave the guide out; beside tools take a tool_choice of none",
+            param=conversation.field,
+        )
+    plan = ReasoningPlan.of(
+        body, backend.reasoning_format, has_tools=calls.may_call, is_begun=is_begun
+    )
+    json_schema = answer.source() if answer and answer.kind == "json_schema" else None
+    token_ids = _prompt(backend, body, conversation, plan, calls.tools, json_schema)
+    if sampling.get("max_tokens") is None:
+        sampling["max_tokens"] = max(1, backend.engine.max_model_len - len(token_ids))
+    expected = plan.expected(token_ids, backend.tokenizer)
+    if expected is not None and not expected.is_told:
+        sampling["logprobs"] = None  # they would tell it
+    return Task(
+        model,
+        (token_ids,),
+        body.sampling(backend.sampling_defaults, **sampling, **plan.guided(calls.guide, expected)),
+        reasoning=expected,
+        schema_params=calls.schema_params,
+        priority=body.priority,
+    )
+
+
+def _prompt(
+    backend: Backend,
+    body: TurnFields,
+    conversation: Conversation,
+    plan: ReasoningPlan,
+    tools: Sequence[Mapping[str, Any]] | None,
+    json_schema: Any,
+) -> list[int]:
+    """Token ids of the conversation up to the answer. Raises ApiError where it is too long."""
+    num_chars = sum(len(message["content"] or "") for message in conversation.messages)
+    backend.check_prompt(num_chars, conversation.field)
+    token_ids = prompt_ids(
+        backend,
+        body,
+        conversation,
+        tools=tools,
+        json_schema=json_schema,
+        variables=plan.variables(),
+    )
+    token_ids = plan.finished(token_ids, backend.tokenizer)
+    backend.check_prompt_ids(token_ids, conversation.field)
+    return token_ids
+
+
+def told_tools(backend: Backend, body: TurnFields) -> list[dict[str, Any]] | None:
+    """Its tools as chat templates read them; None where these are told nothing of tools. Raises
+    InvalidParams for what no template could write."""
+    excludes = backend.config.exclude_uncallable_tools
+    if not body.tools or (excludes and body.tool_choice == "none"):
+        return None
+    try:
+        to_json(body.tools)
+    except ValueError:
+        raise InvalidParams(
+            "tools have text that is not Unicode, or are nested too deeply", param="tools"
+        ) from None
+    return [{"type": "function", "function": function_of(tool)} for tool in body.tools]
+
+
+@dataclass(frozen=True)
+class _Calls:
+    """What comes of a request's tools.
+
+    guide:    of the whole message, calls or not
+    tools:    as `told_tools` has them
+    may_call: the message may be calls
+
+    schema_params is as Task has it.
+    """
+
+    guide: Guide | None
+    tools: Sequence[Mapping[str, Any]] | None = None
+    schema_params: tuple[str | None, ...] = ()
+    may_call: bool = False
+
+
+def _calls(
+    backend: Backend,
+    body: TurnFields,
+    answer: Guide | None,
+    rules: SchemaRules,
+    named: ToolFields,
+) -> _Calls:
+    """Raises InvalidParams and InvalidGuide, which name the field."""
+    choice = ToolChoice.of(body.tool_choice, tools_of(body.tools or (), rules, named))
+    tools = told_tools(backend, body)
+    if choice is None:
+        return _Calls(answer, tools)
+    guide = choice.guide(
+        backend.tool_format,
+        backend.special_token,
+        backend.limits,
+        answer=answer,
+        is_parallel=body.parallel_tool_calls is not False,
+        key_order=body.key_order,
+    )
+    schema_params = choice.schema_params(answer, backend.tool_format)
+    return _Calls(guide, tools, schema_params, may_call=True)

@@ -1,0 +1,107 @@
+"""Owns the messages of a conversation on their way to the chat template."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pydantic_core import from_json
+
+from specguide.errors import InvalidParams
+from specguide.server.bodies.base_body import given
+from specguide.tokenizer.contents import between_parts, text_of
+
+_ROLES = ("system", "developer", "user", "assistant", "tool", "function")
+
+
+def template_messages(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """As chat templates read them: contents are text, "developer" is "system", arguments of calls
+    are objects, and calls of OpenAI's old `function_call` are tool calls.
+
+    Raises InvalidParams naming the message.
+    """
+    if not messages:
+        raise InvalidParams("there must be at least one message", param="messages")
+    made: list[dict[str, Any]] = []
+    for index, message in enumerate(messages):
+        made.append(_message(message, f"messages[{index}]", index))
+        if message.get("role") == "function":  # answers the call before it
+            calls = made[-2].get("tool_calls") if index else None
+            made[-1] |= {"role": "tool", "tool_call_id": calls[-1].get("id") if calls else ""}
+    return made
+
+
+def _message(message: Mapping[str, Any], param: str, index: int) -> dict[str, Any]:
+    role = message.get("role")
+    if role not in _ROLES:
+        raise InvalidParams(
+            f"role must be one of {', '.join(_ROLES)}, found {role!r}", param=f"{param}.role"
+        )
+    made = dict(message)
+    calls = made.get("tool_calls")
+    function = made.pop("function_call", None)
+    if calls is None and function is not None:
+        calls = [{"id": f"call_{index}", "type": "function", "function": function}]
+    content = made.get("content", None if role == "assistant" else ())
+    if content is None:
+        content = made.get("refusal") or ("" if not calls else None)
+    if content is not None:
+        content = text_of(content, f"{param}.content", between_parts(role))
+    made["content"] = content
+    made["role"] = "system" if role == "developer" else role
+    if calls is not None:
+        if not isinstance(calls, list):
+            raise InvalidParams("tool_calls must be a list", param=f"{param}.tool_calls")
+        made["tool_calls"] = [
+            _call(call, f"{param}.tool_calls[{index}]") for index, call in enumerate(calls)
+        ]
+    return with_thoughts(made)
+
+
+def with_thoughts(message: dict[str, Any]) -> dict[str, Any]:
+    """What an assistant thought, under both names that templates read. Harmony's read it as
+    `thinking`, and not beside a text and calls."""
+    thoughts = message.get("reasoning_content") or message.get("reasoning")
+    if thoughts:
+        message["reasoning_content"] = thoughts
+        if not (message["content"] and message.get("tool_calls")):
+            message.setdefault("thinking", thoughts)
+    return message
+
+
+def _call(call: Any, param: str) -> dict[str, Any]:
+    kind = given(call, "type", "function") if isinstance(call, Mapping) else None
+    function = call.get("custom" if kind == "custom" else "function") if kind else None
+    if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
+        raise InvalidParams(
+            'a call must be {"id": …, "type": "function", "function": {"name": …, "arguments": …}}',
+            param=param,
+        )
+    if kind == "custom":
+        made = {"name": function["name"], "arguments": {"input": given(function, "input", "")}}
+        return {"id": call.get("id"), "type": "function", "function": made}
+    written = function.get("arguments")
+    arguments = arguments_of({} if written is None else written, f"{param}.function.arguments")
+    return {**call, "function": {**function, "arguments": arguments}}
+
+
+def arguments_of(arguments: Any, param: str) -> Mapping[str, Any]:
+    """A call's arguments as an object, which they are or whose text they are; of a text that was
+    cut, what there is. Raises InvalidParams naming them."""
+    try:
+        made = _object_of(arguments) if isinstance(arguments, str) else arguments
+    except (ValueError, RecursionError):
+        made = None
+    if not isinstance(made, Mapping):
+        raise InvalidParams("arguments must be a JSON object, as text", param=param)
+    return made
+
+
+def _object_of(text: str) -> Any:
+    if text.strip() in ("", "null"):  # of clients that have none
+        return {}
+    try:
+        return json.loads(text)
+    except ValueError:
+        return from_json(text.encode(errors="replace"), allow_partial="trailing-strings")

@@ -1,0 +1,132 @@
+"""Owns how a conversation becomes a prompt: through the model's template or the client's, and what
+either is told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from specguide.errors import InvalidParams
+from specguide.server.bodies.shared_fields import ContinuedFields, TemplateFields
+from specguide.server.tasks.backend import Backend
+from specguide.tokenizer import ClientTemplate
+
+MAX_NUMBER = 1_000_000
+"""Largest number in chat_template_kwargs; a template may count up to it."""
+MAX_CHARS = 16_384
+"""Most characters of all texts in chat_template_kwargs."""
+MAX_VALUES = 256
+"""Most values in chat_template_kwargs."""
+
+
+class Conversation(NamedTuple):
+    """Messages as chat templates read them.
+
+    field:        of the request, that has them
+    is_continued: the last one is an answer that is begun, and goes on
+    """
+
+    field: str
+    messages: Sequence[dict[str, Any]]
+    is_continued: bool = False
+
+    @classmethod
+    def of(cls, body: ContinuedFields, messages: Sequence[dict[str, Any]]) -> Conversation:
+        """The conversation of a body's `messages`. Raises InvalidParams."""
+        is_continued = body.continue_final_message
+        is_begun = "add_generation_prompt" in body.model_fields_set and body.add_generation_prompt
+        if is_continued and is_begun:
+            raise InvalidParams(
+                "an answer is either begun by the chat template or continued: leave "
+                "add_generation_prompt or continue_final_message out",
+                param="add_generation_prompt",
+            )
+        last = messages[-1]
+        if is_continued and not (last["role"] == "assistant" and last["content"]):
+            raise InvalidParams(
+                "what is continued is a last message of the assistant that has text",
+                param="continue_final_message",
+            )
+        return cls("messages", messages, is_continued)
+
+
+def prompt_ids(
+    backend: Backend,
+    asked: TemplateFields,
+    conversation: Conversation,
+    *,
+    tools: Sequence[Mapping[str, Any]] | None = None,
+    json_schema: Any = None,
+    add_generation_prompt: bool = True,
+    variables: Mapping[str, Any] | None = None,
+) -> list[int]:
+    """Token ids of a conversation, of any length. Raises InvalidParams, which names the field.
+
+    variables: of the template, beside those of the request, which come first
+    """
+    own_variables = asked.chat_template_kwargs or {}
+    check_variables(own_variables)
+    special_tokens_allowed = asked.allow_special_tokens
+    if special_tokens_allowed is None:
+        special_tokens_allowed = backend.config.allow_special_tokens
+    try:
+        return backend.tokenizer.apply_chat_template(
+            conversation.messages,
+            tools,
+            json_schema,
+            variables={**(variables or {}), **own_variables},
+            add_generation_prompt=add_generation_prompt and not conversation.is_continued,
+            continue_final_message=conversation.is_continued,
+            client_template=_client_template(backend, asked),
+            allow_special_tokens=special_tokens_allowed,
+        )
+    except InvalidParams as error:
+        if error.param in ("messages", "prompt"):
+            error.param = conversation.field
+        raise
+
+
+def check_variables(variables: Mapping[str, Any]) -> None:
+    """Raises InvalidParams, which names the variable, where they are too large for a template to
+    work with."""
+    num_values = num_chars = 0
+    for name, value in variables.items():
+        rest = [value]
+        while rest:
+            one = rest.pop()
+            num_values += 1
+            num_chars += len(one) if isinstance(one, str) else 0
+            # nor may it be NaN
+            if isinstance(one, (int, float)) and not abs(one) <= MAX_NUMBER:
+                raise _too_much(name, f"a number of more than {MAX_NUMBER}")
+            if num_values > MAX_VALUES or num_chars > MAX_CHARS:
+                raise _too_much(name, f"more than {MAX_VALUES} values or {MAX_CHARS} characters")
+            if isinstance(one, dict):
+                rest += [*one, *one.values()]
+            elif isinstance(one, list):
+                rest += one
+
+
+def _too_much(name: str, what: str) -> InvalidParams:
+    return InvalidParams(
+        f"chat_template_kwargs have {what} with {name}; make it smaller",
+        param=f"chat_template_kwargs.{name}",
+    )
+
+
+def _client_template(backend: Backend, asked: TemplateFields) -> ClientTemplate | None:
+    if asked.chat_template is None:
+        return None
+    config = backend.config
+    if not config.allow_client_templates:
+        raise InvalidParams(
+            "this server takes the model's own chat template only: leave chat_template out, or "
+            "start it with --allow-client-templates",
+            param="chat_template",
+        )
+    return ClientTemplate(
+        asked.chat_template,
+        config.template_timeout_s,
+        config.template_max_bytes,
+        backend.max_prompt_chars,
+    )

@@ -1,0 +1,109 @@
+"""Owns whether a model thinks before it answers a request: what the chat template is told, what is
+expected of the output, and what the guide lets through."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from specguide.errors import InvalidParams
+from specguide.guide import Guide, Reasoning
+from specguide.guided.reasoning_formats import ReasoningFormat
+from specguide.server.bodies.shared_fields import TurnFields
+from specguide.server.tasks.task import ExpectedReasoning
+from specguide.tokenizer import Tokenizer
+
+_TAIL = 64
+"""Tokens at a prompt's end in which it may begin the section, or leave it out."""
+EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+_ANYTHING = Guide(regex=r"[\s\S]*")
+
+
+@dataclass(frozen=True)
+class ReasoningPlan:
+    """How one request reasons.
+
+    format:     None for a model that does not reason
+    effort:     OpenAI's; "none" switches reasoning off; None: as the model does by itself
+    max_tokens: of the section; None: no bound
+    is_told:    the client wants to read it
+    has_tools:  what follows may be calls: the tools' grammar and reader know the answer's mark
+    is_begun:   the answer is, so that there is no more reasoning
+    """
+
+    format: ReasoningFormat | None
+    effort: str | None = None
+    max_tokens: int | None = None
+    is_told: bool = True
+    has_tools: bool = False
+    is_begun: bool = False
+
+    @classmethod
+    def of(cls, body: TurnFields, one: ReasoningFormat | None, **facts: bool) -> ReasoningPlan:
+        """Raises InvalidParams for an effort that there is not, where the model reasons.
+
+        facts: has_tools and is_begun
+        """
+        effort = body.effort()
+        if one is not None and effort is not None and effort not in EFFORTS:
+            raise InvalidParams(
+                f"the effort must be one of {', '.join(EFFORTS)}, found {effort!r}",
+                param=body.effort_field(),
+            )
+        return cls(one, effort, body.reasoning_bound(), body.include_reasoning, **facts)
+
+    @property
+    def _answer(self) -> str:
+        """The mark in front of an answer, where it is not the tools' grammar that has it."""
+        return "" if self.format is None or self.has_tools else self.format.answer
+
+    def variables(self) -> dict[str, Any]:
+        """What the chat template is told."""
+        one = self.format
+        if one is None or self.effort is None:
+            return {}
+        told: dict[str, Any] = {one.switch: self.effort != "none"} if one.switch else {}
+        effort = one.efforts.get(self.effort, self.effort)
+        return told | ({one.effort: effort} if one.effort else {})
+
+    def finished(self, prompt: list[int], tokenizer: Tokenizer) -> list[int]:
+        """The prompt, with an empty section where it has begun one that nobody wants, or the model
+        would begin one that no switch keeps it from."""
+        one = self.format
+        if one is None or self.effort != "none" or self.is_begun:
+            return prompt
+        tail = _tail(prompt, tokenizer)
+        if one.is_begun(tail):
+            without = one.without
+        elif one.begins_itself and one.without and not one.switch:
+            without = one.without + one.resumes + self._answer
+        else:
+            return prompt
+        return prompt + tokenizer.encode(without, add_special_tokens=False)
+
+    def expected(self, prompt: Sequence[int], tokenizer: Tokenizer) -> ExpectedReasoning | None:
+        """How the output begins; None where there is no section."""
+        one = self.format
+        if one is None or self.is_begun:
+            return None
+        tail = _tail(prompt, tokenizer)
+        if one.is_begun(tail):
+            return ExpectedReasoning(one, True, self.is_told, self._answer)
+        is_left = one.begins_itself and self.effort != "none" and not one.is_over(tail)
+        return ExpectedReasoning(one, False, self.is_told, self._answer) if is_left else None
+
+    def guided(self, guide: Guide | None, expected: ExpectedReasoning | None) -> dict[str, Any]:
+        """Values of SamplingParams: the guide begins behind the section."""
+        if expected is None or (guide is None and self.max_tokens is None):
+            return {"guide": guide}
+        one = expected.format
+        begin = None if expected.is_begun else one.begin
+        return {
+            "guide": guide or _ANYTHING,
+            "reasoning": Reasoning(expected.end, begin, self.max_tokens),
+        }
+
+
+def _tail(prompt: Sequence[int], tokenizer: Tokenizer) -> str:
+    return tokenizer.decode(prompt[-_TAIL:], skip_special_tokens=False)

@@ -1,0 +1,124 @@
+"""Owns how the OpenAI API names tools: the functions of a request, checked."""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from specguide.errors import InvalidGuide, InvalidParams
+from specguide.guide.guide import check_finite
+from specguide.guided.tools import Tool
+from specguide.inputs.json_fields import shown
+from specguide.server.bodies.base_body import given
+from specguide.server.tasks.schemas import AS_THEY_ARE, SchemaRules
+
+_MAX_NAME = 128
+_OF_NAMES = frozenset(string.ascii_letters + string.digits + "_.-")
+
+
+@dataclass(frozen=True)
+class ToolFields:
+    """How a request that has tools calls them.
+
+    places:     of each tool that is a function; None: they are `tools`, and nothing else is there
+    parameters: the field of a function that has its schema
+    """
+
+    places: Sequence[str] | None = None
+    parameters: str = "parameters"
+
+    def place(self, index: int) -> str:
+        """The place of a tool in the body."""
+        return f"tools[{index}]" if self.places is None else self.places[index]
+
+
+OF_OPENAI = ToolFields()
+
+
+def tool_of(
+    function: Mapping[str, Any], param: str, schema_param: str, schemas: SchemaRules
+) -> Tool:
+    """The tool of a function of the OpenAI API. Raises InvalidParams and InvalidGuide, which name
+    what is wrong.
+
+    param, schema_param: the request's fields of the function, and of its schema
+    """
+    name, parameters = function.get("name"), function.get("parameters")
+    if (
+        not isinstance(name, str)
+        or not 1 <= len(name) <= _MAX_NAME
+        or not _OF_NAMES.issuperset(name)
+    ):
+        raise InvalidParams(
+            f"a function's name must be 1 to {_MAX_NAME} letters, digits, _, . or -, found "
+            f"{shown(name)}",
+            param=f"{param}.name",
+        )
+    if function.get("strict"):
+        schemas.check_strict(parameters, f"function '{name}'", schema_param)
+    if parameters is None:
+        _check_names(function, param)
+        parameters = {"type": "object", "properties": {}, "additionalProperties": False}
+    if not isinstance(parameters, Mapping) or parameters.get("type", "object") != "object":
+        raise InvalidParams(
+            f"the parameters of function {name!r} must be a JSON schema of type object, found "
+            f"{shown(parameters)}",
+            param=schema_param,
+        )
+    try:
+        check_finite(parameters, schema_param)
+    except InvalidGuide as error:
+        error.param = schema_param
+        raise
+    schema = schemas.closed({"type": "object", **parameters})
+    return Tool(name, schema, schema_param)
+
+
+def _check_names(function: Mapping[str, Any], param: str) -> None:
+    """Check a function without parameters. Raises InvalidParams where it has them by another
+    name."""
+    for other in ("input_schema", "inputSchema"):
+        if function.get(other) is not None:
+            raise InvalidParams(
+                f"the schema of function {function['name']!r} must be called parameters, found "
+                f"{other}",
+                param=f"{param}.{other}",
+            )
+
+
+def function_of(definition: Mapping[str, Any]) -> Any:
+    """The function of a tool or of a choice of one, without nulls: chat has it under "function",
+    responses have it beside "type"."""
+    beside = {name: value for name, value in definition.items() if name != "type"}
+    function = given(definition, "function", beside)
+    if not isinstance(function, Mapping):
+        return function
+    return {name: value for name, value in function.items() if value is not None}
+
+
+def tools_of(
+    definitions: Sequence[Mapping[str, Any]],
+    schemas: SchemaRules = AS_THEY_ARE,
+    named: ToolFields = OF_OPENAI,
+) -> list[Tool]:
+    """Raises InvalidParams and InvalidGuide, which name the tool. Schemas are checked when they are
+    compiled."""
+    tools: dict[str, Tool] = {}
+    for index, definition in enumerate(definitions):
+        kind, function = given(definition, "type", "function"), function_of(definition)
+        param = named.place(index)
+        if kind != "function" or not isinstance(function, Mapping):
+            raise InvalidParams(
+                f"a tool must be a function that the caller runs, found type {kind!r}: "
+                '{"type": "function", "function": {"name": …, "parameters": …}}, or the same '
+                'without an inner "function"',
+                param=param,
+            )
+        param += "" if definition.get("function") is None else ".function"
+        tool = tool_of(function, param, f"{param}.{named.parameters}", schemas)
+        if tool.name in tools:
+            raise InvalidParams(f"two tools are named {tool.name!r}", param=f"{param}.name")
+        tools[tool.name] = tool
+    return list(tools.values())
