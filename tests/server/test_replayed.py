@@ -6,7 +6,7 @@ import pytest
 
 from specguide.errors import InvalidParams
 from specguide.server.apis import anthropic_input
-from specguide.server.apis.responses_input import input_messages
+from specguide.server.apis.responses.input import input_messages
 from specguide.server.tasks.messages import arguments_of, template_messages
 
 WEATHER = {

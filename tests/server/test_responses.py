@@ -16,7 +16,7 @@ from response_bodies import INPUT, WEATHER
 
 from specguide.params import SamplingParams
 from specguide.server.apis.api import told
-from specguide.server.apis.responses import ResponseRenderer
+from specguide.server.apis.responses.responses import ResponseRenderer
 from specguide.server.bodies.requests import ResponsesRequest
 from specguide.server.http.errors import ApiError
 from specguide.server.tasks.events import Text

@@ -9,7 +9,7 @@ import pytest
 from response_bodies import INPUT, WEATHER
 
 from specguide.errors import InvalidParams
-from specguide.server.apis.responses_input import input_messages
+from specguide.server.apis.responses.input import input_messages
 
 NESTED = json.loads("[" * 600 + "]" * 600)
 

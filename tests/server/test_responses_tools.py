@@ -8,8 +8,8 @@ import json
 import pytest
 
 from specguide.errors import InvalidParams
-from specguide.server.apis.responses_input import input_messages
-from specguide.server.apis.responses_tools import flat_functions
+from specguide.server.apis.responses.input import input_messages
+from specguide.server.apis.responses.tools import flat_functions
 from specguide.server.bodies.ignored import HEADER
 
 CITY = {

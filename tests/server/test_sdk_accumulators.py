@@ -17,8 +17,9 @@ import pytest
 from specguide.params import SamplingParams
 from specguide.request_records import RequestMetrics
 from specguide.server.apis import anthropic as messages
-from specguide.server.apis import chat, responses
+from specguide.server.apis import chat
 from specguide.server.apis.api import JsonObject, Renderer, lines
+from specguide.server.apis.responses import responses
 from specguide.server.bodies.requests import ChatRequest, ResponsesRequest
 from specguide.server.tasks.events import Arguments, CallBegin, End, Event, Reasoned, Text, Tokens
 from specguide.server.tasks.task import Task

@@ -37,7 +37,7 @@ from specguide.guided.tools import (
 from specguide.params import SamplingParams
 from specguide.server.apis.api import rendered, told
 from specguide.server.apis.chat import ChatRenderer
-from specguide.server.apis.responses import ResponseRenderer
+from specguide.server.apis.responses.responses import ResponseRenderer
 from specguide.server.bodies.requests import ChatRequest, ResponsesRequest
 from specguide.server.running.run import read
 from specguide.server.tasks.events import Arguments, CallBegin, Event

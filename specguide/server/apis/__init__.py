@@ -1,7 +1,7 @@
 """The vendors' APIs, and the routes beside them.
 
 Begin with `api`: the seam at which an API is added, as one file or a small folder of this room and
-an entry in `app.APIS`. `completions` is the shortest; `chat`, `responses` and `anthropic` are those
-of conversations. Files whose names begin with an API's are that API's own; `openai_objects` and
+an entry in `app.APIS`. `completions` is the shortest; `chat`, `anthropic` and the folder
+`responses` are those of conversations. What serves one API alone has its name; `openai_objects` and
 `told_ids` serve several of OpenAI's. `plain_routes` has the routes that generate nothing.
 """

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from specguide.errors import InvalidParams
-from specguide.server.apis.responses_tools import flat_name
+from specguide.server.apis.responses.tools import flat_name
 from specguide.server.bodies.base_body import given
 from specguide.server.tasks.messages import arguments_of, with_thoughts
 from specguide.tokenizer.contents import between_parts, text_of

@@ -13,10 +13,10 @@ from typing import Any
 from specguide.errors import InvalidParams
 from specguide.server.apis.api import Api, JsonObject, Renderer
 from specguide.server.apis.openai_objects import token_score
-from specguide.server.apis.responses_failure import PassedResponse, error_object, failure_events
-from specguide.server.apis.responses_input import input_messages
-from specguide.server.apis.responses_items import Call, Item, Message, Thought
-from specguide.server.apis.responses_tools import (
+from specguide.server.apis.responses.failure import PassedResponse, error_object, failure_events
+from specguide.server.apis.responses.input import input_messages
+from specguide.server.apis.responses.items import Call, Item, Message, Thought
+from specguide.server.apis.responses.tools import (
     flat_functions,
     function_places,
     is_run_elsewhere,
