@@ -31,8 +31,8 @@ from benchmarks import common
 from benchmarks.gpu_timing import require_gpus
 from benchmarks.spinners import Spinners
 from specguide import native
-from specguide.guided.hostfunc import check as check_hostfuncs
-from specguide.guided.hostfunc import hostfunc
+from specguide.guided.grammar_stream.hostfunc import check as check_hostfuncs
+from specguide.guided.grammar_stream.hostfunc import hostfunc
 
 NUM_CALLBACKS, NUM_CHECKED, GEMM_SIZE = 64, 5, 3072
 MOST_REPLAYS, MOST_SECONDS = 200, 3.0

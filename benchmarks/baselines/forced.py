@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from specguide.guided.stream import GrammarStream
+from specguide.guided.grammar_stream.stream import GrammarStream
 from specguide.kernels import BitmaskRows, LogitsShare
 from specguide.slots import SlotTable
 from specguide.speculation.batch_sampling import Sampling

@@ -15,8 +15,8 @@ from benchmarks.baselines.python_walk import PythonWalk, WalkCounters
 from specguide import native
 from specguide.config.resolved import CallbackConfig
 from specguide.errors import EngineError
-from specguide.guided.buffers import GrammarBuffers, WalkedNodes
-from specguide.guided.executor import Walked
+from specguide.guided.grammar_stream.buffers import GrammarBuffers, WalkedNodes
+from specguide.guided.grammar_stream.executor import Walked
 from specguide.guided.matcher import Row
 
 _NOTHING: Mapping[int, Any] = MappingProxyType({})

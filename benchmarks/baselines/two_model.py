@@ -19,7 +19,7 @@ from benchmarks.baselines.limits import check_chains
 from benchmarks.baselines.pass_graphs import PassGraphs
 from specguide.batch import Batch, Chunk
 from specguide.errors import InvalidParams
-from specguide.guided.stream import GrammarStream
+from specguide.guided.grammar_stream.stream import GrammarStream
 from specguide.piggyback import NEVER_PIGGYBACK, num_graph_slots
 from specguide.sampling import RequestProcessors
 from specguide.slots import SlotTable

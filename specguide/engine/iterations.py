@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from specguide.batch import Batch, StepOutput
 from specguide.engine.executors import Executor, PendingOutput
 from specguide.engine.observers import Committed
-from specguide.guided.stream import GrammarStream
+from specguide.guided.grammar_stream.stream import GrammarStream
 from specguide.request import Request
 from specguide.request_records import Iteration, IterationTimes
 

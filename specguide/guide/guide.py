@@ -40,8 +40,8 @@ class Guide:
                     (specguide.guided.tools.CallLayout); the grammar is the same with it and without
     param:          the field of a request that it is from, where it is from one
     calls:          of a guide for many tools: how their calls begin, so that arguments are compiled
-                    as they are needed: the fields of specguide.guided.call_texts.CallTexts, which
-                    are taken for true of the grammar. What may be written is the same without
+                    as they are needed: the fields of specguide.guided.known.call_texts.CallTexts.
+                    They are taken for true of the grammar. What may be written is the same without
 
     Raises InvalidGuide when none or several kinds are given or one is malformed.
     """

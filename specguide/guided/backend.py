@@ -10,12 +10,12 @@ from typing import Any, NamedTuple, Protocol
 from specguide.config import GuideConfig
 from specguide.errors import InvalidGuide
 from specguide.guide import Guide
-from specguide.guided.call_texts import DeferredCalls
-from specguide.guided.grammar_form import grammar_form
-from specguide.guided.known_items import KnownItems
-from specguide.guided.known_keys import KnownKeys
+from specguide.guided.known.call_texts import DeferredCalls
+from specguide.guided.known.items import KnownItems
+from specguide.guided.known.keys import KnownKeys
 from specguide.guided.limits import encoded
 from specguide.guided.matcher import Matcher
+from specguide.guided.notations.grammar_form import grammar_form
 from specguide.guided.schema.json_values import Json
 
 

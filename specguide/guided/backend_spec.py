@@ -8,10 +8,10 @@ from typing import Any, Protocol
 
 from specguide.errors import UnsupportedGuide
 from specguide.guided.backend import Backend
-from specguide.guided.call_texts import CallTexts, DeferredCalls
-from specguide.guided.grammar_form import GrammarForm
-from specguide.guided.known_items import KnownItems
-from specguide.guided.known_keys import KnownKeys
+from specguide.guided.known.call_texts import CallTexts, DeferredCalls
+from specguide.guided.known.items import KnownItems
+from specguide.guided.known.keys import KnownKeys
+from specguide.guided.notations.grammar_form import GrammarForm
 from specguide.guided.schema.capabilities import Capabilities
 from specguide.tokenizer.vocabulary import Vocabulary
 

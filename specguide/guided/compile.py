@@ -26,6 +26,7 @@ from specguide.guided.backends import (
     check_backend,
     requested_backend,
 )
+from specguide.guided.compiling.grammar_cache import GrammarCache
 from specguide.guided.compiling.job import Job, Runner, settle
 from specguide.guided.compiling.lanes import IsolatedRunner
 from specguide.guided.compiling.libraries import (
@@ -37,7 +38,6 @@ from specguide.guided.compiling.libraries import (
 )
 from specguide.guided.compiling.threads import ThreadRunner
 from specguide.guided.compiling.workers import Lane, join_threads
-from specguide.guided.grammar_cache import GrammarCache
 from specguide.guided.grammar_future import GrammarFuture
 from specguide.guided.limits import check_size
 from specguide.guided.user_grammar import UserGrammar

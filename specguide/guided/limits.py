@@ -7,7 +7,7 @@ from itertools import accumulate
 from specguide.config import GuideConfig
 from specguide.errors import GuideLimitExceeded, InvalidGuide, UnsupportedGuide
 from specguide.guide import Guide
-from specguide.guided.grammar_form import grammar_form
+from specguide.guided.notations.grammar_form import grammar_form
 from specguide.guided.regex.parse import check_length
 from specguide.guided.regex.tree import UnsupportedRegex
 

@@ -17,23 +17,25 @@ from specguide.guide import Guide
 from specguide.guided.backend import Rewritten
 from specguide.guided.backend_spec import BackendSpec
 from specguide.guided.backends import AUTO, backend_names, backend_spec
-from specguide.guided.call_texts import CallTexts
-from specguide.guided.ebnf_cycles import check_cycles
-from specguide.guided.ebnf_escapes import with_whole_characters
-from specguide.guided.ebnf_expressions import with_expressions
-from specguide.guided.ebnf_options import with_options, without_options
-from specguide.guided.grammar_form import (
+from specguide.guided.known.call_texts import CallTexts
+from specguide.guided.known.items import KnownItems
+from specguide.guided.known.keys import KnownKeys
+from specguide.guided.lark.attributes import lark_attributes
+from specguide.guided.lark.lazy import greedy_lazy_expression
+from specguide.guided.lark.schema import BEHIND
+from specguide.guided.notations.ebnf_cycles import check_cycles
+from specguide.guided.notations.ebnf_escapes import with_whole_characters
+from specguide.guided.notations.ebnf_expressions import with_expressions
+from specguide.guided.notations.ebnf_options import with_options, without_options
+from specguide.guided.notations.grammar_form import (
     GrammarForm,
     grammar_form,
     has_lookahead,
     with_empty_choices,
     with_least_counts,
 )
-from specguide.guided.known_items import KnownItems
-from specguide.guided.known_keys import KnownKeys
-from specguide.guided.lark.attributes import lark_attributes
-from specguide.guided.lark.lazy import greedy_lazy_expression
-from specguide.guided.lark.schema import BEHIND
+from specguide.guided.notations.tag_form import check_tag
+from specguide.guided.notations.tag_starts import tag_starts
 from specguide.guided.regex.charset import EVERYTHING
 from specguide.guided.regex.parse import parse
 from specguide.guided.regex.tree import NOTHING, Both, RegexError, UnsupportedRegex
@@ -47,8 +49,6 @@ from specguide.guided.schema.key_places import key_places
 from specguide.guided.schema.keywords import weight
 from specguide.guided.schema.nodes import CoreSchema
 from specguide.guided.schema.walk import negates_numbers
-from specguide.guided.tag_form import check_tag
-from specguide.guided.tag_starts import tag_starts
 from specguide.guided.written_cache import WrittenCache
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 from torch import Tensor
 
 from specguide.drafts.layout import DraftLayout
-from specguide.guided.stream import GrammarStream
+from specguide.guided.grammar_stream.stream import GrammarStream
 from specguide.kernels import LogitsShare
 from specguide.sampling import AcceptState
 from specguide.slots import Slots, SlotTable

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from specguide.batch import Chunk, Piggyback
 from specguide.drafts.layout import NO_DRAFTS, IterationLayouts
-from specguide.guided.stream import GrammarStream
+from specguide.guided.grammar_stream.stream import GrammarStream
 from specguide.slots import Slots, SlotTable
 from specguide.speculation.batch_sampling import Sampling, SamplingKind
 from specguide.speculation.drafting import DraftingParts

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from torch import Tensor
 
-from specguide.guided.stream import GrammarStream
+from specguide.guided.grammar_stream.stream import GrammarStream
 from specguide.kernels import (
     BitmaskRows,
     LogitsShare,

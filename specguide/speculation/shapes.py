@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from specguide.drafts.layout import DraftLayout, ProposedChain
 from specguide.drafts.tree_layout import TreeLayout
-from specguide.guided.walk_shapes import ChainWalks, ProposedChainWalks, TreeWalks
+from specguide.guided.grammar_stream.walk_shapes import ChainWalks, ProposedChainWalks, TreeWalks
 from specguide.speculation.chains import Chains
 from specguide.speculation.drafting import DraftingFactory
 from specguide.speculation.proposals import ProposedChains

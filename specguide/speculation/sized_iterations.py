@@ -11,7 +11,7 @@ import torch
 
 from specguide.batch import Batch, Chunk
 from specguide.drafts.layout import IterationLayouts
-from specguide.guided.stream import GrammarStream
+from specguide.guided.grammar_stream.stream import GrammarStream
 from specguide.kernels import write_from_host
 from specguide.kernels.slot_rows import Column, SlotRow
 from specguide.piggyback import NEVER_PIGGYBACK, PiggybackLimits, num_graph_slots

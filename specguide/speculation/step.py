@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import torch
 
 from specguide.batch import Batch
-from specguide.guided.stream import GrammarStream
+from specguide.guided.grammar_stream.stream import GrammarStream
 from specguide.piggyback import PiggybackLimits
 from specguide.sampling import RequestProcessors
 from specguide.slots import SlotTable

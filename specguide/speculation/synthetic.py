@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from specguide.guided.stream import GrammarStream
+from specguide.guided.grammar_stream.stream import GrammarStream
 from specguide.kernels import LogitsShare
 from specguide.sampling import DraftedSlots, Pattern, accept_by_pattern
 from specguide.slots import SlotTable

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from specguide.batch import Chunk, GuideSnapshot
-from specguide.guided.stream import GrammarStream
+from specguide.guided.grammar_stream.stream import GrammarStream
 from specguide.speculation.batch_sampling import Sampling, SamplingKind, all_used, graph_sizes
 
 WarmUp = Callable[[], object]

@@ -17,7 +17,7 @@ from benchmarks.baselines import PythonGrammarExecutor
 from specguide import DynamicTree, GuideConfig, SamplingParams, SpecConfig, native
 from specguide.drafts.layout import DraftLayout
 from specguide.errors import EngineError, InvalidParams
-from specguide.guided.buffers import GrammarBuffers
+from specguide.guided.grammar_stream.buffers import GrammarBuffers
 from specguide.slots import SlotNodes
 
 PYTHON = dict(baseline="Python callbacks")

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from benchmarks.iteration_figures import add_ratios, grammar_work
 from benchmarks.report_iterations import iteration_lines
-from specguide.guided.stream import GrammarCounters
+from specguide.guided.grammar_stream.stream import GrammarCounters
 
 
 def test_ratios_are_of_the_last_round_and_of_the_first(capsys) -> None:

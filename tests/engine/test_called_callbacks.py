@@ -18,9 +18,9 @@ from specguide.batch import GuideSnapshot
 from specguide.config import EngineConfig
 from specguide.engine import Engine
 from specguide.engine.executors import local
-from specguide.guided import step_rows, streams
-from specguide.guided.buffers import plain_zeros
-from specguide.guided.callbacks import GrammarCallbacks, HostMemory
+from specguide.guided.grammar_stream import step_rows, streams
+from specguide.guided.grammar_stream.buffers import plain_zeros
+from specguide.guided.grammar_stream.callbacks import GrammarCallbacks, HostMemory
 from specguide.speculation.warm_up import run_idle
 
 KINDS = SPECS | {

@@ -22,7 +22,7 @@ from specguide.drafts.tree import DynamicTree
 from specguide.engine import Engine
 from specguide.engine.executors import Capabilities, LocalExecutor, PendingOutput
 from specguide.engine.setup.facts import resolved
-from specguide.guided.no_grammar import NoGrammar
+from specguide.guided.grammar_stream.no_grammar import NoGrammar
 from specguide.kernels.forward_stream import ForwardStream
 from specguide.params import Speculation
 from specguide.request import Request

@@ -10,8 +10,8 @@ from tiny_engine import K, make
 from specguide import LLM, Guide, SamplingParams, SpecConfig
 from specguide.drafts.tree import DynamicTree
 from specguide.errors import InvalidParams
-from specguide.guided.no_grammar import NoCompiler, NoGrammar
-from specguide.guided.stream import GrammarCounters
+from specguide.guided.grammar_stream.no_grammar import NoCompiler, NoGrammar
+from specguide.guided.grammar_stream.stream import GrammarCounters
 from specguide.native import ExecutorCounters
 
 PROMPTS = ["ab {}", "a", "c: b", "{abc}", "b\nb"]

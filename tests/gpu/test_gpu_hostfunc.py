@@ -18,7 +18,7 @@ from host_functions import Payload, captured, wait_until_gone
 from benchmarks.spinners import Spinners
 from specguide import native
 from specguide.errors import EngineError
-from specguide.guided.hostfunc import check, hostfunc
+from specguide.guided.grammar_stream.hostfunc import check, hostfunc
 
 pytestmark = pytest.mark.gpu
 

@@ -10,7 +10,7 @@ from host_functions import captured
 from small_cases import small
 
 from specguide import native
-from specguide.guided.streams import CallWords
+from specguide.guided.grammar_stream.streams import CallWords
 from specguide.kernels import (
     FilledRows,
     HostCall,

@@ -19,9 +19,9 @@ from call_messages import (
 
 from specguide.errors import InvalidParams
 from specguide.guide import Guide
-from specguide.guided.endings import EndingGrammar
 from specguide.guided.matcher import Matcher
 from specguide.guided.tools import Tool
+from specguide.guided.wrappers.endings import EndingGrammar
 
 PLACE = {
     "type": "object",

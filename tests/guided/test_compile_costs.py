@@ -13,6 +13,7 @@ from specguide import native
 from specguide.config import GuideConfig
 from specguide.errors import UnsupportedGuide
 from specguide.guide import Guide
+from specguide.guided.adapters.schema_numbers import integer_numerals
 from specguide.guided.backends import backend_spec
 from specguide.guided.backends.llguidance import schema_rules
 from specguide.guided.backends.llguidance.adapter import LLGuidanceBackend
@@ -42,7 +43,6 @@ from specguide.guided.schema.nodes import (
     typed,
 )
 from specguide.guided.schema.prune import prune
-from specguide.guided.schema_numbers import integer_numerals
 from specguide.guided.select import rewrites
 
 

@@ -25,8 +25,8 @@ from specguide.guided.backend import Rewritten, Written
 from specguide.guided.backends import Backend, CompiledGrammar
 from specguide.guided.compile import GrammarCompiler
 from specguide.guided.compiling import libraries
+from specguide.guided.compiling.grammar_cache import GrammarCache
 from specguide.guided.compiling.threads import MAX_ABANDONED
-from specguide.guided.grammar_cache import GrammarCache
 from specguide.tokenizer.vocabulary import Vocabulary
 
 

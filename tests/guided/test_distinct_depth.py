@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from specguide import native
-from specguide.guided.distinct import DistinctItems
+from specguide.guided.wrappers.distinct import DistinctItems
 from specguide.tokenizer.vocabulary import Vocabulary
 
 

@@ -22,11 +22,11 @@ from specguide.config import GuideConfig
 from specguide.errors import UnsupportedGuide
 from specguide.guide import Guide
 from specguide.guided.backends import backend_spec, create_backend
-from specguide.guided.distinct import DistinctGrammar, DistinctItems
-from specguide.guided.known_items import KnownItems
+from specguide.guided.known.items import KnownItems
 from specguide.guided.schema.distinct import distinct_places
 from specguide.guided.schema.json_values import value_key
 from specguide.guided.select import rewrites
+from specguide.guided.wrappers.distinct import DistinctGrammar, DistinctItems
 
 MERGED = (
     *('",', '","', '"]', '","a', '"a"', '"a","', "1,", ",1", "1,1", "[1,1]", "0e", "e1", ".0"),

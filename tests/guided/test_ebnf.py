@@ -14,8 +14,8 @@ from specguide.config import GuideConfig
 from specguide.errors import InvalidGuide, UnsupportedGuide
 from specguide.guide import Guide
 from specguide.guided.compile import GrammarCompiler
-from specguide.guided.endings import EndingGrammar
 from specguide.guided.matcher import Matcher, allowed_tokens
+from specguide.guided.wrappers.endings import EndingGrammar
 from specguide.tokenizer.vocabulary import Vocabulary
 
 FEW = Vocabulary((b"a", b"b", b"c", b"ab", b"ba", b"cc", b""), (6,))

@@ -15,7 +15,7 @@ from specguide import Guide, GuideConfig, Reasoning
 from specguide.errors import InvalidGuide, InvalidParams
 from specguide.guide.ready_grammars import ready_grammar, ready_grammars
 from specguide.guided.compile import GrammarCompiler
-from specguide.guided.reasoning import ReasoningSections
+from specguide.guided.wrappers.reasoning import ReasoningSections
 from specguide.tokenizer.vocabulary import Vocabulary
 
 OF_BOTH = ("plain", "any", "regex", "choice", "ebnf", "tag")

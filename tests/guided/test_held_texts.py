@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specguide.guided.held_texts import HeldTexts
+from specguide.guided.notations.held_texts import HeldTexts
 
 _TEXTS = st.text("ab", min_size=1, max_size=5)
 

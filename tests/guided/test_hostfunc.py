@@ -11,7 +11,7 @@ import torch
 
 from specguide import native
 from specguide.errors import EngineError, InvalidParams
-from specguide.guided.hostfunc import check, hostfunc
+from specguide.guided.grammar_stream.hostfunc import check, hostfunc
 
 
 class Payload:

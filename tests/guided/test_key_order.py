@@ -24,9 +24,9 @@ from specguide.errors import InvalidGuide, InvalidParams, UnsupportedGuide
 from specguide.guide import Guide
 from specguide.guided.backends import create_backend
 from specguide.guided.compile import GrammarCompiler
-from specguide.guided.key_order import in_any_order
-from specguide.guided.keys import KeyedGrammar, KeyGuard
 from specguide.guided.select import rewrites
+from specguide.guided.wrappers.key_order import in_any_order
+from specguide.guided.wrappers.keys import KeyedGrammar, KeyGuard
 
 MERGED = (
     *('",', '","', '"}', '{"', '{"a', '"a"', '":', '":1', '"a":', "},{", "{}", ', "', '", "'),

@@ -14,7 +14,7 @@ from specguide import Guide, GuideConfig, native
 from specguide.errors import InvalidParams, SpecguideError
 from specguide.guided.compile import GrammarCompiler
 from specguide.guided.compiling.libraries import Libraries
-from specguide.guided.endings import EndingGrammar
+from specguide.guided.wrappers.endings import EndingGrammar
 
 WORDS = native.NativeVocabulary(VOCABULARY.token_bytes, VOCABULARY.eos_token_ids)
 TRIE = native.TokenTrie(WORDS)

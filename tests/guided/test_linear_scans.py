@@ -19,9 +19,10 @@ from specguide.guide import Guide
 from specguide.guide.guide import is_text
 from specguide.guided.backends.llguidance.ignored import check_ignored
 from specguide.guided.budget import Budget
-from specguide.guided.ebnf_expressions import with_expressions
-from specguide.guided.ebnf_options import without_options
-from specguide.guided.grammar_form import (
+from specguide.guided.limits import check_limits
+from specguide.guided.notations.ebnf_expressions import with_expressions
+from specguide.guided.notations.ebnf_options import without_options
+from specguide.guided.notations.grammar_form import (
     grammar_form,
     has_lookahead,
     with_any_characters,
@@ -29,7 +30,6 @@ from specguide.guided.grammar_form import (
     with_least_counts,
     without_comments,
 )
-from specguide.guided.limits import check_limits
 from specguide.guided.regex.nfa import TextMatcher
 from specguide.guided.regex.parse import parse
 from specguide.guided.regex.tree import RegexError

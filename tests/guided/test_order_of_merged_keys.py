@@ -21,10 +21,10 @@ from specguide.guided.backends.llguidance.core_rules import core_rules
 from specguide.guided.backends.llguidance.outline import outline_of
 from specguide.guided.backends.llguidance.schema_terminals import NoRules
 from specguide.guided.compile import GrammarCompiler
-from specguide.guided.endings import EndingGrammar
 from specguide.guided.lark.schema import schema_term
 from specguide.guided.schema.emit import emit
 from specguide.guided.schema.nodes import CoreSchema
+from specguide.guided.wrappers.endings import EndingGrammar
 
 NAMES = st.lists(st.sampled_from("abcd"), min_size=1, max_size=2, unique=True)
 VALUES = st.sampled_from([{"type": "boolean"}, {"enum": [True, 1]}, {"enum": [False]}, True])

@@ -16,7 +16,7 @@ from tiny_engine import K, make
 from specguide import Guide, GuideConfig, Reasoning, SamplingParams, SpecConfig
 from specguide.errors import InvalidParams
 from specguide.guided.backends import create_backend
-from specguide.guided.reasoning import ReasoningSections
+from specguide.guided.wrappers.reasoning import ReasoningSections
 from specguide.tokenizer.vocabulary import Vocabulary
 
 TOKENS = [

@@ -13,7 +13,7 @@ from benchmarks.common import read_jsonl
 from specguide import Guide, GuideConfig, native
 from specguide.errors import UnsupportedGuide
 from specguide.guided.compiling.libraries import Libraries
-from specguide.guided.endings import EndingGrammar
+from specguide.guided.wrappers.endings import EndingGrammar
 from specguide.tokenizer.vocabulary import Vocabulary
 
 PERSON = {

@@ -18,8 +18,8 @@ from specguide.guided.backends import CompiledGrammar
 from specguide.guided.backends.llguidance.greedy import check_greedy
 from specguide.guided.compile import GrammarCompiler
 from specguide.guided.matcher import Matcher
+from specguide.guided.notations.tag_form import check_tag
 from specguide.guided.select import rewrites
-from specguide.guided.tag_form import check_tag
 
 X = {"type": "const_string", "value": "x"}
 NUMBER = {"type": "json_schema", "json_schema": {"type": "number"}}

@@ -13,9 +13,9 @@ from requests_of_every_kind import PATIENT, SPECS, outputs
 from specguide import LLM
 from specguide.config import EngineConfig
 from specguide.engine import Engine
-from specguide.guided import shared_rows
-from specguide.guided.callbacks import HostMemory
-from specguide.guided.executor import Walked
+from specguide.guided.grammar_stream import shared_rows
+from specguide.guided.grammar_stream.callbacks import HostMemory
+from specguide.guided.grammar_stream.executor import Walked
 from specguide.kernels.forward_stream import ForwardStream
 from specguide.parallel import Ranks, places
 

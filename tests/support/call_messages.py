@@ -10,12 +10,12 @@ import numpy as np
 from specguide.config import GuideConfig
 from specguide.guide import Guide
 from specguide.guided.backend import CompiledGrammar
-from specguide.guided.call_grammar import CallGrammar
 from specguide.guided.compile import GrammarCompiler
-from specguide.guided.endings import EndingGrammar
 from specguide.guided.matcher import Matcher
 from specguide.guided.tools import Tool, tool_formats, tool_guide
 from specguide.guided.tools.grammar import LEAST_DEFERRED
+from specguide.guided.wrappers.call_grammar import CallGrammar
+from specguide.guided.wrappers.endings import EndingGrammar
 from specguide.tokenizer.vocabulary import Vocabulary
 
 FORMATS = tool_formats()

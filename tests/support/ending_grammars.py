@@ -6,7 +6,7 @@ import numpy as np
 
 from specguide import Guide
 from specguide.guided.compile import GrammarCompiler
-from specguide.guided.endings import EndingGrammar
+from specguide.guided.wrappers.endings import EndingGrammar
 from specguide.tokenizer.vocabulary import Vocabulary
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from specguide import GuideConfig, native
-from specguide.guided.streams import PolledCallbacks
+from specguide.guided.grammar_stream.streams import PolledCallbacks
 
 POLLING = GuideConfig(callbacks="polling", deadline_us=60_000_000)
 

@@ -11,10 +11,10 @@ import numpy as np
 from specguide.config import GuideConfig
 from specguide.errors import UnsupportedGuide
 from specguide.guide import Guide
+from specguide.guided.adapters.python_matcher import LibraryMatcher
 from specguide.guided.backend import Rewritten, Written, as_given
 from specguide.guided.backend_spec import BackendSpec, Library
 from specguide.guided.matcher import Row
-from specguide.guided.python_matcher import LibraryMatcher
 from specguide.guided.regex.automaton import Automaton, automaton
 from specguide.guided.regex.parse import parse
 from specguide.guided.regex.tree import literals

@@ -11,7 +11,7 @@ from specguide.cache import CacheSize
 from specguide.config.resolved import ResolvedConfig
 from specguide.drafts.layout import DraftLayout
 from specguide.errors import InvalidParams
-from specguide.guided.stream import GrammarStream
+from specguide.guided.grammar_stream.stream import GrammarStream
 from specguide.params import SamplingParams
 from specguide.piggyback import NEVER_PIGGYBACK, PiggybackLimits
 from specguide.sampling import RequestProcessors

@@ -18,11 +18,11 @@ from specguide.engine.executors.base import Capabilities
 from specguide.engine.executors.memory import Memory
 from specguide.engine.setup.parts import EngineParts
 from specguide.engine.setup.target_folder import SHIPPED_MODEL, target_folder
-from specguide.guided.callbacks import GrammarCallbacks
-from specguide.guided.executor import ExecutorFactory, Walked
-from specguide.guided.no_grammar import NoGrammar
-from specguide.guided.shared_rows import ReceivedRows, SharingCallbacks
-from specguide.guided.stream import GrammarStream
+from specguide.guided.grammar_stream.callbacks import GrammarCallbacks
+from specguide.guided.grammar_stream.executor import ExecutorFactory, Walked
+from specguide.guided.grammar_stream.no_grammar import NoGrammar
+from specguide.guided.grammar_stream.shared_rows import ReceivedRows, SharingCallbacks
+from specguide.guided.grammar_stream.stream import GrammarStream
 from specguide.host import env
 from specguide.kernels.compile_ahead import rehearsal
 from specguide.kernels.forward_stream import ForwardStream

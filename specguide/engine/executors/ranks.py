@@ -40,7 +40,7 @@ from specguide.engine.executors.rank_process import (
 from specguide.engine.executors.watch import Watch
 from specguide.engine.setup.checkpoint_identity import checkpoints
 from specguide.errors import EngineError, InvalidParams, UserError
-from specguide.guided.stream import GrammarStream
+from specguide.guided.grammar_stream.stream import GrammarStream
 from specguide.parallel import CollectiveFailed, Collectives, Meeting
 from specguide.sampling import RequestProcessors
 from specguide.speculation import Step

@@ -18,13 +18,13 @@ from specguide.engine.requests.prompts import prompt_ids
 from specguide.errors import EngineError, InvalidParams, SpecguideError
 from specguide.guided.backends import CompiledGrammar
 from specguide.guided.compile import GrammarCompiler
-from specguide.guided.endings import EndingGrammar
 from specguide.guided.ends import GrammarEnds
 from specguide.guided.finite import FiniteGrammars
 from specguide.guided.grammar_future import GrammarFuture
-from specguide.guided.no_grammar import NoCompiler
+from specguide.guided.grammar_stream.no_grammar import NoCompiler
 from specguide.guided.reading import SpanReader
-from specguide.guided.reasoning import ReasoningSections
+from specguide.guided.wrappers.endings import EndingGrammar
+from specguide.guided.wrappers.reasoning import ReasoningSections
 from specguide.params import SamplingParams
 from specguide.request import NoText, Request, RequestDetails, RequestSpec, TextOfTokens
 from specguide.request_records import RequestMetrics

@@ -28,7 +28,7 @@ from specguide.errors import (
 )
 from specguide.guided.backends import CompiledGrammar
 from specguide.guided.compile import GrammarCompiler
-from specguide.guided.reasoning import ReasoningSections
+from specguide.guided.wrappers.reasoning import ReasoningSections
 from specguide.params import SamplingParams
 from specguide.request import EXTERNAL_ID, FinishReason, NoText, TextOfTokens
 from specguide.request_records import RequestMetrics

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from specguide.guided.executor import ExecutorFactory, native_executor
+from specguide.guided.grammar_stream.executor import ExecutorFactory, native_executor
 from specguide.speculation import MaskedSampler, OneModelStep, Sampler, Step
 
 

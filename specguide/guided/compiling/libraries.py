@@ -24,20 +24,20 @@ from specguide.guide.schema_documents import schema_documents
 from specguide.guided.backend import Outline, Rewritten, Written
 from specguide.guided.backends import Backend, CompiledGrammar, create_backend
 from specguide.guided.budget import Budget
-from specguide.guided.call_grammar import CallGrammars
-from specguide.guided.distinct import DistinctItems
-from specguide.guided.endings import MOST_LATE, EndingGrammar, GrammarEndings, spare_of
+from specguide.guided.compiling.verdict import check_start, why_none
 from specguide.guided.grammar_future import GrammarFuture
-from specguide.guided.key_order import in_any_order
-from specguide.guided.keys import KeyGuard
-from specguide.guided.known_items import KnownItems
+from specguide.guided.known.items import KnownItems
 from specguide.guided.limits import check_limits
 from specguide.guided.schema.distinct import distinct_places
 from specguide.guided.schema.document import Reading
 from specguide.guided.schema.nodes import CoreSchema
 from specguide.guided.schema.prune import NoInstance
 from specguide.guided.select import candidates, rewrites
-from specguide.guided.verdict import check_start, why_none
+from specguide.guided.wrappers.call_grammar import CallGrammars
+from specguide.guided.wrappers.distinct import DistinctItems
+from specguide.guided.wrappers.endings import MOST_LATE, EndingGrammar, GrammarEndings, spare_of
+from specguide.guided.wrappers.key_order import in_any_order
+from specguide.guided.wrappers.keys import KeyGuard
 from specguide.tokenizer.vocabulary import Vocabulary
 
 _log = logging.getLogger(__name__)

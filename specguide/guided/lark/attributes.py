@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from specguide.guided.grammar_form import behind_mark, behind_space
+from specguide.guided.notations.grammar_form import behind_mark, behind_space
 
 
 def lark_attributes(source: str) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from specguide.guided.grammar_form import behind_mark, behind_token
+from specguide.guided.notations.grammar_form import behind_mark, behind_token
 from specguide.guided.regex.automaton import automaton
 from specguide.guided.regex.parse import parse
 from specguide.guided.regex.tree import RegexError

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 from specguide.config import GuideConfig
 from specguide.errors import InvalidGuide
+from specguide.guided.adapters.whitespace import whitespace_regex
 from specguide.guided.schema.json_values import Json, JsonSchema
-from specguide.guided.whitespace import whitespace_regex
 
 BEHIND = '"behind"'
 """The written name of the option by which schemas say behind which texts their JSON begins."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from specguide.guided.grammar_form import behind_mark, behind_token
+from specguide.guided.notations.grammar_form import behind_mark, behind_token
 
 _COMMENTS = ("//", "#")
 _BLANKS = frozenset(" \t\r")

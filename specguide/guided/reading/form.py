@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from specguide.guide import Guide
 from specguide.guided.reading.spelled import special_bytes
 from specguide.guided.reading.tags import TagLayout, tag_layout
-from specguide.guided.reasoning import mark_parts
 from specguide.guided.tools.layout import CallLayout, SpecialToken
+from specguide.guided.wrappers.reasoning import mark_parts
 from specguide.params import SamplingParams
 
 _JSON_KINDS = ("json_schema", "json_object")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from specguide.guided.call_texts import CallTexts
-from specguide.guided.known_keys import JSON_END, TEXT_START, special_token
+from specguide.guided.known.call_texts import CallTexts
+from specguide.guided.known.keys import JSON_END, TEXT_START, special_token
 from specguide.guided.tools.formats import ToolFormat
 
 _OPENERS = ("{", "[", '"')

@@ -18,7 +18,7 @@ from specguide.config import GuideConfig
 from specguide.errors import InvalidGuide, InvalidParams
 from specguide.guide import Guide
 from specguide.guided.backends import AUTO
-from specguide.guided.call_texts import BEHIND_RULE
+from specguide.guided.known.call_texts import BEHIND_RULE
 from specguide.guided.lark.literal import literal, pattern_of
 from specguide.guided.lark.schema import schema_term
 from specguide.guided.tools.argument_schemas import text_arguments

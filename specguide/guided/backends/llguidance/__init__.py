@@ -11,7 +11,7 @@ from specguide.guided.backends.llguidance.json_in_lark import (
     with_free_keys,
     with_rewritten_schemas,
 )
-from specguide.guided.grammar_form import GrammarForm
+from specguide.guided.notations.grammar_form import GrammarForm
 
 __all__ = ["SPEC"]
 

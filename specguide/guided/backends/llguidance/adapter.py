@@ -17,6 +17,8 @@ import llguidance._lib as llguidance_lib
 from specguide import native
 from specguide.config import GuideConfig
 from specguide.guide import Guide
+from specguide.guided.adapters.self_test import SELF_TEST_VOCABULARY, check_native_walk
+from specguide.guided.adapters.to_native import native_vocabulary
 from specguide.guided.backend import Outline, Rewritten, Written, as_given, read_as
 from specguide.guided.backends.llguidance.lark import guide_to_lark
 from specguide.guided.backends.llguidance.outline import outline_of
@@ -28,8 +30,6 @@ from specguide.guided.backends.llguidance.python_adapter import (
 from specguide.guided.backends.llguidance.refusal import refusal
 from specguide.guided.matcher import Matcher
 from specguide.guided.schema.nodes import CoreSchema
-from specguide.guided.self_test import SELF_TEST_VOCABULARY, check_native_walk
-from specguide.guided.to_native import native_vocabulary
 from specguide.tokenizer.vocabulary import Vocabulary
 
 NAME = "llguidance"

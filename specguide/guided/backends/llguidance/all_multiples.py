@@ -11,6 +11,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from math import gcd
 
+from specguide.guided.adapters.schema_numbers import interval_of
 from specguide.guided.backends.llguidance.lark_rules import content_name
 from specguide.guided.backends.llguidance.remainders import with_remainders, written_states
 from specguide.guided.backends.llguidance.schema_terminals import NoRules
@@ -22,7 +23,6 @@ from specguide.guided.regex.parse import parse
 from specguide.guided.regex.tree import Repeat, UnsupportedRegex, concat, literal
 from specguide.guided.schema.json_values import exact
 from specguide.guided.schema.nodes import Numbers
-from specguide.guided.schema_numbers import interval_of
 
 _MAX_STATES = 20_000
 _MAX_SAID = 4_000

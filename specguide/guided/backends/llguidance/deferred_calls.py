@@ -20,8 +20,8 @@ from specguide.guided.backends.llguidance.json_in_lark import (
     written_term,
 )
 from specguide.guided.backends.llguidance.lark_rules import SchemaRules
-from specguide.guided.call_texts import CallTexts, DeferredCalls
-from specguide.guided.grammar_form import behind_space
+from specguide.guided.known.call_texts import CallTexts, DeferredCalls
+from specguide.guided.notations.grammar_form import behind_space
 from specguide.guided.schema.enforce import unenforced
 from specguide.guided.schema.plain import plain_core
 from specguide.guided.written_cache import WrittenCache

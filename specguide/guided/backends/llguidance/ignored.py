@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from specguide.errors import UnsupportedGuide
 from specguide.guided.budget import spend
-from specguide.guided.grammar_form import behind_mark, behind_space, behind_token
+from specguide.guided.notations.grammar_form import behind_mark, behind_space, behind_token
 
 _NESTED, _TERMINAL = 1, 2
 _BOTH = _NESTED | _TERMINAL

@@ -21,9 +21,9 @@ from specguide.guided.backends.llguidance.lark_rules import (
 from specguide.guided.backends.llguidance.schema_rules import schema_rules
 from specguide.guided.backends.llguidance.schema_terminals import NoRules, no_free_rules
 from specguide.guided.budget import spend
-from specguide.guided.grammar_form import behind_space
-from specguide.guided.known_items import KnownItems
-from specguide.guided.known_keys import KnownKeys
+from specguide.guided.known.items import KnownItems
+from specguide.guided.known.keys import KnownKeys
+from specguide.guided.notations.grammar_form import behind_space
 from specguide.guided.schema.cores import core_schemas
 from specguide.guided.schema.distinct import distinct_places
 from specguide.guided.schema.emit import emit, in_doubles

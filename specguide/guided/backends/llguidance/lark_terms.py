@@ -17,21 +17,21 @@ from llguidance.gbnf_to_lark import gbnf_to_lark
 
 from specguide.config import GuideConfig
 from specguide.errors import InvalidGuide, UnsupportedGuide
+from specguide.guided.adapters.whitespace import whitespace_regex
 from specguide.guided.backends.llguidance.core_rules import core_rules
 from specguide.guided.backends.llguidance.lark_rules import SchemaRules
 from specguide.guided.backends.llguidance.schema_terminals import NoRules, no_free_rules
 from specguide.guided.backends.llguidance.simple_nodes import joins_patterns
 from specguide.guided.budget import spend
-from specguide.guided.grammar_form import grammar_form, without_comments
 from specguide.guided.lark.schema import schema_term
 from specguide.guided.lark.source import as_lark_reads
+from specguide.guided.notations.grammar_form import grammar_form, without_comments
 from specguide.guided.regex.tree import Both, Regex
 from specguide.guided.regex.writer import write
 from specguide.guided.schema.emit import emit, in_doubles
 from specguide.guided.schema.json_values import JsonSchema
 from specguide.guided.schema.nodes import CoreSchema
 from specguide.guided.schema.walk import negates_numbers
-from specguide.guided.whitespace import whitespace_regex
 
 
 def json_term(schema: CoreSchema | JsonSchema, limits: GuideConfig) -> str:

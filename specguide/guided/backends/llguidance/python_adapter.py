@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 import llguidance
 
 from specguide import native
+from specguide.guided.adapters.python_matcher import LibraryMatcher
 from specguide.guided.matcher import Row
-from specguide.guided.python_matcher import LibraryMatcher
 from specguide.tokenizer.vocabulary import Vocabulary
 
 _Answer = TypeVar("_Answer")

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import count
 
+from specguide.guided.adapters.schema_numbers import integer_numerals
 from specguide.guided.backends.llguidance.schema_terminals import NoRules
 from specguide.guided.budget import spend
 from specguide.guided.regex.automaton import Automaton, automaton
@@ -22,7 +23,6 @@ from specguide.guided.regex.tree import NOTHING, UnsupportedRegex
 from specguide.guided.schema.json_values import Number, exact
 from specguide.guided.schema.nodes import Node, Numbers
 from specguide.guided.schema.number_bounds import holds_number
-from specguide.guided.schema_numbers import integer_numerals
 
 _MAX_STATES = 4_000
 _DIGITS = (15, 9, 6, 4, 3)

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from json.encoder import encode_basestring, encode_basestring_ascii
 
 from specguide.errors import UnsupportedGuide
+from specguide.guided.adapters.schema_numbers import number_regex, spellings
 from specguide.guided.budget import kept
 from specguide.guided.regex.charset import JSON_TEXT, CharSet, Ranges, holds, intersect
 from specguide.guided.regex.multiples import multiples
@@ -32,7 +33,6 @@ from specguide.guided.schema.json_values import Json, exact, is_number
 from specguide.guided.schema.nodes import Node, Numbers
 from specguide.guided.schema.number_bounds import holds_number
 from specguide.guided.schema.patterns import have_common_text
-from specguide.guided.schema_numbers import number_regex, spellings
 from specguide.guided.written_cache import WrittenCache
 
 _ESCAPES = {0x08: "b", 0x09: "t", 0x0A: "n", 0x0C: "f", 0x0D: "r", 0x22: '"', 0x5C: "\\"}

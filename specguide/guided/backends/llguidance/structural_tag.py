@@ -14,14 +14,14 @@ from collections.abc import Callable
 
 from specguide.config import GuideConfig
 from specguide.errors import InvalidGuide, UnsupportedGuide
+from specguide.guided.adapters.whitespace import just
 from specguide.guided.backends.llguidance.greedy import check_greedy, tags_of_triggers
 from specguide.guided.backends.llguidance.lark_rules import Marked, SchemaRules, alternatives
 from specguide.guided.backends.llguidance.lark_terms import choice_term, json_rules, regex_term
-from specguide.guided.grammar_form import grammar_form
 from specguide.guided.lark.literal import pattern_of
+from specguide.guided.notations.grammar_form import grammar_form
 from specguide.guided.schema.json_values import Json
 from specguide.guided.schema.nodes import CoreSchema
-from specguide.guided.whitespace import just
 
 _ANY_TEXT = "(?s:.*)"
 

@@ -7,8 +7,8 @@ from specguide.guided.backend_spec import Adapter, BackendSpec, GrammarSupport, 
 from specguide.guided.backends.xgrammar.capabilities import XGRAMMAR
 from specguide.guided.backends.xgrammar.escapes import with_closed_escapes
 from specguide.guided.backends.xgrammar.surrogates import without_surrogates
-from specguide.guided.grammar_form import GrammarForm, with_any_characters
 from specguide.guided.lark.source import as_lark_reads
+from specguide.guided.notations.grammar_form import GrammarForm, with_any_characters
 
 __all__ = ["SPEC"]
 

@@ -21,6 +21,9 @@ from specguide import native
 from specguide.config import GuideConfig
 from specguide.errors import InvalidGuide, UnsupportedGuide
 from specguide.guide import Guide
+from specguide.guided.adapters.python_matcher import LibraryMatcher
+from specguide.guided.adapters.self_test import SELF_TEST_VOCABULARY, check_native_walk
+from specguide.guided.adapters.to_native import native_vocabulary
 from specguide.guided.backend import (
     Outline,
     Rewritten,
@@ -33,14 +36,11 @@ from specguide.guided.backends.xgrammar.escapes import with_plain_controls
 from specguide.guided.backends.xgrammar.outline import outline_of
 from specguide.guided.backends.xgrammar.schema_ebnf import schema_ebnf
 from specguide.guided.backends.xgrammar.structural_tag import for_xgrammar, holds_grammar
-from specguide.guided.ebnf_cycles import check_cycles
-from specguide.guided.grammar_form import grammar_form
 from specguide.guided.matcher import Matcher, Row
-from specguide.guided.python_matcher import LibraryMatcher
+from specguide.guided.notations.ebnf_cycles import check_cycles
+from specguide.guided.notations.grammar_form import grammar_form
 from specguide.guided.schema.json_values import Json
 from specguide.guided.schema.nodes import ANY_OBJECT
-from specguide.guided.self_test import SELF_TEST_VOCABULARY, check_native_walk
-from specguide.guided.to_native import native_vocabulary
 from specguide.host import machine
 from specguide.tokenizer.vocabulary import Vocabulary
 

@@ -15,13 +15,13 @@ from dataclasses import dataclass
 import xgrammar as xgr
 
 from specguide.config import GuideConfig
+from specguide.guided.adapters.schema_numbers import NamedNumbers
 from specguide.guided.backends.xgrammar.escapes import with_closed_escapes
 from specguide.guided.backends.xgrammar.surrogates import without_surrogates_in_strings
 from specguide.guided.budget import spend
 from specguide.guided.schema.emit import emit
 from specguide.guided.schema.json_values import JsonSchema
 from specguide.guided.schema.nodes import CoreSchema
-from specguide.guided.schema_numbers import NamedNumbers
 
 NamesOfStrings = Callable[[NamedNumbers, CoreSchema], CoreSchema]
 _MARK = 999_983

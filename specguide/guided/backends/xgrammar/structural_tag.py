@@ -13,6 +13,8 @@ import xgrammar as xgr
 
 from specguide.config import GuideConfig
 from specguide.errors import UnsupportedGuide
+from specguide.guided.adapters.schema_numbers import NamedNumbers
+from specguide.guided.adapters.whitespace import just
 from specguide.guided.backends.xgrammar.escapes import with_closed_escapes, with_plain_controls
 from specguide.guided.backends.xgrammar.schema_ebnf import schema_ebnf, with_names
 from specguide.guided.backends.xgrammar.surrogates import without_surrogates_in_strings
@@ -22,8 +24,6 @@ from specguide.guided.schema.json_values import Json
 from specguide.guided.schema.nodes import NO_STRINGS, CoreSchema
 from specguide.guided.schema.subschemas import with_subschemas
 from specguide.guided.schema.walk import walk
-from specguide.guided.schema_numbers import NamedNumbers
-from specguide.guided.whitespace import just
 
 _DEEP = ("cohere_xml", "minimax_m3_xml")
 """Styles that are no JSON within values either."""

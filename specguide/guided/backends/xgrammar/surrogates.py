@@ -3,8 +3,8 @@ and the library would write each as three bytes that are no UTF-8; in linear tim
 
 from __future__ import annotations
 
-from specguide.guided.ebnf_escapes import spelled_code
-from specguide.guided.grammar_form import ebnf_parts
+from specguide.guided.notations.ebnf_escapes import spelled_code
+from specguide.guided.notations.grammar_form import ebnf_parts
 
 _SURROGATES = r"\ud800-\udfff"
 _AROUND = r"\ud7ff\ue000-"

@@ -15,6 +15,7 @@ from functools import lru_cache
 import xgrammar as xgr
 
 from specguide.errors import UnsupportedGuide
+from specguide.guided.adapters.schema_numbers import NamedNumbers
 from specguide.guided.regex.both import together
 from specguide.guided.regex.charset import complement
 from specguide.guided.regex.tree import (
@@ -40,7 +41,6 @@ from specguide.guided.schema.nodes import (
     one_of_values,
 )
 from specguide.guided.schema.walk import with_parts
-from specguide.guided.schema_numbers import NamedNumbers
 
 _MOST_CHARS = 8_000
 

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictInt, ValidationError, m
 from pydantic_core import ErrorDetails
 
 from specguide.errors import InvalidGuide
-from specguide.guided.held_texts import HeldTexts
+from specguide.guided.notations.held_texts import HeldTexts
 
 MAX_WHITESPACE = 1000
 

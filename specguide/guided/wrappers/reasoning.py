@@ -10,9 +10,9 @@ from itertools import pairwise
 from specguide import native
 from specguide.errors import InvalidParams
 from specguide.guide import Reasoning
+from specguide.guided.adapters.to_native import native_matcher, native_vocabulary
 from specguide.guided.backend import CompiledGrammar, GrammarWrapper
-from specguide.guided.endings import EndingGrammar
-from specguide.guided.to_native import native_matcher, native_vocabulary
+from specguide.guided.wrappers.endings import EndingGrammar
 from specguide.tokenizer.vocabulary import Vocabulary
 
 _CLOSING = {"<": ">", "[": "]"}

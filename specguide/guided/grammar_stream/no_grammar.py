@@ -12,9 +12,9 @@ from specguide.drafts.layout import DraftLayout
 from specguide.errors import InvalidParams, MatcherError
 from specguide.guide import Guide
 from specguide.guided.backends import CompiledGrammar
-from specguide.guided.buffers import ProposalBuffers
 from specguide.guided.grammar_future import GrammarFuture
-from specguide.guided.stream import GrammarCounters
+from specguide.guided.grammar_stream.buffers import ProposalBuffers
+from specguide.guided.grammar_stream.stream import GrammarCounters
 from specguide.kernels.forward_stream import ForwardStream
 from specguide.trace import Recorder
 

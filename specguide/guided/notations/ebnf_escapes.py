@@ -6,7 +6,7 @@ from __future__ import annotations
 from string import hexdigits
 
 from specguide.errors import InvalidGuide
-from specguide.guided.grammar_form import ebnf_parts
+from specguide.guided.notations.grammar_form import ebnf_parts
 
 _FIRST_HALVES, _SECOND_HALVES = range(0xD800, 0xDC00), range(0xDC00, 0xE000)
 _BEYOND = range(0x10000, 0x110000)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from specguide.errors import InvalidGuide
-from specguide.guided.grammar_form import ebnf_parts, start_of_name
+from specguide.guided.notations.grammar_form import ebnf_parts, start_of_name
 
 _NO_SIGNS = str.maketrans("()+", "   ")
 

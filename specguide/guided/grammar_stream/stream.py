@@ -11,7 +11,7 @@ from torch import Tensor
 from specguide.batch import GuideSnapshot
 from specguide.drafts.layout import DraftLayout
 from specguide.errors import MatcherError
-from specguide.guided.buffers import ProposalBuffers
+from specguide.guided.grammar_stream.buffers import ProposalBuffers
 from specguide.kernels import BitmaskRows
 from specguide.kernels.forward_stream import ForwardStream
 from specguide.trace import Recorder

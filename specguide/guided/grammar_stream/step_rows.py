@@ -6,8 +6,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from specguide.guided.buffers import GrammarBuffers
-from specguide.guided.walk_shapes import ChainWalks
+from specguide.guided.grammar_stream.buffers import GrammarBuffers
+from specguide.guided.grammar_stream.walk_shapes import ChainWalks
 from specguide.kernels import BitmaskRows, FilledRows, KeptRows, TakenRows, Wait, take_rows
 from specguide.kernels.shared_memory import mapped
 

@@ -8,8 +8,8 @@ from functools import cached_property
 from typing import Any
 
 from specguide import native
+from specguide.guided.adapters.to_native import native_matcher, native_vocabulary
 from specguide.guided.backend import CompiledGrammar, GrammarWrapper
-from specguide.guided.to_native import native_matcher, native_vocabulary
 from specguide.tokenizer.vocabulary import Vocabulary
 
 

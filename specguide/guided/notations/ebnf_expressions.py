@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from specguide.errors import UnsupportedGuide
-from specguide.guided.grammar_form import ebnf_parts, start_of_name
+from specguide.guided.notations.grammar_form import ebnf_parts, start_of_name
 
 _MACRO, _FLAGS = "Regex", "flags"
 _ITSELF = frozenset("\"\\'?/")

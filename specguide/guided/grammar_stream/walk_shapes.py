@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from specguide import native
 from specguide.drafts.layout import DraftLayout
-from specguide.guided.buffers import ProposalBuffers, WalkedNodes
+from specguide.guided.grammar_stream.buffers import ProposalBuffers, WalkedNodes
 
 
 class ChainWalks:

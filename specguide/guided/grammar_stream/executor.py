@@ -10,8 +10,8 @@ from typing import Any, Protocol
 from specguide import native
 from specguide.config.resolved import CallbackConfig
 from specguide.drafts.layout import DraftLayout
-from specguide.guided.buffers import GrammarBuffers, WalkedNodes
-from specguide.guided.walk_shapes import ChainWalks
+from specguide.guided.grammar_stream.buffers import GrammarBuffers, WalkedNodes
+from specguide.guided.grammar_stream.walk_shapes import ChainWalks
 
 
 class GrammarExecutor(Protocol):

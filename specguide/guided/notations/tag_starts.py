@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from itertools import permutations
 
 from specguide.errors import UnsupportedGuide
-from specguide.guided.known_keys import TEXT_START
+from specguide.guided.known.keys import TEXT_START
 from specguide.guided.schema.json_values import Json
 
 _OPENERS = ("{", "[", '"')

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from specguide.guided.backend import Rewritten
-from specguide.guided.known_keys import KnownKeys
+from specguide.guided.known.keys import KnownKeys
 from specguide.guided.schema.key_places import key_places
 from specguide.guided.schema.nodes import ANY_OBJECT, CoreSchema
 

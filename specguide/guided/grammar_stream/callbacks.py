@@ -15,13 +15,18 @@ from specguide import native
 from specguide.batch import GuideSnapshot
 from specguide.config.resolved import CallbackConfig
 from specguide.errors import MatcherError
-from specguide.guided.buffers import GrammarBuffers, Zeros, pinned_zeros, plain_zeros
-from specguide.guided.executor import ExecutorFactory, Walked, native_executor
+from specguide.guided.adapters.to_native import native_matcher
+from specguide.guided.grammar_stream.buffers import GrammarBuffers, Zeros, pinned_zeros, plain_zeros
+from specguide.guided.grammar_stream.executor import ExecutorFactory, Walked, native_executor
+from specguide.guided.grammar_stream.step_rows import RowCopies, StepRows
+from specguide.guided.grammar_stream.stream import GrammarCounters
+from specguide.guided.grammar_stream.streams import (
+    CallbackStreams,
+    CallWords,
+    ForkedCallbacks,
+    PolledCallbacks,
+)
 from specguide.guided.matcher import Matcher
-from specguide.guided.step_rows import RowCopies, StepRows
-from specguide.guided.stream import GrammarCounters
-from specguide.guided.streams import CallbackStreams, CallWords, ForkedCallbacks, PolledCallbacks
-from specguide.guided.to_native import native_matcher
 from specguide.kernels.forward_stream import ForwardStream
 from specguide.kernels.shared_memory import mapped
 from specguide.trace import Recorder

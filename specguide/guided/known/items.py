@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from specguide.guided.known_keys import shifted
+from specguide.guided.known.keys import shifted
 
 _ANYWHERE: Final[Mapping[str, Any]] = {
     "is_distinct": False,

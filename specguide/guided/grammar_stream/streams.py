@@ -17,7 +17,7 @@ from torch import Tensor
 
 from specguide import native
 from specguide.errors import EngineError
-from specguide.guided.buffers import Zeros
+from specguide.guided.grammar_stream.buffers import Zeros
 from specguide.kernels import HostCall, Wait, call_host
 from specguide.kernels.forward_stream import ForwardStream
 from specguide.kernels.shared_memory import mapped

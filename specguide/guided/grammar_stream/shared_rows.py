@@ -15,12 +15,17 @@ import torch
 from torch import Tensor
 
 from specguide.config.resolved import CallbackConfig
-from specguide.guided.buffers import plain_zeros
-from specguide.guided.callbacks import GrammarCallbacks, HostMemory, buffers_of, call_words
-from specguide.guided.executor import ExecutorFactory, Walked
-from specguide.guided.no_grammar import NoWalks
-from specguide.guided.step_rows import RowCopies, StepRows
-from specguide.guided.streams import CalledCallbacks
+from specguide.guided.grammar_stream.buffers import plain_zeros
+from specguide.guided.grammar_stream.callbacks import (
+    GrammarCallbacks,
+    HostMemory,
+    buffers_of,
+    call_words,
+)
+from specguide.guided.grammar_stream.executor import ExecutorFactory, Walked
+from specguide.guided.grammar_stream.no_grammar import NoWalks
+from specguide.guided.grammar_stream.step_rows import RowCopies, StepRows
+from specguide.guided.grammar_stream.streams import CalledCallbacks
 from specguide.kernels.forward_stream import ForwardStream
 from specguide.parallel import Ranks
 from specguide.trace import Recorder

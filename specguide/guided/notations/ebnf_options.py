@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from specguide.guided.grammar_form import ebnf_parts, start_of_name
+from specguide.guided.notations.grammar_form import ebnf_parts, start_of_name
 
 
 def without_options(source: str) -> tuple[str, dict[str, str]]:

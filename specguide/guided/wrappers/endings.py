@@ -9,10 +9,10 @@ from functools import cached_property
 
 from specguide import native
 from specguide.errors import InvalidGuide, InvalidParams
+from specguide.guided.adapters.to_native import native_matcher
 from specguide.guided.backend import CompiledGrammar, GrammarWrapper, Outline, Written
-from specguide.guided.known_keys import special_token
+from specguide.guided.known.keys import special_token
 from specguide.guided.matcher import Matcher
-from specguide.guided.to_native import native_matcher
 from specguide.tokenizer.vocabulary import Vocabulary
 
 _LOGGER = logging.getLogger(__name__)

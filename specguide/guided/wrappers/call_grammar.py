@@ -10,8 +10,10 @@ from functools import cached_property, lru_cache
 from specguide import native
 from specguide.errors import EngineError, SpecguideError
 from specguide.guide import Guide
+from specguide.guided.adapters.to_native import native_vocabulary
 from specguide.guided.backend import CompiledGrammar, GrammarWrapper, Written
-from specguide.guided.call_texts import (
+from specguide.guided.grammar_future import GrammarFuture
+from specguide.guided.known.call_texts import (
     BEHIND_RULE,
     CALL_RULE,
     CallTexts,
@@ -19,8 +21,6 @@ from specguide.guided.call_texts import (
     first_of,
     lark_terms,
 )
-from specguide.guided.grammar_future import GrammarFuture
-from specguide.guided.to_native import native_vocabulary
 from specguide.tokenizer.vocabulary import Vocabulary
 
 _MOST_LEADS = 64
