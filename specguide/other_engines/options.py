@@ -1,82 +1,27 @@
-"""Owns what becomes of options by the names that they have in vLLM, SGLang and TensorRT-LLM."""
+"""Owns the options of a server by the names that they have in vLLM, SGLang and TensorRT-LLM."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping
 
-from specguide.errors import InvalidParams
+from specguide.other_engines.option import (
+    EMPTY,
+    NO_ADAPTERS,
+    NOTHING,
+    OWN_TOKENIZER,
+    TEXT_ONLY,
+    OtherOption,
+    called,
+    only_off,
+    same_as,
+)
 
-Spelling = Callable[[str], str]
-"""How an option of ours is written by who asks, say --max-batch-size."""
-
-
-@dataclass(frozen=True)
-class OtherOption:
-    """An option of another engine.
-
-    remedy:   what to do instead, with our options as {name}; None: it changes nothing here,
-              whatever its value
-    harmless: values, as a command line has them, that change nothing here
-    is_flag:  on a command line it stands without a value
-    same:     a flag of ours that is the same, and is read in its place
-    takes_many: there it has as many values as follow
-    """
-
-    remedy: str | None = None
-    harmless: tuple[str, ...] = ()
-    is_flag: bool = False
-    takes_many: bool = False
-    same: str | None = None
-
-    def check(self, name: str, value: Any, spelling: Spelling) -> None:
-        """Raises InvalidParams where it would have to change something."""
-        if self.remedy is None or value is None or str(value).lower() in self.harmless:
-            return
-        remedy = re.sub(r"\{(\w+)\}", lambda ours: spelling(ours[1]), self.remedy)
-        raise InvalidParams(f"{spelling(name)} is not an option here: {remedy}", param=name)
-
-
-def without_others(
-    options: Mapping[str, OtherOption], given: Mapping[str, Any], spelling: Spelling
-) -> dict[str, Any]:
-    """What is given but for options of other engines. Raises InvalidParams for one that would have
-    to change something."""
-    for name, value in given.items():
-        if name in options:
-            options[name].check(name, value, spelling)
-    return {name: value for name, value in given.items() if name not in options}
-
-
-def _called(name: str) -> OtherOption:
-    return OtherOption(f"take {{{name}}}")
-
-
-def _same(name: str) -> OtherOption:
-    return OtherOption(f"take {{{name}}}", _OFF, is_flag=True, same=name)
-
-
-def _off(remedy: str) -> OtherOption:
-    """A flag that may only be off."""
-    return OtherOption(remedy, _OFF, is_flag=True)
-
-
-_NO_ADAPTERS = "there are no adapters"
-_OWN_TOKENIZER = "the model's folder has its tokenizer and its chat template: change them there"
 _FOLDER = "a model is a folder, which `hf download` makes"
 _REPLICAS = "engines beside one another are `specguide serve --replicas`"
 _ALWAYS = OtherOption("it is always on, and costs nothing: leave it out", ("true",), is_flag=True)
-_NOTHING = OtherOption()
-
-_EMPTY = ("", "{}", "[]", "()")
-_OFF = ("false",)
 _PROXY = "let a proxy do it"
-
 _DEFAULTS = "change generation_config.json in the model's folder"
 _CONFIG = "change config.json in the model's folder"
-_TEXT_ONLY = "models generate text"
 _CODE = "code is taken from Python alone, as SamplingParams(logits_processors=…)"
 _JOINED = "ranks of other hosts join: take {rank_address}, and `specguide join` there"
 _SEED = OtherOption("requests have a seed each, as SamplingParams(seed=…)")
@@ -156,53 +101,53 @@ _DATA_PARALLEL = (
 
 OTHER_OPTIONS: Mapping[str, OtherOption] = {
     **dict.fromkeys(_IDLE_FLAGS, OtherOption(is_flag=True)),
-    **dict.fromkeys(_IDLE, _NOTHING),
+    **dict.fromkeys(_IDLE, NOTHING),
     **dict.fromkeys(
         ("cuda_graph_sizes", "cuda_graph_bs", "cudagraph_capture_sizes"),
         OtherOption(takes_many=True),
     ),
     **dict.fromkeys(_ALWAYS_ON, _ALWAYS),
-    **{name: _called(ours) for name, ours in _CALLED.items()},
+    **{name: called(ours) for name, ours in _CALLED.items()},
     # the model
-    **dict.fromkeys(("tokenizer", "tokenizer_path", "chat_template"), OtherOption(_OWN_TOKENIZER)),
-    "tokenizer_mode": OtherOption(_OWN_TOKENIZER, ("auto", "hf")),
-    "skip_tokenizer_init": _off("the tokenizer is always read: leave it out"),
+    **dict.fromkeys(("tokenizer", "tokenizer_path", "chat_template"), OtherOption(OWN_TOKENIZER)),
+    "tokenizer_mode": OtherOption(OWN_TOKENIZER, ("auto", "hf")),
+    "skip_tokenizer_init": only_off("the tokenizer is always read: leave it out"),
     **dict.fromkeys(("revision", "tokenizer_revision", "code_revision"), OtherOption(_FOLDER)),
     **dict.fromkeys(("download_dir", "hf_token", "hf_config_path"), OtherOption(_FOLDER)),
     "load_format": OtherOption(_FOLDER, ("auto", "safetensors")),
     "config_format": OtherOption(_FOLDER, ("auto", "hf")),
     **dict.fromkeys(
         ("hf_overrides", "json_model_override_args", "rope_scaling", "rope_theta"),
-        OtherOption(_CONFIG, _EMPTY),
+        OtherOption(_CONFIG, EMPTY),
     ),
-    **dict.fromkeys(("task", "runner"), OtherOption(_TEXT_ONLY, ("auto", "generate"))),
-    "convert": OtherOption(_TEXT_ONLY, ("auto", "none")),
-    "is_embedding": _off(_TEXT_ONLY),
-    "enable_lora": _off(_NO_ADAPTERS),
-    **dict.fromkeys(("lora_modules", "lora_paths"), OtherOption(_NO_ADAPTERS, takes_many=True)),
-    "torchao_config": OtherOption("take {quantization}", _EMPTY),
+    **dict.fromkeys(("task", "runner"), OtherOption(TEXT_ONLY, ("auto", "generate"))),
+    "convert": OtherOption(TEXT_ONLY, ("auto", "none")),
+    "is_embedding": only_off(TEXT_ONLY),
+    "enable_lora": only_off(NO_ADAPTERS),
+    **dict.fromkeys(("lora_modules", "lora_paths"), OtherOption(NO_ADAPTERS, takes_many=True)),
+    "torchao_config": OtherOption("take {quantization}", EMPTY),
     # memory, ranks and drafts
     "cpu_offload_gb": OtherOption("weights are all on the device", ("0", "0.0")),
     "max_total_tokens": OtherOption("take {num_pages} or {kv_cache_memory_bytes}"),
-    "disable_cuda_graph": _off("take {enforce_eager}"),
-    "disable_radix_cache": _off("equal beginnings are always found again"),
-    "enable_sleep_mode": _off("stop the engine, and start another"),
+    "disable_cuda_graph": only_off("take {enforce_eager}"),
+    "disable_radix_cache": only_off("equal beginnings are always found again"),
+    "enable_sleep_mode": only_off("stop the engine, and start another"),
     "distributed_executor_backend": OtherOption("ranks are processes of one host", ("mp", "auto")),
     **dict.fromkeys(("data_parallel_size", "dp", "dp_size"), OtherOption(_REPLICAS, ("1",))),
     **dict.fromkeys(_DATA_PARALLEL, OtherOption(_REPLICAS)),
-    **dict.fromkeys(("data_parallel_hybrid_lb", "data_parallel_external_lb"), _off(_REPLICAS)),
+    **dict.fromkeys(("data_parallel_hybrid_lb", "data_parallel_external_lb"), only_off(_REPLICAS)),
     **dict.fromkeys(
         ("prefill_context_parallel_size", "decode_context_parallel_size"),
         OtherOption("a prompt is not divided: take {tensor_parallel_size}", ("1",)),
     ),
     "kv_offloading_size": OtherOption("keys stay on the device: leave it out"),
-    "calculate_kv_scales": _off("scales are those of the checkpoint"),
-    "disable_sliding_window": _off("take {max_model_len}, up to the window"),
+    "calculate_kv_scales": only_off("scales are those of the checkpoint"),
+    "disable_sliding_window": only_off("take {max_model_len}, up to the window"),
     **dict.fromkeys(("ep", "ep_size"), OtherOption("take {enable_expert_parallel}", ("1",))),
     "nnodes": OtherOption(_JOINED, ("1",)),
     "node_rank": OtherOption(_JOINED, ("0",)),
     **dict.fromkeys(("dist_init_addr", "master_addr", "master_port"), OtherOption(_JOINED)),
-    "headless": _off(_JOINED),
+    "headless": only_off(_JOINED),
     "kv_transfer_config": OtherOption("take {role} and {kv_transfer_address}"),
     "disaggregation_mode": OtherOption("take {role} and {kv_transfer_address}", ("null",)),
     **dict.fromkeys(_SPECULATIVE, OtherOption("take {spec}")),
@@ -214,132 +159,59 @@ OTHER_OPTIONS: Mapping[str, OtherOption] = {
         ("auto",),
     ),
     **dict.fromkeys(
-        ("override_generation_config", "preferred_sampling_params"), OtherOption(_DEFAULTS, _EMPTY)
+        ("override_generation_config", "preferred_sampling_params"), OtherOption(_DEFAULTS, EMPTY)
     ),
     "guided_decoding_backend": OtherOption("take {guide_backend}", ("auto",)),
-    "structured_outputs_config": OtherOption("take {guide_backend} or {max_whitespace}", _EMPTY),
+    "structured_outputs_config": OtherOption("take {guide_backend} or {max_whitespace}", EMPTY),
     "constrained_json_whitespace_pattern": OtherOption("take {max_whitespace}"),
     **dict.fromkeys(
         ("constrained_json_disable_any_whitespace", "guided_decoding_disable_any_whitespace"),
-        _off("take {max_whitespace} 0"),
+        only_off("take {max_whitespace} 0"),
     ),
-    "guided_decoding_disable_additional_properties": _off("take {closed_objects}"),
+    "guided_decoding_disable_additional_properties": only_off("take {closed_objects}"),
     "guided_decoding_disable_fallback": OtherOption(is_flag=True),
-    "reasoning_config": OtherOption("take {reasoning_format}", _EMPTY),
+    "reasoning_config": OtherOption("take {reasoning_format}", EMPTY),
     **dict.fromkeys(
         ("tool_parser_plugin", "reasoning_parser_plugin"),
-        OtherOption("formats are files in the folder grammars: take {tool_format}", _EMPTY),
+        OtherOption("formats are files in the folder grammars: take {tool_format}", EMPTY),
     ),
     "default_chat_template_kwargs": OtherOption(
-        "requests say it, as chat_template_kwargs or reasoning_effort", _EMPTY
+        "requests say it, as chat_template_kwargs or reasoning_effort", EMPTY
     ),
     "scheduling_policy": OtherOption(
         "priorities are always heeded, and the higher one runs first: leave it out", ("fcfs",)
     ),
-    "schedule_low_priority_values_first": _off("of two priorities the higher one runs first"),
+    "schedule_low_priority_values_first": only_off("of two priorities the higher one runs first"),
     "max_logprobs": OtherOption("a request may have up to 20", tuple(map(str, range(21)))),
     "logprobs_mode": OtherOption("they are the model's own", ("raw_logprobs",)),
-    "logits_processors": OtherOption(_CODE, _EMPTY),
-    "enable_prompt_embeds": _off("a prompt is a text or token ids"),
+    "logits_processors": OtherOption(_CODE, EMPTY),
+    "enable_prompt_embeds": only_off("a prompt is a text or token ids"),
     "tool_server": OtherOption("tools are run by who asks"),
-    "enable_custom_logit_processor": _off(_CODE),
-    "allow_auto_truncate": _off("a prompt is never cut"),
+    "enable_custom_logit_processor": only_off(_CODE),
+    "allow_auto_truncate": only_off("a prompt is never cut"),
     # answers
     "response_role": OtherOption("answers have the role assistant", ("assistant",)),
-    "return_tokens_as_token_ids": _off("requests ask for it, by the same name"),
-    "enable_force_include_usage": _off("requests ask for it, as stream_options"),
-    "enable_log_requests": _same("log_requests"),
-    "trust_request_chat_template": _same("allow_client_templates"),
-    "exclude_tools_when_tool_choice_none": _same("exclude_uncallable_tools"),
-    "enable_log_outputs": _off("outputs are not logged"),
-    "enable_server_load_tracking": _off("/metrics has the load"),
-    "disable_fastapi_docs": _off("let a proxy hide /docs"),
+    "return_tokens_as_token_ids": only_off("requests ask for it, by the same name"),
+    "enable_force_include_usage": only_off("requests ask for it, as stream_options"),
+    "enable_log_requests": same_as("log_requests"),
+    "trust_request_chat_template": same_as("allow_client_templates"),
+    "exclude_tools_when_tool_choice_none": same_as("exclude_uncallable_tools"),
+    "enable_log_outputs": only_off("outputs are not logged"),
+    "enable_server_load_tracking": only_off("/metrics has the load"),
+    "disable_fastapi_docs": only_off("let a proxy hide /docs"),
     **dict.fromkeys(("middleware", "ssl_ciphers", "ssl_cert_reqs"), OtherOption(_PROXY)),
-    "enable_ssl_refresh": _off(_PROXY),
+    "enable_ssl_refresh": only_off(_PROXY),
     **dict.fromkeys(
         ("allowed_methods", "allowed_headers"),
         OtherOption("web pages may send GET and POST, with any header", ('["*"]', "*")),
     ),
-    "enable_tokenizer_info_endpoint": _off("/tokenize tells what tokens a text has"),
-    "enable_per_request_metrics": _off("take {log_requests}, which logs them"),
+    "enable_tokenizer_info_endpoint": only_off("/tokenize tells what tokens a text has"),
+    "enable_per_request_metrics": only_off("take {log_requests}, which logs them"),
     "fingerprint_mode": OtherOption("answers have no system_fingerprint", ("none",)),
-    "grpc": _off("it speaks HTTP alone"),
+    "grpc": only_off("it speaks HTTP alone"),
     "uds": OtherOption("it listens on TCP alone: take {host} and {port}"),
     **dict.fromkeys(
         ("config", "extra_llm_api_options"),
         OtherOption("options are read from the command line alone"),
     ),
 }
-
-OTHER_LLM_OPTIONS: Mapping[str, OtherOption] = {
-    **OTHER_OPTIONS,
-    "served_model_name": _NOTHING,
-    "generation_config": OtherOption("requests say how they are sampled", ("vllm",)),
-    "override_generation_config": OtherOption("requests say how they are sampled", _EMPTY),
-    **dict.fromkeys(("override_pooler_config", "pooler_config"), OtherOption(_TEXT_ONLY)),
-    "logits_processors": OtherOption("requests have them, as SamplingParams(logits_processors=…)"),
-    "kv_transfer_config": OtherOption("take LLM.of(EngineConfig(transfer=TransferConfig(…)))"),
-    "structured_outputs_config": OtherOption(
-        "take {guide_backend} or guide=GuideConfig(max_whitespace=…)", _EMPTY
-    ),
-    "guided_decoding_disable_any_whitespace": OtherOption(
-        "take guide=GuideConfig(max_whitespace=0)", _OFF
-    ),
-    "guided_decoding_disable_additional_properties": OtherOption(
-        "write additionalProperties: false into the schema", _OFF
-    ),
-}
-"""Of LLM, where no command line is read."""
-
-OTHER_CALL_OPTIONS: Mapping[str, OtherOption] = {
-    "sampling_params": _called("params"),
-    **dict.fromkeys(("use_tqdm", "mm_processor_kwargs", "chat_template_content_format"), _NOTHING),
-    "lora_request": OtherOption(_NO_ADAPTERS),
-    "prompt_token_ids": OtherOption("give them as {prompts}"),
-    "priority": OtherOption("the prompts of a call run alike", ("0", *_EMPTY)),
-    "tokenization_kwargs": OtherOption("a prompt may be token ids of your own", _EMPTY),
-    "chat_template": OtherOption(_OWN_TOKENIZER),
-    "chat_template_kwargs": OtherOption(
-        "generate from llm.tokenizer.apply_chat_template(messages, variables={…})", _EMPTY
-    ),
-    "add_generation_prompt": OtherOption(
-        "the chat template begins an answer: take continue_final_message to go on with one",
-        ("true",),
-    ),
-}
-"""Of LLM.generate and LLM.chat."""
-
-_IDLE_SAMPLING = (
-    *("detokenize", "spaces_between_special_tokens", "output_kind", "skip_clone"),
-    *("skip_reading_prefix_cache", "output_text_buffer_length", "length_penalty", "early_stopping"),
-)
-
-OTHER_SAMPLING: Mapping[str, OtherOption] = {
-    **dict.fromkeys(_IDLE_SAMPLING, _NOTHING),
-    "skip_special_tokens": OtherOption(
-        "special tokens are never part of a text: read token_ids", ("true",)
-    ),
-    "best_of": OtherOption("ask for {n} samples", ("1",)),
-    "use_beam_search": OtherOption("there are no beams: ask for {n} samples", _OFF),
-    "truncate_prompt_tokens": OtherOption("a prompt is never cut: give a shorter one"),
-    "flat_logprobs": OtherOption("logprobs are in one form: leave it out", _OFF),
-    "logprob_token_ids": OtherOption("likeliest tokens are told: take {logprobs}", _EMPTY),
-    "thinking_token_budget": OtherOption("take reasoning=Reasoning(max_tokens=…)"),
-    "repetition_detection": OtherOption(
-        "take {repetition_penalty}, {frequency_penalty} or {max_tokens}"
-    ),
-    **dict.fromkeys(
-        ("extra_args", "custom_params"),
-        OtherOption("nothing here would read it: leave it out", _EMPTY),
-    ),
-    "max_new_tokens": _called("max_tokens"),
-    "min_new_tokens": _called("min_tokens"),
-    "no_stop_trim": OtherOption("take {include_stop_str_in_output}", _OFF),
-    "stop_regex": OtherOption("take {stop}, or a regex that the whole output matches", _EMPTY),
-    **dict.fromkeys(("logits_processor", "custom_logit_processor"), _called("logits_processors")),
-    **dict.fromkeys(
-        ("json_schema", "regex", "ebnf", "structural_tag"),
-        OtherOption("take guide=Guide(…), which has it"),
-    ),
-}
-"""Of SamplingParams."""

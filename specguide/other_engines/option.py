@@ -1,0 +1,77 @@
+"""Owns OtherOption: what becomes of an option of another engine, and what many of them have in
+common."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from specguide.errors import InvalidParams
+
+Spelling = Callable[[str], str]
+"""How an option of ours is written by who asks, say --max-batch-size."""
+
+
+@dataclass(frozen=True)
+class OtherOption:
+    """An option of another engine.
+
+    remedy:   what to do instead, with our options as {name}; None: it changes nothing here,
+              whatever its value
+    harmless: values, as a command line has them, that change nothing here
+    is_flag:  on a command line it stands without a value
+    same:     a flag of ours that is the same, and is read in its place
+    takes_many: there it has as many values as follow
+    """
+
+    remedy: str | None = None
+    harmless: tuple[str, ...] = ()
+    is_flag: bool = False
+    takes_many: bool = False
+    same: str | None = None
+
+    def check(self, name: str, value: Any, spelling: Spelling) -> None:
+        """Raises InvalidParams where it would have to change something."""
+        if self.remedy is None or value is None or str(value).lower() in self.harmless:
+            return
+        remedy = re.sub(r"\{(\w+)\}", lambda ours: spelling(ours[1]), self.remedy)
+        raise InvalidParams(f"{spelling(name)} is not an option here: {remedy}", param=name)
+
+
+NOTHING = OtherOption()
+"""It changes nothing here."""
+OFF = ("false",)
+EMPTY = ("", "{}", "[]", "()")
+"""Values that ask for nothing, of flags and of others."""
+
+NO_ADAPTERS = "there are no adapters"
+OWN_TOKENIZER = "the model's folder has its tokenizer and its chat template: change them there"
+TEXT_ONLY = "models generate text"
+
+
+def without_others(
+    options: Mapping[str, OtherOption], given: Mapping[str, Any], spelling: Spelling
+) -> dict[str, Any]:
+    """What is given but for options of other engines. Raises InvalidParams for one that would have
+    to change something."""
+    for name, value in given.items():
+        if name in options:
+            options[name].check(name, value, spelling)
+    return {name: value for name, value in given.items() if name not in options}
+
+
+def called(name: str) -> OtherOption:
+    """An option that we call `name`."""
+    return OtherOption(f"take {{{name}}}")
+
+
+def same_as(name: str) -> OtherOption:
+    """A flag that we call `name`, and read so."""
+    return OtherOption(f"take {{{name}}}", OFF, is_flag=True, same=name)
+
+
+def only_off(remedy: str) -> OtherOption:
+    """A flag that may only be off."""
+    return OtherOption(remedy, OFF, is_flag=True)
