@@ -18,7 +18,7 @@ from specguide.engine.requests.prompts import (
     params_list,
     prompt_list,
 )
-from specguide.errors import UserError
+from specguide.errors import InvalidParams, UserError
 from specguide.other_engines import OTHER_CALL_OPTIONS, OTHER_LLM_OPTIONS, without_others
 from specguide.params import SamplingParams
 from specguide.request import RequestOutput
@@ -267,7 +267,8 @@ class LLM:
         try:
             messages = plain_messages(conversation)
             if is_continued:
-                check_begun(messages, params)
+                check_begun(messages)
+                _check_unguided(params)
             prompt = self.tokenizer.apply_chat_template(
                 messages,
                 tools=tools,
@@ -292,6 +293,16 @@ def _check_call(others: Mapping[str, Any]) -> None:
     rest."""
     for name in without_others(OTHER_CALL_OPTIONS, others, str):
         raise TypeError(f"LLM has no parameter {name!r} of a call")
+
+
+def _check_unguided(params: SamplingParams) -> None:
+    """Raises InvalidParams for a guide of an answer that is begun."""
+    if params.guide is not None:
+        raise InvalidParams(
+            "a guide holds for a whole answer, and this one is begun: leave "
+            "continue_final_message out, or the guide",
+            param="continue_final_message",
+        )
 
 
 def _cache_config(cache: CacheConfig | None, of_cache: Mapping[str, Any]) -> CacheConfig:

@@ -48,18 +48,12 @@ def check_tools(tools: Any) -> None:
         )
 
 
-def check_begun(messages: Sequence[Mapping[str, Any]], params: SamplingParams) -> None:
+def check_begun(messages: Sequence[Mapping[str, Any]]) -> None:
     """Raises InvalidParams where a conversation does not end with an answer that could go on."""
     last = messages[-1]
     if last.get("role") != "assistant" or not last.get("content"):
         raise InvalidParams(
             "what is continued is a last message of the assistant that has text",
-            param="continue_final_message",
-        )
-    if params.guide is not None:
-        raise InvalidParams(
-            "a guide holds for a whole answer, and this one is begun: leave "
-            "continue_final_message out, or the guide",
             param="continue_final_message",
         )
 

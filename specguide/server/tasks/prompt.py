@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from specguide.engine.requests.prompts import check_begun
 from specguide.errors import InvalidParams
 from specguide.server.bodies.shared_fields import ContinuedFields, TemplateFields
 from specguide.server.tasks.backend import Backend
@@ -41,12 +42,8 @@ class Conversation(NamedTuple):
                 "add_generation_prompt or continue_final_message out",
                 param="add_generation_prompt",
             )
-        last = messages[-1]
-        if is_continued and not (last["role"] == "assistant" and last["content"]):
-            raise InvalidParams(
-                "what is continued is a last message of the assistant that has text",
-                param="continue_final_message",
-            )
+        if is_continued:
+            check_begun(messages)
         return cls("messages", messages, is_continued)
 
 
