@@ -14,6 +14,7 @@ from specguide.cli.generate import generate
 from specguide.cli.grammars import grammars
 from specguide.cli.join import join
 from specguide.cli.other_engines import KnowsOtherEngines, ServesNames
+from specguide.cli.run_batch import run_batch
 from specguide.cli.serve import serve
 from specguide.errors import SpecguideError, UserError
 from specguide.host.release import installed_version
@@ -26,7 +27,8 @@ app = typer.Typer(
 )
 for command in (generate, chat):
     app.command(cls=KnowsOtherEngines)(command)
-app.command(cls=ServesNames)(serve)
+for command in (serve, run_batch):
+    app.command(cls=ServesNames)(command)
 for command in (join, doctor):
     app.command()(command)
 app.add_typer(bench, name="bench")

@@ -16,7 +16,7 @@ from specguide.request import EXTERNAL_ID
 _MOST_CHARS = 128
 RequestId = Annotated[str, StringConstraints(pattern=f"^[!-~]{{1,{_MOST_CHARS}}}$")]
 """A request's name, in its body: visible characters of ASCII, and not too many."""
-_HEADER = "x-request-id"
+REQUEST_ID = "x-request-id"
 
 
 class RequestIds:
@@ -38,7 +38,7 @@ class RequestIds:
                 request_id = scope["state"]["request_id"].encode()
                 message["headers"] = [
                     *message.get("headers", ()),
-                    (_HEADER.encode(), request_id),
+                    (REQUEST_ID.encode(), request_id),
                     (b"request-id", request_id),
                 ]
             await send(message)
@@ -59,7 +59,7 @@ def answer_id(prefix: str) -> str:
 
 
 def _own_id(scope: Scope) -> str | None:
-    given = Headers(scope=scope).get(_HEADER, "")
+    given = Headers(scope=scope).get(REQUEST_ID, "")
     is_plain = 0 < len(given) <= _MOST_CHARS and all("!" <= char <= "~" for char in given)
     return given if is_plain else None
 

@@ -1,0 +1,100 @@
+"""Owns the lines of a batch's files, a JSON object each: requests and their answers as OpenAI's
+Batch API has them (https://platform.openai.com/docs/api-reference/batch/request-input)."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import uuid4
+
+import msgspec
+
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+class BatchRequest(msgspec.Struct, frozen=True):
+    """A line of the file that is read.
+
+    custom_id: which no other line of the file has
+    url:       path of an API, as /v1/chat/completions
+    body:      what is posted there
+    """
+
+    custom_id: str
+    url: str
+    body: msgspec.Raw
+    method: str = "POST"
+
+
+class BatchAnswer(msgspec.Struct, frozen=True):
+    """What came back. body: JSON, of an error too"""
+
+    status_code: int
+    request_id: str
+    body: msgspec.Raw
+
+
+class UnreadableLine(Exception):
+    """A line that is no request. custom_id: its own, where it has one"""
+
+    def __init__(self, message: str, custom_id: str | None = None) -> None:
+        super().__init__(message)
+        self.custom_id = custom_id
+
+
+class _Named(msgspec.Struct):
+    custom_id: str
+
+
+class _Streamed(msgspec.Struct):
+    stream: bool | None = None
+
+
+def request_of(line: bytes) -> BatchRequest:
+    """The request of a line. Raises UnreadableLine, with all that is known of it."""
+    try:
+        request = msgspec.json.decode(line.removeprefix(_BYTE_ORDER_MARK), type=BatchRequest)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise UnreadableLine(f"this is no request of a batch: {error}", _custom_id(line)) from error
+    if request.method != "POST":
+        message = f"method must be POST, found {request.method!r}"
+        raise UnreadableLine(message, request.custom_id)
+    if _is_streamed(request.body):
+        message = "an answer in a file is never streamed: leave stream out of the body"
+        raise UnreadableLine(message, request.custom_id)
+    return request
+
+
+def answered(custom_id: str, answer: BatchAnswer) -> bytes:
+    """The line of an answer."""
+    return _line(custom_id, answer, None)
+
+
+def failed(error: UnreadableLine, number: int) -> bytes:
+    """The line for one that is no request, whose number in its file is told."""
+    told = {"code": "invalid_request", "message": f"line {number}: {error}"}
+    return _line(error.custom_id, None, told)
+
+
+def _line(custom_id: str | None, response: BatchAnswer | None, error: Any) -> bytes:
+    line = {
+        "id": f"batch_req_{uuid4().hex}",
+        "custom_id": custom_id,
+        "response": response,
+        "error": error,
+    }
+    return msgspec.json.encode(line) + b"\n"
+
+
+def _custom_id(line: bytes) -> str | None:
+    try:
+        return msgspec.json.decode(line, type=_Named).custom_id
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+def _is_streamed(body: msgspec.Raw) -> bool:
+    """Not where the body is none: the API says better what is wrong with it."""
+    try:
+        return msgspec.json.decode(body, type=_Streamed).stream is True
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return False

@@ -1,0 +1,174 @@
+"""Owns a run over a batch: the engine's process, and the requests that are under way."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import BinaryIO
+
+import httpx
+import msgspec
+import uvloop
+
+from specguide.engine.serving.control import CoreFacts, StartFailure
+from specguide.engine.serving.remote_engine import RemoteEngine
+from specguide.engine.setup.target_folder import load_tokenizer
+from specguide.errors import EngineError
+from specguide.server.app import APIS, create_app
+from specguide.server.batches.lines import (
+    BatchAnswer,
+    BatchRequest,
+    UnreadableLine,
+    answered,
+    failed,
+    request_of,
+)
+from specguide.server.http.request_ids import REQUEST_ID
+from specguide.server.processes.child import Child
+from specguide.server.processes.plans import CORE, ServicePlan
+from specguide.server.processes.service_folder import ServiceFolder
+
+_AT_ONCE = 2
+"""Requests under way for each that the engine runs, so that none of its slots waits for one."""
+_NO_LIMIT = 1 << 31
+_URLS = tuple(api.path for api in APIS)
+_ANYWHERE = "http://batch"
+"""Requests need a host, though nobody asks for it."""
+
+
+@dataclass
+class BatchCounts:
+    """Lines so far.
+
+    num_answered: that were answered with what they asked for
+    num_refused:  that were answered with an error, or are no request
+    """
+
+    num_answered: int = 0
+    num_refused: int = 0
+
+    def take(self, is_right: bool) -> None:
+        """Count a line."""
+        self.num_answered += is_right
+        self.num_refused += not is_right
+
+
+def run_batch(
+    plan: ServicePlan,
+    requests: BinaryIO,
+    answers: BinaryIO,
+    *,
+    tell: Callable[[str], None],
+    done: Callable[[], object],
+) -> BatchCounts:
+    """Answer each line of a file, in the order in which answers come.
+
+    requests, answers: lines as `lines` has them; each answer is written as soon as it is there
+    tell: called with what an operator should know
+    done: called behind each answer
+
+    Raises what the engine could not be started for, and EngineError where its process ends before
+    all are answered: lines under way then have that as their answer, and no further one is read.
+    """
+    plan = replace(plan, server=replace(plan.server, max_waiting=_NO_LIMIT))
+    with ServiceFolder() as folder:
+        address = f"ipc://{folder}/core"
+        core = Child("the engine's process", CORE, plan.core(address, may_restart=False))
+        try:
+            facts = _facts(core)
+            tell(facts.cache_size)
+            return uvloop.run(_Batch(requests, answers, done).run(plan, core, facts, address))
+        finally:
+            core.kill()
+            core.bury()
+
+
+def _facts(core: Child) -> CoreFacts:
+    """What a core says once it is ready. Raises what it could not be started for."""
+    match core.hear():
+        case CoreFacts() as facts:
+            return facts
+        case StartFailure() as failure:
+            raise failure.error()
+        case _:
+            core.join()
+            raise EngineError(core.end)
+
+
+class _Batch:
+    """Lines on their way through the application. requests, answers, done: as of `run_batch`"""
+
+    def __init__(self, requests: BinaryIO, answers: BinaryIO, done: Callable[[], object]) -> None:
+        self._requests, self._answers, self._done = requests, answers, done
+        self._counts = BatchCounts()
+        self._custom_ids = set[str]()
+        self._num_lines = 0
+
+    async def run(
+        self, plan: ServicePlan, core: Child, facts: CoreFacts, address: str
+    ) -> BatchCounts:
+        """Answer all lines. Raises EngineError where the core ends before."""
+        engine = RemoteEngine(facts, load_tokenizer(facts.config), "batch")
+        engine.connect(address)
+        asyncio.get_running_loop().add_reader(core.sentinel, _lose, core, engine)
+        app = httpx.ASGITransport(create_app(engine, plan.server), raise_app_exceptions=False)
+        async with httpx.AsyncClient(transport=app, base_url=_ANYWHERE, timeout=None) as client:
+            try:
+                await self._answer_all(engine, client)
+            except* OSError as errors:  # an answer cannot be written
+                raise errors.exceptions[0] from None
+        engine.health.check()
+        await engine.close()
+        return self._counts
+
+    async def _answer_all(self, engine: RemoteEngine, client: httpx.AsyncClient) -> None:
+        room = asyncio.Semaphore(_AT_ONCE * engine.config.max_batch_size)
+        async with asyncio.TaskGroup() as tasks:
+            while engine.health.is_healthy and (line := await self._next_line()):
+                await room.acquire()
+                task = tasks.create_task(self._answer(client, self._num_lines, line))
+                task.add_done_callback(lambda _: room.release())
+
+    async def _next_line(self) -> bytes:
+        """The next line that is not empty; nothing at the file's end."""
+        line = b" "
+        while line.isspace():
+            line = await asyncio.to_thread(self._requests.readline)
+            self._num_lines += 1
+        return line
+
+    async def _answer(self, client: httpx.AsyncClient, number: int, line: bytes) -> None:
+        try:
+            request = self._request(line)
+        except UnreadableLine as error:
+            self._write(failed(error, number), is_right=False)
+            return
+        headers = {"content-type": "application/json"}
+        response = await client.post(request.url, content=bytes(request.body), headers=headers)
+        request_id, body = response.headers[REQUEST_ID], msgspec.Raw(response.content)
+        answer = BatchAnswer(response.status_code, request_id, body)
+        self._write(answered(request.custom_id, answer), is_right=response.is_success)
+
+    def _request(self, line: bytes) -> BatchRequest:
+        request = request_of(line)
+        if request.url not in _URLS:
+            message = f"url must be {' or '.join(_URLS)}, found {request.url!r}"
+            raise UnreadableLine(message, request.custom_id)
+        if request.custom_id in self._custom_ids:
+            raise UnreadableLine("an earlier line has the same custom_id", request.custom_id)
+        self._custom_ids.add(request.custom_id)
+        return request
+
+    def _write(self, line: bytes, *, is_right: bool) -> None:
+        self._answers.write(line)
+        self._answers.flush()
+        self._counts.take(is_right)
+        self._done()
+
+
+def _lose(core: Child, engine: RemoteEngine) -> None:
+    """The core has ended: its requests are told, and no further one is taken."""
+    asyncio.get_running_loop().remove_reader(core.sentinel)
+    core.join()
+    engine.disconnect(core.end)
