@@ -13,10 +13,10 @@ from specguide.engine.serving.remote_engine import RemoteEngine
 from specguide.engine.setup.target_folder import load_tokenizer
 from specguide.errors import EngineError
 from specguide.host.processes import settle
-from specguide.serve_ray.core_process import CoreProcess
 from specguide.serve_ray.exchange import AnswerPiece, ForwardedRequest, NotTaken, answer
 from specguide.server.app import create_app
 from specguide.server.http.request_log import write_refusals
+from specguide.server.processes.core_process import CoreProcess
 from specguide.server.processes.plans import ServicePlan
 
 _TELL_S = 0.5

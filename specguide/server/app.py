@@ -29,7 +29,6 @@ from specguide.server.http.metrics import AnswerCounts, EngineCollector, StatusC
 from specguide.server.http.middleware import (
     ApiKeys,
     BodyLimit,
-    Cancellable,
     HeadRequests,
     RootPath,
     cors,
@@ -127,7 +126,6 @@ def create_app(engine: ServedEngine, config: ServerConfig) -> FastAPI:
     paths = {one.path for each in routers for one in each.routes if isinstance(one, Route)}
     app.add_middleware(StatusCounts, answers=app.state.answers, paths=paths)
     app.add_middleware(RootPath, root_path=exposure.root_path)
-    app.add_middleware(Cancellable)  # around all others
     for kind in (ApiError, SpecguideError, RequestValidationError, Refusal, HTTPException):
         app.exception_handler(kind)(_refuse)
     return app

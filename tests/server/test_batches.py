@@ -5,10 +5,13 @@ from __future__ import annotations
 import io
 import json
 import multiprocessing
+import signal
+import subprocess
 from typing import Any
 
 import pytest
-from command_line import in_a_process
+from command_line import COMMAND, in_a_process
+from live_server import until
 
 from specguide.config import EngineConfig
 from specguide.errors import EngineError, InvalidParams
@@ -97,6 +100,23 @@ def test_an_engine_that_ends_is_told_and_what_was_answered_stays():
     first, *others = answers
     assert first["custom_id"] == "first" and first["response"]["status_code"] == 200
     assert others and all(one["response"]["status_code"] == 503 for one in others)
+
+
+def test_ctrl_c_ends_it_and_what_was_answered_stays(tmp_path):
+    requests, answers = tmp_path / "requests.jsonl", tmp_path / "answers.jsonl"
+    lines = [prompted("first"), *(prompted(f"{i}", max_tokens=2000) for i in range(40))]
+    requests.write_bytes(b"".join(lines))
+    command = [*COMMAND, "run-batch", "-i", str(requests), "-o", str(answers)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            until(lambda: answers.exists() and b"\n" in answers.read_bytes(), timeout_s=60)
+            process.send_signal(signal.SIGINT)
+            _, errors = process.communicate(timeout=60)
+        finally:
+            process.kill()
+    assert process.returncode != 0 and "Traceback" not in errors
+    first, *_ = map(json.loads, answers.read_text().splitlines())
+    assert first["custom_id"] == "first" and first["response"]["status_code"] == 200
 
 
 def test_an_engine_that_cannot_start_says_why(tmp_path):

@@ -11,10 +11,8 @@ import httpx
 import msgspec
 import uvloop
 
-from specguide.engine.serving.control import CoreFacts, StartFailure
 from specguide.engine.serving.remote_engine import RemoteEngine
 from specguide.engine.setup.target_folder import load_tokenizer
-from specguide.errors import EngineError
 from specguide.server.app import APIS, create_app
 from specguide.server.batches.lines import (
     BatchAnswer,
@@ -25,9 +23,8 @@ from specguide.server.batches.lines import (
     request_of,
 )
 from specguide.server.http.request_ids import REQUEST_ID
-from specguide.server.processes.child import Child
-from specguide.server.processes.plans import CORE, ServicePlan
-from specguide.server.processes.service_folder import ServiceFolder
+from specguide.server.processes.core_process import CoreProcess
+from specguide.server.processes.plans import ServicePlan
 
 _AT_ONCE = 2
 """Requests under way for each that the engine runs, so that none of its slots waits for one."""
@@ -71,29 +68,9 @@ def run_batch(
     Raises what the engine could not be started for, and EngineError where its process ends before
     all are answered: lines under way then have that as their answer, and no further one is read.
     """
-    plan = replace(plan, server=replace(plan.server, max_waiting=_NO_LIMIT))
-    with ServiceFolder() as folder:
-        address = f"ipc://{folder}/core"
-        core = Child("the engine's process", CORE, plan.core(address, may_restart=False))
-        try:
-            facts = _facts(core)
-            tell(facts.cache_size)
-            return uvloop.run(_Batch(requests, answers, done).run(plan, core, facts, address))
-        finally:
-            core.kill()
-            core.bury()
-
-
-def _facts(core: Child) -> CoreFacts:
-    """What a core says once it is ready. Raises what it could not be started for."""
-    match core.hear():
-        case CoreFacts() as facts:
-            return facts
-        case StartFailure() as failure:
-            raise failure.error()
-        case _:
-            core.join()
-            raise EngineError(core.end)
+    server = replace(plan.server, max_waiting=_NO_LIMIT)
+    batch = _Batch(requests, answers, done)
+    return uvloop.run(batch.run(replace(plan, server=server), tell))
 
 
 class _Batch:
@@ -105,21 +82,23 @@ class _Batch:
         self._custom_ids = set[str]()
         self._num_lines = 0
 
-    async def run(
-        self, plan: ServicePlan, core: Child, facts: CoreFacts, address: str
-    ) -> BatchCounts:
-        """Answer all lines. Raises EngineError where the core ends before."""
-        engine = RemoteEngine(facts, load_tokenizer(facts.config), "batch")
-        engine.connect(address)
-        asyncio.get_running_loop().add_reader(core.sentinel, _lose, core, engine)
-        app = httpx.ASGITransport(create_app(engine, plan.server), raise_app_exceptions=False)
-        async with httpx.AsyncClient(transport=app, base_url=_ANYWHERE, timeout=None) as client:
-            try:
+    async def run(self, plan: ServicePlan, tell: Callable[[str], None]) -> BatchCounts:
+        """As `run_batch`."""
+        core = CoreProcess(plan)
+        try:
+            facts = await core.ready(lambda end: engine.disconnect(end))
+            tell(facts.cache_size)
+            engine = RemoteEngine(facts, load_tokenizer(facts.config), "batch")
+            engine.connect(core.address)
+            app = httpx.ASGITransport(create_app(engine, plan.server), raise_app_exceptions=False)
+            async with httpx.AsyncClient(transport=app, base_url=_ANYWHERE, timeout=None) as client:
                 await self._answer_all(engine, client)
-            except* OSError as errors:  # an answer cannot be written
-                raise errors.exceptions[0] from None
-        engine.health.check()
-        await engine.close()
+            engine.health.check()
+            await engine.close()
+        except* OSError as errors:  # an answer cannot be written
+            raise errors.exceptions[0] from None
+        finally:
+            await core.stop()
         return self._counts
 
     async def _answer_all(self, engine: RemoteEngine, client: httpx.AsyncClient) -> None:
@@ -165,10 +144,3 @@ class _Batch:
         self._answers.flush()
         self._counts.take(is_right)
         self._done()
-
-
-def _lose(core: Child, engine: RemoteEngine) -> None:
-    """The core has ended: its requests are told, and no further one is taken."""
-    asyncio.get_running_loop().remove_reader(core.sentinel)
-    core.join()
-    engine.disconnect(core.end)

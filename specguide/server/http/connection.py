@@ -20,6 +20,7 @@ from specguide.server.config import ServerConfig
 from specguide.server.http.errors import ApiError
 from specguide.server.http.h11_connection import HttpConnection
 from specguide.server.http.metrics import AnswerCounts, tell_in_its_place
+from specguide.server.http.middleware import Cancellable
 from specguide.server.http.request_log import AccessLog
 from specguide.server.http.tls import tls_options
 
@@ -63,7 +64,8 @@ def uvicorn_config(app: FastAPI, config: ServerConfig, **options: Any) -> uvicor
     options: of uvicorn.Config"""
     options |= tls_options(config.exposure) | {"timeout_keep_alive": config.header_timeout_s}
     connection = partial(BoundedConnection, config, app.state.answers)
-    return uvicorn.Config(AccessLog(app), http=connection, ws="none", **options)  # type: ignore[arg-type]
+    whole = Cancellable(AccessLog(app))
+    return uvicorn.Config(whole, http=connection, ws="none", **options)  # type: ignore[arg-type]
 
 
 class BoundedConnection(H11Protocol):

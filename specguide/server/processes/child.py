@@ -71,13 +71,9 @@ class Child:
         """End it at once, whatever it is at."""
         self._process.kill()
 
-    def join(self) -> None:
-        """Wait for its end."""
-        self._process.join()
-
     def bury(self) -> None:
         """Nothing is left of one that has ended or was killed."""
-        self.join()
+        self._process.join()
         self.control.close()
 
 

@@ -1,5 +1,5 @@
-"""Owns the engine's process of a replica: starts it, waits for its word, and says
-when it is gone."""
+"""Owns the engine's process where one process alone talks to it: starts it, waits for its word, and
+says when it is gone."""
 
 from __future__ import annotations
 
