@@ -3,12 +3,14 @@ whatever stands beside them."""
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from byte_vocabulary import backend, takes
 from grammar_backends import WHOLE
 
 from specguide.config import GuideConfig
-from specguide.errors import InvalidGuide
+from specguide.errors import InvalidGuide, UnsupportedGuide
 from specguide.guide import Guide
 from specguide.guided.backends import CompiledGrammar
 from specguide.guided.select import rewrites
@@ -45,6 +47,42 @@ def test_so_it_is_in_schemas(name: str, char: str) -> None:
     closed = {"type": "object", "required": [f"{char}a"], "additionalProperties": False}
     schema = {**closed, "properties": {f"{char}a": {"const": f"{char}1"}}}
     assert takes(compiled(name, json_schema=schema), f'{{"{char}a":"{char}1"}}')
+
+
+@BOTH
+@pytest.mark.parametrize("char", SPELT[:6])
+def test_control_characters_that_a_schema_names_are_escaped(name: str, char: str) -> None:
+    text = json.dumps(f"{char}a")
+    closed = {"type": "object", "required": [f"{char}a"], "additionalProperties": False}
+    schema = {**closed, "properties": {f"{char}a": {"enum": [f"{char}a", [f"{char}a"]]}}}
+    grammar = compiled(name, json_schema=schema)
+    assert takes(grammar, f"{{{text}:{text}}}") and takes(grammar, f"{{{text}:[{text}]}}")
+    assert not takes(grammar, f'{{{text}:"a"}}') and not takes(grammar, f'{{"a":{text}}}')
+
+
+@BOTH
+def test_delete_is_a_character_as_others_are(name: str) -> None:
+    for schema in ({}, {"type": "string"}, {"type": "string", "pattern": "^a[^b]$"}):
+        assert takes(compiled(name, json_schema=schema), '"a\x7f"')
+
+
+@pytest.mark.parametrize("char", ["\0", "\x1b", "\x7f"])
+def test_the_library_is_told_no_text_of_which_it_would_leave_out_a_character(char: str) -> None:
+    text, adapter = f"a{char}", backend("llguidance", True)
+    for schema in (
+        {"const": text},
+        {"items": {"enum": ["b", {"c": [text]}]}},
+        {"enum": [{text: 1}]},
+        {"properties": {text: {"type": "integer"}}},
+    ):
+        with pytest.raises(UnsupportedGuide, match="four digits"):
+            adapter.compile(Guide(json_schema=schema), GuideConfig())
+
+
+def test_a_named_delete_may_be_what_is_forbidden() -> None:
+    schema = {"type": "string", "not": {"const": "a\x7f"}}
+    grammar = compiled("llguidance", json_schema=schema)
+    assert takes(grammar, '"a\x7fb"') and not takes(grammar, '"a\x7f"')
 
 
 @BOTH

@@ -43,8 +43,8 @@ def _whole(value: Any) -> Any:
 
 
 def is_written(value: Any) -> bool:
-    """Whether guided outputs may have all its characters: they have no escape of four digits, and
-    no U+007F (docs/grammars.md)."""
+    """Whether guided outputs of any schema may have all its characters: free text has no escape of
+    four digits, and some grammars have no U+007F (docs/grammars.md)."""
     text = json.dumps(value, ensure_ascii=False).replace("\\\\", "")
     return "\\u" not in text and not any(
         one == "\x7f" or "\ud800" <= one <= "\udfff" for one in text

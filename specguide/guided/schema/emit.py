@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 
 from specguide.errors import UnsupportedGuide
+from specguide.guided.budget import spend
 from specguide.guided.schema.json_values import Json
 from specguide.guided.schema.keywords import UNIQUE_ITEMS, Value, keywords
 from specguide.guided.schema.nodes import CoreSchema, Node
@@ -36,26 +37,42 @@ def _written(value: Value) -> Json:
     return value
 
 
-def in_doubles(core: Json) -> Json:
+def as_llguidance_reads(core: Json) -> Json:
     """A schema's JSON whose bounds of numbers are doubles, each the nearest one on the inner side
     of a bound.
 
-    Raises UnsupportedGuide where it lists a number that is none, or has a bound that all doubles
-    are outside of.
+    Raises UnsupportedGuide where it lists a number that is none, has a bound that all doubles are
+    outside of, or names a text with a character that has no short escape: the library would leave
+    it out.
     """
     if not isinstance(core, dict):
         return core
     listed = core.get("enum")
-    for value in listed if isinstance(listed, list) else ():  # else the compile refuses it
-        if is_int(value) and abs(value) > 2**53:
-            raise UnsupportedGuide(
-                f"the number {value} in an enum is too large to be told from its neighbours",
-                keyword="enum",
-            )
+    if isinstance(listed, list):  # else the compile refuses it
+        _check_values(listed, "enum")
+    if "const" in core:
+        _check_values([core["const"]], "const")
+    if isinstance(core.get("properties"), dict):
+        _check_values([*core["properties"]], "properties")
     return {
         keyword: _inner(keyword, value) if keyword in _BOUNDS and is_int(value) else value
-        for keyword, value in with_subschemas(core, in_doubles).items()
+        for keyword, value in with_subschemas(core, as_llguidance_reads).items()
     }
+
+
+def _check_values(values: list[Json], keyword: str) -> None:
+    for value in values:
+        spend()
+        if is_int(value) and abs(value) > 2**53:
+            why = "is too large to be told from its neighbours"
+            raise UnsupportedGuide(f"the number {value} in {keyword} {why}", keyword=keyword)
+        if isinstance(value, str) and any(char in _WITHOUT_ESCAPE for char in value):
+            why = "has a character that needs an escape of four digits"
+            raise UnsupportedGuide(f"the text {value!r} in {keyword} {why}", keyword=keyword)
+        if isinstance(value, dict):
+            _check_values([*value, *value.values()], keyword)
+        elif isinstance(value, list):
+            _check_values(value, keyword)
 
 
 def _inner(keyword: str, bound: int) -> float:
@@ -76,5 +93,6 @@ def _inner(keyword: str, bound: int) -> float:
     return int(near) if abs(near) < 2**63 else near
 
 
+_WITHOUT_ESCAPE = frozenset(map(chr, (*range(0x20), 0x7F))) - frozenset("\b\t\n\f\r")
 _UPPER = frozenset({"maximum", "exclusiveMaximum"})
 _BOUNDS = _UPPER | {"minimum", "exclusiveMinimum"}

@@ -26,7 +26,7 @@ from specguide.guided.known.keys import KnownKeys
 from specguide.guided.notations.grammar_form import behind_space
 from specguide.guided.schema.cores import core_schemas
 from specguide.guided.schema.distinct import distinct_places
-from specguide.guided.schema.emit import emit, in_doubles
+from specguide.guided.schema.emit import as_llguidance_reads, emit
 from specguide.guided.schema.json_values import Json
 from specguide.guided.schema.key_places import key_places
 from specguide.guided.schema.nodes import CoreSchema
@@ -276,7 +276,7 @@ def _lark_schema(
         except NoRules:
             pass
         if not negates_numbers(core):  # the library has its own way
-            written = in_doubles(emit(core))
+            written = as_llguidance_reads(emit(core))
             guidance = {"x-guidance": {**options, **_LARK_OPTIONS}}
             return "%json " + json.dumps({**written, **guidance}), core
     raise UnsupportedGuide(

@@ -28,7 +28,7 @@ from specguide.guided.lark.source import as_lark_reads
 from specguide.guided.notations.grammar_form import grammar_form, without_comments
 from specguide.guided.regex.tree import Both, Regex
 from specguide.guided.regex.writer import write
-from specguide.guided.schema.emit import emit, in_doubles
+from specguide.guided.schema.emit import as_llguidance_reads, emit
 from specguide.guided.schema.json_values import JsonSchema
 from specguide.guided.schema.nodes import CoreSchema
 from specguide.guided.schema.walk import negates_numbers
@@ -43,7 +43,7 @@ def json_term(schema: CoreSchema | JsonSchema, limits: GuideConfig) -> str:
 def json_rules(schema: CoreSchema | JsonSchema, limits: GuideConfig) -> SchemaRules | str:
     """As `json_term`, but a schema that is written as rules comes as SchemaRules."""
     if not isinstance(schema, CoreSchema):
-        return schema_term(in_doubles(schema), limits)
+        return schema_term(as_llguidance_reads(schema), limits)
     try:
         return core_rules(schema, whitespace_regex(limits))
     except NoRules as error:
@@ -61,7 +61,7 @@ def json_rules(schema: CoreSchema | JsonSchema, limits: GuideConfig) -> SchemaRu
                 "to write down, beside what else is asked; leave out either",
                 keyword=error.keyword or "pattern",
             ) from None
-        return schema_term(in_doubles(emit(schema)), limits)
+        return schema_term(as_llguidance_reads(emit(schema)), limits)
 
 
 def regex_term(pattern: str) -> str:

@@ -11,7 +11,14 @@ from json.encoder import encode_basestring, encode_basestring_ascii
 from specguide.errors import UnsupportedGuide
 from specguide.guided.adapters.schema_numbers import number_regex, spellings
 from specguide.guided.budget import kept
-from specguide.guided.regex.charset import JSON_TEXT, CharSet, Ranges, holds, intersect
+from specguide.guided.regex.charset import (
+    JSON_TEXT,
+    JSON_UNESCAPED,
+    CharSet,
+    Ranges,
+    holds,
+    intersect,
+)
 from specguide.guided.regex.multiples import multiples
 from specguide.guided.regex.tree import (
     MAX_CHARS,
@@ -36,7 +43,6 @@ from specguide.guided.schema.patterns import have_common_text
 from specguide.guided.written_cache import WrittenCache
 
 _ESCAPES = {0x08: "b", 0x09: "t", 0x0A: "n", 0x0C: "f", 0x0D: "r", 0x22: '"', 0x5C: "\\"}
-_PLAIN = ((0x20, 0x21), (0x23, 0x5B), (0x5D, 0x7E), (0x80, 0xD7FF), (0xE000, 0x10FFFF))
 
 
 class NoRules(Exception):
@@ -139,7 +145,7 @@ def _regex(pattern: str) -> str:
 
 _ANY_INTEGER = "/-?(?:0|[1-9][0-9]*)/"
 _ANY_NUMBER = r"/-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?/"  # as the library reads one
-_CHAR = r'([^"\\\x00-\x1F\x7F]|\\["\\bfnrt])'
+_CHAR = r'([^"\\\x00-\x1F]|\\["\\bfnrt])'
 ANY_STRING = f'/"{_CHAR}*"/'
 
 
@@ -212,7 +218,7 @@ def _quoted_tree(node: Regex) -> str:
 def _escaped(inner: Ranges) -> Regex:
     """One of some characters, as JSON spells it."""
     text = intersect(inner, JSON_TEXT)
-    plain = intersect(text, _PLAIN)
+    plain = intersect(text, JSON_UNESCAPED)
     options: list[Regex] = [Chars(CharSet(plain, plain))] if plain else []
     escapes = "".join(letter for code, letter in _ESCAPES.items() if holds(text, code))
     if escapes:
