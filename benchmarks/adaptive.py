@@ -29,7 +29,7 @@ from torch import Tensor
 
 from benchmarks.baselines import ForcedAcceptance
 from benchmarks.common import emit, facts_of
-from benchmarks.llama_8b import RandomModels
+from benchmarks.models.llama_8b import RandomModels
 from specguide.batch import Batch, Chunk, SamplingValues, SlotEntry
 from specguide.config import CacheConfig, EngineConfig, SpecConfig
 from specguide.config.resolved import resolve

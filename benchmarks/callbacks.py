@@ -28,8 +28,8 @@ import numpy as np
 import torch
 
 from benchmarks import common
-from benchmarks.gpu_timing import require_gpus
-from benchmarks.spinners import Spinners
+from benchmarks.gpu.timing import require_gpus
+from benchmarks.soaks.spinners import Spinners
 from specguide import native
 from specguide.guided.grammar_stream.hostfunc import check as check_hostfuncs
 from specguide.guided.grammar_stream.hostfunc import hostfunc

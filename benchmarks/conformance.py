@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.common import RESULTS_DIR, data_path, emit, read_jsonl
-from benchmarks.real_text import load_vocabulary
+from benchmarks.guides.real_text import load_vocabulary
 from specguide.bench.conformance import BackendCompiler, SchemaCompiler, Trial
 from specguide.bench.conformance_cases import Case, with_draft
 from specguide.bench.conformance_report import markdown, num_let_by, summary, table

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.common import emit
-from benchmarks.real_text import VOCAB_SIZE, Case, Started, load_cases, load_vocabulary
+from benchmarks.guides.real_text import VOCAB_SIZE, Case, Started, load_cases, load_vocabulary
 from specguide import GuideConfig, native
 from specguide.guided.backends import CompiledGrammar, backend_names, create_backend
 from specguide.guided.matcher import Matcher

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.common import emit
-from benchmarks.gpu_timing import DEVICE, Call, Make, copy_bandwidth, measure, require_gpus
+from benchmarks.gpu.timing import DEVICE, Call, Make, copy_bandwidth, measure, require_gpus
 from specguide import kernels
 from specguide.kernels import Float8Rows, Float8Scaling, float8
 

@@ -20,8 +20,8 @@ from torch import Tensor
 
 from benchmarks.common import emit
 from benchmarks.float8_products import DTYPE, SHAPES, inputs_of
-from benchmarks.gpu_timing import require_gpus
-from benchmarks.tiles import measured
+from benchmarks.gpu.timing import require_gpus
+from benchmarks.kernel_cases.tiles import measured
 from specguide.kernels.triton import linear_float8
 from specguide.kernels.triton.linear_float8 import Tile
 

@@ -29,9 +29,9 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from benchmarks.common import emit
-from benchmarks.front_kinds import KINDS, Kind
-from benchmarks.paced_engine import PACE
-from benchmarks.service_process import CORE, FRONT, cpu_s
+from benchmarks.services.front_kinds import KINDS, Kind
+from benchmarks.services.paced_engine import PACE
+from benchmarks.services.process import CORE, FRONT, cpu_s
 from specguide.config import EngineConfig
 from specguide.engine.setup.target_folder import target_folder
 from specguide.server.config import ServerConfig
@@ -40,7 +40,7 @@ from specguide.server.processes.supervisor import Supervisor
 from specguide.tokenizer import Tokenizer
 
 _SPAWN = multiprocessing.get_context("spawn")
-_PACED = "benchmarks.paced_engine:run_paced_core"
+_PACED = "benchmarks.services.paced_engine:run_paced_core"
 _END = b"data: [DONE]\n\n"
 _MAX_TOKENS = 256
 

@@ -21,7 +21,7 @@ from statistics import median
 from typing import Any
 
 from benchmarks.common import emit
-from benchmarks.soak_load import Job, jobs, params_of
+from benchmarks.soaks.load import Job, jobs, params_of
 from specguide.config import CacheConfig, EngineConfig, SpecConfig
 from specguide.engine import Engine
 from specguide.trace.spans import FORWARD, HOST

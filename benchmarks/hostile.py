@@ -1,11 +1,10 @@
-"""Owns the latency of a well-behaved client of the API server while others are hostile, and after
-it.
+"""The latency of a well-behaved client of the API server while others are hostile, and after it.
 
 A server of its own process with default limits; beside each kind of hostile request, sent over and
 over by a few threads, one client sends short guided requests, and goes on when the hostile ones
 have left. Its latency is compared with a quiet server's. Beside it stands the most memory that the
 server's process held. Last, new schemas are sent beside schemas that take long to compile, see
-hostile_compile.
+benchmarks.attacks.compiling.
 
     python -m benchmarks.hostile --seconds 5
 """
@@ -27,10 +26,9 @@ from typing import Any
 
 import httpx
 
-from benchmarks import hostile_compile
-from benchmarks.common import emit
-from benchmarks.hostile_kinds import Attack, kinds
-from benchmarks.hostile_load import (
+from benchmarks.attacks import compiling
+from benchmarks.attacks.kinds import Attack, kinds
+from benchmarks.attacks.load import (
     ENDLESS,
     EXPONENTIAL,
     Neighbour,
@@ -40,7 +38,8 @@ from benchmarks.hostile_load import (
     slow_grammar,
     too_much,
 )
-from benchmarks.service_process import descendants_of
+from benchmarks.common import emit
+from benchmarks.services.process import descendants_of
 
 _LONGEST_END_S = 10.0
 
@@ -275,10 +274,10 @@ def main() -> None:
         if not server.answers():
             server.stop()
             server.start()
-    if args.only in hostile_compile.NAME:
-        rows.append(hostile_compile.denial(server.url))
+    if args.only in compiling.NAME:
+        rows.append(compiling.denial(server.url))
         print(*(f"{key:15} {value}" for key, value in rows[-1].items()), sep="\n", flush=True)
-        faults += hostile_compile.faults_of(rows[-1])
+        faults += compiling.faults_of(rows[-1])
     if not server.stop():
         faults.append(f"the server did not end within {_LONGEST_END_S:g} s of being told to")
     emit(

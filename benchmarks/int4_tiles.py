@@ -19,9 +19,9 @@ import torch
 from torch import Tensor
 
 from benchmarks.common import emit
-from benchmarks.gpu_timing import DEVICE, require_gpus
-from benchmarks.int4_inputs import PRODUCTS, Product, matrix_of, num_bytes
-from benchmarks.tiles import measured
+from benchmarks.gpu.timing import DEVICE, require_gpus
+from benchmarks.kernel_cases.int4 import PRODUCTS, Product, matrix_of, num_bytes
+from benchmarks.kernel_cases.tiles import measured
 from specguide.kernels import Int4Matrix
 from specguide.kernels.triton import int4
 from specguide.kernels.triton.int4 import Int4Tile

@@ -39,22 +39,22 @@ import numpy as np
 import torch
 
 from benchmarks.common import emit
-from benchmarks.expert_use import expert_share
-from benchmarks.gpu_clock import GpuClock
-from benchmarks.gpu_timing import ON_A_CPU, copy_bandwidth, require_gpus
-from benchmarks.iteration_figures import (
+from benchmarks.gpu.clock import GpuClock
+from benchmarks.gpu.timing import ON_A_CPU, copy_bandwidth, require_gpus
+from benchmarks.iterations.figures import (
     OF_ROUNDS,
     add_ratios,
     grammar_work,
     print_row,
     times_of,
 )
-from benchmarks.iteration_modes import K, Mode, modes_named
-from benchmarks.iteration_run import MAX_LEN, PROMPT_LEN, Run
-from benchmarks.iteration_workload import NUM_WARM_UP, SCHEMAS, Workload, real_workload
-from benchmarks.llama_8b import SHAPES as LLAMA_8B
-from benchmarks.llama_8b import SHAPES_70B, TINY_SHAPES, RandomModels, RandomParts
-from benchmarks.qwen3_30b import QWEN3_30B, TINY_EXPERTS
+from benchmarks.iterations.modes import K, Mode, modes_named
+from benchmarks.iterations.run import MAX_LEN, PROMPT_LEN, Run
+from benchmarks.iterations.workload import NUM_WARM_UP, SCHEMAS, Workload, real_workload
+from benchmarks.models.expert_use import expert_share
+from benchmarks.models.llama_8b import SHAPES as LLAMA_8B
+from benchmarks.models.llama_8b import SHAPES_70B, TINY_SHAPES, RandomModels, RandomParts
+from benchmarks.models.qwen3_30b import QWEN3_30B, TINY_EXPERTS
 from specguide.config import GuideConfig
 from specguide.parallel import ONE_RANK, Ranks
 from specguide.trace import write_chrome_trace

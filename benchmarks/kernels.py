@@ -22,11 +22,10 @@ from typing import Any
 import torch
 
 from benchmarks import common
-from benchmarks.expert_inputs import EXPERTS, experts
-from benchmarks.gpu_timing import Make, copy_bandwidth, measure, require_gpus
-from benchmarks.int4_inputs import PRODUCTS, ROWS, bf16_product, int4_product
-from benchmarks.kernel_checks import check
-from benchmarks.kernel_inputs import (
+from benchmarks.gpu.timing import Make, copy_bandwidth, measure, require_gpus
+from benchmarks.kernel_cases.checks import check
+from benchmarks.kernel_cases.experts import EXPERTS, experts
+from benchmarks.kernel_cases.inputs import (
     DRAFT_VOCAB_SIZE,
     HEAD_DIM,
     NUM_HEADS,
@@ -46,6 +45,7 @@ from benchmarks.kernel_inputs import (
     xgrammar_apply,
     xgrammar_backends,
 )
+from benchmarks.kernel_cases.int4 import PRODUCTS, ROWS, bf16_product, int4_product
 from specguide.params import SamplingParams
 
 BATCHES, CONTEXTS = (1, 16, 64, 128), (1024, 8192)

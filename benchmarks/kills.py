@@ -19,8 +19,8 @@ from functools import partial
 from typing import Any
 
 from benchmarks.common import emit
-from benchmarks.kill_load import Load, is_ready, references
-from benchmarks.service_process import CORE, ServiceProcess, cpu_s, num_in_group, wait_for
+from benchmarks.services.kill_load import Load, is_ready, references
+from benchmarks.services.process import CORE, ServiceProcess, cpu_s, num_in_group, wait_for
 
 _SLACK_S = 2.0
 _LONGEST_S = 300.0

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from benchmarks.common import emit
 from benchmarks.float8_products import SHAPES
-from benchmarks.gpu_timing import CACHE_BYTES, DEVICE, measure, require_gpus
+from benchmarks.gpu.timing import CACHE_BYTES, DEVICE, measure, require_gpus
 from specguide import kernels
 from specguide.kernels import products
 

@@ -17,7 +17,7 @@ import sys
 from dataclasses import asdict, replace
 
 from benchmarks.common import emit
-from benchmarks.service_process import ServiceProcess
+from benchmarks.services.process import ServiceProcess
 from specguide.bench.config import Load, ServerAddress
 from specguide.bench.figures import is_good, table
 from specguide.bench.samples import KINDS, built_in

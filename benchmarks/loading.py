@@ -25,7 +25,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from benchmarks.common import emit
-from benchmarks.llama_8b import LLAMA_1B, LLAMA_8B, QUANTIZED, TINY
+from benchmarks.models.llama_8b import LLAMA_1B, LLAMA_8B, QUANTIZED, TINY
 from specguide.layers.destination import Destination
 from specguide.models import Decoder, config_of
 from specguide.models.weights import INDEX_FILE, weight_files

@@ -22,8 +22,8 @@ from collections.abc import Callable, Iterable
 import numpy as np
 
 from benchmarks.common import data_path, emit, read_jsonl
-from benchmarks.compile_clock import CompileClock
-from benchmarks.real_text import load_vocabulary
+from benchmarks.guides.compile_clock import CompileClock
+from benchmarks.guides.real_text import load_vocabulary
 from specguide.config import GuideConfig
 from specguide.errors import SpecguideError
 from specguide.guide import Guide

@@ -25,8 +25,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.common import data_path, emit, read_jsonl
-from benchmarks.compile_clock import CompileClock
-from benchmarks.real_text import Case, load_cases, load_vocabulary
+from benchmarks.guides.compile_clock import CompileClock
+from benchmarks.guides.real_text import Case, load_cases, load_vocabulary
 from specguide.config import GuideConfig
 from specguide.errors import SpecguideError
 from specguide.guide import Guide

@@ -29,13 +29,13 @@ import numpy as np
 import torch
 
 from benchmarks.common import emit
-from benchmarks.gpu_clock import GpuClock
-from benchmarks.gpu_timing import ON_A_CPU, require_gpus
-from benchmarks.iteration_run import mark_of, ms_between
-from benchmarks.kernel_families import longest, profiled, shares
-from benchmarks.llama_8b import SHAPES, TINY_SHAPES, RandomModels
-from benchmarks.mixed_case import MAX_LEN, NUM_SPARE, MixedCase, Size
-from benchmarks.mixed_loop import NotedEngine, loop_figures, run_loop
+from benchmarks.gpu.clock import GpuClock
+from benchmarks.gpu.kernel_families import longest, profiled, shares
+from benchmarks.gpu.timing import ON_A_CPU, require_gpus
+from benchmarks.iterations.mixed_case import MAX_LEN, NUM_SPARE, MixedCase, Size
+from benchmarks.iterations.mixed_loop import NotedEngine, loop_figures, run_loop
+from benchmarks.iterations.run import mark_of, ms_between
+from benchmarks.models.llama_8b import SHAPES, TINY_SHAPES, RandomModels
 from specguide.config import SpecConfig
 from specguide.piggyback import num_graph_slots
 

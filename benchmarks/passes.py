@@ -26,10 +26,10 @@ import torch
 from torch import Tensor
 
 from benchmarks.common import emit
-from benchmarks.gpu_timing import ON_A_CPU, copy_bandwidth, require_gpus
+from benchmarks.gpu.kernel_families import longest, profiled, shares
+from benchmarks.gpu.timing import ON_A_CPU, copy_bandwidth, require_gpus
 from benchmarks.iteration import SHAPES
-from benchmarks.kernel_families import longest, profiled, shares
-from benchmarks.llama_8b import RandomModels
+from benchmarks.models.llama_8b import RandomModels
 from specguide.cache import KVCache
 from specguide.kernels import Peers
 from specguide.kernels.attention import ForwardContext, attention_backend

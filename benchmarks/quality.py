@@ -20,8 +20,8 @@ from pathlib import Path
 import torch
 
 from benchmarks.common import emit
-from benchmarks.decoder_logits import logits_of
 from benchmarks.equality import fresh_tasks
+from benchmarks.models.logits import logits_of
 from specguide.engine.setup.target_folder import SHIPPED_MODEL
 from specguide.host import env
 from specguide.layers.quantization import ONLINE

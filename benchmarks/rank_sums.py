@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.common import emit
-from benchmarks.gpu_timing import require_gpus
+from benchmarks.gpu.timing import require_gpus
 from specguide.kernels import add_rms_norm, sum_over_ranks
 from specguide.parallel import OWN_HOST, Meeting, Ranks, connect
 

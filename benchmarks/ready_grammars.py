@@ -17,7 +17,7 @@ import warnings
 from typing import Any
 
 from benchmarks.common import emit
-from benchmarks.ready_walks import PARSERS, VOCABULARY, walk
+from benchmarks.guides.walks import PARSERS, VOCABULARY, walk
 from specguide.config import GuideConfig
 from specguide.errors import UserError
 from specguide.guide import Guide

@@ -5,10 +5,10 @@ prompts that are computed again, the waits, and what a replica costs that is los
     [--rate 12] [--replicas-a-router 64] [--kills 4] [--seed 0] [--no-save]
 
 The routing is the very class that Ray's router runs; replicas are a clock, a cache of 512,000
-tokens and a device that takes what an 8B model takes on one H200 (`replica_simulation`); who asks
-is drawn from shapes of traffic (`replica_traffic`), `rate` requests a second for each replica.
-Three tables: a router whose memory is full, which is timed; routings side by side, on the same
-sessions; and replicas that are killed. Then one JSON line.
+tokens and a device that takes what an 8B model takes on one H200 (`simulations.replicas`); who asks
+is drawn from shapes of traffic (`simulations.replica_traffic`), `rate` requests a second for each
+replica. Three tables: a router whose memory is full, which is timed; routings side by side, on the
+same sessions; and replicas that are killed. Then one JSON line.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.common import emit
-from benchmarks.replica_simulation import RESTART_S, LeastOfTwo, Router, Simulation, cache_aware
-from benchmarks.replica_traffic import Sessions
+from benchmarks.simulations.replica_traffic import Sessions
+from benchmarks.simulations.replicas import RESTART_S, LeastOfTwo, Router, Simulation, cache_aware
 from specguide.serve_ray.routing import MOST_A_REPLICA, Routing, RoutingKey
 
 _TIMED = 2_000

@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.common import RESULTS_DIR
-from benchmarks.report_lines import LINES
-from benchmarks.report_plot import digest, draw, plotted
-from benchmarks.report_records import Record, load_records
+from benchmarks.reports.lines import LINES
+from benchmarks.reports.plot import digest, draw, plotted
+from benchmarks.reports.records import Record, load_records
 
 ROOT = RESULTS_DIR.parent.parent
 BEGIN, END = "<!-- gpu figures, by python -m benchmarks.report -->", "<!-- end of gpu figures -->"

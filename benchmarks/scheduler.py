@@ -6,11 +6,11 @@
 Costs: of planning and committing an iteration, in which all running requests gain 3 tokens and as
 one ends the next is admitted, by requests waiting; and of one decision, who of those that wait
 (of up to 100 clients) is next. Policy: as many requests as are asked for, of the clients of
-`scheduler_traffic`, against the real scheduler with a clock and an executor of its own; about half
-a millisecond each. Closed loops: clients that always ask, by how many they are and by
-`--max-step-ms`, on a device that takes what an 8B model takes on one H200 (`scheduler_loop`).
-Exits with 1 where a request waits longer than its share says. Checks the scheduler's integrity.
-Prints three tables, then one JSON line.
+`simulations.scheduler_traffic`, against the real scheduler with a clock and an executor of its own;
+about half a millisecond each. Closed loops: clients that always ask, by how many they are and by
+`--max-step-ms`, on a device that takes what an 8B model takes on one H200
+(`simulations.closed_loop`). Exits with 1 where a request waits longer than its share says. Checks
+the scheduler's integrity. Prints three tables, then one JSON line.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.common import emit
-from benchmarks.scheduler_loop import ClosedLoop, Loop
-from benchmarks.scheduler_simulation import Simulation
+from benchmarks.simulations.closed_loop import ClosedLoop, Loop
+from benchmarks.simulations.scheduler import Simulation
 from specguide.batch import Batch
 from specguide.cache import PageAllocator
 from specguide.params import SamplingParams

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.common import emit
-from benchmarks.service_process import ServiceProcess
+from benchmarks.services.process import ServiceProcess
 from specguide.bench.config import Load, RequestSizes, ServerAddress
 from specguide.bench.figures import is_good, table
 from specguide.bench.serve import Target, fitted, measure

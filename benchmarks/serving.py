@@ -26,8 +26,8 @@ from statistics import fmean, median
 from typing import Any
 
 from benchmarks.common import emit
-from benchmarks.soak_load import Job, jobs, params_of
-from benchmarks.soak_watch import Ledger, Memory, WatchedEngine, in_mb, memory_faults
+from benchmarks.soaks.load import Job, jobs, params_of
+from benchmarks.soaks.watch import Ledger, Memory, WatchedEngine, in_mb, memory_faults
 from specguide.config import EngineConfig, SpecConfig
 from specguide.params import SamplingParams
 from specguide.request import Request

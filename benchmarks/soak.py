@@ -35,8 +35,9 @@ from typing import Any
 import torch
 
 from benchmarks.common import emit
-from benchmarks.soak_load import Job, StallingGrammar, jobs, launching, params_of, requests
-from benchmarks.soak_watch import (
+from benchmarks.soaks.load import Job, StallingGrammar, jobs, launching, params_of, requests
+from benchmarks.soaks.spinners import Spinners
+from benchmarks.soaks.watch import (
     MEMORY_TOLERANCE,
     Ledger,
     Memory,
@@ -47,7 +48,6 @@ from benchmarks.soak_watch import (
     memory_faults,
     slowest,
 )
-from benchmarks.spinners import Spinners
 from specguide.config import CacheConfig, EngineConfig, GuideConfig, SpecConfig
 from specguide.engine.setup.target_folder import SHIPPED_MODEL
 from specguide.request import Request

@@ -5,8 +5,8 @@ with what was written, and then the reading is timed.
 
 Outputs are JSON, structural tags, and calls of tools in each family's format with text, an
 answer's JSON or reasoning beside them; their marks are special tokens or text; see
-benchmarks.written_outputs. Tokens are 1 to 8 bytes, and cut characters, strings and marks anywhere.
-Prints a table, then one JSON line.
+benchmarks.guides.written_outputs. Tokens are 1 to 8 bytes, and cut characters, strings and marks
+anywhere. Prints a table, then one JSON line.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from benchmarks.common import emit
-from benchmarks.written_outputs import Written, kinds, written
+from benchmarks.guides.written_outputs import Written, kinds, written
 from specguide.guided.reading import OutputReader, Part, SpanReader, SpelledTokens
 from specguide.guided.reading.spelled import special_bytes
 from specguide.request_records import OutputSpan

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from benchmarks.expert_use import expert_share
-from benchmarks.llama_8b import RandomModels
-from benchmarks.qwen3_30b import TINY_EXPERTS
+from benchmarks.models.expert_use import expert_share
+from benchmarks.models.llama_8b import RandomModels
+from benchmarks.models.qwen3_30b import TINY_EXPERTS
 from specguide.parallel import ONE_RANK
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, cast
 
-from benchmarks.iteration_figures import add_ratios, grammar_work
-from benchmarks.report_iterations import iteration_lines
+from benchmarks.iterations.figures import add_ratios, grammar_work
+from benchmarks.reports.iterations import iteration_lines
 from specguide.guided.grammar_stream.stream import GrammarCounters
 
 

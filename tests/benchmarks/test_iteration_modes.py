@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from benchmarks.iteration_modes import modes, modes_named
-from benchmarks.llama_8b import QUANTIZED, TINY_SHAPES, RandomModels
+from benchmarks.iterations.modes import modes, modes_named
+from benchmarks.models.llama_8b import QUANTIZED, TINY_SHAPES, RandomModels
 from specguide.parallel import ONE_RANK
 
 

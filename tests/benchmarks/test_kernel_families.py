@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks.kernel_families import family_of, shares
+from benchmarks.gpu.kernel_families import family_of, shares
 
 
 def _kernel(name: str, begin_us: float, end_us: float, grid: tuple[int, ...] = ()) -> dict:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from benchmarks.replica_simulation import LeastOfTwo, Simulation, cache_aware
-from benchmarks.replica_traffic import KINDS, TOKEN_BYTES, Sessions
+from benchmarks.simulations.replica_traffic import KINDS, TOKEN_BYTES, Sessions
+from benchmarks.simulations.replicas import LeastOfTwo, Simulation, cache_aware
 
 
 def test_a_session_keeps_its_prefix():

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.scheduler_loop import ClosedLoop, Loop
+from benchmarks.simulations.closed_loop import ClosedLoop, Loop
 
 
 @pytest.mark.parametrize(("num_clients", "ttft_ms", "gap_ms"), [(64, 250, 25), (128, 500, 35)])

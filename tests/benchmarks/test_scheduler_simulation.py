@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.scheduler_simulation import Simulation
-from benchmarks.scheduler_traffic import max_min_shares
+from benchmarks.simulations.scheduler import Simulation
+from benchmarks.simulations.scheduler_traffic import max_min_shares
 
 
 def test_shares_are_max_min():

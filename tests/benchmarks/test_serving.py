@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.serving import Run, load
-from benchmarks.soak_load import jobs
-from benchmarks.soak_watch import WatchedEngine
+from benchmarks.soaks.load import jobs
+from benchmarks.soaks.watch import WatchedEngine
 from specguide.config import EngineConfig, SpecConfig
 
 

@@ -7,7 +7,7 @@ import pytest
 from byte_vocabulary import EOS, backend
 from jsonschema import Draft202012Validator
 
-from benchmarks.soak_watch import (
+from benchmarks.soaks.watch import (
     MB,
     Iteration,
     Job,

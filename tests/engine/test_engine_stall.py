@@ -7,8 +7,8 @@ import pytest
 from jsonschema import Draft202012Validator
 from tiny_engine import K
 
-from benchmarks.soak_load import StallingGrammar
-from benchmarks.soak_watch import Job, Ledger, WatchedEngine, counter_faults
+from benchmarks.soaks.load import StallingGrammar
+from benchmarks.soaks.watch import Job, Ledger, WatchedEngine, counter_faults
 from specguide import Guide, SamplingParams, SpecConfig
 from specguide.config import EngineConfig, GuideConfig
 

@@ -16,7 +16,7 @@ from random_requests import cases
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from benchmarks.decoder_logits import logits_of
+from benchmarks.models.logits import logits_of
 from specguide import LLM, CacheConfig, SpecConfig
 from specguide.config import EngineConfig
 from specguide.drafts.tree import DynamicTree

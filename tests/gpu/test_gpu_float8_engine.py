@@ -11,7 +11,7 @@ from float8_checkpoints import FORMATS
 from gpu_case import check_warm_up
 from random_requests import cases
 
-from benchmarks.decoder_logits import logits_of
+from benchmarks.models.logits import logits_of
 from specguide import LLM, SpecConfig
 from specguide.models import Decoder
 

@@ -12,7 +12,7 @@ import torch
 from gpu_case import FP32, check_warm_up
 from random_requests import cases
 
-from benchmarks.decoder_logits import logits_of
+from benchmarks.models.logits import logits_of
 from specguide import LLM, CacheConfig, DynamicTree, SpecConfig
 from specguide.kernels.float8 import FLOAT8
 from specguide.models import Decoder

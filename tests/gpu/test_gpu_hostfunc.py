@@ -15,7 +15,7 @@ import pytest
 import torch
 from host_functions import Payload, captured, wait_until_gone
 
-from benchmarks.spinners import Spinners
+from benchmarks.soaks.spinners import Spinners
 from specguide import native
 from specguide.errors import EngineError
 from specguide.guided.grammar_stream.hostfunc import check, hostfunc

@@ -11,8 +11,8 @@ from gpu_case import captured as captured_call
 from int4_checkpoints import FORMATS
 from random_requests import cases
 
-from benchmarks.decoder_logits import logits_of
 from benchmarks.equality import differences
+from benchmarks.models.logits import logits_of
 from benchmarks.passes import Pass
 from specguide import LLM, SpecConfig
 from specguide.errors import CheckpointError, InvalidParams

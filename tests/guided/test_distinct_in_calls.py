@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from read_outputs import cut, events_of, form_of, no_token
 
-from benchmarks.ready_walks import END, VOCABULARY, walk
+from benchmarks.guides.walks import END, VOCABULARY, walk
 from benchmarks.spans import told
 from specguide.config import GuideConfig
 from specguide.errors import InvalidGuide, UnsupportedGuide

@@ -8,8 +8,8 @@ import random
 
 import pytest
 
+from benchmarks.guides.written_outputs import Written, kinds, written
 from benchmarks.spans import check, cut_up
-from benchmarks.written_outputs import Written, kinds, written
 from specguide.guided.reading import OutputForm, OutputReader, Part, Piece, ReasoningMarks
 from specguide.guided.reading.tags import tag_layout
 

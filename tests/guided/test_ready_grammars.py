@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from benchmarks.guides.walks import END, PARSERS, VOCABULARY
 from benchmarks.ready_grammars import guide_of, wrong_texts
-from benchmarks.ready_walks import END, PARSERS, VOCABULARY
 from specguide.cli import app
 from specguide.config import GuideConfig
 from specguide.errors import InvalidGuide, UserError

@@ -16,7 +16,7 @@ from float8_checkpoints import FORMATS
 from random_requests import cases
 from safetensors.torch import load_file, save_file
 
-from benchmarks.decoder_logits import logits_of
+from benchmarks.models.logits import logits_of
 from specguide import LLM, SpecConfig
 from specguide.errors import CheckpointError, InvalidParams
 from specguide.layers.quantization import (

@@ -14,7 +14,7 @@ from int4_checkpoints import AWQ, FORMATS, GPTQ, compressed, words_of
 from random_requests import cases
 from safetensors.torch import load_file, save_file
 
-from benchmarks.decoder_logits import logits_of
+from benchmarks.models.logits import logits_of
 from specguide import LLM, SpecConfig
 from specguide.errors import CheckpointError
 from specguide.kernels.experts import Int4Experts

@@ -11,7 +11,7 @@ import torch
 from random_models import CASES, QUANTIZED, random_model, tokens
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
-from benchmarks.decoder_logits import logits_of
+from benchmarks.models.logits import logits_of
 from specguide.models import Decoder
 
 FLOAT8 = float8_checkpoints.FORMATS["compressed channel, token"]

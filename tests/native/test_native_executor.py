@@ -14,7 +14,7 @@ import pytest
 import torch
 from chain_matcher import END, VOCAB, WORDS, ChainMatcher
 
-from benchmarks.spinners import Spinners
+from benchmarks.soaks.spinners import Spinners
 from specguide import native
 from specguide.errors import EngineError
 

@@ -17,7 +17,7 @@ import pytest
 from live_server import until
 from service import serving
 
-from benchmarks.service_process import descendants_of, is_alive
+from benchmarks.services.process import descendants_of, is_alive
 
 pytest.importorskip("ray.serve", reason="needs Ray Serve: pip install ray[serve]")
 

@@ -16,7 +16,7 @@ import pytest
 from live_server import Server, read_all, until
 from slow_libraries import SERVE
 
-from benchmarks.hostile_load import ENDLESS, EXPONENTIAL, Neighbour, chat, head, post, too_much
+from benchmarks.attacks.load import ENDLESS, EXPONENTIAL, Neighbour, chat, head, post, too_much
 from specguide.config import EngineConfig, GuideConfig, SpecConfig
 from specguide.guided.compiling import lanes, sandbox
 from specguide.guided.compiling.workers import Lane

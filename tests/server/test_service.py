@@ -14,8 +14,16 @@ import pytest
 from live_server import Server, until
 from service import FAILING, Service, serving
 
-from benchmarks.kill_load import PROMPTS, Load, asked, complete, is_ready, references, text_of
-from benchmarks.service_process import CORE, descendants_of, is_alive
+from benchmarks.services.kill_load import (
+    PROMPTS,
+    Load,
+    asked,
+    complete,
+    is_ready,
+    references,
+    text_of,
+)
+from benchmarks.services.process import CORE, descendants_of, is_alive
 from specguide import SpecConfig
 from specguide.config import EngineConfig
 from specguide.server.config import ServerConfig

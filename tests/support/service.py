@@ -9,7 +9,7 @@ from pathlib import Path
 
 from live_server import connect, until
 
-from benchmarks.service_process import ServiceProcess, descendants_of, is_alive
+from benchmarks.services.process import ServiceProcess, descendants_of, is_alive
 
 COMMAND = ("-m", "specguide")
 STUCK = (str(Path(__file__).with_name("stuck_service.py")),)

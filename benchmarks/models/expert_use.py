@@ -1,0 +1,35 @@
+"""Owns how many experts the tokens of a pass use, which says what it must read."""
+
+from __future__ import annotations
+
+from statistics import mean
+from typing import Any
+
+from torch import Tensor
+
+from benchmarks.models.logits import logits_of
+from specguide import kernels
+from specguide.kernels.experts import Routing
+from specguide.models import Decoder
+
+
+def expert_share(target: Decoder, token_ids: list[int], num_tokens: int) -> float:
+    """The part of a layer's experts that the last tokens of a text use, in the mean over layers; 1
+    of a model without experts."""
+    if getattr(target.config, "experts", None) is None:
+        return 1.0
+    shares: list[float] = []
+    implementations = kernels.route.implementations
+    route = implementations[target.device]
+
+    def counted(logits: Tensor, num_chosen: int, *others: Any) -> Routing:
+        chosen = logits[-num_tokens:].topk(num_chosen).indices
+        shares.append(len(chosen.unique()) / logits.shape[1])
+        return route(logits, num_chosen, *others)
+
+    implementations[target.device] = counted
+    try:
+        logits_of(target, token_ids)
+    finally:
+        implementations[target.device] = route
+    return mean(shares)
