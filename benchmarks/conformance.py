@@ -1,11 +1,11 @@
-"""JSON Schema conformance of every backend on three public sets: `specguide bench conformance` for
-the README.
+"""JSON Schema conformance of every backend on three public sets, as `specguide bench conformance`
+tells it of schemas of your own.
 
     SPECGUIDE_DATA=… python -m benchmarks.conformance [--backends auto llguidance xgrammar] [--limit
     100]
 
-`--key-order any` gives each instance in random orders of its keys; taken is one that is taken in
-all of them.
+`--key-order any` gives each instance in random orders of its keys; it counts as taken where it is
+taken in all of them.
 
 Takes JSONSchemaBench, the JSON-Schema-Test-Suite and JSON-mode-eval. "bare-…" gives a library the
 schema as it is, for comparison. Keeps one record a schema under --records, by commit, so that a run

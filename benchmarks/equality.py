@@ -22,11 +22,11 @@ from typing import Any
 import torch
 
 from benchmarks.common import emit
+from benchmarks.guides.tasks import fresh_tasks, prompt_of
 from specguide import LLM, Guide, GuideConfig, SamplingParams, SpecConfig
 from specguide.engine.setup.target_folder import SHIPPED_MODEL
 from specguide.tokenizer import Tokenizer
 from training.data import chat
-from training.evaluate.fields import SAMPLERS, samples_of
 
 PATIENT = GuideConfig(deadline_us=2_000_000, target_wait_us=2_000_000, draft_wait_us=2_000_000)
 """No row is ever late, so that the same drafts are verified each time."""
@@ -42,15 +42,10 @@ class Difference:
     tokens: tuple[int | None, int | None]
 
 
-def fresh_tasks(num_each: int, seed: int = 4242) -> list[chat.Task]:
-    """Tasks of each group that the shipped model was never trained on; most have a schema."""
-    return [task for group in SAMPLERS for task in samples_of(group, seed, num_each)]
-
-
 def prompts_of(tasks: Sequence[chat.Task]) -> list[list[int]]:
-    """Token ids, as the shipped model was taught to read them."""
+    """Token ids of each."""
     tokenizer = Tokenizer.from_folder(SHIPPED_MODEL / "target")
-    return [tokenizer.encode(chat.render_prompt(task), add_special_tokens=False) for task in tasks]
+    return [prompt_of(task, tokenizer) for task in tasks]
 
 
 def greedy(tasks: Sequence[chat.Task], max_tokens: int) -> list[SamplingParams]:

@@ -23,34 +23,16 @@ from torch import Tensor
 
 from benchmarks.common import emit
 from benchmarks.gpu.timing import DEVICE, Call, Make, copy_bandwidth, measure, require_gpus
+from benchmarks.kernel_cases.float8 import DTYPE, inputs_of
+from benchmarks.kernel_cases.shapes import HIDDEN, INTERMEDIATE, NUM_LAYERS, PRODUCT_SHAPES
 from specguide import kernels
 from specguide.kernels import Float8Rows, Float8Scaling, float8
 
-HIDDEN, INTERMEDIATE, NUM_LAYERS = 4096, 14336, 32
-SHAPES: dict[str, tuple[int, int]] = {
-    "qkv": (6144, HIDDEN),
-    "o": (HIDDEN, HIDDEN),
-    "gate_up": (2 * INTERMEDIATE, HIDDEN),
-    "down": (HIDDEN, INTERMEDIATE),
-}
-"""Output and input features of the products of a layer."""
 ROWS = (1, 4, 8, 16, 32, 64, 96, 128, 256, 512, 1024, 2048)
-DTYPE = torch.bfloat16
 LIBRARY, NOW = "torch rows", "engine"
 FEW_TILES = [(64, 128, 4, 6), (64, 256, 4, 4), (128, 128, 4, 4), (128, 256, 4, 3), (128, 128, 8, 4)]
 MANY_TILES = [(128, 128, 8, 3), (128, 128, 8, 4), (64, 128, 4, 4), (128, 256, 8, 2)]
 """Outputs, columns, warps and stages of a program."""
-
-
-def inputs_of(num_rows: int, shape: tuple[int, int], *, has_blocks: bool) -> tuple[Any, ...]:
-    """x, weight and its scales."""
-    num_outputs, num_inputs = shape
-    x = torch.randn(num_rows, num_inputs, device=DEVICE, dtype=DTYPE)
-    weight = torch.randn(num_outputs, num_inputs, device=DEVICE, dtype=DTYPE)
-    scales = (num_outputs // 128, num_inputs // 128) if has_blocks else (num_outputs,)
-    scale = torch.rand(scales, device=DEVICE) * num_inputs**-0.5
-    rows = kernels.to_float8(x, Float8Scaling(is_grouped=has_blocks))
-    return rows, weight.to(float8.FLOAT8), scale
 
 
 def engine(num_rows: int, shape: tuple[int, int], *, has_blocks: bool = False) -> tuple[Call, int]:
@@ -151,7 +133,7 @@ def measured(
     num_rows: int, name: str, bandwidth: float, prefixes: tuple[str, ...]
 ) -> dict[str, Any]:
     """Times all ways of one product that begin so and prints them."""
-    shape = SHAPES[name]
+    shape = PRODUCT_SHAPES[name]
     floor_us = round(shape[0] * shape[1] / bandwidth * 1e6, 2)
     print(f"{num_rows:>5} × {name} {shape}; reading the weight takes {floor_us} µs", flush=True)
     wanted = ways(num_rows, shape).items()
@@ -222,7 +204,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--rows", default=",".join(map(str, ROWS)), help="comma-separated")
-    parser.add_argument("--shapes", default=",".join(SHAPES), help="comma-separated")
+    parser.add_argument("--shapes", default=",".join(PRODUCT_SHAPES), help="comma-separated")
     parser.add_argument("--ways", default="", help="those that begin so, comma-separated")
     parser.add_argument("--no-save", action="store_true")
     args = parser.parse_args()

@@ -19,8 +19,9 @@ from typing import Any
 from torch import Tensor
 
 from benchmarks.common import emit
-from benchmarks.float8_products import DTYPE, SHAPES, inputs_of
 from benchmarks.gpu.timing import require_gpus
+from benchmarks.kernel_cases.float8 import DTYPE, inputs_of
+from benchmarks.kernel_cases.shapes import PRODUCT_SHAPES
 from benchmarks.kernel_cases.tiles import measured
 from specguide.kernels.triton import linear_float8
 from specguide.kernels.triton.linear_float8 import Tile
@@ -50,11 +51,11 @@ class Float8Case:
 
     @property
     def num_bytes(self) -> int:
-        num_outputs, num_inputs = SHAPES[self.product_name]
+        num_outputs, num_inputs = PRODUCT_SHAPES[self.product_name]
         return num_outputs * num_inputs
 
     def inputs(self) -> tuple[Any, ...]:
-        return inputs_of(self.num_rows, SHAPES[self.product_name], has_blocks=False)
+        return inputs_of(self.num_rows, PRODUCT_SHAPES[self.product_name], has_blocks=False)
 
     def tiles(self, inputs: tuple[Any, ...]) -> list[Tile]:
         may_split = self.product_name != GATED
@@ -67,7 +68,10 @@ class Float8Case:
     def _worth_a_try(self, chosen: Tile, may_split: bool) -> Iterator[Tile]:
         for sizes, num_splits in crossed(SIZES, (1, 2, 4) if may_split else (1,)):
             outputs, columns, num_warps, num_stages = sizes
-            if may_split and not 64 <= num_splits * SHAPES[self.product_name][0] // outputs <= 400:
+            if (
+                may_split
+                and not 64 <= num_splits * PRODUCT_SHAPES[self.product_name][0] // outputs <= 400
+            ):
                 continue
             yield replace(
                 chosen,
@@ -85,7 +89,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--rows", default="4,64", help="comma-separated")
-    parser.add_argument("--products", default=",".join(SHAPES), help="comma-separated")
+    parser.add_argument("--products", default=",".join(PRODUCT_SHAPES), help="comma-separated")
     args = parser.parse_args()
     require_gpus()
     print("tile: rows, features, columns, splits, warps, stages")

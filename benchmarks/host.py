@@ -21,7 +21,7 @@ from statistics import median
 from typing import Any
 
 from benchmarks.common import emit
-from benchmarks.soaks.load import Job, jobs, params_of
+from benchmarks.soaks.jobs import Job, lists, params_of
 from specguide.config import CacheConfig, EngineConfig, SpecConfig
 from specguide.engine import Engine
 from specguide.trace.spans import FORWARD, HOST
@@ -109,8 +109,7 @@ def main() -> None:
         row: dict[str, Any] = {"batch_size": batch}
         for trace in (True, False):
             engine = engine_of(batch, trace=trace)
-            pool = [job for job in jobs(engine.tokenizer, 12, seed=31) if '"entries"' in job.schema]
-            start(engine, pool, batch)
+            start(engine, lists(engine.tokenizer, 12, seed=31), batch)
             if trace:
                 decode(engine, args.iterations)
                 row |= microseconds(engine)

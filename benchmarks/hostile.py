@@ -13,120 +13,30 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import socket
-import subprocess
 import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from itertools import count
-from pathlib import Path
+from collections.abc import Iterator
+from itertools import count, cycle
 from typing import Any
 
 import httpx
 
 from benchmarks.attacks import compiling
-from benchmarks.attacks.kinds import Attack, kinds
-from benchmarks.attacks.load import (
+from benchmarks.attacks.bodies import (
     ENDLESS,
     EXPONENTIAL,
-    Neighbour,
     chat,
     head,
     post,
     slow_grammar,
     too_much,
 )
+from benchmarks.attacks.kinds import Attack, kinds
+from benchmarks.attacks.neighbour import Neighbour, latency
+from benchmarks.attacks.server import LONGEST_END_S, Server
 from benchmarks.common import emit
-from benchmarks.services.process import descendants_of
-
-_LONGEST_END_S = 10.0
-
-
-class Server:
-    """`specguide serve` on a free port, until it is stopped."""
-
-    def __init__(self, max_batch_size: int) -> None:
-        self._max_batch_size = max_batch_size
-        with socket.socket() as one:
-            one.bind(("127.0.0.1", 0))
-            self.port = one.getsockname()[1]
-        self.url = f"http://127.0.0.1:{self.port}"
-        self.start()
-
-    def start(self) -> None:
-        """Starts it, also again, on the same port."""
-        self._process = subprocess.Popen(
-            [
-                sys.executable,
-                "-m",
-                "specguide",
-                "serve",
-                "--port",
-                str(self.port),
-                "--served-model-name",
-                "small",
-                "--max-batch-size",
-                str(self._max_batch_size),
-                "--max-waiting",
-                "64",
-                "--drain-s",
-                "1",
-            ],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        while self.is_alive and not self.answers():
-            time.sleep(0.1)
-
-    @property
-    def is_alive(self) -> bool:
-        return self._process.poll() is None
-
-    def answers(self) -> bool:
-        """Whether it is well."""
-        with contextlib.suppress(httpx.HTTPError):
-            return httpx.get(f"{self.url}/health", timeout=10).status_code == 200
-        return False
-
-    def connect(self, text: bytes) -> socket.socket:
-        """A connection on which this has been sent."""
-        one = socket.create_connection(("127.0.0.1", self.port), timeout=20)
-        one.sendall(text)
-        return one
-
-    @property
-    def _pids(self) -> list[int]:
-        """The ids of all its processes."""
-        return [self._process.pid, *descendants_of(self._process.pid)]
-
-    def forget_peak(self) -> None:
-        """`peak_mb` begins anew."""
-        for pid in self._pids:
-            with contextlib.suppress(OSError):
-                Path(f"/proc/{pid}/clear_refs").write_text("5")
-
-    def peak_mb(self) -> int:
-        """Most memory that each of its processes has held, all together, 10^6 bytes; 0 where the
-        system does not say."""
-        found_kb = 0
-        for pid in self._pids:
-            with contextlib.suppress(OSError, StopIteration):
-                lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-                peak = next(line for line in lines if line.startswith("VmHWM"))
-                found_kb += int(peak.split()[1])
-        return found_kb * 1024 // 10**6
-
-    def stop(self) -> bool:
-        """Ends it; whether it ended when it was told to."""
-        self._process.terminate()
-        try:
-            return self._process.wait(_LONGEST_END_S) == 0
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-            return False
 
 
 def attacks(server: Server) -> Iterator[tuple[str, Attack]]:
@@ -159,10 +69,10 @@ def attacks(server: Server) -> Iterator[tuple[str, Attack]]:
     yield "leaving in the middle", left
     yield "half-open connections", half_open
     yield from ((name, posted(body)) for name, body in too_much().items())
-    numbers, regexes = count(), count()
+    numbers, regexes = count(), cycle(EXPONENTIAL)
     yield (
         "exponential regex",
-        lambda: posted(chat(guided_regex=f"{EXPONENTIAL[next(regexes) % 5]}", max_tokens=8))(),
+        lambda: posted(chat(guided_regex=next(regexes), max_tokens=8))(),
     )
     yield "grammars that compile for seconds", lambda: posted(slow_grammar(next(numbers)))()
     yield from kinds(server.url, server.connect)
@@ -185,8 +95,8 @@ def under(
         "hostile": dict(outcomes),
         "answers": len(taken),
         "statuses": sorted(neighbour.statuses),
-        **_latency("", [took for began, took in taken if began < end]),
-        **_latency("after_", [took for began, took in taken if began >= end]),
+        **latency([took for began, took in taken if began < end]),
+        **latency([took for began, took in taken if began >= end], "after_"),
         "peak_mb": peak_mb,
     }
 
@@ -208,17 +118,6 @@ def _send(attack: Attack, num_threads: int, seconds: float, outcomes: Counter[st
         thread.start()
     for thread in threads:
         thread.join()
-
-
-def _latency(name: str, seconds: Sequence[float]) -> dict[str, float | None]:
-    """p50 and p99, ms; None where nothing was sent."""
-    ordered = sorted(1e3 * one for one in seconds)
-    return {
-        f"{name}p{percent}_ms": round(ordered[len(ordered) * percent // 100], 1)
-        if ordered
-        else None
-        for percent in (50, 99)
-    }
 
 
 def _faults(name: str, row: dict[str, Any], server: Server) -> list[str]:
@@ -279,7 +178,7 @@ def main() -> None:
         print(*(f"{key:15} {value}" for key, value in rows[-1].items()), sep="\n", flush=True)
         faults += compiling.faults_of(rows[-1])
     if not server.stop():
-        faults.append(f"the server did not end within {_LONGEST_END_S:g} s of being told to")
+        faults.append(f"the server did not end within {LONGEST_END_S:g} s of being told to")
     emit(
         "hostile",
         {key: value for key, value in vars(args).items() if key != "no_save"},

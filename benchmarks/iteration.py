@@ -51,20 +51,12 @@ from benchmarks.iterations.figures import (
 from benchmarks.iterations.modes import K, Mode, modes_named
 from benchmarks.iterations.run import MAX_LEN, PROMPT_LEN, Run
 from benchmarks.iterations.workload import NUM_WARM_UP, SCHEMAS, Workload, real_workload
+from benchmarks.models.by_name import MODELS
 from benchmarks.models.expert_use import expert_share
-from benchmarks.models.llama_8b import SHAPES as LLAMA_8B
-from benchmarks.models.llama_8b import SHAPES_70B, TINY_SHAPES, RandomModels, RandomParts
-from benchmarks.models.qwen3_30b import QWEN3_30B, TINY_EXPERTS
+from benchmarks.models.llama_8b import RandomModels, RandomParts
 from specguide.config import GuideConfig
 from specguide.parallel import ONE_RANK, Ranks
 from specguide.trace import write_chrome_trace
-
-SHAPES = {
-    "llama-8b": (LLAMA_8B, TINY_SHAPES),
-    "llama-70b": (SHAPES_70B, TINY_SHAPES),
-    "qwen3-30b-a3b": (QWEN3_30B, TINY_EXPERTS),
-}
-"""By the name of the model: in full, and tiny."""
 
 
 @dataclass(frozen=True)
@@ -187,7 +179,7 @@ def arguments() -> argparse.Namespace:
         default="grammarless,unguided,guided,20 % guided",
         help="comma-separated, or all",
     )
-    parser.add_argument("--model", choices=SHAPES, default="llama-8b", help="whose shapes")
+    parser.add_argument("--model", choices=MODELS, default="llama-8b", help="whose shapes")
     parser.add_argument("--tensor-parallel-size", type=int, default=1, help="number of ranks")
     parser.add_argument("--iterations", type=int, default=200)
     parser.add_argument("--rounds", type=int, default=3, help="of requests; timed each by itself")
@@ -222,7 +214,7 @@ def setting_of(args: argparse.Namespace, chosen: Sequence[Mode]) -> Setting:
         target_wait_us=args.target_wait_us,
     )
     methods = [mode.spec.method for mode in chosen if mode.spec and mode.layout.num_model]
-    shapes = SHAPES[args.model][args.tiny]
+    shapes = MODELS[args.model][args.tiny]
     num_ranks = args.tensor_parallel_size
     parts = {
         form: RandomParts(tuple(methods), MAX_LEN, shapes.held_in(form))

@@ -26,13 +26,8 @@ from benchmarks.gpu.timing import Make, copy_bandwidth, measure, require_gpus
 from benchmarks.kernel_cases.checks import check
 from benchmarks.kernel_cases.experts import EXPERTS, experts
 from benchmarks.kernel_cases.inputs import (
-    DRAFT_VOCAB_SIZE,
-    HEAD_DIM,
-    NUM_HEADS,
-    NUM_KV_HEADS,
     NUM_NODES,
     PAGE_SIZE,
-    VOCAB_SIZE,
     add_norm,
     apply_bitmask,
     apply_then_argmax,
@@ -46,6 +41,8 @@ from benchmarks.kernel_cases.inputs import (
     xgrammar_backends,
 )
 from benchmarks.kernel_cases.int4 import PRODUCTS, ROWS, bf16_product, int4_product
+from benchmarks.kernel_cases.shapes import HEAD_DIM, NUM_HEADS, NUM_KV_HEADS, VOCAB_SIZE
+from benchmarks.models.llama_8b import DRAFT_VOCAB_SIZE
 from specguide.params import SamplingParams
 
 BATCHES, CONTEXTS = (1, 16, 64, 128), (1024, 8192)

@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any
 
 from benchmarks.common import emit
-from benchmarks.services.kill_load import Load, is_ready, references
+from benchmarks.services.checked_clients import CheckedClients, is_ready, references
 from benchmarks.services.process import CORE, ServiceProcess, cpu_s, num_in_group, wait_for
 
 _SLACK_S = 2.0
@@ -28,14 +28,16 @@ _ANSWERS = 12
 """Between two kills."""
 
 
-def kill_fronts(service: ServiceProcess, load: Load, times: int) -> None:
+def kill_fronts(service: ServiceProcess, load: CheckedClients, times: int) -> None:
     """Kills the fronts, one after another."""
     for _ in range(times):
         service.kill_front()
         load.go_on(_ANSWERS)
 
 
-def kill_cores(service: ServiceProcess, load: Load, times: int) -> tuple[list[float], list[float]]:
+def kill_cores(
+    service: ServiceProcess, load: CheckedClients, times: int
+) -> tuple[list[float], list[float]]:
     """One after another. Returns the seconds until each was followed by one that is ready, and
     those of CPU that this one took."""
     took_s: list[float] = []
@@ -68,9 +70,9 @@ def measure(service: ServiceProcess, times: int, num_clients: int) -> dict[str, 
     start_s = time.monotonic() - since_s
     start_cpu_s = cpu_s(service.process.pid, CORE)
     expected, before = references(service.url), left(service)
-    with Load(service, expected, num_clients) as fronts:
+    with CheckedClients(service, expected, num_clients) as fronts:
         kill_fronts(service, fronts, times)
-    with Load(service, expected, num_clients) as cores:
+    with CheckedClients(service, expected, num_clients) as cores:
         recovery_s, recovery_cpu_s = kill_cores(service, cores, times)
     return {
         "start_s": round(start_s, 2),

@@ -20,15 +20,13 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from benchmarks.common import emit
-from benchmarks.float8_products import SHAPES
 from benchmarks.gpu.timing import CACHE_BYTES, DEVICE, measure, require_gpus
+from benchmarks.kernel_cases.shapes import PRODUCT_SHAPES
 from specguide import kernels
 from specguide.kernels import products
 
 ROWS = (128, 256, 384, 512, 640, 768, 1024, 2048)
 DTYPE = torch.bfloat16
-
-
 NUM_WEIGHTS = 4
 BYTES_EACH = CACHE_BYTES // 4
 NUM_ROUNDS = 5
@@ -44,7 +42,7 @@ def inputs_of(num_rows: int, shape: tuple[int, int]) -> tuple[Tensor, list[Tenso
 
 def measured(num_rows: int, name: str) -> dict[str, Any]:
     """One row, printed. Exits where the ways do not give the same."""
-    x, weights = inputs_of(num_rows, SHAPES[name])
+    x, weights = inputs_of(num_rows, PRODUCT_SHAPES[name])
     with products.choosing(DEVICE):
         for weight in weights:
             kernels.linear(x, weight)
@@ -73,7 +71,7 @@ def main() -> None:
     require_gpus()
     counts = [int(count) for count in args.rows.split(",")]
     with torch.cuda.stream(torch.cuda.Stream()):
-        found = [measured(count, name) for count in counts for name in SHAPES]
+        found = [measured(count, name) for count in counts for name in PRODUCT_SHAPES]
     result = {"products": found, "torch": torch.__version__}
     emit("library_products", vars(args), result, save=not args.no_save)
 

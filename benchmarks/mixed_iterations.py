@@ -31,11 +31,10 @@ import torch
 from benchmarks.common import emit
 from benchmarks.gpu.clock import GpuClock
 from benchmarks.gpu.kernel_families import longest, profiled, shares
-from benchmarks.gpu.timing import ON_A_CPU, require_gpus
+from benchmarks.gpu.timing import ON_A_CPU, mark_of, ms_between, require_gpus
 from benchmarks.iterations.mixed_case import MAX_LEN, NUM_SPARE, MixedCase, Size
 from benchmarks.iterations.mixed_loop import NotedEngine, loop_figures, run_loop
-from benchmarks.iterations.run import mark_of, ms_between
-from benchmarks.models.llama_8b import SHAPES, TINY_SHAPES, RandomModels
+from benchmarks.models.llama_8b import SHAPES_8B, TINY_SHAPES, RandomModels
 from specguide.config import SpecConfig
 from specguide.piggyback import num_graph_slots
 
@@ -194,7 +193,7 @@ def main() -> None:
     spec = (
         SpecConfig(args.spec, num_draft_tokens=3, synthetic_acceptance=2.67) if args.spec else None
     )
-    shapes = TINY_SHAPES if args.tiny else SHAPES
+    shapes = TINY_SHAPES if args.tiny else SHAPES_8B
     methods = [args.spec] if args.spec else []
     num_slots = max(max(args.decoding) + NUM_SPARE, *args.clients)
     models = RandomModels.of(methods, torch.device(device), dtype, MAX_LEN, shapes)

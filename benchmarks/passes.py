@@ -27,8 +27,8 @@ from torch import Tensor
 
 from benchmarks.common import emit
 from benchmarks.gpu.kernel_families import longest, profiled, shares
-from benchmarks.gpu.timing import ON_A_CPU, copy_bandwidth, require_gpus
-from benchmarks.iteration import SHAPES
+from benchmarks.gpu.timing import ON_A_CPU, copy_bandwidth, require_gpus, seconds_each
+from benchmarks.models.by_name import MODELS
 from benchmarks.models.llama_8b import RandomModels
 from specguide.cache import KVCache
 from specguide.kernels import Peers
@@ -142,16 +142,8 @@ def median_ms(replay: Callable[[], Any]) -> float | None:
     """None on a CPU, which is for trying the benchmark."""
     if not torch.cuda.is_available():
         return None
-    times = []
-    for _ in range(NUM_REPLAYS):
-        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        start.record()
-        replay()
-        replay()
-        end.record()
-        end.synchronize()
-        times.append(start.elapsed_time(end) / 2)
-    return round(sorted(times[2:])[(NUM_REPLAYS - 2) // 2], 3)
+    twice = seconds_each(lambda: (replay(), replay()), NUM_REPLAYS)
+    return round(1e3 * sorted(twice[2:])[(NUM_REPLAYS - 2) // 2] / 2, 3)
 
 
 def kernels_of(replay: Callable[[], Any], num_sequences: int) -> dict[str, Any]:
@@ -198,7 +190,7 @@ def main() -> None:
     parser.add_argument("--passes", default="1x4,16x4,64x4,128x4,1x2048")
     parser.add_argument("--context", type=int, default=350)
     parser.add_argument("--kv-cache-dtype", choices=("auto", "fp8"), default="auto")
-    parser.add_argument("--model", choices=SHAPES, default="llama-8b", help="whose shapes")
+    parser.add_argument("--model", choices=MODELS, default="llama-8b", help="whose shapes")
     parser.add_argument("--ranks-of", type=int, default=1, help="ranks, of which one is measured")
     parser.add_argument("--kernels", action="store_true", help="print each kernel's time (GPU)")
     parser.add_argument("--tiny", action="store_true", help="a tiny model, to try the benchmark")
@@ -212,7 +204,7 @@ def main() -> None:
     cache_dtype = torch.float8_e4m3fn if args.kv_cache_dtype == "fp8" else dtype
     bandwidth = copy_bandwidth() if has_gpu else float("inf")
     for form in args.formats.split(","):
-        shapes = SHAPES[args.model][args.tiny].held_in(None if form == "bf16" else form)
+        shapes = MODELS[args.model][args.tiny].held_in(None if form == "bf16" else form)
         ranks = first_of(args.ranks_of, device)
         models = RandomModels.of((), device, dtype, 4096, shapes, ranks)
         for text in args.passes.split(","):

@@ -20,7 +20,7 @@ from pathlib import Path
 import torch
 
 from benchmarks.common import emit
-from benchmarks.equality import fresh_tasks
+from benchmarks.guides.tasks import fresh_tasks, prompt_of
 from benchmarks.models.logits import logits_of
 from specguide.engine.setup.target_folder import SHIPPED_MODEL
 from specguide.host import env
@@ -58,12 +58,8 @@ def answers(num_tokens: int) -> Iterator[tuple[list[int], list[int]]]:
     tasks = fresh_tasks(1 + num_tokens // 200)
     tasks.sort(key=lambda task: len(chat.render_prompt(task)) / len(task.answer))
     for task in tasks:
-        prompt, answer = (
-            tokenizer.encode(text, add_special_tokens=False)
-            for text in (chat.render_prompt(task), task.answer)
-        )
-        answer = answer[:num_tokens]
-        yield prompt, answer
+        answer = tokenizer.encode(task.answer, add_special_tokens=False)[:num_tokens]
+        yield prompt_of(task, tokenizer), answer
         num_tokens -= len(answer)
         if not num_tokens:
             return

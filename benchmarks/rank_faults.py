@@ -19,7 +19,6 @@ import json
 import os
 import random
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -33,13 +32,13 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from safetensors.torch import load_file, save_file
 from tqdm import tqdm
 
 from benchmarks.common import emit
+from benchmarks.models.small import save_small
+from benchmarks.services.process import is_alive
 from specguide import LLM, Guide, SamplingParams, SpecConfig
 from specguide.config import EngineConfig
-from specguide.engine.setup.target_folder import SHIPPED_MODEL
 from specguide.errors import EngineError
 from specguide.request import RequestOutput
 
@@ -48,8 +47,6 @@ _LONGEST_S = 120.0
 """Longest time of a call; one that takes longer hangs."""
 _MOST_STARTS = 5
 """Most starts of ranks that do not come, one after another."""
-_NUM_TOKENS = 512
-"""Tokens that the small model knows."""
 _NAMED = re.compile(r"rank 1 .*(was ended by SIGKILL|is stalled|said nothing)")
 _SCHEMA = {
     "type": "object",
@@ -140,14 +137,6 @@ class Faults:
         os.kill(self._process_id, what)
 
 
-def is_alive(process_id: int) -> bool:
-    """Neither gone nor a zombie."""
-    try:
-        return Path(f"/proc/{process_id}/stat").read_text().rsplit(") ", 1)[1][0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
 def judge(outputs: list[RequestOutput], expected: list[list[int]], found: Found) -> bool:
     """Count what came. Returns whether the engine goes on."""
     errors = [str(output.error) for output in outputs if output.error is not None]
@@ -212,26 +201,6 @@ def _hangs(found: Found) -> None:
 
 def _params() -> list[SamplingParams]:
     return [_KINDS[i % len(_KINDS)] for i in range(len(_PROMPTS))]
-
-
-def save_small(folder: Path, num_layers: int = 1) -> None:
-    """The shipped model's first layers, and the first tokens of its vocabulary, of which the others
-    are merged."""
-    shutil.copytree(SHIPPED_MODEL / "target", folder, dirs_exist_ok=True)
-    config = json.loads((folder / "config.json").read_text())
-    config |= {"num_hidden_layers": num_layers, "vocab_size": _NUM_TOKENS}
-    (folder / "config.json").write_text(json.dumps(config))
-    kept = {
-        name: tensor[:_NUM_TOKENS].clone() if "embed_tokens" in name else tensor
-        for name, tensor in load_file(folder / "model.safetensors").items()
-        if not (layer := re.match(r"model\.layers\.(\d+)\.", name)) or int(layer[1]) < num_layers
-    }
-    save_file(kept, folder / "model.safetensors", {"format": "pt"})
-    tokenizer = json.loads((folder / "tokenizer.json").read_text())
-    model = tokenizer["model"]
-    model["vocab"] = {text: i for text, i in model["vocab"].items() if i < _NUM_TOKENS}
-    model["merges"] = [pair for pair in model["merges"] if "".join(pair) in model["vocab"]]
-    (folder / "tokenizer.json").write_text(json.dumps(tokenizer, ensure_ascii=False))
 
 
 def measure(args: argparse.Namespace, folder: Path) -> Found:

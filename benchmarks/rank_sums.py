@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.common import emit
-from benchmarks.gpu.timing import require_gpus
+from benchmarks.gpu.timing import require_gpus, seconds_each
 from specguide.kernels import add_rms_norm, sum_over_ranks
 from specguide.parallel import OWN_HOST, Meeting, Ranks, connect
 
@@ -40,15 +40,8 @@ def timed(call: Callable[[], object]) -> float:
         with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):
             for _ in range(_NUM_CALLS):
                 call()
-        times = []
-        for _ in range(12):
-            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            start.record()
-            graph.replay()
-            end.record()
-            end.synchronize()
-            times.append(1e3 * start.elapsed_time(end) / _NUM_CALLS)
-    return median(times[2:])
+        times = seconds_each(graph.replay, 12)
+    return 1e6 * median(times[2:]) / _NUM_CALLS
 
 
 def check(ranks: Ranks, x: Tensor) -> None:

@@ -11,17 +11,16 @@ from __future__ import annotations
 
 import argparse
 import json
-import socket
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx
 import jsonschema
 
+from benchmarks.services.process import ServiceProcess
 from specguide import LLM, SamplingParams
 from specguide.bench.data_sets import load_tasks
 from specguide.bench.prompts import messages_of
@@ -76,39 +75,12 @@ def tools(model: str) -> None:
         "temperature": 0,
         "max_completion_tokens": 64,
     }
-    with served(model, "--tool-format", "hermes", "--served-model-name", "real") as url:
-        answer = httpx.post(f"{url}/v1/chat/completions", json=body, timeout=300).json()
+    with ServiceProcess(model, "--tool-format", "hermes", "--served-model-name", "real") as service:
+        answer = httpx.post(f"{service.url}/v1/chat/completions", json=body, timeout=300).json()
     (choice,) = answer["choices"]
     for call in choice["message"]["tool_calls"]:
         check(PARIS, call["function"]["arguments"])
         print(f"tools: {call['function']['name']}({call['function']['arguments']})")
-
-
-@contextmanager
-def served(model: str, *options: str) -> Any:
-    """The URL of a server, for as long as the context lasts."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [*COMMAND, "serve", model, "--port", str(port), *options]
-    url = f"http://127.0.0.1:{port}"
-    running = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        while not is_ready(url):
-            if running.poll() is not None:
-                raise SystemExit(f"the server ended with {running.returncode}")
-            time.sleep(0.2)
-        yield url
-    finally:
-        running.terminate()
-        running.wait()
-
-
-def is_ready(url: str) -> bool:
-    try:
-        return httpx.get(f"{url}/health").status_code == 200
-    except httpx.TransportError:
-        return False
 
 
 def speculation(model: str, num_tasks: int, head: Path | None) -> None:

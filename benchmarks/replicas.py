@@ -22,7 +22,13 @@ import numpy as np
 
 from benchmarks.common import emit
 from benchmarks.simulations.replica_traffic import Sessions
-from benchmarks.simulations.replicas import RESTART_S, LeastOfTwo, Router, Simulation, cache_aware
+from benchmarks.simulations.replicas import (
+    RESTART_S,
+    LeastOfTwo,
+    ReplicaSimulation,
+    Router,
+    cache_aware,
+)
 from specguide.serve_ray.routing import MOST_A_REPLICA, Routing, RoutingKey
 
 _TIMED = 2_000
@@ -90,7 +96,7 @@ def simulated(args: argparse.Namespace, num_replicas: int, num_requests: int) ->
     """Rows: each routing on the same sessions."""
     rows = []
     for name, routers in routings(num_replicas, args.replicas_a_router).items():
-        simulation = Simulation(num_replicas, routers, args.rate, args.seed)
+        simulation = ReplicaSimulation(num_replicas, routers, args.rate, args.seed)
         simulation.run(num_requests)
         rows.append({"replicas": num_replicas, "routing": name, **simulation.figures()})
         print_row(rows[-1])
@@ -99,7 +105,7 @@ def simulated(args: argparse.Namespace, num_replicas: int, num_requests: int) ->
 
 def killed(args: argparse.Namespace, num_replicas: int, num_requests: int) -> dict[str, Any]:
     """One row: what a lost replica costs."""
-    simulation = Simulation(num_replicas, cache_aware(1, hope=0.0), args.rate, args.seed)
+    simulation = ReplicaSimulation(num_replicas, cache_aware(1, hope=0.0), args.rate, args.seed)
     simulation.run(num_requests, args.kills)
     return {
         "replicas": num_replicas,

@@ -26,7 +26,7 @@ import numpy as np
 
 from benchmarks.common import emit
 from benchmarks.simulations.closed_loop import ClosedLoop, Loop
-from benchmarks.simulations.scheduler import Simulation
+from benchmarks.simulations.scheduler import SchedulerSimulation
 from specguide.batch import Batch
 from specguide.cache import PageAllocator
 from specguide.params import SamplingParams
@@ -121,7 +121,7 @@ def costs(num_running: int, waiting: list[int], num_steps: int) -> list[dict[str
 
 def policy(num_requests: int, seed: int) -> dict[str, Any]:
     """Figures of a simulation, which are printed."""
-    simulation = Simulation(seed)
+    simulation = SchedulerSimulation(seed)
     simulation.run(num_requests)
     simulation.scheduler.check_integrity()
     figures = simulation.figures()

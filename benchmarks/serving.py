@@ -26,8 +26,10 @@ from statistics import fmean, median
 from typing import Any
 
 from benchmarks.common import emit
-from benchmarks.soaks.load import Job, jobs, params_of
-from benchmarks.soaks.watch import Ledger, Memory, WatchedEngine, in_mb, memory_faults
+from benchmarks.soaks.jobs import Job, lists, params_of
+from benchmarks.soaks.ledger import Ledger
+from benchmarks.soaks.memory import Memory, in_mb, memory_faults
+from benchmarks.soaks.watched_engine import WatchedEngine
 from specguide.config import EngineConfig, SpecConfig
 from specguide.params import SamplingParams
 from specguide.request import Request
@@ -141,9 +143,7 @@ def main() -> None:
     """Run the benchmark."""
     args = _arguments()
     engine = WatchedEngine(EngineConfig(spec=SpecConfig(), max_batch_size=args.concurrency))
-    pool = [
-        job for job in jobs(engine.tokenizer, args.samples, seed=31) if '"entries"' in job.schema
-    ]
+    pool = lists(engine.tokenizer, args.samples, seed=31)
     engine.warm_up()
     for share in (0.0, 1.0):  # kernels and grammars
         Run(engine, load(pool, 2 * max(len(pool), args.concurrency), share, 8), args.concurrency)

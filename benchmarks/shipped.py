@@ -18,6 +18,7 @@ from itertools import islice
 from typing import Any
 
 from benchmarks.common import emit
+from benchmarks.guides.tasks import prompt_of
 from specguide import LLM, Guide, SamplingParams, SpecConfig
 from specguide.drafts.methods import method_names
 from specguide.request import RequestOutput
@@ -45,9 +46,7 @@ def run(
 ) -> Run:
     """Generate all tasks with the shipped model."""
     llm = LLM(spec=spec, max_batch_size=batch)
-    prompts = [
-        llm.tokenizer.encode(chat.render_prompt(task), add_special_tokens=False) for task in tasks
-    ]
+    prompts = [prompt_of(task, llm.tokenizer) for task in tasks]
     params = [
         SamplingParams(
             max_tokens=max_tokens,

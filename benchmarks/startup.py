@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
-import socket
 import subprocess
 import sys
 import tempfile
@@ -27,6 +26,7 @@ import httpx
 import torch
 
 from benchmarks.common import emit
+from benchmarks.services.process import free_port
 
 _MAX_TOKENS = 64
 _MOST_S = 300.0
@@ -37,18 +37,9 @@ class Server:
     that it came"""
 
     def __init__(self, arguments: list[str], kernels: str) -> None:
-        with socket.socket() as one:
-            one.bind(("127.0.0.1", 0))
-            self.url = f"http://127.0.0.1:{one.getsockname()[1]}"
-        command = [
-            sys.executable,
-            "-m",
-            "specguide",
-            "serve",
-            *arguments,
-            "--port",
-            self.url.rsplit(":", 1)[1],
-        ]
+        port = free_port()
+        self.url = f"http://127.0.0.1:{port}"
+        command = [sys.executable, "-m", "specguide", "serve", *arguments, "--port", str(port)]
         self.lines: list[tuple[float, str]] = []
         self._start = time.monotonic()
         environment = os.environ | {"TRITON_CACHE_DIR": kernels}

@@ -17,6 +17,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "specguide"
+BENCHMARKS = ROOT / "benchmarks"
 
 LEVELS: tuple[tuple[str, ...], ...] = (
     (
@@ -59,8 +60,8 @@ class Import:
     is_for_types: bool
 
 
-def modules() -> list[Path]:
-    return sorted(path for path in PACKAGE.rglob("*.py") if "__pycache__" not in path.parts)
+def modules(package: Path = PACKAGE) -> list[Path]:
+    return sorted(path for path in package.rglob("*.py") if "__pycache__" not in path.parts)
 
 
 @cache
@@ -132,7 +133,8 @@ def floor_plan_breach(importer: str, imported: str) -> str | None:
 
 
 def test_modules_say_what_they_own() -> None:
-    silent = [label(path) for path in modules() if not ast.get_docstring(tree_of(path))]
+    every = [*modules(), *modules(BENCHMARKS)]
+    silent = [label(path) for path in every if not ast.get_docstring(tree_of(path))]
     assert not silent, "these need a module docstring"
 
 
@@ -164,8 +166,9 @@ def _imported(found: Import, known: dict[str, Path]) -> str:
     return module
 
 
-def test_no_imports_go_in_a_circle() -> None:
-    known = {module_name(path): path for path in modules()}
+@pytest.mark.parametrize("top", [PACKAGE, BENCHMARKS], ids=lambda top: top.name)
+def test_no_imports_go_in_a_circle(top: Path) -> None:
+    known = {module_name(path): path for path in modules(top)}
     graph = {name: {_imported(i, known) for i in imports_in(path)} for name, path in known.items()}
     for name, imported in graph.items():
         imported.discard(name)
@@ -182,12 +185,15 @@ def _child(package: str, module: str) -> str | None:
     return parts[len(parents)] if is_within else None
 
 
-PACKAGES = [module_name(path) for path in modules() if path.name == "__init__.py"]
+PACKAGES = [
+    module_name(path) for path in [*modules(), *modules(BENCHMARKS)] if path.name == "__init__.py"
+]
 
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_folders_of_a_room_import_each_other_in_one_direction(package: str) -> None:
-    known = {module_name(path): path for path in modules()}
+    top = ROOT / package.split(".")[0]
+    known = {module_name(path): path for path in modules(top)}
     graph: dict[str, set[str]] = {}
     for name, path in known.items():
         if importer := _child(package, name):
@@ -197,6 +203,18 @@ def test_folders_of_a_room_import_each_other_in_one_direction(package: str) -> N
         TopologicalSorter(graph).prepare()
     except CycleError as error:
         pytest.fail(f"imports among parts of {package} go in a circle: {error.args[1]}")
+
+
+def test_benchmarks_import_parts_and_no_commands() -> None:
+    """At the top of benchmarks/ each module is a command, but for `common`."""
+    at_top = {module_name(path) for path in BENCHMARKS.glob("*.py") if path.name != "__init__.py"}
+    commands = at_top - {"benchmarks.common"}
+    for path in modules(BENCHMARKS):
+        has_main = 'if __name__ == "__main__":' in path.read_text()
+        assert has_main == (module_name(path) in commands), label(path)
+        for found in imports_in(path):
+            is_command = any(f"{found.module}.".startswith(f"{name}.") for name in commands)
+            assert not is_command, f"{label(path)}:{found.line} imports {found.module}"
 
 
 def test_no_frozen_object_changes_itself() -> None:

@@ -18,7 +18,8 @@ from typing import Any
 
 import httpx
 
-from benchmarks.attacks.load import Neighbour, chat, post, slow_grammar
+from benchmarks.attacks.bodies import chat, post, slow_grammar
+from benchmarks.attacks.neighbour import Neighbour, latency
 
 NAME = "new schemas beside slow ones"
 NUM_SCHEMAS = 98
@@ -162,10 +163,10 @@ def denial(url: str, *, pause_s: float = 0.25, calm_s: float = 30.0) -> dict[str
         "served_after": after[200],
         "of": NUM_SCHEMAS,
         "statuses": sorted(beside.statuses | later.statuses),
-        "new": _latency(during_s),
-        "new_after": _latency(after_s),
-        **_latency(beside.seconds),
-        "after": _latency(later.seconds),
+        "new": latency(during_s),
+        "new_after": latency(after_s),
+        **latency(beside.seconds),
+        "after": latency(later.seconds),
     }
 
 
@@ -179,11 +180,3 @@ def faults_of(row: dict[str, Any]) -> list[str]:
     if row["served_after"] < NUM_SCHEMAS:
         found.append(f"{NAME}: {row['served_after']} of {NUM_SCHEMAS} were served after the attack")
     return found
-
-
-def _latency(seconds: list[float]) -> dict[str, float]:
-    ordered = sorted(1e3 * one for one in seconds)
-    return {
-        "p50_ms": round(ordered[len(ordered) // 2], 1),
-        "p99_ms": round(ordered[len(ordered) * 99 // 100], 1),
-    }

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from itertools import count
 from typing import Any
 
-from benchmarks.attacks.load import USER, chat, head, post, prompted
+from benchmarks.attacks.bodies import ENDLESS_TEMPLATE, USER, chat, head, post, prompted
 
 Attack = Callable[[], str]
 """One hostile request; returns what became of it."""
@@ -78,9 +78,8 @@ def _templates() -> dict[str, Make]:
     def kwargs(**variables: Any) -> Make:
         return lambda number: chat(chat_template_kwargs=variables)
 
-    loop = "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}"
     return {
-        "a template that never ends": kwargs(chat_template=loop),
+        "a template that never ends": kwargs(chat_template=ENDLESS_TEMPLATE),
         "a template of gigabytes": kwargs(chat_template="{{ ('x' * 99999999) * 99 }}"),
         "parameters of the tokenizer": kwargs(
             tokenizer_kwargs={"padding": True},

@@ -8,24 +8,19 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from benchmarks.guides.random_json import CONSTANTS, NAMES, WORDS, json_parts, random_value
 from specguide.guide import Guide
 from specguide.guided.reading import OutputForm, Part, ReasoningMarks
 from specguide.guided.reading.spelled import mark_bytes
 from specguide.guided.tools import CallLayout, ToolFormat, tool_formats
 
 _THINK, _THOUGHT, _RESUMED = "<think>", "</think>", "<start>assistant"
-_WORDS = (
-    *("a", "name", "Zoë", "日本", "🙂", " ", "\n", '"', "\\", "{", "}", "[", "]", ",", ":", "~/"),
-    *("<", "<tool", "</think", '{"name": ', "<|channel|>", "[TOOL", "\\n", "</parameter>", "\t"),
-)
-_NAMES = ("city", "n-1", "x_y", "name", "arguments")
 _TOOLS = {"get.weather": ("city", "name"), "time": (), "f": ("name",)}
 """By name the arguments that are texts."""
-_WORD_VALUES = (True, False, None)
 _ANY = {"type": "json_schema", "json_schema": {}}
 _TAGS: list[dict[str, Any]] = [
     {"begin": "<f=get>", "content": _ANY, "end": ["</f>", "<done>"]},
@@ -84,7 +79,7 @@ def written(kind: str, rng: random.Random) -> Written:
     if kind == "tags":
         _tags(made, rng)
     elif layout is None:
-        made.text = _json(made, Part("content", "value", ""), _value(rng, 3), rng)
+        made.text = _json(made, Part("content", "value", ""), random_value(rng, 3), rng)
     else:
         _Message(made, layout, rng).write()
     return made
@@ -130,7 +125,7 @@ def _tags(made: Written, rng: random.Random) -> None:
         made.add(around, tag["begin"].encode())
         end = rng.choice(tag["end"]) if isinstance(tag["end"], list) else tag["end"]
         if tag["content"]["type"] == "json_schema":
-            _json(made, around._replace(path=""), _value(rng, 2), rng)
+            _json(made, around._replace(path=""), random_value(rng, 2), rng)
         else:
             made.add(around._replace(role="text"), _text(rng, end.encode()).encode())
         made.add(around, end.encode())
@@ -149,7 +144,7 @@ def _free(made: Written, rng: random.Random) -> None:
 def _text(rng: random.Random, end: bytes) -> str:
     """Random text in front of a mark, which is not in it before."""
     while True:
-        text = "".join(rng.choices(_WORDS, k=rng.randrange(12)))
+        text = "".join(rng.choices(WORDS, k=rng.randrange(12)))
         if (text.encode() + end).find(end) == len(text.encode()):
             return text
 
@@ -169,7 +164,7 @@ class _Message:
             self._made.add(Part("content", "punctuation"), self._mark(one.before_answer))
         if layout.has_answer and not has_calls:
             place = Part("content", "value", "")
-            self._made.text = _json(self._made, place, _value(self._rng, 3), self._rng)
+            self._made.text = _json(self._made, place, random_value(self._rng, 3), self._rng)
         elif not layout.must_call and not layout.has_answer:
             self._lead(has_calls)
         if has_calls:
@@ -213,9 +208,9 @@ class _Message:
     def _arguments(self, around: Part, texts: frozenset[str]) -> str:
         """Writes them, and the mark behind; as JSON."""
         one, made, rng = self._one, self._made, self._rng
-        names = rng.sample(_NAMES, rng.randrange(4))
+        names = rng.sample(NAMES, rng.randrange(4))
         if one.arguments is None:
-            told = _json(made, around, {name: _value(rng, 2) for name in names}, rng)
+            told = _json(made, around, {name: random_value(rng, 2) for name in names}, rng)
             made.add(around, self._mark(one.after_arguments))
             return told
         inner = around._replace(path="")
@@ -245,9 +240,9 @@ class _Message:
         one = self._one.arguments
         inner = key._replace(role="punctuation", path="")
         assert one is not None
-        value, place = _value(self._rng, 2), key._replace(role="value")
+        value, place = random_value(self._rng, 2), key._replace(role="value")
         told = json.dumps(value)
-        if any(value is word for word in _WORD_VALUES):
+        if any(value is word for word in CONSTANTS):
             self._made.add(place, one.constants.get(told, told).encode())
         else:
             told = _json(self._made, place, value, self._rng)
@@ -255,57 +250,11 @@ class _Message:
         return told
 
 
-def _value(rng: random.Random, depth: int) -> Any:
-    """A random JSON value. depth: objects and arrays in each other, at most"""
-    kind = rng.randrange(6 if depth else 4)
-    if kind == 0:
-        return rng.choice((0, -1, 12.5, 1e30, 123456789))
-    if kind == 1:
-        return rng.choice(_WORD_VALUES)
-    if kind < 4:
-        return "".join(rng.choices(_WORDS, k=rng.randrange(6)))
-    values = [_value(rng, depth - 1) for _ in range(rng.randrange(4))]
-    if kind == 4:
-        return values
-    keys = ["".join(rng.choices((*_NAMES, *_WORDS), k=rng.randrange(1, 3))) for _ in values]
-    return dict(zip(keys, values, strict=True))
-
-
 def _json(made: Written, place: Part, value: Any, rng: random.Random) -> str:
     """Writes a value; its text."""
     spaces = rng.choice((("", " "), ("",), ("", " ", "\n  ")))
     data = b""
-    for part, text in _json_parts(place, place.path or "", value, spaces, rng):
+    for part, text in json_parts(place, place.path or "", value, spaces, rng):
         made.add(part, text.encode())
         data += text.encode()
     return data.decode()
-
-
-def _json_parts(
-    place: Part, path: str, value: Any, spaces: Sequence[str], rng: random.Random
-) -> Iterator[tuple[Part, str]]:
-    if not isinstance(value, dict | list):
-        yield place._replace(role="value", path=path), _scalar(value, rng)
-        return
-    around = place._replace(role="punctuation", path=path)
-    is_object = isinstance(value, Mapping)
-    yield around, "{" if is_object else "["
-    for number, item in enumerate(value):
-        yield around, ("," if number else "") + rng.choice(spaces)
-        step = _step(item) if is_object else str(number)
-        if is_object:
-            yield place._replace(role="key", path=f"{path}/{step}"), _scalar(item, rng)
-            yield around, ":" + rng.choice(spaces)
-        inner = value[item] if is_object else item
-        yield from _json_parts(place, f"{path}/{step}", inner, spaces, rng)
-        yield around, rng.choice(spaces)
-    yield around, "}" if is_object else "]"
-
-
-def _scalar(value: Any, rng: random.Random) -> str:
-    return json.dumps(value, ensure_ascii=rng.random() < 0.5)
-
-
-def _step(name: str) -> str:
-    """In a JSON pointer (RFC 6901)."""
-    return name.replace("~", "~0").replace("/", "~1")

@@ -12,7 +12,7 @@ from typing import Any
 from torch import Tensor
 
 from benchmarks.common import facts_of
-from benchmarks.iterations.run import mark_of, ms_between
+from benchmarks.gpu.timing import mark_of, ms_between
 from benchmarks.models.llama_8b import RandomModels
 from specguide.batch import Batch, Chunk, Piggyback, SamplingValues, SlotEntry, Start
 from specguide.config import CacheConfig, EngineConfig, SpecConfig
@@ -23,6 +23,7 @@ from specguide.params import SamplingParams
 from specguide.request import Request, RequestSpec
 
 MAX_LEN, PAGE_SIZE = 2048, 16
+_PAGES_EACH = MAX_LEN // PAGE_SIZE
 NUM_SPARE = 4
 """Slots whose prompts are computed while the others decode."""
 _FIRST_TOKENS = 1 << 10
@@ -144,9 +145,6 @@ class MixedCase:
 
     def _run(self, batch: Batch) -> None:
         self._launch(batch).result()
-
-
-_PAGES_EACH = MAX_LEN // PAGE_SIZE
 
 
 def _entry(slot: int) -> SlotEntry:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.iterations.run import mark_of, ms_between
+from benchmarks.gpu.timing import mark_of, ms_between
 from specguide.batch import Batch
 from specguide.config import EngineConfig
 from specguide.engine import Engine

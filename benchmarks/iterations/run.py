@@ -16,6 +16,7 @@ import torch
 
 from benchmarks.baselines import ForcedText
 from benchmarks.common import facts_of
+from benchmarks.gpu.timing import mark_of, ms_between
 from benchmarks.guides.real_text import Started
 from benchmarks.iterations.modes import Mode
 from benchmarks.iterations.workload import Workload
@@ -217,15 +218,3 @@ def _config(mode: Mode, batch_size: int, guide: GuideConfig, *, is_traced: bool)
             kv_cache_dtype=mode.cache,
         ),
     )
-
-
-def mark_of(stream: torch.cuda.Stream | None) -> Any:
-    if stream is None:
-        return time.perf_counter()
-    event = torch.cuda.Event(enable_timing=True)
-    event.record(stream)
-    return event
-
-
-def ms_between(start: Any, end: Any) -> float:
-    return 1e3 * (end - start) if isinstance(start, float) else start.elapsed_time(end)

@@ -11,18 +11,15 @@ from torch import Tensor
 from benchmarks.kernel_cases import int4
 from benchmarks.kernel_cases.experts import check_experts
 from benchmarks.kernel_cases.inputs import (
-    DRAFT_VOCAB_SIZE,
-    HEAD_DIM,
-    HIDDEN,
-    INTERMEDIATE,
     NUM_NODES,
-    VOCAB_SIZE,
     attention_inputs,
     draft_ids,
     random_rows,
     tokens_of,
     xgrammar_backends,
 )
+from benchmarks.kernel_cases.shapes import HEAD_DIM, HIDDEN, INTERMEDIATE, VOCAB_SIZE
+from benchmarks.models.llama_8b import DRAFT_VOCAB_SIZE
 from specguide import kernels
 from specguide.kernels import BitmaskRows, SamplingTensors, pointwise, reference
 from specguide.kernels.attention import AttentionForm, TorchAttention

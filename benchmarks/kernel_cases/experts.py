@@ -43,7 +43,7 @@ EXPERTS = {
 
 
 def random_layer(case: ExpertsCase) -> Experts:
-    """Uninitialised memory would do for the time, but hold NaN."""
+    """The layer with random weights; memory as it comes would take as long, but hold NaN."""
     place = Placement(DEVICE, torch.bfloat16, case.quantization)
     layer = Experts.create(place, case.hidden_size, case.shape, case.layout)
     for destination in layer.destinations().values():

@@ -14,19 +14,27 @@ import xgrammar
 from torch import Tensor
 
 from benchmarks.gpu.timing import DEVICE, Call
+from benchmarks.kernel_cases.shapes import (
+    HEAD_DIM,
+    HIDDEN,
+    INTERMEDIATE,
+    NUM_HEADS,
+    NUM_KV_HEADS,
+    VOCAB_SIZE,
+)
+from benchmarks.models.llama_8b import DRAFT_VOCAB_SIZE
 from specguide import kernels
 from specguide.kernels import BitmaskRows, SamplingTensors
 from specguide.kernels.attention import ForwardContext, attention_backend
 from specguide.params import SamplingParams
 
-NUM_HEADS, NUM_KV_HEADS, HEAD_DIM, HIDDEN, INTERMEDIATE = 32, 8, 128, 4096, 14336
-VOCAB_SIZE, DRAFT_VOCAB_SIZE, PAGE_SIZE, NUM_NODES = 128_256, 32_000, 16, 4
+PAGE_SIZE, NUM_NODES = 16, 4
 
 
 def attention_inputs(
     batch: int, context_len: int, query_len: int
 ) -> tuple[tuple[Tensor, Tensor, Tensor], Any]:
-    """query, caches in scattered pages, and the context of one pass."""
+    """Query, keys and values in scattered pages, and the context of one pass."""
     num_pages = -(-(context_len + query_len) // PAGE_SIZE)
     shape = (batch * num_pages, PAGE_SIZE, NUM_KV_HEADS, HEAD_DIM)
     caches = [torch.randn(shape, device=DEVICE, dtype=torch.bfloat16) for _ in range(2)]

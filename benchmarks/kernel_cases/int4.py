@@ -11,16 +11,12 @@ import torch
 from torch import Tensor
 
 from benchmarks.gpu.timing import DEVICE, Call
-from benchmarks.models.llama_8b import LLAMA_8B
+from benchmarks.kernel_cases.shapes import HIDDEN, INTERMEDIATE, QKV
 from specguide import kernels
 from specguide.kernels import Int4Matrix, int4
 
 GROUP_SIZE = 128
 ROWS = (4, 16, 32, 64, 128, 256, 512, 1024, 2048)
-HIDDEN, INTERMEDIATE = LLAMA_8B["hidden_size"], LLAMA_8B["intermediate_size"]
-_QKV = (LLAMA_8B["num_attention_heads"] + 2 * LLAMA_8B["num_key_value_heads"]) * LLAMA_8B[
-    "head_dim"
-]
 
 
 @dataclass(frozen=True)
@@ -38,7 +34,7 @@ class Product:
 
 
 PRODUCTS = {
-    "qkv": Product(_QKV, HIDDEN, kernels.int4_linear, int4.int4_linear, kernels.linear),
+    "qkv": Product(QKV, HIDDEN, kernels.int4_linear, int4.int4_linear, kernels.linear),
     "out": Product(
         HIDDEN, HIDDEN, kernels.int4_linear_parts, int4.int4_linear_parts, kernels.linear_parts
     ),
@@ -59,13 +55,13 @@ PRODUCTS = {
 }
 
 
-def matrix_of(product: Product, *, has_zeros: bool, device: torch.device = DEVICE) -> Int4Matrix:
+def matrix_of(product: Product, *, has_zeros: bool) -> Int4Matrix:
     """Random weights of about the size of a model's."""
     matrix = Int4Matrix.empty(
         (product.num_outputs, product.num_inputs),
         GROUP_SIZE,
         torch.float16,
-        device,
+        DEVICE,
         has_zeros=has_zeros,
     )
     matrix.words.random_()

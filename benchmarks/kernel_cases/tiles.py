@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from benchmarks.gpu.timing import CACHE_BYTES, MOST_SETS
+from benchmarks.gpu.timing import CACHE_BYTES, MOST_SETS, seconds_each
 from specguide.kernels.compile_ahead import rehearsal
 
 NUM_PROCESSES, TILES_EACH = 14, 6
@@ -96,15 +96,7 @@ def _seconds(calls: Sequence[Callable[[], Tensor]]) -> float:
     with torch.cuda.graph(graph):
         for call in calls:
             call()
-    times = []
-    for _ in range(6):
-        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        start.record()
-        graph.replay()
-        end.record()
-        end.synchronize()
-        times.append(start.elapsed_time(end) / 1e3 / len(calls))
-    return sorted(times[1:])[2]
+    return sorted(seconds_each(graph.replay, 6)[1:])[2] / len(calls)
 
 
 def shown(found: dict[str, float]) -> Iterable[str]:

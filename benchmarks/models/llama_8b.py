@@ -105,7 +105,7 @@ class Shapes:
         return replace(self, target=target, head=head, draft_quantization=of_head)
 
 
-SHAPES = Shapes(LLAMA_8B, LLAMA_8B, LLAMA_1B)
+SHAPES_8B = Shapes(LLAMA_8B, LLAMA_8B, LLAMA_1B)
 SHAPES_70B = Shapes(LLAMA_70B, LLAMA_70B, LLAMA_8B)
 TINY_SHAPES = Shapes(TINY, TINY, TINY | dict(num_hidden_layers=2))
 
@@ -128,7 +128,7 @@ class RandomModels:
         device: torch.device,
         dtype: torch.dtype,
         max_len: int,
-        shapes: Shapes = SHAPES,
+        shapes: Shapes = SHAPES_8B,
         ranks: Ranks = ONE_RANK,
         stage: Stage = ONE_STAGE,
     ) -> RandomModels:

@@ -6,6 +6,7 @@ import contextlib
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -97,6 +98,14 @@ class ServiceProcess:
         assert self.process.stderr is not None
         for line in self.process.stderr:
             self.lines.append(line)
+
+
+def free_port() -> int:
+    """A port of this host that nobody listens on."""
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        port: int = one.getsockname()[1]
+        return port
 
 
 def wait_for(condition: Callable[[], object], timeout_s: float) -> None:

@@ -51,8 +51,6 @@ _PRODUCTS = (
     (4096, 84.0),
 )
 """Rows, and milliseconds of all products but the output matrix."""
-
-
 _PIGGYBACK = replace(PIGGYBACK_LIMITS, max_slots=128)
 
 

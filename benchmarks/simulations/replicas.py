@@ -120,7 +120,7 @@ class RouterView:
         self._known.pop(name, None)
 
 
-class Simulation:
+class ReplicaSimulation:
     """Runs sessions against replicas.
 
     num_hit_at_best: tokens that would be there with one cache of endless size for all

@@ -30,7 +30,7 @@ def device_s(num_rows: int, num_prompt_tokens: int) -> float:
     return decode_s + 22e-6 * num_prompt_tokens
 
 
-class Simulation:
+class SchedulerSimulation:
     """Runs the traffic, and watches who waits for how much that others are served.
 
     A request is starved that waits longer than its share says: until each client that waits has

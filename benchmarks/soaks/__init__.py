@@ -1,5 +1,6 @@
 """An engine in this process under load for long, and whether all was right.
 
-Begin with `watch`: an engine whose iterations are noted, the ledger of its requests, its memory.
-`load` is what it is put under, and `spinners` are threads beside it that hold the GIL.
+Begin with `phase`: an engine is asked `jobs`, while `disturbances`, and `spinners` that hold the
+GIL, get in its way. `watched_engine` notes its iterations, and `ledger` what became of each
+request; `memory` says whether it grows.
 """

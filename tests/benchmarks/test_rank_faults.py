@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from benchmarks.rank_faults import Found, save_small
+from benchmarks.models.small import save_small
+from benchmarks.rank_faults import Found
 from specguide import LLM, Guide, SamplingParams
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from benchmarks.simulations.replica_traffic import KINDS, TOKEN_BYTES, Sessions
-from benchmarks.simulations.replicas import LeastOfTwo, Simulation, cache_aware
+from benchmarks.simulations.replicas import LeastOfTwo, ReplicaSimulation, cache_aware
 
 
 def test_a_session_keeps_its_prefix():
@@ -22,7 +22,7 @@ def test_a_session_keeps_its_prefix():
 def test_routing_by_prefix_finds_more():
     hits = {}
     for name, routers in (("two", [LeastOfTwo(0)]), ("one", cache_aware(1, hope=0.0))):
-        simulation = Simulation(8, routers, 12.0)
+        simulation = ReplicaSimulation(8, routers, 12.0)
         simulation.run(600)
         assert simulation.num_requests == sum(simulation.of_replica.values()) == 600
         assert 0 <= simulation.num_hit <= simulation.num_tokens
@@ -32,7 +32,7 @@ def test_routing_by_prefix_finds_more():
 
 def test_killed_replicas_are_forgotten_and_replaced():
     (router,) = routers = cache_aware(1)
-    simulation = Simulation(4, routers, 12.0)
+    simulation = ReplicaSimulation(4, routers, 12.0)
     simulation.run(800, kills=2)
     assert simulation.num_lost > 0 and simulation.num_again > 0
     assert set(router.replicas) == set(simulation._replicas)

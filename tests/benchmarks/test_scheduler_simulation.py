@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.simulations.scheduler import Simulation
+from benchmarks.simulations.scheduler import SchedulerSimulation
 from benchmarks.simulations.scheduler_traffic import max_min_shares
 
 
@@ -16,7 +16,7 @@ def test_shares_are_max_min():
 
 @pytest.fixture(scope="module")
 def simulation():
-    simulation = Simulation(seed=3)
+    simulation = SchedulerSimulation(seed=3)
     simulation.run(4000)
     return simulation
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.serving import Run, load
-from benchmarks.soaks.load import jobs
-from benchmarks.soaks.watch import WatchedEngine
+from benchmarks.soaks.jobs import lists
+from benchmarks.soaks.watched_engine import WatchedEngine
 from specguide.config import EngineConfig, SpecConfig
 
 
@@ -14,7 +14,7 @@ from specguide.config import EngineConfig, SpecConfig
 def test_requests_run_though_their_lists_are_cut(share: float) -> None:
     engine = WatchedEngine(EngineConfig(spec=SpecConfig(), max_batch_size=2))
     try:
-        pool = [job for job in jobs(engine.tokenizer, 1, seed=31) if '"entries"' in job.schema]
+        pool = lists(engine.tokenizer, 1, seed=31)
         run = Run(engine, load(pool[:2], 2, share, max_tokens=16), concurrency=2)
     finally:
         engine.close()

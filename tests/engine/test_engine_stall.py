@@ -7,8 +7,10 @@ import pytest
 from jsonschema import Draft202012Validator
 from tiny_engine import K
 
-from benchmarks.soaks.load import StallingGrammar
-from benchmarks.soaks.watch import Job, Ledger, WatchedEngine, counter_faults
+from benchmarks.soaks.disturbances import StallingGrammar
+from benchmarks.soaks.jobs import Job
+from benchmarks.soaks.ledger import Ledger, counter_faults
+from benchmarks.soaks.watched_engine import WatchedEngine
 from specguide import Guide, SamplingParams, SpecConfig
 from specguide.config import EngineConfig, GuideConfig
 

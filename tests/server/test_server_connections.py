@@ -14,7 +14,7 @@ import httpx
 import pytest
 from live_server import Server, read_all, until
 
-from benchmarks.attacks.load import ENDLESS, chat, head, post, prompted
+from benchmarks.attacks.bodies import ENDLESS, chat, head, post, prompted
 from specguide.config import EngineConfig
 from specguide.server.config import ServerConfig
 from specguide.server.http.body_room import FREE_BYTES

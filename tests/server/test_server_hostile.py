@@ -16,7 +16,8 @@ import pytest
 from live_server import Server, read_all, until
 from slow_libraries import SERVE
 
-from benchmarks.attacks.load import ENDLESS, EXPONENTIAL, Neighbour, chat, head, post, too_much
+from benchmarks.attacks.bodies import ENDLESS, EXPONENTIAL, chat, head, post, too_much
+from benchmarks.attacks.neighbour import Neighbour
 from specguide.config import EngineConfig, GuideConfig, SpecConfig
 from specguide.guided.compiling import lanes, sandbox
 from specguide.guided.compiling.workers import Lane

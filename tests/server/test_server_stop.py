@@ -13,7 +13,7 @@ import httpx
 from live_server import read_all
 from service import STUCK, serving
 
-from benchmarks.attacks.load import ENDLESS, chat, head, slow_grammar
+from benchmarks.attacks.bodies import ENDLESS, chat, head, slow_grammar
 
 DRAIN_S = 1.0
 SLACK_S = 2.0

@@ -14,9 +14,9 @@ import pytest
 from live_server import Server, until
 from service import FAILING, Service, serving
 
-from benchmarks.services.kill_load import (
+from benchmarks.services.checked_clients import (
     PROMPTS,
-    Load,
+    CheckedClients,
     asked,
     complete,
     is_ready,
@@ -42,7 +42,7 @@ def expected(service) -> dict[str, str]:
 
 
 def test_fronts_that_die_take_their_own_requests_along(service, expected):
-    with Load(service, expected) as load:
+    with CheckedClients(service, expected) as load:
         load.go_on(6)
         for _ in range(2):
             service.kill_front()
@@ -82,7 +82,7 @@ def last_line(lines) -> str:
 
 @pytest.mark.slow
 def test_a_core_that_dies_is_told_and_followed_by_another(service, expected):
-    with Load(service, expected) as load:
+    with CheckedClients(service, expected) as load:
         load.go_on(6)
         stream = httpx.Client(timeout=60).stream(
             "POST", f"{service.url}/v1/completions", json=asked("x", stream=True, max_tokens=900)

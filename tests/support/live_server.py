@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 import uvicorn
 
+from benchmarks.services.process import free_port
 from specguide.config import EngineConfig, SpecConfig
 from specguide.engine import AsyncEngine, Engine
 from specguide.server.app import create_app
@@ -78,14 +79,6 @@ def ask_and_leave(server: Server, path: str, stream: bool, **fields: Any) -> Non
         assert not stream
     until(lambda: server.engine.num_unfinished <= before, 10)
     assert server.engine.num_unfinished == before
-
-
-def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port: int = one.getsockname()[1]
-        return port
 
 
 def connect(port: int, text: bytes = b"", receive_bytes: int | None = None) -> socket.socket:

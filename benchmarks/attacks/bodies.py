@@ -1,11 +1,8 @@
-"""Owns hostile requests to an API server, and the well-behaved client whose latency is measured
-beside them."""
+"""Owns how requests to an API server are written and sent, and the hostile ones that it refuses."""
 
 from __future__ import annotations
 
 import json
-import threading
-import time
 from typing import Any
 
 import httpx
@@ -14,54 +11,6 @@ USER = [{"role": "user", "content": "Hi"}]
 JSON = {"Content-Type": "application/json"}
 ENDLESS: dict[str, Any] = {"max_tokens": 1500, "ignore_eos": True}
 ENDLESS_TEMPLATE = "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}"
-_PAUSE_S = 0.02
-
-
-class Neighbour(threading.Thread):
-    """Sends short guided requests, one after another, while it is entered.
-
-    began:    when each request was sent, by time.perf_counter
-    seconds:  that each took; statuses: those of the answers, 0 where none came
-    """
-
-    def __init__(self, url: str) -> None:
-        super().__init__(daemon=True)
-        self._url = url
-        self._is_done = threading.Event()
-        self.began: list[float] = []
-        self.seconds: list[float] = []
-        self.statuses: set[int] = set()
-
-    def run(self) -> None:
-        """Sends requests until the client is left."""
-        with httpx.Client(timeout=60) as client:
-            while not self._is_done.is_set():
-                start = time.perf_counter()
-                try:
-                    answer = client.post(
-                        f"{self._url}/v1/chat/completions",
-                        json={
-                            "model": "small",
-                            "messages": USER,
-                            "max_tokens": 4,
-                            "allow_truncation": True,
-                            "guided_regex": "[a-z ]{20}",
-                        },
-                    )
-                    self.statuses.add(answer.status_code)
-                except httpx.HTTPError:
-                    self.statuses.add(0)
-                self.began.append(start)
-                self.seconds.append(time.perf_counter() - start)
-                time.sleep(_PAUSE_S)
-
-    def __enter__(self) -> Neighbour:
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._is_done.set()
-        self.join(60)
 
 
 def post(url: str, body: bytes, **headers: str) -> httpx.Response:

@@ -7,16 +7,10 @@ import pytest
 from byte_vocabulary import EOS, backend
 from jsonschema import Draft202012Validator
 
-from benchmarks.soaks.watch import (
-    MB,
-    Iteration,
-    Job,
-    Ledger,
-    Memory,
-    distribution,
-    memory_faults,
-    slowest,
-)
+from benchmarks.soaks.jobs import Job
+from benchmarks.soaks.ledger import Ledger
+from benchmarks.soaks.memory import MB, Memory, memory_faults
+from benchmarks.soaks.watched_engine import Iteration, distribution, slowest
 from specguide import Guide, GuideConfig, SamplingParams
 from specguide.request import Request, RequestSpec
 

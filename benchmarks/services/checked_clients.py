@@ -47,7 +47,7 @@ def is_ready(url: str) -> bool:
     return False
 
 
-class Load:
+class CheckedClients:
     """Clients that ask one prompt after another, while it is entered.
 
     statuses: of all answers, 0 where a connection broke
@@ -70,7 +70,7 @@ class Load:
         before = self.statuses.count(200)
         wait_for(lambda: self.statuses.count(200) >= before + num_answers, _LONGEST_S)
 
-    def __enter__(self) -> Load:
+    def __enter__(self) -> CheckedClients:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -1,0 +1,13 @@
+"""The models whose shapes benchmarks take, by name."""
+
+from __future__ import annotations
+
+from benchmarks.models.llama_8b import SHAPES_8B, SHAPES_70B, TINY_SHAPES
+from benchmarks.models.qwen3_30b import QWEN3_30B, TINY_EXPERTS
+
+MODELS = {
+    "llama-8b": (SHAPES_8B, TINY_SHAPES),
+    "llama-70b": (SHAPES_70B, TINY_SHAPES),
+    "qwen3-30b-a3b": (QWEN3_30B, TINY_EXPERTS),
+}
+"""Shapes in full, and tiny ones to try a benchmark with."""
