@@ -25,7 +25,7 @@ from benchmarks.kernel_cases.shapes import (
 from benchmarks.models.llama_8b import DRAFT_VOCAB_SIZE
 from specguide import kernels
 from specguide.kernels import BitmaskRows, SamplingTensors
-from specguide.kernels.attention import ForwardContext, attention_backend
+from specguide.kernels.attention import AttentionForm, ForwardContext, attention_backend
 from specguide.params import SamplingParams
 
 PAGE_SIZE, NUM_NODES = 16, 4
@@ -63,7 +63,7 @@ def attention(
     num_keys = batch * (context_len + query_len)
     num_bytes = 2 * num_keys * NUM_KV_HEADS * HEAD_DIM * cache_dtype.itemsize
     num_bytes += 2 * batch * query_len * NUM_HEADS * HEAD_DIM * 2
-    return partial(context.plan.run, *tensors, scale=HEAD_DIM**-0.5), num_bytes
+    return partial(context.plan.run, *tensors, AttentionForm(HEAD_DIM**-0.5)), num_bytes
 
 
 def random_rows(
