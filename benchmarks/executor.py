@@ -51,9 +51,9 @@ class PythonLoop:
 
 
 class NativeExecutor:
-    """The grammar executor, its callbacks run in turn as an iteration does."""
+    """The grammar executor over native matchers, its callbacks run in turn as an iteration does."""
 
-    def __init__(self, matchers: list[Matcher], num_threads: int) -> None:
+    def __init__(self, matchers: list[Any], num_threads: int) -> None:
         size = len(matchers)
         self.rows = np.zeros((NUM_NODES, size, (VOCAB_SIZE + 31) // 32), np.int32)
         self.fill_ids = np.zeros((NUM_NODES, size), np.int64)

@@ -55,12 +55,13 @@ def library(
     """torch's. Its sums are fast where the tensor core adds them up alone, with fewer digits."""
     rows, weight, scale = inputs_of(num_rows, shape, has_blocks=False)
     one = torch.ones((), device=DEVICE)
-    scales = (one, one) if has_one_scale else (rows.scale, scale[None])
+    scale_a, scale_b = (one, one) if has_one_scale else (rows.scale, scale[None])
     call = partial(
         torch._scaled_mm,
         rows.values,
         weight.t(),
-        *scales,
+        scale_a,
+        scale_b,
         out_dtype=DTYPE,
         use_fast_accum=is_fast,
     )
@@ -185,10 +186,11 @@ def rounding(num_rows: int) -> dict[str, Any]:
         "silu_mul_float8": partial(kernels.silu_mul_float8, gate_up, scaling),
         "to_float8": partial(kernels.to_float8, x, scaling),
     }
-    return {
-        "rows": num_rows,
-        **{name: time_of(lambda call=call: (call, 1 << 30)) for name, call in calls.items()},
-    }
+
+    def time_alone(call: Call) -> float | None:
+        return time_of(lambda: (call, 1 << 30))
+
+    return {"rows": num_rows, **{name: time_alone(call) for name, call in calls.items()}}
 
 
 def print_rows(rows: list[dict[str, Any]]) -> None:

@@ -14,13 +14,12 @@ import argparse
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product as crossed
-from typing import Any
 
 from torch import Tensor
 
 from benchmarks.common import emit
 from benchmarks.gpu.timing import require_gpus
-from benchmarks.kernel_cases.float8 import DTYPE, inputs_of
+from benchmarks.kernel_cases.float8 import DTYPE, Inputs, inputs_of
 from benchmarks.kernel_cases.shapes import PRODUCT_SHAPES
 from benchmarks.kernel_cases.tiles import measured
 from specguide.kernels.triton import linear_float8
@@ -54,24 +53,22 @@ class Float8Case:
         num_outputs, num_inputs = PRODUCT_SHAPES[self.product_name]
         return num_outputs * num_inputs
 
-    def inputs(self) -> tuple[Any, ...]:
+    def inputs(self) -> Inputs:
         return inputs_of(self.num_rows, PRODUCT_SHAPES[self.product_name], has_blocks=False)
 
-    def tiles(self, inputs: tuple[Any, ...]) -> list[Tile]:
+    def tiles(self, inputs: Inputs) -> list[Tile]:
         may_split = self.product_name != GATED
         chosen = linear_float8.choose_tile(*inputs, may_split=may_split)
         return [chosen, *self._worth_a_try(chosen, may_split)]
 
-    def product(self, tile: Tile, inputs: tuple[Any, ...]) -> Tensor:
+    def product(self, tile: Tile, inputs: Inputs) -> Tensor:
         return linear_float8.launch(*inputs, None, DTYPE, tile)
 
     def _worth_a_try(self, chosen: Tile, may_split: bool) -> Iterator[Tile]:
+        num_outputs, _ = PRODUCT_SHAPES[self.product_name]
         for sizes, num_splits in crossed(SIZES, (1, 2, 4) if may_split else (1,)):
             outputs, columns, num_warps, num_stages = sizes
-            if (
-                may_split
-                and not 64 <= num_splits * PRODUCT_SHAPES[self.product_name][0] // outputs <= 400
-            ):
+            if may_split and not 64 <= num_splits * num_outputs // outputs <= 400:
                 continue
             yield replace(
                 chosen,

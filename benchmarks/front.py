@@ -22,9 +22,8 @@ import os
 import sys
 import time
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import contextmanager
-from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -124,7 +123,10 @@ def measure(kind: str, args: argparse.Namespace) -> dict[str, Any]:
         serving(pace, kind, args.fronts) as (service, port),
         ProcessPoolExecutor(args.client_processes, mp_context=_SPAWN) as pool,
     ):
-        ask = partial(pool.submit, read_streams, port, kind)
+
+        def ask(numbers: list[int], until_s: float) -> Future[tuple[int, int]]:
+            return pool.submit(read_streams, port, kind, numbers, until_s)
+
         for job in [ask([0, 1], 0.0) for _ in shares]:  # imports
             job.result()
         before_s, start_s = cpu_s(service, FRONT), cpu_s(service, CORE)

@@ -84,13 +84,13 @@ class Int4Case:
         shapes = FEW_SHAPES if is_few else MANY_SHAPES
         heights = (16,) if is_few else (64,) if self.num_rows <= 64 else (64, 128)
         for height, sizes, num_splits in crossed(heights, shapes, splits):
-            block_out, num_warps, step, num_stages, *others = sizes
+            block_out, num_warps, step, num_stages, is_folded = sizes
             blocks = -(-self.kind.num_outputs // block_out), -(-self.num_rows // height)
             num_programs = blocks[0] * blocks[1] * num_splits
             if len(splits) > 1 and not is_few and not 96 <= num_programs <= 300:
                 continue
             first = height, block_out, num_splits, num_warps, num_stages, step
-            yield Int4Tile(*first, *others, self.is_gated and not is_few)
+            yield Int4Tile(*first, is_folded, is_paired=self.is_gated and not is_few)
 
 
 def main() -> None:

@@ -121,9 +121,9 @@ def timed(case: Run, setting: Setting) -> dict[str, Any]:
     num_timed = NUM_WARM_UP + setting.num_iterations + 1
     mode = case.mode
     batch_size = len(case.requests)
-    text = case.requests[0].prompt_ids + case.texts[0]
+    text = [*case.requests[0].prompt_ids, *case.texts[0]]
     num_verified = batch_size * (1 + mode.layout.num_drafts)
-    share = expert_share(setting.models[mode.format].target, list(text)[:MAX_LEN], num_verified)
+    share = expert_share(setting.models[mode.format].target, text[:MAX_LEN], num_verified)
     accepted = round(case.acceptance_length(num_before, num_timed), 3)
     return {
         **times_of(times),

@@ -39,7 +39,9 @@ _HOST = "http://localhost:1234/"
 def documents(remotes: Path | None, draft: str) -> dict[str, Any]:
     """The documents that schemas of a draft may refer to, by their URIs."""
     found = {uri: REGISTRY[uri].contents for uri in REGISTRY}
-    for path in remotes.rglob("*.json") if remotes is not None else ():
+    if remotes is None:
+        return found
+    for path in remotes.rglob("*.json"):
         name = path.relative_to(remotes).as_posix()
         if name.startswith(f"{draft}/") or not name.startswith(("draft", "v1/")):
             found[_HOST + name] = json.loads(path.read_text("utf-8"))

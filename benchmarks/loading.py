@@ -39,7 +39,7 @@ def write_checkpoint(folder: Path, config: dict[str, Any], shard_bytes: float) -
     """config.json, and every tensor that the model asks for, of random bytes, in shards of at most
     `shard_bytes`."""
     destinations = Decoder.skeleton(config_of(config)).destinations()
-    weight_map = {}
+    weight_map: dict[str, str] = {}
     for number, names in enumerate(_shards(destinations, shard_bytes)):
         shard = f"model-{number:05}.safetensors"
         save_file({name: _random(destinations[name]) for name in names}, folder / shard)

@@ -76,7 +76,8 @@ def look_ahead(
     grammar: CompiledGrammar, token_ids: list[int], num_words: int, limit: int
 ) -> list[float]:
     """Times of finding, taking and filling forced drafts where there are any, microseconds."""
-    matcher, row, times = grammar.matcher(), np.zeros(num_words, np.int32), list[float]()
+    matcher: Any = grammar.matcher()
+    row, times = np.zeros(num_words, np.int32), list[float]()
     for token in token_ids:
         matcher.fill(row)
         begin = time.thread_time()

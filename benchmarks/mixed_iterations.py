@@ -66,6 +66,7 @@ def _captured_products(models: RandomModels, num_rows: int) -> torch.cuda.CUDAGr
     """The products as the engine does them, captured; each layer overwrites the memory of the
     last."""
     config, target = models.target.config, models.target
+    layers: Any = target.layers
     normed, attended, inner = (
         torch.randn(num_rows, size, device=target.device, dtype=target.dtype)
         for size in (
@@ -76,7 +77,7 @@ def _captured_products(models: RandomModels, num_rows: int) -> torch.cuda.CUDAGr
     )
 
     def run() -> None:
-        for layer in target.layers:
+        for layer in layers:
             layer.attention.qkv.forward(normed)
             layer.attention.out.forward_parts(attended)
             layer.feed_forward.gate_up.weights.product(normed)

@@ -88,7 +88,7 @@ class Pass:
 
     def context(self, device: torch.device) -> ForwardContext:
         count, own, before = self.num_sequences, self.num_tokens, self.num_cached
-        ids = dict(device=device, dtype=torch.int32)
+        ids: dict[str, Any] = dict(device=device, dtype=torch.int32)
         positions = torch.arange(before, before + own, device=device).repeat(count)
         pages = torch.arange(count * self.num_pages_each, **ids).view(count, -1)
         first = torch.arange(count, device=device) * self.num_pages_each * PAGE_SIZE

@@ -159,7 +159,8 @@ def until_it_fails(
 ) -> None:
     """Runs one life of the ranks, until it fails."""
     llm = started(config, found)
-    (process_id,) = llm._shared._engine._executor.process_ids
+    executor: Any = llm._shared._engine._executor
+    (process_id,) = executor.process_ids
     faults = Faults(process_id, rng, args.mean_s, found)
     before = found.iterations
     goes_on = True
@@ -171,10 +172,11 @@ def until_it_fails(
             watch.cancel()
             goes_on = judge(outputs, expected, found)
             found.iterations = before + llm.stats().iterations
-    if not goes_on and faults.since_s is None:
-        found.needless += 1
-    elif not goes_on:
-        found.told_s.append(round(time.perf_counter() - faults.since_s, 2))
+    if not goes_on:
+        if faults.since_s is None:
+            found.needless += 1
+        else:
+            found.told_s.append(round(time.perf_counter() - faults.since_s, 2))
     llm.close()
     found.left_alive += is_alive(process_id)
 

@@ -28,8 +28,10 @@ from specguide.guided.compile import GrammarCompiler
 
 def guide_of(one: ReadyGrammar, backend: str) -> Guide:
     """The guide of a ready grammar, by its name."""
-    kind = "json_schema" if one.is_schema else "grammar"
-    return Guide(**{kind: MARK + one.name}, backend=backend)
+    name = MARK + one.name
+    if one.is_schema:
+        return Guide(json_schema=name, backend=backend)
+    return Guide(grammar=name, backend=backend)
 
 
 def wrong_texts(

@@ -55,8 +55,7 @@ def measure(num_running: int, num_waiting: int, num_steps: int) -> dict[str, flo
     limits = SchedulerLimits(num_running, 4096, 8192, K, K, PAGE_SIZE)
     scheduler = Scheduler(limits, pages, [0], slot_is_idle=lambda slot: True)
     requests = endless_requests()
-    schedule_us = []
-    commit_us = []
+    schedule_us, commit_us = list[float](), list[float]()
     while len(schedule_us) < num_steps:
         while scheduler.num_unfinished < num_running + num_waiting:
             scheduler.add(next(requests))

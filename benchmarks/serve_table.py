@@ -28,7 +28,7 @@ from specguide.bench.config import Load, RequestSizes, ServerAddress
 from specguide.bench.figures import is_good, table
 from specguide.bench.serve import Target, fitted, measure
 
-LOADS = {
+LOADS: dict[str, dict[str, Any]] = {
     "free": {"api": "completions"},
     "chat": {"api": "chat"},
     "guided": {"api": "chat", "guided_share": 1.0},

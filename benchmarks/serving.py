@@ -22,6 +22,7 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import cycle
 from statistics import fmean, median
 from typing import Any
 
@@ -40,12 +41,13 @@ def load(
 ) -> deque[tuple[Job, SamplingParams]]:
     """Every request's job and parameters; which are guided is drawn."""
     guided = set(random.Random(7).sample(range(num_requests), round(share * num_requests)))
-    cut = {"max_tokens": max_tokens, "allow_truncation": True}
     free = SamplingParams(max_tokens=max_tokens, ignore_eos=True)
-    return deque(
-        (job, replace(params_of(job), **cut) if number in guided else free)
-        for number, job in ((number, pool[number % len(pool)]) for number in range(num_requests))
-    )
+
+    def cut(job: Job) -> SamplingParams:
+        return replace(params_of(job), max_tokens=max_tokens, allow_truncation=True)
+
+    every = zip(range(num_requests), cycle(pool), strict=False)
+    return deque((job, cut(job) if number in guided else free) for number, job in every)
 
 
 class Run:

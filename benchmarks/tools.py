@@ -131,7 +131,7 @@ async def run(args: argparse.Namespace) -> tuple[list[dict[str, Any]], list[str]
     )
     app, gate = create_app(engine, ServerConfig("small")), asyncio.Semaphore(args.concurrency)
     rows = {choice: Counter[str]() for choice in CHOICES}
-    wrong = []
+    wrong: list[str] = []
     progress = tqdm(total=args.tasks * len(CHOICES) * 2, unit="request")
 
     async with httpx.AsyncClient(

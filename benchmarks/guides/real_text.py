@@ -13,7 +13,7 @@ from tokenizers import Tokenizer
 
 from benchmarks.common import data_path, read_jsonl
 from specguide import Guide
-from specguide.guided.backends import CompiledGrammar
+from specguide.guided.backend import GrammarWrapper
 from specguide.guided.matcher import Matcher
 from specguide.tokenizer.token_bytes import token_bytes
 from specguide.tokenizer.vocabulary import Vocabulary
@@ -30,16 +30,20 @@ class Case:
     token_ids: list[int]
 
 
-@dataclass(frozen=True)
-class Started:
+@dataclass(frozen=True, eq=False)
+class Started(GrammarWrapper):
     """A compiled grammar whose matchers have some tokens behind them."""
 
-    grammar: CompiledGrammar
     token_ids: Sequence[int]
+
+    @property
+    def num_bytes(self) -> int:
+        """Those of the grammar."""
+        return self.inner.num_bytes
 
     def matcher(self) -> Matcher:
         """Raises SystemExit where the grammar refuses the tokens."""
-        matcher = self.grammar.matcher()
+        matcher = self.inner.matcher()
         if not all(matcher.accept(token) for token in self.token_ids):
             raise SystemExit("an instance is refused by the grammar of its schema")
         return matcher

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import torch
 import xgrammar
@@ -46,14 +47,14 @@ def _on_cpu(rows: BitmaskRows) -> BitmaskRows:
 
 def _check_attention() -> None:
     tensors, context = attention_inputs(2, 1000, NUM_NODES)
-    on_cpu = replace(
-        context,
-        attention=TorchAttention(),
-        **{name: value.cpu() for name, value in vars(context).items() if isinstance(value, Tensor)},
-    )
+    moved: dict[str, Any] = {
+        name: value.cpu() for name, value in vars(context).items() if isinstance(value, Tensor)
+    }
+    on_cpu = replace(context, attention=TorchAttention(), **moved)
+    query, keys, values = (tensor.float().cpu() for tensor in tensors)
     form = AttentionForm(HEAD_DIM**-0.5)
-    found = context.plan.run(*tensors, form)
-    wanted = on_cpu.plan.run(*(t.float().cpu() for t in tensors), form)
+    found: Any = context.plan.run(*tensors, form)
+    wanted: Any = on_cpu.plan.run(query, keys, values, form)
     torch.testing.assert_close(found.float().cpu(), wanted, rtol=2e-2, atol=2e-2)
 
 

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
+from torch import Tensor
 
 from benchmarks.gpu.timing import DEVICE
 from specguide import kernels
-from specguide.kernels import Float8Scaling, float8
+from specguide.kernels import Float8Rows, Float8Scaling, float8
 
 DTYPE = torch.bfloat16
 """Of what is rounded to float8, and of what comes of a product."""
+Inputs = tuple[Float8Rows, Tensor, Tensor]
+"""x, weight and its scales."""
 
 
-def inputs_of(num_rows: int, shape: tuple[int, int], *, has_blocks: bool) -> tuple[Any, ...]:
-    """x, weight and its scales."""
+def inputs_of(num_rows: int, shape: tuple[int, int], *, has_blocks: bool) -> Inputs:
     num_outputs, num_inputs = shape
     x = torch.randn(num_rows, num_inputs, device=DEVICE, dtype=DTYPE)
     weight = torch.randn(num_outputs, num_inputs, device=DEVICE, dtype=DTYPE)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import cache, partial
 from importlib import import_module
-from typing import Any
+from typing import Literal
 
 import torch
 import xgrammar
@@ -29,15 +29,17 @@ from specguide.kernels.attention import AttentionForm, ForwardContext, attention
 from specguide.params import SamplingParams
 
 PAGE_SIZE, NUM_NODES = 16, 4
+Backend = Literal["auto", "cuda"]
+"""Of xgrammar's kernels."""
 
 
 def attention_inputs(
     batch: int, context_len: int, query_len: int
-) -> tuple[tuple[Tensor, Tensor, Tensor], Any]:
+) -> tuple[tuple[Tensor, Tensor, Tensor], ForwardContext]:
     """Query, keys and values in scattered pages, and the context of one pass."""
     num_pages = -(-(context_len + query_len) // PAGE_SIZE)
     shape = (batch * num_pages, PAGE_SIZE, NUM_KV_HEADS, HEAD_DIM)
-    caches = [torch.randn(shape, device=DEVICE, dtype=torch.bfloat16) for _ in range(2)]
+    keys, values = (torch.randn(shape, device=DEVICE, dtype=torch.bfloat16) for _ in range(2))
     start = torch.full((batch,), context_len, device=DEVICE)
     context = ForwardContext(
         position_ids=(start[:, None] + torch.arange(query_len, device=DEVICE)).flatten(),
@@ -52,14 +54,14 @@ def attention_inputs(
     fused = torch.randn(
         batch * query_len, NUM_HEADS + 2, HEAD_DIM, device=DEVICE, dtype=torch.bfloat16
     )
-    return (fused[:, :NUM_HEADS], *caches), context
+    return (fused[:, :NUM_HEADS], keys, values), context
 
 
 def attention(
     batch: int, context_len: int, query_len: int, cache_dtype: torch.dtype = torch.bfloat16
 ) -> tuple[Call, int]:
-    (query, *caches), context = attention_inputs(batch, context_len, query_len)
-    tensors = query, *(cache.to(cache_dtype) for cache in caches)
+    (query, keys, values), context = attention_inputs(batch, context_len, query_len)
+    tensors = query, keys.to(cache_dtype), values.to(cache_dtype)
     num_keys = batch * (context_len + query_len)
     num_bytes = 2 * num_keys * NUM_KV_HEADS * HEAD_DIM * cache_dtype.itemsize
     num_bytes += 2 * batch * query_len * NUM_HEADS * HEAD_DIM * 2
@@ -115,7 +117,7 @@ def apply_bitmask(num_rows: int, dtype: torch.dtype, allowed: float) -> tuple[Ca
 
 
 def xgrammar_apply(
-    num_rows: int, dtype: torch.dtype, allowed: float, backend: str
+    num_rows: int, dtype: torch.dtype, allowed: float, backend: Backend
 ) -> tuple[Call, int]:
     """The library's own kernel, which takes rows in order."""
     logits, rows = random_rows(num_rows, VOCAB_SIZE, dtype, allowed)
@@ -161,19 +163,19 @@ def silu_mul(num_tokens: int) -> tuple[Call, int]:
 def rope(num_tokens: int) -> tuple[Call, int]:
     heads = tokens_of(num_tokens, NUM_HEADS + 2 * NUM_KV_HEADS, HEAD_DIM)
     rotary = tokens_of(num_tokens, 2, 1, HEAD_DIM)
-    caches = [
+    keys, values = (
         torch.zeros(64, PAGE_SIZE, NUM_KV_HEADS, HEAD_DIM, device=DEVICE, dtype=torch.bfloat16)
         for _ in range(2)
-    ]
+    )
     slots = torch.randperm(64 * PAGE_SIZE, device=DEVICE)[:num_tokens]
     rotated = NUM_HEADS + NUM_KV_HEADS
     return partial(
-        kernels.rope_and_store, heads[:, :rotated], heads[:, rotated:], rotary, *caches, slots
+        kernels.rope_and_store, heads[:, :rotated], heads[:, rotated:], rotary, keys, values, slots
     ), (2 * heads.nbytes + rotary.nbytes)
 
 
 @cache
-def xgrammar_backends() -> dict[str, str]:
+def xgrammar_backends() -> dict[str, Backend]:
     """The backends that run here, by their names in the table: the default on a GPU, and the one
     that nvcc must compile."""
     try:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import astuple
+from functools import partial
 from multiprocessing import get_context
 from typing import Any, Protocol
 
@@ -76,7 +77,7 @@ def timed(case: Case) -> dict[str, float]:
     for tile in dict.fromkeys(tiles):
         try:
             output = case.product(tile, sets[0]).float().sum(0)
-            seconds = _seconds([lambda one=one, tile=tile: case.product(tile, one) for one in sets])
+            seconds = _seconds([partial(case.product, tile, one) for one in sets])
         except Exception as error:  # too much shared memory, too few registers
             print(f"{astuple(tile)}: {str(error)[:80]}")
             continue

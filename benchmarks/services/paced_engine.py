@@ -85,8 +85,9 @@ class PacedEngine:
 
     def stats(self) -> EngineStats:
         """Statistics that say nothing."""
-        hints = get_type_hints(EngineStats)
-        return EngineStats(**{name: {} if "apping" in str(of) else 0 for name, of in hints.items()})
+        hints = get_type_hints(EngineStats).items()
+        values: dict[str, Any] = {name: {} if "apping" in str(of) else 0 for name, of in hints}
+        return EngineStats(**values)
 
     def close(self) -> None:
         self._requests.clear()

@@ -107,7 +107,7 @@ def device_s(batch: Batch, piggyback: PiggybackLimits) -> float:
         filled = piggyback.beside(highest_slot).size_for(num_tokens)
         rows = piggyback.num_slots(highest_slot) * piggyback.nodes_each + filled
         beside_s = cost.beside_s + cost.token_s * filled
-    products_s = float(np.interp(rows, *zip(*_PRODUCTS, strict=True))) * 1e-3
+    products_s = float(np.interp(rows, *np.transpose(_PRODUCTS))) * 1e-3
     return products_s + cost.iteration_s + cost.request_s * len(batch.slots) + beside_s
 
 
@@ -161,9 +161,9 @@ class ClosedLoop:
                 if len(under_way) == 1:
                     continue
             if under_way:
-                done, requests, took_s = under_way.popleft()
+                done, its_requests, took_s = under_way.popleft()
                 self.now_s = end_s - sum(each[2] for each in under_way)
-                self._commit(done, requests, took_s)
+                self._commit(done, its_requests, took_s)
             elif self._due:
                 self.now_s = max(self.now_s, self._due[0])
         self.scheduler.check_integrity()

@@ -39,7 +39,7 @@ class LeastOfTwo:
 
     def __init__(self, seed: int) -> None:
         self._random = Random(seed)
-        self._names = []
+        self._names: list[str] = []
 
     def update(self, replicas: list[str]) -> None:
         """These are the replicas there are."""

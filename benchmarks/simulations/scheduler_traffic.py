@@ -9,7 +9,7 @@ where the model would end them, which nobody is told in advance.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from random import Random
 
@@ -142,7 +142,7 @@ class Traffic:
         return own if client.shape.num_turns == 1 else (1,) * SYSTEM_PROMPT_LEN + own
 
 
-def max_min_shares(demands: dict[str, float], capacity: float) -> dict[str, float]:
+def max_min_shares(demands: Mapping[str, float], capacity: float) -> dict[str, float]:
     """What each client is to get: who wants less than an equal part gets all, and the others share
     the rest equally."""
     shares: dict[str, float] = {}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -15,6 +14,7 @@ from specguide.engine import Engine
 from specguide.engine.observers import Committed
 from specguide.engine.requests.admission import Admitted
 from specguide.guided.backends import CompiledGrammar
+from specguide.guided.grammar_future import GrammarFuture
 from specguide.request import Request
 
 
@@ -76,11 +76,12 @@ class WatchedEngine(Engine):
             )
         self._last_s = now_s
 
-    def _admit(self, request: Request, compiled: Future[CompiledGrammar] | None) -> Admitted:
+    def _admit(self, request: Request, compiled: GrammarFuture | None) -> Admitted:
         admitted = self._admit_as_it_is(request, compiled)
-        if request is not self.wrapped or self._wrap is None:
+        grammar = admitted.grammar
+        if request is not self.wrapped or self._wrap is None or grammar is None:
             return admitted
-        return admitted._replace(grammar=self._wrap(admitted.grammar))
+        return admitted._replace(grammar=self._wrap(grammar))
 
 
 def distribution(iterations: Sequence[Iteration]) -> dict[str, float]:
