@@ -24,7 +24,8 @@ from specguide.drafts.methods import method_names
 from specguide.request import RequestOutput
 from training.counts import one_or_more
 from training.data import chat
-from training.evaluate.fields import SAMPLERS, samples_of, score
+from training.data.groups import SAMPLERS, samples_of
+from training.evaluate.fields import score
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,8 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "specguide"
 BENCHMARKS = ROOT / "benchmarks"
+TRAINING = ROOT / "training"
+TOPS = (PACKAGE, BENCHMARKS, TRAINING)
 
 LEVELS: tuple[tuple[str, ...], ...] = (
     (
@@ -133,7 +135,7 @@ def floor_plan_breach(importer: str, imported: str) -> str | None:
 
 
 def test_modules_say_what_they_own() -> None:
-    every = [*modules(), *modules(BENCHMARKS)]
+    every = [path for top in TOPS for path in modules(top)]
     silent = [label(path) for path in every if not ast.get_docstring(tree_of(path))]
     assert not silent, "these need a module docstring"
 
@@ -166,7 +168,7 @@ def _imported(found: Import, known: dict[str, Path]) -> str:
     return module
 
 
-@pytest.mark.parametrize("top", [PACKAGE, BENCHMARKS], ids=lambda top: top.name)
+@pytest.mark.parametrize("top", TOPS, ids=lambda top: top.name)
 def test_no_imports_go_in_a_circle(top: Path) -> None:
     known = {module_name(path): path for path in modules(top)}
     graph = {name: {_imported(i, known) for i in imports_in(path)} for name, path in known.items()}
@@ -186,7 +188,7 @@ def _child(package: str, module: str) -> str | None:
 
 
 PACKAGES = [
-    module_name(path) for path in [*modules(), *modules(BENCHMARKS)] if path.name == "__init__.py"
+    module_name(path) for top in TOPS for path in modules(top) if path.name == "__init__.py"
 ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from specguide.tokenizer import Tokenizer
 from training.data import chat
-from training.evaluate.fields import SAMPLERS, samples_of
+from training.data.groups import SAMPLERS, samples_of
 
 
 def fresh_tasks(num_each: int, seed: int = 4242) -> list[chat.Task]:

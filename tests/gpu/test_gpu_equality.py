@@ -13,7 +13,7 @@ from benchmarks.equality import PATIENT, differences, greedy, logit_gap, num_sam
 from specguide import LLM, SpecConfig
 from specguide.kernels import linear
 from training.data import chat
-from training.evaluate.fields import SAMPLERS, samples_of
+from training.data.groups import SAMPLERS, samples_of
 
 pytestmark = pytest.mark.gpu
 

@@ -12,13 +12,14 @@ import pytest
 from training.data import kinds_test, tasks
 from training.data.answer_style import ARGUMENTS, COMPACT_SHARE, compact, is_json
 from training.data.chat import CALL_END, CALL_START, Task
+from training.data.groups import SAMPLERS, samples_of
 from training.data.lexicon import HELD_OUT_WORDS
 from training.data.odd_schemas import odd_task
 from training.data.procedural import procedural_kind
 from training.data.records import WORD, make_record
 from training.data.thesaurus import GROUPS
 from training.evaluate import fields as evaluate_fields
-from training.evaluate.fields import SAMPLERS, evaluate, samples_of, scalars, score
+from training.evaluate.fields import evaluate, scalars, score
 
 
 def test_the_same_seed_gives_the_same_tasks() -> None:

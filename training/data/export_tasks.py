@@ -18,14 +18,14 @@ from pathlib import Path
 from typing import Any
 
 from training.data import chat
-from training.evaluate.fields import samples_of
+from training.data.groups import samples_of
 
 GROUPS = {
     "extraction": ("left-out kinds, final", "left-out schemas"),
     "tools": ("left-out tools",),
     "free_text": ("free text",),
 }
-"""Names of evaluate.fields.SAMPLERS for each set, taken in turn."""
+"""Names of groups.SAMPLERS for each set, taken in turn."""
 
 
 def record(task: chat.Task, name: str) -> dict[str, Any]:

@@ -15,30 +15,16 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import torch
 from tqdm import tqdm
 
 from training.counts import one_or_more
-from training.data import chat, kinds_test, tasks
-from training.data.procedural import procedural_kind
-from training.data.semantic import semantic_kind
+from training.data import chat
+from training.data.groups import SAMPLERS, samples_of
 
 Generate = Callable[[list[chat.Task]], list[str]]
-SAMPLERS: dict[str, tasks.Sampler] = {
-    "known kinds": lambda r: tasks.extraction_task(r, r.choice(tasks.KNOWN_KINDS)),
-    "known: everyday prose": lambda r: tasks.extraction_task(r, semantic_kind(r)),
-    "known: composed schemas": lambda r: tasks.extraction_task(r, procedural_kind(r)),
-    "left-out kinds": lambda r: tasks.extraction_task(r, r.choice(tasks.LEFT_OUT_KINDS)),
-    "left-out kinds, final": lambda r: tasks.extraction_task(r, r.choice(kinds_test.KINDS)),
-    "left-out schemas": lambda r: tasks.extraction_task(r, procedural_kind(r, held_out=True)),
-    "tool calls": lambda r: tasks.tool_choice_task(r),
-    "left-out tools": lambda r: tasks.tool_choice_task(r, held_out=True),
-    "free text": tasks.free_text_task,
-    "odd schemas": tasks.odd_schema_task,
-}
 MISSING = object()
 
 
@@ -122,12 +108,6 @@ def score(samples: list[chat.Task], texts: list[str]) -> Score:
         right += len(pairs) - len(wrong)
         whole += not wrong
     return Score(len(samples), whole, fields, right, unparsed, tuple(misses))
-
-
-def samples_of(group: str, seed: int, count: int) -> list[chat.Task]:
-    """Fresh examples of a group of SAMPLERS; training seeds never give these."""
-    r = Random(f"evaluation {seed} {group}")
-    return [SAMPLERS[group](r) for _ in range(count)]
 
 
 def evaluate(generate: Generate, seed: int, count: int, groups: list[str]) -> dict[str, Score]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -91,14 +92,14 @@ def published_config(config: HeadConfig) -> dict[str, object]:
     }
 
 
-def read_config(stated: dict[str, object]) -> HeadConfig:
+def read_config(stated: dict[str, Any]) -> HeadConfig:
     """The shape that `published_config` wrote."""
     known = {name: stated[name] for name in HeadConfig.__dataclass_fields__ if name in stated}
     return HeadConfig(
         **known,
-        draft_vocab_size=stated["vocab_size"],  # type: ignore[arg-type]
+        draft_vocab_size=stated["vocab_size"],
         aux_layers=(stated["num_hidden_layers"],),
-    )  # type: ignore[arg-type]
+    )
 
 
 def save_head(head: MtpHead, folder: Path) -> None:

@@ -121,12 +121,11 @@ def main(argv: list[str] | None = None) -> None:
     target = load_target(args.target, args.device)
     tokenizer = Tokenizer.from_file(str(args.target / "tokenizer.json"))
     examples = prepare_examples(target, tokenizer, plan, args.run)
-    trainer = Trainer(
-        first_head(target, tokenizer, plan, examples, args.start), target, plan, args.run
-    )
+    head = first_head(target, tokenizer, plan, examples, args.start)
+    trainer = Trainer(head, target, plan, args.run)
     trainer.resume()
     trainer.train(examples, started + 60 * args.minutes)
-    save_head(trainer.head, args.out)
+    save_head(head, args.out)
     finish(trainer, load_head(args.out).to(args.device), tokenizer, args)
 
 

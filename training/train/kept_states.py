@@ -123,7 +123,8 @@ class KeptTrainer(Trainer):
         return self._drawn(keep_states(self.target, examples, pack, self.head.config.aux_layers))
 
     def _drawn(self, kept: KeptRows) -> Iterator[KeptRows]:
-        plan, device = self.plan, self.target.device
+        plan: Any = self.plan
+        device = self.target.device
         size = min(plan.num_rows, len(kept))
         number = self.step
         while True:

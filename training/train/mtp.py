@@ -74,7 +74,7 @@ def main(argv: list[str] | None = None) -> None:
     trainer = Trainer(head, target, plan, args.run)
     trainer.resume()
     trainer.train(examples, started + 60 * args.minutes)
-    save_head(trainer.head, args.out)
+    save_head(head, args.out)
     finish(trainer, load_head(args.out, output), tokenizer, args)
 
 
