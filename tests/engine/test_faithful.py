@@ -17,6 +17,7 @@ from transformers import LlamaForCausalLM
 from specguide import CacheConfig, Guide, SamplingParams
 from specguide.engine.requests.faithful import ScoredSequences
 from specguide.errors import InvalidParams
+from specguide.guided.matcher import allowed_tokens
 
 PROMPT = "the answer is"
 CHOICE = Guide(choice=["no", "none", "never", "yes", "yes!"])
@@ -58,7 +59,7 @@ def by_brute_force(llm, model, guide, temperature, max_tokens=20):
         if len(tokens) == max_tokens:
             continue
         matcher.fill(row)
-        allowed = np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little")).tolist()
+        allowed = allowed_tokens(row).tolist()
         with torch.inference_mode():
             logits = model(torch.tensor([prompt_ids + tokens])).logits[0, -1] / temperature
         free, local = logits.log_softmax(-1), logits[allowed].log_softmax(-1)

@@ -14,6 +14,7 @@ from specguide.errors import UnsupportedGuide
 from specguide.guide import Guide
 from specguide.guided.backends import CompiledGrammar
 from specguide.guided.compile import GrammarCompiler
+from specguide.guided.matcher import allowed_tokens
 
 INT = '%json {"type": "integer"}'
 REFUSED = [
@@ -70,7 +71,7 @@ def _walk(grammar: CompiledGrammar, seed: int) -> None:
     row = np.zeros((len(VOCABULARY) + 31) // 32, np.int32)
     for _ in range(40):
         matcher.fill(row)
-        allowed = np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little"))
+        allowed = allowed_tokens(row)
         ids = [int(token) for token in allowed if token < 256 or token == EOS]
         token = ord(" ") if ord(" ") in ids and rng.random() < 0.5 else rng.choice(ids)
         assert matcher.accept(token)

@@ -14,6 +14,7 @@ from specguide import Guide, GuideConfig, native
 from specguide.errors import InvalidParams, SpecguideError
 from specguide.guided.compile import GrammarCompiler
 from specguide.guided.compiling.libraries import Libraries
+from specguide.guided.matcher import allowed_tokens
 from specguide.guided.wrappers.endings import EndingGrammar
 
 WORDS = native.NativeVocabulary(VOCABULARY.token_bytes, VOCABULARY.eos_token_ids)
@@ -84,7 +85,7 @@ def check_bounds(grammar: EndingGrammar, lark: str) -> bool:
 
 def check_first_tokens(known: native.Endings, row: np.ndarray, most: int) -> None:
     """Behind each token of a row there is room for what is missing."""
-    for token in np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little")):
+    for token in allowed_tokens(row):
         text = VOCABULARY.token_bytes[token]
         assert not text or 0 <= known.num_missing(text) <= most - 1
 
@@ -158,7 +159,7 @@ def test_outputs_end_in_time_whoever_comes_first():
         row = np.zeros(VOCABULARY.num_words, np.int32)
         for _ in range(most):
             matcher.fill(row)
-            allowed = np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little"))
+            allowed = allowed_tokens(row)
             assert matcher.accept(int(rng.choice(allowed)))
             if matcher.is_terminated:
                 break

@@ -13,6 +13,7 @@ from benchmarks.common import read_jsonl
 from specguide import Guide, GuideConfig, native
 from specguide.errors import UnsupportedGuide
 from specguide.guided.compiling.libraries import Libraries
+from specguide.guided.matcher import allowed_tokens
 from specguide.guided.wrappers.endings import EndingGrammar
 from specguide.tokenizer.vocabulary import Vocabulary
 
@@ -74,7 +75,7 @@ def check_rows(
         sharing.fill(rows[0])
         own.fill(rows[1])
         assert (rows[0] == rows[1]).all()
-        token = rng.choice(np.flatnonzero(np.unpackbits(rows[1].view(np.uint8), bitorder="little")))
+        token = rng.choice(allowed_tokens(rows[1]))
         refused = rng.randrange(len(vocabulary))
         if not rows[1].view(np.uint32)[refused // 32] >> refused % 32 & 1:
             assert not sharing.accept(refused)
@@ -127,7 +128,7 @@ def draft(sharing, own, rng: random.Random, row: np.ndarray) -> list[str]:
             assert (row == exact).all()
         if said[-1] == "NO_BY_GUESS":
             break
-        tokens = np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little"))
+        tokens = allowed_tokens(row)
         token = int(rng.choice(tokens))
         taken = sharing.accept_draft(token).name
         is_own = num_own == num_taken and own.accept(token)

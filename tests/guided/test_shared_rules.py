@@ -15,6 +15,7 @@ from specguide.guided.backends import CompiledGrammar
 from specguide.guided.backends.llguidance import json_in_lark, structural_tag
 from specguide.guided.compile import GrammarCompiler
 from specguide.guided.lark.schema import schema_term
+from specguide.guided.matcher import allowed_tokens
 
 STRING, NUMBER, WHOLE = ({"type": name} for name in ("string", "number", "integer"))
 LIMITS = GuideConfig()
@@ -75,7 +76,7 @@ def walk_together(one: CompiledGrammar, other: CompiledGrammar, rng: random.Rand
         for matcher, row in zip(matchers, rows, strict=True):
             matcher.fill(row)
         assert np.array_equal(*rows)
-        allowed = np.flatnonzero(np.unpackbits(rows[0].view(np.uint8), bitorder="little"))
+        allowed = allowed_tokens(rows[0])
         readable = [token for token in allowed if token >= 256 or 0x20 <= token < 0x7F]
         token = int(rng.choice(readable or allowed.tolist()))
         assert all([matcher.accept(token) for matcher in matchers])

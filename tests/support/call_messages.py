@@ -11,7 +11,7 @@ from specguide.config import GuideConfig
 from specguide.guide import Guide
 from specguide.guided.backend import CompiledGrammar
 from specguide.guided.compile import GrammarCompiler
-from specguide.guided.matcher import Matcher
+from specguide.guided.matcher import Matcher, allowed_tokens
 from specguide.guided.tools import Tool, tool_formats, tool_guide
 from specguide.guided.tools.grammar import LEAST_DEFERRED
 from specguide.guided.wrappers.call_grammar import CallGrammar
@@ -83,4 +83,4 @@ def is_deferred(grammar: CompiledGrammar) -> bool:
 def row_of(matcher: Matcher) -> np.ndarray:
     row = np.zeros(VOCABULARY.num_words, np.int32)
     matcher.fill(row)
-    return np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little"))
+    return allowed_tokens(row)

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-WEATHER = {
-    "type": "function",
-    "function": {
-        "name": "get_weather",
-        "description": "Weather of a city",
-        "parameters": {
-            "type": "object",
-            "properties": {"city": {"type": "string", "maxLength": 20}},
-            "required": ["city"],
-            "additionalProperties": False,
-        },
+FUNCTION = {
+    "name": "get_weather",
+    "description": "Weather of a city",
+    "parameters": {
+        "type": "object",
+        "properties": {"city": {"type": "string", "maxLength": 20}},
+        "required": ["city"],
+        "additionalProperties": False,
     },
 }
-
-
+WEATHER = {"type": "function", "function": FUNCTION}
 USER = [{"role": "user", "content": "My name is Anna and I am 31 years old."}]
 
 

@@ -10,8 +10,7 @@ def chi_square_p(counts: Tensor, probabilities: Tensor) -> float:
     """Probability of a deviation at least this great, were the samples drawn from `probabilities`.
 
     counts, probabilities: [cells]. A cell of probability 0 must be empty. Cells that expect fewer
-                           than 5 samples, too
-    few for the test, are taken together.
+                           than 5 samples, too few for the test, are taken together.
     """
     assert counts.shape == probabilities.shape
     assert counts[probabilities == 0].sum() == 0, "drew what has no probability"

@@ -12,11 +12,7 @@ import pytest
 from specguide.cli import main
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-
-
 TEXT = (EXAMPLES / "person.txt").read_text()
-
-
 COMMAND = [sys.executable, "-m", "specguide"]
 
 

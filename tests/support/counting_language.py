@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from specguide.guided.matcher import Row
+from specguide.guided.matcher import Row, allowed_tokens
 from specguide.tokenizer.vocabulary import Vocabulary
 
 PATTERN = "let x=(0|1)+(,x=(0|1)+)*;?"
@@ -51,7 +51,7 @@ def token(text: bytes) -> int:
 
 def allowed_in(row: Row) -> list[int]:
     """Token ids whose bit is 1."""
-    return np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little")).tolist()
+    return allowed_tokens(row).tolist()
 
 
 class CountingMatcher:

@@ -6,6 +6,7 @@ import numpy as np
 
 from specguide import Guide
 from specguide.guided.compile import GrammarCompiler
+from specguide.guided.matcher import allowed_tokens
 from specguide.guided.wrappers.endings import EndingGrammar
 from specguide.tokenizer.vocabulary import Vocabulary
 
@@ -19,4 +20,4 @@ def compiled(compiler: GrammarCompiler, guide: Guide) -> EndingGrammar:
 def allowed(matcher, vocabulary: Vocabulary) -> list[int]:
     row = np.zeros(vocabulary.num_words, np.int32)
     matcher.fill(row)
-    return np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little")).tolist()
+    return allowed_tokens(row).tolist()

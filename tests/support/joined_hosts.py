@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+from benchmarks.services.process import free_port
 
 KEY = "SPECGUIDE_RANKS_KEY"
 
 
 def free_address() -> str:
     """HOST:PORT where ranks may meet."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return f"127.0.0.1:{free.getsockname()[1]}"
+    return f"127.0.0.1:{free_port()}"
 
 
 @contextmanager

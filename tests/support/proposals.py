@@ -5,10 +5,9 @@ from __future__ import annotations
 from functools import lru_cache
 
 from random_requests import cases
+from tiny_engine import K
 
 from specguide import LLM, GuideConfig, SpecConfig
-
-K = 3
 
 METHODS = {
     "grammar": dict(method="grammar", num_forced_tokens=8),

@@ -5,70 +5,38 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+import transformers
 from torch import Tensor
-from transformers import (
-    Gemma3ForCausalLM,
-    Gemma3TextConfig,
-    Glm4Config,
-    Glm4ForCausalLM,
-    GlmConfig,
-    GlmForCausalLM,
-    GptOssConfig,
-    GptOssForCausalLM,
-    GraniteConfig,
-    GraniteForCausalLM,
-    GraniteMoeHybridConfig,
-    GraniteMoeHybridForCausalLM,
-    LlamaConfig,
-    LlamaForCausalLM,
-    Ministral3Config,
-    Ministral3ForCausalLM,
-    MinistralConfig,
-    MinistralForCausalLM,
-    MistralConfig,
-    MistralForCausalLM,
-    MixtralConfig,
-    MixtralForCausalLM,
-    Olmo2Config,
-    Olmo2ForCausalLM,
-    Olmo3Config,
-    Olmo3ForCausalLM,
-    OlmoeConfig,
-    OlmoeForCausalLM,
-    Phi3Config,
-    Phi3ForCausalLM,
-    PreTrainedModel,
-    Qwen2Config,
-    Qwen2ForCausalLM,
-    Qwen3Config,
-    Qwen3ForCausalLM,
-    Qwen3MoeConfig,
-    Qwen3MoeForCausalLM,
-    SmolLM3Config,
-    SmolLM3ForCausalLM,
-)
+from transformers import PreTrainedModel
 
 LENGTH, VOCAB_SIZE = 60, 97
 
-LLAMA = (LlamaConfig, LlamaForCausalLM)
-MISTRAL = (MistralConfig, MistralForCausalLM)
-MIXTRAL = (MixtralConfig, MixtralForCausalLM)
-QWEN2 = (Qwen2Config, Qwen2ForCausalLM)
-QWEN3 = (Qwen3Config, Qwen3ForCausalLM)
-QWEN3_MOE = (Qwen3MoeConfig, Qwen3MoeForCausalLM)
-GEMMA3 = (Gemma3TextConfig, Gemma3ForCausalLM)
-GPT_OSS = (GptOssConfig, GptOssForCausalLM)
-PHI3 = (Phi3Config, Phi3ForCausalLM)
-GLM = (GlmConfig, GlmForCausalLM)
-GLM4 = (Glm4Config, Glm4ForCausalLM)
-GRANITE = (GraniteConfig, GraniteForCausalLM)
-GRANITE_HYBRID = (GraniteMoeHybridConfig, GraniteMoeHybridForCausalLM)
-OLMO2 = (Olmo2Config, Olmo2ForCausalLM)
-OLMO3 = (Olmo3Config, Olmo3ForCausalLM)
-OLMOE = (OlmoeConfig, OlmoeForCausalLM)
-SMOLLM3 = (SmolLM3Config, SmolLM3ForCausalLM)
-MINISTRAL = (MinistralConfig, MinistralForCausalLM)
-MINISTRAL3 = (Ministral3Config, Ministral3ForCausalLM)
+
+def _family(name: str, config: str | None = None) -> tuple[Any, Any]:
+    """Configuration and model. config: name of the former where it has another one"""
+    model = getattr(transformers, f"{name}ForCausalLM")
+    return getattr(transformers, config or f"{name}Config"), model
+
+
+LLAMA = _family("Llama")
+MISTRAL = _family("Mistral")
+MIXTRAL = _family("Mixtral")
+QWEN2 = _family("Qwen2")
+QWEN3 = _family("Qwen3")
+QWEN3_MOE = _family("Qwen3Moe")
+GEMMA3 = _family("Gemma3", "Gemma3TextConfig")
+GPT_OSS = _family("GptOss")
+PHI3 = _family("Phi3")
+GLM = _family("Glm")
+GLM4 = _family("Glm4")
+GRANITE = _family("Granite")
+GRANITE_HYBRID = _family("GraniteMoeHybrid")
+OLMO2 = _family("Olmo2")
+OLMO3 = _family("Olmo3")
+OLMOE = _family("Olmoe")
+SMOLLM3 = _family("SmolLM3")
+MINISTRAL = _family("Ministral")
+MINISTRAL3 = _family("Ministral3")
 
 NO_PAD = {"pad_token_id": None, "eos_token_id": 2, "bos_token_id": 1}
 GRANITE_FACTORS = {

@@ -2,18 +2,7 @@
 
 from __future__ import annotations
 
-INPUT = "My name is Anna and I am 31 years old."
+import chat_bodies
 
-
-WEATHER = {
-    "type": "function",
-    "name": "get_weather",
-    "description": "Weather of a city",
-    "strict": True,
-    "parameters": {
-        "type": "object",
-        "properties": {"city": {"type": "string", "maxLength": 20}},
-        "required": ["city"],
-        "additionalProperties": False,
-    },
-}
+INPUT = chat_bodies.USER[0]["content"]
+WEATHER = {"type": "function", "strict": True, **chat_bodies.FUNCTION}

@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from eagle3_heads import (
-    Weights,
-)
+from eagle3_heads import Weights
 from torch import Tensor
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from dataclasses import dataclass
 
@@ -60,10 +61,4 @@ def put_in(patch: pytest.MonkeyPatch, num_ranks: int = 2) -> None:
         )
         return GlooCollectives(group, places)
 
-    patch.setattr(connect_module(), "GlooCollectives", collectives)
-
-
-def connect_module() -> object:
-    import sys
-
-    return sys.modules[connect.__module__]
+    patch.setattr(sys.modules[connect.__module__], "GlooCollectives", collectives)
