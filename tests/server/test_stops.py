@@ -47,6 +47,18 @@ def test_beside_tools_text_ends_at_the_stop(http, include, logprobs):
     assert streamed(http, **asked) == (expected, "stop")
 
 
+@pytest.mark.parametrize("include", [False, True])
+def test_beside_tools_text_ends_at_the_first_stop_of_a_token(http, include):
+    [ids] = [http.post("/tokenize", json={"prompt": "parameters"}).json()["tokens"][-1:]]
+    asked = dict(logit_bias={str(ids[0]): 100}, stop=["a"], include_stop_str_in_output=include)
+    free = said(http, **asked)["message"]["content"]
+    assert free == ("pa" if include else "p")
+    asked["tools"] = [{"type": "function", "function": TOOL}]
+    asked["bad_words"] = ["<tool_call>"]
+    assert said(http, **asked)["message"]["content"] == free
+    assert streamed(http, **asked) == (free, "stop")
+
+
 def test_beside_a_schema_the_answer_stays_whole(http):
     schema = {
         "type": "object",
@@ -120,6 +132,16 @@ def test_what_may_be_a_stop_is_held_back(include):
     assert tail.finish("END") == (b"END" if include else b"")
     assert tail.feed(b"DON") == b"" and tail.finish(None) == b"DON"
     assert tail.feed(b"END") == b"" and tail.feed(b"!") == b"END!"  # the grammar went on
+
+
+@pytest.mark.parametrize("include", [False, True])
+def test_of_stops_in_the_last_token_the_engine_says_which_it_was(include):
+    params = SamplingParams(stop=["}"], include_stop_str_in_output=include)
+    for num_bytes, expected in ((4 + include, b"a}b"), (5 + include, b"a}b}"), (0, b"a}b")):
+        tail = StopTail(params)
+        assert tail.feed(b"{") == b"{"
+        assert tail.feed(b"a}", b"b}}", is_last=True) == b""
+        assert tail.finish("}", num_bytes) == expected + b"}" * include
 
 
 @pytest.mark.parametrize("url", [CHAT, "/v1/completions"])

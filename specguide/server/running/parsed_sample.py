@@ -44,10 +44,11 @@ class ParsedSample:
 
     def add(self, token_ids: Sequence[int], *, is_last: bool = False) -> list[Said]:
         """The next tokens. is_last: as for StopTail"""
-        spelled = b"".join([self._spelled[token] for token in token_ids])
-        return self._said.take(self._reader.feed(self._stops.feed(spelled, is_last=is_last)))
+        spelled = [self._spelled[token] for token in token_ids]
+        return self._said.take(self._reader.feed(self._stops.feed(*spelled, is_last=is_last)))
 
-    def finish(self, stop: str | int | None) -> list[Said]:
-        """What was held back. stop: as for StopTail"""
-        pieces = self._reader.feed(self._stops.finish(stop)) + self._reader.finish()
+    def finish(self, stop: str | int | None, num_bytes: int) -> list[Said]:
+        """What was held back. stop, num_bytes: as for StopTail"""
+        left = self._stops.finish(stop, num_bytes)
+        pieces = self._reader.feed(left) + self._reader.finish()
         return self._said.take(pieces) + self._said.finish()

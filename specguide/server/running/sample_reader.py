@@ -25,6 +25,7 @@ class SampleReader:
         self._prompt_ids = task.prompts[sample // task.params.n]
         self._num_rivals = task.params.logprobs or 0
         form = output_form(backend, task)
+        self._num_bytes = 0  # of the text, as the engine tells it
         self._num_undecided = 0  # tokens that are of a reasoning section, if one is begun
         self._parsed = None
         if form.calls is not None or form.reasoning is not None:
@@ -82,6 +83,7 @@ class SampleReader:
     ) -> Iterator[Event]:
         """Reasoning, text and calls; with scores, and while it reasons, token by token, so that
         each is told with what it added."""
+        self._num_bytes += len(delta.text.encode())
         ids = delta.token_ids
         spelling = ids[:-1] if self._is_ended_untold(delta) else ids
         is_last = isinstance(delta.stop_reason, str)
@@ -94,7 +96,7 @@ class SampleReader:
             yield from self._told(said, scores[:num_now])
             ids, spelling, scores = ids[num_now:], spelling[num_now:], scores[num_now:]
         if delta.finish_reason is not None:
-            yield from self._told(parsed.finish(delta.stop_reason))
+            yield from self._told(parsed.finish(delta.stop_reason, self._num_bytes))
 
     def _reasoned(self, parsed: ParsedSample, count: int) -> int:
         """How many tokens turn out to be of the reasoning, with `count` that may be."""

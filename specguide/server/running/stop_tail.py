@@ -16,26 +16,38 @@ class StopTail:
         self._stops = tuple(stop.encode() for stop in params.stop or ())
         self._is_included = params.include_stop_str_in_output
         self._held = b""
+        self._num_certain, self._num_last = 0, 0
 
-    def feed(self, text: bytes, *, is_last: bool = False) -> bytes:
-        """What is certain with this piece, as SpelledTokens spells it. is_last: it is of the tokens
-        with which a stop string has ended the output; `finish` tells all of it"""
-        text = self._held + text
+    def feed(self, *tokens: bytes, is_last: bool = False) -> bytes:
+        """What is certain with these tokens, as SpelledTokens spells them. is_last: they are of
+        those with which a stop string has ended the output; `finish` tells all of it"""
+        text = self._held + b"".join(tokens)
         if not self._stops:
             return text
+        if tokens:
+            self._num_last = len(tokens[-1])
         overlaps = (_overlap(text, stop) for stop in self._stops)
-        num_certain = 0 if is_last else len(text) - max(overlaps, default=0)
-        self._held = text[num_certain:]
-        return text[:num_certain]
+        num_now = 0 if is_last else len(text) - max(overlaps, default=0)
+        self._num_certain += num_now
+        self._held = text[num_now:]
+        return text[:num_now]
 
-    def finish(self, stop: str | int | None) -> bytes:
-        """What is left. stop: that has ended the output; None where none has"""
+    def finish(self, stop: str | int | None, num_bytes: int = 0) -> bytes:
+        """What is left. stop: that has ended the output; None where none has
+
+        num_bytes: of the whole output as the engine tells it. Where the last token completes the
+                   stop string more than once, this tells which time it was, unless the engine
+                   leaves special tokens out of the text: then it was the first
+        """
         text, self._held = self._held, b""
-        spelled = stop.encode() if isinstance(stop, str) else b""
-        at = text.rfind(spelled) if spelled else -1
-        if at < 0:
+        if not isinstance(stop, str):
             return text
-        return text[: at + len(spelled)] if self._is_included else text[:at]
+        spelled = stop.encode()
+        first = max(0, len(text) - self._num_last - len(spelled) + 1)
+        behind = len(spelled) * self._is_included
+        ends = [at + behind for at in range(first, len(text)) if text.startswith(spelled, at)]
+        is_end = (end for end in ends if self._num_certain + end == num_bytes)
+        return text[: next(is_end, ends[0] if ends else len(text))]
 
 
 def _overlap(text: bytes, stop: bytes) -> int:
