@@ -42,6 +42,8 @@ class Guide:
     calls:          of a guide for many tools: how their calls begin, so that arguments are compiled
                     as they are needed: the fields of specguide.guided.known.call_texts.CallTexts.
                     They are taken for true of the grammar. What may be written is the same without
+    reads_one_way:  of a Lark grammar: no terminal takes a text that the grammar means for another,
+                    so that ends are where its rules have them. Taken for true, as `calls`
 
     Raises InvalidGuide when none or several kinds are given or one is malformed.
     """
@@ -58,6 +60,7 @@ class Guide:
     layout: Any = field(default=None, kw_only=True, compare=False, repr=False)
     param: str | None = field(default=None, kw_only=True, compare=False, repr=False)
     calls: Mapping[str, Any] | None = field(default=None, kw_only=True, compare=False, repr=False)
+    reads_one_way: bool = field(default=False, kw_only=True, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         given = [name for name in _KINDS if getattr(self, name) is not None]

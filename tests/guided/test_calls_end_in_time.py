@@ -69,3 +69,12 @@ def test_random_messages_end_in_time(name, way):
 def test_those_of_many_tools_do_too(name, way):
     grammar = check_ends(asked(name, **WAYS[way]), random.Random(f"{name} {way}"))
     assert is_deferred(grammar)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_text_beside_calls_may_be_any_near_max_tokens(name):
+    grammar = compiler().compile(asked(name, FEW))
+    assert isinstance(grammar, EndingGrammar)
+    letters = set(b"abcdefghijklmnopqrstuvwxyz") & set(row_of(grammar.inner.matcher()))
+    row = set(row_of(grammar.within(max(2, grammar.num_needed)).matcher()))
+    assert letters <= row and (letters or grammar.num_needed > 1)  # marks may stand before

@@ -215,7 +215,8 @@ class Libraries:
         # which of the required keys are missing, the text does not tell
         if written.keys is not None:
             return grammar
-        return self._endings.told(grammar, written.outline, spare_of(written))
+        num_spare = spare_of(written, reads_one_way=guide.reads_one_way)
+        return self._endings.told(grammar, written.outline, num_spare)
 
     def _backend(self, name: str) -> Backend:
         with self._locks[name]:

@@ -133,6 +133,7 @@ def _guide(
         param="tools",
         layout=CallLayout(tool_format, rules.ids, plain, must_call, answer is not None),
         calls=None if texts is None else asdict(texts),
+        reads_one_way=answer is None,  # which may begin as a call does
     )
 
 

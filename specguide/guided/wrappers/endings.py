@@ -27,12 +27,15 @@ _NO_BOUND = 1 << 62
 _POOL_BYTES = 256 << 20  # states of all grammars; those of one that is used again are found again
 
 
-def spare_of(written: Written) -> int:
+def spare_of(written: Written, *, reads_one_way: bool = False) -> int:
     """Number of tokens by which the ends of a grammar may be farther than its outline says: where
-    distinct items have few values, those that are left may be the longest."""
+    distinct items have few values, those that are left may be the longest.
+
+    reads_one_way: as of the Guide
+    """
     if written.distinct is None:
-        has_lexer = written.kind.startswith("grammar") and written.form == "lark"
-        return _SPARE if has_lexer else 0
+        is_lark = written.kind.startswith("grammar") and written.form == "lark"
+        return _SPARE if is_lark and not reads_one_way else 0
     spare: int = max(place["spare"] for place in written.distinct["places"])
     return _SPARE + spare
 
