@@ -208,6 +208,25 @@ def test_a_front_that_leaves_takes_its_own_requests_along(config, tmp_path):
         asyncio.run(main(core))
 
 
+def test_what_a_front_has_asked_last_ends_with_it_too(config, tmp_path, monkeypatch):
+    """A front's last message and the word that it is gone may be read at once."""
+
+    async def main(core):
+        front, goes_on, step = core.front("one"), threading.Event(), core.engine.step
+        monkeypatch.setattr(core.engine, "step", lambda: (goes_on.wait(10), step()))
+        gone = [front.generate("abc", ENDLESS)]
+        await until(lambda: core.engine.num_unfinished == 1)
+        gone.append(front.generate("abc", ENDLESS))
+        await asyncio.sleep(0.1)
+        core.control.send(FrontLeft("one"))
+        goes_on.set()
+        await until(lambda: core.engine.num_unfinished == 0)
+        assert core.engine.stats().finished == {"abort": 2} and gone
+
+    with core_thread(config, tmp_path) as core:
+        asyncio.run(main(core))
+
+
 def test_malformed_messages_harm_nobody(config, tmp_path, caplog):
     async def main(core):
         front = core.front()

@@ -78,10 +78,10 @@ class Fronts:
         ready = dict(self._poller.poll(math.ceil(1000 * wait_s)))
         if self._wakes in ready:
             os.eventfd_read(self._wakes)
-        if self._control.fileno() in ready:
-            self._obey()
         if self._socket in ready:
             self._read()
+        if self._control.fileno() in ready:  # behind what a front that is gone has still asked
+            self._obey()
 
     def send(self, news: Sequence[tuple[Key, RequestDelta]]) -> Sequence[Key]:
         letters: dict[bytes, list[wire.Delta]] = defaultdict(list)
