@@ -87,6 +87,33 @@ def test_it_ends_in_time_under_any_load():
         assert read_all(half_a_header) == b"" and stuck and unread
 
 
+def begun(server, path: str, **fields) -> socket.socket:
+    text = head(json.dumps(fields).encode()).replace(b"/v1/chat/completions", path.encode())
+    return server.connect(text)
+
+
+def test_what_is_cut_off_is_an_error_where_an_api_has_no_other_word_for_it():
+    """An answer of /v1/messages must not seem to be whole."""
+    form = {"type": "json_schema", "schema": {"type": "string", "pattern": "^[a-z]{1500}$"}}
+    message = {"messages": [{"role": "user", "content": "a"}], "max_tokens": 1900}
+    message |= {"output_config": {"format": form}}
+    asked = {"input": "a", "max_output_tokens": 1900, "text": {"format": {**form, "name": "x"}}}
+    with serving("--drain-s", "0.2") as server:
+        paths = {"/v1/messages": message, "/v1/responses": asked}
+        streams = [begun(server, path, **body, stream=True) for path, body in paths.items()]
+        wholes = [begun(server, path, **body) for path, body in paths.items()]
+        firsts = [stream.recv(1) for stream in streams]
+        time.sleep(0.5)
+        server.process.send_signal(signal.SIGTERM)
+        of_message, of_response = map(read_all, streams)
+        answers = [*map(read_all, wholes)]
+    assert all(answer.startswith(b"HTTP/1.1 503 ") for answer in answers), answers
+    assert json.loads(events(of_message)[-1])["type"] == "error" and firsts
+    error, failed = map(json.loads, events(of_response)[-2:])
+    assert error["type"] == "error" and error["code"] == "shutting_down"
+    assert failed["type"] == "response.failed" and failed["response"]["status"] == "failed"
+
+
 def test_what_ends_in_its_time_is_answered_and_nothing_is_waited_for_then():
     with serving("--drain-s", "20") as server:
         idle = server.connect()

@@ -16,7 +16,7 @@ from pydantic import BaseModel, Field
 from specguide.errors import InvalidParams
 from specguide.guide import Guide
 from specguide.server.apis.anthropic_input import template_choice, template_messages, template_tools
-from specguide.server.apis.api import Api, JsonObject, Renderer
+from specguide.server.apis.api import Api, JsonObject, Renderer, check_not_aborted
 from specguide.server.bodies import fields
 from specguide.server.bodies.base_body import Body
 from specguide.server.bodies.shared_fields import GeneratingBody, TemplateFields, TurnFields, Values
@@ -204,6 +204,7 @@ class MessageRenderer(Renderer[MessagesRequest]):
             self._arguments[self._last] += event.text
             yield self._delta({"type": "input_json_delta", "partial_json": event.text})
         elif isinstance(event, End):
+            check_not_aborted(event)
             yield from self._end_block()
             self._stop = self._reason(event)
 

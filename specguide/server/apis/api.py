@@ -23,7 +23,7 @@ from specguide.server.http.errors import ApiError, ErrorBody, ErrorWriter
 from specguide.server.http.request_ids import take_name
 from specguide.server.running.run import run
 from specguide.server.tasks.backend import Backend, unless_left
-from specguide.server.tasks.events import Event
+from specguide.server.tasks.events import End, Event
 from specguide.server.tasks.task import Task, Usage
 
 JsonObject = dict[str, Any]
@@ -179,6 +179,13 @@ class EventStream(StreamingResponse):
         self.body_iterator = await self._beginning
         self._has_begun = True
         await super().stream_response(send)
+
+
+def check_not_aborted(end: End) -> None:
+    """Raises ApiError for an answer that the server's stop has cut off, where an API has no word
+    for that."""
+    if end.finish_reason == "abort":
+        raise ApiError.shutting_down()
 
 
 async def rendered(renderer: Renderer[Any], events: AsyncIterator[Event]) -> JsonObject:

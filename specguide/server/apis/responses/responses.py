@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from specguide.errors import InvalidParams
-from specguide.server.apis.api import Api, JsonObject, Renderer
+from specguide.server.apis.api import Api, JsonObject, Renderer, check_not_aborted
 from specguide.server.apis.openai_objects import token_score
 from specguide.server.apis.responses.failure import PassedResponse, error_object, failure_events
 from specguide.server.apis.responses.input import input_messages
@@ -174,6 +174,7 @@ class ResponseRenderer(Renderer[ResponsesRequest]):
         self._scores = []
 
     def _end(self, event: End) -> Iterator[JsonObject]:
+        check_not_aborted(event)
         self._finish_reason = event.finish_reason
         if not self._items:
             yield from self._begin(Message(0))
