@@ -151,7 +151,7 @@ class DecodeSide:
             self._fall_back(fetch, "its pages are not what was asked for")
             return
         if num_pages > engine.pages.num_free:
-            self._fall_back(fetch, "no KV pages are free for it")
+            self._fall_back(fetch, "no KV pages are free for it here")
             return
         pages = engine.pages.allocate(num_pages)
         with engine.forward.current():
