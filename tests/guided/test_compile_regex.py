@@ -107,6 +107,7 @@ def test_case_is_ignored_to_the_end_of_the_group() -> None:
         "^(?:(?!ab)[ab]{2})*1?(?<!a1)$",
         "^a(?!b1)(?<!ba).",
         "[ab](?:.b|(?=b)(?=b1))(?<=a)",
+        *("^(?:(?!ab)[ab]{1,2}){2,4}$", "(?:(?<!a)[ab](?!1)){2,3}", "^(?:(?<=a)b|a(?=b)|1){0,4}$"),
     ],
 )
 def test_what_was_before_is_looked_at_and_in_repetitions_too(pattern: str) -> None:
@@ -147,6 +148,7 @@ def test_a_point_may_be_any_character() -> None:
         *(r"^[a-z]+\b", r"\b(ab|a)\b|\bb\b", r"^(?!.*\bab\b)", r"^(?=.*\ba\b)[ab-]*$"),
         *(r"^\b[ab-]{1,3}\b$", r"\b(-?a){1,2}\b", r"\b(a?-|b){2,}\b"),
         *(r"\ba\b.*\bb\b", r"^\b[ab]+\b-\b[ab]+\b$", r"(a\b|-)b?\ba"),
+        *(r"^(a?-?\b){4}$", r"(?:\b[ab]+\b-?){2,3}", r"^(?:(?:b|\ba)-?\b){1,4}-$"),
         *(r"^\b[ab-]*\b$", r"^\b(ab|b)?\b-?$", r"^a*\b[b-]*\b-?$"),
     ],
 )

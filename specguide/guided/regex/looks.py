@@ -11,6 +11,7 @@ from itertools import islice
 from specguide.guided.budget import spend
 from specguide.guided.regex.tree import (
     ANY_CHAR,
+    EMPTY,
     Anchor,
     Chars,
     Concat,
@@ -26,10 +27,29 @@ from specguide.guided.regex.tree import (
 )
 
 _MAX_WAYS = 16
+_MAX_TIMES = 4
 _BEYOND = (
     "a lookahead that asks of what is before it, or a lookbehind of what is behind it, cannot be "
     "enforced"
 )
+
+
+def written_out(node: Regex) -> Regex:
+    """A tree of the same texts, in which what looks beyond one time of a repetition stands once for
+    each of its times, where these are few."""
+    spend()
+    match node:
+        case Concat(items) | Either(items):
+            return type(node)(tuple(map(written_out, items)))
+        case Repeat(item, least, most) if has_look(item):
+            item = written_out(item)
+            if most is None or not 1 < most <= _MAX_TIMES or stays_inside(item):
+                return Repeat(item, least, most)
+            more: Regex = EMPTY
+            for _ in range(most - least):
+                more = Repeat(concat(item, more), 0, 1)
+            return concat(*[item] * least, more)
+    return node
 
 
 def one_sided(node: Regex, *, at_start: bool) -> Regex:

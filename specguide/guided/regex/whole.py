@@ -12,7 +12,14 @@ from dataclasses import replace
 from specguide.guided.budget import kept, spend
 from specguide.guided.regex.both import in_some_dialect, together
 from specguide.guided.regex.edges import passed
-from specguide.guided.regex.looks import has_anchor, has_look, is_plain, one_sided, stays_inside
+from specguide.guided.regex.looks import (
+    has_anchor,
+    has_look,
+    is_plain,
+    one_sided,
+    stays_inside,
+    written_out,
+)
 from specguide.guided.regex.parse import parse
 from specguide.guided.regex.tree import (
     ANY_TEXT,
@@ -68,7 +75,7 @@ def searched(pattern: str) -> Regex:
 
 def _whole_branches(node: Regex, search: bool) -> Iterator[Regex]:
     if has_look(node):
-        node = one_sided(node, at_start=not search or _leading(node)[0])
+        node = one_sided(written_out(node), at_start=not search or _leading(node)[0])
     started, looks, rest = _leading(node)
     if looks and (started or not search):
         anchored = Concat((Anchor(True), rest)) if started else rest
