@@ -5,13 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from byte_vocabulary import VOCABULARY, takes
 from lowered_schemas import is_valid, lowered, plain
 
+from specguide.config import GuideConfig
 from specguide.errors import InvalidGuide, UnsupportedGuide
+from specguide.guide import Guide
+from specguide.guided.compile import GrammarCompiler
 from specguide.guided.schema.negation.forms import Branch, Choice, Conditional, Failure, Refused
 from specguide.guided.schema.negation.positive import without_negations
 from specguide.guided.schema.nodes import Kinds, Objects
 from specguide.guided.schema.patterns import pattern_matches
+
+_BRACKETED = r"^\[([^\[].*)?\]$"
 
 
 def form(schema: Any, keyword: str) -> Any:
@@ -180,3 +186,36 @@ def test_branches_of_which_one_asks_for_a_property_that_the_other_lacks_are_no_r
 def test_other_branches_fail_each_other_by_what_they_ask(left: Any, right: Any) -> None:
     for (failed,) in _failed_rivals(left, right):
         assert isinstance(failed, Failure)
+
+
+@pytest.mark.parametrize(
+    ("schema", "inside", "outside"),
+    [
+        (
+            {"oneOf": [{"pattern": r"^(?=.{1,60}$)[A-Z]+(-[A-Z]+)*$"}, {"pattern": _BRACKETED}]},
+            ["A-B", "A" * 60, "[a]", "[]"],
+            ["A" * 61, "A-", "[[]"],
+        ),
+        (
+            {"not": {"pattern": r"^(?=[a-z-]{1,60}$)(?![a-z]*--[a-z]*$)[a-z]+(-+[a-z]+)*$"}},
+            ["a--b", "A", "-", "a" * 61],
+            ["a-b", "a", "a--b-c"],
+        ),
+        (
+            {
+                "pattern": _BRACKETED,
+                "not": {"pattern": r"^(?=.{0,259}[^\s.]$)(?!.*[<>])"},
+            },
+            ["[" + "a" * 260 + "]"],
+            ["[]", "[a]", "[" + "a" * 258 + "]", "a" * 261],
+        ),
+    ],
+)
+def test_long_patterns_with_lookaheads_are_told_from_others(
+    schema: dict[str, Any], inside: list[str], outside: list[str]
+) -> None:
+    compiler = GrammarCompiler(VOCABULARY, GuideConfig())
+    compiled = compiler.compile(Guide(json_schema={"type": "string", **schema}))
+    assert all(takes(compiled, f'"{text}"') for text in inside)
+    assert not any(takes(compiled, f'"{text}"') for text in outside)
+    compiler.close()

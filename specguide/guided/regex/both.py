@@ -80,10 +80,31 @@ def match_one_text(items: tuple[Regex, ...]) -> bool:
 
 
 @kept
+def share_no_text(one: Regex, other: Regex) -> bool:
+    """Whether it is certain that no text matches both trees, whichever the dialect of each."""
+    try:
+        return not match_one_text((_outermost(one), _outermost(other)))
+    except UnsupportedRegex:
+        return False
+
+
+@kept
 def everything_but(node: Regex) -> Regex:
     """The texts that `node`, without anchors, matches in no dialect. Raises UnsupportedRegex where
     there may be none."""
     return together([ANY_TEXT], [node], is_exact=True)
+
+
+def ways_to_fail(node: Regex) -> list[Regex]:
+    """Trees of the texts that `node`, without anchors, matches in no dialect: several where one
+    would be too large. Raises UnsupportedRegex where there may be none."""
+    try:
+        return [everything_but(node)]
+    except UnsupportedRegex:
+        if not isinstance(node, Both):
+            raise
+    ways = [way for item in node.items for way in ways_to_fail(item)]
+    return [*ways, *(node.but if node.is_exact else ())]
 
 
 def _outermost(node: Regex) -> Regex:
@@ -104,12 +125,23 @@ def _can_be_followed(both: Both) -> bool:
         return False
 
 
+def _parts(both: Both) -> tuple[list[Regex], list[Regex]]:
+    """What all hold, and none, of it and of what it holds."""
+    items, but = list[Regex](), list(both.but)
+    for item in both.items:
+        more, less = _parts(item) if isinstance(item, Both) else ([item], [])
+        items += more
+        but += less
+    return items, but
+
+
 class _Search:
     """Texts that several automata take and others do not."""
 
     def __init__(self, both: Both) -> None:
-        self._automata = [Nfa(one, most_states=_MAX_NFA) for one in (*both.items, *both.but)]
-        self._num_items = len(both.items)
+        items, but = _parts(both)
+        self._automata = [Nfa(one, most_states=_MAX_NFA) for one in (*items, *but)]
+        self._num_items = len(items)
 
     @property
     def num_states(self) -> int:

@@ -8,6 +8,9 @@ from typing import TypeAlias
 
 from specguide.errors import InvalidGuide
 from specguide.guided.budget import spend
+from specguide.guided.regex.both import share_no_text
+from specguide.guided.regex.tree import RegexError
+from specguide.guided.regex.whole import searched
 from specguide.guided.schema.document import Document, Place
 from specguide.guided.schema.instance import Instances
 from specguide.guided.schema.json_values import (
@@ -167,6 +170,8 @@ class Comparison:
                 self.are_disjoint(_property(left, key), _property(right, key), depth + 1)
                 for key in required
             )
+        if name == "string" and _patterns_are_apart(left[0], right[0]):
+            return True
         least, most = _BOUNDS.get(name, ("", ""))
         return any(
             least in one and most in other and one[least] > other[most]
@@ -204,6 +209,16 @@ def _list_others(left: Json, right: Json) -> bool:
 def _have_none_in_common(left: set[Key], right: set[Key]) -> bool:
     spend(min(len(left), len(right)) // 8)
     return left.isdisjoint(right) if len(left) < len(right) else right.isdisjoint(left)
+
+
+def _patterns_are_apart(left: Mapping[str, Json], right: Mapping[str, Json]) -> bool:
+    """Whether both have a `pattern`, and no text matches both patterns."""
+    if "pattern" not in left or "pattern" not in right:
+        return False
+    try:
+        return share_no_text(searched(left["pattern"]), searched(right["pattern"]))
+    except RegexError:  # which is said elsewhere
+        return False
 
 
 def _property(located: Located, name: str) -> Located:

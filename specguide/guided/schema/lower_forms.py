@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from specguide.errors import UnsupportedGuide
 from specguide.guided.budget import at_work, spend
-from specguide.guided.regex.both import everything_but
+from specguide.guided.regex.both import ways_to_fail
 from specguide.guided.regex.nfa import text_matcher
 from specguide.guided.regex.tree import Regex, UnsupportedRegex
 from specguide.guided.regex.writer import is_exact
@@ -148,13 +148,13 @@ def _other_words(lowering: Lowering, form: OtherWords) -> Core:
 
 def _other_strings(lowering: Lowering, form: OtherStrings) -> Core:
     node = read_pattern(form.pattern, "pattern", form.path)
+    characters = lowering.capabilities.characters
     try:
-        pattern = write_pattern(everything_but(node), lowering.capabilities.characters)
+        patterns = [write_pattern(way, characters) for way in ways_to_fail(node)]
     except UnsupportedRegex as error:
         raise refuse("pattern", form.path, str(error)) from error
-    if pattern is None:
-        return False
-    return strings(form.path, Strings(pattern=pattern))
+    found = [strings(form.path, Strings(pattern=one)) for one in patterns if one is not None]
+    return any_of(form.path, found)
 
 
 _Container: TypeAlias = (

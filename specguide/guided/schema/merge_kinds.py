@@ -28,7 +28,7 @@ from specguide.guided.schema.nodes import (
     refuse,
 )
 from specguide.guided.schema.number_bounds import holds_number
-from specguide.guided.schema.pattern_sets import Cell, Patterns
+from specguide.guided.schema.pattern_sets import Cell, Patterns, joined_pattern
 from specguide.guided.schema.patterns import (
     few_names,
     have_common_text,
@@ -116,8 +116,12 @@ def merge_strings(
     try:
         common = patterns.common(texts, least or 0, most)
     except UnsupportedRegex:
-        if not patterns.is_loose and not _may_have_common_text(texts, least or 0, most):
+        has_text = patterns.is_loose or _have_common_text(texts, least or 0, most)
+        if has_text is False:
             return None
+        joined = joined_pattern(texts) if has_text else None
+        if joined is not None:
+            return Strings(least, most, joined), ()
         others = tuple(Node(path, Kinds(strings=Strings(pattern=text))) for text in texts[1:])
         return Strings(least, most, texts[0]), others
     if common is None:
@@ -125,11 +129,12 @@ def merge_strings(
     return Strings(least, most, common or None), ()
 
 
-def _may_have_common_text(texts: tuple[str, ...], least: int, most: int | None) -> bool:
+def _have_common_text(texts: tuple[str, ...], least: int, most: int | None) -> bool | None:
+    """Whether some string matches all patterns; None where it takes too long to find out."""
     try:
         return have_common_text(texts, least, most)
     except UnsupportedRegex:
-        return True
+        return None
 
 
 def merge_arrays(conjoin: Conjoin, atoms: list[Atom], path: str) -> Arrays | None:

@@ -46,6 +46,18 @@ def _all_of(patterns: tuple[str, ...]) -> Automaton:
     return first if len(patterns) == 1 else _all_of(patterns[:-1]) & pattern_automaton(patterns[-1])
 
 
+def joined_pattern(patterns: tuple[str, ...]) -> str | None:
+    """One pattern for all of several, of which one has parts that all hold; None where none has, or
+    that would be too long."""
+    found = tuple(map(searched, patterns))
+    if not any(isinstance(node, Both) for node in found):
+        return None
+    try:
+        return _checked(whole_pattern(Both(found, (), is_exact=True)))
+    except UnsupportedRegex:
+        return None
+
+
 def _is_apart(pattern: str, names: list[str]) -> bool:
     """Whether a pattern plainly matches some string and none of the names, which needs no
     automaton."""
