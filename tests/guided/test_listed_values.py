@@ -47,6 +47,9 @@ JUDGED = (
     ({"format": "email"}, "a" * 65 + "@b", False),
     ({"$dynamicRef": "#x"}, 1, None),
     ({"pattern": r"^\d$"}, "٣", None),
+    ({"pattern": r"^\d$"}, "x", False),
+    ({"pattern": r"^\[.*\]$"}, "[\r]", None),
+    ({"pattern": r"^\[.*\]$"}, "a]", False),
     ({"unevaluatedItems": False}, [1], None),
     ({"contains": {"type": "null"}, "maxContains": 1}, [None, None], False),
     (

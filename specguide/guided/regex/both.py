@@ -48,7 +48,7 @@ def together(items: Sequence[Regex], but: Sequence[Regex], *, is_exact: bool) ->
         found = reduce(and_, map(automaton, items))
         return reduce(sub, (automaton(one, outer=True) for one in but), found).node()
     except UnsupportedRegex:
-        both = Both(tuple(items), tuple(map(_outermost, but)), is_exact)
+        both = Both(tuple(items), tuple(map(outermost, but)), is_exact)
         if not _can_be_followed(both):
             raise
         return both
@@ -61,7 +61,7 @@ def in_some_dialect(items: Sequence[Regex], but: Sequence[Regex]) -> Regex:
         if any(isinstance(one, Both) for one in but):
             return _disputed(_ANY_CHARS)
         least = [restrict(one, EVERYTHING) for one in but]
-        found = together(list(map(_outermost, items)), least, is_exact=True)
+        found = together(list(map(outermost, items)), least, is_exact=True)
     except UnsupportedRegex:
         found = _ANY_CHARS
     return _disputed(_ANY_CHARS if isinstance(found, Both) else found)
@@ -83,7 +83,7 @@ def match_one_text(items: tuple[Regex, ...]) -> bool:
 def share_no_text(one: Regex, other: Regex) -> bool:
     """Whether it is certain that no text matches both trees, whichever the dialect of each."""
     try:
-        return not match_one_text((_outermost(one), _outermost(other)))
+        return not match_one_text((outermost(one), outermost(other)))
     except UnsupportedRegex:
         return False
 
@@ -107,11 +107,11 @@ def ways_to_fail(node: Regex) -> list[Regex]:
     return [*ways, *(node.but if node.is_exact else ())]
 
 
-def _outermost(node: Regex) -> Regex:
+def outermost(node: Regex) -> Regex:
     """What a tree matches in some dialect, as what it matches in all."""
     if isinstance(node, Both):
         but = node.but if node.is_exact else ()
-        return Both(tuple(map(_outermost, node.items)), but, True)
+        return Both(tuple(map(outermost, node.items)), but, True)
     return with_chars(node, lambda chars: Chars(CharSet(chars.outer, chars.outer)))
 
 

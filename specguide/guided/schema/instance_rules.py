@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
-from specguide.guided.regex.whole import searched
-from specguide.guided.regex.writer import is_exact
 from specguide.guided.schema.answers import Answer, all_hold, any_holds, negated, num_hold
 from specguide.guided.schema.formats import FORMATS, FORMATS_ALSO, TOLD_IN_PART
 from specguide.guided.schema.json_values import (
@@ -19,7 +17,7 @@ from specguide.guided.schema.json_values import (
     named_types,
     value_key,
 )
-from specguide.guided.schema.patterns import pattern_matches
+from specguide.guided.schema.patterns import pattern_matches, pattern_may_match
 from specguide.guided.schema.question import Question
 from specguide.guided.schema.topics import ARRAY, DEPENDENCIES, DYNAMIC, NUMBER, OBJECT, STRING
 
@@ -28,7 +26,7 @@ def _matches(pattern: str, text: str) -> Answer:
     """Whether a pattern matches in every dialect; None where that is for some to say."""
     if pattern_matches(pattern, text):
         return True
-    return False if is_exact(searched(pattern)) else None
+    return None if pattern_may_match(pattern, text) else False
 
 
 def _ref(question: Question) -> Answer:

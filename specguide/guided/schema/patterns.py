@@ -11,7 +11,7 @@ from typing import Protocol
 from specguide.errors import UnsupportedGuide
 from specguide.guided.budget import kept
 from specguide.guided.regex.automaton import Automaton, automaton
-from specguide.guided.regex.both import match_one_text
+from specguide.guided.regex.both import match_one_text, outermost
 from specguide.guided.regex.first import First, first_of
 from specguide.guided.regex.letters import SideBySide
 from specguide.guided.regex.nfa import text_matcher
@@ -69,6 +69,11 @@ def pattern_matches(pattern: str, text: str) -> bool:
         raise UnsupportedGuide(str(error), keyword="pattern") from error
 
 
+def pattern_may_match(pattern: str, text: str) -> bool:
+    """Whether some dialect may match a string by a pattern. Raises RegexError."""
+    return _outer_matcher(pattern).matches(text)
+
+
 class PatternMatcher(Protocol):
     """Matches whole texts."""
 
@@ -81,6 +86,11 @@ class PatternMatcher(Protocol):
 def pattern_matcher(pattern: str) -> PatternMatcher:
     """Matches what a core's `pattern` matches."""
     return text_matcher(searched(pattern))
+
+
+@kept
+def _outer_matcher(pattern: str) -> PatternMatcher:
+    return text_matcher(outermost(searched(pattern)))
 
 
 @kept
