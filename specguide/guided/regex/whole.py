@@ -22,6 +22,7 @@ from specguide.guided.regex.looks import (
 )
 from specguide.guided.regex.parse import parse
 from specguide.guided.regex.tree import (
+    ANY_CHAR,
     ANY_TEXT,
     EMPTY,
     Anchor,
@@ -34,6 +35,7 @@ from specguide.guided.regex.tree import (
     Repeat,
     UnsupportedRegex,
     least_length,
+    lengths,
 )
 from specguide.guided.regex.writer import is_exact
 
@@ -286,4 +288,24 @@ def _join(*nodes: Regex) -> Regex:
         if not (isinstance(item, Repeat) and item.most == 0)
         and not (item == ANY_TEXT and i > 0 and items[i - 1] == ANY_TEXT)
     ]
-    return kept[0] if len(kept) == 1 else Concat(_apart(tuple(kept)))
+    return kept[0] if len(kept) == 1 else _in_turn(tuple(kept))
+
+
+def _in_turn(items: tuple[Regex, ...]) -> Regex:
+    """The items one after the other. A Both takes those beside it into its parts, where each of
+    these has one length. Raises UnsupportedRegex where it cannot."""
+    place = next((i for i, item in enumerate(items) if isinstance(item, Both)), None)
+    if place is None:
+        return Concat(items)
+    sides = items[:place], items[place + 1 :]
+    known = [lengths(Concat(_apart(side))) for side in sides]
+    both = items[place]
+    assert isinstance(both, Both)
+    if any(least != most for least, most in known):
+        _apart(items)
+    before, after = (Repeat(ANY_CHAR, int(least), int(least)) for least, _ in known)
+    return Both(
+        tuple(_join(*sides[0], item, *sides[1]) for item in both.items),
+        tuple(_join(before, item, after) for item in both.but),
+        both.is_exact and all(map(is_exact, (*sides[0], *sides[1]))),
+    )
