@@ -10,7 +10,7 @@ from typing import Any
 
 from specguide.bench.rightness import Accepted
 from specguide.guide import Guide
-from specguide.guided.schema.closed import closed
+from specguide.guided.schema.document.closed import closed
 
 _BFCL_TYPES = {"dict": "object", "float": "number", "tuple": "array"}
 

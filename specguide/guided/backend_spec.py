@@ -12,7 +12,7 @@ from specguide.guided.known.call_texts import CallTexts, DeferredCalls
 from specguide.guided.known.items import KnownItems
 from specguide.guided.known.keys import KnownKeys
 from specguide.guided.notations.grammar_form import GrammarForm
-from specguide.guided.schema.capabilities import Capabilities
+from specguide.guided.schema.core.capabilities import Capabilities
 from specguide.tokenizer.vocabulary import Vocabulary
 
 

@@ -41,14 +41,14 @@ from specguide.guided.regex.parse import parse
 from specguide.guided.regex.tree import NOTHING, Both, RegexError, UnsupportedRegex
 from specguide.guided.regex.whole import whole
 from specguide.guided.regex.writer import restrict, write
-from specguide.guided.schema.capabilities import Capabilities
+from specguide.guided.schema.core.capabilities import Capabilities
+from specguide.guided.schema.core.keywords import weight
+from specguide.guided.schema.core.nodes import CoreSchema
+from specguide.guided.schema.core.walk import negates_numbers
 from specguide.guided.schema.cores import core_schemas
-from specguide.guided.schema.document import AS_USUAL, Reading
+from specguide.guided.schema.document.document import AS_USUAL, Reading
 from specguide.guided.schema.json_values import Json, JsonSchema
-from specguide.guided.schema.key_places import key_places
-from specguide.guided.schema.keywords import weight
-from specguide.guided.schema.nodes import CoreSchema
-from specguide.guided.schema.walk import negates_numbers
+from specguide.guided.schema.places.key_places import key_places
 from specguide.guided.written_cache import WrittenCache
 
 

@@ -21,7 +21,7 @@ from specguide.guided.regex.samples import samples
 from specguide.guided.regex.tree import Both, Regex, UnsupportedRegex, lengths
 from specguide.guided.regex.whole import whole
 from specguide.guided.regex.writer import is_exact, restrict, write
-from specguide.guided.schema.patterns import have_common_text
+from specguide.guided.schema.core.patterns import have_common_text
 
 WORDS = ["".join(word) for length in range(6) for word in itertools.product("abc", repeat=length)]
 

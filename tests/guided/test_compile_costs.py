@@ -26,12 +26,8 @@ from specguide.guided.regex.automaton import automaton
 from specguide.guided.regex.parse import parse
 from specguide.guided.regex.tree import ANY_CHAR, Repeat, of_length
 from specguide.guided.regex.whole import whole
-from specguide.guided.schema import enforce, merge_members
-from specguide.guided.schema.distinct import distinct_places
-from specguide.guided.schema.merge import merge
-from specguide.guided.schema.names import nearest_names
-from specguide.guided.schema.negation import positive
-from specguide.guided.schema.nodes import (
+from specguide.guided.schema.core import enforce
+from specguide.guided.schema.core.nodes import (
     CoreSchema,
     Kinds,
     Node,
@@ -42,7 +38,12 @@ from specguide.guided.schema.nodes import (
     objects,
     typed,
 )
-from specguide.guided.schema.prune import prune
+from specguide.guided.schema.lowering.names import nearest_names
+from specguide.guided.schema.merging import merge_members
+from specguide.guided.schema.merging.merge import merge
+from specguide.guided.schema.negation import positive
+from specguide.guided.schema.places.distinct import distinct_places
+from specguide.guided.schema.pruning.prune import prune
 from specguide.guided.select import rewrites
 
 

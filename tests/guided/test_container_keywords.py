@@ -17,10 +17,10 @@ from specguide.bench.instances import takes_any
 from specguide.errors import UnsupportedGuide
 from specguide.guided.backends import backend_spec
 from specguide.guided.budget import Budget
+from specguide.guided.schema.core.evaluate import takes
+from specguide.guided.schema.core.nodes import Node
 from specguide.guided.schema.cores import core_schemas
-from specguide.guided.schema.distinct import distinct_places
-from specguide.guided.schema.evaluate import takes
-from specguide.guided.schema.nodes import Node
+from specguide.guided.schema.places.distinct import distinct_places
 
 ABLE = backend_spec("llguidance").enforced().with_guard()
 INTEGER, TEXT = {"type": "integer"}, {"type": "string"}

@@ -16,7 +16,7 @@ from specguide.errors import InvalidGuide, UnsupportedGuide
 from specguide.guide import Guide
 from specguide.guided.compile import GrammarCompiler
 from specguide.guided.regex.tree import UnsupportedRegex
-from specguide.guided.schema.patterns import have_common_text
+from specguide.guided.schema.core.patterns import have_common_text
 
 NAMES = "abcd"
 

@@ -23,8 +23,8 @@ from specguide.errors import UnsupportedGuide
 from specguide.guide import Guide
 from specguide.guided.backends import backend_spec, create_backend
 from specguide.guided.known.items import KnownItems
-from specguide.guided.schema.distinct import distinct_places
 from specguide.guided.schema.json_values import value_key
+from specguide.guided.schema.places.distinct import distinct_places
 from specguide.guided.select import rewrites
 from specguide.guided.wrappers.distinct import DistinctGrammar, DistinctItems
 

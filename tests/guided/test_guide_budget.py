@@ -16,7 +16,7 @@ from specguide.errors import GuideLimitExceeded, InvalidGuide, InvalidParams, Un
 from specguide.guide import Guide
 from specguide.guided.budget import Budget, at_work, kept, spend
 from specguide.guided.compile import GrammarCompiler
-from specguide.guided.schema.merge import merge
+from specguide.guided.schema.merging.merge import merge
 from specguide.guided.select import rewrites
 
 WORDS = [f"w{i:05d}" for i in range(19_000)]

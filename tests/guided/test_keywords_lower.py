@@ -14,8 +14,8 @@ from specguide.errors import GuideLimitExceeded, InvalidGuide, UnsupportedGuide
 from specguide.guided.backends import backend_spec
 from specguide.guided.backends.llguidance.capabilities import LLGUIDANCE
 from specguide.guided.budget import Budget
+from specguide.guided.schema.core.enforce import unenforced
 from specguide.guided.schema.cores import core_schemas
-from specguide.guided.schema.enforce import unenforced
 
 DRAFT_7 = "http://json-schema.org/draft-07/schema#"
 

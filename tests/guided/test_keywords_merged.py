@@ -18,10 +18,10 @@ from specguide.config import GuideConfig
 from specguide.errors import InvalidGuide, UnsupportedGuide
 from specguide.guide import Guide
 from specguide.guided.compile import GrammarCompiler
-from specguide.guided.schema import evaluate
-from specguide.guided.schema.merge import MAX_SETS, merge
-from specguide.guided.schema.nodes import CoreSchema
-from specguide.guided.schema.prune import prune
+from specguide.guided.schema.core import evaluate
+from specguide.guided.schema.core.nodes import CoreSchema
+from specguide.guided.schema.merging.merge import MAX_SETS, merge
+from specguide.guided.schema.pruning.prune import prune
 
 
 def merged(core: CoreSchema) -> CoreSchema:

@@ -15,7 +15,7 @@ from specguide.errors import InvalidGuide
 from specguide.guide import Guide
 from specguide.guided.backends import CompiledGrammar, backend_spec
 from specguide.guided.compile import GrammarCompiler
-from specguide.guided.schema.capabilities import Level
+from specguide.guided.schema.core.capabilities import Level
 
 
 def named(case: Case) -> str:

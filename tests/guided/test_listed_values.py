@@ -16,8 +16,8 @@ from specguide.config import GuideConfig
 from specguide.errors import InvalidGuide
 from specguide.guide import Guide
 from specguide.guided.compile import GrammarCompiler
-from specguide.guided.schema.document import Document
-from specguide.guided.schema.instance import Instances
+from specguide.guided.schema.document.document import Document
+from specguide.guided.schema.judging.instance import Instances
 from specguide.guided.select import rewrites
 
 

@@ -12,10 +12,10 @@ from specguide.config import GuideConfig
 from specguide.errors import InvalidGuide, UnsupportedGuide
 from specguide.guide import Guide
 from specguide.guided.compile import GrammarCompiler
+from specguide.guided.schema.core.nodes import Kinds, Objects
+from specguide.guided.schema.core.patterns import pattern_matches
 from specguide.guided.schema.negation.forms import Branch, Choice, Conditional, Failure, Refused
 from specguide.guided.schema.negation.positive import without_negations
-from specguide.guided.schema.nodes import Kinds, Objects
-from specguide.guided.schema.patterns import pattern_matches
 
 _BRACKETED = r"^\[([^\[].*)?\]$"
 

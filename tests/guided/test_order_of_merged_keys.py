@@ -22,8 +22,8 @@ from specguide.guided.backends.llguidance.outline import outline_of
 from specguide.guided.backends.llguidance.schema_terminals import NoRules
 from specguide.guided.compile import GrammarCompiler
 from specguide.guided.lark.schema import schema_term
-from specguide.guided.schema.emit import emit
-from specguide.guided.schema.nodes import CoreSchema
+from specguide.guided.schema.core.emit import emit
+from specguide.guided.schema.core.nodes import CoreSchema
 from specguide.guided.wrappers.endings import EndingGrammar
 
 NAMES = st.lists(st.sampled_from("abcd"), min_size=1, max_size=2, unique=True)

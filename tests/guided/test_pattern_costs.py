@@ -23,9 +23,10 @@ from specguide.guided.regex.charset import JSON_TEXT
 from specguide.guided.regex.parse import parse
 from specguide.guided.regex.tree import NOTHING, Both, UnsupportedRegex
 from specguide.guided.regex.whole import searched, whole
-from specguide.guided.schema import pattern_sets, patterns
-from specguide.guided.schema.other_words import pattern_beside
-from specguide.guided.schema.pattern_text import write_pattern
+from specguide.guided.schema.core import patterns
+from specguide.guided.schema.core.other_words import pattern_beside
+from specguide.guided.schema.core.pattern_text import write_pattern
+from specguide.guided.schema.merging import pattern_sets
 from specguide.guided.select import rewrites
 
 

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from specguide.errors import InvalidGuide
 from specguide.guided.backends.llguidance.capabilities import LLGUIDANCE
 from specguide.guided.backends.xgrammar.capabilities import XGRAMMAR
-from specguide.guided.schema.lower import lower
+from specguide.guided.schema.core.nodes import CoreSchema
+from specguide.guided.schema.lowering.lower import lower
+from specguide.guided.schema.lowering.plain import plain_core
 from specguide.guided.schema.negation.positive import without_negations
-from specguide.guided.schema.nodes import CoreSchema
-from specguide.guided.schema.plain import plain_core
 
 NAMES = st.sampled_from(["a", "b/c", "d~e", "é"])
 TYPES = st.sampled_from(["null", "boolean", "integer", "number", "string", "array", "object"])

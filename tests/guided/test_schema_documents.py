@@ -11,7 +11,7 @@ from specguide.config import GuideConfig
 from specguide.errors import InvalidGuide, InvalidParams, UnsupportedGuide
 from specguide.guide import Guide
 from specguide.guided.compile import GrammarCompiler
-from specguide.guided.schema import metaschemas
+from specguide.guided.schema.document import metaschemas
 
 POINT = {"$id": "http://x.test/a/point.json", "properties": {"n": {"$ref": "n.json#/$defs/n"}}}
 WHOLE = {"$defs": {"n": {"type": "integer"}}}

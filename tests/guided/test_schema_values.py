@@ -13,10 +13,10 @@ from specguide.config import GuideConfig
 from specguide.errors import InvalidGuide, UnsupportedGuide
 from specguide.guide import Guide
 from specguide.guided.compile import GrammarCompiler
-from specguide.guided.schema.lower import MAX_NEGATED
-from specguide.guided.schema.merge import merge
-from specguide.guided.schema.patterns import pattern_matches
-from specguide.guided.schema.prune import prune
+from specguide.guided.schema.core.patterns import pattern_matches
+from specguide.guided.schema.lowering.lower import MAX_NEGATED
+from specguide.guided.schema.merging.merge import merge
+from specguide.guided.schema.pruning.prune import prune
 from specguide.server.tasks.tools import tools_of
 
 NOT_FINITE = (

@@ -16,11 +16,11 @@ from specguide.config import GuideConfig
 from specguide.errors import UnsupportedGuide
 from specguide.guide import Guide
 from specguide.guided.compile import GrammarCompiler
-from specguide.guided.schema.clashes import Clashes
-from specguide.guided.schema.merge import merge
-from specguide.guided.schema.nodes import Node, Objects, objects, one_of_values, typed
-from specguide.guided.schema.prune import prune
-from specguide.guided.schema.sameness import Sameness
+from specguide.guided.schema.core.nodes import Node, Objects, objects, one_of_values, typed
+from specguide.guided.schema.core.sameness import Sameness
+from specguide.guided.schema.merging.clashes import Clashes
+from specguide.guided.schema.merging.merge import merge
+from specguide.guided.schema.pruning.prune import prune
 
 NAMES = "abcdefghij"
 

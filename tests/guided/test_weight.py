@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from benchmarks.common import read_jsonl
 from specguide.errors import SpecguideError
 from specguide.guided.backends.llguidance.capabilities import LLGUIDANCE
+from specguide.guided.schema.core.keywords import Value, keywords, weight
+from specguide.guided.schema.core.nodes import Node
 from specguide.guided.schema.cores import core_schemas
-from specguide.guided.schema.keywords import Value, keywords, weight
-from specguide.guided.schema.nodes import Node
 
 
 def counted(part: Value) -> int:

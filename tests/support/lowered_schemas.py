@@ -9,10 +9,10 @@ import jsonschema
 from hypothesis import strategies as st
 
 from specguide.guided.backends import backend_spec
-from specguide.guided.schema.emit import emit
-from specguide.guided.schema.lower import lower
+from specguide.guided.schema.core.emit import emit
+from specguide.guided.schema.core.nodes import CoreSchema
+from specguide.guided.schema.lowering.lower import lower
 from specguide.guided.schema.negation.positive import without_negations
-from specguide.guided.schema.nodes import CoreSchema
 
 NAMES = ("a", "b", "c")
 SCALARS: list[Any] = [None, True, False, 0, 1, 2, 5, 1.5, -3, "", "a", "ab", "abc", "b"]

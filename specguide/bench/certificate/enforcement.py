@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 from specguide.config import GuideConfig
 from specguide.guided.backends import backend_spec
 from specguide.guided.budget import Budget
+from specguide.guided.schema.core.keywords import UNIQUE_ITEMS, keywords
+from specguide.guided.schema.core.nodes import Core, CoreSchema, Node
 from specguide.guided.schema.cores import core_schemas
 from specguide.guided.schema.formats import FORMATS
-from specguide.guided.schema.keywords import UNIQUE_ITEMS, keywords
-from specguide.guided.schema.nodes import Core, CoreSchema, Node
 from specguide.guided.schema.topics import TOPIC_OF
 
 _NAMED = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")

@@ -18,8 +18,7 @@ from specguide.guided.regex.decimals import MAX_DIGITS
 from specguide.guided.regex.numerals import Interval, numerals
 from specguide.guided.regex.tree import NOTHING, Regex, either, literal
 from specguide.guided.regex.writer import write
-from specguide.guided.schema.json_values import Json, Number, is_number
-from specguide.guided.schema.nodes import (
+from specguide.guided.schema.core.nodes import (
     NO_NUMBERS,
     Core,
     CoreSchema,
@@ -28,8 +27,9 @@ from specguide.guided.schema.nodes import (
     any_of,
     one_of_values,
 )
-from specguide.guided.schema.number_bounds import bounds
-from specguide.guided.schema.walk import with_children
+from specguide.guided.schema.core.number_bounds import bounds
+from specguide.guided.schema.core.walk import with_children
+from specguide.guided.schema.json_values import Json, Number, is_number
 
 _NUMERIC = ("number", "integer")
 _STEPS_A_NUMBER = 500

@@ -28,10 +28,10 @@ from specguide.guided.compiling.verdict import check_start, why_none
 from specguide.guided.grammar_future import GrammarFuture
 from specguide.guided.known.items import KnownItems
 from specguide.guided.limits import check_limits
-from specguide.guided.schema.distinct import distinct_places
-from specguide.guided.schema.document import Reading
-from specguide.guided.schema.nodes import CoreSchema
-from specguide.guided.schema.prune import NoInstance
+from specguide.guided.schema.core.nodes import CoreSchema
+from specguide.guided.schema.document.document import Reading
+from specguide.guided.schema.places.distinct import distinct_places
+from specguide.guided.schema.pruning.prune import NoInstance
 from specguide.guided.select import candidates, rewrites
 from specguide.guided.wrappers.call_grammar import CallGrammars
 from specguide.guided.wrappers.distinct import DistinctItems

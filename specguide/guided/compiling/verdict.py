@@ -9,7 +9,7 @@ from specguide.errors import InvalidGuide, UnsupportedGuide
 from specguide.guide import Guide
 from specguide.guided.backends import CompiledGrammar
 from specguide.guided.matcher import allowed_tokens
-from specguide.guided.schema.prune import NoInstance
+from specguide.guided.schema.pruning.prune import NoInstance
 from specguide.tokenizer.vocabulary import Vocabulary
 
 

@@ -6,19 +6,19 @@ from collections.abc import Iterator
 
 from specguide.errors import GuideLimitExceeded, UnsupportedGuide
 from specguide.guided.budget import at_most, spend
-from specguide.guided.schema.capabilities import Capabilities
-from specguide.guided.schema.contradiction import no_instance
-from specguide.guided.schema.document import AS_USUAL, Reading
-from specguide.guided.schema.enforce import unenforced
+from specguide.guided.schema.core.capabilities import Capabilities
+from specguide.guided.schema.core.enforce import unenforced
+from specguide.guided.schema.core.keywords import weight
+from specguide.guided.schema.core.nodes import CoreSchema, refuse
+from specguide.guided.schema.document.document import AS_USUAL, Reading
 from specguide.guided.schema.json_values import JsonSchema
-from specguide.guided.schema.keywords import weight
-from specguide.guided.schema.lower import lower
-from specguide.guided.schema.merge import merge
+from specguide.guided.schema.lowering.lower import lower
+from specguide.guided.schema.lowering.plain import plain_core
+from specguide.guided.schema.merging.merge import merge
 from specguide.guided.schema.negation.positive import PositiveSchema, without_negations
-from specguide.guided.schema.no_value import check_required
-from specguide.guided.schema.nodes import CoreSchema, refuse
-from specguide.guided.schema.plain import plain_core
-from specguide.guided.schema.prune import NoInstance, prune
+from specguide.guided.schema.pruning.contradiction import no_instance
+from specguide.guided.schema.pruning.no_value import check_required
+from specguide.guided.schema.pruning.prune import NoInstance, prune
 
 _TRIALS = ((None, 600_000), (2, 250_000), (1, 300_000))
 """Trials of merging, in order: how many ways to fail a subschema are kept (None: all), and the most

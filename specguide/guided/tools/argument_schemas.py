@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
 
+from specguide.guided.schema.document.shapes import check_shapes
 from specguide.guided.schema.pointers import escaped
-from specguide.guided.schema.shapes import check_shapes
 from specguide.guided.schema.topics import takes_all
 
 _NOTES = ("title", "description", "examples", "default", "$comment")

@@ -10,8 +10,8 @@ from specguide.config import GuideConfig
 from specguide.errors import UnsupportedGuide
 from specguide.guided.lark.literal import literal
 from specguide.guided.lark.schema import schema_term
+from specguide.guided.schema.document.shapes import check_shapes
 from specguide.guided.schema.pointers import escaped
-from specguide.guided.schema.shapes import check_shapes
 from specguide.guided.tools.argument_schemas import (
     ArgumentsForm,
     alone,

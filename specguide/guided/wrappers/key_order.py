@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from specguide.guided.backend import Rewritten
 from specguide.guided.known.keys import KnownKeys
-from specguide.guided.schema.key_places import key_places
-from specguide.guided.schema.nodes import ANY_OBJECT, CoreSchema
+from specguide.guided.schema.core.nodes import ANY_OBJECT, CoreSchema
+from specguide.guided.schema.places.key_places import key_places
 
 
 def in_any_order(rewritten: Rewritten) -> Rewritten:

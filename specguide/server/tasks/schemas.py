@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from specguide.guided.schema.closed import closed
+from specguide.guided.schema.document.closed import closed
 from specguide.server.tasks.strict import check_strict
 
 

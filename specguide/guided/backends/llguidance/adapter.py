@@ -29,7 +29,7 @@ from specguide.guided.backends.llguidance.python_adapter import (
 )
 from specguide.guided.backends.llguidance.refusal import refusal
 from specguide.guided.matcher import Matcher
-from specguide.guided.schema.nodes import CoreSchema
+from specguide.guided.schema.core.nodes import CoreSchema
 from specguide.tokenizer.vocabulary import Vocabulary
 
 NAME = "llguidance"

@@ -21,8 +21,8 @@ from specguide.guided.regex.multiples import multiples, num_places
 from specguide.guided.regex.numerals import endless_numerals
 from specguide.guided.regex.parse import parse
 from specguide.guided.regex.tree import Repeat, UnsupportedRegex, concat, literal
+from specguide.guided.schema.core.nodes import Numbers
 from specguide.guided.schema.json_values import exact
-from specguide.guided.schema.nodes import Numbers
 
 _MAX_STATES = 20_000
 _MAX_SAID = 4_000

@@ -8,10 +8,15 @@ from __future__ import annotations
 
 from specguide.guided.regex.charset import JSON_TEXT
 from specguide.guided.regex.tree import UnsupportedRegex
-from specguide.guided.schema.capabilities import Capabilities, Level, Support, unnamed_may_repeat
+from specguide.guided.schema.core.capabilities import (
+    Capabilities,
+    Level,
+    Support,
+    unnamed_may_repeat,
+)
+from specguide.guided.schema.core.nodes import Node
+from specguide.guided.schema.core.patterns import has_few_names
 from specguide.guided.schema.json_values import exact
-from specguide.guided.schema.nodes import Node
-from specguide.guided.schema.patterns import has_few_names
 
 _MAX_REMAINDERS = 100_000
 

@@ -10,10 +10,10 @@ from specguide.guided.backends.llguidance.schema_rules import schema_rules
 from specguide.guided.backends.llguidance.schema_terminals import NoRules
 from specguide.guided.backends.llguidance.simple_nodes import must_merge
 from specguide.guided.budget import beside
-from specguide.guided.schema.enforce import unenforced
-from specguide.guided.schema.merge import merge
-from specguide.guided.schema.nodes import CoreSchema
-from specguide.guided.schema.prune import prune
+from specguide.guided.schema.core.enforce import unenforced
+from specguide.guided.schema.core.nodes import CoreSchema
+from specguide.guided.schema.merging.merge import merge
+from specguide.guided.schema.pruning.prune import prune
 
 _MOST_STEPS = 300_000
 _ABLE = LLGUIDANCE.with_guard()

@@ -22,8 +22,8 @@ from specguide.guided.backends.llguidance.json_in_lark import (
 from specguide.guided.backends.llguidance.lark_rules import SchemaRules
 from specguide.guided.known.call_texts import CallTexts, DeferredCalls
 from specguide.guided.notations.grammar_form import behind_space
-from specguide.guided.schema.enforce import unenforced
-from specguide.guided.schema.plain import plain_core
+from specguide.guided.schema.core.enforce import unenforced
+from specguide.guided.schema.lowering.plain import plain_core
 from specguide.guided.written_cache import WrittenCache
 
 _LEFT_OUT = '"{"'

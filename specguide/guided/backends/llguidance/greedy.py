@@ -22,8 +22,8 @@ from specguide.guided.regex.charset import EVERYTHING, Ranges, intersect, union
 from specguide.guided.regex.parse import parse
 from specguide.guided.regex.tree import Concat, RegexError, UnsupportedRegex, literals
 from specguide.guided.regex.whole import whole
+from specguide.guided.schema.core.nodes import CoreSchema
 from specguide.guided.schema.json_values import Json, JsonSchema, named_types
-from specguide.guided.schema.nodes import CoreSchema
 
 Node = dict[str, Json]
 

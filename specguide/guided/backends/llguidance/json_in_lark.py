@@ -24,13 +24,13 @@ from specguide.guided.budget import spend
 from specguide.guided.known.items import KnownItems
 from specguide.guided.known.keys import KnownKeys
 from specguide.guided.notations.grammar_form import behind_space
+from specguide.guided.schema.core.emit import as_llguidance_reads, emit
+from specguide.guided.schema.core.nodes import CoreSchema
+from specguide.guided.schema.core.walk import negates_numbers
 from specguide.guided.schema.cores import core_schemas
-from specguide.guided.schema.distinct import distinct_places
-from specguide.guided.schema.emit import as_llguidance_reads, emit
 from specguide.guided.schema.json_values import Json
-from specguide.guided.schema.key_places import key_places
-from specguide.guided.schema.nodes import CoreSchema
-from specguide.guided.schema.walk import negates_numbers
+from specguide.guided.schema.places.distinct import distinct_places
+from specguide.guided.schema.places.key_places import key_places
 from specguide.guided.written_cache import WrittenCache
 
 JSON_OF_LARK = "%json"

@@ -15,8 +15,8 @@ from specguide.guided.backends.llguidance.lark_terms import (
 )
 from specguide.guided.backends.llguidance.structural_tag import structural_tag_rules
 from specguide.guided.regex.tree import Both
+from specguide.guided.schema.core.nodes import ANY_OBJECT
 from specguide.guided.schema.json_values import Json
-from specguide.guided.schema.nodes import ANY_OBJECT
 
 # Rows have every token that a grammar allows, not the one spelling of forced text that a tokenizer
 # prefers. It stands last, so that line numbers in errors are those of the grammar given.

@@ -28,10 +28,10 @@ from specguide.guided.lark.source import as_lark_reads
 from specguide.guided.notations.grammar_form import grammar_form, without_comments
 from specguide.guided.regex.tree import Both, Regex
 from specguide.guided.regex.writer import write
-from specguide.guided.schema.emit import as_llguidance_reads, emit
+from specguide.guided.schema.core.emit import as_llguidance_reads, emit
+from specguide.guided.schema.core.nodes import CoreSchema
+from specguide.guided.schema.core.walk import negates_numbers
 from specguide.guided.schema.json_values import JsonSchema
-from specguide.guided.schema.nodes import CoreSchema
-from specguide.guided.schema.walk import negates_numbers
 
 
 def json_term(schema: CoreSchema | JsonSchema, limits: GuideConfig) -> str:

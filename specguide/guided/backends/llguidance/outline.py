@@ -12,11 +12,11 @@ from specguide.guided.backends.llguidance.lark_rules import SchemaRules
 from specguide.guided.backends.llguidance.schema_rules import schema_rules
 from specguide.guided.backends.llguidance.schema_terminals import NoRules
 from specguide.guided.budget import beside
+from specguide.guided.schema.core.nodes import CoreSchema
 from specguide.guided.schema.cores import core_schemas
 from specguide.guided.schema.json_values import Json
-from specguide.guided.schema.merge import merge
-from specguide.guided.schema.nodes import CoreSchema
-from specguide.guided.schema.prune import prune
+from specguide.guided.schema.merging.merge import merge
+from specguide.guided.schema.pruning.prune import prune
 
 _MOST_CHARACTERS = 2_000_000
 _MOST_STEPS = 1_000_000

@@ -20,9 +20,9 @@ from specguide.guided.regex.automaton import Automaton, automaton
 from specguide.guided.regex.letters import NOWHERE, rows_of
 from specguide.guided.regex.multiples import multiples
 from specguide.guided.regex.tree import NOTHING, UnsupportedRegex
+from specguide.guided.schema.core.nodes import Node, Numbers
+from specguide.guided.schema.core.number_bounds import holds_number
 from specguide.guided.schema.json_values import Number, exact
-from specguide.guided.schema.nodes import Node, Numbers
-from specguide.guided.schema.number_bounds import holds_number
 
 _MAX_STATES = 4_000
 _DIGITS = (15, 9, 6, 4, 3)

@@ -30,8 +30,7 @@ from specguide.guided.backends.llguidance.schema_terminals import (
 )
 from specguide.guided.backends.llguidance.simple_nodes import is_plain, named_children
 from specguide.guided.budget import spend
-from specguide.guided.schema.json_values import TYPES
-from specguide.guided.schema.nodes import (
+from specguide.guided.schema.core.nodes import (
     NO_ARRAYS,
     NO_OBJECTS,
     Arrays,
@@ -45,7 +44,8 @@ from specguide.guided.schema.nodes import (
     num_asks,
     shared_parts,
 )
-from specguide.guided.schema.walk import negates_numbers
+from specguide.guided.schema.core.walk import negates_numbers
+from specguide.guided.schema.json_values import TYPES
 
 _ANY = "any"
 _LONG = 30  # characters

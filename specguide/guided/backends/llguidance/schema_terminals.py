@@ -36,10 +36,10 @@ from specguide.guided.regex.tree import (
 )
 from specguide.guided.regex.whole import searched
 from specguide.guided.regex.writer import write
+from specguide.guided.schema.core.nodes import Node, Numbers
+from specguide.guided.schema.core.number_bounds import holds_number
+from specguide.guided.schema.core.patterns import have_common_text
 from specguide.guided.schema.json_values import Json, exact, is_number
-from specguide.guided.schema.nodes import Node, Numbers
-from specguide.guided.schema.number_bounds import holds_number
-from specguide.guided.schema.patterns import have_common_text
 from specguide.guided.written_cache import WrittenCache
 
 _ESCAPES = {0x08: "b", 0x09: "t", 0x0A: "n", 0x0C: "f", 0x0D: "r", 0x22: '"', 0x5C: "\\"}

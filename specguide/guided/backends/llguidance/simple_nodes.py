@@ -8,7 +8,7 @@ from itertools import combinations, product
 from specguide.guided.backends.llguidance.schema_terminals import NoRules
 from specguide.guided.regex.tree import Both, UnsupportedRegex
 from specguide.guided.regex.whole import searched
-from specguide.guided.schema.nodes import (
+from specguide.guided.schema.core.nodes import (
     ANYTHING,
     Core,
     CoreSchema,
@@ -17,8 +17,8 @@ from specguide.guided.schema.nodes import (
     Objects,
     Strings,
 )
-from specguide.guided.schema.patterns import have_common_text, pattern_matches
-from specguide.guided.schema.walk import all_nodes
+from specguide.guided.schema.core.patterns import have_common_text, pattern_matches
+from specguide.guided.schema.core.walk import all_nodes
 
 
 def named_children(asked: Objects, is_loose: bool) -> dict[str, Core]:

@@ -20,8 +20,8 @@ from specguide.guided.backends.llguidance.lark_rules import Marked, SchemaRules,
 from specguide.guided.backends.llguidance.lark_terms import choice_term, json_rules, regex_term
 from specguide.guided.lark.literal import pattern_of
 from specguide.guided.notations.grammar_form import grammar_form
+from specguide.guided.schema.core.nodes import CoreSchema
 from specguide.guided.schema.json_values import Json
-from specguide.guided.schema.nodes import CoreSchema
 
 _ANY_TEXT = "(?s:.*)"
 

@@ -39,8 +39,8 @@ from specguide.guided.backends.xgrammar.structural_tag import for_xgrammar, hold
 from specguide.guided.matcher import Matcher, Row
 from specguide.guided.notations.ebnf_cycles import check_cycles
 from specguide.guided.notations.grammar_form import grammar_form
+from specguide.guided.schema.core.nodes import ANY_OBJECT
 from specguide.guided.schema.json_values import Json
-from specguide.guided.schema.nodes import ANY_OBJECT
 from specguide.host import machine
 from specguide.tokenizer.vocabulary import Vocabulary
 

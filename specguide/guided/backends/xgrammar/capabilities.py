@@ -9,15 +9,15 @@ from __future__ import annotations
 from specguide.guided.regex.charset import JSON_UNESCAPED
 from specguide.guided.regex.parse import parse
 from specguide.guided.regex.writer import is_flat
-from specguide.guided.schema.capabilities import (
+from specguide.guided.schema.core.capabilities import (
     Capabilities,
     Condition,
     Level,
     Support,
     unnamed_may_repeat,
 )
-from specguide.guided.schema.keywords import keywords
-from specguide.guided.schema.nodes import Node
+from specguide.guided.schema.core.keywords import keywords
+from specguide.guided.schema.core.nodes import Node
 
 _MAX_MULTIPLE = 1024
 

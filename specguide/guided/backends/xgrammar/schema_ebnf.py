@@ -19,9 +19,9 @@ from specguide.guided.adapters.schema_numbers import NamedNumbers
 from specguide.guided.backends.xgrammar.escapes import with_closed_escapes
 from specguide.guided.backends.xgrammar.surrogates import without_surrogates_in_strings
 from specguide.guided.budget import spend
-from specguide.guided.schema.emit import emit
+from specguide.guided.schema.core.emit import emit
+from specguide.guided.schema.core.nodes import CoreSchema
 from specguide.guided.schema.json_values import JsonSchema
-from specguide.guided.schema.nodes import CoreSchema
 
 NamesOfStrings = Callable[[NamedNumbers, CoreSchema], CoreSchema]
 _MARK = 999_983

@@ -20,10 +20,10 @@ from specguide.guided.backends.xgrammar.schema_ebnf import schema_ebnf, with_nam
 from specguide.guided.backends.xgrammar.surrogates import without_surrogates_in_strings
 from specguide.guided.backends.xgrammar.xml_names import names_of, with_other_names
 from specguide.guided.backends.xgrammar.xml_strings import XmlStrings, end_mark
+from specguide.guided.schema.core.nodes import NO_STRINGS, CoreSchema
+from specguide.guided.schema.core.walk import walk
 from specguide.guided.schema.json_values import Json
-from specguide.guided.schema.nodes import NO_STRINGS, CoreSchema
 from specguide.guided.schema.subschemas import with_subschemas
-from specguide.guided.schema.walk import walk
 
 _DEEP = ("cohere_xml", "minimax_m3_xml")
 """Styles that are no JSON within values either."""

@@ -9,8 +9,8 @@ from collections.abc import Collection, Iterator
 from specguide.errors import UnsupportedGuide
 from specguide.guided.regex.charset import union
 from specguide.guided.regex.writer import restrict, write
-from specguide.guided.schema.nodes import Core, CoreSchema
-from specguide.guided.schema.other_words import strings_beside
+from specguide.guided.schema.core.nodes import Core, CoreSchema
+from specguide.guided.schema.core.other_words import strings_beside
 
 _ANY_NAME = "xml_variable_name"
 _OTHER_NAME = "xml_other_name"

@@ -30,8 +30,7 @@ from specguide.guided.regex.tree import (
 )
 from specguide.guided.regex.whole import searched
 from specguide.guided.regex.writer import restrict, write
-from specguide.guided.schema.json_values import Json
-from specguide.guided.schema.nodes import (
+from specguide.guided.schema.core.nodes import (
     NO_STRINGS,
     Core,
     CoreSchema,
@@ -40,7 +39,8 @@ from specguide.guided.schema.nodes import (
     any_of,
     one_of_values,
 )
-from specguide.guided.schema.walk import with_parts
+from specguide.guided.schema.core.walk import with_parts
+from specguide.guided.schema.json_values import Json
 
 _MOST_CHARS = 8_000
 

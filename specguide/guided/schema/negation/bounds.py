@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from specguide.guided.schema.document import Place
-from specguide.guided.schema.json_values import Json, Number
-from specguide.guided.schema.negation.forms import Form
-from specguide.guided.schema.negation.negation import Negation, Rule
-from specguide.guided.schema.nodes import (
+from specguide.guided.schema.core.nodes import (
     Arrays,
     Node,
     Numbers,
@@ -19,6 +15,10 @@ from specguide.guided.schema.nodes import (
     objects,
     strings,
 )
+from specguide.guided.schema.document.document import Place
+from specguide.guided.schema.json_values import Json, Number
+from specguide.guided.schema.negation.forms import Form
+from specguide.guided.schema.negation.negation import Negation, Rule
 
 _BEYOND: dict[str, Callable[[Number], Numbers]] = {
     "minimum": lambda bound: Numbers(exclusive_maximum=bound),

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from specguide.guided.schema.document import Place
+from specguide.guided.schema.core.nodes import Objects, objects
+from specguide.guided.schema.document.document import Place
 from specguide.guided.schema.json_values import Json
 from specguide.guided.schema.negation.forms import (
     Every,
@@ -19,7 +20,6 @@ from specguide.guided.schema.negation.forms import (
     WithUnnamed,
 )
 from specguide.guided.schema.negation.negation import Negation, Rule
-from specguide.guided.schema.nodes import Objects, objects
 from specguide.guided.schema.topics import DEPENDENCIES
 
 

@@ -12,7 +12,8 @@ from collections.abc import Iterator, Mapping
 from itertools import combinations
 
 from specguide.errors import InvalidGuide
-from specguide.guided.schema.document import Place
+from specguide.guided.schema.core.nodes import Numbers, numbers, refuse, typed
+from specguide.guided.schema.document.document import Place
 from specguide.guided.schema.formats import FORMATS, FORMATS_AT_MOST
 from specguide.guided.schema.json_values import TYPES, Json, JsonSchema, exact, named_types
 from specguide.guided.schema.negation.bounds import BOUND_RULES
@@ -20,7 +21,6 @@ from specguide.guided.schema.negation.containers import CONTAINER_RULES
 from specguide.guided.schema.negation.forms import Every, Failure, Form, OtherStrings, Refused, Way
 from specguide.guided.schema.negation.negation import Negation, Rule
 from specguide.guided.schema.negation.values import other_values
-from specguide.guided.schema.nodes import Numbers, numbers, refuse, typed
 from specguide.guided.schema.topics import DYNAMIC
 
 _MAX_PAIRED = 8

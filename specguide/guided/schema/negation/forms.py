@@ -13,9 +13,9 @@ from typing import TypeAlias
 
 from specguide.errors import InvalidGuide, UnsupportedGuide
 from specguide.guided.quick import quick
-from specguide.guided.schema.document import Place
+from specguide.guided.schema.core.nodes import Node
+from specguide.guided.schema.document.document import Place
 from specguide.guided.schema.json_values import Json
-from specguide.guided.schema.nodes import Node
 
 
 @quick

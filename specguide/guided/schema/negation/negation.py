@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol, TypeAlias
 
-from specguide.guided.schema.disjoint import Comparison
-from specguide.guided.schema.document import Document, Place
+from specguide.guided.schema.document.document import Document, Place
 from specguide.guided.schema.json_values import Json
+from specguide.guided.schema.judging.disjoint import Comparison
 from specguide.guided.schema.negation.forms import Form, Given
 
 

@@ -9,12 +9,12 @@ from typing import TypeAlias
 
 from specguide.errors import InvalidGuide
 from specguide.guided.budget import spend
-from specguide.guided.schema.disjoint import Located
-from specguide.guided.schema.document import Place
+from specguide.guided.schema.core.nodes import Kinds, Node, Objects, typed
+from specguide.guided.schema.document.document import Place
 from specguide.guided.schema.json_values import Json
+from specguide.guided.schema.judging.disjoint import Located
 from specguide.guided.schema.negation.forms import Branch, Choice, Form, Given
 from specguide.guided.schema.negation.negation import Negation
-from specguide.guided.schema.nodes import Kinds, Node, Objects, typed
 from specguide.guided.schema.topics import allowed_types, takes_all
 
 _Rival: TypeAlias = tuple[Located, bool]

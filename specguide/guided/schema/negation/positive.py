@@ -14,11 +14,11 @@ from dataclasses import dataclass
 
 from specguide.errors import InvalidGuide
 from specguide.guided.budget import at_work, spend
-from specguide.guided.schema.cycles import check_references
-from specguide.guided.schema.disjoint import Comparison
-from specguide.guided.schema.document import AS_USUAL, Document, Place, Reading
-from specguide.guided.schema.instance import Instances
+from specguide.guided.schema.document.cycles import check_references
+from specguide.guided.schema.document.document import AS_USUAL, Document, Place, Reading
 from specguide.guided.schema.json_values import Json, JsonSchema, is_object
+from specguide.guided.schema.judging.disjoint import Comparison
+from specguide.guided.schema.judging.instance import Instances
 from specguide.guided.schema.negation.fail import fail
 from specguide.guided.schema.negation.forms import (
     Conditional,

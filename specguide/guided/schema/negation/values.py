@@ -5,16 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from specguide.guided.budget import spend
-from specguide.guided.schema.json_values import TYPES, Json, Number, json_type
-from specguide.guided.schema.negation.forms import (
-    Choice,
-    Every,
-    Form,
-    OtherWords,
-    WithItem,
-    WithProperty,
-)
-from specguide.guided.schema.nodes import (
+from specguide.guided.schema.core.nodes import (
     Arrays,
     Numbers,
     Objects,
@@ -23,6 +14,15 @@ from specguide.guided.schema.nodes import (
     objects,
     one_of_values,
     typed,
+)
+from specguide.guided.schema.json_values import TYPES, Json, Number, json_type
+from specguide.guided.schema.negation.forms import (
+    Choice,
+    Every,
+    Form,
+    OtherWords,
+    WithItem,
+    WithProperty,
 )
 
 

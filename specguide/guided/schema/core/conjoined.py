@@ -1,0 +1,108 @@
+"""Owns how the parts of one subschema become one node of the core."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import fields, replace
+from typing import TypeVar
+
+from specguide.guided.schema.core.nodes import (
+    NO_ARRAYS,
+    NO_NUMBERS,
+    NO_OBJECTS,
+    NO_STRINGS,
+    Arrays,
+    Core,
+    Kinds,
+    Node,
+    Numbers,
+    Objects,
+    Strings,
+    num_asks,
+    says_something,
+)
+
+
+def conjoined(path: str, parts: Iterable[Core]) -> Core:
+    """What the parts of one subschema ask; those that share no keyword go side by side."""
+    node: Node | None = None
+    for part in parts:
+        if part is False:
+            return False
+        if part is not True:
+            node = _alone(path, part) if node is None else _beside(node, part)
+    if node is None:
+        return True
+    asks = num_asks(node)
+    if asks == 1 and len(node.all_of) == 1:
+        return node.all_of[0]
+    return node if asks else True
+
+
+def _alone(path: str, part: Node) -> Node:
+    """A node that asks what its first part asks."""
+    is_simple = not part.all_of and part.values != () and not part.kinds.numbers.negates
+    if part.path == path and is_simple and num_asks(part) == 1 and not part.is_failure:
+        return part
+    return _beside(Node(path), part)
+
+
+def _beside(node: Node, part: Node) -> Node:
+    """A node that asks what a part asks, too."""
+    asked = _only_asked(part)
+    if asked == "all_of":
+        return replace(node, all_of=node.all_of + part.all_of)
+    if asked is not None and part.path == node.path:
+        if asked == "kinds" and not part.kinds.numbers.negates:
+            kinds = _kinds_beside(node.kinds, part.kinds)
+            if kinds is not None:
+                return replace(node, kinds=kinds)
+        elif asked != "kinds" and not getattr(node, asked):
+            is_failure = part.is_failure if asked == "any_of" else node.is_failure
+            return replace(node, is_failure=is_failure, **{asked: getattr(part, asked)})
+    return replace(node, all_of=(*node.all_of, part))
+
+
+def _kinds_beside(ours: Kinds, theirs: Kinds) -> Kinds | None:
+    """What both ask; None where both set one field."""
+    numbers = _fields_beside(ours.numbers, theirs.numbers, NO_NUMBERS)
+    strings = _fields_beside(ours.strings, theirs.strings, NO_STRINGS)
+    arrays = _fields_beside(ours.arrays, theirs.arrays, NO_ARRAYS)
+    objects = _fields_beside(ours.objects, theirs.objects, NO_OBJECTS)
+    if numbers is None or strings is None or arrays is None or objects is None:
+        return None
+    if ours.types and theirs.types:
+        return None
+    return Kinds(ours.types or theirs.types, numbers, strings, arrays, objects)
+
+
+_Asked = TypeVar("_Asked", Numbers, Strings, Arrays, Objects)
+
+
+def _fields_beside(ours: _Asked, theirs: _Asked, nothing: _Asked) -> _Asked | None:
+    if theirs is nothing or ours is nothing:
+        return ours if theirs is nothing else theirs
+    asked = {
+        one.name: getattr(theirs, one.name)
+        for one in fields(theirs)
+        if getattr(theirs, one.name) != getattr(nothing, one.name)
+    }
+    if any(getattr(ours, name) != getattr(nothing, name) for name in asked):
+        return None
+    return replace(ours, **asked)
+
+
+def _only_asked(node: Node) -> str | None:
+    """The one field by which a node asks for something; None where there are several."""
+    found = []
+    if node.values:
+        found.append("values")
+    if node.any_of:
+        found.append("any_of")
+    if node.ref:
+        found.append("ref")
+    if node.all_of:
+        found.append("all_of")
+    if not found or says_something(node.kinds):
+        found.append("kinds")
+    return found[0] if len(found) == 1 else None

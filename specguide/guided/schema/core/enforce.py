@@ -1,0 +1,80 @@
+"""Owns the question whether a backend enforces all of a core schema, asked keyword by keyword."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from specguide.guided.budget import at_work, spend
+from specguide.guided.schema.core.capabilities import Capabilities, Level, Support
+from specguide.guided.schema.core.keywords import Value, keywords
+from specguide.guided.schema.core.nodes import Core, CoreSchema, Node, shared_parts
+
+_OF_NODES = frozenset(
+    (
+        *("anyOf", "allOf", "prefixItems", "items"),
+        *("properties", "patternProperties", "additionalProperties"),
+    )
+)
+"""Keywords of the core in which there are nodes."""
+
+
+@dataclass(frozen=True)
+class Unenforced:
+    """A keyword that a backend would not enforce, the JSON pointer of its subschema in the original
+    schema, and why."""
+
+    keyword: str
+    path: str
+    reason: str
+
+
+def unenforced(schema: CoreSchema, capabilities: Capabilities) -> Iterator[Unenforced]:
+    """What a backend of these capabilities would not enforce of a core schema; told once for nodes
+    of the same parts."""
+    known = capabilities.keywords.items()
+    doubtful = {keyword: support for keyword, support in known if not support.is_certain}
+    doubtful.pop("not", None)  # numbers that are no integers, for which there are rules of our own
+    todo: list[Core | tuple[Node, str]] = [schema.root, *schema.definitions.values()]
+    todo.reverse()
+    seen: set[object] = set()
+    while todo:
+        one = todo.pop()
+        if isinstance(one, tuple):
+            node, keyword = one
+            with at_work(keyword, node.path):
+                yield from _doubts(node, keyword, doubtful[keyword])
+        elif not isinstance(one, bool):
+            parts = shared_parts(one) or id(one)
+            if parts not in seen:
+                seen |= {parts, id(one)}
+                found = reversed(_parts(one, doubtful))
+                todo += [part for part in found if id(part) not in seen]
+
+
+def _parts(node: Node, doubtful: Mapping[str, Support]) -> list[Core | tuple[Node, str]]:
+    """The nodes in a node and its keywords of which it is not certain that they are enforced, by
+    keyword."""
+    found = keywords(node)
+    spend(len(found))
+    parts: list[Core | tuple[Node, str]] = []
+    for keyword, value in found.items():
+        if keyword in doubtful:
+            parts.append((node, keyword))
+        if keyword in _OF_NODES:
+            parts += _nodes_in(value)
+    return parts
+
+
+def _nodes_in(value: Value) -> Iterable[Core]:
+    if isinstance(value, (Node, bool)):
+        return (value,)
+    return value if isinstance(value, tuple) else value.values()
+
+
+def _doubts(node: Node, keyword: str, support: Support) -> Iterator[Unenforced]:
+    if support.level in (Level.IGNORED, Level.REFUSED):
+        yield Unenforced(keyword, node.path, support.level.value)
+    reason = support.unless(node) if support.unless is not None else None
+    if reason is not None:
+        yield Unenforced(keyword, node.path, reason)

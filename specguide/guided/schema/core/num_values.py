@@ -1,0 +1,145 @@
+"""Owns a lower bound of how many values a core schema has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+
+from specguide.guided.budget import spend
+from specguide.guided.regex.tree import UnsupportedRegex
+from specguide.guided.schema.core.nodes import (
+    Arrays,
+    Core,
+    Node,
+    Numbers,
+    Objects,
+    Strings,
+)
+from specguide.guided.schema.core.patterns import num_matches
+from specguide.guided.schema.json_values import TYPES, exact, value_key
+
+MANY = 5_000
+"""So many values are not told from endlessly many."""
+
+Count = Callable[[Core], int]
+
+
+def always_goes_on(core: Core) -> bool:
+    """Whether, whatever of a value has been written, it can be ended in endlessly many ways."""
+    if isinstance(core, bool):
+        return not core
+    asked = core.kinds.strings
+    return (
+        core == Node(core.path, core.kinds)
+        and core.kinds.types == ("string",)
+        and asked.max_length is None
+        and asked.pattern is None
+    )
+
+
+def num_values(core: Core, definitions: Mapping[str, Core]) -> int:
+    """A number of values that there are at least, up to MANY."""
+    plain = _of(core, definitions, frozenset(), reads_patterns=False)
+    if plain >= MANY:
+        return plain
+    return _of(core, definitions, frozenset(), reads_patterns=True)
+
+
+def _of(
+    core: Core, definitions: Mapping[str, Core], behind: frozenset[str], *, reads_patterns: bool
+) -> int:
+    """behind: the references that led here; what is counted there counts once. reads_patterns:
+    else a pattern counts as one value, which is quick"""
+    spend(4)
+    if isinstance(core, bool):
+        return MANY if core else 0
+    count = partial(_of, definitions=definitions, behind=behind, reads_patterns=reads_patterns)
+    if core == Node(core.path, core.kinds):
+        types = core.kinds.types or TYPES
+        return _sum(_of_type(core, name, count, reads_patterns) for name in types)
+    if core.ref is not None and core == Node(core.path, ref=core.ref):
+        if core.ref in behind:
+            return 0
+        return count(definitions[core.ref], behind=behind | {core.ref})
+    if core.values is not None and core == Node(core.path, values=core.values):
+        return min(MANY, len(set(map(value_key, core.values))))
+    if core.any_of and core == Node(core.path, any_of=core.any_of):
+        return _most(map(count, core.any_of))
+    return 1  # what holds at once is not compared
+
+
+def _sum(counts: Iterable[int]) -> int:
+    """The sum of the counts, up to MANY; behind that no more of them are asked for."""
+    found = 0
+    for count in counts:
+        found += count
+        if found >= MANY:
+            return MANY
+    return found
+
+
+def _most(counts: Iterable[int]) -> int:
+    """The greatest count; behind MANY none is asked for."""
+    found = 0
+    for count in counts:
+        found = max(found, count)
+        if found >= MANY:
+            break
+    return found
+
+
+def _of_type(node: Node, name: str, count: Count, reads_patterns: bool) -> int:
+    match name:
+        case "string":
+            return _num_strings(node.kinds.strings, reads_patterns)
+        case "array":
+            return _num_arrays(node.kinds.arrays, count)
+        case "object":
+            return _num_objects(node.kinds.objects, count)
+        case "integer" | "number":
+            return _num_numbers(node.kinds.numbers, is_whole=name == "integer")
+    return 2 if name == "boolean" else 1
+
+
+def _num_strings(asked: Strings, reads_patterns: bool) -> int:
+    if asked.pattern is None:
+        return MANY if asked.max_length != 0 else 1
+    if not reads_patterns or asked.min_length is not None or asked.max_length is not None:
+        return 1
+    try:
+        return num_matches(asked.pattern, MANY)
+    except UnsupportedRegex:
+        return 1
+
+
+def _num_numbers(asked: Numbers, *, is_whole: bool) -> int:
+    lows = [bound for bound in (asked.minimum, asked.exclusive_minimum) if bound is not None]
+    highs = [bound for bound in (asked.maximum, asked.exclusive_maximum) if bound is not None]
+    if asked.not_multiples:
+        return 1
+    if not lows or not highs:
+        return MANY
+    width = exact(min(highs)) - exact(max(lows))
+    if not is_whole and asked.multiple_of is None:
+        return MANY if width > 0 else 1
+    step = exact(asked.multiple_of or 1)
+    if is_whole:
+        step = step * step.denominator
+    return max(1, min(MANY, int(width / step) - 1))
+
+
+def _num_arrays(asked: Arrays, count: Count) -> int:
+    num_items = 0 if asked.prefix and asked.is_distinct else count(asked.rest)
+    if asked.max_items is None and num_items >= (MANY if asked.is_distinct else 1):
+        return MANY
+    held = asked.prefix[: asked.max_items]
+    return max(1, _most(map(count, held)))
+
+
+def _num_objects(asked: Objects, count: Count) -> int:
+    if asked.max_properties == 0:
+        return 1
+    is_open = asked.additional is not False and count(asked.additional) > 0
+    if is_open and asked.max_properties is None:
+        return MANY
+    return max(1, _most(map(count, asked.properties.values())))

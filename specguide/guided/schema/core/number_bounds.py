@@ -1,0 +1,81 @@
+"""Owns the bounds of the numbers that a core node asks for, and whether there is any number within
+them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from decimal import Decimal
+from fractions import Fraction
+from typing import TypeVar
+
+from specguide.guided.budget import spend
+from specguide.guided.schema.core.nodes import Numbers
+from specguide.guided.schema.json_values import Number, exact
+
+_MAX_TRIED = 10_000
+_Exact = TypeVar("_Exact", Decimal, Fraction)
+
+
+def bounds(
+    asked: Numbers, read: Callable[[Number], _Exact]
+) -> tuple[tuple[_Exact, bool] | None, tuple[_Exact, bool] | None]:
+    """The greatest lower bound and the least upper one, each with whether it is itself left out;
+    None for none.
+
+    read: makes of a number as JSON has it one that is exact
+    """
+    lows = _ends(asked.minimum, asked.exclusive_minimum, read)
+    highs = _ends(asked.maximum, asked.exclusive_maximum, read)
+    high = min(highs, key=lambda end: (end[0], not end[1]), default=None)
+    return max(lows, default=None), high
+
+
+def _ends(
+    bound: Number | None, exclusive: Number | None, read: Callable[[Number], _Exact]
+) -> list[tuple[_Exact, bool]]:
+    found = ((bound, False), (exclusive, True))
+    return [(read(one), is_left_out) for one, is_left_out in found if one is not None]
+
+
+def holds_number(asked: Numbers, whole: bool) -> bool:
+    """Whether some number is within the bounds and a multiple of the step, and of no other."""
+    if asked.not_multiples:
+        return _holds_other_number(asked, whole)
+    low, high = bounds(asked, exact)
+    if low is None or high is None:
+        return True
+    step = None if asked.multiple_of is None else exact(asked.multiple_of)
+    if whole:
+        step = Fraction(1 if step is None else step.numerator)
+    if step is None:
+        return low[0] < high[0] or (low[0] == high[0] and not low[1] and not high[1])
+    return bool(_factors(step, low, high))
+
+
+def _holds_other_number(asked: Numbers, whole: bool) -> bool:
+    """Whether there is a multiple of the step that is none of others; some are tried."""
+    if not holds_number(replace(asked, not_multiples=()), whole):
+        return False
+    step = exact(1 if asked.multiple_of is None else asked.multiple_of)
+    step = Fraction(step.numerator) if whole or asked.multiple_of is None else step
+    if not asked.is_fraction and any(step % exact(one) == 0 for one in asked.not_multiples):
+        return not whole and asked.multiple_of is None
+    low, high = bounds(asked, exact)
+    if low is None or high is None or (not whole and asked.multiple_of is None):
+        return True
+    factors = _factors(step, low, high)
+    num_factors = factors.stop - factors.start
+    spend(max(0, min(num_factors, _MAX_TRIED)))
+    others = [exact(one) for one in asked.not_multiples]
+    return num_factors > _MAX_TRIED or any(
+        all(step * factor % one for one in others) for factor in factors
+    )
+
+
+def _factors(step: Fraction, low: tuple[Fraction, bool], high: tuple[Fraction, bool]) -> range:
+    """The integers by which the step is to be multiplied to come within the bounds."""
+    first = math.floor(low[0] / step) + 1 if low[1] else math.ceil(low[0] / step)
+    last = math.ceil(high[0] / step) - 1 if high[1] else math.floor(high[0] / step)
+    return range(first, last + 1)

@@ -1,0 +1,103 @@
+"""Owns the pattern of every string but some words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from specguide.guided.budget import kept, know, spend
+from specguide.guided.regex.charset import Ranges, exactly, holds
+from specguide.guided.regex.tree import (
+    ANY_TEXT,
+    Chars,
+    Concat,
+    Either,
+    Regex,
+    UnsupportedRegex,
+    either,
+    literal,
+)
+from specguide.guided.schema.core.pattern_text import write_pattern
+from specguide.guided.schema.core.patterns import pattern_matcher
+
+_BLOCK = 32
+"""So many characters at the start of a string are written once for all that begin with them."""
+_MAX_BESIDE = 2_000_000
+
+
+@kept
+def pattern_beside(words: frozenset[str], characters: Ranges) -> str:
+    """The pattern of every string but the words. Raises UnsupportedRegex where it is too long."""
+    pattern = (
+        None
+        if sum(len(word) ** 2 for word in words) > _MAX_BESIDE
+        else write_pattern(strings_beside(words), characters)
+    )
+    if pattern is None:
+        raise UnsupportedRegex("a pattern of all strings but these is too long to write down")
+    know(pattern_matcher, _OtherWords(words, characters), pattern)
+    return pattern
+
+
+@dataclass(frozen=True)
+class _OtherWords:
+    """Matches what `pattern_beside` does, without an automaton."""
+
+    words: frozenset[str]
+    characters: Ranges
+
+    def matches(self, text: str) -> bool:
+        """Whether a text of the characters is none of the words."""
+        spend(1 + len(text) // 4)
+        return text not in self.words and all(
+            holds(self.characters, code) for code in map(ord, text)
+        )
+
+
+def strings_beside(words: frozenset[str]) -> Regex:
+    """Every string but the words: a beginning of words that is none, or one with a character that
+    leads to no word.
+
+    The beginnings share their first characters by blocks, which keeps the tree as flat as it is
+    short.
+    """
+    blocks: dict[str, dict[str, list[str]]] = {}  # by the characters that are shared
+    for beginning, follow in _beginnings(words).items():
+        shared = beginning[: len(beginning) // _BLOCK * _BLOCK]
+        blocks.setdefault(shared, {})[beginning] = follow
+    nodes: dict[str, list[Regex]] = {shared: [] for shared in blocks}
+    for shared in sorted(blocks, key=len, reverse=True):
+        node = Either((*_beside(blocks[shared], len(shared), words), *nodes[shared]))
+        if shared:
+            outer = shared[:-_BLOCK]
+            nodes[outer].append(Concat((literal(shared[len(outer) :]), node)))
+    return node
+
+
+def _beginnings(words: frozenset[str]) -> dict[str, list[str]]:
+    """The beginnings of words, each with the characters that may follow."""
+    found: dict[str, list[str]] = {"": []}
+    for word in sorted(words):
+        spend(1 + 8 * len(word))
+        for i, char in enumerate(word):
+            follow = found.setdefault(word[:i], [])
+            if char not in follow[-1:]:
+                follow.append(char)
+        found.setdefault(word, [])
+    return found
+
+
+def _beside(
+    beginnings: Mapping[str, list[str]], start: int, words: frozenset[str]
+) -> Iterator[Regex]:
+    """The strings, from their character `start` on, that leave the words right behind one of the
+    beginnings."""
+    rests: dict[tuple[str, ...], list[Regex]] = {}  # by what may follow
+    for beginning, follow in beginnings.items():
+        rests.setdefault(tuple(follow), []).append(literal(beginning[start:]))
+    left = [
+        Concat((either(found), Chars(~exactly(*((ord(char), ord(char)) for char in follow)))))
+        for follow, found in rests.items()
+    ]
+    yield Concat((Either(tuple(left)), ANY_TEXT))
+    yield from (literal(beginning[start:]) for beginning in beginnings if beginning not in words)

@@ -1,0 +1,75 @@
+"""Owns the ways through the nodes of a core schema."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+
+from specguide.guided.budget import spend
+from specguide.guided.schema.core.nodes import NO_ARRAYS, NO_OBJECTS, Core, CoreSchema, Kinds, Node
+
+
+def children(node: Node) -> list[Core]:
+    """The nodes right inside a node, but for those that hold at once with it."""
+    arrays, objects = node.kinds.arrays, node.kinds.objects
+    found = [*node.any_of]
+    if arrays is not NO_ARRAYS:
+        found += (*arrays.prefix, arrays.rest)
+    if objects is not NO_OBJECTS:
+        found += objects.properties.values()
+        found += (*objects.patterns.values(), objects.additional)
+    return found
+
+
+def leads_to(node: Node, definitions: Mapping[str, Core]) -> list[Core]:
+    """All nodes right inside a node, and the definition that it refers to, if it is given."""
+    found = [*children(node), *node.all_of]
+    if node.ref is not None and node.ref in definitions:
+        found.append(definitions[node.ref])
+    return found
+
+
+def walk(cores: Iterable[Core], definitions: Mapping[str, Core]) -> Iterator[Node]:
+    """Each node that some cores lead to, once, by references to these definitions, too."""
+    todo = list(cores)
+    seen: set[int] = set()
+    while todo:
+        core = todo.pop()
+        if isinstance(core, Node) and id(core) not in seen:
+            spend()
+            seen.add(id(core))
+            yield core
+            todo += leads_to(core, definitions)
+
+
+def all_nodes(schema: CoreSchema) -> Iterator[Node]:
+    """Each node of a schema, once."""
+    return walk([schema.root, *schema.definitions.values()], {})
+
+
+def negates_numbers(schema: CoreSchema) -> bool:
+    """Whether it asks anywhere that a number is no integer, or no multiple of another."""
+    return any(node.kinds.numbers.negates for node in all_nodes(schema))
+
+
+def with_children(node: Node, make: Callable[[Core], Core]) -> Node:
+    """The node with what `make` gives in the place of each node right inside."""
+    any_of, all_of = tuple(map(make, node.any_of)), tuple(map(make, node.all_of))
+    return replace(node, kinds=with_parts(node.kinds, make), any_of=any_of, all_of=all_of)
+
+
+def with_parts(kinds: Kinds, make: Callable[[Core], Core]) -> Kinds:
+    """The same of what is asked of items and properties."""
+    arrays, objects = kinds.arrays, kinds.objects
+    if arrays is not NO_ARRAYS:
+        prefix = tuple(map(make, arrays.prefix))
+        kinds = replace(kinds, arrays=replace(arrays, prefix=prefix, rest=make(arrays.rest)))
+    if objects is not NO_OBJECTS:
+        made = replace(
+            objects,
+            properties={name: make(one) for name, one in objects.properties.items()},
+            patterns={name: make(one) for name, one in objects.patterns.items()},
+            additional=make(objects.additional),
+        )
+        kinds = replace(kinds, objects=made)
+    return kinds

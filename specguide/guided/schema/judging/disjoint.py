@@ -1,0 +1,245 @@
+"""Owns the proof that two subschemas share no instance, by which `oneOf` becomes `anyOf`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import product
+from typing import TypeAlias
+
+from specguide.errors import InvalidGuide
+from specguide.guided.budget import spend
+from specguide.guided.regex.both import share_no_text
+from specguide.guided.regex.tree import RegexError
+from specguide.guided.regex.whole import searched
+from specguide.guided.schema.document.document import Document, Place
+from specguide.guided.schema.json_values import (
+    EVERY_TYPE,
+    Json,
+    Key,
+    is_object,
+    json_type,
+    keys_by_type,
+    value_key,
+)
+from specguide.guided.schema.judging.instance import Instances
+from specguide.guided.schema.judging.names_apart import share_no_name
+from specguide.guided.schema.topics import allowed_types
+
+_MAX_DEPTH = 12
+_MAX_STEPS = 20_000
+_BOUNDS = {
+    "number": ("minimum", "maximum"),
+    "string": ("minLength", "maxLength"),
+    "array": ("minItems", "maxItems"),
+}
+
+Located: TypeAlias = tuple[Json, Place]
+"""A subschema and its place."""
+
+_ANYWHERE: Located = (True, Place("", ""))
+
+
+class Comparison:
+    """Compares subschemas of one document; gives up, without a proof, after `_MAX_STEPS` looks into
+    them in all."""
+
+    def __init__(self, document: Document, instances: Instances) -> None:
+        self._document = document
+        self._instances = instances
+        self._num_steps = 0
+        self._conjuncts_of: dict[int, tuple[Located, list[Located]]] = {}
+
+    def are_disjoint(self, left: Located, right: Located, depth: int = 0) -> bool:
+        """True when it is certain that no instance fits both; False proves nothing."""
+        return not self.shared_types(left, right, EVERY_TYPE, depth)
+
+    def share_no_name(self, left: Located, right: Located) -> bool:
+        """Whether it is certain that no object with a property fits both."""
+        pairs = product(self._all_conjuncts(left), self._all_conjuncts(right))
+        return any(share_no_name(one, other) for (one, _), (other, _) in pairs)
+
+    def shared_types(
+        self,
+        left: Located,
+        right: Located,
+        types: frozenset[str],
+        depth: int = 0,
+        context: Located = _ANYWHERE,
+    ) -> frozenset[str]:
+        """Those of `types` that may have an instance of both subschemas, and of `context` too. A
+        type is left out only where it is certain that it has none."""
+        self._num_steps += depth > 0
+        spend(2)
+        if depth > _MAX_DEPTH or self._num_steps > _MAX_STEPS:
+            return types
+        for side in (left, right):
+            self._document.check(*side)
+        if left[0] is False or right[0] is False or _list_others(left[0], right[0]):
+            return frozenset()
+        spend(10)
+        for one, other in ((left, right), (right, left)):
+            for options in self._alternatives(one):
+                shared = (
+                    self.shared_types(option, other, types, depth + 1, context)
+                    for option in options
+                )
+                types &= frozenset().union(*shared)
+        return frozenset(self._shared_by_conjuncts(left, right, types, depth, context))
+
+    def _shared_by_conjuncts(
+        self, left: Located, right: Located, types: frozenset[str], depth: int, context: Located
+    ) -> Iterator[str]:
+        """The types among `types` that no two conjuncts of the sides exclude by their keywords."""
+        ours, theirs = (self._all_conjuncts(side) for side in (left, right))
+        everything = [schema for schema, _ in (*ours, *theirs, *self._all_conjuncts(context))]
+        required = dict.fromkeys(
+            name for schema in everything for name in schema.get("required", ())
+        )
+        for name in types:
+            if all(name in _types(schema) for schema in everything) and not any(
+                self._apart(name, one, other, required, depth)
+                for one, other in product(ours, theirs)
+            ):
+                yield name
+
+    def possible_types(self, located: Located, depth: int = 0) -> frozenset[str]:
+        """The types that an instance of the subschema may have, as far as is plain."""
+        self._num_steps += 1
+        spend(5)
+        if located[0] is False:
+            return frozenset()
+        types = EVERY_TYPE
+        for schema, _ in self.conjuncts(located, depth):
+            types &= _types(schema)
+        if depth <= _MAX_DEPTH and self._num_steps <= _MAX_STEPS:
+            for options in self._alternatives(located):
+                types &= frozenset().union(
+                    *(self.possible_types(option, depth + 1) for option in options)
+                )
+        return types
+
+    def _all_conjuncts(self, located: Located) -> list[Located]:
+        """`conjuncts`, made once for each subschema: it is compared with many others."""
+        spend(1)
+        known, found = self._conjuncts_of.get(id(located[0]), (None, []))
+        if known is None or known[0] is not located[0] or known[1] != located[1]:
+            found = list(self.conjuncts(located))
+            self._conjuncts_of[id(located[0])] = located, found  # which keeps the id its own
+        return found
+
+    def conjuncts(self, located: Located, depth: int = 0) -> Iterator[Located]:
+        """The subschema and everything that holds along with it by `$ref` and `allOf`, as far as is
+        near."""
+        schema, place = located
+        if not is_object(schema) or depth > _MAX_DEPTH:
+            return
+        spend(3)
+        self._document.check(schema, place)
+        place = self._document.enter(schema, place)
+        if "$ref" in schema:
+            try:
+                yield from self.conjuncts(self._document.resolve(schema["$ref"], place), depth + 1)
+            except InvalidGuide:
+                return
+            if self._document.draft <= 7:
+                return
+        yield schema, place
+        for i, child in enumerate(schema.get("allOf", ())):
+            yield from self.conjuncts((child, place / "allOf" / i), depth + 1)
+
+    def _alternatives(self, located: Located) -> Iterator[list[Located]]:
+        """Lists of subschemas of which an instance must fit at least one."""
+        for schema, place in self._all_conjuncts(located):
+            for keyword in ("anyOf", "oneOf"):
+                if keyword in schema:
+                    yield [(child, place / keyword / i) for i, child in enumerate(schema[keyword])]
+
+    def _apart(
+        self, name: str, left: Located, right: Located, required: Iterable[str], depth: int
+    ) -> bool:
+        """No instance of type `name` fits both, by their own keywords; objects have the `required`
+        properties."""
+        if any(self._takes_none(one, other, name) for one, other in ((left, right), (right, left))):
+            return True
+        values, others = _values(left[0]), _values(right[0])
+        if values is not None and others is not None:
+            return _have_none_in_common(values.get(name, set()), others.get(name, set()))
+        if name == "object":
+            has_some = any(one[0].get("minProperties", 0) for one in (left, right))
+            return (has_some and share_no_name(left[0], right[0])) or any(
+                self.are_disjoint(_property(left, key), _property(right, key), depth + 1)
+                for key in required
+            )
+        if name == "string" and _patterns_are_apart(left[0], right[0]):
+            return True
+        least, most = _BOUNDS.get(name, ("", ""))
+        return any(
+            least in one and most in other and one[least] > other[most]
+            for one, other in ((left[0], right[0]), (right[0], left[0]))
+        )
+
+    def _takes_none(self, listing: Located, other: Located, name: str) -> bool:
+        """The one lists its values, and none of type `name` fits the other."""
+        if not other[0].keys().isdisjoint(("const", "enum")):
+            return False
+        schema = listing[0]
+        values = [schema["const"]] if "const" in schema else schema.get("enum")
+        return values is not None and all(
+            self._instances.fits(*other, value) is False
+            for value in values
+            if json_type(value) == name
+        )
+
+
+def _list_others(left: Json, right: Json) -> bool:
+    """Whether two subschemas list values, and none that both do; quick, as there may be many such
+    pairs in a oneOf."""
+    if not is_object(left) or not is_object(right) or "$ref" in left or "$ref" in right:
+        return False
+    values, others = _values(left), _values(right)
+    return (
+        values is not None
+        and others is not None
+        and all(
+            _have_none_in_common(keys, others.get(name, set())) for name, keys in values.items()
+        )
+    )
+
+
+def _have_none_in_common(left: set[Key], right: set[Key]) -> bool:
+    spend(min(len(left), len(right)) // 8)
+    return left.isdisjoint(right) if len(left) < len(right) else right.isdisjoint(left)
+
+
+def _patterns_are_apart(left: Mapping[str, Json], right: Mapping[str, Json]) -> bool:
+    """Whether both have a `pattern`, and no text matches both patterns."""
+    if "pattern" not in left or "pattern" not in right:
+        return False
+    try:
+        return share_no_text(searched(left["pattern"]), searched(right["pattern"]))
+    except RegexError:  # which is said elsewhere
+        return False
+
+
+def _property(located: Located, name: str) -> Located:
+    """What one subschema alone asks of a property."""
+    schema, place = located
+    if name in schema.get("properties", {}):
+        return schema["properties"][name], place / "properties" / name
+    if "patternProperties" in schema:
+        return True, place
+    return schema.get("additionalProperties", True), place / "additionalProperties"
+
+
+def _values(schema: Mapping[str, Json]) -> dict[str, set[Key]] | None:
+    """For each type, the keys of the values that `const` or `enum` lists; None without these
+    keywords."""
+    if "const" in schema:
+        key = value_key(schema["const"])
+        return {key[0]: {key}}
+    return keys_by_type(schema["enum"]) if "enum" in schema else None
+
+
+def _types(schema: Mapping[str, Json]) -> frozenset[str]:
+    values = _values(schema)
+    return allowed_types(schema) if values is None else frozenset(values)

@@ -1,0 +1,47 @@
+"""Owns a question about one subschema and one JSON value: whether that is an instance of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from specguide.guided.schema.document.document import Document, Place
+from specguide.guided.schema.json_values import Json
+from specguide.guided.schema.judging.answers import Answer
+
+
+class Judge(Protocol):
+    """Answers questions about the subschemas of one document."""
+
+    document: Document
+
+    def fits(self, schema: Json, place: Place, value: Json, depth: int = 0) -> Answer:
+        """Whether `value` is an instance of the subschema at `place`."""
+        ...
+
+
+@dataclass(frozen=True)
+class Question:
+    """Whether a value, whose type is `kind`, is an instance of a subschema.
+
+    depth: of the question inside of others
+    """
+
+    judge: Judge
+    schema: Mapping[str, Json]
+    place: Place
+    value: Json
+    kind: str
+    depth: int
+
+    def asks(self, schema: Json, *steps: str | int) -> Answer:
+        """Whether the value fits a subschema of this one."""
+        return self.asks_of(self.value, schema, *steps)
+
+    def asks_of(self, value: Json, schema: Json, *steps: str | int) -> Answer:
+        """Whether another value fits a subschema of this one."""
+        place = self.place
+        for step in steps:
+            place = place / step
+        return self.judge.fits(schema, place, value, self.depth + 1)

@@ -1,0 +1,227 @@
+"""Owns the rewriting of `propertyNames` into the core: properties, and patterns of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from itertools import islice
+
+from specguide.guided.budget import kept_of, spend
+from specguide.guided.regex.both import together
+from specguide.guided.regex.nfa import text_matcher
+from specguide.guided.regex.tree import (
+    ANY_CHAR,
+    ANY_TEXT,
+    NOTHING,
+    Both,
+    Regex,
+    Repeat,
+    UnsupportedRegex,
+    either,
+    literals,
+)
+from specguide.guided.regex.writer import is_exact, restrict
+from specguide.guided.schema.core.evaluate import takes
+from specguide.guided.schema.core.nodes import (
+    Core,
+    Kinds,
+    Node,
+    Objects,
+    any_of,
+    listed,
+    objects,
+    refuse,
+)
+from specguide.guided.schema.core.pattern_text import read_pattern, refusing, write_pattern
+from specguide.guided.schema.document.document import Place
+from specguide.guided.schema.json_values import Json
+from specguide.guided.schema.lowering.lowering import Lowering
+from specguide.guided.schema.pointers import escaped
+
+FEW_NAMES = 8
+"""Up to so many names are few where objects need one of them: each is a choice."""
+
+
+def lower_names(
+    lowering: Lowering,
+    schema: Mapping[str, Json],
+    place: Place,
+    properties: dict[str, Core],
+    additional: Core,
+) -> tuple[list[tuple[Regex, Core]], Core]:
+    """The patterns and the additional schema under `propertyNames`; rules out forbidden names in
+    `properties`."""
+    core = _lowered(lowering, schema, place)
+    return _under_names(core, place, properties, additional)
+
+
+def _under_names(
+    core: Core, place: Place, properties: dict[str, Core], additional: Core
+) -> tuple[list[tuple[Regex, Core]], Core]:
+    if core is True:
+        return [], additional
+    node = _name_node(core, place)
+    allowed = set(_matched(node, properties, "propertyNames", place))
+    for name in properties.keys() - allowed:
+        properties[name] = False
+    names = [name for name in listed(core) if isinstance(name, str)]
+    for name in names:
+        properties.setdefault(name, additional)
+    if additional is False or names:
+        return [], False
+    return [(node if additional is True else _others(node, allowed), additional)], False
+
+
+def _others(node: Regex, names: Collection[str]) -> Regex:
+    """The texts of a tree but for these names; all of them where that is too large."""
+    if not names:
+        return node
+    items, but = (node.items, node.but) if isinstance(node, Both) else ((node,), ())
+    try:
+        left_out = (*but, literals(sorted(names)))
+        return together(items, left_out, is_exact=is_exact(node))
+    except UnsupportedRegex:
+        return node
+
+
+def only_names(lowering: Lowering, core: Core, place: Place) -> Core:
+    """Objects of one property at least, whose names all fit `core`, or which have one that the
+    document names and that fits; where only a few names do, objects that have one of these."""
+    few = [name for name in listed(core) if isinstance(name, str)]
+    if 0 < len(few) <= FEW_NAMES:
+        return with_one_of(place.path, few, True)
+    properties: dict[str, Core] = {}
+    patterns, additional = _under_names(core, place, properties, True)
+    characters = lowering.capabilities.characters
+    with refusing("propertyNames", place.path):
+        texts = [write_pattern(node, characters) for node, _ in patterns]
+    written: dict[str, Core] = {text: True for text in texts if text is not None}
+    only = objects(place.path, Objects(properties, written, additional, min_properties=1))
+    named = with_one_known(lowering, place.path, lambda name: takes(core, name, {}), True)
+    return any_of(place.path, [named, only])
+
+
+def with_one_known(
+    lowering: Lowering, path: str, may_be: Callable[[str], bool], core: Core
+) -> Core:
+    """Objects that have one of a few properties that the document names and `may_be` lets pass,
+    the nearest to the path, and it fits `core`."""
+    names = filter(may_be, nearest_names(lowering.document.root, path))
+    return with_one_of(path, islice(names, FEW_NAMES), core)
+
+
+def nearest_names(root: Json, path: str) -> Iterator[str]:
+    """The properties that a document names: those below the path first, then those below the place
+    that holds it, and so on."""
+    by_place = kept_of(_names_by_place, root)
+    found = set[str]()
+    while True:
+        for name in by_place.get(path, ()):
+            spend()
+            if name not in found:
+                found.add(name)
+                yield name
+        if not path:
+            return
+        path = path.rpartition("/")[0]
+
+
+def _names_by_place(root: Json) -> dict[str, dict[str, None]]:
+    """For each place in a document, the properties that are named there or below it."""
+    found: dict[str, dict[str, None]] = {}
+    for place, name in _property_names(root, ""):
+        while name not in found.setdefault(place, {}):
+            spend()
+            found[place][name] = None
+            place = place.rpartition("/")[0]
+    return found
+
+
+def _property_names(value: Json, path: str) -> Iterator[tuple[str, str]]:
+    """The names of the properties that a document speaks of, with the pointers to where it does."""
+    spend()
+    is_schema = isinstance(value, Mapping)
+    named = value.get("properties") if is_schema else None
+    yield from ((path, name) for name in (named if isinstance(named, Mapping) else ()))
+    for step, part in value.items() if is_schema else enumerate(value):
+        if isinstance(part, (Mapping, list)):
+            yield from _property_names(part, f"{path}/{escaped(str(step))}")
+
+
+def with_one_of(path: str, names: Iterable[str], core: Core) -> Core:
+    """Objects that have one of these properties, and it fits `core`."""
+    return any_of(path, [objects(path, Objects({name: core}, required=(name,))) for name in names])
+
+
+def names_alone(lowering: Lowering, schema: Mapping[str, Json], place: Place) -> Core:
+    """The core of `propertyNames` by itself."""
+    core = _lowered(lowering, schema, place)
+    if core is True:
+        return True
+    node = _name_node(core, place)
+    with refusing("propertyNames", place.path):
+        pattern = write_pattern(node, lowering.capabilities.characters)
+    allowed: dict[str, Core] = {} if pattern is None else {pattern: True}
+    return Node(place.path, Kinds(objects=Objects(patterns=allowed, additional=False)))
+
+
+def matched(
+    node: Regex, names: Iterable[str], keyword: str, place: Place, lowering: Lowering
+) -> list[str]:
+    """The names that a tree matches, as far as they can be generated."""
+    return _matched(restrict(node, lowering.capabilities.characters), names, keyword, place)
+
+
+def _matched(node: Regex, names: Iterable[str], keyword: str, place: Place) -> list[str]:
+    """The names that a tree without anchors matches."""
+    matcher = text_matcher(node)
+    try:
+        return [name for name in names if matcher.matches(name)]
+    except UnsupportedRegex as error:
+        raise refuse(keyword, place.path, str(error)) from error
+
+
+def _lowered(lowering: Lowering, schema: Mapping[str, Json], place: Place) -> Core:
+    with lowering.without_references():
+        return lowering.lower(schema["propertyNames"], place / "propertyNames")
+
+
+def _name_node(core: Core, place: Place) -> Regex:
+    """The strings that fit a core schema."""
+    if isinstance(core, bool):
+        return ANY_TEXT if core else NOTHING
+    types = core.kinds.types
+    if types is not None and "string" not in types:
+        return NOTHING
+    asked = list(_asked_of_name(core, place))
+    if len(asked) < 2:
+        return asked[0] if asked else ANY_TEXT
+    names = next((_words(one) for one in (core, *core.all_of) if _words(one) is not None), None)
+    try:
+        if names is not None:
+            matchers = list(map(text_matcher, asked))
+            return literals([name for name in names if all(one.matches(name) for one in matchers)])
+        return together(asked, [], is_exact=all(map(is_exact, asked)))
+    except UnsupportedRegex as error:
+        raise refuse("propertyNames", place.path, str(error)) from error
+
+
+def _words(core: Core) -> list[str] | None:
+    """The strings that a node lists; None where it lists no values."""
+    if isinstance(core, bool) or core.values is None:
+        return None
+    return [value for value in core.values if isinstance(value, str)]
+
+
+def _asked_of_name(core: Node, place: Place) -> Iterator[Regex]:
+    """What a node asks of a string, one by one."""
+    if core.values is not None:
+        yield literals(_words(core) or [])
+    if core.any_of:
+        yield either(_name_node(option, place) for option in core.any_of)
+    asked = core.kinds.strings
+    if asked.pattern is not None:
+        yield read_pattern(asked.pattern, "propertyNames", place.path)
+    if asked.min_length or asked.max_length is not None:
+        yield Repeat(ANY_CHAR, asked.min_length or 0, asked.max_length)
+    for part in core.all_of:
+        yield _name_node(part, place)

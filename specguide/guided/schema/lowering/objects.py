@@ -1,0 +1,295 @@
+"""Owns the rewriting of what JSON Schema says of objects into the core."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from itertools import combinations
+from math import comb
+
+from specguide.guided.budget import spend
+from specguide.guided.regex.both import together
+from specguide.guided.regex.tree import ANY_TEXT, Both, Regex, UnsupportedRegex, literals
+from specguide.guided.regex.writer import is_exact
+from specguide.guided.schema.core.keywords import weight
+from specguide.guided.schema.core.nodes import (
+    Core,
+    Kinds,
+    Node,
+    Objects,
+    all_of,
+    any_of,
+    refuse,
+    typed,
+)
+from specguide.guided.schema.core.pattern_text import read_pattern, refusing, write_pattern
+from specguide.guided.schema.core.patterns import few_names
+from specguide.guided.schema.document.document import Place
+from specguide.guided.schema.json_values import Json
+from specguide.guided.schema.lowering.lowering import Lowering
+from specguide.guided.schema.lowering.names import lower_names, matched, names_alone
+from specguide.guided.schema.lowering.unevaluated import Way, asserted, ways_of_properties
+from specguide.guided.schema.topics import allowed_types
+
+_MAX_CHOICES = 64
+
+Patterns = list[tuple[Regex, Core]]
+
+
+def lower_object(lowering: Lowering, schema: Mapping[str, Json], place: Place) -> Iterator[Core]:
+    """The core of a subschema's object keywords."""
+    properties = {
+        name: lowering.lower(child, place / "properties" / name)
+        for name, child in schema.get("properties", {}).items()
+    }
+    patterns = _patterns(lowering, schema, place, properties)
+    evaluated = _ways(lowering, schema, place)
+    if len(evaluated) == 1:
+        _add_evaluated(evaluated[0], properties, patterns, place)
+    additional = _additional(lowering, schema, place, evaluated)
+    if "propertyNames" in schema and patterns:
+        yield Node(place.path, all_of=(names_alone(lowering, schema, place),))
+    elif "propertyNames" in schema:
+        patterns, additional = lower_names(lowering, schema, place, properties, additional)
+    if lowering.capabilities.has_open_objects:
+        properties, patterns, additional = _without_any_name(
+            properties, patterns, additional, place.path
+        )
+    written, additional = _told_apart(lowering, place, properties, patterns, additional)
+    asked = Objects(
+        properties,
+        written,
+        additional,
+        tuple(dict.fromkeys(schema.get("required", ()))),
+    )
+    counted, ways = _counts(lowering, schema, asked, place.path)
+    if ways is not None:
+        yield ways
+    yield Node(place.path, Kinds(objects=counted))
+    if len(evaluated) > 1:
+        others = lowering.lower(schema["unevaluatedProperties"], place / "unevaluatedProperties")
+        yield any_of(place.path, [_one_way(lowering, way, others, place) for way in evaluated])
+
+
+def _written(patterns: Patterns, lowering: Lowering, path: str) -> dict[str, Core]:
+    """The patterns by their texts; those of one text ask what all of them ask."""
+    found: dict[str, Core] = {}
+    for node, child in patterns:
+        with refusing("patternProperties", path):
+            text = write_pattern(node, lowering.capabilities.characters)
+        if text is not None:
+            found[text] = all_of(path, [found[text], child]) if text in found else child
+    return found
+
+
+def _patterns(
+    lowering: Lowering, schema: Mapping[str, Json], place: Place, properties: dict[str, Core]
+) -> Patterns:
+    """The patterns; takes out of `properties` what one of them says again. Where no other names
+    may come, a pattern of a few names makes properties of them."""
+    patterns = []
+    is_closed = schema.get("additionalProperties") is False
+    for pattern, child in schema.get("patternProperties", {}).items():
+        node = read_pattern(pattern, "patternProperties", place.path)
+        lowered = lowering.lower(child, place / "patternProperties" / pattern)
+        names = _few_names(lowering, node, place) if is_closed else None
+        if names is not None:
+            for name in names:
+                known = properties.get(name, True)
+                spend(weight(known))
+                both = lowered if known == lowered else all_of(place.path, [known, lowered])
+                properties[name] = both
+            continue
+        patterns.append((node, lowered))
+        for name in matched(node, properties, "patternProperties", place, lowering):
+            spend(weight(properties[name]))
+            if properties[name] == lowered:
+                properties[name] = True
+    return patterns
+
+
+def _few_names(lowering: Lowering, node: Regex, place: Place) -> list[str] | None:
+    """All names of a pattern, where they are few and engines agree on them."""
+    if not is_exact(node):
+        return None
+    with refusing("patternProperties", place.path):
+        text = write_pattern(node, lowering.capabilities.characters)
+    return [] if text is None else few_names(text)
+
+
+def _without_any_name(
+    properties: dict[str, Core], patterns: Patterns, additional: Core, path: str
+) -> tuple[dict[str, Core], Patterns, Core]:
+    """The parts without patterns that match any name. What such a pattern asks is asked of all
+    properties, and no property is left for `additional` alone."""
+    of_all = [child for node, child in patterns if node == ANY_TEXT]
+    if not of_all:
+        return properties, patterns, additional
+    named = {name: all_of(path, [child, *of_all]) for name, child in properties.items()}
+    others = [
+        (node, all_of(path, [child, *of_all])) for node, child in patterns if node != ANY_TEXT
+    ]
+    return named, others, all_of(path, of_all)
+
+
+def _ways(lowering: Lowering, schema: Mapping[str, Json], place: Place) -> list[Way]:
+    """The ways of properties to be evaluated, where `unevaluatedProperties` speaks of the others;
+    else none."""
+    if "additionalProperties" in schema or schema.get("unevaluatedProperties", True) is True:
+        return []
+    return ways_of_properties(lowering.document, schema, place)
+
+
+def _add_evaluated(way: Way, properties: dict[str, Core], patterns: Patterns, place: Place) -> None:
+    """Lets the properties pass that a way evaluates."""
+    for name in way.evaluated.names:
+        properties.setdefault(name, True)
+    for pattern in way.evaluated.patterns:
+        patterns.append((read_pattern(pattern, "patternProperties", place.path), True))
+
+
+def _additional(
+    lowering: Lowering, schema: Mapping[str, Json], place: Place, ways: list[Way]
+) -> Core:
+    """What properties must be that are named nowhere."""
+    if "additionalProperties" in schema:
+        return lowering.lower(schema["additionalProperties"], place / "additionalProperties")
+    if len(ways) == 1 and not ways[0].evaluated.is_all:
+        return lowering.lower(schema["unevaluatedProperties"], place / "unevaluatedProperties")
+    is_open = "properties" not in schema and "patternProperties" not in schema
+    return is_open or bool(ways) or lowering.capabilities.has_open_objects
+
+
+def _one_way(lowering: Lowering, way: Way, others: Core, place: Place) -> Core:
+    """Objects of one way, and all that is no object."""
+    parts = asserted(lowering, way)
+    if not way.evaluated.is_all:
+        properties: dict[str, Core] = {}
+        patterns: Patterns = []
+        _add_evaluated(way, properties, patterns, place)
+        written, others = _told_apart(lowering, place, properties, patterns, others)
+        asked = Objects(properties, written, others)
+        parts.append(Node(place.path, Kinds(objects=asked)))
+    return all_of(place.path, parts)
+
+
+def _told_apart(
+    lowering: Lowering,
+    place: Place,
+    properties: Mapping[str, Core],
+    patterns: Patterns,
+    additional: Core,
+) -> tuple[dict[str, Core], Core]:
+    """The patterns as they are written, and `additional`. Where engines may disagree on which names
+    a pattern takes that is False, and what it was is asked of a pattern more: the names that none
+    takes in any engine."""
+    written = _written(patterns, lowering, place.path)
+    if additional is False or all(is_exact(node) for node, _ in patterns):
+        return written, additional
+    if not all(name.isascii() and name.isprintable() for name in properties):
+        raise refuse(
+            "patternProperties",
+            place.path,
+            "engines disagree on which of the properties it matches",
+        )
+    if lowering.capabilities.has_open_objects:
+        taken = [node for node, _ in patterns] + ([literals(properties)] if properties else [])
+        with suppress(UnsupportedRegex):
+            others = together([ANY_TEXT], taken, is_exact=True)
+            if not isinstance(others, Both):
+                written |= _written([(others, additional)], lowering, place.path)
+    return written, False
+
+
+def _counts(
+    lowering: Lowering, schema: Mapping[str, Json], asked: Objects, path: str
+) -> tuple[Objects, Core | None]:
+    """`minProperties` and `maxProperties` as far as they say more than the other keywords, and
+    a choice of properties in place of the former."""
+    optional = [
+        name
+        for name, child in asked.properties.items()
+        if name not in asked.required and child is not False
+    ]
+    closed = asked.is_closed
+    least, most = int(schema.get("minProperties", 0)), schema.get("maxProperties")
+    if most is not None and not (closed and len(optional) + len(asked.required) <= most):
+        asked = replace(asked, max_properties=int(most))
+    missing = least - len(asked.required)
+    too_few_named = closed and missing > len(optional)
+    if most is not None and most < max(least, len(asked.required)):
+        return asked, _no_object(schema, path)
+    if missing <= 0:
+        return asked, None
+    others_left_out = schema.get("additionalProperties", True) is not False and closed
+    if others_left_out and too_few_named and not lowering.capabilities.has_open_objects:
+        raise refuse("minProperties", path, "only named properties are left, and they are too few")
+    if too_few_named:
+        return asked, _no_object(schema, path)
+    if lowering.capabilities.counts_keys:
+        return replace(asked, min_properties=least), None
+    if not optional or (closed and missing == 1):
+        return replace(asked, min_properties=least), None
+    return asked, any_of(path, _enough(asked, path, optional, missing, closed))
+
+
+def _no_object(schema: Mapping[str, Json], path: str) -> Core:
+    """The values of the schema's types but for objects."""
+    others = allowed_types(schema) - {"object"}
+    return typed(path, *sorted(others)) if others else False
+
+
+def _enough(
+    asked: Objects, path: str, optional: list[str], missing: int, closed: bool
+) -> Iterator[Core]:
+    """Ways to have `missing` of the optional properties, or one less and one that is not named."""
+    why_not = _why_not_enough(len(optional), missing, closed)
+    if why_not is not None:
+        raise refuse("minProperties", path, why_not)
+    spend(4 * _MAX_CHOICES + 4 * len(optional))
+    for names in combinations(optional, missing):
+        yield Node(path, Kinds(objects=Objects(required=names)))
+    for names in () if closed else combinations(optional, missing - 1):
+        found = Objects(
+            properties={name: False for name in optional if name not in names},
+            required=(*asked.required, *names),
+            min_properties=len(asked.required) + missing,
+        )
+        yield Node(path, Kinds(objects=found))
+
+
+def _why_not_enough(num_optional: int, missing: int, closed: bool) -> str | None:
+    if not closed and missing > num_optional + 1:
+        return (
+            "properties that are not named may repeat, and each time they are counted; name more "
+            "of them"
+        )
+    fewer = 0 if closed else comb(num_optional, missing - 1)
+    if comb(num_optional, missing) + fewer > _MAX_CHOICES:
+        return "too many choices of properties would meet it; require some of them"
+    return None
+
+
+def lower_dependencies(
+    lowering: Lowering, schema: Mapping[str, Json], place: Place
+) -> Iterator[Core]:
+    """The core of `dependentRequired`, `dependentSchemas` and `dependencies`: the property is
+    absent, or else."""
+    for keyword in ("dependentRequired", "dependentSchemas", "dependencies"):
+        for name, asked in schema.get(keyword, {}).items():
+            here = place / keyword / name
+            absent = Node(here.path, Kinds(objects=Objects(properties={name: False})))
+            yield any_of(here.path, [absent, _met(lowering, name, asked, here)])
+
+
+def _met(lowering: Lowering, name: str, asked: Json, here: Place) -> Core:
+    """The property is there, and so is what it asks for."""
+    if isinstance(asked, list):
+        names = tuple(dict.fromkeys([name, *asked]))
+        return Node(here.path, Kinds(objects=Objects(required=names)))
+    lowered = lowering.lower(asked, here)
+    if lowered is False:
+        return False
+    also = () if lowered is True else (lowered,)
+    return Node(here.path, Kinds(objects=Objects(required=(name,))), all_of=also)

@@ -1,0 +1,201 @@
+"""Owns what the keywords beside `unevaluatedProperties` and `unevaluatedItems` evaluate.
+
+Which that is hangs on which of their subschemas hold. So there are ways, each with what is asserted
+beyond the schema itself and what is certainly evaluated then. An instance that fits one way fits
+the schema, and for each instance of the schema there is a way that it fits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import product
+from typing import TypeAlias
+
+from specguide.guided.budget import spend
+from specguide.guided.schema.core.nodes import Core, refuse
+from specguide.guided.schema.document.document import Document, Place
+from specguide.guided.schema.json_values import Json
+from specguide.guided.schema.lowering.lowering import Lowering
+from specguide.guided.schema.topics import DYNAMIC
+
+_MAX_WAYS = 32
+_MAX_DEPTH = 8
+_OF_OBJECTS = frozenset({"additionalProperties", "unevaluatedProperties"})
+_OF_LISTED_ITEMS = frozenset({"additionalItems", "unevaluatedItems"})
+
+
+@dataclass(frozen=True)
+class Asserted:
+    """A subschema that holds, or where `is_failed` a condition that does not."""
+
+    schema: Json
+    place: Place
+    is_failed: bool = False
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """Properties or items that are evaluated.
+
+    names, patterns: of properties
+    num_items:       so many first items
+    contained:       items that fit one of these are, too
+    is_all:          all of them are
+    """
+
+    names: tuple[str, ...] = ()
+    patterns: tuple[str, ...] = ()
+    num_items: int = 0
+    contained: tuple[Asserted, ...] = ()
+    is_all: bool = False
+
+
+@dataclass(frozen=True)
+class Way:
+    """What is asserted, and what is evaluated then."""
+
+    evaluated: Evaluated
+    asserted: tuple[Asserted, ...] = ()
+
+    def __or__(self, other: Way) -> Way:
+        ours, theirs = self.evaluated, other.evaluated
+        both = Evaluated(
+            tuple(dict.fromkeys(ours.names + theirs.names)),
+            tuple(dict.fromkeys(ours.patterns + theirs.patterns)),
+            max(ours.num_items, theirs.num_items),
+            ours.contained + theirs.contained,
+            ours.is_all or theirs.is_all,
+        )
+        return Way(both, self.asserted + other.asserted)
+
+
+NOTHING = Way(Evaluated())
+
+
+Own: TypeAlias = Callable[[Document, Mapping[str, Json], Place], Evaluated]
+"""What the keywords of a subschema evaluate, but for those with subschemas of the same value."""
+
+
+def ways_of_properties(document: Document, schema: Mapping[str, Json], place: Place) -> list[Way]:
+    """The ways of a subschema with `unevaluatedProperties`, which is left out. Raises
+    UnsupportedGuide where they are too many, or hang on the way to a reference."""
+    return _ways("unevaluatedProperties", _own_properties, document, schema, place)
+
+
+def ways_of_items(document: Document, schema: Mapping[str, Json], place: Place) -> list[Way]:
+    """The ways of a subschema with `unevaluatedItems`, which is left out. Raises UnsupportedGuide
+    where they are too many, or hang on the way to a reference."""
+    return _ways("unevaluatedItems", _own_items, document, schema, place)
+
+
+def asserted(lowering: Lowering, way: Way) -> list[Core]:
+    """The cores of what a way asserts beyond the schema itself."""
+    return [
+        lowering.failed_condition(one.place)
+        if one.is_failed
+        else lowering.lower(one.schema, one.place)
+        for one in way.asserted
+    ]
+
+
+def _ways(
+    keyword: str, own: Own, document: Document, schema: Mapping[str, Json], place: Place
+) -> list[Way]:
+    beside = {name: value for name, value in schema.items() if name != keyword}
+    return _Ways(keyword, own, document, place).of(beside, place, 0)
+
+
+def _own_properties(_: Document, schema: Mapping[str, Json], __: Place) -> Evaluated:
+    names = tuple(schema.get("properties", ()))
+    patterns = tuple(schema.get("patternProperties", ()))
+    return Evaluated(names, patterns, is_all=not _OF_OBJECTS.isdisjoint(schema))
+
+
+def _own_items(document: Document, schema: Mapping[str, Json], place: Place) -> Evaluated:
+    items = schema.get("items")
+    if isinstance(items, list):  # up to 2019-09
+        is_all = not _OF_LISTED_ITEMS.isdisjoint(schema)
+        return Evaluated(num_items=len(items), is_all=is_all)
+    is_all = items is not None or "unevaluatedItems" in schema
+    if document.draft < 2020:
+        return Evaluated(is_all=is_all)
+    contained = (Asserted(schema["contains"], place / "contains"),) if "contains" in schema else ()
+    return Evaluated((), (), len(schema.get("prefixItems", ())), contained, is_all)
+
+
+class _Ways:
+    def __init__(self, keyword: str, own: Own, document: Document, place: Place) -> None:
+        self._keyword = keyword
+        self._own = own
+        self._document = document
+        self._place = place
+
+    def of(self, schema: Json, place: Place, depth: int) -> list[Way]:
+        """The ways of a subschema that holds."""
+        if not isinstance(schema, Mapping):
+            return [NOTHING]
+        if depth > _MAX_DEPTH:
+            raise self._refusal("references that lead too deep")
+        schema, place = self._document.read(schema, place)
+        own = Way(self._own(self._document, schema, place))
+        return self._products([[own], *self._parts(schema, place, depth + 1)])
+
+    def _parts(self, schema: Mapping[str, Json], place: Place, depth: int) -> Iterator[list[Way]]:
+        """The ways of each keyword that holds subschemas of the same value."""
+        if "$ref" in schema:
+            yield self.of(*self._document.resolve(schema["$ref"], place), depth)
+        for keyword in sorted(schema.keys() & set(DYNAMIC)):
+            there = self._document.static_reference(keyword, schema[keyword], place)
+            yield self.of(*self._document.resolve(*there), depth)
+        for i, child in enumerate(schema.get("allOf", ())):
+            yield self.of(child, place / "allOf" / i, depth)
+        for i, child in enumerate(schema.get("anyOf", ())):
+            yield [NOTHING, *self._if_it_holds(child, place / "anyOf" / i, depth)]
+        branches = enumerate(schema.get("oneOf", ()))
+        found = (self._if_it_holds(child, place / "oneOf" / i, depth) for i, child in branches)
+        yield [NOTHING, *(way for ways in found for way in ways)]
+        for name, child in schema.get("dependentSchemas", {}).items():
+            condition = {"type": "object", "required": [name]}
+            is_there = Way(Evaluated(), (Asserted(condition, place),))
+            inside = self.of(child, place / "dependentSchemas" / name, depth)
+            yield [NOTHING, *(is_there | way for way in inside if _is_some(way))]
+        if "if" in schema:
+            yield self._conditional(schema, place, depth)
+
+    def _if_it_holds(self, schema: Json, place: Place, depth: int) -> list[Way]:
+        """The ways of a subschema that may hold, in which it evaluates something."""
+        holds = Way(Evaluated(), (Asserted(schema, place),))
+        return [holds | way for way in self.of(schema, place, depth) if _is_some(way)]
+
+    def _conditional(self, schema: Mapping[str, Json], place: Place, depth: int) -> list[Way]:
+        condition, then, otherwise = (
+            self.of(schema.get(keyword, True), place / keyword, depth)
+            for keyword in ("if", "then", "else")
+        )
+        met = Way(Evaluated(), (Asserted(schema["if"], place / "if"),))
+        unmet = Way(Evaluated(), (Asserted(schema["if"], place, is_failed=True),))
+        both = self._products([condition, then])
+        return [
+            NOTHING,
+            *(met | way for way in both if _is_some(way)),
+            *(unmet | way for way in otherwise if _is_some(way)),
+        ]
+
+    def _products(self, parts: Iterable[list[Way]]) -> list[Way]:
+        """What holds at once, one way of each part."""
+        found = [NOTHING]
+        for ways in parts:
+            spend(len(found) * len(ways))
+            if len(found) * len(ways) > _MAX_WAYS:
+                raise self._refusal("too many choices")
+            found = [one | other for one, other in product(found, ways)]
+        return found
+
+    def _refusal(self, what: str) -> Exception:
+        why = f"what it speaks of hangs on {what}"
+        return refuse(self._keyword, self._place.path, why)
+
+
+def _is_some(way: Way) -> bool:
+    return way.evaluated != NOTHING.evaluated

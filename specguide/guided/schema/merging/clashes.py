@@ -1,0 +1,144 @@
+"""Owns the question whether nodes that hold at once plainly have no instance together, asked before
+they are merged."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from itertools import product
+
+from specguide.guided.budget import spend
+from specguide.guided.schema.core.evaluate import takes
+from specguide.guided.schema.core.nodes import NO_OBJECTS, Core, Node, Objects, num_asks
+from specguide.guided.schema.json_values import EVERY_TYPE, json_type
+
+_DEEPEST = 4  # references in each other
+
+
+class Clashes:
+    """Nodes of one schema, by its definitions."""
+
+    def __init__(self, definitions: Mapping[str, Core]) -> None:
+        self._definitions = definitions
+        self._types: dict[int, tuple[Core, frozenset[str]]] = {}
+
+    def beside(self, known: Iterable[Node]) -> Beside:
+        """What may hold beside nodes that hold already."""
+        return Beside(self, list(known))
+
+    def types(self, core: Core, depth: int = 0) -> frozenset[str]:
+        """The types that an instance may have; "number" for integers, too."""
+        if isinstance(core, bool):
+            return EVERY_TYPE if core else frozenset()
+        known = self._types.get(id(core))
+        if known is None:
+            spend(2)
+            known = self._types[id(core)] = core, self._types_of(core, depth)
+        return known[1]
+
+    def types_of_all(self, cores: Iterable[Core]) -> frozenset[str]:
+        """The types that an instance of all may have."""
+        found = EVERY_TYPE
+        for core in cores:
+            found &= self.types(core)
+        return found
+
+    def _types_of(self, core: Node, depth: int) -> frozenset[str]:
+        if depth > _DEEPEST:
+            return EVERY_TYPE
+        found = EVERY_TYPE
+        if core.kinds.types is not None:
+            found = frozenset("number" if name == "integer" else name for name in core.kinds.types)
+        if core.values is not None:
+            found &= frozenset(map(json_type, core.values))
+        if core.ref is not None:
+            found &= self.types(self._definitions[core.ref], depth + 1)
+        for part in core.all_of:
+            found &= self.types(part, depth + 1)
+        if core.any_of:
+            found &= frozenset().union(*(self.types(one, depth + 1) for one in core.any_of))
+        return found
+
+    def clash(self, new: list[Core], known: list[Core]) -> bool:
+        """Whether no value is an instance of all, by its type or by what one of them lists. The
+        known ones do not clash."""
+        if not self.types_of_all([*new, *known]):
+            return True
+        return _clash_with_listed(self._definitions, known, new) or _clash_with_listed(
+            self._definitions, new, [*new, *known]
+        )
+
+    def apart(self, one: Core, other: Core) -> bool:
+        """Whether no value is plainly an instance of both."""
+        return all(
+            self.clash([left], [right]) or self.beside([left]).clash([right])
+            for left, right in product(self._options(one), self._options(other))
+        )
+
+    def _options(self, core: Core, depth: int = 0) -> list[Node]:
+        """What a core may be, where it is nothing but a choice or a reference to one."""
+        if isinstance(core, bool):
+            return [Node("")] if core else []
+        if num_asks(core) == 1 and depth <= _DEEPEST:
+            if core.ref is not None:
+                return self._options(self._definitions[core.ref], depth + 1)
+            if core.any_of:
+                return [one for part in core.any_of for one in self._options(part, depth + 1)]
+        return [core]
+
+
+def _clash_with_listed(
+    definitions: Mapping[str, Core], cores: list[Core], others: list[Core]
+) -> bool:
+    """Whether no value that one of the cores lists fits the others."""
+    listed = next((one.values for one in cores if isinstance(one, Node) and one.values), None)
+    return listed is not None and not any(
+        all(takes(core, value, definitions) for core in others if core is not True)
+        for value in listed
+    )
+
+
+class Beside:
+    """Nodes that hold, and whether others may hold, too."""
+
+    def __init__(self, clashes: Clashes, known: list[Node]) -> None:
+        spend(1 + len(known) // 4)
+        self._clashes = clashes
+        self._types = clashes.types_of_all(known)
+        asked = [atom.kinds.objects for atom in known]
+        self._objects = [one for one in asked if one is not NO_OBJECTS]
+        self._required = {name for one in self._objects for name in one.required}
+        self._most = _most_properties(self._objects)
+
+    def clash(self, new: Iterable[Node]) -> bool:
+        """Whether no value is an instance of all, by its type or by one of its properties."""
+        types = self._types & self._clashes.types_of_all(new)
+        if not types:
+            return True
+        asked = [atom.kinds.objects for atom in new if atom.kinds.objects is not NO_OBJECTS]
+        if types != {"object"} or not asked:
+            return False
+        required = {name for one in asked for name in one.required}
+        named = {name for one in asked for name in one.properties if name in self._required}
+        if len(required | self._required) > min(self._most, _most_properties(asked)):
+            return True
+        spend((len(required) + len(named)) * (len(asked) + len(self._objects)) // 4)
+        return any(
+            self._clashes.clash(
+                [_of_name(one, name) for one in asked],
+                [_of_name(one, name) for one in self._objects],
+            )
+            for name in required | named
+        )
+
+
+def _most_properties(asked: Iterable[Objects]) -> float:
+    counts = (one.max_properties for one in asked)
+    return min((count for count in counts if count is not None), default=math.inf)
+
+
+def _of_name(asked: Objects, name: str) -> Core:
+    """What is plainly asked of a property."""
+    if name in asked.properties:
+        return asked.properties[name]
+    return asked.patterns != {} or asked.additional

@@ -1,0 +1,337 @@
+"""Owns the third pass: the merging of what holds at once, into core schemas without `all_of` and
+without anything beside a choice or a reference.
+
+A backend merges as it reads, and gives up where schemas that hold at once lead back to themselves,
+or spell out to too much. Here what holds at once is a set of subschemas of the core; every set that
+comes up becomes one definition, so there are only so many of them. The instances stay the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from specguide.errors import UnsupportedGuide
+from specguide.guided.budget import at_work, kept_of, spend
+from specguide.guided.schema.core.evaluate import takes
+from specguide.guided.schema.core.nodes import (
+    NO_ARRAYS,
+    NO_NUMBERS,
+    NO_OBJECTS,
+    NO_STRINGS,
+    Core,
+    CoreSchema,
+    Kinds,
+    Node,
+    any_of,
+    num_asks,
+    one_of_values,
+    says_something,
+)
+from specguide.guided.schema.core.sameness import Sameness
+from specguide.guided.schema.json_values import EVERY_TYPE
+from specguide.guided.schema.merging.clashes import Clashes
+from specguide.guided.schema.merging.merge_kinds import (
+    Atom,
+    merge_arrays,
+    merge_numbers,
+    merge_objects,
+    merge_strings,
+)
+from specguide.guided.schema.merging.merge_members import Members
+from specguide.guided.schema.merging.merge_types import allowed, in_order
+from specguide.guided.schema.merging.merge_weights import Weights, listed_properties
+from specguide.guided.schema.merging.pattern_sets import Patterns
+
+MAX_SETS = 1_200
+MAX_ATOMS = 9_000
+"""In all sets together."""
+_SPELLS_OUT = f"the schema spells out to more than {MAX_SETS} combinations; make it smaller"
+_NUMERIC = frozenset({"number", "integer"})
+
+
+def merge(
+    schema: CoreSchema,
+    most_ways: int | None = None,
+    *,
+    patterns_apart: bool = False,
+    all_orders: bool = False,
+) -> CoreSchema:
+    """A schema of the same instances without `all_of`, and with nothing beside `any_of` and `ref`.
+
+    most_ways:      so many ways to fail a subschema are kept, the simplest ones; then it has fewer
+                    instances. None: all ways are kept
+    patterns_apart: patterns of one string stay side by side, which is quicker
+    all_orders:     options stay that another one has among its instances, in other orders of keys
+
+    Raises UnsupportedGuide where what holds at once cannot be said or is too much.
+    """
+    if isinstance(schema.root, bool):
+        return schema
+    known = kept_of(_Known, schema)
+    if known.is_too_large and most_ways is None:
+        raise _TooLarge(_SPELLS_OUT)
+    conjunctions = _Conjunctions(
+        schema.definitions, Patterns(patterns_apart), most_ways, all_orders
+    )
+    try:
+        root = conjunctions.build(conjunctions.atoms([schema.root]), schema.root.path)
+        conjunctions.finish()
+    except _TooLarge:
+        known.is_too_large |= not all_orders
+        raise
+    return CoreSchema(root, conjunctions.definitions)
+
+
+class _TooLarge(UnsupportedGuide):
+    """Raised where what holds at once makes too many sets."""
+
+
+class _Known:
+    """What is known of a schema that was merged before.
+
+    is_too_large: with all its ways it makes too many sets, whatever becomes of patterns
+    """
+
+    def __init__(self, _: CoreSchema) -> None:
+        self.is_too_large = False
+
+
+class _Conjunctions:
+    """The sets of nodes that hold at once, each a definition that is written by and by."""
+
+    def __init__(
+        self,
+        given: Mapping[str, Core],
+        patterns: Patterns,
+        most_ways: int | None,
+        all_orders: bool,
+    ) -> None:
+        self.definitions: dict[str, Core] = {}
+        self.patterns = patterns
+        self._given, self._most_ways, self._all_orders = given, most_ways, all_orders
+        self._clashes = Clashes(given)
+        self._number = Sameness().number
+        self._weights = Weights()
+        self._num_atoms = 0
+        self._names: dict[frozenset[int] | tuple[int, ...], str] = {}  # by the atoms' numbers
+        self._atoms: dict[int, list[Atom]] = {}
+        self._leaves: dict[int, Core] = {}  # by the atoms' numbers
+        # By the nodes' identities; they are kept alive, so that these stay their own.
+        self._found: dict[tuple[str, tuple[int, ...]], tuple[tuple[Core, ...], Core]] = {}
+        self._of_options: dict[int, tuple[Core, list[Atom] | None]] = {}
+        self._to_build: list[tuple[str, list[Atom], str]] = []
+        self._members = Members(self.all)
+
+    def finish(self) -> None:
+        """Writes the definitions that were asked for, and those that they ask for."""
+        while self._to_build:
+            name, atoms, path = self._to_build.pop()
+            self.definitions[name] = self.build(atoms, path)
+
+    def all(self, cores: Iterable[Core], path: str) -> Core:
+        """What fits all of `cores`: itself where it is simple, else a reference."""
+        asked = tuple(cores)
+        if len(asked) == 1 and isinstance(asked[0], bool):
+            return asked[0]
+        key = path, tuple(map(id, asked))
+        if key not in self._found:
+            atoms = self.atoms(asked)
+            found = False if atoms is None else self._all_atoms(atoms, path)
+            self._found[key] = asked, found
+        return self._found[key][1]
+
+    def _all_atoms(self, atoms: list[Atom], path: str) -> Core:
+        if not atoms:
+            return True
+        if not any(map(_has_children, atoms)):
+            return self._leaf(atoms[0]) if len(atoms) == 1 else self.build(atoms, path)
+        if not allowed(atoms):
+            return False
+        numbers = tuple(map(self._number, atoms))
+        key = numbers if self._all_orders else frozenset(numbers)
+        if key not in self._names:
+            self._names[key] = name = f"d{len(self._names)}"
+            self._to_build.append((name, atoms, path))
+            self._num_atoms += len(atoms)
+            if len(self._names) > MAX_SETS or self._num_atoms > MAX_ATOMS:
+                raise _TooLarge(_SPELLS_OUT)
+        return Node(path, ref=self._names[key])
+
+    def _leaf(self, atom: Atom) -> Core:
+        """The node of one atom that speaks of no other nodes. It is built once for all atoms that
+        ask the same."""
+        number = self._number(atom)
+        if number not in self._leaves:
+            self._leaves[number] = self.build([atom], atom.path)
+        found = self._leaves[number]
+        if isinstance(found, bool) or found.path == atom.path:
+            return found
+        return Node(atom.path, found.kinds, found.values, all_of=found.all_of)
+
+    def atoms(self, cores: Iterable[Core]) -> list[Atom] | None:
+        """What holds at once, flat and each once, in the order it was found; None where one of
+        `cores` is False."""
+        found: dict[int, Atom] = {}
+        seen: set[int] = set()
+        todo = list(cores)[::-1]
+        while todo:
+            core = todo.pop()
+            spend()
+            if core is False:
+                return None
+            if core is True or id(core) in seen:
+                continue
+            seen.add(id(core))
+            for atom in self._own_atoms(core):
+                found.setdefault(self._number(atom), atom)
+            todo += core.all_of[::-1]
+            if core.ref is not None:
+                todo.append(self._given[core.ref])
+        return list(found.values())
+
+    def _of_option(self, option: Core) -> list[Atom] | None:
+        """Its atoms; it is one beside many others."""
+        if id(option) not in self._of_options:
+            self._of_options[id(option)] = option, self.atoms([option])
+        return self._of_options[id(option)][1]
+
+    def _own_atoms(self, node: Node) -> list[Atom]:
+        """What a node asks itself: of kinds and values, and as a choice."""
+        if node.ref is None and not (node.any_of or node.all_of):
+            return [node] if num_asks(node) else []
+        if id(node) not in self._atoms:
+            found = []
+            if node.values is not None or says_something(node.kinds):
+                found.append(replace(node, any_of=(), ref=None, all_of=()))
+            if node.any_of:
+                choice = Node(node.path, any_of=node.any_of, is_failure=node.is_failure)
+                found.append(node if num_asks(node) == 1 else choice)
+            self._atoms[id(node)] = found
+        return self._atoms[id(node)]
+
+    def build(self, atoms: list[Atom] | None, path: str) -> Core:
+        """The node of what fits all the atoms. None for `atoms`: nothing does."""
+        if atoms is None:
+            return False
+        while choices := [atom for atom in atoms if atom.any_of]:
+            spend(4 + len(atoms))
+            if any(atom.values is not None for atom in atoms):
+                break
+            choice = min(choices, key=lambda one: one.is_failure)
+            with at_work(f"the choice at {choice.path or 'the root'}", None):
+                options = self._options(choice, atoms)
+                if len(options) != 1:
+                    return self._any(options, choice.path, path)
+            (atoms,) = options
+        spend(4 + len(atoms))
+        listed = next((atom for atom in atoms if atom.values is not None), None)
+        if listed is not None:
+            with at_work("enum", listed.path):
+                return self._fitting(listed, atoms)
+        with _merging(atoms, path):
+            return self._merge(atoms, path)
+
+    def _fitting(self, listed: Atom, atoms: list[Atom]) -> Core:
+        """The values of `listed` that fit all the atoms."""
+        return one_of_values(
+            listed.path,
+            (
+                value
+                for value in listed.values or ()
+                if all(takes(atom, value, self._given) for atom in atoms)
+            ),
+        )
+
+    def _options(self, choice: Atom, atoms: list[Atom]) -> list[list[Atom]]:
+        """The options of one of the atoms, each in its place among all the others, as libraries
+        have it; the others alone where they say one of them."""
+        others = [atom for atom in atoms if atom is not choice]
+        place = next(i for i, atom in enumerate(atoms) if atom is choice)
+        known, beside = set(map(self._number, others)), self._clashes.beside(others)
+        found: list[tuple[list[Atom], list[Atom]]] = []  # what an option adds, and all that it asks
+        for option in choice.any_of:
+            spend(2 + len(others) // 8)
+            asked = self._of_option(option)
+            if asked is None:
+                continue
+            new = [atom for atom in asked if self._number(atom) not in known]
+            if not new and not self._all_orders:
+                return [others]
+            if not beside.clash(new):
+                found.append((new, asked))
+        if choice.is_failure and len(found) > (self._most_ways or len(found)):
+            told = listed_properties(others)
+            found = sorted(found, key=lambda one: self._weights.of(one[0], told))
+            found = found[: self._most_ways]
+        all_asked = (
+            ([*others[:place], *asked, *others[place:]], len(new) < len(asked))
+            for new, asked in found
+        )
+        return [self._each_once(atoms) if is_twice else atoms for atoms, is_twice in all_asked]
+
+    def _each_once(self, atoms: list[Atom]) -> list[Atom]:
+        found: dict[int, Atom] = {}
+        for atom in atoms:
+            found.setdefault(self._number(atom), atom)
+        return list(found.values())
+
+    def _any(self, options: list[list[Atom]], source: str, path: str) -> Core:
+        """A choice of several sets, each once."""
+        cores: dict[str | int, Core] = {}
+        for atoms in options:
+            core = self._all_atoms(atoms, path)
+            ref = core.ref if isinstance(core, Node) else None
+            cores.setdefault(id(core) if ref is None else ref, core)
+        return any_of(source, cores.values())
+
+    def _merge(self, atoms: list[Atom], path: str) -> Core:
+        """One node of kinds alone."""
+        types = allowed(atoms)
+        path = atoms[0].path if atoms else path
+        spend(8 + 2 * len(atoms))
+        numbers = merge_numbers(atoms, types, path) if types & _NUMERIC else None
+        strings = merge_strings(self.patterns, atoms, path) if "string" in types else None
+        arrays = merge_arrays(self.all, atoms, path) if "array" in types else None
+        objects = (
+            merge_objects(self._members, self.patterns, atoms, path) if "object" in types else None
+        )
+        found = {
+            **dict.fromkeys(_NUMERIC, numbers),
+            "string": strings,
+            "array": arrays,
+            "object": objects,
+        }
+        types = frozenset(name for name in types if found.get(name, True) is not None)
+        if not types:
+            return False
+        text, also = strings or (NO_STRINGS, ())
+        kinds = Kinds(
+            None if types == EVERY_TYPE else in_order(types, atoms),
+            numbers or NO_NUMBERS,
+            text,
+            arrays or NO_ARRAYS,
+            objects or NO_OBJECTS,
+        )
+        node = Node(path, kinds, all_of=also)
+        return node if num_asks(node) else True
+
+
+def _merging(atoms: list[Atom], path: str) -> at_work:
+    """The context in which atoms are merged at a place."""
+    if atoms and atoms[-1].path.startswith(f"{path}/allOf/"):
+        return at_work("allOf", path)
+    return at_work(f"what holds at once at {path or 'the root'}", None)
+
+
+def _has_children(atom: Atom) -> bool:
+    """Whether it speaks of other nodes."""
+    arrays, objects = atom.kinds.arrays, atom.kinds.objects
+    return bool(
+        atom.any_of
+        or arrays.prefix
+        or arrays.rest is not True
+        or objects.properties
+        or objects.patterns
+        or objects.additional is not True
+    )

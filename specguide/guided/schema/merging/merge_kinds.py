@@ -1,0 +1,243 @@
+"""Owns the merging of core nodes that hold at once, for one type of value at a time.
+
+Each merge takes atoms and gives what they ask together, or None where no value of the type fits
+them all.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from fractions import Fraction
+from typing import TypeAlias, TypeVar
+
+from specguide.errors import UnsupportedGuide
+from specguide.guided.regex.tree import UnsupportedRegex
+from specguide.guided.schema.core.nodes import (
+    NO_OBJECTS,
+    Arrays,
+    Core,
+    Kinds,
+    Node,
+    Numbers,
+    Objects,
+    Strings,
+    refuse,
+)
+from specguide.guided.schema.core.number_bounds import holds_number
+from specguide.guided.schema.core.patterns import (
+    few_names,
+    have_common_text,
+    num_matches,
+)
+from specguide.guided.schema.json_values import Number, exact
+from specguide.guided.schema.merging.merge_members import Conjoin, Members
+from specguide.guided.schema.merging.pattern_sets import Cell, Patterns, joined_pattern
+
+Atom: TypeAlias = Node
+"""A node of a choice alone, or of kinds and values alone."""
+
+_Count = TypeVar("_Count", int, Number)
+_MAX_BITS = 2100  # of a numerator: those of the largest double times those of the smallest
+
+
+def merge_numbers(atoms: list[Atom], types: frozenset[str], path: str) -> Numbers | None:
+    """The tightest bounds, the least common multiple."""
+    asked = [atom.kinds.numbers for atom in atoms]
+    is_fraction = any(one.is_fraction for one in asked)
+    if is_fraction and "number" not in types:
+        return None
+    found = Numbers(
+        minimum=_greatest(one.minimum for one in asked),
+        exclusive_minimum=_greatest(one.exclusive_minimum for one in asked),
+        maximum=_least(one.maximum for one in asked),
+        exclusive_maximum=_least(one.exclusive_maximum for one in asked),
+        multiple_of=_common_step([one.multiple_of for one in asked], path),
+        is_fraction=is_fraction,
+        not_multiples=_not_multiples(asked, is_fraction=is_fraction),
+    )
+    return found if holds_number(found, whole="number" not in types) else None
+
+
+def _not_multiples(asked: list[Numbers], *, is_fraction: bool) -> tuple[Number, ...]:
+    """Each once; numbers that are no integers are no multiples of one."""
+    found = dict.fromkeys(one for numbers in asked for one in numbers.not_multiples)
+    return tuple(one for one in found if not is_fraction or exact(one).denominator > 1)
+
+
+def _greatest(values: Iterable[_Count | None]) -> _Count | None:
+    return max((value for value in values if value is not None), default=None)
+
+
+def _least(values: Iterable[_Count | None]) -> _Count | None:
+    return min((value for value in values if value is not None), default=None)
+
+
+def _common_step(steps: list[Number | None], path: str) -> Number | None:
+    """The least common multiple of the steps. Raises UnsupportedGuide where JSON has no such
+    number."""
+    given = {exact(step) for step in steps if step is not None}
+    if not given:
+        return None
+    common = _least_common_multiple(given, path)
+    step = common.numerator if common.denominator == 1 else float(common)
+    if exact(step) != common:
+        raise _unwritable(path)
+    return step
+
+
+def _least_common_multiple(steps: Iterable[Fraction], path: str) -> Fraction:
+    """Raises UnsupportedGuide where it is too large for JSON."""
+    numerator, denominator = 1, 0
+    for step in steps:
+        numerator = math.lcm(numerator, step.numerator)
+        denominator = math.gcd(denominator, step.denominator)
+        if numerator.bit_length() > _MAX_BITS:
+            raise _unwritable(path)
+    return Fraction(numerator, denominator)
+
+
+def _unwritable(path: str) -> UnsupportedGuide:
+    return refuse("multipleOf", path, "the least common multiple is no number that JSON can write")
+
+
+def merge_strings(
+    patterns: Patterns, atoms: list[Atom], path: str
+) -> tuple[Strings, tuple[Core, ...]] | None:
+    """The tightest lengths, and one pattern where the patterns' automata are small; else they stay
+    side by side: nodes that must hold, too."""
+    asked = [atom.kinds.strings for atom in atoms]
+    least = _greatest(one.min_length for one in asked)
+    most = _least(one.max_length for one in asked)
+    texts = tuple(dict.fromkeys(one.pattern for one in asked if one.pattern is not None))
+    if most is not None and (least or 0) > most:
+        return None
+    try:
+        common = patterns.common(texts, least or 0, most)
+    except UnsupportedRegex:
+        has_text = patterns.is_loose or _have_common_text(texts, least or 0, most)
+        if has_text is False:
+            return None
+        joined = joined_pattern(texts) if has_text else None
+        if joined is not None:
+            return Strings(least, most, joined), ()
+        others = tuple(Node(path, Kinds(strings=Strings(pattern=text))) for text in texts[1:])
+        return Strings(least, most, texts[0]), others
+    if common is None:
+        return None
+    return Strings(least, most, common or None), ()
+
+
+def _have_common_text(texts: tuple[str, ...], least: int, most: int | None) -> bool | None:
+    """Whether some string matches all patterns; None where it takes too long to find out."""
+    try:
+        return have_common_text(texts, least, most)
+    except UnsupportedRegex:
+        return None
+
+
+def merge_arrays(conjoin: Conjoin, atoms: list[Atom], path: str) -> Arrays | None:
+    """The tightest counts; at each place what all ask of it."""
+    asked = [atom.kinds.arrays for atom in atoms]
+    least = _greatest(one.min_items for one in asked)
+    most = _least(one.max_items for one in asked)
+    rest = conjoin((one.rest for one in asked), path)
+    num_places = max((len(one.prefix) for one in asked), default=0)
+    prefix = [conjoin((one.item(i) for one in asked), path) for i in range(num_places)]
+    if False in prefix:  # the array ends before it
+        prefix, rest = prefix[: prefix.index(False)], False
+    fewest = least or 0
+    if (most is not None and fewest > most) or (rest is False and fewest > len(prefix)):
+        return None
+    return Arrays(least, most, tuple(prefix), rest, any(one.is_distinct for one in asked))
+
+
+def merge_objects(
+    members: Members, patterns: Patterns, atoms: list[Atom], path: str
+) -> Objects | None:
+    """What all the objects ask of each name. Patterns are cut so that no two of them overlap, and
+    none of them matches a name. None where no object fits all."""
+    asked = [one.kinds.objects for one in atoms if one.kinds.objects is not NO_OBJECTS]
+    required = tuple(dict.fromkeys(name for one in asked for name in one.required))
+    properties = members.named(asked, required, path)
+    if any(properties[name] is False for name in required):
+        return None
+    least = _greatest(one.min_properties for one in asked)
+    most = _least(one.max_properties for one in asked)
+    if most is not None and max(least or 0, len(required)) > most:
+        return None
+    additional = members.conjoin((one.additional for one in asked), path)
+    is_open = additional is not False
+
+    def of_cell(matched: frozenset[str]) -> Core:
+        return members.conjoin(_asked_of_cell(asked, matched), path)
+
+    def may_come(matched: frozenset[str]) -> bool:
+        return is_open or of_cell(matched) is not False
+
+    cells = _cells(patterns, asked, list(properties), path, may_come)
+    found = {text: of_cell(matched) for text, matched in cells}
+    merged = Objects(properties, found, additional, required, least, most)
+    return merged if is_open else _closed(merged)
+
+
+def _closed(asked: Objects) -> Objects | None:
+    """Objects whose `additional` is False, with properties in the place of patterns of few names;
+    None where they have no instance."""
+    properties = dict(asked.properties)
+    patterns: dict[str, Core] = {
+        text: child for text, child in asked.patterns.items() if child is not False
+    }
+    _write_out(patterns, properties)
+    if not _enough_names(properties, patterns, asked.min_properties or 0):
+        return None
+    return replace(asked, properties=properties, patterns=patterns)
+
+
+def _enough_names(properties: dict[str, Core], patterns: dict[str, Core], least: int) -> bool:
+    """Whether an object of these properties alone can have `least` of them, as far as is plain."""
+    num_names = sum(child is not False for child in properties.values())
+    try:
+        for pattern in patterns:
+            if num_names < least:
+                num_names += num_matches(pattern, least)
+    except UnsupportedRegex:
+        return True
+    return num_names >= least
+
+
+def _write_out(patterns: dict[str, Core], properties: dict[str, Core]) -> None:
+    """Makes properties of the patterns that stand for a few names."""
+    for text in list(patterns):
+        names = few_names(text)
+        if names is not None:
+            properties.update(dict.fromkeys(names, patterns.pop(text)))
+
+
+def _asked_of_cell(asked: list[Objects], matched: frozenset[str]) -> list[Core]:
+    """What is asked of unnamed properties that match just these patterns. Names that are known are
+    no matter: the cells leave out all names."""
+    found: list[Core] = []
+    for one in asked:
+        own = [child for pattern, child in one.patterns.items() if pattern in matched]
+        found += own or [one.additional]
+    return found
+
+
+def _cells(
+    patterns: Patterns,
+    asked: list[Objects],
+    names: list[str],
+    path: str,
+    may_come: Callable[[frozenset[str]], bool],
+) -> list[Cell]:
+    """The patterns cut into cells that do not overlap and match none of the names, as far as they
+    may come."""
+    texts = list(dict.fromkeys(pattern for one in asked for pattern in one.patterns))
+    try:
+        return patterns.cells(texts, names, may_come)
+    except UnsupportedRegex as error:
+        if len(texts) == 1:
+            return [(texts[0], frozenset(texts))]  # the backend may know better
+        raise refuse("patternProperties", path, str(error)) from error

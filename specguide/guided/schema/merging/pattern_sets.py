@@ -1,0 +1,228 @@
+"""Owns what the patterns of one schema have in common, and patterns cut so that no two of them
+overlap."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import chain, combinations
+from math import inf
+
+from specguide.guided.budget import at_work, kept, know
+from specguide.guided.regex.automaton import Automaton, automaton, know_automaton
+from specguide.guided.regex.both import together
+from specguide.guided.regex.letters import Alphabet
+from specguide.guided.regex.tree import (
+    ANY_CHAR,
+    MAX_CHARS,
+    Both,
+    Repeat,
+    UnsupportedRegex,
+    least_length,
+    literals,
+)
+from specguide.guided.regex.whole import searched
+from specguide.guided.schema.core.pattern_text import whole_pattern
+from specguide.guided.schema.core.patterns import (
+    have_common_text,
+    pattern_automaton,
+    pattern_matches,
+)
+
+MAX_WORK = 15_000
+_MAX_COUNTED = 200
+_MAX_CELLS = 32
+_MOST_PARTS = 4
+_EMPTY = Automaton(Alphabet(), (), frozenset())
+
+Cell = tuple[str, frozenset[str]]
+"""A pattern, and those of the given patterns that it is part of."""
+
+
+@kept
+def _all_of(patterns: tuple[str, ...]) -> Automaton:
+    """What all of several patterns match. Raises UnsupportedRegex where there are too many
+    states."""
+    first = pattern_automaton(patterns[0])
+    return first if len(patterns) == 1 else _all_of(patterns[:-1]) & pattern_automaton(patterns[-1])
+
+
+def joined_pattern(patterns: tuple[str, ...]) -> str | None:
+    """One pattern for all of several, of which one has parts that all hold; None where none has, or
+    that would be too long."""
+    found = tuple(map(searched, patterns))
+    if not any(isinstance(node, Both) for node in found):
+        return None
+    try:
+        return _checked(whole_pattern(Both(found, (), is_exact=True)))
+    except UnsupportedRegex:
+        return None
+
+
+def _is_apart(pattern: str, names: list[str]) -> bool:
+    """Whether a pattern plainly matches some string and none of the names, which needs no
+    automaton."""
+    node = searched(pattern)
+    has_text = not isinstance(node, Both) and least_length(node) < inf
+    return has_text and not any(pattern_matches(pattern, name) for name in names)
+
+
+def _checked(text: str) -> str:
+    if len(text) > MAX_CHARS:
+        raise UnsupportedRegex("what regular expressions have in common is too long to write down")
+    return text
+
+
+def _always(_: frozenset[str]) -> bool:
+    return True
+
+
+def _by_parts(
+    patterns: list[str], names: list[str], may_come: Callable[[frozenset[str]], bool]
+) -> list[Cell]:
+    """The cells of a few patterns, each written by its parts. Raises UnsupportedRegex where one
+    that may come cannot be found soon."""
+    cells = []
+    parts = chain.from_iterable(combinations(patterns, num) for num in range(1, len(patterns) + 1))
+    for some in parts:
+        if may_come(key := frozenset(some)):
+            alone = _alone_in_common(some, patterns, names)
+            node = together(alone.items, alone.but, is_exact=True)
+            if isinstance(node, Both) or least_length(node) < inf:
+                cells.append((_checked(whole_pattern(node)), key))
+    return cells
+
+
+def _alone_in_common(texts: Sequence[str], patterns: list[str], names: list[str]) -> Both:
+    """What all of the texts match, but no other of the patterns, and but for the names."""
+    others = [searched(pattern) for pattern in patterns if pattern not in texts]
+    matched = [name for name in names if all(pattern_matches(one, name) for one in texts)]
+    but = (*others, *([literals(matched)] if matched else []))
+    return Both(tuple(map(searched, texts)), but, is_exact=True)
+
+
+class Patterns:
+    """The patterns of one schema. After MAX_WORK states of automata everything raises
+    UnsupportedRegex.
+
+    is_loose: what several have in common is not looked for
+    """
+
+    def __init__(self, is_loose: bool = False) -> None:
+        self.is_loose = is_loose
+        self._work = 0
+        self._common: dict[tuple[tuple[str, ...], int, int | None], str | None] = {}
+
+    def common(self, patterns: tuple[str, ...], least: int, most: int | None) -> str | None:
+        """One pattern for all, "" where there is none; None where no string of `least` to `most`
+        characters matches.
+
+        Raises UnsupportedRegex where that takes too many states.
+        """
+        if not patterns:
+            return ""
+        if len(patterns) == 1 and (self.is_loose or (least, most) == (0, None)):
+            return patterns[0]
+        if self.is_loose:
+            raise UnsupportedRegex("what several patterns have in common is not looked for")
+        key = patterns, least, most
+        if key not in self._common:
+            with at_work("comparing patterns", None):
+                self._common[key] = self._intersection(*key)
+        return self._common[key]
+
+    def _intersection(self, patterns: tuple[str, ...], least: int, most: int | None) -> str | None:
+        if len(patterns) == 1:
+            return patterns[0] if have_common_text(patterns, least, most) else None
+        both = pattern_automaton(patterns[0])
+        for num in range(2, len(patterns) + 1):
+            both = self._counted(_all_of(patterns[:num]))
+        sized = both
+        if max(least, most or 0) <= _MAX_COUNTED and (least or most is not None):
+            sized = self._counted(both & automaton(Repeat(ANY_CHAR, least, most)))
+        return None if sized.is_empty else self._text(both)
+
+    def cells(
+        self,
+        patterns: list[str],
+        names: list[str],
+        may_come: Callable[[frozenset[str]], bool],
+    ) -> list[Cell]:
+        """Patterns that do not overlap and match none of `names`, but together what `patterns`
+        match, without those of which `may_come` says so by what they are part of.
+
+        Raises UnsupportedRegex where that takes too many states, or they overlap in too many ways.
+        """
+        if len(patterns) == 1 and _is_apart(patterns[0], names):
+            alone = frozenset(patterns)
+            return [(patterns[0], alone)] if may_come(alone) else []
+        try:
+            found = self._cut(patterns, names, may_come)
+        except UnsupportedRegex:
+            if len(patterns) > _MOST_PARTS:
+                raise
+            found = _by_parts(patterns, names, may_come)
+        for pair in combinations([text for text, _ in found], 2):
+            know(have_common_text, False, pair, 0, None)
+        return found
+
+    def _cut(
+        self,
+        patterns: list[str],
+        names: list[str],
+        may_come: Callable[[frozenset[str]], bool],
+    ) -> list[Cell]:
+        """`cells`, from automata. The last pattern leaves no rests that may not come: of two long
+        patterns these may be too large."""
+        cells: list[tuple[Automaton, tuple[str, ...]]] = []
+        for number, pattern in enumerate(patterns, 1):
+            may_stay = may_come if number == len(patterns) else _always
+            stays_alone = may_stay(frozenset((pattern,)))
+            cut, left = [], pattern_automaton(pattern)
+            matched = [name for name in names if left.matches(name)]
+            if matched:
+                left = self._counted(left - automaton(literals(matched)))
+            for cell, texts in cells:
+                common = left if left.is_empty else self._counted(cell & left)
+                if not common.is_empty:
+                    cut.append((common, (*texts, pattern)))
+                if may_stay(frozenset(texts)):
+                    rest = self._less(cell, left, common)
+                    cut += [] if rest.is_empty else [(rest, texts)]
+                if stays_alone:
+                    left = self._less(left, cell, common)
+            cells = cut + ([] if left.is_empty or not stays_alone else [(left, (pattern,))])
+            if len(cells) > _MAX_CELLS:
+                raise UnsupportedRegex(f"the patterns overlap in more than {_MAX_CELLS} ways")
+        known = {pattern_automaton(pattern): pattern for pattern in reversed(patterns)}
+        return [
+            (known.get(cell) or self._cell_text(cell, texts, patterns, names), frozenset(texts))
+            for cell, texts in cells
+            if may_come(frozenset(texts))
+        ]
+
+    def _less(self, one: Automaton, other: Automaton, common: Automaton) -> Automaton:
+        """What one of two automata has alone. common: what both have"""
+        if common.is_empty:
+            return one
+        return _EMPTY if common == one else self._counted(one - other)
+
+    def _cell_text(
+        self, cell: Automaton, texts: tuple[str, ...], patterns: list[str], names: list[str]
+    ) -> str:
+        """A pattern of the names that match `texts` alone, written by its parts where that would
+        be long."""
+        try:
+            return self._text(cell)
+        except UnsupportedRegex:
+            return _checked(whole_pattern(_alone_in_common(texts, patterns, names)))
+
+    def _text(self, found: Automaton) -> str:
+        node = self._counted(found).node()
+        know_automaton(node, found)
+        return _checked(whole_pattern(node))
+
+    def _counted(self, found: Automaton) -> Automaton:
+        self._work += 10 + len(found.rows)
+        if self._work > MAX_WORK:
+            raise UnsupportedRegex("the schema compares too many patterns with each other")
+        return found

@@ -1,0 +1,244 @@
+"""Owns what a guard must know of a core schema whose objects have their keys in any order.
+
+No grammar of a few rules remembers which keys have come, so a guard follows the text beside the
+matcher (`csrc/backends/key_matcher.h`): no key comes twice, and those that are required all come.
+It knows a place by the way to it alone: by names and indices. Where several objects may stand
+there, of a choice, the keys that have come tell it which of them are still possible, and it asks
+for what all of these ask for. The keys by which an object is told from the others there, the
+grammar must ask for itself: it tracks them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from itertools import chain
+
+from specguide.errors import UnsupportedGuide
+from specguide.guided.budget import spend
+from specguide.guided.schema.core.evaluate import asked_of
+from specguide.guided.schema.core.nodes import (
+    Core,
+    CoreSchema,
+    Node,
+    Objects,
+    Tracked,
+    refuse,
+)
+from specguide.guided.schema.json_values import Json
+from specguide.guided.schema.places.spread import spread
+from specguide.guided.schema.pruning.prune import prune
+
+MAX_TRACKED = 8
+_MAX_COUNTED = 100
+_MAX_PLACES = 10_000
+_MAX_OPTIONS = 64
+
+
+def key_places(schema: CoreSchema) -> tuple[CoreSchema, list[dict[str, Json]]]:
+    """The schema with what its grammar must track, and the fields of native.KeyPlace for each
+    place, the first that of the whole text.
+
+    What has no instance is taken out: no ends are known of such a grammar, and what must contain
+    itself would never end. Raises UnsupportedGuide where objects at one place cannot be told
+    apart, NoInstance where no value fits.
+    """
+    written = prune(spread(schema))
+    found = _Places(written)
+    return replace(written, tracked=found.tracked), found.described
+
+
+@dataclass(frozen=True)
+class _Option:
+    """What one kind of object that a place allows asks of its keys; see native.KeyOption."""
+
+    allowed: frozenset[str]
+    required: frozenset[str]
+    least: int
+    most: int | None
+    unnamed: str
+
+    def fields(self) -> dict[str, Json]:
+        return {
+            "allowed": sorted(map(_spelt, self.allowed)),
+            "required": sorted(map(_spelt, self.required)),
+            "least": self.least,
+            "most": self.most,
+            "unnamed": self.unnamed,
+        }
+
+
+class _Places:
+    """A place is a set of nodes of which some may hold there; True is none of them."""
+
+    def __init__(self, schema: CoreSchema) -> None:
+        self.described: list[dict[str, Json]] = []
+        self.tracked: dict[int, Tracked] = {}
+        self._definitions = schema.definitions
+        self._numbers: dict[tuple[frozenset[int], bool], int] = {}
+        self._to_describe: list[tuple[list[Node], bool]] = []
+        self._number([schema.root])
+        while len(self.described) < len(self._to_describe):
+            self.described.append(self._description(*self._to_describe[len(self.described)]))
+
+    def _number(self, cores: Iterable[Core]) -> int:
+        """The number of the place where these cores may hold; -1 where anything may."""
+        nodes, takes_any = self._holding(cores)
+        key = frozenset(map(id, nodes)), takes_any
+        if self._to_describe and not any(map(_holds_more, nodes)):
+            return -1
+        if key not in self._numbers:
+            if len(self._numbers) >= _MAX_PLACES:
+                raise UnsupportedGuide(
+                    f"objects with keys in any order may stand in more than {_MAX_PLACES} places",
+                    keyword="properties",
+                )
+            self._numbers[key] = len(self._numbers)
+            self._to_describe.append((nodes, takes_any))
+        return self._numbers[key]
+
+    def _holding(self, cores: Iterable[Core]) -> tuple[list[Node], bool]:
+        """The nodes that may hold, behind choices and references, and whether anything may."""
+        found: dict[int, Node] = {}
+        takes_any = False
+        todo = list(cores)
+        while todo:
+            core = todo.pop()
+            spend()
+            takes_any |= core is True
+            if isinstance(core, bool) or id(core) in found:
+                continue
+            found[id(core)] = core
+            todo += core.any_of
+            if core.ref is not None:
+                todo.append(self._definitions[core.ref])
+        return [one for one in found.values() if not _leads_on(one)], takes_any
+
+    def _description(self, nodes: list[Node], takes_any: bool) -> dict[str, Json]:
+        arrays = [node.kinds.arrays for node in nodes if node.kinds.may_be("array")]
+        objects = [node for node in nodes if node.kinds.may_be("object")]
+        asked = [node.kinds.objects for node in objects]
+        names = list(dict.fromkeys(chain.from_iterable(map(_named, asked))))
+        self._track(objects, names, takes_any)
+        anything = [True] if takes_any else []
+        unnamed = chain.from_iterable((*one.patterns.values(), one.additional) for one in asked)
+        num_placed = max((len(one.prefix) for one in arrays), default=0)
+        return {
+            "options": [one.fields() for one in self._options(asked, names, takes_any)],
+            "names": {
+                _spelt(name): self._number(chain(anything, *(asked_of(one, name) for one in asked)))
+                for name in names
+            },
+            "other": self._number(chain(anything, unnamed)),
+            "prefix": [
+                self._number([*anything, *(one.item(i) for one in arrays)])
+                for i in range(num_placed)
+            ],
+            "rest": self._number([*anything, *(one.rest for one in arrays)]),
+        }
+
+    def _options(self, asked: list[Objects], names: list[str], takes_any: bool) -> list[_Option]:
+        spend(len(asked) * len(names))
+        found = [_option(one, names) for one in asked]
+        if takes_any:
+            found.append(_Option(frozenset(names), frozenset(), 0, None, "ANY"))
+        return [one for one in dict.fromkeys(found) if one.required <= one.allowed]
+
+    def _track(self, nodes: list[Node], names: list[str], takes_any: bool) -> None:
+        """Adds what tells the objects of a place apart."""
+        options = self._options([node.kinds.objects for node in nodes], names, takes_any)
+        if len(options) > _MAX_OPTIONS:
+            why = f"in any order, {len(options)} kinds of objects cannot be told apart"
+            raise refuse("anyOf", nodes[0].path, why)
+        for node in nodes if len(options) > 1 else ():
+            own = _option(node.kinds.objects, names)
+            if not own.required <= own.allowed:
+                continue  # there is no such object
+            told = _telling(own, options)
+            before = self.tracked.get(id(node.kinds.objects), Tracked())
+            tracked = Tracked(
+                tuple(dict.fromkeys((*before.names, *told))),
+                before.is_counted or _is_counted(own, options, told),
+            )
+            _check_tracked(node, tracked, options)
+            self.tracked[id(node.kinds.objects)] = tracked
+
+
+def _option(asked: Objects, names: Iterable[str]) -> _Option:
+    allowed = frozenset(name for name in names if False not in asked_of(asked, name))
+    unnamed = "NONE"
+    if any(child is not False for child in asked.patterns.values()):
+        unnamed = "SOME"
+    elif asked.additional is not False:
+        unnamed = "SOME" if asked.patterns else "ANY"
+    least = max(asked.min_properties or 0, len(asked.required))
+    most = asked.max_properties
+    if most is not None and unnamed == "NONE" and most >= len(allowed):
+        most = None
+    return _Option(allowed, frozenset(asked.required), least, most, unnamed)
+
+
+def _telling(own: _Option, options: list[_Option]) -> list[str]:
+    """Required keys of an object: where they have come, all objects that are still possible ask
+    for all others."""
+    told: list[str] = []
+    possible = options
+    while True:
+        common = frozenset.intersection(*(one.required for one in possible))
+        missing = own.required - common - set(told)
+        if not missing:
+            return told
+        spend(len(possible) * len(missing))
+        name = min(missing, key=lambda one: (sum(one in other.allowed for other in possible), one))
+        told.append(name)
+        possible = [one for one in possible if name in one.allowed]
+
+
+def _is_counted(own: _Option, options: list[_Option], told: list[str]) -> bool:
+    """Whether the number of keys hangs on which of the objects it is."""
+    possible = [one for one in options if one.allowed.issuperset(told)]
+    is_least = own.least > len(own.required) and any(one.least < own.least for one in possible)
+    return is_least or any(one.most != own.most for one in options)
+
+
+def _check_tracked(node: Node, tracked: Tracked, options: list[_Option]) -> None:
+    """Raises UnsupportedGuide where a grammar cannot see to it."""
+    asked = node.kinds.objects
+    if len(tracked.names) > MAX_TRACKED:
+        why = (
+            f"in any order, more than {MAX_TRACKED} of its properties tell the object from others "
+            "that may stand there"
+        )
+        raise refuse("required", node.path, why)
+    common = frozenset.intersection(*(one.required for one in options))
+    for keyword, bound in (
+        ("minProperties", asked.min_properties),
+        (
+            "maxProperties",
+            asked.max_properties,
+        ),
+    ):
+        is_hard = tracked.names or (bound or 0) > _MAX_COUNTED
+        if keyword == "maxProperties" and common:
+            is_hard = True
+        if bound is not None and is_hard and (tracked.is_counted or keyword == "maxProperties"):
+            why = "in any order, other objects that may stand there are counted in another way"
+            raise refuse(keyword, node.path, why)
+
+
+def _named(asked: Objects) -> Iterable[str]:
+    return chain(asked.properties, asked.required)
+
+
+def _spelt(name: str) -> str:
+    """A key as grammars have it written."""
+    return json.dumps(name, ensure_ascii=False)
+
+
+def _leads_on(node: Node) -> bool:
+    return bool(node.any_of) or node.ref is not None or node.values is not None
+
+
+def _holds_more(node: Node) -> bool:
+    return node.kinds.may_be("object") or node.kinds.may_be("array")

@@ -1,0 +1,156 @@
+"""Owns what is said of a schema that no value fits: which keywords contradict each other, and
+where."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from itertools import combinations, product
+
+from specguide.errors import UnsupportedGuide
+from specguide.guided.budget import at_most, spend
+from specguide.guided.schema.core.evaluate import asked_of
+from specguide.guided.schema.core.nodes import Core, CoreSchema, Node, all_of
+from specguide.guided.schema.json_values import Json, JsonSchema
+from specguide.guided.schema.merging.merge import merge
+from specguide.guided.schema.merging.merge_types import allowed
+from specguide.guided.schema.pointers import step_into
+from specguide.guided.schema.pruning.prune import NONE_FITS, NoInstance, prune
+
+_MOST_STEPS = 100_000
+_DEEPEST = 20
+_BOUNDS = {
+    "number": ("numbers", ("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")),
+    "string": ("strings", ("minLength",), ("maxLength",)),
+    "array": ("arrays", ("minItems",), ("maxItems",)),
+    "object": ("objects", ("minProperties",), ("maxProperties",)),
+}
+"""By type, the field of Kinds that has its bounds, the keywords of lower and of upper ones."""
+_KEYWORDS = {
+    "number": ("minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum", "multipleOf"),
+    "string": ("format", "pattern", "minLength", "maxLength"),
+}
+
+
+def no_instance(core: CoreSchema, schema: JsonSchema) -> NoInstance:
+    """The error for a schema without instances; it says what cannot hold at once, where that is
+    plain.
+
+    core: its core
+    """
+    why = None
+    with suppress(UnsupportedGuide, RecursionError), at_most(_MOST_STEPS):
+        why = _Search(core.definitions, schema).found([core.root], 0)
+    return NoInstance(NONE_FITS if why is None else f"{NONE_FITS}: {why}")
+
+
+class _Search:
+    """The looking through what holds at once, from a schema's root to what its values must have."""
+
+    def __init__(self, definitions: Mapping[str, Core], schema: JsonSchema) -> None:
+        self._definitions, self._schema = definitions, schema
+
+    def found(self, cores: list[Core], depth: int) -> str | None:
+        """The contradiction among nodes that no value fits together."""
+        atoms = list(self._atoms(cores))
+        types = allowed(atoms)
+        for one, other in combinations([atom for atom in atoms if atom.kinds.types], 2):
+            if not allowed([one, other]):
+                return self._together([("type", one), ("type", other)], "", " exclude each other")
+        if len(types) != 1 or any(atom.values is not None for atom in atoms):
+            return None
+        (name,) = types
+        name = "number" if name == "integer" else name
+        return self._of_bounds(name, atoms) or self._inside(name, atoms, depth)
+
+    def _atoms(self, cores: list[Core]) -> Iterator[Node]:
+        """All that holds at once, but for choices."""
+        seen: set[int] = set()
+        todo = list(cores)[::-1]
+        while todo:
+            core = todo.pop()
+            spend()
+            if isinstance(core, bool) or id(core) in seen:
+                continue
+            seen.add(id(core))
+            yield core
+            todo += core.all_of[::-1]
+            if core.ref is not None:
+                todo.append(self._definitions[core.ref])
+
+    def _of_bounds(self, name: str, atoms: list[Node]) -> str | None:
+        """A lower bound that is above an upper one."""
+        if name not in _BOUNDS:
+            return None
+        kind, lower, upper = _BOUNDS[name]
+        for (low, one), (high, other) in product(product(lower, atoms), product(upper, atoms)):
+            least = getattr(getattr(one.kinds, kind), _field(low))
+            most = getattr(getattr(other.kinds, kind), _field(high))
+            if least is None or most is None or least < most:
+                continue
+            if least > most or "exclusive" in low + high:
+                verb = "is greater than" if least > most else "equals"
+                said = [(low, one), (high, other)]
+                return self._together(said, "", f" ({most})", f" ({least}) {verb} ")
+        return None
+
+    def _inside(self, name: str, atoms: list[Node], depth: int) -> str | None:
+        """What no string or number has at once; or the contradiction in an item or a property that
+        must be there."""
+        if name in _KEYWORDS:
+            said = [(keyword, atom) for keyword in _KEYWORDS[name] for atom in atoms]
+            said = [one for one in said if self._is_said(*one)]
+            return self._together(said, f"no {name} fits ") if len(said) > 1 else None
+        if depth >= _DEEPEST:
+            return None
+        for what, child in self._required(name, atoms):
+            if self._has_none(child):
+                return self.found([child], depth + 1) or f"{what} has no value"
+        return None
+
+    def _required(self, name: str, atoms: list[Node]) -> Iterator[tuple[str, Core]]:
+        """Each item or property that must be there, and what is asked of it."""
+        if name == "array":
+            arrays = [atom.kinds.arrays for atom in atoms]
+            least = max(one.min_items or 0 for one in arrays)
+            places = max(len(one.prefix) for one in arrays) + 1
+            for i in range(min(least, places)):
+                yield f"the item at place {i}", all_of("", [one.item(i) for one in arrays])
+        elif name == "object":
+            objects = [atom.kinds.objects for atom in atoms]
+            for key in dict.fromkeys(key for one in objects for key in one.required):
+                asked = [part for one in objects for part in asked_of(one, key)]
+                yield f"the required property {key!r}", all_of("", asked)
+
+    def _has_none(self, core: Core) -> bool:
+        try:
+            prune(merge(CoreSchema(core, self._definitions)))
+        except NoInstance:
+            return True
+        return False
+
+    def _together(
+        self,
+        said: list[tuple[str, Node]],
+        before: str = "",
+        behind: str = "",
+        between: str = " and ",
+    ) -> str | None:
+        """Keywords with their places; None where the schema does not have one of them."""
+        if not all(self._is_said(keyword, node) for keyword, node in said):
+            return None
+        places = dict.fromkeys(f"{keyword} at {node.path}/{keyword}" for keyword, node in said)
+        return f"{before}{between.join(places)}{behind}"
+
+    def _is_said(self, keyword: str, node: Node) -> bool:
+        found: Json = self._schema
+        with suppress(LookupError):
+            for step in f"{node.path}/{keyword}".split("/")[1:]:
+                found = step_into(found, step)
+            return True
+        return False
+
+
+def _field(keyword: str) -> str:
+    """The name of the field for a keyword."""
+    return "".join(f"_{char.lower()}" if char.isupper() else char for char in keyword)

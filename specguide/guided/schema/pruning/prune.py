@@ -1,0 +1,207 @@
+"""Owns the fourth pass: the taking out of parts and definitions that have no instance, as far as
+is plain where several things hold at once.
+
+Backends call a whole schema malformed when a part of it that matters has no instance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from specguide.errors import UnsupportedGuide
+from specguide.guided.budget import spend
+from specguide.guided.schema.core.nodes import (
+    NO_ARRAYS,
+    NO_OBJECTS,
+    Arrays,
+    Core,
+    CoreSchema,
+    Kinds,
+    Node,
+    Objects,
+    all_of,
+    any_of,
+    num_asks,
+)
+from specguide.guided.schema.core.walk import children
+from specguide.guided.schema.json_values import TYPES
+
+NONE_FITS = "no value that can be generated fits the schema"
+
+
+class NoInstance(UnsupportedGuide):
+    """No value that can be generated fits a schema."""
+
+
+def prune(schema: CoreSchema) -> CoreSchema:
+    """A schema without parts that have no instance, and with the definitions alone that it
+    leads to.
+
+    Raises NoInstance where none is left.
+    """
+    inhabited = _Inhabited(schema.definitions)
+    root = inhabited.pruned(schema.root)
+    if root is False:
+        raise NoInstance(NONE_FITS)
+    definitions = {name: inhabited.pruned(schema.definitions[name]) for name in inhabited.names}
+    return CoreSchema(root, _reached(root, definitions))
+
+
+class _Inhabited:
+    """The definitions of a schema that have an instance: `names`, the least set that bears
+    itself out, in the schema's order."""
+
+    def __init__(self, definitions: Mapping[str, Core]) -> None:
+        self._known: set[str] = set()
+        self._found: dict[int, Core] = {}  # by the identities of nodes, which the schema keeps
+        left = list(definitions)[::-1]  # a definition mostly asks for later ones
+        num_left = len(left) + 1
+        while len(left) < num_left:
+            num_left = len(left)
+            left = [name for name in left if not self._add(name, definitions[name])]
+        self.names = [name for name in definitions if name in self._known]
+
+    def _add(self, name: str, core: Core) -> bool:
+        """Whether the definition has an instance; it is known then."""
+        has_instance = self._has_instance(core)
+        if has_instance:
+            self._known.add(name)
+        return has_instance
+
+    def _has_instance(self, core: Core) -> bool:
+        spend(2)
+        if isinstance(core, bool):
+            return core
+        if core.ref is not None and core.ref not in self._known:
+            return False
+        if core.any_of and not any(map(self._has_instance, core.any_of)):
+            return False
+        if not all(map(self._has_instance, core.all_of)):
+            return False
+        if core.values is not None:
+            return True
+        kinds = core.kinds
+        return any(_has_instance_of(name, kinds, self._has_instance) for name in _types(kinds))
+
+    def pruned(self, core: Core) -> Core:
+        """The node without parts that have no instance; False where it has none itself."""
+        if isinstance(core, bool):
+            return core
+        found = self._found.get(id(core))
+        if found is None:
+            found = self._found[id(core)] = self._pruned(core)
+        return found
+
+    def _pruned(self, core: Node) -> Core:
+        spend(4)
+        if core.ref is not None and core.ref not in self._known:
+            return False
+        if core.any_of and num_asks(core) == 1:
+            return any_of(core.path, map(self.pruned, core.any_of))
+        kinds = core.kinds if core.values is not None else self._pruned_kinds(core.kinds)
+        if kinds is core.kinds and self._is_whole((*core.any_of, *core.all_of)):
+            return core
+        choice = any_of(core.path, map(self.pruned, core.any_of)) if core.any_of else True
+        beside = all_of(core.path, [choice, *map(self.pruned, core.all_of)])
+        if beside is False or not _types(kinds):
+            return False
+        others = () if beside is True else (beside,)
+        return replace(core, kinds=kinds, any_of=(), all_of=others)
+
+    def _is_whole(self, cores: Sequence[Core]) -> bool:
+        """Whether all is left of them."""
+        return all(self.pruned(core) is core for core in cores)
+
+    def _pruned_kinds(self, asked: Kinds) -> Kinds:
+        if asked.arrays is NO_ARRAYS and asked.objects is NO_OBJECTS:
+            return asked
+        types = _types(asked)
+        arrays, objects = self._pruned_arrays(asked.arrays), self._pruned_objects(asked.objects)
+        kinds = asked
+        if arrays is not asked.arrays or objects is not asked.objects:
+            kinds = Kinds(asked.types, asked.numbers, asked.strings, arrays, objects)
+        left = tuple(name for name in types if _has_instance_of(name, kinds, _is_left))
+        return kinds if len(left) == len(types) else replace(kinds, types=left)
+
+    def _pruned_arrays(self, asked: Arrays) -> Arrays:
+        if asked is NO_ARRAYS:
+            return asked
+        if False not in asked.prefix and self._is_whole((*asked.prefix, asked.rest)):
+            return asked
+        rest = self.pruned(asked.rest)
+        prefix = tuple(map(self.pruned, asked.prefix))
+        if False in prefix:  # the array ends before it
+            prefix, rest = prefix[: prefix.index(False)], False
+        return replace(asked, prefix=prefix, rest=rest)
+
+    def _pruned_objects(self, asked: Objects) -> Objects:
+        if asked is NO_OBJECTS:
+            return asked
+        named = asked.properties.values()
+        if self._is_whole((*named, *asked.patterns.values(), asked.additional)):
+            return asked
+        return Objects(
+            {name: self.pruned(child) for name, child in asked.properties.items()},
+            {name: self.pruned(child) for name, child in asked.patterns.items()},
+            self.pruned(asked.additional),
+            asked.required,
+            asked.min_properties,
+            asked.max_properties,
+        )
+
+
+def _is_left(pruned: Core) -> bool:
+    return pruned is not False
+
+
+def _has_instance_of(name: str, kinds: Kinds, has_instance: Callable[[Core], bool]) -> bool:
+    """Whether there is a value of a type, by whether the parts have an instance."""
+    if name == "array":
+        num_items = kinds.arrays.min_items or 0
+        prefix = kinds.arrays.prefix[:num_items]
+        return all(map(has_instance, prefix)) and (
+            len(prefix) == num_items or has_instance(kinds.arrays.rest)
+        )
+    if name == "object":
+        spend(len(kinds.objects.required) // 8)
+        return _has_object(kinds.objects, has_instance)
+    return True
+
+
+def _has_object(asked: Objects, has_instance: Callable[[Core], bool]) -> bool:
+    """Whether the required properties have values, and so many others that there are enough of
+    them."""
+    properties = asked.properties
+    required = (properties.get(name, asked.additional) for name in asked.required)
+    if not all(map(has_instance, required)):
+        return False
+    if not asked.min_properties or any(map(has_instance, asked.patterns.values())):
+        return True
+    return has_instance(asked.additional) or asked.min_properties <= sum(
+        map(has_instance, properties.values())
+    )
+
+
+def _types(kinds: Kinds) -> tuple[str, ...]:
+    return TYPES if kinds.types is None else kinds.types
+
+
+def _reached(root: Core, definitions: Mapping[str, Core]) -> dict[str, Core]:
+    """The definitions that the root leads to."""
+    found: dict[str, Core] = {}
+    todo: list[Core] = [root]
+    seen: set[int] = set()
+    while todo:
+        spend()
+        core = todo.pop()
+        if isinstance(core, bool) or id(core) in seen:
+            continue
+        seen.add(id(core))
+        if core.ref is None:
+            parts = (*core.all_of, *children(core))
+            todo += [child for child in parts if id(child) not in seen]
+        elif core.ref not in found:
+            found[core.ref] = definitions[core.ref]
+            todo.append(definitions[core.ref])
+    return found
