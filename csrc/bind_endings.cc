@@ -46,10 +46,12 @@ void bind_endings(py::module_& m) {
            py::arg("text"));
   py::class_<EndingMatcher, Matcher, std::shared_ptr<EndingMatcher>>(m, "EndingMatcher")
       .def(py::init([](std::shared_ptr<Matcher> inner, std::shared_ptr<Endings> endings, int64_t max_tokens,
-                       int64_t num_spare) {
-             return std::make_shared<EndingMatcher>(std::move(inner), std::move(endings), max_tokens, num_spare);
+                       int64_t num_spare, bool may_go_on) {
+             return std::make_shared<EndingMatcher>(std::move(inner), std::move(endings), max_tokens, num_spare,
+                                                    may_go_on);
            }),
-           py::arg("inner"), py::arg("endings"), py::arg("max_tokens"), py::arg("num_spare") = 0)
+           py::arg("inner"), py::arg("endings"), py::arg("max_tokens"), py::arg("num_spare") = 0,
+           py::arg("may_go_on") = false)
       .def("found_end", py::overload_cast<>(&EndingMatcher::found_end), release());
 }
 

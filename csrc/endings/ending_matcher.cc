@@ -10,8 +10,12 @@
 namespace specguide {
 
 EndingMatcher::EndingMatcher(std::shared_ptr<Matcher> inner, std::shared_ptr<Endings> endings, int64_t max_tokens,
-                             int64_t num_spare)
-    : inner_(std::move(inner)), endings_(std::move(endings)), max_tokens_(max_tokens), num_spare_(num_spare) {
+                             int64_t num_spare, bool may_go_on)
+    : inner_(std::move(inner)),
+      endings_(std::move(endings)),
+      max_tokens_(max_tokens),
+      num_spare_(num_spare),
+      may_go_on_(may_go_on) {
   if (!inner_ || !endings_) {
     throw std::invalid_argument("an output that must end needs a matcher and the grammar's ends");
   }
@@ -107,10 +111,9 @@ bool EndingMatcher::knows_ends() {
   return automaton_ != nullptr;
 }
 
-// The end token must be left behind the next one.
 void EndingMatcher::refill(FilledRow& row) {
   if (!knows_ends()) {
-    const bool can_wait = tokens_.empty() && endings_->all_endable(num_left() - 2 - num_spare_);
+    const bool can_wait = tokens_.empty() && endings_->all_endable(most_missing() - num_spare_);
     if (can_wait || inner_->is_terminated() || endings_->automaton() == nullptr) {
       catch_up();
       return inner_->refill(row);
@@ -124,7 +127,7 @@ void EndingMatcher::refill(FilledRow& row) {
     catch_up();
     inner_->refill(row);
   }
-  const int64_t most = num_left() - 2;
+  const int64_t most = most_missing();
   {
     Automaton::Walk walk(*automaton_);
     const Automaton::State state = here(walk);
@@ -142,7 +145,7 @@ void EndingMatcher::refill(FilledRow& row) {
 bool EndingMatcher::copy_seen_row(FilledRow& row) {
   const Automaton::Look look(*automaton_);
   const std::optional<Automaton::State> state = here(look);
-  if (!state || *state == Automaton::kDead || !look.copy_row(*state, num_left() - 2, row)) return false;
+  if (!state || *state == Automaton::kDead || !look.copy_row(*state, most_missing(), row)) return false;
   endings_->num_shared.fetch_add(1, std::memory_order_relaxed);
   return true;
 }

@@ -22,11 +22,14 @@ namespace specguide {
 // Where a guard takes ways out that the automaton has, ends are `num_spare` tokens farther than it says. Nearer to the
 // last token only what is found to end in time is allowed, by the matcher's own rows.
 //
+// Of free text, which `may_go_on` behind the last token, that one may be any behind which the text may end: an end token
+// in its place would tell that nothing was cut off.
+//
 // The first row goes by bounds where these tell enough; behind it, it waits till the ends are found.
 class EndingMatcher final : public Matcher {
  public:
   EndingMatcher(std::shared_ptr<Matcher> inner, std::shared_ptr<Endings> endings, int64_t max_tokens,
-                int64_t num_spare = 0);
+                int64_t num_spare = 0, bool may_go_on = false);
 
   bool accept(int32_t token) override;
   void fill(int32_t* words) override {
@@ -53,6 +56,9 @@ class EndingMatcher final : public Matcher {
   bool is_exact() { return knows_ends() && automaton_->network().is_exact(); }
   bool knows_ends();
   int64_t num_left() const { return max_tokens_ - num_before_ - static_cast<int64_t>(tokens_.size()); }
+  // Most tokens that may be missing behind the next one, such that the end token is left behind them; behind the last
+  // one none, and the end token need not follow where the text may go on.
+  int64_t most_missing() const { return may_go_on_ && num_left() == 1 ? 0 : num_left() - 2; }
   Automaton::State here(Automaton::Walk& walk);
   std::optional<Automaton::State> here(const Automaton::Look& look);
   bool copy_seen_row(FilledRow& row);
@@ -70,6 +76,7 @@ class EndingMatcher final : public Matcher {
   const std::shared_ptr<Matcher> inner_;
   const std::shared_ptr<Endings> endings_;
   const int64_t max_tokens_, num_spare_;
+  const bool may_go_on_;
   Automaton* automaton_ = nullptr;  // null until it is built
   int64_t num_before_ = 0, epoch_ = -1;
   std::vector<int32_t> tokens_;

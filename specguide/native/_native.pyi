@@ -456,11 +456,19 @@ class Endings:
         """The `num_least` behind the beginning of a text; -1 also where no text begins so."""
 
 class EndingMatcher(Matcher):
-    """What a matcher allows, so that the end token is among the first `max_tokens`. num_spare:
-    tokens by which ends may be farther than `endings` say"""
+    """What a matcher allows, so that the end token is among the first `max_tokens`.
+
+    num_spare: tokens by which ends may be farther than `endings` say
+    may_go_on: the last token may be any behind which the text may end
+    """
 
     def __init__(
-        self, inner: Matcher, endings: Endings, max_tokens: int, num_spare: int = 0
+        self,
+        inner: Matcher,
+        endings: Endings,
+        max_tokens: int,
+        num_spare: int = 0,
+        may_go_on: bool = False,
     ) -> None: ...
     def found_end(self) -> int:
         """Number of tokens of an end from here on that is found in time, the end token included; -1

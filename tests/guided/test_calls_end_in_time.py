@@ -78,3 +78,15 @@ def test_text_beside_calls_may_be_any_near_max_tokens(name):
     letters = set(b"abcdefghijklmnopqrstuvwxyz") & set(row_of(grammar.inner.matcher()))
     row = set(row_of(grammar.within(max(2, grammar.num_needed)).matcher()))
     assert letters <= row and (letters or grammar.num_needed > 1)  # marks may stand before
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_the_last_token_of_text_beside_calls_may_be_any(name):
+    """An end token in its place would tell that nothing was cut off."""
+    grammar = compiler().compile(asked(name, FEW))
+    assert isinstance(grammar, EndingGrammar)
+    if grammar.num_needed > 1:
+        pytest.skip("marks stand before the text")
+    letters = set(b"abcdefghijklmnopqrstuvwxyz") & set(row_of(grammar.inner.matcher()))
+    row = set(row_of(grammar.within(1).matcher()))
+    assert letters and letters <= row and row & set(VOCABULARY.eos_token_ids)

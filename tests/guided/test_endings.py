@@ -170,7 +170,11 @@ def test_random_texts_end_in_time(compiler, name):
     grammar = compiled(compiler, GUIDES[name])
     for extra in (0, 1, 2, 5, 20, 60):
         most = grammar.num_least + extra
-        text = walk(grammar.within(most).matcher(), VOCABULARY, rng, most)
+        matcher = grammar.within(most).matcher()
+        text = walk(matcher, VOCABULARY, rng, most)
+        if text is None and grammar.may_go_on:  # text around tags may end behind its last token
+            assert set(VOCABULARY.eos_token_ids) & set(allowed(matcher, VOCABULARY))
+            continue
         assert text is not None, extra
         if name in ("plain", "schema", "either", "nested"):
             jsonschema.validate(json.loads(text), json.loads(GUIDES[name].source()))

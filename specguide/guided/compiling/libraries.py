@@ -211,12 +211,13 @@ class Libraries:
             assert self._submit is not None
             calls = self._calls.grammar(grammar, written, guide, self._submit)
             # to look for ends by the matcher would compile parts, and wait for them
-            return self._endings.told(calls, written.outline, 0)
+            return self._endings.told(calls, written.outline, 0, may_go_on=guide.reads_one_way)
         # which of the required keys are missing, the text does not tell
         if written.keys is not None:
             return grammar
         num_spare = spare_of(written, reads_one_way=guide.reads_one_way)
-        return self._endings.told(grammar, written.outline, num_spare)
+        may_go_on = guide.reads_one_way or guide.structural_tag is not None
+        return self._endings.told(grammar, written.outline, num_spare, may_go_on=may_go_on)
 
     def _backend(self, name: str) -> Backend:
         with self._locks[name]:

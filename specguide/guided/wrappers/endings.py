@@ -46,6 +46,7 @@ class EndingGrammar(GrammarWrapper):
 
     may_be_exact: whether native.Endings' is_exact may turn out true
     num_spare:    tokens by which ends may be farther than is known, since a guard takes ways out
+    may_go_on:    outputs are free text, of which the last token may be any behind which it may end
     """
 
     endings: native.Endings
@@ -53,6 +54,7 @@ class EndingGrammar(GrammarWrapper):
     num_bytes: int
     may_be_exact: bool
     num_spare: int
+    may_go_on: bool = False
 
     @property
     def num_least(self) -> int:
@@ -120,7 +122,9 @@ class _TimedGrammar(GrammarWrapper):
     def matcher(self) -> native.EndingMatcher:
         grammar = self.inner
         inner = native_matcher(grammar.inner.matcher(), grammar.vocab_size)
-        return native.EndingMatcher(inner, grammar.endings, self.max_tokens, grammar.num_spare)
+        return native.EndingMatcher(
+            inner, grammar.endings, self.max_tokens, grammar.num_spare, grammar.may_go_on
+        )
 
 
 class GrammarEndings:
@@ -131,11 +135,17 @@ class GrammarEndings:
         self._pool = native.AutomatonPool(_POOL_BYTES)
 
     def told(
-        self, grammar: CompiledGrammar, outline: Outline | None, num_spare: int
+        self,
+        grammar: CompiledGrammar,
+        outline: Outline | None,
+        num_spare: int,
+        *,
+        may_go_on: bool = False,
     ) -> CompiledGrammar:
         """The grammar with its ends, itself where they are not known.
 
         num_spare: see `spare_of`
+        may_go_on: as of EndingGrammar
 
         Raises InvalidGuide where no text of the grammar ends.
         """
@@ -168,6 +178,7 @@ class GrammarEndings:
             grammar.num_bytes + _BYTES_A_CHARACTER * len(outline.text),
             is_exact,
             num_spare,
+            may_go_on,
         )
 
     @cached_property
