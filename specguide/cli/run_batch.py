@@ -54,12 +54,18 @@ def run_batch(
     *,
     input_file: Annotated[
         typer.FileBinaryRead,
-        typer.Option("--input-file", "-i", help="Requests, one a line; -: standard input."),
+        typer.Option(
+            "--input-file", "-i", metavar="FILE", help="Requests, one a line; -: standard input."
+        ),
     ],
     output_file: Annotated[
         typer.FileBinaryWrite,
         typer.Option(
-            "--output-file", "-o", lazy=True, help="Answers, one a line; -: standard output."
+            "--output-file",
+            "-o",
+            metavar="FILE",
+            lazy=True,
+            help="Answers, one a line; -: standard output.",
         ),
     ],
     model: Model = None,
