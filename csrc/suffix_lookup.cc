@@ -24,13 +24,13 @@ class SuffixCache {
   SuffixCache(int max_depth, size_t max_nodes) : tries_(max_depth, max_nodes) {}
 
   void add(const std::vector<int32_t>& output) {
-    SuffixTrie::Ends ends;
+    SuffixTries::Place place;
     for (size_t begin = 0; begin < output.size(); begin += kAppendedPerLock) {
       std::unique_ptr<SuffixTrie> evicted;  // let go of outside the lock
       std::unique_lock lock(mutex_);
-      evicted = tries_.make_room(ends);
+      evicted = tries_.make_room(place);
       const size_t end = std::min(output.size(), begin + kAppendedPerLock);
-      for (size_t i = begin; i < end; ++i) tries_.append(ends, output[i]);
+      for (size_t i = begin; i < end; ++i) tries_.append(place, output[i]);
       lock.unlock();
     }
   }
@@ -68,8 +68,8 @@ class SuffixLookup final : public Lookup {
 
   LookedUp next(const std::vector<int32_t>& path) override {
     const size_t end = std::min(text_.size(), num_appended_ + kAppendedPerCall);
-    own_.make_room(ends_);
-    for (; num_appended_ < end; ++num_appended_) own_.append(ends_, text_[num_appended_]);
+    own_.make_room(place_);
+    for (; num_appended_ < end; ++num_appended_) own_.append(place_, text_[num_appended_]);
     std::vector<int32_t> tail;  // reversed
     const auto longest = static_cast<size_t>(own_.max_depth() - 1);
     for (auto token = path.rbegin(); token != path.rend() && tail.size() < longest; ++token) tail.push_back(*token);
@@ -83,7 +83,7 @@ class SuffixLookup final : public Lookup {
  private:
   const std::shared_ptr<SuffixCache> cache_;
   SuffixTries own_;
-  SuffixTrie::Ends ends_;
+  SuffixTries::Place place_;
   std::vector<int32_t> text_;
   const size_t num_given_;  // tokens that are no output
   size_t num_appended_ = 0;

@@ -37,10 +37,14 @@ SuffixTrie::Match SuffixTrie::match(const std::vector<int32_t>& tail) const {
   return {};
 }
 
-std::unique_ptr<SuffixTrie> SuffixTries::make_room(SuffixTrie::Ends& ends) {
-  if (young_->num_nodes() < max_nodes_ / 2) return nullptr;
-  ends.clear();
-  return std::exchange(old_, std::exchange(young_, make()));
+std::unique_ptr<SuffixTrie> SuffixTries::make_room(Place& place) {
+  std::unique_ptr<SuffixTrie> given_up;
+  if (young_->num_nodes() >= max_nodes_ / 2) {
+    given_up = std::exchange(old_, std::exchange(young_, make()));
+    ++num_aged_;
+  }
+  if (place.num_aged != num_aged_) place = {num_aged_, {}};
+  return given_up;
 }
 
 SuffixTrie::Match SuffixTries::match(const std::vector<int32_t>& tail) const {

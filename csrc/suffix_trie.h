@@ -54,9 +54,17 @@ class SuffixTries {
   SuffixTries(int max_depth, size_t max_nodes)
       : max_depth_(max_depth), max_nodes_(max_nodes), young_(make()), old_(make()) {}
 
-  // Makes room where there is none, and then returns what is given up for it; the next token begins a text.
-  std::unique_ptr<SuffixTrie> make_room(SuffixTrie::Ends& ends);
-  void append(SuffixTrie::Ends& ends, int32_t token) { young_->append(ends, token); }
+  // The place of a text to which tokens are appended. It is in the trie that was the younger one when so many had aged.
+  struct Place {
+    int64_t num_aged = 0;
+    SuffixTrie::Ends ends;
+  };
+
+  // Makes room where there is none, and then returns what is given up for it. Where the place's trie is the younger one
+  // no more, whoever made room, the next token begins a text.
+  std::unique_ptr<SuffixTrie> make_room(Place& place);
+  // Only while the place's trie is the younger one.
+  void append(Place& place, int32_t token) { young_->append(place.ends, token); }
   // Of equally long matches the younger.
   SuffixTrie::Match match(const std::vector<int32_t>& tail) const;
   size_t num_nodes() const { return young_->num_nodes() + old_->num_nodes(); }
@@ -68,6 +76,7 @@ class SuffixTries {
   const int max_depth_;
   const size_t max_nodes_;
   std::unique_ptr<SuffixTrie> young_, old_;
+  int64_t num_aged_ = 0;  // tries that have taken the older one's place
 };
 
 }  // namespace specguide

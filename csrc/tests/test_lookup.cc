@@ -1,5 +1,6 @@
 // Lookups: what prompt lookup and suffix drafting propose, and that their memory is bounded.
 #include <random>
+#include <thread>
 #include <unordered_map>
 
 #include "check.h"
@@ -92,6 +93,21 @@ TEST(what_is_kept_of_outputs_is_bounded) {
   auto lookup = source.start({});
   CHECK(lookup->next({49 * 1000 + 190}).token == 49 * 1000 + 191);
   CHECK(lookup->next({5}).token == -1);
+}
+
+TEST(outputs_are_added_at_once_while_others_make_room) {
+  SuffixSource source(8, 1000, 0);
+  const auto add_some = [&source](int32_t first) {
+    for (int round = 0; round < 20; ++round) {
+      auto lookup = source.start({});
+      for (int i = 0; i < 3000; ++i) lookup->append(first + i);
+      lookup->finish();
+    }
+  };
+  std::thread other(add_some, 1'000'000);
+  add_some(0);
+  other.join();
+  CHECK(source.num_nodes() <= 1000 + 2 * 32 * 8 + 2);
 }
 
 TEST(what_is_kept_of_a_long_text_is_bounded) {
