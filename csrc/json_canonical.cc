@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <stdexcept>
+#include <string_view>
 
 #include "json_text.h"
 #include "utf8.h"
@@ -129,9 +130,9 @@ class Reader {
 
   // What an escape stands for; the escape's first character behind the backslash is read.
   void append_escaped(std::string& out, char kind) {
-    static const std::map<char, char> kNamed{{'b', '\b'}, {'f', '\f'}, {'n', '\n'}, {'r', '\r'}, {'t', '\t'}};
-    const auto named = kNamed.find(kind);
-    const char meant = named == kNamed.end() ? kind : named->second;
+    constexpr std::string_view kNamed = "bfnrt", kMeant = "\b\f\n\r\t";
+    const size_t named = kNamed.find(kind);
+    const char meant = named == kNamed.npos ? kind : kMeant[named];
     const uint32_t code = kind == 'u' ? code_point() : static_cast<uint8_t>(meant);
     if (code == '"' || code == '\\') out += '\\';
     append_utf8(out, code);

@@ -4,13 +4,14 @@
 #include <algorithm>
 #include <cstring>
 #include <stdexcept>
+#include <string_view>
 
 #include "backends/shared_library.h"
 
 namespace specguide::llg {
 namespace {
 
-const std::string kKnownVersion = "llguidance@1.9.";
+constexpr std::string_view kKnownVersion = "llguidance@1.9.";
 
 // Lets the library fill a region larger than our struct and looks for its defaults where we expect them, so that a
 // changed layout is found before any grammar passes through it.

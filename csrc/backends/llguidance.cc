@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <string_view>
 #include <vector>
 
 #include "backends/llguidance_pattern.h"
@@ -11,8 +12,8 @@ namespace specguide {
 namespace {
 
 // The library's own words for a state that allows no token: not a failure but an empty row.
-const std::string kDeadEnd = "NoExtensionBias";
-const std::string kRaised = " (its limits were raised, and that was not enough: make the grammar simpler)";
+constexpr std::string_view kDeadEnd = "NoExtensionBias";
+constexpr char kRaised[] = " (its limits were raised, and that was not enough: make the grammar simpler)";
 
 class LLGuidanceMatcher final : public LibraryMatcher {
  public:

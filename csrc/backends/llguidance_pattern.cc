@@ -1,6 +1,7 @@
 #include "backends/llguidance_pattern.h"
 
 #include <stdexcept>
+#include <string_view>
 #include <utility>
 
 namespace specguide {
@@ -8,7 +9,7 @@ namespace {
 
 constexpr size_t kMaxIdle = 16;
 // What stands in place of details behind the library's words.
-const std::string kNoDetails = "\n<non-verbose/>";
+constexpr std::string_view kNoDetails = "\n<non-verbose/>";
 
 }  // namespace
 

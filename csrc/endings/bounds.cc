@@ -66,8 +66,7 @@ class Finder {
     Rule& one = found->second;
     if (!is_new) return one;
     const auto given = grammar_.rules.find(name);
-    static const Expression nothing = Expression::of(Kind::kChoice, {});
-    one.expression = given == grammar_.rules.end() ? &nothing : &given->second;
+    one.expression = given == grammar_.rules.end() ? &nothing_ : &given->second;
     const int64_t shortest = least(*one.expression);
     const int64_t most = longest(*one.expression);
     one.least = shortest;
@@ -277,6 +276,7 @@ class Finder {
   }
 
   const Grammar& grammar_;
+  const Expression nothing_ = Expression::of(Kind::kChoice, {});
   ProductBounds& of_products_;
   std::unordered_map<std::string, Rule> rules_;  // those that are reached
   std::vector<Rule*> order_;                     // each behind those that it calls

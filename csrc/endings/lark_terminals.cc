@@ -3,7 +3,8 @@
 namespace specguide {
 
 const std::unordered_map<std::string, std::string>& common_terminals() {
-  static const std::unordered_map<std::string, std::string> terminals{
+  // never destroyed: threads may outlive static objects
+  static const auto* terminals = new std::unordered_map<std::string, std::string>{
       {"DIGIT", "[0-9]"},
       {"HEXDIGIT", "[0-9A-Fa-f]"},
       {"INT", "[0-9]+"},
@@ -24,7 +25,7 @@ const std::unordered_map<std::string, std::string>& common_terminals() {
       {"LF", R"(\n)"},
       {"NEWLINE", R"((\r?\n)+)"},
   };
-  return terminals;
+  return *terminals;
 }
 
 }  // namespace specguide

@@ -64,8 +64,8 @@ struct Kept {
 };
 
 Kept& kept() {
-  static Kept one;
-  return one;
+  static auto* one = new Kept;  // never destroyed: threads may outlive static objects
+  return *one;
 }
 
 }  // namespace

@@ -13,9 +13,12 @@ namespace {
 
 using Ranges = std::vector<CodeRange>;
 
-const Ranges kDigits{{'0', '9'}};
-const Ranges kWord{{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}};
-const Ranges kSpaces{{'\t', '\r'}, {' ', ' '}};
+// The characters of \d, \w or \s.
+Ranges class_of(char sign) {
+  if (sign == 'd') return {{'0', '9'}};
+  if (sign == 'w') return {{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}};
+  return {{'\t', '\r'}, {' ', ' '}};
+}
 
 struct Flags {
   bool ignores_case = false, dot_takes_lines = false;
@@ -135,8 +138,7 @@ class Reader : private Scanner {
     const char small = static_cast<char>(std::tolower(static_cast<unsigned char>(sign)));
     if (small != 'd' && small != 'w' && small != 's') return false;
     ++at_;
-    const Ranges& known = small == 'd' ? kDigits : small == 'w' ? kWord : kSpaces;
-    const Ranges found = sign == small ? known : all_but(known);
+    const Ranges found = sign == small ? class_of(small) : all_but(class_of(small));
     ranges.insert(ranges.end(), found.begin(), found.end());
     return true;
   }
