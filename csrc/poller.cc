@@ -71,7 +71,7 @@ Poller::Poller(PollingWords words, Timeout timeout)
 
 bool Poller::Slot::is_in_progress() const {
   const State now = state;
-  return now == State::kTaken || now == State::kRunning || now == State::kRan || now == State::kFinishing;
+  return now == State::kRunning || now == State::kRan || now == State::kFinishing;
 }
 
 int Poller::reserve(const HostFunctionRef& function, bool is_captured) {
@@ -191,31 +191,26 @@ bool Poller::run_due() {
   return found;
 }
 
+// Whoever changes the state first takes the word back, runs the function, and lets the stream go on.
 bool Poller::run_if_due(int i) {
   Slot& slot = slots_[i];
-  if (load_word(due(i)) == 0 || !slot.change(State::kReady, State::kTaken)) return false;
+  if (load_word(due(i)) == 0 || slot.state != State::kReady) return false;
+  if (take_one(end_before_)) throw EndOfThread{};
+  if (!slot.change(State::kReady, State::kRunning)) return false;
   const int32_t value = load_word(due(i));
   if (value == 0) {  // another thread has run it since
-    slot.change(State::kTaken, State::kReady);
+    slot.state = State::kReady;
     return false;
   }
   slot.value = value;
   store_word(due(i), 0);
-  run(i);
-  return true;
-}
-
-// Whoever changes the state first runs the function, and lets the stream go on.
-void Poller::run(int i) {
-  if (take_one(end_before_)) throw EndOfThread{};
-  Slot& slot = slots_[i];
-  if (!slot.change(State::kTaken, State::kRunning)) return;
   is_inside_ = true;
   latch_.run(*slot.function);
   is_inside_ = false;
   slot.state = State::kRan;
   if (take_one(end_after_)) throw EndOfThread{};
   finish(i);
+  return true;
 }
 
 void Poller::finish(int i) {
@@ -264,11 +259,7 @@ bool Poller::is_busy() const {
 void Poller::take_over(int num_takeovers) {
   if (num_takeovers > kMostTakeovers) return fail("the polling thread ended " + std::to_string(num_takeovers) +
                                                   " times in a row");
-  for (int i = 0; i < num_slots_; ++i) {
-    finish(i);
-    const int32_t value = slots_[i].value;
-    if (slots_[i].change(State::kTaken, State::kReady)) store_word(due(i), value);
-  }
+  for (int i = 0; i < num_slots_; ++i) finish(i);
   try {
     start_polling();
   } catch (const std::system_error& error) {

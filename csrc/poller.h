@@ -59,8 +59,7 @@ class Poller : public std::enable_shared_from_this<Poller> {
   enum class State {
     kFree,
     kReady,      // the stream may come here
-    kTaken,      // the stream has come; the function has not begun
-    kRunning,
+    kRunning,    // the stream has come
     kRan,
     kFinishing,  // the stream is being let go on
     kSpent,      // launched outside a capture: free once the stream has gone on
@@ -85,7 +84,6 @@ class Poller : public std::enable_shared_from_this<Poller> {
   void poll(int generation);
   bool run_due();
   bool run_if_due(int i);
-  void run(int i);
   void finish(int i);
 
   // The watching thread, which holds the mutex.
