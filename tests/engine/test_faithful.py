@@ -16,7 +16,7 @@ from transformers import LlamaForCausalLM
 
 from specguide import CacheConfig, Guide, SamplingParams
 from specguide.engine.requests.faithful import ScoredSequences
-from specguide.errors import InvalidParams
+from specguide.errors import EngineError, InvalidParams
 from specguide.guided.matcher import allowed_tokens
 
 PROMPT = "the answer is"
@@ -168,6 +168,21 @@ def test_one_that_is_cancelled_leaves_nothing(folders):
         engine.check_integrity()
         assert [request.finish_reason for request in requests] == ["abort", "abort"]
         assert not engine._requests._faithful._keys
+
+
+def test_scores_that_fail_in_one_iteration_end_their_sample_alone(folders):
+    with closing(make(folders, max_batch_size=4)) as llm:
+        engine, params = llm._engine, SamplingParams(guide=ENUM, faithful=True, temperature=1.0)
+        sample = engine.add(llm.tokenizer.encode(PROMPT), params)
+        faithful = engine._requests._faithful
+        while len(faithful._keys) < 2:
+            engine.step()
+        (job,) = faithful._jobs.values()
+        for request, *_ in list(job.active.values()):
+            engine._requests.end(request, EngineError("there are no scores"))
+        assert [one for _ in range(3) for one in engine.step()] == [sample]
+        assert sample.finish_reason == "error" and "no scores" in str(sample.error)
+        assert not faithful._keys
 
 
 @pytest.mark.parametrize(

@@ -193,7 +193,9 @@ class Faithful:
         key = self._keys.pop(request.request_id, None)
         if key is None:
             return False
-        job = self._jobs[key]
+        job = self._jobs.get(key)
+        if job is None:  # another one of it has failed in the same iteration
+            return True
         _, index, temperature = job.active.pop(request.request_id)
         if request.finish_reason != "length":
             self._fail(key, request.error)
@@ -249,6 +251,7 @@ class Faithful:
     def _forget(self, key: Hashable) -> _Job:
         job = self._jobs.pop(key)
         for request, _, _ in job.active.values():
-            del self._keys[request.request_id]
-            self._caller.stop(request)
+            if request.finish_reason is None:  # else it is yet to be taken
+                del self._keys[request.request_id]
+                self._caller.stop(request)
         return job
