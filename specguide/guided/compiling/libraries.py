@@ -211,12 +211,12 @@ class Libraries:
             assert self._submit is not None
             calls = self._calls.grammar(grammar, written, guide, self._submit)
             # to look for ends by the matcher would compile parts, and wait for them
-            return self._endings.told(calls, written.outline, 0, may_go_on=guide.reads_one_way)
+            return self._endings.told(calls, written.outline, 0, may_go_on=_is_text_around(guide))
         # which of the required keys are missing, the text does not tell
         if written.keys is not None:
             return grammar
         num_spare = spare_of(written, reads_one_way=guide.reads_one_way)
-        may_go_on = guide.reads_one_way or guide.structural_tag is not None
+        may_go_on = _is_text_around(guide)
         return self._endings.told(grammar, written.outline, num_spare, may_go_on=may_go_on)
 
     def _backend(self, name: str) -> Backend:
@@ -228,6 +228,11 @@ class Libraries:
                 except EngineError as error:  # the library is not installed
                     raise UnsupportedGuide(str(error)) from None
             return self._backends[name]
+
+
+def _is_text_around(guide: Guide) -> bool:
+    """Whether outputs may be free text around calls of tools or around tags."""
+    return guide.reads_one_way or guide.structural_tag is not None
 
 
 def _may_be_freed(guide: Guide, reasons: dict[str, InvalidGuide]) -> bool:

@@ -152,17 +152,8 @@ class GrammarEndings:
         if outline is None:
             return grammar
         is_exact = num_spare == 0 and outline.is_exact
-        try:
-            endings = native.Endings(
-                outline.form,
-                outline.text,
-                self._trie,
-                self._pool,
-                is_exact,
-                may_wait=len(outline.text) <= MOST_LATE,
-            )
-        except ValueError as error:
-            _LOGGER.debug("it is not known how texts of a grammar end: %s", error)
+        endings = self._ends(outline, is_exact)
+        if endings is None:
             return grammar
         if endings.is_endless and (outline.is_exact or outline.form == "ebnf"):
             raise InvalidGuide(
@@ -180,6 +171,17 @@ class GrammarEndings:
             num_spare,
             may_go_on,
         )
+
+    def _ends(self, outline: Outline, is_exact: bool) -> native.Endings | None:
+        """What an outline says; None where that cannot be followed."""
+        may_wait = len(outline.text) <= MOST_LATE
+        try:
+            return native.Endings(
+                outline.form, outline.text, self._trie, self._pool, is_exact, may_wait=may_wait
+            )
+        except ValueError as error:
+            _LOGGER.debug("it is not known how texts of a grammar end: %s", error)
+            return None
 
     @cached_property
     def _trie(self) -> native.TokenTrie:

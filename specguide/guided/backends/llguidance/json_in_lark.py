@@ -18,13 +18,14 @@ from specguide.guided.backends.llguidance.lark_rules import (
     alternatives,
     content_name,
 )
+from specguide.guided.backends.llguidance.own_reading import as_llguidance_reads
 from specguide.guided.backends.llguidance.schema_rules import schema_rules
 from specguide.guided.backends.llguidance.schema_terminals import NoRules, no_free_rules
 from specguide.guided.budget import spend
 from specguide.guided.known.items import KnownItems
 from specguide.guided.known.keys import KnownKeys
 from specguide.guided.notations.grammar_form import behind_space
-from specguide.guided.schema.core.emit import as_llguidance_reads, emit
+from specguide.guided.schema.core.emit import emit
 from specguide.guided.schema.core.nodes import CoreSchema
 from specguide.guided.schema.core.walk import negates_numbers
 from specguide.guided.schema.cores import core_schemas

@@ -20,6 +20,7 @@ from specguide.errors import InvalidGuide, UnsupportedGuide
 from specguide.guided.adapters.whitespace import whitespace_regex
 from specguide.guided.backends.llguidance.core_rules import core_rules
 from specguide.guided.backends.llguidance.lark_rules import SchemaRules
+from specguide.guided.backends.llguidance.own_reading import as_llguidance_reads
 from specguide.guided.backends.llguidance.schema_terminals import NoRules, no_free_rules
 from specguide.guided.backends.llguidance.simple_nodes import joins_patterns
 from specguide.guided.budget import spend
@@ -28,7 +29,7 @@ from specguide.guided.lark.source import as_lark_reads
 from specguide.guided.notations.grammar_form import grammar_form, without_comments
 from specguide.guided.regex.tree import Both, Regex
 from specguide.guided.regex.writer import write
-from specguide.guided.schema.core.emit import as_llguidance_reads, emit
+from specguide.guided.schema.core.emit import emit
 from specguide.guided.schema.core.nodes import CoreSchema
 from specguide.guided.schema.core.walk import negates_numbers
 from specguide.guided.schema.json_values import JsonSchema

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 
-from specguide.errors import UnsupportedGuide
-from specguide.guided.budget import spend
 from specguide.guided.schema.core.keywords import UNIQUE_ITEMS, Value, keywords
 from specguide.guided.schema.core.nodes import CoreSchema, Node
 from specguide.guided.schema.json_values import Json
-from specguide.guided.schema.subschemas import with_subschemas
-from specguide.inputs.integers import is_int
 
 
 def emit(schema: CoreSchema) -> dict[str, Json]:
@@ -35,64 +30,3 @@ def _written(value: Value) -> Json:
     if isinstance(value, Mapping):
         return {name: _written(item) for name, item in value.items()}
     return value
-
-
-def as_llguidance_reads(core: Json) -> Json:
-    """A schema's JSON whose bounds of numbers are doubles, each the nearest one on the inner side
-    of a bound.
-
-    Raises UnsupportedGuide where it lists a number that is none, has a bound that all doubles are
-    outside of, or names a text with a character that has no short escape: the library would leave
-    it out.
-    """
-    if not isinstance(core, dict):
-        return core
-    listed = core.get("enum")
-    if isinstance(listed, list):  # else the compile refuses it
-        _check_values(listed, "enum")
-    if "const" in core:
-        _check_values([core["const"]], "const")
-    if isinstance(core.get("properties"), dict):
-        _check_values([*core["properties"]], "properties")
-    return {
-        keyword: _inner(keyword, value) if keyword in _BOUNDS and is_int(value) else value
-        for keyword, value in with_subschemas(core, as_llguidance_reads).items()
-    }
-
-
-def _check_values(values: list[Json], keyword: str) -> None:
-    for value in values:
-        spend()
-        if is_int(value) and abs(value) > 2**53:
-            why = "is too large to be told from its neighbours"
-            raise UnsupportedGuide(f"the number {value} in {keyword} {why}", keyword=keyword)
-        if isinstance(value, str) and any(char in _WITHOUT_ESCAPE for char in value):
-            why = "has a character that needs an escape of four digits"
-            raise UnsupportedGuide(f"the text {value!r} in {keyword} {why}", keyword=keyword)
-        if isinstance(value, dict):
-            _check_values([*value, *value.values()], keyword)
-        elif isinstance(value, list):
-            _check_values(value, keyword)
-
-
-def _inner(keyword: str, bound: int) -> float:
-    upper = keyword in _UPPER
-    if abs(bound) <= 2**53:
-        return bound
-    try:
-        near = float(bound)
-    except OverflowError:
-        if (bound > 0) != upper:
-            raise UnsupportedGuide(
-                f"{keyword} is an integer beyond all doubles, and none is within it",
-                keyword=keyword,
-            ) from None
-        return 1e300 if upper else -1e300
-    if int(near) != bound and (int(near) > bound) == upper:
-        near = math.nextafter(near, -math.inf if upper else math.inf)
-    return int(near) if abs(near) < 2**63 else near
-
-
-_WITHOUT_ESCAPE = frozenset(map(chr, (*range(0x20), 0x7F))) - frozenset("\b\t\n\f\r")
-_UPPER = frozenset({"maximum", "exclusiveMaximum"})
-_BOUNDS = _UPPER | {"minimum", "exclusiveMinimum"}
