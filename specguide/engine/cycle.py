@@ -46,7 +46,7 @@ class Cycle:
     def schedule(self) -> Schedule:
         """The next batch; None where no request can run. Its pages and slots are taken."""
         with self._recorder.host("schedule"):
-            schedule = self._scheduler.schedule()
+            schedule = self._scheduler.schedule(mixes=self._levels.mixes)
             self._requests.release(schedule.released)
         if schedule.batch is not None:
             return schedule._replace(batch=self._levels.choose(schedule.batch))

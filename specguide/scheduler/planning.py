@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from specguide.batch import NO_PIGGYBACK, Batch, Chunk, Piggyback, Start
 from specguide.scheduler.limits import SchedulerLimits
@@ -24,10 +25,14 @@ class Planner:
         self._prefilled_last = False
         self.num_planned = 0
 
-    def next_batch(self) -> Batch | None:
-        """The next batch; None where nothing can run. Requests may lose their slots for it."""
+    def next_batch(self, *, mixes: bool = True) -> Batch | None:
+        """The next batch; None where nothing can run. Requests may lose their slots for it.
+
+        mixes: whether prompts that can be computed beside those that decode may be
+        """
+        decode = partial(self._decode, mixes=mixes)
         # planning to decode may leave nobody who does
-        plans = (self._decode, self._prefill)
+        plans = (decode, self._prefill)
         for plan in plans if self._decodes_next() else (self._prefill, *plans):
             batch = plan()
             if batch is not None:
@@ -47,7 +52,7 @@ class Planner:
         planned, chunks = self._prompts.prefill(self.num_planned)
         return self._batch(planned, chunks=chunks)
 
-    def _decode(self) -> Batch | None:
+    def _decode(self, *, mixes: bool) -> Batch | None:
         """All that decode, and beside them chunks of prompts."""
         planned = []
         has_grown = []
@@ -73,7 +78,7 @@ class Planner:
             planned,
             has_grown=has_grown,
             starts=[one.start(row) for row, one in enumerate(planned) if one in starting],
-            piggyback=self._prompts.piggyback(planned),
+            piggyback=self._prompts.piggyback(planned) if mixes else NO_PIGGYBACK,
         )
 
     def _batch(

@@ -96,10 +96,13 @@ class Scheduler:
         thread."""
         return self.pace.wait_s(self._placement.waiting, client, priority)
 
-    def schedule(self) -> Schedule:
-        """Plan the next iteration, for which requests may lose their slots."""
+    def schedule(self, *, mixes: bool = True) -> Schedule:
+        """Plan the next iteration, for which requests may lose their slots.
+
+        mixes: whether it may compute chunks of prompts beside requests that decode
+        """
         self._placement.admit()
-        batch = self._planner.next_batch()
+        batch = self._planner.next_batch(mixes=mixes)
         request_ids = () if batch is None else batch.request_ids
         requests = tuple(self._sequences[request_id].request for request_id in request_ids)
         return Schedule(batch, requests, self._placement.take_released())

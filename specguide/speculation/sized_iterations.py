@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import product
@@ -60,20 +60,21 @@ class SizedIterations:
         self, iteration: Iteration, state: SlotTable, grammar: GrammarStream, options: StepOptions
     ) -> None:
         self._iteration, self._state, self._grammar = iteration, state, grammar
-        self._layout, self._is_adaptive = grammar.layout, options.adaptive
-        self.all_levels = IterationLayouts(self._layout, self._layout)
+        self._layout = layout = grammar.layout
+        self._is_adaptive = options.adaptive
+        self.all_levels = IterationLayouts(layout, layout)
         num_slots = len(state.ids)
         self._max_batch_size = self._spare_slot = num_slots - 1
         self.runner = runner_for(grammar, options)
         self._filled = replace(
             PIGGYBACK_LIMITS,
             max_slots=self._max_batch_size,
-            nodes_each=self._layout.num_drafts + 1,
+            nodes_each=(layout.first_level if options.adaptive else layout).num_nodes,
         )
         self.piggyback_limits = NEVER_PIGGYBACK
         if options.mixed and self.runner is None:
             self.piggyback_limits = PiggybackLimits(_MOST_CHUNKS)
-        elif options.mixed and not options.adaptive:  # whose levels would each need graphs of it
+        elif options.mixed:
             self.piggyback_limits = self._filled
         self._row_pages = min(ENTERING_PAGES, state.sizes.max_pages)
         num_values = largest_plan(num_slots, Column.PAGES + self._row_pages)
@@ -124,8 +125,9 @@ class SizedIterations:
         kind = (
             SamplingKind.SAMPLED if sampling.kind <= SamplingKind.SAMPLED else SamplingKind.SCORED
         )
-        num_slots = self._filled.num_slots(highest_slot)
-        num_tokens = self._filled.beside(highest_slot).size_for(piggyback.num_tokens)
+        filled = self._filled_beside(levels)
+        num_slots = filled.num_slots(highest_slot)
+        num_tokens = filled.beside(highest_slot).size_for(piggyback.num_tokens)
         return self._decode_mixed(
             piggyback.chunks, piggyback.slots, num_slots, kind, levels, num_tokens
         )
@@ -148,11 +150,10 @@ class SizedIterations:
         ]
         prefill_kinds = product(captured_sizes(self._max_batch_size, max_prefill_tokens))
         mixed_kinds = [
-            (num_slots, SamplingKind.SAMPLED, self.all_levels, num_tokens)
-            for num_slots in graph_sizes(self._max_batch_size)
-            if num_slots == self.piggyback_limits.num_slots(num_slots - 1)
+            (num_slots, SamplingKind.SAMPLED, levels, num_tokens)
+            for num_slots, levels in self._mixed_slots_and_levels()
             for num_tokens in reversed(
-                self.piggyback_limits.beside(num_slots - 1).sizes_within(max_prefill_tokens)
+                self._filled_beside(levels).beside(num_slots - 1).sizes_within(max_prefill_tokens)
             )
         ]
         return (
@@ -169,6 +170,21 @@ class SizedIterations:
             IterationLayouts(*pair)
             for pair in product(self._layout.levels_for(num_slots), repeat=2)
         ]
+
+    def _mixed_slots_and_levels(self) -> Iterable[tuple[int, IterationLayouts]]:
+        """What comes up with chunks of prompts beside: iterations that change no level."""
+        if not self.piggyback_limits.sizes:
+            return ()
+        return dict.fromkeys(
+            (self._filled.num_slots(num_slots - 1), levels)
+            for num_slots in graph_sizes(self._max_batch_size)
+            for levels in self._levels(num_slots)
+            if levels.verified == levels.drafted
+        )
+
+    def _filled_beside(self, levels: IterationLayouts) -> PiggybackLimits:
+        """What prompts are filled up to beside drafts of these levels."""
+        return replace(self._filled, nodes_each=levels.verified.num_nodes)
 
     def _decode_mixed(
         self,

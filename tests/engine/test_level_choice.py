@@ -4,6 +4,7 @@ best level."""
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
@@ -11,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from specguide.batch import Batch
+from specguide.batch import Batch, Chunk, Piggyback
 from specguide.config import SpecConfig
 from specguide.drafts.layout import DraftLayout
 from specguide.drafts.tree import DynamicTree
@@ -28,6 +29,7 @@ from specguide.scheduler import Advance
 K = DraftLayout.chain(num_model=3)
 WITH_FORCED = DraftLayout.chain(num_model=3, num_forced=8)
 TREE = SpecConfig(tree=DynamicTree()).layout
+PROMPT = Piggyback((9,), ((),), (Chunk([1, 2], 0),))
 GPU, CPU = (4.9, 5.9, 6.4, 8.0), (10.0, 16.4, 20.0, 70.0)  # an iteration's time by level
 
 
@@ -44,6 +46,9 @@ class World:
     rng: random.Random = field(default_factory=lambda: random.Random(1))
     slowness: Callable[[float], float] = lambda now: 1.0  # by time
     num_requests: int = 0  # so far
+    prompt_s: float = 0.0  # what an iteration takes longer with prompts, which always wait; 0: none
+    plans: list[tuple[LevelPlan, bool]] = field(default_factory=list)
+    """Of each iteration, and whether there were prompts beside."""
 
     def __post_init__(self) -> None:
         self.choice = LevelChoice(self.layout)
@@ -60,8 +65,11 @@ class World:
             plan = LevelPlan(verified, level)
             launched = batch
             if is_adaptive:
-                launched = self.choice.choose(batch)
+                mixes = bool(self.prompt_s) and self.choice.mixes
+                launched = self.choice.choose(replace(batch, piggyback=PROMPT) if mixes else batch)
                 plan = LevelPlan(*map(self.layout.levels.index, launched.levels))
+                self.plans.append((plan, mixes))
+                self.now += self.prompt_s * mixes
             self.now += (
                 (self.times[plan.verified] + self.times[plan.drafted])
                 / 2
@@ -162,6 +170,23 @@ def test_where_all_levels_gain_the_same_none_is_lost():
     world = World(K, (4.9, 4.9 * 1.4), lambda rng, place, level: rng.random() < 0.4)
     world.write(400)
     assert world.write(4000, is_adaptive=False) / world.write(4000) >= 0.96
+
+
+@pytest.mark.parametrize("lag", [0, 1, 2])
+@pytest.mark.parametrize("layout", [K, WITH_FORCED, TREE])
+def test_where_prompts_always_wait_a_level_is_found_and_most_iterations_take_some(layout, lag):
+    for accepted in (never, mostly):
+        alone = World(layout, GPU, accepted, batch_size=8, lag=lag)
+        beside = World(layout, GPU, accepted, batch_size=8, lag=lag, prompt_s=3.0)
+        for world in (alone, beside):
+            world.write(4000)
+        levels = [
+            Counter(plan.drafted for plan, _ in world.plans[400:]).most_common(1)[0][0]
+            for world in (alone, beside)
+        ]
+        assert levels[0] == levels[1]
+        assert sum(mixes for _, mixes in beside.plans[400:]) > 0.85 * len(beside.plans[400:])
+        assert all(plan.verified == plan.drafted for plan, mixes in beside.plans if mixes)
 
 
 def test_many_requests_draft_little():

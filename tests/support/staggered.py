@@ -27,6 +27,8 @@ SPECS: dict[str, SpecConfig | None] = {
     "forced": SpecConfig(num_forced_tokens=4),
     "mtp": SpecConfig("mtp"),
     "ngram": SpecConfig("ngram"),
+    "adaptive": SpecConfig(adaptive=True),
+    "adaptive tree": SpecConfig(tree=DynamicTree(3, 2, 8), adaptive=True),
 }
 """The modes that are compared; "mtp" with the shipped module."""
 
@@ -77,8 +79,8 @@ def engine_of(spec: SpecConfig | None, **options: Any) -> tuple[Engine, Watch]:
     engine, watch = Engine(EngineConfig(spec=spec, **options)), Watch()
     schedule = engine._scheduler.schedule
 
-    def noted() -> Any:
-        answer = schedule()
+    def noted(**options: Any) -> Any:
+        answer = schedule(**options)
         if answer.batch is not None:
             watch.note(answer.batch)
         return answer

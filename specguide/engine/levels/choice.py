@@ -25,6 +25,9 @@ _LEAST_GAIN = 1.04  # for which another level runs
 class AllDrafts:
     """No choice: every iteration drafts all that it may."""
 
+    mixes = True
+    """Whether the next decode iteration may compute chunks of prompts beside."""
+
     def choose(self, batch: Batch) -> Batch:
         """The batch as it is."""
         return batch
@@ -39,7 +42,11 @@ class AllDrafts:
 class LevelChoice(AllDrafts):
     """Chooses for all requests of a batch together; one thread calls it.
 
+    It decides one iteration ahead: the level changes, and is timed, without prompts beside. So
+    iterations with prompts verify and draft by one level, and need few graphs.
+
     layout: all that may be drafted
+    mixes:  whether the next decode iteration may compute chunks of prompts beside
     """
 
     def __init__(self, layout: DraftLayout) -> None:
@@ -47,7 +54,8 @@ class LevelChoice(AllDrafts):
         self.levels = layout.levels
         self._rates = LevelRates(level.num_drafts / 2 for level in self.levels)
         self._trials = LevelTrials(len(self.levels))
-        self._best = self._drafted = self.levels.index(layout.first_level)
+        self._best = self._drafted = self._wanted = self.levels.index(layout.first_level)
+        self.mixes = False
 
     def plan(self, batch: Batch) -> LevelPlan | None:
         """The levels of a batch that is launched now; None for a prefill. Logits processors are not
@@ -55,11 +63,16 @@ class LevelChoice(AllDrafts):
         if batch.is_prefill:
             return None
         if batch.processed and not self._layout.takes_processors:
-            self._drafted = 0
+            self._drafted = self._wanted = 0
             return LevelPlan(0, 0)
-        verified, self._drafted = self._drafted, self._next(batch)
-        if verified >= self._num_levels(batch):  # there were fewer requests
-            verified = 1
+        num_levels = self._num_levels(batch)
+        verified, self._drafted = (
+            level if level < num_levels else 1  # there were fewer requests
+            for level in (self._drafted, self._wanted)
+        )
+        self._wanted = self._next(batch)
+        is_known = self._rates.seconds(len(batch.slots), self._drafted) is not None
+        self.mixes = is_known and verified == self._drafted == self._wanted
         return LevelPlan(verified, self._drafted)
 
     def choose(self, batch: Batch) -> Batch:
@@ -90,7 +103,7 @@ class LevelChoice(AllDrafts):
         return len(self._layout.levels_for(1 << max(batch.slots).bit_length()))
 
     def _next(self, batch: Batch) -> int:
-        """The level to draft: the best, or one to try."""
+        """The level to draft next: the best, or one to try."""
         self._trials.tick()
         rates = self._rates.of(batch, self._num_levels(batch))
         self._choose(rates)

@@ -29,7 +29,7 @@ class LevelRates:
         self.acceptances = Acceptances(guesses)
         self._times = LevelTimes()
         self._last: tuple[tuple[int, ...], float] | None = None
-        """Requests of the last iteration, and its end, seconds; None: the next cannot be timed."""
+        """Requests of the last decode iteration, and its end, seconds; None: a prefill was last."""
         self._begun_trial: tuple[LevelPlan, float] | None = None
 
     def of(self, batch: Batch, num_levels: int) -> list[float | None]:
@@ -51,16 +51,19 @@ class LevelRates:
         """Learn from an iteration; None: it followed no plan. Seconds that it took, 0 where that
         cannot be told."""
         batch, end_s = committed.batch, committed.times.end_s
-        is_timed = plan is not None and not batch.piggyback.chunks
-        last, self._last = self._last, (batch.request_ids, end_s) if is_timed else None
+        last, self._last = self._last, None if plan is None else (batch.request_ids, end_s)
         if plan is None:
             return 0.0
         self._take_accepted(committed, plan.verified)
-        if not (is_timed and last) or last[0] != batch.request_ids or batch.processed:
+        ran_on = last is not None and not set(batch.request_ids).isdisjoint(last[0])
+        if last is None or not ran_on or batch.processed:
             self._begun_trial = None
             return 0.0
         seconds = end_s - last[1]
-        self._take_time(len(batch.request_ids), plan, seconds)
+        if batch.piggyback.chunks:
+            self._begun_trial = None
+        else:
+            self._take_time(len(batch.request_ids), plan, seconds)
         return seconds
 
     def _take_accepted(self, committed: Committed, level: int) -> None:
