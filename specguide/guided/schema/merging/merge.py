@@ -248,18 +248,20 @@ class _Conjunctions:
         have it; the others alone where they say one of them."""
         others = [atom for atom in atoms if atom is not choice]
         place = next(i for i, atom in enumerate(atoms) if atom is choice)
-        known, beside = set(map(self._number, others)), self._clashes.beside(others)
-        found: list[tuple[list[Atom], list[Atom]]] = []  # what an option adds, and all that it asks
+        known = set(map(self._number, others))
+        added: list[tuple[list[Atom], list[Atom]]] = []  # what an option adds, and all that it asks
         for option in choice.any_of:
-            spend(2 + len(others) // 8)
+            spend(1 + len(others) // 8)
             asked = self._of_option(option)
             if asked is None:
                 continue
             new = [atom for atom in asked if self._number(atom) not in known]
             if not new and not self._all_orders:
                 return [others]
-            if not beside.clash(new):
-                found.append((new, asked))
+            added.append((new, asked))
+        spend(len(added))
+        beside = self._clashes.beside(others)
+        found = [one for one in added if not beside.clash(one[0])]
         if choice.is_failure and len(found) > (self._most_ways or len(found)):
             told = listed_properties(others)
             found = sorted(found, key=lambda one: self._weights.of(one[0], told))
