@@ -145,14 +145,23 @@ def test_a_definition_is_one_place_of_distinct_items_however_often_it_is_referre
     assert len(distinct_places(rewritten.value)) == 2
 
 
-def test_tokens_are_read_for_distinct_items_when_the_library_is_loaded(monkeypatch):
+@pytest.mark.parametrize(
+    ("kind", "schema", "key_order"),
+    [
+        ("DistinctTokens", {"type": "array", "uniqueItems": True, "items": {}}, "schema"),
+        ("KeyTokens", {"type": "object", "properties": {"a": {}}, "required": ["a"]}, "any"),
+    ],
+)
+def test_tokens_are_read_for_guards_when_the_library_is_loaded(
+    kind, schema, key_order, monkeypatch
+):
     read = []
-    tokens = native.DistinctTokens
-    monkeypatch.setattr(native, "DistinctTokens", lambda known: read.append(known) or tokens(known))
+    tokens = getattr(native, kind)
+    monkeypatch.setattr(native, kind, lambda known: read.append(known) or tokens(known))
     libraries = Libraries(VOCABULARY, GuideConfig())
     libraries.load("llguidance")
     assert len(read) == 1
-    guide = Guide(json_schema={"type": "array", "uniqueItems": True, "items": {"type": "string"}})
+    guide = Guide(json_schema=schema, key_order=key_order)
     libraries.first_enforcing(guide, "llguidance", lambda _: None)
     assert len(read) == 1
 

@@ -225,6 +225,7 @@ class Libraries:
                 try:
                     self._backends[name] = create_backend(name, self.vocabulary)
                     self._distinct_items.load()
+                    self._key_guard.load()
                 except EngineError as error:  # the library is not installed
                     raise UnsupportedGuide(str(error)) from None
             return self._backends[name]

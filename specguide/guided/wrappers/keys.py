@@ -36,6 +36,10 @@ class KeyGuard:
     def __init__(self, vocabulary: Vocabulary) -> None:
         self._vocabulary = vocabulary
 
+    def load(self) -> None:
+        """Find that out now, which takes a while, and not with the first schema of a request."""
+        _ = self._tokens
+
     def guard(self, grammar: CompiledGrammar, known: Mapping[str, Any]) -> KeyedGrammar:
         """The grammar with a guard. known: the fields of KnownKeys"""
         return KeyedGrammar(
