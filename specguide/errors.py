@@ -3,7 +3,8 @@
 SpecguideError
 ├── UserError                      what a caller can mend; an API server answers 400
 │   ├── InvalidParams              a parameter, option or prompt is wrong or not to be honoured
-│   │   └── PromptTooLong          the prompt does not fit the context
+│   │   ├── PromptTooLong          the prompt does not fit the context
+│   │   └── OutputTooLong          no output of a guide is as short as max_tokens asks
 │   ├── InvalidGuide               a guide is contradictory, unreadable or malformed
 │   │   ├── UnsupportedGuide       no backend enforces it; names keyword and path
 │   │   └── GuideLimitExceeded     it ran into a limit of size, depth or compile time
@@ -38,7 +39,18 @@ class InvalidParams(UserError):
 
 
 class PromptTooLong(InvalidParams):
-    """The prompt leaves no room in the model's context."""
+    """The prompt leaves too little room in the model's context."""
+
+
+class OutputTooLong(InvalidParams):
+    """No output of a guide is as short as `max_tokens` asks.
+
+    `num_needed` is the number of tokens of the shortest.
+    """
+
+    def __init__(self, message: str, *, num_needed: int = 0, param: str | None = None) -> None:
+        super().__init__(message, param=param)
+        self.num_needed = num_needed
 
 
 class InvalidGuide(UserError):

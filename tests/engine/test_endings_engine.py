@@ -14,7 +14,7 @@ from tiny_engine import K, make
 
 from specguide import LLM, Guide, GuideConfig, Reasoning, SamplingParams, SpecConfig
 from specguide.drafts.tree import DynamicTree
-from specguide.errors import InvalidParams
+from specguide.errors import InvalidParams, PromptTooLong
 
 SCHEMA = {
     "type": "object",
@@ -66,6 +66,17 @@ def test_what_may_be_cut_off_is(folders):
         assert output.finish_reason == "error"
         assert isinstance(output.error, InvalidParams) and output.error.param == "max_tokens"
         assert "max_tokens leaves room for 6" in str(output.error)
+
+
+@pytest.mark.parametrize("max_tokens", [6, 10, 1000])
+@pytest.mark.parametrize("reasoning", [None, Reasoning(end="</think>")])
+def test_a_prompt_that_leaves_too_little_room_is_told_so(folders, max_tokens, reasoning):
+    """More max_tokens would be of no use."""
+    with closing(make(folders, max_model_len=64)) as llm:
+        (output,) = llm.generate([[97] * 58], params(max_tokens, reasoning=reasoning))
+    assert isinstance(output.error, PromptTooLong)
+    assert "maximum context length is 64 tokens" in str(output.error)
+    assert "the prompt has 58 and the shortest output" in str(output.error)
 
 
 def test_an_engine_may_cut_off_all(folders):

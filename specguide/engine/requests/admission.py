@@ -15,7 +15,13 @@ from specguide.config.resolved import ResolvedConfig
 from specguide.drafts.layout import DraftLayout
 from specguide.engine.executors import Capabilities
 from specguide.engine.requests.prompts import prompt_ids
-from specguide.errors import EngineError, InvalidParams, SpecguideError
+from specguide.errors import (
+    EngineError,
+    InvalidParams,
+    OutputTooLong,
+    PromptTooLong,
+    SpecguideError,
+)
 from specguide.guided.backends import CompiledGrammar
 from specguide.guided.compile import GrammarCompiler
 from specguide.guided.ends import GrammarEnds
@@ -178,7 +184,7 @@ class Admission:
             )
         grammar = None
         if compiled is not None:
-            grammar = self._as_asked(_result(compiled), params, self._most_output(request))
+            grammar = self._within_context(_result(compiled), request)
         if grammar is not None and params.may_stop_by_text:
             request.text = self._guided_text(request, grammar)
         request.span_reader = self._span_reader(params)
@@ -229,6 +235,22 @@ class Admission:
         request = self._compiling.pop(future)
         request.metrics.compile_s = future.took_s
         return request
+
+    def _within_context(self, answer: CompiledGrammar, request: Request) -> CompiledGrammar:
+        """The grammar as asked for. Raises PromptTooLong where no max_tokens would be enough."""
+        most, prompt_len = self._most_output(request), len(request.prompt_ids)
+        context = self._capabilities.max_model_len
+        try:
+            return self._as_asked(answer, request.params, most)
+        except OutputTooLong as error:
+            if prompt_len + error.num_needed <= context:
+                raise
+            raise PromptTooLong(
+                f"this model's maximum context length is {context} tokens, output included: the "
+                f"prompt has {prompt_len} and the shortest output that matches the guide takes "
+                f"{error.num_needed}; make the prompt shorter, or set allow_truncation to have "
+                "the output cut off"
+            ) from error
 
     def _as_asked(
         self, answer: CompiledGrammar, params: SamplingParams, most: int

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from specguide import native
-from specguide.errors import InvalidGuide, InvalidParams
+from specguide.errors import InvalidGuide, OutputTooLong
 from specguide.guided.adapters.to_native import native_matcher
 from specguide.guided.backend import CompiledGrammar, GrammarWrapper, Outline, Written
 from specguide.guided.known.keys import special_token
@@ -95,13 +95,14 @@ class EndingGrammar(GrammarWrapper):
         """A grammar of the texts that end within so many tokens, the end token included where
         there is room for it.
 
-        Raises InvalidParams where not even the shortest text does.
+        Raises OutputTooLong where not even the shortest text does.
         """
         if not self.has_room(max_tokens + 1) and self.num_needed - 1 > max_tokens:
-            raise InvalidParams(
+            raise OutputTooLong(
                 f"max_tokens leaves room for {max_tokens} and the shortest output that matches "
                 f"the guide takes {self.num_needed - 1} tokens; raise it, or set allow_truncation "
                 "to have the output cut off",
+                num_needed=self.num_needed - 1,
                 param="max_tokens",
             )
         has_room = self.has_room(max_tokens)

@@ -8,7 +8,7 @@ from functools import cached_property
 from itertools import pairwise
 
 from specguide import native
-from specguide.errors import InvalidParams
+from specguide.errors import InvalidParams, OutputTooLong
 from specguide.guide import Reasoning
 from specguide.guided.adapters.to_native import native_matcher, native_vocabulary
 from specguide.guided.backend import CompiledGrammar, GrammarWrapper
@@ -65,7 +65,7 @@ class ReasoningSections:
     ) -> CompiledGrammar:
         """A grammar, perhaps behind a reasoning section, whose outputs end within so many tokens.
 
-        Raises InvalidParams where there is no such output, and as `before`.
+        Raises OutputTooLong where there is no such output, and as `before`.
         """
         if reasoning is None:
             return answer.within(max_tokens)
@@ -73,10 +73,11 @@ class ReasoningSections:
         num_needed = num_marked + answer.num_needed - 1
         room = max_tokens - num_needed
         if room < 0:
-            raise InvalidParams(
+            raise OutputTooLong(
                 f"max_tokens leaves room for {max_tokens}, and the shortest output that matches "
                 f"the guide takes {num_needed} tokens, the marks of the reasoning section "
                 "included; raise it, or set allow_truncation to have the output cut off",
+                num_needed=num_needed,
                 param="max_tokens",
             )
         room = max(0, room - 1)  # for the end token
