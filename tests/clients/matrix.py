@@ -29,11 +29,11 @@ What the server's API is used with. `make clients` installs each client as pinne
 """
 _BY_HAND = """## Tried by hand
 
-These worked too, with structured answers, tools and streams as far as they have them: aider,
-AutoGen, BAML, CrewAI, Haystack, Inspect, LangChain.js, LiteLLM's proxy in front of all three APIs,
-simonw's llm, Mastra, mirascope, openai-agents for Node.js, opencode, outlines (its models for
-OpenAI, vLLM and SGLang), promptfoo, Semantic Kernel, and what the benchmarks of vLLM and SGLang
-send.
+These worked too, with structured answers, tools and streams as far as they have them: Agno, aider,
+AutoGen, BAML, CrewAI, Google's ADK, Haystack, Inspect, LangChain.js, LiteLLM's proxy in front of
+all three APIs, simonw's llm, Mastra, Microsoft's Agent Framework, mirascope, openai-agents for
+Node.js, opencode, outlines (its models for OpenAI, vLLM and SGLang), promptfoo, Semantic Kernel,
+Strands, and what the benchmarks of vLLM and SGLang send.
 
 Some send a schema or tools only where they are told that the model takes them:
 
@@ -42,6 +42,9 @@ Some send a schema or tools only where they are told that the model takes them:
 - DSPy: a provider that is declared to take schemas; else it asks for JSON in words
 - llama-index, `OpenAILike`: `is_chat_model` and `is_function_calling_model`
 - llm, `extra-openai-models.yaml`: `supports_schema` and `supports_tools`
+
+Agent Framework's `OpenAIChatClient`, which is for responses, refers to earlier ones unless its
+options have `store: False`.
 
 Claude Code takes the server's address without `/v1`. Its first prompt has 20,000 to 35,000 tokens;
 `--bare` makes it small.
