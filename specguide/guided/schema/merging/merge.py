@@ -9,7 +9,6 @@ comes up becomes one definition, so there are only so many of them. The instance
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 
 from specguide.errors import UnsupportedGuide
 from specguide.guided.budget import at_work, kept_of, spend
@@ -26,10 +25,9 @@ from specguide.guided.schema.core.nodes import (
     any_of,
     num_asks,
     one_of_values,
-    says_something,
 )
-from specguide.guided.schema.core.sameness import Sameness
 from specguide.guided.schema.json_values import EVERY_TYPE
+from specguide.guided.schema.merging.atom_sets import AtomSets
 from specguide.guided.schema.merging.clashes import Clashes
 from specguide.guided.schema.merging.merge_kinds import (
     Atom,
@@ -75,7 +73,7 @@ def merge(
         schema.definitions, Patterns(patterns_apart), most_ways, all_orders
     )
     try:
-        root = conjunctions.build(conjunctions.atoms([schema.root]), schema.root.path)
+        root = conjunctions.build(conjunctions.sets.of([schema.root]), schema.root.path)
         conjunctions.finish()
     except _TooLarge:
         known.is_too_large |= not all_orders
@@ -111,15 +109,14 @@ class _Conjunctions:
         self.patterns = patterns
         self._given, self._most_ways, self._all_orders = given, most_ways, all_orders
         self._clashes = Clashes(given)
-        self._number = Sameness().number
+        self.sets = AtomSets(given)
+        self._number = self.sets.number
         self._weights = Weights()
         self._num_atoms = 0
         self._names: dict[frozenset[int] | tuple[int, ...], str] = {}  # by the atoms' numbers
-        self._atoms: dict[int, list[Atom]] = {}
         self._leaves: dict[int, Core] = {}  # by the atoms' numbers
-        # By the nodes' identities; they are kept alive, so that these stay their own.
+        # by the nodes' identities; they are kept alive, so that these stay their own
         self._found: dict[tuple[str, tuple[int, ...]], tuple[tuple[Core, ...], Core]] = {}
-        self._of_options: dict[int, tuple[Core, list[Atom] | None]] = {}
         self._to_build: list[tuple[str, list[Atom], str]] = []
         self._members = Members(self.all)
 
@@ -136,7 +133,7 @@ class _Conjunctions:
             return asked[0]
         key = path, tuple(map(id, asked))
         if key not in self._found:
-            atoms = self.atoms(asked)
+            atoms = self.sets.of(asked)
             found = False if atoms is None else self._all_atoms(atoms, path)
             self._found[key] = asked, found
         return self._found[key][1]
@@ -168,47 +165,6 @@ class _Conjunctions:
         if isinstance(found, bool) or found.path == atom.path:
             return found
         return Node(atom.path, found.kinds, found.values, all_of=found.all_of)
-
-    def atoms(self, cores: Iterable[Core]) -> list[Atom] | None:
-        """What holds at once, flat and each once, in the order it was found; None where one of
-        `cores` is False."""
-        found: dict[int, Atom] = {}
-        seen: set[int] = set()
-        todo = list(cores)[::-1]
-        while todo:
-            core = todo.pop()
-            spend()
-            if core is False:
-                return None
-            if core is True or id(core) in seen:
-                continue
-            seen.add(id(core))
-            for atom in self._own_atoms(core):
-                found.setdefault(self._number(atom), atom)
-            todo += core.all_of[::-1]
-            if core.ref is not None:
-                todo.append(self._given[core.ref])
-        return list(found.values())
-
-    def _of_option(self, option: Core) -> list[Atom] | None:
-        """Its atoms; it is one beside many others."""
-        if id(option) not in self._of_options:
-            self._of_options[id(option)] = option, self.atoms([option])
-        return self._of_options[id(option)][1]
-
-    def _own_atoms(self, node: Node) -> list[Atom]:
-        """What a node asks itself: of kinds and values, and as a choice."""
-        if node.ref is None and not (node.any_of or node.all_of):
-            return [node] if num_asks(node) else []
-        if id(node) not in self._atoms:
-            found = []
-            if node.values is not None or says_something(node.kinds):
-                found.append(replace(node, any_of=(), ref=None, all_of=()))
-            if node.any_of:
-                choice = Node(node.path, any_of=node.any_of, is_failure=node.is_failure)
-                found.append(node if num_asks(node) == 1 else choice)
-            self._atoms[id(node)] = found
-        return self._atoms[id(node)]
 
     def build(self, atoms: list[Atom] | None, path: str) -> Core:
         """The node of what fits all the atoms. None for `atoms`: nothing does."""
@@ -252,7 +208,7 @@ class _Conjunctions:
         added: list[tuple[list[Atom], list[Atom]]] = []  # what an option adds, and all that it asks
         for option in choice.any_of:
             spend(1 + len(others) // 8)
-            asked = self._of_option(option)
+            asked = self.sets.of_option(option)
             if asked is None:
                 continue
             new = [atom for atom in asked if self._number(atom) not in known]
@@ -270,13 +226,7 @@ class _Conjunctions:
             ([*others[:place], *asked, *others[place:]], len(new) < len(asked))
             for new, asked in found
         )
-        return [self._each_once(atoms) if is_twice else atoms for atoms, is_twice in all_asked]
-
-    def _each_once(self, atoms: list[Atom]) -> list[Atom]:
-        found: dict[int, Atom] = {}
-        for atom in atoms:
-            found.setdefault(self._number(atom), atom)
-        return list(found.values())
+        return [self.sets.each_once(atoms) if is_twice else atoms for atoms, is_twice in all_asked]
 
     def _any(self, options: list[list[Atom]], source: str, path: str) -> Core:
         """A choice of several sets, each once."""

@@ -1,0 +1,74 @@
+"""Owns what subschemas ask that hold at once, as atoms: nodes of kinds and values, and choices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from specguide.guided.budget import spend
+from specguide.guided.schema.core.nodes import Core, Node, num_asks, says_something
+from specguide.guided.schema.core.sameness import Sameness
+from specguide.guided.schema.merging.merge_kinds import Atom
+
+
+class AtomSets:
+    """Finds the atoms of nodes, each node's once.
+
+    given:  definitions to which nodes refer
+    number: of an atom; those that ask the same have one
+    """
+
+    def __init__(self, given: Mapping[str, Core]) -> None:
+        self._given = given
+        self.number = Sameness().number
+        # by the nodes' identities; options are kept alive, so that these stay their own
+        self._own: dict[int, list[Atom]] = {}
+        self._options: dict[int, tuple[Core, list[Atom] | None]] = {}
+
+    def of(self, cores: Iterable[Core]) -> list[Atom] | None:
+        """What holds at once, flat and each once, in the order it was found; None where one of
+        `cores` is False."""
+        found: dict[int, Atom] = {}
+        seen: set[int] = set()
+        todo = list(cores)[::-1]
+        while todo:
+            core = todo.pop()
+            spend()
+            if core is False:
+                return None
+            if core is True or id(core) in seen:
+                continue
+            seen.add(id(core))
+            for atom in self._own_of(core):
+                found.setdefault(self.number(atom), atom)
+            todo += core.all_of[::-1]
+            if core.ref is not None:
+                todo.append(self._given[core.ref])
+        return list(found.values())
+
+    def of_option(self, option: Core) -> list[Atom] | None:
+        """Its atoms; it is one beside many others."""
+        if id(option) not in self._options:
+            self._options[id(option)] = option, self.of([option])
+        return self._options[id(option)][1]
+
+    def _own_of(self, node: Node) -> list[Atom]:
+        """What a node asks itself: of kinds and values, and as a choice."""
+        if node.ref is None and not (node.any_of or node.all_of):
+            return [node] if num_asks(node) else []
+        if id(node) not in self._own:
+            found = []
+            if node.values is not None or says_something(node.kinds):
+                found.append(replace(node, any_of=(), ref=None, all_of=()))
+            if node.any_of:
+                choice = Node(node.path, any_of=node.any_of, is_failure=node.is_failure)
+                found.append(node if num_asks(node) == 1 else choice)
+            self._own[id(node)] = found
+        return self._own[id(node)]
+
+    def each_once(self, atoms: list[Atom]) -> list[Atom]:
+        """Those that ask the same but once."""
+        found: dict[int, Atom] = {}
+        for atom in atoms:
+            found.setdefault(self.number(atom), atom)
+        return list(found.values())
