@@ -66,16 +66,17 @@ class SizedIterations:
         num_slots = len(state.ids)
         self._max_batch_size = self._spare_slot = num_slots - 1
         self.runner = runner_for(grammar, options)
-        self._filled = replace(
-            PIGGYBACK_LIMITS,
-            max_slots=self._max_batch_size,
-            nodes_each=(layout.first_level if options.adaptive else layout).num_nodes,
-        )
+        limits = replace(PIGGYBACK_LIMITS, max_slots=self._max_batch_size)
+        self._filled = {
+            level.num_nodes: replace(limits, nodes_each=level.num_nodes) for level in layout.levels
+        }
+        """What prompts are filled up to, by the nodes that are verified beside."""
+        first = layout.first_level if options.adaptive else layout
         self.piggyback_limits = NEVER_PIGGYBACK
         if options.mixed and self.runner is None:
             self.piggyback_limits = PiggybackLimits(_MOST_CHUNKS)
         elif options.mixed:
-            self.piggyback_limits = self._filled
+            self.piggyback_limits = self._filled[first.num_nodes]
         self._row_pages = min(ENTERING_PAGES, state.sizes.max_pages)
         num_values = largest_plan(num_slots, Column.PAGES + self._row_pages)
         self._plan = torch.zeros(num_values, dtype=torch.int64, device=state.ids.device)
@@ -125,7 +126,7 @@ class SizedIterations:
         kind = (
             SamplingKind.SAMPLED if sampling.kind <= SamplingKind.SAMPLED else SamplingKind.SCORED
         )
-        filled = self._filled_beside(levels)
+        filled = self._filled[levels.verified.num_nodes]
         num_slots = filled.num_slots(highest_slot)
         num_tokens = filled.beside(highest_slot).size_for(piggyback.num_tokens)
         return self._decode_mixed(
@@ -153,7 +154,9 @@ class SizedIterations:
             (num_slots, SamplingKind.SAMPLED, levels, num_tokens)
             for num_slots, levels in self._mixed_slots_and_levels()
             for num_tokens in reversed(
-                self._filled_beside(levels).beside(num_slots - 1).sizes_within(max_prefill_tokens)
+                self._filled[levels.verified.num_nodes]
+                .beside(num_slots - 1)
+                .sizes_within(max_prefill_tokens)
             )
         ]
         return (
@@ -176,15 +179,11 @@ class SizedIterations:
         if not self.piggyback_limits.sizes:
             return ()
         return dict.fromkeys(
-            (self._filled.num_slots(num_slots - 1), levels)
+            (self.piggyback_limits.num_slots(num_slots - 1), levels)
             for num_slots in graph_sizes(self._max_batch_size)
             for levels in self._levels(num_slots)
             if levels.verified == levels.drafted
         )
-
-    def _filled_beside(self, levels: IterationLayouts) -> PiggybackLimits:
-        """What prompts are filled up to beside drafts of these levels."""
-        return replace(self._filled, nodes_each=levels.verified.num_nodes)
 
     def _decode_mixed(
         self,

@@ -216,6 +216,15 @@ def test_logits_processors_know_no_trees():
     assert choice.plan(replace(batch, processed=())).verified == 0
 
 
+@pytest.mark.parametrize("layout", [K, WITH_FORCED, TREE])
+def test_prompts_do_not_wait_for_requests_that_are_never_timed(layout):
+    batch, choice = Batch((0,), (0,), (), processed=(0,)), LevelChoice(layout)
+    for number in range(20):
+        launched = choice.choose(batch)
+        choice.take(committed(launched, SimpleNamespace(num_tokens=torch.tensor([1])), number))
+    assert choice.mixes
+
+
 def test_requests_that_have_ended_are_forgotten():
     batch, choice = Batch((7,), (0,), ()), LevelChoice(K)
     late = choice.choose(batch)

@@ -64,15 +64,15 @@ class LevelChoice(AllDrafts):
             return None
         if batch.processed and not self._layout.takes_processors:
             self._drafted = self._wanted = 0
+            self.mixes = True
             return LevelPlan(0, 0)
-        num_levels = self._num_levels(batch)
-        verified, self._drafted = (
-            level if level < num_levels else 1  # there were fewer requests
-            for level in (self._drafted, self._wanted)
-        )
+        verified = self._fitting(self._drafted, batch)
+        self._drafted = self._fitting(self._wanted, batch)
         self._wanted = self._next(batch)
+        # what processors take is never timed, and prompts are not to wait for it
         is_known = self._rates.seconds(len(batch.slots), self._drafted) is not None
-        self.mixes = is_known and verified == self._drafted == self._wanted
+        is_steady = verified == self._drafted == self._wanted
+        self.mixes = is_steady and (is_known or bool(batch.processed))
         return LevelPlan(verified, self._drafted)
 
     def choose(self, batch: Batch) -> Batch:
@@ -96,6 +96,10 @@ class LevelChoice(AllDrafts):
         if batch.is_prefill or batch.levels is None:
             return None
         return LevelPlan(*map(self.levels.index, batch.levels))
+
+    def _fitting(self, level: int, batch: Batch) -> int:
+        """The level, or the least with drafts where it was chosen for fewer requests."""
+        return level if level < self._num_levels(batch) else 1
 
     def _num_levels(self, batch: Batch) -> int:
         """Number of levels that may run at the batch's size: that of the graph with room for its

@@ -28,8 +28,9 @@ class LevelRates:
     def __init__(self, guesses: Iterable[float]) -> None:
         self.acceptances = Acceptances(guesses)
         self._times = LevelTimes()
-        self._last: tuple[tuple[int, ...], float] | None = None
-        """Requests of the last decode iteration, and its end, seconds; None: a prefill was last."""
+        self._last_ids: tuple[int, ...] = ()
+        """Requests of the last iteration if it decoded."""
+        self._last_end_s = 0.0
         self._begun_trial: tuple[LevelPlan, float] | None = None
 
     def of(self, batch: Batch, num_levels: int) -> list[float | None]:
@@ -51,20 +52,23 @@ class LevelRates:
         """Learn from an iteration; None: it followed no plan. Seconds that it took, 0 where that
         cannot be told."""
         batch, end_s = committed.batch, committed.times.end_s
-        last, self._last = self._last, None if plan is None else (batch.request_ids, end_s)
+        seconds = end_s - self._last_end_s
+        ran_on = not self._is_cut_off(batch)
+        self._last_ids = () if plan is None else batch.request_ids
+        self._last_end_s = end_s
         if plan is None:
             return 0.0
         self._take_accepted(committed, plan.verified)
-        ran_on = last is not None and not set(batch.request_ids).isdisjoint(last[0])
-        if last is None or not ran_on or batch.processed:
-            self._begun_trial = None
-            return 0.0
-        seconds = end_s - last[1]
-        if batch.piggyback.chunks:
-            self._begun_trial = None
-        else:
+        if ran_on and not batch.piggyback.chunks:
             self._take_time(len(batch.request_ids), plan, seconds)
-        return seconds
+        else:
+            self._begun_trial = None
+        return seconds if ran_on else 0.0
+
+    def _is_cut_off(self, batch: Batch) -> bool:
+        """Whether something else came between the last iteration and this one: none of its requests
+        ran on, or the host had its turn."""
+        return bool(batch.processed) or set(batch.request_ids).isdisjoint(self._last_ids)
 
     def _take_accepted(self, committed: Committed, level: int) -> None:
         rows = zip(
