@@ -123,6 +123,8 @@ class TwoModelStep:
             # an iteration may capture a pass that it has run before
             kinds = [kind for kind in decode_kinds(self._max_batch_size) for _ in range(2)]
             warm_ups += runs(self._grammar, self._decode_leading, kinds)
+        # as requests are put into their slots, of one that never has any
+        warm_ups.append(partial(self.leave, [self._max_batch_size]))
         return WarmUps(captures=warm_ups)
 
     def _decode_leading(self, num_slots: int, kind: SamplingKind) -> VerifyOutput:

@@ -27,25 +27,38 @@ def decode_kinds(max_batch_size: int) -> list[tuple[int, SamplingKind]]:
 def prefill_kinds(
     max_batch_size: int, max_prefill_tokens: int, max_model_len: int
 ) -> list[tuple[list[Chunk], SamplingKind]]:
-    """Prefills that between them launch all kernels that any can: what is compiled goes by powers
-    of two."""
-    numbers, lengths = (
-        [1 << power for power in range(most.bit_length())]
-        for most in (max_batch_size, min(max_prefill_tokens, max_model_len))
-    )
-    sizes = [
+    """Prefills that between them launch all kernels that any can. What is compiled goes by powers
+    of two and by the number of an attention's programs: so there are numbers of prompts and
+    lengths of each power of two and of one more, and the longest prompts that fit."""
+    max_len = min(max_prefill_tokens, max_model_len)
+    numbers, lengths = _powers_of_two(max_batch_size), _powers_of_two(max_len)
+    beyond = _one_more(max_batch_size)
+    sizes = {
+        *product(numbers, lengths),
+        *product(beyond, _one_more(max_len)),
+        *((number, min(max_len, max_prefill_tokens // number)) for number in beyond),
+    }
+    kinds = [
         (number, length, SamplingKind.GREEDY)
-        for number in numbers
-        for length in lengths
-        if number * length <= max_prefill_tokens
+        for number, length in sorted(sizes)
+        if 0 < number * length <= max_prefill_tokens
     ]
-    sizes += [
+    kinds += [
         (number, 1, kind)
         for number in numbers
         for kind in SamplingKind
         if kind is not SamplingKind.GREEDY
     ]
-    return [([Chunk([0] * length, 0)] * number, kind) for number, length, kind in sizes]
+    return [([Chunk([0] * length, 0)] * number, kind) for number, length, kind in kinds]
+
+
+def _powers_of_two(most: int) -> list[int]:
+    return [1 << power for power in range(most.bit_length())]
+
+
+def _one_more(most: int) -> list[int]:
+    """One, one more than each power of two, and the most."""
+    return sorted({1, most, *(power + 1 for power in _powers_of_two(most) if power < most)})
 
 
 @torch.inference_mode()

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 pytest.importorskip("triton")
 
 from specguide.kernels.attention import ForwardContext, attention_backend, triton_backend
+from specguide.speculation.warm_up import prefill_kinds
 
 CPU = torch.device("cpu")
 
@@ -17,10 +20,12 @@ def _many_processors(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(triton_backend, "num_multiprocessors", lambda _: 132)
 
 
-def launch(num_seqs: int, num_tokens: int) -> tuple[int, int, int]:
-    """Rows, splits and warps of a launch of 32 query heads over 8 key heads, in half precision."""
+LLAMA_8B = triton_backend.Heads(32, 8, 128, torch.bfloat16, torch.bfloat16)
+
+
+def context_of(num_seqs: int, num_tokens: int) -> ForwardContext:
     ints = dict(dtype=torch.int32)
-    context = ForwardContext(
+    return ForwardContext(
         position_ids=torch.zeros(num_seqs * num_tokens, dtype=torch.int64),
         slot_mapping=torch.zeros(num_seqs * num_tokens, dtype=torch.int64),
         block_table=torch.zeros(num_seqs, 128, **ints),
@@ -30,8 +35,11 @@ def launch(num_seqs: int, num_tokens: int) -> tuple[int, int, int]:
         page_size=16,
         attention=attention_backend(CPU),
     )
-    heads = triton_backend.Heads(32, 8, 128, torch.bfloat16, torch.bfloat16)
-    found = triton_backend.choose_launch(context, heads, CPU)
+
+
+def launch(num_seqs: int, num_tokens: int) -> tuple[int, int, int]:
+    """Rows, splits and warps of a launch of 32 query heads over 8 key heads, in half precision."""
+    found = triton_backend.choose_launch(context_of(num_seqs, num_tokens), LLAMA_8B, CPU)
     return found.block_rows, found.num_splits, found.num_warps
 
 
@@ -56,3 +64,36 @@ def test_two_programs_share_a_multiprocessor_where_slots_decode() -> None:
     assert launch(16, 4)[:2] == (16, 2)
     assert launch(64, 4) == (16, 1, 2)
     assert launch(128, 4) == (16, 1, 1)  # eight do, and are the smaller
+
+
+def compiled_for(num_seqs: int, num_tokens: int, heads: triton_backend.Heads) -> set[object]:
+    """What the kernels of a prefill's attention are compiled for."""
+    context = context_of(num_seqs, num_tokens)
+    found = triton_backend.choose_launch(context, heads, CPU)
+    num_blocks, _ = triton_backend._num_tiles(
+        context, found.block_rows * heads.num_kv_heads // heads.num_heads
+    )
+    most_seqs = num_blocks > 1 and num_seqs > 1 and triton_backend._most_seqs(num_seqs)
+    splits = found.num_splits if found.num_splits <= 4 else 1 << (found.num_splits - 1).bit_length()
+    return {("combine", splits), ("attend", replace(found, num_splits=1), most_seqs)}
+
+
+@pytest.mark.parametrize("max_batch_size", [9, 100, 128])
+@pytest.mark.parametrize(
+    "heads",
+    [
+        LLAMA_8B,
+        LLAMA_8B._replace(num_heads=28, num_kv_heads=4),
+        LLAMA_8B._replace(num_heads=9, num_kv_heads=3, head_dim=64),
+    ],
+    ids=str,
+)
+def test_a_warm_up_launches_all_attention_that_a_prefill_can(
+    heads: triton_backend.Heads, max_batch_size: int
+) -> None:
+    warm_up = prefill_kinds(max_batch_size, 2048, 4096)
+    sizes = {(len(chunks), len(chunks[0].token_ids)) for chunks, _ in warm_up}
+    compiled = set().union(*(compiled_for(*size, heads) for size in sizes))
+    for num_seqs in range(1, max_batch_size + 1):
+        for num_tokens in range(1, 2048 // num_seqs + 1):
+            assert compiled_for(num_seqs, num_tokens, heads) <= compiled
