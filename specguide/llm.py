@@ -232,8 +232,8 @@ class LLM:
             return engine.spans()
 
     def close(self) -> None:
-        """End what is under way as aborted and stop the worker threads. An LLM that nobody holds
-        any more is closed by itself."""
+        """End what is under way as aborted, stop the worker threads, and give back what the cache
+        has of a GPU's memory. An LLM that nobody holds any more is closed by itself."""
         self._shared.close()
         if self._when_dropped is not None:  # it would hold the engine for as long as this LLM
             self._when_dropped.detach()

@@ -2,7 +2,7 @@
 
 from specguide.cache import tensors
 from specguide.cache.pages import PageAllocator
-from specguide.cache.sizing import CacheNeeds, CacheSize, cache_size
+from specguide.cache.sizing import CacheNeeds, CacheSize, cache_size, free_unused
 from specguide.cache.tensors import KVCache, page_num_bytes, slot_mapping
 from specguide.kernels import operation, triton
 
@@ -16,6 +16,7 @@ __all__ = [
     "KVCache",
     "PageAllocator",
     "cache_size",
+    "free_unused",
     "move_keys",
     "page_num_bytes",
     "place_nodes",

@@ -143,6 +143,13 @@ def _too_small(
 
 def _gpu_memory(device: torch.device) -> tuple[int, int]:
     """Bytes that are free, and all."""
-    gc.collect()  # an engine that is gone may still hold its memory
-    torch.cuda.empty_cache()
+    free_unused(device)
     return torch.cuda.mem_get_info(device)
+
+
+def free_unused(device: torch.device) -> None:
+    """Give back a GPU's memory that an engine had that is gone; nothing on a CPU. To be called also
+    before weights are read: what is put into a cache's memory keeps all of it."""
+    if device.type == "cuda":
+        gc.collect()
+        torch.cuda.empty_cache()

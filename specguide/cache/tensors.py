@@ -75,6 +75,12 @@ class KVCache:
         """Bytes that one page takes over all layers."""
         return self.memory.nbytes // self.num_pages
 
+    def free(self) -> None:
+        """Give a GPU's memory back, whoever still holds this: nothing may use it any more. On a CPU
+        it goes with the last who holds it."""
+        if self.memory.is_cuda:
+            self.memory.untyped_storage().resize_(0)
+
     def read_pages(self, pages: Sequence[int]) -> Tensor:
         """Copies of n pages on the host: uint8 [n · page_bytes], laid out as `memory` with n pages.
         Waits for them."""

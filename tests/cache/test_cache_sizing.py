@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 import torch
 
@@ -106,3 +108,20 @@ def test_weights_graphs_and_cache_together_keep_to_the_share():
     assert all(output.error is None for output in outputs)
     assert 0.6 * share * total < torch.cuda.max_memory_reserved() < share * total
     llm.close()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("is_held", [False, True])
+def test_one_engine_after_another_has_the_same_room(is_held):
+    """Also where who closed one still holds it, and where the memory of one that is gone was not
+    given back before the next one's weights are read."""
+    cache, held, sizes = CacheConfig(gpu_memory_utilization=0.3), [], []
+    for _ in range(3):
+        with LLM(spec=SpecConfig(), cache=cache) as llm:
+            sizes.append(llm._engine.cache_size.num_pages)
+            assert llm.generate("a b c")[0].error is None
+        if is_held:
+            held.append(llm)
+        del llm
+        gc.collect()
+    assert min(sizes) > 0.98 * max(sizes)

@@ -163,7 +163,7 @@ def test_a_real_attack_runs_into_a_limit():
 def test_slow_guides_deny_quick_ones_nothing(monkeypatch):
     """Many slow ones: a few are at work, a few wait, others are told to come again; quick ones pass
     all of them by."""
-    monkeypatch.setattr(lanes, "QUICK_S", 0.1)
+    monkeypatch.setattr(lanes, "QUICK_S", 0.3)
     monkeypatch.setattr(lanes, "MOST_SLOW_WAITING", 2)
     compiler = GrammarCompiler(
         VOCABULARY, GuideConfig(isolate_compiles=True, num_compile_threads=1)
@@ -184,7 +184,7 @@ def test_slow_guides_deny_quick_ones_nothing(monkeypatch):
 
 
 def test_nobody_is_compiled_for_who_has_left(monkeypatch):
-    monkeypatch.setattr(lanes, "QUICK_S", 0.1)
+    monkeypatch.setattr(lanes, "QUICK_S", 0.3)
     compiler = GrammarCompiler(
         VOCABULARY, GuideConfig(isolate_compiles=True, num_compile_threads=1)
     )

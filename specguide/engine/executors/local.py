@@ -12,7 +12,7 @@ from tqdm import tqdm
 
 from specguide import native
 from specguide.batch import Batch
-from specguide.cache import KVCache
+from specguide.cache import KVCache, free_unused
 from specguide.config.resolved import ResolvedConfig
 from specguide.engine.executors.base import Capabilities
 from specguide.engine.executors.memory import Memory
@@ -116,7 +116,10 @@ class LocalExecutor:
         self.step.leave(slots)
 
     def close(self) -> None:
-        """As Executor's; it has started nothing."""
+        """As Executor's: what it has of a GPU's memory beside the weights is given back."""
+        self.grammar.forward.synchronize()
+        for cache in self.caches:
+            cache.free()
 
     def warm_up(self) -> None:
         """Have all graphs captured and all kernels compiled, while no slot has a request."""
@@ -134,6 +137,7 @@ def load_models(
     torch's number of CPU threads. Raises as `LocalExecutor.load`."""
     device, dtype = torch.device(config.device), getattr(torch, config.dtype)
     torch.set_num_threads(env.num_forward_threads())
+    free_unused(device)
     target = load_decoder(
         target_folder(config.model),
         device,
