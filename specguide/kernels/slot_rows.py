@@ -140,8 +140,7 @@ class SlotRow:
 
 def slot_rows(rows: Sequence[SlotRow], device: torch.device) -> Tensor:
     """The rows as one tensor int64 [rows, columns] on the device. Shorter tables are filled up with
-    -1, which is what
-    stands there: a table only grows until its slot is left."""
+    -1, which is what stands there: a table only grows until its slot is left."""
     num_pages = max(len(row.pages or ()) for row in rows)
     return on_device([row.numbers(num_pages) for row in rows], device)
 
