@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,10 @@ from specguide.guide import Guide
 from specguide.guided.backends import CompiledGrammar
 from specguide.guided.backends.llguidance import json_in_lark, structural_tag
 from specguide.guided.compile import GrammarCompiler
+from specguide.guided.backends.llguidance.schema_rules import schema_rules
 from specguide.guided.lark.schema import schema_term
 from specguide.guided.matcher import allowed_tokens
+from specguide.guided.schema.core.nodes import CoreSchema, Kinds, Node, Objects
 
 STRING, NUMBER, WHOLE = ({"type": name} for name in ("string", "number", "integer"))
 LIMITS = GuideConfig()
@@ -96,3 +99,12 @@ def test_rows_are_as_if_nothing_were_shared(guide_of, seed, monkeypatch):
     apart = compiled(guide)
     lengths = [walk_together(sharing, apart, rng) for _ in range(12)]
     assert max(lengths) > 10
+
+
+def test_definitions_of_the_same_parts_have_rules_that_there_are() -> None:
+    kinds = Kinds(("object",), objects=Objects(additional=Node("", Kinds(("null",)))))
+    definitions = {name: Node(f"/$defs/{name}", kinds) for name in ("a", "b")}
+    root = Node("", any_of=tuple(Node("", ref=name) for name in definitions))
+    found = schema_rules(CoreSchema(root, definitions), "")
+    asked = {name for body in found.rules.values() for name in re.findall(r"\b[rd]_?\w+", body)}
+    assert asked and asked <= found.rules.keys()

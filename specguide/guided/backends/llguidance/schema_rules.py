@@ -88,9 +88,13 @@ class _Rules:
         return SchemaRules(start, self._rules, whitespace, is_closed=not self._definitions)
 
     def _define(self, name: str, core: Core) -> None:
-        """Says what a definition is. A rule that was made for it alone needs no name of its own."""
+        """Says what a definition is. A rule that was made for it alone needs no name of its own, so
+        that no other node may come to know it."""
         num_before = len(self._rules)
-        said = self._within(core)
+        try:
+            said = self._written_value(core)
+        except NoValue:
+            raise NoRules from None
         is_new = len(self._rules) > num_before and said == next(reversed(self._rules))
         if is_new and said.islower():  # no terminal
             said = self._rules.pop(said)
