@@ -21,7 +21,7 @@ from specguide.guided.known.call_texts import CallTexts
 from specguide.guided.known.items import KnownItems
 from specguide.guided.known.keys import KnownKeys
 from specguide.guided.lark.attributes import lark_attributes
-from specguide.guided.lark.lazy import greedy_lazy_expression
+from specguide.guided.lark.checks import check_lark
 from specguide.guided.lark.schema import BEHIND
 from specguide.guided.notations.ebnf_cycles import check_cycles
 from specguide.guided.notations.ebnf_escapes import with_whole_characters
@@ -284,11 +284,6 @@ def _check_grammar(source: str) -> GrammarForm:
             f"temperature= of a rule in a grammar in {form} would be ignored; it is a sampling "
             "parameter"
         )
-    lazy = greedy_lazy_expression(source) if form == "Lark" else None
-    if lazy is not None:
-        raise UnsupportedGuide(
-            f"the lazy repetition in /{lazy}/ in the Lark grammar would take as much as it can; "
-            "say what its text cannot hold, as in /[^;]*;/, or give it a rule of its own with the "
-            "attribute lazy: name[lazy]: /.*;/"
-        )
+    if form == "Lark":
+        check_lark(source)
     return form

@@ -15,7 +15,7 @@ from specguide.errors import UnsupportedGuide
 from specguide.guide import Guide
 from specguide.guided.compile import GrammarCompiler
 from specguide.guided.lark.attributes import lark_attributes
-from specguide.guided.lark.lazy import greedy_lazy_expression
+from specguide.guided.lark.lazy import empty_lazy_expression, greedy_lazy_expression
 from specguide.guided.lark.source import as_lark_reads
 from specguide.tokenizer.vocabulary import Vocabulary
 
@@ -75,6 +75,7 @@ def test_many_rules_that_may_begin_alike_are_walked(compiler: GrammarCompiler) -
     [
         ("max_tokens=3", "max_tokens"),
         ('stop="y"', "stop"),
+        ('lazy, stop="y"', "stop"),
         ('stop=":", max_tokens=3', "max_tokens"),
         ("temperature=0.5", "temperature"),
         ('suffix="]:", temperature=0.5', "temperature"),
@@ -132,6 +133,21 @@ def test_a_lazy_repetition_that_would_be_greedy_is_refused(
         compiler.compile(Guide(grammar=source))
 
 
+@pytest.mark.parametrize("body", ["/.*/", '/(ab)?/ | "c"', "/a*/ // b"])
+def test_a_lazy_rule_that_would_always_be_empty_is_refused(
+    compiler: GrammarCompiler, body: str
+) -> None:
+    with pytest.raises(UnsupportedGuide, match=r"/.*/ may be empty"):
+        compiler.compile(Guide(grammar=f'start: text "x"\n?text[ lazy ]: {body}'))
+
+
+@pytest.mark.parametrize("body", ['/a*/ ";"', "/a*/ /b/", "/a*;/"])
+def test_a_lazy_rule_with_an_end_is_taken(compiler: GrammarCompiler, body: str) -> None:
+    grammar = compiler.compile(Guide(grammar=f'start: text "x"\ntext[lazy]: {body}'))
+    end = "b" if "b" in body else ";"
+    assert takes(grammar, f"aa{end}x") and not takes(grammar, f"a{end}{end}x")
+
+
 def test_the_name_of_a_token_is_no_expression() -> None:
     assert greedy_lazy_expression('start: "x" </tool> /a.*?b/ "c"') == "a.*?b"
     assert greedy_lazy_expression('start: </a> ("a" | "*? ") </b> | "a" < "b" /a*?b/') is None
@@ -150,6 +166,7 @@ def test_attributes_are_found_in_linear_time(unit: str) -> None:
         begin = time.perf_counter()
         list(lark_attributes("a[" + unit * (length // len(unit))))
         greedy_lazy_expression("a[" + unit * (length // len(unit)) + "*?")
+        empty_lazy_expression("a[lazy]: /" + unit * (length // len(unit)) + "*/")
         as_lark_reads("a[" + unit * (length // len(unit)) + "\n #")
         return time.perf_counter() - begin
 

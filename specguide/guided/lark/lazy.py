@@ -1,5 +1,5 @@
 """Owns lazy repetitions in the regular expressions of a Lark grammar, which llguidance reads as
-greedy ones; in linear time."""
+greedy ones, and rules with the attribute `lazy` whose text may be empty; in linear time."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from collections.abc import Iterator
 from specguide.guided.notations.grammar_form import behind_mark, behind_token
 from specguide.guided.regex.automaton import automaton
 from specguide.guided.regex.parse import parse
-from specguide.guided.regex.tree import RegexError
+from specguide.guided.regex.tree import RegexError, lengths
 from specguide.guided.regex.whole import whole
 
 _COUNT = frozenset("0123456789,")
 _SIGNS = ("*?", "+?", "??", "}?")
 _NO_HEAD = -1
+_COMMENTS_OR_MORE = ("|", "//", "#")
 
 
 def greedy_lazy_expression(source: str) -> str | None:
@@ -24,6 +25,23 @@ def greedy_lazy_expression(source: str) -> str | None:
     for pattern in _expressions(source):
         if _has_lazy_repetition(pattern) and _may_go_on(pattern):
             return pattern
+    return None
+
+
+def empty_lazy_expression(source: str) -> str | None:
+    """A regular expression that a rule with the attribute `lazy` is, and that matches the empty
+    text, and so should match no other; None where there is none."""
+    if "lazy" not in source:
+        return None
+    for line in source.splitlines():
+        head, _, body = line.partition(":")
+        attributes, body = head.partition("[")[2], body.strip()
+        if attributes.strip().removesuffix("]").strip() == "lazy" and body.startswith("/"):
+            end = behind_mark(body, 1, "/") or len(body)
+            behind = body[end:].lstrip()
+            is_whole = not behind or behind.startswith(_COMMENTS_OR_MORE)
+            if is_whole and _may_be_empty(body[1 : end - 1]):
+                return body[1 : end - 1]
     return None
 
 
@@ -86,3 +104,11 @@ def _may_go_on(pattern: str) -> bool:
     except RegexError:
         return True
     return any(found.edges[state] for state in found.accepting)
+
+
+def _may_be_empty(pattern: str) -> bool:
+    """Whether a pattern plainly matches the empty text."""
+    try:
+        return lengths(whole(parse(pattern), search=False))[0] == 0
+    except RegexError:
+        return False
