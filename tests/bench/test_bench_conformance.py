@@ -26,7 +26,7 @@ AGE = {
     "required": ["age"],
     "additionalProperties": False,
 }
-HARD = {"type": "array", "items": {"pattern": "^(?:b(?=a))*$"}}
+HARD = {"type": "array", "items": {"pattern": "^(?:b(?=ba))*$"}}
 
 
 @pytest.fixture

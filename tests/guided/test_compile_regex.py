@@ -108,6 +108,8 @@ def test_case_is_ignored_to_the_end_of_the_group() -> None:
         "^a(?!b1)(?<!ba).",
         "[ab](?:.b|(?=b)(?=b1))(?<=a)",
         *("^(?:(?!ab)[ab]{1,2}){2,4}$", "(?:(?<!a)[ab](?!1)){2,3}", "^(?:(?<=a)b|a(?=b)|1){0,4}$"),
+        *("^(?:b(?=a))*$", "^(?:b(?!a))*1$", "^(?:a(?=b)b)*1?$", "(?:a(?!b)1?(?<!b))+$"),
+        *("^(?:(?<!b)a1)+$", "(?<=1)^a|^(?<!1)b$(?!a)"),
     ],
 )
 def test_what_was_before_is_looked_at_and_in_repetitions_too(pattern: str) -> None:
@@ -149,6 +151,7 @@ def test_a_point_may_be_any_character() -> None:
         *(r"^\b[ab-]{1,3}\b$", r"\b(-?a){1,2}\b", r"\b(a?-|b){2,}\b"),
         *(r"\ba\b.*\bb\b", r"^\b[ab]+\b-\b[ab]+\b$", r"(a\b|-)b?\ba"),
         *(r"^(a?-?\b){4}$", r"(?:\b[ab]+\b-?){2,3}", r"^(?:(?:b|\ba)-?\b){1,4}-$"),
+        *(r"^\ba\w*\b(?:-+\b[ab]\w*\b)*$", r"^(?:\b[ab]+\b-*){1,4}$", r"(a\b)+-", r"^\b\w+\b\s*$"),
         *(r"^\b[ab-]*\b$", r"^\b(ab|b)?\b-?$", r"^a*\b[b-]*\b-?$"),
     ],
 )

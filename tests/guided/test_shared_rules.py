@@ -14,8 +14,8 @@ from specguide.config import GuideConfig
 from specguide.guide import Guide
 from specguide.guided.backends import CompiledGrammar
 from specguide.guided.backends.llguidance import json_in_lark, structural_tag
-from specguide.guided.compile import GrammarCompiler
 from specguide.guided.backends.llguidance.schema_rules import schema_rules
+from specguide.guided.compile import GrammarCompiler
 from specguide.guided.lark.schema import schema_term
 from specguide.guided.matcher import allowed_tokens
 from specguide.guided.schema.core.nodes import CoreSchema, Kinds, Node, Objects

@@ -135,6 +135,6 @@ _NO_WORD = (
 """Punctuation, symbols and emoji, which are in no dialect's `\\w`; not all that there are."""
 
 DIGIT = CharSet(union([_DIGITS]), union([_DIGITS], _DIGITS_OF_SOME))
-WORD = CharSet(union(_WORD), union(_WORD, complement(union([(0, 0x7F)], _NO_WORD))))
 SPACE = CharSet(union(_SPACES), union(_SPACES, _SPACES_OF_SOME))
+WORD = CharSet(union(_WORD), union(_WORD, complement(union([(0, 0x7F)], _NO_WORD, SPACE.outer))))
 DOT = ~CharSet(((0x0A, 0x0A),), ((0x0A, 0x0A), (0x0D, 0x0D), (0x85, 0x85), (0x2028, 0x2029)))

@@ -21,6 +21,7 @@ from specguide.guided.regex.looks import (
     written_out,
 )
 from specguide.guided.regex.parse import parse
+from specguide.guided.regex.settled import ALONE, settled
 from specguide.guided.regex.tree import (
     ANY_CHAR,
     ANY_TEXT,
@@ -77,6 +78,7 @@ def searched(pattern: str) -> Regex:
 
 def _whole_branches(node: Regex, search: bool) -> Iterator[Regex]:
     if has_look(node):
+        node = settled(node) if search else settled(node, ALONE, ALONE)
         node = one_sided(written_out(node), at_start=not search or _leading(node)[0])
     started, looks, rest = _leading(node)
     if looks and (started or not search):
