@@ -318,3 +318,24 @@ def test_listed_arrays_may_have_their_distinct_items(compiler):
     schema = {"type": "array", "uniqueItems": True, "anyOf": [{"const": one} for one in listed]}
     grammar = compiler.compile(schema)
     assert [one for one in listed if takes_any(grammar, one, schema)] == listed[:3]
+
+
+LONG = {"pattern": "^[a-z]{1,30}([.][a-z]{1,30})*$", "maxLength": 40}
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        {"anyOf": [LONG, {"enum": ["$a", "b.c"]}]},
+        {"anyOf": [{"allOf": [LONG, {"not": {"const": "a"}}]}, {"enum": ["$a"]}]},
+        {"anyOf": [{**LONG, "not": {"pattern": "^b.{30}$|^bb"}}, {"pattern": "^[$]a?$"}]},
+        {"anyOf": [{**LONG, "not": {"pattern": "^b.{30}$|^bb"}}, {"pattern": "^b{2,4}$"}]},
+    ],
+)
+@pytest.mark.parametrize("values", [True, INTEGER])
+def test_one_of_several_names_is_too_long_to_write_down(compiler, names, values) -> None:
+    schema = {"type": "object", "propertyNames": names, "additionalProperties": values}
+    grammar = compiler.compile(schema)
+    found = ("$a", "$", "a", "b.c", "bb", "b" * 5, "b" * 31, "a" * 31, ".".join("abc" * 7), "A")
+    for instance in ({name: 1} for name in found):
+        assert takes_any(grammar, instance, schema) == is_valid(schema, instance), instance

@@ -3,7 +3,7 @@ where that would be too large."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce
 from heapq import heappop, heappush
 from math import prod
@@ -16,14 +16,16 @@ from specguide.guided.regex.nfa import Nfa
 from specguide.guided.regex.tree import (
     ANY_CHAR,
     ANY_TEXT,
+    NOTHING,
     Both,
     Chars,
     Regex,
     Repeat,
     UnsupportedRegex,
+    either,
     with_chars,
 )
-from specguide.guided.regex.writer import restrict
+from specguide.guided.regex.writer import is_exact, restrict
 
 _MAX_NFA = 20_000
 _MAX_LOOKS = 2_000
@@ -52,6 +54,36 @@ def together(items: Sequence[Regex], but: Sequence[Regex], *, is_exact: bool) ->
         if not _can_be_followed(both):
             raise
         return both
+
+
+def any_one(nodes: Iterable[Regex]) -> Regex:
+    """What any one of some trees matches. Raises UnsupportedRegex as `together`."""
+    found = list(nodes)
+    large = [node for node in found if isinstance(node, Both)]
+    plain = either(node for node in found if not isinstance(node, Both))
+    return reduce(_one_or_other, large, plain)
+
+
+def _one_or_other(one: Regex, other: Regex) -> Regex:
+    """What one of two trees matches: of each pair of what they ask for, one holds."""
+    if NOTHING in (one, other):
+        return one if other == NOTHING else other
+    if not isinstance(one, Both) and not isinstance(other, Both):
+        return either((one, other))
+    (items, but), (others, others_but) = _asked(one), _asked(other)
+    left_out = [
+        *(together([left], [item], is_exact=True) for left in but for item in others),
+        *(together([left], [item], is_exact=True) for left in others_but for item in items),
+        *(together([left, right], [], is_exact=True) for left in but for right in others_but),
+    ]
+    pairs = [_one_or_other(item, right) for item in items for right in others]
+    agreed = is_exact(one) and is_exact(other)
+    return together(pairs, [left for left in left_out if left != NOTHING], is_exact=agreed)
+
+
+def _asked(node: Regex) -> tuple[Sequence[Regex], Sequence[Regex]]:
+    """What all hold, and none."""
+    return (node.items, node.but) if isinstance(node, Both) else ((node,), ())
 
 
 def in_some_dialect(items: Sequence[Regex], but: Sequence[Regex]) -> Regex:

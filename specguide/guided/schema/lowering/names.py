@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import islice
 
 from specguide.guided.budget import kept_of, spend
-from specguide.guided.regex.both import together
+from specguide.guided.regex.both import any_one, together
 from specguide.guided.regex.nfa import text_matcher
 from specguide.guided.regex.tree import (
     ANY_CHAR,
@@ -16,7 +16,6 @@ from specguide.guided.regex.tree import (
     Regex,
     Repeat,
     UnsupportedRegex,
-    either,
     literals,
 )
 from specguide.guided.regex.writer import is_exact, restrict
@@ -192,11 +191,11 @@ def _name_node(core: Core, place: Place) -> Regex:
     types = core.kinds.types
     if types is not None and "string" not in types:
         return NOTHING
-    asked = list(_asked_of_name(core, place))
-    if len(asked) < 2:
-        return asked[0] if asked else ANY_TEXT
     names = next((_words(one) for one in (core, *core.all_of) if _words(one) is not None), None)
     try:
+        asked = list(_asked_of_name(core, place))
+        if len(asked) < 2:
+            return asked[0] if asked else ANY_TEXT
         if names is not None:
             matchers = list(map(text_matcher, asked))
             return literals([name for name in names if all(one.matches(name) for one in matchers)])
@@ -217,7 +216,7 @@ def _asked_of_name(core: Node, place: Place) -> Iterator[Regex]:
     if core.values is not None:
         yield literals(_words(core) or [])
     if core.any_of:
-        yield either(_name_node(option, place) for option in core.any_of)
+        yield any_one(_name_node(option, place) for option in core.any_of)
     asked = core.kinds.strings
     if asked.pattern is not None:
         yield read_pattern(asked.pattern, "propertyNames", place.path)
