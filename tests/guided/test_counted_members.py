@@ -211,8 +211,12 @@ def test_too_few_properties_leave_values_of_other_types(compiler):
         compiler.compile(Guide(json_schema={**schema, "type": "object"}))
 
 
-def test_fractions_of_a_step_are_refused_in_words_of_ours(compiler):
+def test_fractions_of_a_step_that_no_last_digits_tell_are_refused_in_words_of_ours(compiler):
     schema = {"anyOf": [{"multipleOf": 0.25}], "oneOf": [{"type": "integer"}, {}]}
+    grammar = compiler.compile(Guide(json_schema=schema))
+    assert takes_any(grammar, 1.75, schema) and takes_any(grammar, "a", schema)
+    assert not any(takes_any(grammar, value, schema) for value in (2, 1.2))
+    schema["anyOf"] = [{"multipleOf": 0.3}]
     with pytest.raises(UnsupportedGuide, match=r"numbers that are no integers.*leave out either"):
         compiler.compile(Guide(json_schema=schema))
 

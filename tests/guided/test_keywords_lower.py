@@ -184,7 +184,7 @@ REFUSED = (
     ),
     ({"items": {"$ref": "http://example.com/x"}}, "$ref", "/items/$ref"),
     (
-        {"$defs": {"x": {"pattern": "^(?:b(?=a))*$"}}, "$ref": "#/$defs/x"},
+        {"$defs": {"x": {"pattern": "^(?:b(?=ba))*$"}}, "$ref": "#/$defs/x"},
         "pattern",
         "/$defs/x/pattern",
     ),

@@ -393,6 +393,37 @@ def numeral_cases(schema: Any) -> Iterator[tuple[str, bool]]:
             ["3", "4.0", "null"],
             ["4.5", "1" + "0" * 400],
         ),
+        (
+            {"type": "number", "multipleOf": 0.5, "not": {"type": "integer"}, "minimum": 0.5},
+            ["0.5", "1.50", "20.5"],
+            ["1", "1.0", "1.25", "-1.5", "5e0"],
+        ),
+        (
+            {
+                "anyOf": [
+                    {"const": 7},
+                    {"not": {"multipleOf": 2}, "type": "number", "multipleOf": 1},
+                ]
+            },
+            ["7", "3"],
+            ["4", "1.5"],
+        ),
+        (
+            {"oneOf": [{"type": "null"}, {"type": "integer"}, {"type": "number", "multipleOf": 3}]},
+            ["null", "4", "-1"],
+            ["3", "1.5", "-6"],
+        ),
+        (
+            {
+                "type": ["number", "null"],
+                "multipleOf": 0.5,
+                "not": {"type": "integer"},
+                "minimum": 2,
+                "maximum": 2,
+            },
+            ["null"],
+            ["2", "2.0", "2.5"],
+        ),
     ],
     ids=json.dumps,
 )

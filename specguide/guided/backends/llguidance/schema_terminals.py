@@ -127,12 +127,7 @@ def _number(asked: Numbers, name: str, is_loose: bool) -> list[str]:
     if asked.multiple_of is None or is_loose:
         return [] if regex is None else [_regex(regex)]
     factors = multiples(exact(asked.multiple_of))
-    if (
-        regex is None
-        or factors is None
-        or asked.is_fraction
-        or not holds_number(asked, whole=name == "integer")
-    ):
+    if regex is None or factors is None or not holds_number(asked, whole=name == "integer"):
         raise NoRules("multipleOf")
     return [f"({_regex(regex)} & {_regex(factors)})"]
 

@@ -43,15 +43,20 @@ def holds_number(asked: Numbers, whole: bool) -> bool:
     """Whether some number is within the bounds and a multiple of the step, and of no other."""
     if asked.not_multiples:
         return _holds_other_number(asked, whole)
+    step = None if asked.multiple_of is None else exact(asked.multiple_of)
+    if asked.is_fraction and step is not None and step.denominator == 1:
+        return False
     low, high = bounds(asked, exact)
     if low is None or high is None:
         return True
-    step = None if asked.multiple_of is None else exact(asked.multiple_of)
     if whole:
         step = Fraction(1 if step is None else step.numerator)
     if step is None:
         return low[0] < high[0] or (low[0] == high[0] and not low[1] and not high[1])
-    return bool(_factors(step, low, high))
+    factors = _factors(step, low, high)
+    if asked.is_fraction and factors.stop - factors.start == 1:
+        return factors.start % step.denominator != 0
+    return bool(factors)
 
 
 def _holds_other_number(asked: Numbers, whole: bool) -> bool:
