@@ -99,7 +99,7 @@ def test_messages_of_listed_arguments_are_taken(name):
     """Texts may hold what begins a call, but for the special token."""
     one = FORMATS[name]
     guide = asked(name)
-    texts = ("x", one.before_name.removeprefix("<tool_call>") + NAMES[1] + one.before_arguments)
+    texts = ("x", one.before_name.removeprefix(one.trigger) + NAMES[1] + one.before_arguments)
     good = (json.dumps({"a": texts[1], "b": [1]}), "{}", '{"a":3}', '{"name":"we"}')
     bad = ('{"b":[1]}', '{"a":"x"}', '{"a":2}', '{"arguments":{}}')
     order = (0, 2, 0, 3, 1, 2, 3)

@@ -89,6 +89,15 @@ GOLDEN = {
     "kimi_k2": "<|tool_calls_section_begin|><|tool_call_begin|>functions.f:0"
     '<|tool_call_argument_begin|>{"a": 1}<|tool_call_end|><|tool_call_begin|>functions.g:1'
     "<|tool_call_argument_begin|>{}<|tool_call_end|><|tool_calls_section_end|>",
+    "apertus": '<|tools_prefix|>[{"f": {"a": 1}}, {"g": {}}]<|tools_suffix|>',
+    "apriel": '<tool_calls>[{"name": "f", "arguments": {"a": 1}}, {"name": "g", "arguments": {}}]'
+    "</tool_calls>",
+    "nemotron": '<TOOLCALL>[{"name": "f", "arguments": {"a": 1}}, {"name": "g", "arguments": {}}]'
+    "</TOOLCALL>",
+    "seed_oss": "<seed:tool_call>\n<function=f>\n<parameter=a>1</parameter>\n</function>\n"
+    "</seed:tool_call>\n<seed:tool_call>\n<function=g>\n</function>\n</seed:tool_call>",
+    "glm47": "<tool_call>f<arg_key>a</arg_key><arg_value>1</arg_value></tool_call>"
+    "<tool_call>g</tool_call>",
 }
 
 
@@ -169,6 +178,11 @@ TEMPLATES = [
     ("<|channel|>commentary … to=functions.f", "gpt_oss"),
     ("<tool_call> <function= <parameter=", "qwen3_coder"),
     ("<tool_call> <arg_key>", "glm45"),
+    ("<tool_call>{f}<arg_key>{a}</arg_key><arg_value>{1}</arg_value>", "glm47"),
+    ("<|tools_prefix|> <|tools_suffix|>", "apertus"),
+    ("objects in <tool_call></tool_call> … <tool_calls>[{", "apriel"),
+    ("<TOOLCALL>[{{", "nemotron"),
+    ("<seed:tool_call> <function= <parameter=", "seed_oss"),
     ('<minimax:tool_call> <invoke name="f"> <parameter name="a">', "minimax_m2"),
     ("<start_function_call> <escape>", "gemma"),
     ("<|python_start|> [func_name1(params_name1=params_value1", "llama4_pythonic"),

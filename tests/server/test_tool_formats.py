@@ -104,6 +104,20 @@ def test_all_arguments_there_are(one: ToolFormat, size: int, compiler):
     assert all(matcher.accept(byte) for byte in text.encode()) and matcher.accept(END)
 
 
+@pytest.mark.parametrize("one", ALL)
+@pytest.mark.parametrize("size", [1, 1000])
+def test_a_name_that_begins_another(one: ToolFormat, size: int, compiler):
+    tools = [Tool("list", ORDER), Tool("list.all", EMPTY), Tool("list.all.too", EMPTY)]
+    arguments = '{"kind": "new", "count": 1, "is_paid": true}'
+    grammar = compiler.compile(tool_guide(one, tools, no_token, LIMITS, must_call=True))
+    for call in (("list", arguments), ("list.all", "{}"), ("list.all.too", "{}")):
+        text = one.message([call])
+        matcher = grammar.matcher()
+        assert all(matcher.accept(byte) for byte in text.encode()) and matcher.accept(END)
+        _, said, calls = told(events_of(form_of(one, tools), cut(text.encode(), size)))
+        assert (said, calls) == ("", [call])
+
+
 @pytest.mark.parametrize("one", LISTED)
 @pytest.mark.parametrize(
     "wrong",

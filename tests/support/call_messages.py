@@ -50,13 +50,16 @@ LISTED = [  # arguments that can be written one by one
     for one in TOOLS
 ]
 ANSWER = {"type": "object", "properties": {"x": {"type": "string"}}}
-OF_LISTED = ["glm45", "qwen3_coder"]
+OF_LISTED = ["glm45", "qwen3_coder", "seed_oss"]
 DEFERRING = [
     *OF_LISTED,
     *(
         name
         for name, one in FORMATS.items()
-        if one.special_tokens and one.arguments is None and not one.before_index
+        if one.special_tokens
+        and one.arguments is None
+        and not one.before_index
+        and not any(one.before_arguments in piece[:-1] for piece in PIECES)  # reaches over it
     ),
 ]
 

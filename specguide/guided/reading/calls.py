@@ -23,7 +23,7 @@ class CallReader:
         self._cursor, self._layout = cursor, layout
         self._opening = self._mark(one.opening)
         self._before_arguments = self._mark(one.before_arguments)
-        self._behind_name = self._mark(one.before_index or one.before_arguments)
+        self._behind_name = [self._mark(text) for text in one.behind_name]
         self._after_arguments = self._mark(one.after_arguments)
         self._listed = None if one.arguments is None else ArgumentMarks(layout)
 
@@ -117,10 +117,11 @@ class CallReader:
             return None
         while True:
             begin = cursor.at + len(before)
-            end = cursor.data.find(self._behind_name, begin)
+            ends = [cursor.data.find(mark, begin) for mark in self._behind_name]
+            end = min((one for one in ends if one >= 0), default=-1)
             if end >= 0:
                 return end if cursor.data[begin:end] in names else None
-            most = self._layout.longest_name + len(self._behind_name)
+            most = self._layout.longest_name + max(map(len, self._behind_name))
             if cursor.is_over or len(cursor.data) - begin > most:
                 return None
             yield

@@ -47,6 +47,14 @@ class ToolFormat(WrittenForm):
         """All that stands in front of the first call's name."""
         return self.begin + self.before_name
 
+    @property
+    def behind_name(self) -> tuple[str, ...]:
+        """The texts of which one stands behind a call's name."""
+        text = self.before_index or self.before_arguments
+        if text or self.arguments is None:
+            return (text,)
+        return self.arguments.before_name, self.after_arguments
+
     def call(self, name: str, arguments: str, index: int = 0) -> str:
         """The text of one call. arguments: JSON; index: the call's place in its message"""
         numbered = f"{name}{self.before_index}{index}" if self.before_index else name
