@@ -37,6 +37,7 @@ PROMPTS = {  # of a chat template: its text, and the end of a prompt
     "deepseek_r1": "<｜Assistant｜><think>\n",
     "mistral": "[SYSTEM_PROMPT]{{ s }}[THINK]how[/THINK]",
     "gpt_oss": "<|start|>assistant<|channel|>analysis<|message|>{{ thinking }}<|end|>",
+    "seed_oss": "{% set begin, end = '<seed:think>', '</seed:think>' %}<seed:bos>assistant\n",
     "granite": "{% if thinking %}Write Here is my thought process: and more{% endif %}",
 }
 
