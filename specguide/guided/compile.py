@@ -11,7 +11,7 @@ import atexit
 import logging
 import threading
 import weakref
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 from typing import Any
 
@@ -69,6 +69,7 @@ class GrammarCompiler:
         self._lock = threading.Lock()
         self._jobs: dict[Hashable, Job] = {}
         self._is_closed = False
+        self._eos_token_ids = vocabulary.eos_token_ids
         libraries = Libraries(vocabulary, config, self._submitter())
         self._runner: Runner = (
             IsolatedRunner(libraries, config, self._done, self._is_wanted)
@@ -98,7 +99,7 @@ class GrammarCompiler:
         try:
             requested = requested_backend(guide, self.config)
             if guide.matcher is not None:
-                return _made(guide.matcher)
+                return _made(guide.matcher, self._eos_token_ids)
             source = check_size(guide, self.config)
         except InvalidGuide as error:
             future.set_exception(error)
@@ -198,10 +199,10 @@ def _failed(work: Callable[[], None], error: BaseException) -> None:
     _log.error("what was left of a compile failed: %s", work, exc_info=error)
 
 
-def _made(make: Callable[[], Any]) -> GrammarFuture:
+def _made(make: Callable[[], Any], eos_token_ids: Sequence[int]) -> GrammarFuture:
     future = GrammarFuture()
     try:
-        future.set_result(UserGrammar(make))
+        future.set_result(UserGrammar(make, eos_token_ids))
     except InvalidGuide as error:
         future.set_exception(error)
     return future

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from specguide.errors import InvalidGuide
-from specguide.guided.matcher import Matcher
+from specguide.guided.matcher import Matcher, Row
 
 _METHODS = ("accept", "fill", "rollback", "is_terminated", "forced_tokens")
 
@@ -21,6 +21,7 @@ class UserGrammar:
     """
 
     make: Callable[[], Any]
+    eos_token_ids: Sequence[int]
     backend = "user"
     num_bytes = 0
 
@@ -33,6 +34,7 @@ class UserGrammar:
         try:
             matcher: Matcher = self.make()
             missing = [name for name in _METHODS if not hasattr(matcher, name)]
+            is_terminated = not missing and _is_terminated(matcher)
         except Exception as error:
             raise InvalidGuide(
                 f"the guide's matcher cannot be made: {type(error).__name__}: {error}",
@@ -44,4 +46,46 @@ class UserGrammar:
                 "specguide.guided.matcher.Matcher",
                 param="matcher",
             )
-        return matcher
+        if is_terminated:
+            raise InvalidGuide(
+                f"the guide's matcher is terminated before it has taken a token: {_ENDS}",
+                param="matcher",
+            )
+        return _EndingMatcher(matcher, self.eos_token_ids)
+
+
+_ENDS = "it is only once it has accepted an end token, as output behind that is free"
+
+
+class _EndingMatcher:
+    """A user's matcher that is terminated by end tokens alone. Rows of one that is terminated are
+    free, so that an output that goes on would have a way out of its grammar."""
+
+    def __init__(self, matcher: Matcher, eos_token_ids: Sequence[int]) -> None:
+        self._matcher = matcher
+        self._eos_token_ids = frozenset(eos_token_ids)
+
+    def accept(self, token: int) -> bool:
+        is_taken = self._matcher.accept(token)
+        if is_taken and token not in self._eos_token_ids and self.is_terminated:
+            raise ValueError(f"it is terminated by token {token}, which is no end token: {_ENDS}")
+        return is_taken
+
+    def fill(self, row: Row) -> None:
+        self._matcher.fill(row)
+
+    def rollback(self, n: int) -> None:
+        self._matcher.rollback(n)
+
+    @property
+    def is_terminated(self) -> bool:
+        return _is_terminated(self._matcher)
+
+    def forced_tokens(self) -> Sequence[int]:
+        return self._matcher.forced_tokens()
+
+
+def _is_terminated(matcher: Any) -> bool:
+    """Whether it is, be it told by a property or by a method."""
+    told = matcher.is_terminated
+    return bool(told() if callable(told) else told)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from random_requests import cases
 from tiny_engine import make
-from user_matchers import Alternating
+from user_matchers import EOS, Alternating
 
 from specguide import LLM, Guide, Reasoning, SamplingParams, SpecConfig
 from specguide.config import CacheConfig
@@ -115,6 +115,37 @@ def test_one_that_forgets_what_it_allowed_ends_its_request_alone(folders):
     assert neighbour.token_ids == expected.token_ids and out.metrics.num_preemptions
     assert isinstance(out.error, MatcherError) and "refuses token" in str(out.error)
     llm._engine.check_integrity()
+    llm.close()
+
+
+@pytest.mark.parametrize("spec", [True, False])
+def test_one_that_ends_without_an_end_token_guides_nobody_freely(folders, spec):
+    """Rows of a terminated matcher are free."""
+
+    class Endless(Alternating):
+        @property
+        def is_terminated(self):
+            return len(self.taken) == 6
+
+    class Over(Alternating):
+        is_terminated = True
+
+    class Told(Alternating):
+        def is_terminated(self):  # a method in place of a property
+            return self.taken[-1:] == [EOS]
+
+        def allowed(self):
+            if self.is_terminated():
+                return []
+            return [EOS] if len(self.taken) == 6 else [self.LETTERS[len(self.taken) % 2]]
+
+    llm = make(folders, spec=spec)
+    params = [SamplingParams(guide=Guide(matcher=one)) for one in (Endless, Over, Told)]
+    endless, over, told = llm.generate(["x", "y", "z"], params)
+    assert isinstance(endless.error, MatcherError) and "no end token" in str(endless.error)
+    assert "ababab".startswith(endless.text)
+    assert isinstance(over.error, InvalidGuide) and "before it has taken" in str(over.error)
+    assert (told.text, told.finish_reason, told.error) == ("ababab", "stop", None)
     llm.close()
 
 
