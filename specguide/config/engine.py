@@ -114,8 +114,10 @@ class EngineConfig:
     model_impl:     what runs the target: "native": a family of ours; "transformers": that library's
                     modules with our attention and products, for any decoder-only architecture;
                     "auto": the second where there is no first
-    device, dtype:  names as torch has them; left out, or "auto": CUDA and bfloat16 where there is a
-                    GPU, else CPU and float32
+    device:         where the engine runs, as torch names it; left out, or "auto": a GPU by CUDA
+                    where there is one, else the CPU
+    dtype:          what the models compute in, "bfloat16", "float16" or "float32"; left out, or
+                    "auto": bfloat16 on a GPU, float32 on a CPU
     max_batch_size: most requests that run at once, each in a slot
     max_model_len:  longest prompt plus output, tokens; left out: the model's own
     max_prefill_tokens: most tokens of prompts that are computed in an iteration; a longer prompt is

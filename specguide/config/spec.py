@@ -39,7 +39,8 @@ class SpecConfig:
                        TOP_K,DEPTH,NODES, for example 10,6,60
     num_forced_tokens: F, drafts beside these where the grammar forces text, with K at most 32;
                        "grammar" needs 1
-    prompt_lookup_min, prompt_lookup_max: fewest and most tokens that "ngram" looks for, 1 to 16
+    prompt_lookup_min: fewest tokens that "ngram" looks for, 1 to 16
+    prompt_lookup_max: most tokens that "ngram" looks for, 1 to 16
     guided_drafts:     drafts are chosen among what the grammar allows; False, for comparison: among
                        all tokens, so that verification alone is guided; outputs are the same
     adaptive:          each iteration drafts as much of this as gains most, by what is accepted and

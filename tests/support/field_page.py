@@ -27,8 +27,9 @@ What becomes of each field, by API: `/v1/chat/completions`, `/v1/completions`, `
 `/v1/messages`. A field that is null is as if it were left out. One that stands nowhere here is
 taken, named in the header `x-specguide-ignored` and logged once; `--strict-fields` refuses it.
 This page is written from [`fields.py`](../specguide/server/bodies/fields.py),
-[`shared_fields.py`](../specguide/server/bodies/shared_fields.py) and
-[`requests.py`](../specguide/server/bodies/requests.py), and tested against them.
+[`shared_fields.py`](../specguide/server/bodies/shared_fields.py),
+[`requests.py`](../specguide/server/bodies/requests.py) and, for messages,
+[`anthropic.py`](../specguide/server/apis/anthropic.py), and tested against them.
 
 """
 
