@@ -272,7 +272,11 @@ def test_what_cannot_go_on_is_refused(client, change, words):
             anthropic.BadRequestError,
             "'container is not supported",
         ),
-        ({"stop_sequences": ["x"] * 65}, anthropic.BadRequestError, "may be 64 stop_sequences"),
+        (
+            {"stop_sequences": ["x"] * 65},
+            anthropic.BadRequestError,
+            "stop_sequences may have at most 64",
+        ),
         ({"stop_sequences": ["x" * 1025]}, anthropic.BadRequestError, "stop_sequences may have"),
     ],
 )

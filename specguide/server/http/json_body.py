@@ -85,12 +85,14 @@ def check_counts(values: dict[str, Any], config: ServerConfig) -> None:
     ):
         value = values.get(name)
         if isinstance(value, (list, dict)) and len(value) > most:
-            raise InvalidParams(f"there may be {most} {name}, found {len(value)}", param=name)
+            raise InvalidParams(
+                f"{name} may have at most {most} entries, found {len(value)}", param=name
+            )
     for name in ("stop", "stop_sequences", "bad_words"):
         longest = _longest_text(values.get(name))
         if longest > config.max_stop_chars:
             raise InvalidParams(
-                f"{name} may have {config.max_stop_chars} characters each, found {longest}",
+                f"{name} may have at most {config.max_stop_chars} characters each, found {longest}",
                 param=name,
             )
     _check_samples(values.get("prompt"), values.get("n"), config.max_samples)
@@ -109,7 +111,7 @@ def _check_samples(prompt: Any, n: Any, most: int) -> None:
     num_samples = num_prompts * (n if isinstance(n, int) else 1)
     if num_prompts > 1 and num_samples > most:
         raise InvalidParams(
-            f"there may be {most} answers to a request, found {num_prompts} prompts and "
+            f"a request may have at most {most} answers, found {num_prompts} prompts and "
             f"{num_samples} answers",
             param="prompt",
         )

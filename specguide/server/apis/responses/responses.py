@@ -90,7 +90,9 @@ def _with_flat_tools(backend: Backend, body: ResponsesRequest) -> ResponsesReque
     functions = flat_functions(body.tools)
     most = backend.config.max_tools
     if len(functions) > most:
-        raise InvalidParams(f"there may be {most} tools, found {len(functions)}", param="tools")
+        raise InvalidParams(
+            f"tools may have at most {most} entries, found {len(functions)}", param="tools"
+        )
     return body.model_copy(update={"tools": functions})
 
 
