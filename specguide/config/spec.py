@@ -83,11 +83,13 @@ class SpecConfig:
 
     def _check_proposals(self, method: DraftMethod) -> None:
         least = method.least_forced
-        most = MOST_DRAFTS - method.chain(self.num_draft_tokens, 0).num_drafts
+        num_own = method.chain(self.num_draft_tokens, 0).num_drafts
+        most = MOST_DRAFTS - num_own
         if not least <= self.num_forced_tokens <= most:
+            beside = f" and {num_own} draft tokens" if num_own else ""
             raise InvalidParams(
-                f"num_forced_tokens must be {least} to {most} with method {self.method!r} and "
-                f"{self.num_draft_tokens} draft tokens, found {self.num_forced_tokens}",
+                f"num_forced_tokens must be {least} to {most} with method {self.method!r}{beside}, "
+                f"found {self.num_forced_tokens}",
                 param="num_forced_tokens",
             )
         if not 1 <= self.prompt_lookup_min <= self.prompt_lookup_max <= 16:

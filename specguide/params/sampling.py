@@ -107,7 +107,7 @@ class SamplingParams:
     top_p:          keep the smallest set of likeliest tokens whose probability reaches it, in (0,
                     1]
     min_p:          drop tokens whose probability is below min_p × the greatest, in [0, 1]
-    seed:           makes sampling repeatable, in [-2^63, 2^63); None or -1 draws one
+    seed:           makes sampling repeatable, in [-2^63, 2^63); left out, or -1: one is drawn
     stop_token_ids: tokens that end a free request besides the model's own end tokens, its text
                     before them, and a guided one behind them where its grammar may end there
     ignore_eos:     end tokens of the model do not end a free request

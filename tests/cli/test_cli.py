@@ -108,7 +108,7 @@ def test_a_timeline_is_written(tmp_path):
         (["--regex", "a", "--grammar", __file__, "x"], "exactly one"),
         (["--temperature", "-1", "x"], "temperature"),
         (["--spec-method", "guessing", "x"], f"known: {', '.join(method_names())}"),
-        (["--spec-method", "draft_model", "x"], "needs the folder of a small model"),
+        (["--spec-method", "draft_model", "x"], "on the command line --head FOLDER"),
         (["--model", "/nowhere", "x"], "/nowhere"),
         ([""], "empty"),
         (["--max-tokens", "0", "x"], "max_tokens"),

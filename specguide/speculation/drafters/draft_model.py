@@ -71,7 +71,7 @@ def _load(spec: SpecConfig, target: DraftTarget) -> Decoder:
     if spec.model is None:
         raise InvalidParams(
             "speculation by 'draft_model' needs the folder of a small model with the target's "
-            "tokenizer: SpecConfig('draft_model', model=folder)",
+            "tokenizer: SpecConfig('draft_model', model=folder), on the command line --head FOLDER",
             param="spec",
         )
     folder = Path(target.folder or target.shipped / "target")

@@ -95,7 +95,7 @@ def _load(spec: SpecConfig, target: DraftTarget) -> Eagle3Head:
     if spec.model is None:
         raise InvalidParams(
             "speculation by 'peagle' needs the folder of a head, since none is shipped: "
-            "SpecConfig('peagle', model=folder)",
+            "SpecConfig('peagle', model=folder), on the command line --head FOLDER",
             param="spec",
         )
     head = Eagle3Head.load(spec.model, target.model, quantization=spec.quantization)
