@@ -1,5 +1,6 @@
 #include "backends/llguidance_pattern.h"
 
+#include <algorithm>
 #include <stdexcept>
 #include <string_view>
 #include <utility>
@@ -10,6 +11,7 @@ namespace {
 constexpr size_t kMaxIdle = 16;
 // What stands in place of details behind the library's words.
 constexpr std::string_view kNoDetails = "\n<non-verbose/>";
+constexpr std::string_view kTrace = "\n<backtrace>";  // of a panic: nothing that a client should read
 
 }  // namespace
 
@@ -37,7 +39,7 @@ std::unique_ptr<LLGuidanceHandle> LLGuidanceHandle::clone() const {
 std::string LLGuidanceHandle::error() const {
   const char* words = api().get_error(matcher_);
   const std::string found = words == nullptr ? "llguidance reported an error without a message" : words;
-  return found.substr(0, found.find(kNoDetails));
+  return found.substr(0, std::min(found.find(kNoDetails), found.find(kTrace)));
 }
 
 std::unique_ptr<LLGuidanceHandle> LLGuidancePattern::take() {

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from byte_vocabulary import VOCABULARY, takes
+from byte_vocabulary import VOCABULARY, backend, takes
 
 from specguide.config import GuideConfig
-from specguide.errors import UnsupportedGuide
+from specguide.errors import InvalidGuide, UnsupportedGuide
 from specguide.guide import Guide
+from specguide.guided.backend import Written
 from specguide.guided.backends import backend_names
 from specguide.guided.compile import GrammarCompiler
 
@@ -54,6 +55,34 @@ def test_escaped_strings_hold_no_line_ends(compiler: GrammarCompiler, source: st
     grammar = compiler.compile(Guide(grammar=source))
     assert all(takes(grammar, text) for text in ('""', r'"a\"b\\"', r'"\n"', '"é\t"'))
     assert not any(takes(grammar, text) for text in ('"a\nb"', '"a\\\nb"', '"a"b"', r'"\"'))
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        'start: "a" <nope>',
+        "start: a\na: /[b<>]+/ // <c>\n | </s> # <d>",
+        "start: %lark { start: <|x|> }",
+    ],
+)
+def test_special_tokens_by_their_names_are_refused(compiler: GrammarCompiler, source: str) -> None:
+    """llguidance, which is told of none, would panic."""
+    with pytest.raises(InvalidGuide, match="special token") as raised:
+        compiler.compile(Guide(grammar=source))
+    assert "panic" not in str(raised.value)
+
+
+def test_what_is_written_as_a_special_token_in_a_text_is_none(compiler: GrammarCompiler) -> None:
+    grammar = compiler.compile(Guide(grammar='start: "<b>" /<i>/ // <c>\n # </s>\n'))
+    assert takes(grammar, "<b><i>")
+
+
+@pytest.mark.parametrize("native", [True, False])
+def test_a_panic_of_the_library_tells_no_places_in_its_code(native: bool) -> None:
+    written = Written("grammar", "lark", 'start: "a" <nope>')
+    with pytest.raises(InvalidGuide, match="panic") as raised:
+        backend("llguidance", native).compile(written, GuideConfig())
+    assert "backtrace" not in str(raised.value) and "\n" not in str(raised.value)
 
 
 def test_an_escaped_string_of_ones_own_stays(compiler: GrammarCompiler) -> None:

@@ -1,6 +1,6 @@
 """Owns what Lark has that llguidance reads in another way, or not at all: comments and blanks on a
-line of their own between the alternatives of a rule, and the strings of Lark's library; in linear
-time."""
+line of their own between the alternatives of a rule, special tokens by their names, and the strings
+of Lark's library; in linear time."""
 
 from __future__ import annotations
 
@@ -21,6 +21,26 @@ def as_lark_reads(source: str) -> str:
     if any(line.isspace() or line.lstrip().startswith(_COMMENTS) for line in lines):
         lines = "".join(_without_comments(source)).split("\n")
     return "\n".join(_with_string(line) if _STRING in line else line for line in lines)
+
+
+def named_token(source: str) -> str | None:
+    """The first special token that a Lark grammar calls by a name, as `</s>`, and not by its id, as
+    `<[2]>`; None where there is none."""
+    at = 0 if "<" in source else len(source)
+    while at < len(source):
+        sign = source[at]
+        if source.startswith(_COMMENTS, at):
+            line_end = source.find("\n", at)
+            at = len(source) if line_end < 0 else line_end
+        elif sign in '"/':
+            at = behind_mark(source, at + 1, sign) or len(source)
+        elif sign == "<":
+            begin, at = at, behind_token(source, at)
+            if at > begin + 1 and source[begin + 1] != "[":
+                return source[begin:at]
+        else:
+            at += 1
+    return None
 
 
 def _without_comments(source: str) -> Iterator[str]:

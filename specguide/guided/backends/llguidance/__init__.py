@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from specguide.errors import UnsupportedGuide
 from specguide.guided.backend_spec import Adapter, BackendSpec, GrammarSupport, Library
 from specguide.guided.backends.llguidance.capabilities import LLGUIDANCE
 from specguide.guided.backends.llguidance.deferred_calls import with_deferred_calls
@@ -11,6 +12,7 @@ from specguide.guided.backends.llguidance.json_in_lark import (
     with_free_keys,
     with_rewritten_schemas,
 )
+from specguide.guided.lark.source import named_token
 from specguide.guided.notations.grammar_form import GrammarForm
 
 __all__ = ["SPEC"]
@@ -28,6 +30,11 @@ def _rewrite(source: str, form: GrammarForm) -> str:
     if form != "Lark":
         return source
     check_ignored(source)
+    named = named_token(source)
+    if named is not None:
+        raise UnsupportedGuide(
+            f"the special token {named} is called by a name: write its id, as <[2]>, in its place"
+        )
     return with_rewritten_schemas(source)
 
 

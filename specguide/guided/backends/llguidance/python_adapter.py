@@ -21,6 +21,8 @@ _Answer = TypeVar("_Answer")
 _DEAD_END = "NoExtensionBias"
 # What stands in place of details behind its words.
 _NO_DETAILS = "\n<non-verbose/>"
+# What begins the trace of a panic: nothing that a client should read.
+_TRACE = "\n<backtrace>"
 _RAISED = " (its limits were raised, and that was not enough: make the grammar simpler)"
 
 
@@ -112,7 +114,12 @@ class LLGuidanceMatcher(LibraryMatcher):
         return words
 
     def _words(self) -> str:
-        return self._matcher.get_error().partition(_NO_DETAILS)[0]
+        return _words_of(self._matcher)
+
+
+def _words_of(matcher: llguidance.LLMatcher) -> str:
+    """The words of a matcher's error."""
+    return matcher.get_error().partition(_NO_DETAILS)[0].partition(_TRACE)[0]
 
 
 def _library_matcher(
@@ -128,7 +135,7 @@ def _library_matcher(
         limits=llguidance.LLParserLimits(verbose_errors=False, **values),
     )
     if matcher.is_error():
-        raise ValueError(matcher.get_error())
+        raise ValueError(_words_of(matcher))
     return matcher
 
 
