@@ -8,11 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from specguide.errors import InvalidParams, MatcherError, SpecguideError
+from specguide.errors import InvalidParams, MatcherError, OutputTooLong, SpecguideError
 from specguide.guided.backend import CompiledGrammar, GrammarWrapper
 from specguide.guided.compiling.job import settle
 from specguide.guided.grammar_future import GrammarFuture
 from specguide.guided.matcher import Matcher, allowed_tokens
+from specguide.guided.wrappers.endings import EndingGrammar
 
 MAX_SEQUENCES = 4096
 """Most token sequences of a grammar that are listed."""
@@ -51,7 +52,8 @@ class FiniteGrammars:
     def submit(self, compiled: GrammarFuture, max_tokens: int) -> GrammarFuture:
         """A future of the FiniteGrammar of a grammar, with the outputs of at most so many tokens.
 
-        Its error is the error of `compiled`, or what `admitted_sequences` raises.
+        Its error is the error of `compiled`, or what `admitted_sequences` raises, or OutputTooLong
+        where there are no such outputs.
         """
         listed = GrammarFuture()
         compiled.add_done_callback(lambda _: self._put(compiled, listed, max_tokens))
@@ -82,6 +84,8 @@ class FiniteGrammars:
         for the same."""
         if self._last is None or self._last[0] is not grammar or self._last[1] != max_tokens:
             sequences = admitted_sequences(grammar.matcher(), self._vocab_size, max_tokens)
+            if not sequences:
+                raise _too_long(grammar, max_tokens)
             self._last = grammar, max_tokens, FiniteGrammar(grammar, sequences)
         return self._last[2]
 
@@ -92,7 +96,7 @@ def admitted_sequences(
     """Token ids of all outputs of at most `max_tokens` tokens that end with an end token.
 
     Several of them may spell the same text. Raises InvalidParams naming `faithful` where they are
-    more than MAX_SEQUENCES or take too long to find, and naming `max_tokens` where there are none.
+    more than MAX_SEQUENCES or take too long to find.
     """
     found: list[tuple[int, ...]] = []
     path: list[int] = []
@@ -117,12 +121,6 @@ def admitted_sequences(
             raise _too_many(len(found), num_steps)
         goes_on = not matcher.is_terminated and len(path) < max_tokens
         ways.append(_allowed(matcher, row) if goes_on else iter(()))
-    if not found:
-        raise InvalidParams(
-            f"no output that matches the guide ends within {max_tokens} tokens: raise max_tokens, "
-            "or shorten the prompt",
-            param="max_tokens",
-        )
     return tuple(found)
 
 
@@ -137,6 +135,17 @@ def _allowed(matcher: Matcher, row: np.ndarray) -> Iterator[int]:
             param="faithful",
         )
     return iter(tokens.tolist())
+
+
+def _too_long(grammar: CompiledGrammar, max_tokens: int) -> OutputTooLong:
+    known = grammar.num_needed if isinstance(grammar, EndingGrammar) else 0
+    return OutputTooLong(
+        f"max_tokens leaves room for {max_tokens} and no output that matches the guide is as short"
+        + (f": the shortest takes {known} tokens" if known > max_tokens else "")
+        + "; raise it",
+        num_needed=max(known, max_tokens + 1),
+        param="max_tokens",
+    )
 
 
 def _too_many(num_found: int, num_steps: int) -> InvalidParams:

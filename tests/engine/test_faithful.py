@@ -16,7 +16,7 @@ from transformers import LlamaForCausalLM
 
 from specguide import CacheConfig, Guide, SamplingParams
 from specguide.engine.requests.faithful import ScoredSequences
-from specguide.errors import EngineError, InvalidParams
+from specguide.errors import EngineError, InvalidParams, PromptTooLong
 from specguide.guided.matcher import allowed_tokens
 
 PROMPT = "the answer is"
@@ -210,7 +210,8 @@ def test_what_it_does_not_honour_is_refused_by_name(name, value):
     [
         (Guide(json_schema={"type": "string"}), 40, "faithful", "and not all"),
         (Guide(regex="[ab]{14}"), 40, "faithful", "at most 4096 token sequences"),
-        (Guide(choice=["no", "never"]), 1, "max_tokens", "within 1 tokens"),
+        (Guide(choice=["no", "never"]), 1, "max_tokens", "room for 1 and no output"),
+        (Guide(choice=["no", "never"]), 1, "max_tokens", "the shortest takes 3 tokens; raise it"),
     ],
 )
 def test_guides_of_too_much_or_nothing(folders, guide, max_tokens, param, words):
@@ -219,6 +220,20 @@ def test_guides_of_too_much_or_nothing(folders, guide, max_tokens, param, words)
         (output,) = llm.generate(PROMPT, asked)
     assert isinstance(output.error, InvalidParams) and output.error.param == param
     assert words in str(output.error)
+
+
+@pytest.mark.parametrize("max_tokens", [3, 20, 100])
+def test_a_prompt_that_leaves_too_little_room_is_told_so(folders, max_tokens):
+    """More max_tokens would be of no use. A token more than an output takes scores it."""
+    params = SamplingParams(guide=CHOICE, faithful=True, max_tokens=max_tokens)
+    with closing(make(folders, max_model_len=64)) as llm:
+        fits, *others = llm.generate([[97] * length for length in (60, 61, 63)], params)
+    assert fits.text == "no" and fits.error is None
+    for output, length in zip(others, (61, 63), strict=True):
+        assert isinstance(output.error, PromptTooLong)
+        told = f"the prompt has {length} and the shortest output that matches the guide takes 3; "
+        assert told + "make the prompt shorter" in str(output.error)
+        assert "allow_truncation" not in str(output.error)
 
 
 def test_what_is_longer_than_max_tokens_is_not_among_it(folders, model, drawn_from):

@@ -129,8 +129,7 @@ class Admission:
         future = self.compiler.submit(request.params.guide, self._room(request))
         request.metrics.is_compile_cached = future.done()
         if request.params.faithful:
-            most = self._most_output(request, num_behind=1)  # to score the last one
-            future = self._finite.submit(future, most)
+            future = self._finite.submit(future, self._most_output(request))
         self._compiling[future] = request
         future.add_done_callback(lambda _: self.on_ready())
 
@@ -184,7 +183,7 @@ class Admission:
             )
         grammar = None
         if compiled is not None:
-            grammar = self._within_context(_result(compiled), request)
+            grammar = self._within_context(compiled, request)
         if grammar is not None and params.may_stop_by_text:
             request.text = self._guided_text(request, grammar)
         request.span_reader = self._span_reader(params)
@@ -205,10 +204,14 @@ class Admission:
             return 0
         return self._most_output(request)
 
-    def _most_output(self, request: Request, num_behind: int = 0) -> int:
-        """Tokens for which there is room behind its prompt, and for so many more behind them."""
-        num_left = self._capabilities.max_model_len - len(request.prompt_ids) - num_behind
-        return min(request.params.max_tokens, num_left)
+    def _most_output(self, request: Request) -> int:
+        """Tokens for which there is room behind its prompt."""
+        return min(request.params.max_tokens, self._context(request) - len(request.prompt_ids))
+
+    def _context(self, request: Request) -> int:
+        """Tokens that its prompt and its output may have together. What is scored is a prompt,
+        behind which there is room for a token."""
+        return self._capabilities.max_model_len - request.params.faithful
 
     def _text(self, prompt_ids: Sequence[int], params: SamplingParams) -> TextOfTokens:
         if not (params.may_stop_by_text or self._makes_texts):
@@ -236,20 +239,20 @@ class Admission:
         request.metrics.compile_s = future.took_s
         return request
 
-    def _within_context(self, answer: CompiledGrammar, request: Request) -> CompiledGrammar:
+    def _within_context(self, compiled: GrammarFuture, request: Request) -> CompiledGrammar:
         """The grammar as asked for. Raises PromptTooLong where no max_tokens would be enough."""
-        most, prompt_len = self._most_output(request), len(request.prompt_ids)
-        context = self._capabilities.max_model_len
         try:
-            return self._as_asked(answer, request.params, most)
+            return self._as_asked(_result(compiled), request.params, self._most_output(request))
         except OutputTooLong as error:
-            if prompt_len + error.num_needed <= context:
+            prompt_len = len(request.prompt_ids)
+            if prompt_len + error.num_needed <= self._context(request):
                 raise
+            cut_off = ", or set allow_truncation to have the output cut off"
             raise PromptTooLong(
-                f"this model's maximum context length is {context} tokens, output included: the "
-                f"prompt has {prompt_len} and the shortest output that matches the guide takes "
-                f"{error.num_needed}; make the prompt shorter, or set allow_truncation to have "
-                "the output cut off"
+                f"this model's maximum context length is {self._capabilities.max_model_len} "
+                f"tokens, output included: the prompt has {prompt_len} and the shortest output "
+                f"that matches the guide takes {error.num_needed}; make the prompt shorter"
+                + ("" if request.params.faithful else cut_off)
             ) from error
 
     def _as_asked(
