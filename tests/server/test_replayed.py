@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from specguide.errors import InvalidParams
@@ -157,6 +159,67 @@ def test_a_prompt_that_is_too_long_is_told_so_that_clients_know(http, path, body
     assert answer.status_code == 400 and error["param"] == param
     assert error["code"] == "context_length_exceeded"
     assert "maximum context length" in error["message"]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(
+    ("path", "body", "param"),
+    [
+        ("/v1/chat/completions", {"messages": USER}, "messages"),
+        ("/v1/completions", {"prompt": "x x x", "max_tokens": 2048}, "prompt"),
+        ("/v1/responses", {"input": USER}, "input"),
+    ],
+)
+def test_so_is_one_that_leaves_too_little_room_for_its_guide(http, path, body, param, stream):
+    """Which the engine finds out, who knows of no fields."""
+    asked = {**body, "guided_regex": "[0-9]{2045}", "stream": stream}
+    error = posted(http, path, **asked).json()["error"]
+    assert "the shortest output that matches the guide takes 2045" in error["message"]
+    assert error["param"] == param and error["code"] == "context_length_exceeded"
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_so_is_one_of_anthropics_messages(http, stream):
+    schema = {"type": "string", "minLength": 2045, "maxLength": 2045, "pattern": "^[0-9]*$"}
+    asked = {"output_format": {"type": "json_schema", "schema": schema}, "max_tokens": 2048}
+    answer = posted(http, "/v1/messages", messages=USER, stream=stream, **asked)
+    assert answer.status_code == 400
+    assert answer.json()["error"]["message"].startswith("prompt is too long: ")
+
+
+LARGE = {"type": "object", "properties": {f"{i}": {"type": "string"} for i in range(600)}}
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "told"),
+    [
+        (
+            "/v1/chat/completions",
+            {"messages": USER, "tools": [{"type": "function", "function": WEATHER}]}
+            | {"response_format": {"type": "json_schema", "json_schema": {"schema": LARGE}}},
+            ("tools", "schema"),
+        ),
+        (
+            "/v1/responses",
+            {"input": USER, "text": {"format": {"type": "json_schema", "schema": LARGE}}},
+            ("schema",),
+        ),
+        (
+            "/v1/messages",
+            {"messages": USER, "max_tokens": 4, "tools": [{"name": "f", "input_schema": LARGE}]},
+            ("tools",),
+        ),
+    ],
+)
+def test_tokens_of_tools_and_schema_are_told(http, path, body, told):
+    """Who reads that the prompt is too long sees what is to be made shorter."""
+    message = posted(http, path, **body).json()["error"]["message"]
+    pattern = ", ".join(
+        [r"the prompt has (\d+) tokens", *(rf"(\d+) of them for the {one}" for one in told)]
+    )
+    nums = [int(num) for num in re.search(pattern + "; make", message).groups()]
+    num_own = http.post("/tokenize", json={"messages": USER}).json()["count"]
+    assert nums[0] > 2048 and abs(nums[0] - sum(nums[1:]) - num_own) < 20, message
 
 
 def test_what_is_said_behind_a_call_is_of_its_message():

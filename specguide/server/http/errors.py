@@ -14,7 +14,6 @@ from specguide.errors import (
     CompilerBusy,
     EngineClosed,
     EngineError,
-    InvalidGuide,
     NothingLeft,
     PromptTooLong,
     QueueFull,
@@ -100,13 +99,12 @@ class ApiError(Exception):
         )
 
     @classmethod
-    def of(cls, error: SpecguideError, guide_field: str | None = None) -> ApiError:
-        """What an error of the engine is to a client. guide_field: the field that a guide is from
-        which is wrong"""
+    def of(cls, error: SpecguideError, param: str | None = None) -> ApiError:
+        """What an error of the engine is to a client. param: the field that is wrong, where the
+        error does not say"""
         if isinstance(error, UserError):
             code = "context_length_exceeded" if isinstance(error, PromptTooLong) else None
-            is_named = guide_field is not None and isinstance(error, InvalidGuide)
-            param = guide_field if is_named else error.param
+            param = error.param if param is None else param
             return cls(400, str(error), param=param, code=code)
         if isinstance(error, EngineClosed):
             return cls.shutting_down()

@@ -62,7 +62,7 @@ async def begun(stream: RequestStream, task: Task) -> AsyncIterator[RequestDelta
     then or later, which names the field of the task that is."""
     first = await anext(stream)
     if first.error is not None:
-        raise ApiError.of(first.error, task.guide_field(first.error))
+        raise ApiError.of(first.error, task.param_of(first.error))
     # it never began, and the server is at its end
     if first.finish_reason == "abort" and not first.token_ids:
         raise ApiError.shutting_down()
@@ -73,7 +73,7 @@ async def begun(stream: RequestStream, task: Task) -> AsyncIterator[RequestDelta
         async for delta in stream:
             note_generation(delta)
             if delta.error is not None:
-                raise ApiError.of(delta.error, task.guide_field(delta.error))
+                raise ApiError.of(delta.error, task.param_of(delta.error))
             yield delta
 
     return all_of_them()

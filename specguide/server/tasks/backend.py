@@ -69,10 +69,13 @@ class Backend:
         if num_chars > self.max_prompt_chars:
             raise self._too_long(f"{num_chars} characters, which cannot fit", param)
 
-    def check_prompt_ids(self, prompt_ids: Sequence[int], param: str) -> None:
-        """Raises PromptTooLong where they leave no room for an answer."""
+    def check_prompt_ids(
+        self, prompt_ids: Sequence[int], param: str, told: Callable[[], str] = str
+    ) -> None:
+        """Raises PromptTooLong where they leave no room for an answer. told: what is said of them
+        beside their number"""
         if len(prompt_ids) >= self.engine.max_model_len:
-            raise self._too_long(f"{len(prompt_ids)} tokens", param)
+            raise self._too_long(f"{len(prompt_ids)} tokens{told()}", param)
 
     def _too_long(self, size: str, param: str) -> PromptTooLong:
         """The error, in words by which clients know that it was this."""

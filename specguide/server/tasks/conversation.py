@@ -65,6 +65,7 @@ def conversation_task(
         reasoning=expected,
         schema_params=calls.schema_params,
         priority=body.priority,
+        prompt_param=conversation.field,
     )
 
 
@@ -79,16 +80,27 @@ def _prompt(
     """Token ids of the conversation up to the answer. Raises ApiError where it is too long."""
     num_chars = sum(len(message["content"] or "") for message in conversation.messages)
     backend.check_prompt(num_chars, conversation.field)
-    token_ids = prompt_ids(
-        backend,
-        body,
-        conversation,
-        tools=tools,
-        json_schema=json_schema,
-        variables=plan.variables(),
-    )
-    token_ids = plan.finished(token_ids, backend.tokenizer)
-    backend.check_prompt_ids(token_ids, conversation.field)
+
+    def made(tools: Sequence[Mapping[str, Any]] | None, json_schema: Any) -> list[int]:
+        variables = plan.variables()
+        token_ids = prompt_ids(
+            backend, body, conversation, tools=tools, json_schema=json_schema, variables=variables
+        )
+        return plan.finished(token_ids, backend.tokenizer)
+
+    def told() -> str:
+        """How many of them the chat template needs for tools and schema."""
+        without = {"tools": (None, json_schema)} if tools else {}
+        if json_schema is not None:
+            without["schema"] = (tools, None)
+        try:
+            num = {name: len(token_ids) - len(made(*rest)) for name, rest in without.items()}
+        except InvalidParams:  # the template cannot do without
+            return ""
+        return "".join(f", {num[name]} of them for the {name}" for name in num if num[name] > 0)
+
+    token_ids = made(tools, json_schema)
+    backend.check_prompt_ids(token_ids, conversation.field, told)
     return token_ids
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from specguide.errors import InvalidGuide, SpecguideError
+from specguide.errors import InvalidGuide, PromptTooLong, SpecguideError
 from specguide.guided.reasoning_formats import ReasoningFormat
 from specguide.params import SamplingParams
 from specguide.server.tasks.events import End, Event, Tokens
@@ -44,6 +44,7 @@ class Task:
     returns_spans: what their tokens are of is told
     echoed:        texts of the prompts, where they are told again
     prompt_text:   of a conversation, where it is told
+    prompt_param:  the request's field that the prompts are from
     """
 
     model: str
@@ -55,13 +56,18 @@ class Task:
     returns_spans: bool = False
     echoed: tuple[str, ...] = ()
     prompt_text: str | None = None
+    prompt_param: str = "prompt"
 
-    def guide_field(self, error: SpecguideError) -> str | None:
-        """The request's field that is wrong where its guide is."""
-        part = error.part if isinstance(error, InvalidGuide) else None
-        if part is not None and self.schema_params:
-            return self.schema_params[part]
-        return None if self.params.guide is None else self.params.guide.param
+    def param_of(self, error: SpecguideError) -> str | None:
+        """The request's field that is wrong where its prompt or its guide is; None where the error
+        itself says which."""
+        if isinstance(error, PromptTooLong):
+            return self.prompt_param
+        if not isinstance(error, InvalidGuide) or self.params.guide is None:
+            return None
+        if error.part is not None and self.schema_params:
+            return self.schema_params[error.part]
+        return self.params.guide.param
 
     @property
     def num_samples(self) -> int:
