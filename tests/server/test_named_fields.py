@@ -125,3 +125,25 @@ def test_the_field_is_named_as_the_client_wrote_it(http, path, asked, param, str
         assert error["message"].startswith(f"{param}: ")
     else:
         assert error["param"] == param, error
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        (CHAT, "max_tokens"),
+        (CHAT, "max_completion_tokens"),
+        (COMPLETIONS, "max_tokens"),
+        (RESPONSES, "max_output_tokens"),
+        (MESSAGES, "max_tokens"),
+    ],
+)
+def test_a_limit_that_no_output_fits_is_told_by_its_name(http, path, name):
+    schema = {"type": "string", "pattern": "^[0-9]{8}$"}
+    answer = {"type": "json_schema", "schema": schema}
+    guided = {"output_format": answer} if path == MESSAGES else {"guided_json": schema}
+    error = http.post(path, json=LEAST[path] | guided | {name: 4}).json()["error"]
+    assert "the shortest output that matches the guide takes 10 tokens" in error["message"]
+    if path == MESSAGES:
+        assert error["message"].startswith("max_tokens")
+    else:
+        assert error["param"] == name

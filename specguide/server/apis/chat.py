@@ -34,7 +34,8 @@ def parse(backend: Backend, body: ChatRequest) -> Task:
     """Raises ApiError, InvalidParams and InvalidGuide, which name the field."""
     if body.top_logprobs and not body.logprobs:
         raise InvalidParams("top_logprobs needs logprobs: true", param="top_logprobs")
-    limits = [one for one in (body.max_tokens, body.max_completion_tokens) if one is not None]
+    named = {name: getattr(body, name) for name in ("max_tokens", "max_completion_tokens")}
+    limits = {name: most for name, most in named.items() if most is not None}
     rules = schema_rules(backend.config, body)
     asked = response_format_guide(body.response_format, rules)
     answer = guide_of(body, rules, {"response_format": asked})
@@ -47,7 +48,7 @@ def parse(backend: Backend, body: ChatRequest) -> Task:
         answer,
         _named(body),
         n=body.n,
-        max_tokens=min(limits, default=None),
+        max_tokens=min(limits.values(), default=None),
         logprobs=(body.top_logprobs or 0) if body.logprobs else None,
         prompt_logprobs=body.prompt_logprobs,
     )
@@ -59,6 +60,7 @@ def parse(backend: Backend, body: ChatRequest) -> Task:
         returns_spans=body.return_spans,
         echoed=(last["content"],) if is_echoed else (),
         prompt_text=text,
+        limit_param=min(limits, key=limits.__getitem__, default="max_tokens"),
     )
 
 

@@ -90,7 +90,7 @@ def _prompt(
 
     def told() -> str:
         """How many of them the chat template needs for tools and schema."""
-        without = {"tools": (None, json_schema)} if tools else {}
+        without: dict[str, tuple[Any, Any]] = {"tools": (None, json_schema)} if tools else {}
         if json_schema is not None:
             without["schema"] = (tools, None)
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from specguide.errors import InvalidGuide, PromptTooLong, SpecguideError
+from specguide.errors import InvalidGuide, PromptTooLong, SpecguideError, UserError
 from specguide.guided.reasoning_formats import ReasoningFormat
 from specguide.params import SamplingParams
 from specguide.server.tasks.events import End, Event, Tokens
@@ -45,6 +45,7 @@ class Task:
     echoed:        texts of the prompts, where they are told again
     prompt_text:   of a conversation, where it is told
     prompt_param:  the request's field that the prompts are from
+    limit_param:   the one that `params.max_tokens` is from
     """
 
     model: str
@@ -57,12 +58,15 @@ class Task:
     echoed: tuple[str, ...] = ()
     prompt_text: str | None = None
     prompt_param: str = "prompt"
+    limit_param: str = "max_tokens"
 
     def param_of(self, error: SpecguideError) -> str | None:
-        """The request's field that is wrong where its prompt or its guide is; None where the error
-        itself says which."""
+        """The request's field that is wrong where its prompt, its limit or its guide is; None where
+        the error itself says which."""
         if isinstance(error, PromptTooLong):
             return self.prompt_param
+        if isinstance(error, UserError) and error.param == "max_tokens":
+            return self.limit_param
         if not isinstance(error, InvalidGuide) or self.params.guide is None:
             return None
         if error.part is not None and self.schema_params:

@@ -8,6 +8,7 @@ import json
 import secrets
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from specguide.errors import InvalidParams
@@ -72,7 +73,7 @@ def parse(backend: Backend, body: ResponsesRequest) -> Task:
     rules = schema_rules(backend.config, body)
     asked = text_format_guide(body.text.format if body.text else None, rules)
     answer = guide_of(body, rules, {"text.format": asked})
-    return conversation_task(
+    task = conversation_task(
         backend,
         _with_flat_tools(backend, body),
         Conversation("input", input_messages(body.instructions, body.input)),
@@ -81,6 +82,7 @@ def parse(backend: Backend, body: ResponsesRequest) -> Task:
         max_tokens=body.max_output_tokens,
         logprobs=(body.top_logprobs or 0) if has_scores else None,
     )
+    return replace(task, limit_param="max_output_tokens")
 
 
 def _with_flat_tools(backend: Backend, body: ResponsesRequest) -> ResponsesRequest:
