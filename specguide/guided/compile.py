@@ -105,7 +105,8 @@ class GrammarCompiler:
             future.set_exception(error)
             return future
         order = guide.key_order or self.config.key_order
-        key = (guide.kind, requested, order, guide.calls is not None, source)
+        ways = guide.calls is not None, guide.as_tag is not None
+        key = (guide.kind, requested, order, ways, source)
         known = None if self._is_closed else self.cache.get(key)
         if known is not None and is_told(known, [future]):
             settle([future], known)

@@ -7,10 +7,11 @@ guide after guide, each in the time and memory that the kernel is told to end it
 guides come by is its lease: when the other end is closed, the worker is killed. When the control
 socket is closed, or the process at its other end has died, all of them end.
 
-A guide is a line of JSON on the lease: {"kind", "source", "backend", "key_order", "calls"}. The
-answer is STARTED when its time begins, and then a line. It says how the guide is written for the
-backend, and the memory that the grammar takes: {"written", "backend", "num_bytes", "is_last"}; or
-what is wrong: {"error", "message", "fields", "is_last"}; or that the worker was ended: {"signal"}.
+A guide is a line of JSON on the lease: {"kind", "source", "backend", "key_order", "calls",
+"as_tag"}. The answer is STARTED when its time begins, and then a line. It says how the guide is
+written for the backend, and the memory that the grammar takes: {"written", "backend", "num_bytes",
+"is_last"}; or what is wrong: {"error", "message", "fields", "is_last"}; or that the worker was
+ended: {"signal"}.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -212,7 +213,8 @@ def _answer_beside(asked: dict[str, Any], libraries: Libraries) -> dict[str, Any
 
 def _answer(asked: dict[str, Any], libraries: Libraries) -> dict[str, Any]:
     before = _memory_bytes(_RESIDENT)
-    guide = read_guide(asked["kind"], asked["source"], asked["key_order"], asked["calls"])
+    parts = {name: asked[name] for name in ("key_order", "calls", "as_tag")}
+    guide = read_guide(asked["kind"], asked["source"], **parts)
     found = outcome(
         guide, libraries.config, lambda: libraries.first_enforcing(guide, asked["backend"], _go_on)
     )
@@ -234,16 +236,11 @@ def _go_on(backend: str) -> None:
     """Let any backend be tried: nothing stands against it here."""
 
 
-def read_guide(
-    kind: str,
-    source: str,
-    key_order: str | None = None,
-    calls: Mapping[str, Any] | None = None,
-) -> Guide:
-    """A guide from its kind and canonical text."""
+def read_guide(kind: str, source: str, **parts: Any) -> Guide:
+    """A guide from its kind and canonical text, and from others of its fields."""
     value: Any = {"json_object": True}.get(kind, source)
     value = json.loads(source) if kind == "choice" else value
-    return Guide(**{kind: value}, key_order=key_order, calls=calls)
+    return Guide(**{kind: value}, **parts)
 
 
 def _send(lease: socket.socket, answer: dict[str, Any]) -> None:

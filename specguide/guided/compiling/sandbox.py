@@ -168,6 +168,7 @@ class Sandbox:
             "backend": requested,
             "key_order": guide.key_order,
             "calls": guide.calls,
+            "as_tag": guide.as_tag,
         }
         ask = partial(self._ask, json.dumps(asked).encode() + b"\n")
         return Trial(guide, self._config, ask, self._take_back)

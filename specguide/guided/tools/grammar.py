@@ -26,6 +26,7 @@ from specguide.guided.tools.arguments import ArgumentRules
 from specguide.guided.tools.call_starts import CallStarts, parts_of, why_in_order
 from specguide.guided.tools.formats import ToolFormat
 from specguide.guided.tools.layout import CallLayout, SpecialToken
+from specguide.guided.tools.message_tag import message_tag
 from specguide.guided.written_cache import WrittenCache
 
 LEAST_DEFERRED = 32
@@ -134,6 +135,7 @@ def _guide(
         layout=CallLayout(tool_format, rules.ids, plain, must_call, answer is not None),
         calls=None if texts is None else asdict(texts),
         reads_one_way=answer is None,  # which may begin as a call does
+        as_tag=None if must_call or answer is None else message_tag(tool_format, tools, answer),
     )
 
 

@@ -1,0 +1,70 @@
+"""Owns messages that are one call or a JSON answer, where both begin alike, as structural tags.
+
+A lexer takes `{"name": "` for the beginning of a call, and no answer may begin with `{"` then; of a
+tag, a backend that reads character by character goes both ways until it is clear which it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from specguide.guided.tools.formats import ToolFormat
+
+_KEY = re.compile(r'"(\w+)": ')
+
+
+class _Tool(Protocol):
+    """What is asked of a tool here."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def parameters(self) -> Mapping[str, Any]: ...
+
+
+def message_tag(
+    tool_format: ToolFormat, tools: Sequence[_Tool], answer: Any
+) -> dict[str, Any] | None:
+    """The tag, whose schemas are those of the answer and of the tools; None where a call is no
+    JSON object, or an answer may be read as a call.
+
+    The answer's objects have no other keys than those that its schema names.
+    """
+    one = tool_format
+    if one.arguments is not None or one.separator is not None or not one.opening.startswith("{"):
+        return None
+    apart = _closed(answer, _keys(one))
+    if apart is None:
+        return None
+    calls = [
+        {
+            "type": "tag",
+            "begin": one.opening + tool.name + one.before_arguments,
+            "content": {"type": "json_schema", "json_schema": dict(tool.parameters)},
+            "end": one.after_arguments + one.end,
+        }
+        for tool in tools
+    ]
+    said = {"type": "json_schema", "json_schema": apart}
+    return {"type": "structural_tag", "format": {"type": "or", "elements": [said, *calls]}}
+
+
+def _keys(tool_format: ToolFormat) -> set[str]:
+    """The keys of a call."""
+    return set(_KEY.findall(f"{tool_format.opening}{tool_format.before_arguments}"))
+
+
+def _closed(answer: Any, keys: set[str]) -> dict[str, Any] | None:
+    """The schema without other keys than it names; None where it asks for them, or names all of
+    `keys`."""
+    if not isinstance(answer, Mapping) or {"$ref", "patternProperties"} & answer.keys():
+        return None
+    named = answer.get("properties")
+    if not isinstance(named, Mapping) or keys <= named.keys():
+        return None
+    if answer.get("additionalProperties", False) is not False:
+        return None
+    return {**answer, "additionalProperties": False}
