@@ -44,8 +44,9 @@ class Guide:
                     They are taken for true of the grammar. What may be written is the same without
     reads_one_way:  of a Lark grammar: no terminal takes a text that the grammar means for another,
                     so that ends are where its rules have them. Taken for true, as `calls`
-    as_tag:         of a Lark grammar of which terminals may take such texts: a structural tag that
-                    is taken in its place where a backend enforces it. Taken for true, as `calls`
+    as_tag:         of a Lark grammar of which terminals may take such texts: a structural tag, as
+                    JSON text, that is taken in its place where a backend enforces it. Taken for
+                    true, as `calls`
 
     Raises InvalidGuide when none or several kinds are given or one is malformed.
     """
@@ -63,7 +64,7 @@ class Guide:
     param: str | None = field(default=None, kw_only=True, compare=False, repr=False)
     calls: Mapping[str, Any] | None = field(default=None, kw_only=True, compare=False, repr=False)
     reads_one_way: bool = field(default=False, kw_only=True, compare=False, repr=False)
-    as_tag: Mapping[str, Any] | None = field(default=None, kw_only=True, compare=False, repr=False)
+    as_tag: str | None = field(default=None, kw_only=True, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         given = [name for name in _KINDS if getattr(self, name) is not None]

@@ -33,7 +33,11 @@ LEAST_DEFERRED = 32
 """Least number of tools whose arguments are compiled only when a call of theirs begins."""
 _WITHOUT_REFERENCES = 2
 """A version of marshal in which equal values are equal bytes. It tells 1 from 1.0 and from True."""
-_guides: WrittenCache[Guide] = WrittenCache(lambda guide: len(guide.source()), most_of_one=4 << 20)
+_BESIDE = 2000
+"""Bytes that a guide and its key take beside their characters."""
+_guides: WrittenCache[Guide] = WrittenCache(
+    lambda guide: _BESIDE + len(guide.source()) + len(guide.as_tag or ""), most_of_one=4 << 20
+)
 
 
 @dataclass(frozen=True)

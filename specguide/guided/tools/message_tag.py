@@ -6,6 +6,7 @@ tag, a backend that reads character by character goes both ways until it is clea
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
@@ -27,8 +28,8 @@ class _Tool(Protocol):
 
 def message_tag(
     tool_format: ToolFormat, tools: Sequence[_Tool], answer: Any
-) -> dict[str, Any] | None:
-    """The tag, whose schemas are those of the answer and of the tools; None where a call is no
+) -> str | None:
+    """The tag as JSON text, whose schemas are those of the answer and of the tools; None where a call is no
     JSON object, or an answer may be read as a call.
 
     The answer's objects have no other keys than those that its schema names.
@@ -49,7 +50,8 @@ def message_tag(
         for tool in tools
     ]
     said = {"type": "json_schema", "json_schema": apart}
-    return {"type": "structural_tag", "format": {"type": "or", "elements": [said, *calls]}}
+    form = {"type": "or", "elements": [said, *calls]}
+    return json.dumps({"type": "structural_tag", "format": form}, ensure_ascii=False)
 
 
 def _keys(tool_format: ToolFormat) -> set[str]:
