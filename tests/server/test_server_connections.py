@@ -126,6 +126,23 @@ CHUNKED = b"%b HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
 @pytest.mark.parametrize(
+    ("request_", "status", "fault"),
+    [
+        (b"no HTTP\r\n\r\n", 400, "illegal request line"),
+        (b"GET /health HTTP/1.1\r\n\r\n", 400, "Missing mandatory Host: header"),
+        (b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n", 400, "bad Content-Length"),
+        (b"GET / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip\r\n\r\n", 501, "Transfer-Encoding"),
+        (CHUNKED % b"POST /tokenize" + b"no size\r\n", 400, "illegal chunk header"),
+    ],
+)
+def test_why_it_is_no_http_is_told(server, request_, status, fault):
+    with server.connect(request_) as one:
+        head, _, body = read_all(one).partition(b"\r\n\r\n")
+    assert head.startswith(f"HTTP/1.1 {status} ".encode())
+    assert fault in json.loads(body)["error"]["message"]
+
+
+@pytest.mark.parametrize(
     ("request_", "route"),
     [(b"no HTTP\r\n\r\n", "other"), (CHUNKED % b"POST /tokenize" + b"no size\r\n", "/tokenize")],
     ids=["head", "body"],

@@ -26,13 +26,11 @@ class _Tool(Protocol):
     def parameters(self) -> Mapping[str, Any]: ...
 
 
-def message_tag(
-    tool_format: ToolFormat, tools: Sequence[_Tool], answer: Any
-) -> str | None:
-    """The tag as JSON text, whose schemas are those of the answer and of the tools; None where a call is no
-    JSON object, or an answer may be read as a call.
+def message_tag(tool_format: ToolFormat, tools: Sequence[_Tool], answer: Any) -> str | None:
+    """The tag as JSON text, whose schemas are those of the answer and of the tools; None where a
+    call is no JSON object, or an answer may be read as a call.
 
-    The answer's objects have no other keys than those that its schema names.
+    The answer has no other keys than those that its schema names.
     """
     one = tool_format
     if one.arguments is not None or one.separator is not None or not one.opening.startswith("{"):

@@ -4,11 +4,11 @@ answer unread, and what becomes of one whose client has sent all it will."""
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import resource
 import socket
 from functools import partial
+from http import HTTPStatus
 from typing import Any
 
 import h11
@@ -74,6 +74,8 @@ class BoundedConnection(H11Protocol):
     answers: counts those that are given here, before there is a request
     """
 
+    conn: HttpConnection
+
     def __init__(
         self, limits: ServerConfig, answers: AnswerCounts, *args: Any, **kwargs: Any
     ) -> None:
@@ -96,7 +98,7 @@ class BoundedConnection(H11Protocol):
         )
         if len(self.connections) > self._limits.max_connections:
             self._answers.count(503)
-            transport.write(_refusal(self._limits.max_connections))
+            transport.write(_closing(_too_many(self._limits.max_connections)))
             transport.close()
         self._look()
 
@@ -125,15 +127,15 @@ class BoundedConnection(H11Protocol):
         return True
 
     def send_400_response(self, msg: str) -> None:
-        """Tells a client that what it sends is no HTTP, unless its request was answered before."""
-        if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
-            self.transport.close()
-            return
-        if self.cycle is None or self.cycle.response_complete:
-            self._answers.count(400)
-        else:
-            tell_in_its_place(self.cycle.scope, 400)  # type: ignore[arg-type]
-        super().send_400_response(msg)
+        """Tells a client why what it sends is no HTTP, unless its request was answered before."""
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            error = _no_http(self.conn.fault)
+            if self.cycle is None or self.cycle.response_complete:
+                self._answers.count(error.status)
+            else:
+                tell_in_its_place(self.cycle.scope, error.status)  # type: ignore[arg-type]
+            self.transport.write(_closing(error))
+        self.transport.close()
 
     def _unsupported_upgrade_warning(self) -> None:
         """Says nothing: an offer of another protocol is answered in this one, and some clients, as
@@ -177,15 +179,25 @@ class BoundedConnection(H11Protocol):
         return "header" if self.cycle is None or self.cycle.response_complete else ""
 
 
-def _refusal(most: int) -> bytes:
-    error = ApiError(
+def _no_http(fault: h11.RemoteProtocolError | None) -> ApiError:
+    status = 400 if fault is None else fault.error_status_hint
+    return ApiError(status, f"the request is not HTTP/1.1 as this server reads it: {fault}")
+
+
+def _too_many(most: int) -> ApiError:
+    return ApiError(
         503,
         f"there are {most} connections already; try again later",
         kind="server_error",
         code="too_many_connections",
     )
-    body = json.dumps(error.body()).encode()
-    return (
-        b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nRetry-After: 1\r\n"
-        b"Connection: close\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
-    )
+
+
+def _closing(error: ApiError) -> bytes:
+    """An error as the last answer of a connection."""
+    response = error.response(closes=True)
+    status = HTTPStatus(error.status)
+    told = ((name.title(), value) for name, value in response.raw_headers)
+    headers = b"".join(b"%b: %b\r\n" % header for header in told)
+    head = b"HTTP/1.1 %d %b\r\n" % (status.value, status.phrase.encode())
+    return head + headers + b"\r\n" + bytes(response.body)

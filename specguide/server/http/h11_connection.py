@@ -12,18 +12,23 @@ _CLOSE = (b"connection", b"close")
 
 
 class HttpConnection(h11.Connection):
-    """h11's connection, but for three things.
+    """h11's connection, but for three things. `fault` is what was wrong with what is no HTTP.
 
     A target in absolute form is the same as one in origin form (section 3.2.2). A body that is
     framed twice, as smuggled requests are, is the connection's last (section 6.1). A chunk is
     framed without h11's rules for events: data behind data changes no state (section 7.1).
     """
 
+    fault: h11.RemoteProtocolError | None = None
     _is_chunked = False
 
     def next_event(self) -> Any:
         """As h11.Connection.next_event."""
-        event = super().next_event()
+        try:
+            event = super().next_event()
+        except h11.RemoteProtocolError as error:
+            self.fault = error
+            raise
         if type(event) is not h11.Request:
             return event
         target, headers = _origin_form(event.target), list(event.headers)
