@@ -3,6 +3,7 @@ it."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 import httpx
@@ -147,3 +148,39 @@ def test_a_limit_that_no_output_fits_is_told_by_its_name(http, path, name):
         assert error["message"].startswith("max_tokens")
     else:
         assert error["param"] == name
+
+
+@pytest.mark.parametrize(
+    ("path", "asked", "param"),
+    [
+        (CHAT, {"guided_json": {"title": "\ud800"}}, "guided_json"),
+        (CHAT, {"guided_choice": ["\ud800"]}, "guided_choice"),
+        (
+            CHAT,
+            {
+                "response_format": {
+                    "type": "json_schema",
+                    "json_schema": {"schema": {"const": "\udfff"}},
+                }
+            },
+            "response_format.json_schema.schema",
+        ),
+        (
+            RESPONSES,
+            {"text": {"format": {"type": "json_schema", "schema": {"required": ["\udc00"]}}}},
+            "text.format.schema",
+        ),
+        (
+            MESSAGES,
+            {"output_format": {"type": "json_schema", "schema": {"enum": ["\ud800"]}}},
+            "output_format.schema",
+        ),
+    ],
+)
+def test_what_is_no_unicode_is_told_by_its_field(http, path, asked, param):
+    """Though the chat template is told of it first, and could not be written."""
+    headers = {"Content-Type": "application/json"}
+    answer = http.post(path, content=json.dumps(LEAST[path] | asked), headers=headers)
+    error = answer.json()["error"]
+    assert answer.status_code == 400 and "half of a surrogate pair" in error["message"]
+    assert param in (error["message"] if path == MESSAGES else error["param"])

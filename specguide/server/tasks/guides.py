@@ -10,6 +10,7 @@ from typing import Any
 from specguide.errors import InvalidGuide, InvalidParams
 from specguide.guide import Guide
 from specguide.guide.structural_tags import tag_of
+from specguide.guided.limits import encoded
 from specguide.server.bodies.requests import TextFormat
 from specguide.server.bodies.shared_fields import NamedSchema, ResponseFormat, SamplingFields
 from specguide.server.config import ServerConfig
@@ -155,9 +156,12 @@ def _of_schema(named: NamedSchema | None, what: str, param: str, rules: SchemaRu
 
 
 def naming(param: str, **value: Any) -> Guide:
-    """A guide. Raises InvalidGuide, which names the field."""
+    """A guide of Unicode text, which a chat template may be told. Raises InvalidGuide, which names
+    the field."""
     try:
-        return Guide(**value, param=param)
+        guide = Guide(**value, param=param)
+        encoded(guide.source(), guide.kind)
+        return guide
     except InvalidGuide as error:
         error.param = param
         raise
