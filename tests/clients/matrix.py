@@ -39,7 +39,8 @@ Some send a schema or tools only where they are told that the model takes them:
 
 - AI SDK, `createOpenAICompatible`: `supportsStructuredOutputs: true`
 - AutoGen: `model_info`
-- DSPy: a provider that is declared to take schemas; else it asks for JSON in words
+- DSPy: a provider of `dspy.lm15.register_provider` with `ModelSupport(response_schema=True)`, or
+  `engine="litellm"` and `litellm.register_model`; else it asks for JSON in words
 - llama-index, `OpenAILike`: `is_chat_model` and `is_function_calling_model`
 - llm, `extra-openai-models.yaml`: `supports_schema` and `supports_tools`
 
