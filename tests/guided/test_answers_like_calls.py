@@ -87,3 +87,23 @@ def test_no_tag_has_an_answer_that_could_be_read_as_a_call(answer):
     grammar = compiler().compile(asked(FORMAT, TOOLS, answer=answer))
     assert all(is_whole(grammar, text) for text in CALLS)
     assert not any(is_whole(grammar, text) for text in NO_CALLS[:1])
+
+
+@pytest.mark.parametrize(
+    ("answer", "texts"),
+    [
+        (
+            {**PERSON, "if": {"properties": {"age": {"const": 1}}}, "then": {"required": ["x"]}},
+            ['{ "name": "a", "age": 1, "x": 0}', '{ "name": "a", "age": 2}'],
+        ),
+        ({"properties": {"x": {"type": "integer"}}}, ['{ "x": 1}', '"x"', "[1]"]),
+    ],
+)
+def test_no_tag_leaves_out_what_an_answer_may_be(answer, texts):
+    """xgrammar, which reads tags, writes some of the cases of a condition alone."""
+    assert message_tag(FORMATS[FORMAT], TOOLS, answer) is None
+    within = {"type": "object", "properties": {"y": answer}}
+    assert message_tag(FORMATS[FORMAT], TOOLS, within) is None
+    assert message_tag(FORMATS[FORMAT], [Tool("a", answer)], PERSON) is None
+    grammar = compiler().compile(asked(FORMAT, TOOLS, answer=answer))
+    assert all(is_whole(grammar, text) for text in texts)

@@ -11,9 +11,26 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
+from specguide.guided.schema.subschemas import subschemas
 from specguide.guided.tools.formats import ToolFormat
 
 _KEY = re.compile(r'"(\w+)": ')
+_OF_CASES = frozenset(
+    {
+        "if",
+        "not",
+        "oneOf",
+        "contains",
+        "propertyNames",
+        "patternProperties",
+        "unevaluatedItems",
+        "unevaluatedProperties",
+        "dependencies",
+        "dependentRequired",
+        "dependentSchemas",
+    }
+)
+_OF_KINDS = frozenset({"properties", "items"})
 
 
 class _Tool(Protocol):
@@ -28,7 +45,8 @@ class _Tool(Protocol):
 
 def message_tag(tool_format: ToolFormat, tools: Sequence[_Tool], answer: Any) -> str | None:
     """The tag as JSON text, whose schemas are those of the answer and of the tools; None where a
-    call is no JSON object, or an answer may be read as a call.
+    call is no JSON object, an answer may be read as a call, or the backend of tags would leave out
+    some of what a schema allows.
 
     The answer has no other keys than those that its schema names.
     """
@@ -36,7 +54,7 @@ def message_tag(tool_format: ToolFormat, tools: Sequence[_Tool], answer: Any) ->
     if one.arguments is not None or one.separator is not None or not one.opening.startswith("{"):
         return None
     apart = _closed(answer, _keys(one))
-    if apart is None:
+    if apart is None or not all(map(_is_plain, [apart, *(tool.parameters for tool in tools)])):
         return None
     calls = [
         {
@@ -68,3 +86,14 @@ def _closed(answer: Any, keys: set[str]) -> dict[str, Any] | None:
     if answer.get("additionalProperties", False) is not False:
         return None
     return {**answer, "additionalProperties": False}
+
+
+def _is_plain(schema: Mapping[str, Any]) -> bool:
+    """Whether nothing in it depends on what else holds, and all types are told."""
+    todo = [schema]
+    while todo:
+        each = todo.pop()
+        if _OF_CASES & each.keys() or (_OF_KINDS & each.keys() and "type" not in each):
+            return False
+        todo += [child for _, _, child in subschemas(each)]
+    return True
