@@ -115,12 +115,10 @@ def _refused(char: str) -> str | None:
     itself."""
     if char == "B":
         return "a place without a word boundary, which engines read differently,"
-    if char == "0":
-        return "an octal escape"
     if char in "pP":
         return "a Unicode property without braces, which engines read differently,"
-    if char.isdigit() or char == "k":
-        return "a backreference"
+    if char.isdigit():
+        return "an octal escape"
     if char.isascii() and char.isalpha():
         return f"the escape \\{char}, which engines read differently,"
     return None

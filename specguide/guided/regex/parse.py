@@ -4,13 +4,14 @@ backend can change.
 The dialect is what ECMA-262 and Python's `re` agree on, the regular part of it: literals, classes,
 groups, alternatives, repetitions, the anchors `^` and `$`, lookaheads and lookbehinds, and word
 boundaries, which are both. Lazy repetitions describe the same strings as greedy ones. What is not
-regular or means different things to different engines (backreferences, flags but `i` and `s`) is
-refused by name.
+regular or means different things to different engines (backreferences to many texts, flags but `i`
+and `s`) is refused by name.
 """
 
 from __future__ import annotations
 
 from specguide.guided.budget import spend
+from specguide.guided.regex.backreferences import spelled_out
 from specguide.guided.regex.cases import any_case
 from specguide.guided.regex.charset import DOT, WORD
 from specguide.guided.regex.classes import read_class, read_escape
@@ -23,7 +24,9 @@ from specguide.guided.regex.tree import (
     Chars,
     Concat,
     Either,
+    Group,
     Look,
+    Reference,
     Regex,
     Repeat,
     UnsupportedRegex,
@@ -36,12 +39,16 @@ _STEPS_A_CHARACTER = 8
 _LONGEST_COUNT = 16
 _OF_COUNTS = frozenset("0123456789,")
 _FLAGS = frozenset("is")
+_DIGITS = frozenset("0123456789")
+_NUMBERS = frozenset("123456789")
+_REFERENCES = ("(?P=", "\\k", *(f"\\{digit}" for digit in "123456789"))
+_LAST_NUMBER = 99
+_AMBIGUOUS = 0
 _LOOKS = ("?=", "?!", "?<=", "?<!")
 _GROUPS = {
     ">": "an atomic group",
     "(": "a conditional group",
     "#": "a comment",
-    "P=": "a backreference",
 }
 _BOUNDS: dict[str, tuple[int, int | None]] = {"*": (0, None), "+": (1, None), "?": (0, 1)}
 
@@ -73,10 +80,19 @@ def parse(text: str) -> Regex:
     node = parser.alternatives(0)
     if not parser.at_end():
         raise parser.malformed("unmatched ')'")
-    return node
+    return spelled_out(node, parser.referred) if parser.referred else node
 
 
 class _Parser(Reader):
+    """referred: numbers of the groups that something refers to"""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.referred = set[int]()
+        self._num_groups = 0
+        self._closed = dict[str, int]()  # numbers of groups, by number and name
+        self._keeps_groups = any(sign in text for sign in _REFERENCES)
+
     def alternatives(self, depth: int) -> Regex:
         if depth > MAX_NESTING:
             raise self.unsupported(f"nesting deeper than {MAX_NESTING} groups")
@@ -98,7 +114,10 @@ class _Parser(Reader):
         bounds = self.bounds()
         if bounds is None:
             return item
-        if isinstance(item, (Anchor, Look)) or item is _WORD_EDGE:
+        inside = item
+        while isinstance(inside, Group):
+            inside = inside.item
+        if isinstance(inside, (Anchor, Look)) or inside is _WORD_EDGE:
             raise self.unsupported("a repeated anchor or lookahead")
         self.skip("?")
         if self.peek() == "+":
@@ -153,6 +172,10 @@ class _Parser(Reader):
             return Chars(read_class(self))
         if char == "\\" and self.skip("b"):
             return _WORD_EDGE
+        if char == "\\" and self.skip("k<"):
+            return self.reference(self.name(">"))
+        if char == "\\" and self.peek() in _NUMBERS:
+            return self.reference(self.number())
         if char == "\\":
             return self.either_case(Chars(read_escape(self, in_class=False)))
         if char == ".":
@@ -178,14 +201,47 @@ class _Parser(Reader):
             for sign, name in _GROUPS.items():
                 if self.text.startswith(sign, self.pos):
                     raise self.unsupported(name)
+            if self.skip("P="):
+                return self.reference(self.name(")"))
             if self.skip("P<") or self.skip("<"):
-                end = self.text.find(">", self.pos)
-                if not self.text[self.pos : max(end, self.pos)].isidentifier():
-                    raise self.malformed("a group without a proper name")
-                self.pos = end + 1
-            elif not self.skip(":"):
-                return self.flagged(depth)
-        return self.inside(depth)
+                return self.captured(depth, self.name(">"))
+            return self.inside(depth) if self.skip(":") else self.flagged(depth)
+        return self.captured(depth, None)
+
+    def captured(self, depth: int, name: str | None) -> Regex:
+        """The group that has a number, and may have a name; what is before its text is read."""
+        self._num_groups += 1
+        number = self._num_groups
+        node = self.inside(depth)
+        if number <= _LAST_NUMBER:
+            self._closed[str(number)] = number
+        if name is not None:
+            self._closed[name] = _AMBIGUOUS if name in self._closed else number
+        return Group(node, number) if self._keeps_groups else node
+
+    def name(self, end: str) -> str:
+        """A name, read with its end."""
+        name = self.text[self.pos : max(self.text.find(end, self.pos), self.pos)]
+        if not name.isidentifier():
+            raise self.malformed("a group without a proper name")
+        self.pos += len(name) + 1
+        return name
+
+    def number(self) -> str:
+        """The digits that come next."""
+        start = self.pos
+        while not self.at_end() and self.peek() in _DIGITS:
+            self.pos += 1
+        return self.text[start : self.pos]
+
+    def reference(self, group: str) -> Regex:
+        """The backreference to a group of a number or name. Raises UnsupportedRegex where that is
+        not one group before it, which has come to its end."""
+        number = self._closed.get(group, _AMBIGUOUS)
+        if number == _AMBIGUOUS:
+            raise self.unsupported(f"a backreference to {group!r}, which is no group before it,")
+        self.referred.add(number)
+        return Reference(number, self.ignores_case)
 
     def flagged(self, depth: int) -> Regex:
         """The group whose `(?` is read, and flags come next."""

@@ -98,7 +98,28 @@ class Both:
     is_exact: bool
 
 
-Regex = Chars | Concat | Either | Repeat | Anchor | Look | Both
+@hashed_once
+@quick
+@dataclass(frozen=True)
+class Group:
+    """What `item` matches, to which a Reference refers by `number`. Both are in no tree that
+    `parse` returns."""
+
+    item: Regex
+    number: int
+
+
+@hashed_once
+@quick
+@dataclass(frozen=True)
+class Reference:
+    """The text that a Group has matched, in any case if `ignores_case`."""
+
+    number: int
+    ignores_case: bool
+
+
+Regex = Chars | Concat | Either | Repeat | Anchor | Look | Both | Group | Reference
 
 EMPTY = Concat(())
 NOTHING = Either(())
