@@ -82,3 +82,45 @@ def test_arrays_have_no_dependent_schemas(compiler):
     for value in ([], {"a": [1]}, 1):
         assert takes_in_some_order(grammar, value, schema), value
     assert not takes_in_some_order(grammar, [1], schema)
+
+
+def test_no_choice_hangs_on_what_is_evaluated_anyway(compiler):
+    names = ("query", "path", "header", "cookie", "body")
+    asked = {
+        "query": {"more": {"type": "boolean"}, "style": {"enum": ["form", "deep"]}},
+        **{name: {"style": {"const": name}} for name in names[1:]},
+    }
+    schema = {
+        "properties": {"in": {"enum": names}, "style": {"type": "string"}},
+        "required": ["in"],
+        "allOf": [
+            {
+                "if": {"properties": {"in": {"const": name}}},
+                "then": {"properties": properties},
+                "else": {"properties": {"in": True}},
+            }
+            for name, properties in asked.items()
+        ],
+        "unevaluatedProperties": False,
+    }
+    grammar, judge = compiler.compile(schema), jsonschema.Draft202012Validator(schema)
+    styles = (None, "form", "path", "body")
+    for name, style, more in product((*names, "x"), styles, (None, True, 1)):
+        value = {"in": name, "style": style, "more": more}
+        value = {key: one for key, one in value.items() if one is not None}
+        taken = takes_in_some_order(grammar, value, schema)
+        assert taken == judge.is_valid(value), value
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_is_taken_beside_properties_is_valid(compiler, seed):
+    rng = random.Random(seed)
+    schema = {**_schema(rng), "properties": {name: True for name in rng.sample("abd", 2)}}
+    judge = jsonschema.Draft202012Validator(schema)
+    try:
+        grammar = compiler.compile(schema)
+    except UnsupportedGuide:
+        return
+    for value in OBJECTS:
+        if takes_in_some_order(grammar, value, schema):
+            assert judge.is_valid(value), (json.dumps(schema), value)

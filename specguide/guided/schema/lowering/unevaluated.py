@@ -103,7 +103,7 @@ def _ways(
     keyword: str, own: Own, document: Document, schema: Mapping[str, Json], place: Place
 ) -> list[Way]:
     beside = {name: value for name, value in schema.items() if name != keyword}
-    return _Ways(keyword, own, document, place).of(beside, place, 0)
+    return _Ways(keyword, own, document, place).of(beside, place, 0, NOTHING)
 
 
 def _own_properties(_: Document, schema: Mapping[str, Json], __: Place) -> Evaluated:
@@ -131,46 +131,57 @@ class _Ways:
         self._document = document
         self._place = place
 
-    def of(self, schema: Json, place: Place, depth: int) -> list[Way]:
-        """The ways of a subschema that holds."""
+    def of(self, schema: Json, place: Place, depth: int, known: Way) -> list[Way]:
+        """The ways of a subschema that holds.
+
+        known: of what is evaluated anyway, so that no choice hangs on it
+        """
         if not isinstance(schema, Mapping):
             return [NOTHING]
         if depth > _MAX_DEPTH:
             raise self._refusal("references that lead too deep")
         schema, place = self._document.read(schema, place)
         own = Way(self._own(self._document, schema, place))
-        return self._products([[own], *self._parts(schema, place, depth + 1)])
+        return self._products([[own], *self._parts(schema, place, depth + 1, known | own)])
 
-    def _parts(self, schema: Mapping[str, Json], place: Place, depth: int) -> Iterator[list[Way]]:
+    def _parts(
+        self, schema: Mapping[str, Json], place: Place, depth: int, known: Way
+    ) -> Iterator[list[Way]]:
         """The ways of each keyword that holds subschemas of the same value."""
         if "$ref" in schema:
-            yield self.of(*self._document.resolve(schema["$ref"], place), depth)
+            yield self.of(*self._document.resolve(schema["$ref"], place), depth, known)
         for keyword in sorted(schema.keys() & set(DYNAMIC)):
             there = self._document.static_reference(keyword, schema[keyword], place)
-            yield self.of(*self._document.resolve(*there), depth)
+            yield self.of(*self._document.resolve(*there), depth, known)
         for i, child in enumerate(schema.get("allOf", ())):
-            yield self.of(child, place / "allOf" / i, depth)
+            yield self.of(child, place / "allOf" / i, depth, known)
         for i, child in enumerate(schema.get("anyOf", ())):
-            yield [NOTHING, *self._if_it_holds(child, place / "anyOf" / i, depth)]
-        branches = enumerate(schema.get("oneOf", ()))
-        found = (self._if_it_holds(child, place / "oneOf" / i, depth) for i, child in branches)
-        yield [NOTHING, *(way for ways in found for way in ways)]
+            yield [NOTHING, *self._if_it_holds(child, place / "anyOf" / i, depth, known)]
+        found = [
+            way
+            for i, child in enumerate(schema.get("oneOf", ()))
+            for way in self._if_it_holds(child, place / "oneOf" / i, depth, known)
+        ]
+        yield [NOTHING, *found]
         for name, child in schema.get("dependentSchemas", {}).items():
             condition = {"type": "object", "required": [name]}
             is_there = Way(Evaluated(), (Asserted(condition, place),))
-            inside = self.of(child, place / "dependentSchemas" / name, depth)
-            yield [NOTHING, *(is_there | way for way in inside if _is_some(way))]
+            inside = self.of(child, place / "dependentSchemas" / name, depth, known)
+            yield [NOTHING, *(is_there | way for way in inside if _adds(way, known))]
         if "if" in schema:
-            yield self._conditional(schema, place, depth)
+            yield self._conditional(schema, place, depth, known)
 
-    def _if_it_holds(self, schema: Json, place: Place, depth: int) -> list[Way]:
+    def _if_it_holds(self, schema: Json, place: Place, depth: int, known: Way) -> list[Way]:
         """The ways of a subschema that may hold, in which it evaluates something."""
         holds = Way(Evaluated(), (Asserted(schema, place),))
-        return [holds | way for way in self.of(schema, place, depth) if _is_some(way)]
+        inside = self.of(schema, place, depth, known)
+        return [holds | way for way in inside if _adds(way, known)]
 
-    def _conditional(self, schema: Mapping[str, Json], place: Place, depth: int) -> list[Way]:
+    def _conditional(
+        self, schema: Mapping[str, Json], place: Place, depth: int, known: Way
+    ) -> list[Way]:
         condition, then, otherwise = (
-            self.of(schema.get(keyword, True), place / keyword, depth)
+            self.of(schema.get(keyword, True), place / keyword, depth, known)
             for keyword in ("if", "then", "else")
         )
         met = Way(Evaluated(), (Asserted(schema["if"], place / "if"),))
@@ -178,8 +189,8 @@ class _Ways:
         both = self._products([condition, then])
         return [
             NOTHING,
-            *(met | way for way in both if _is_some(way)),
-            *(unmet | way for way in otherwise if _is_some(way)),
+            *(met | way for way in both if _adds(way, known)),
+            *(unmet | way for way in otherwise if _adds(way, known)),
         ]
 
     def _products(self, parts: Iterable[list[Way]]) -> list[Way]:
@@ -197,5 +208,6 @@ class _Ways:
         return refuse(self._keyword, self._place.path, why)
 
 
-def _is_some(way: Way) -> bool:
-    return way.evaluated != NOTHING.evaluated
+def _adds(way: Way, known: Way) -> bool:
+    """Whether something more is evaluated in a way than is anyway."""
+    return (known | way).evaluated != known.evaluated
