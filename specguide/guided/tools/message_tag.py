@@ -7,14 +7,12 @@ tag, a backend that reads character by character goes both ways until it is clea
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from specguide.guided.schema.subschemas import subschemas
 from specguide.guided.tools.formats import ToolFormat
 
-_KEY = re.compile(r'"(\w+)": ')
 _OF_CASES = frozenset(
     {
         "if",
@@ -72,7 +70,8 @@ def message_tag(tool_format: ToolFormat, tools: Sequence[_Tool], answer: Any) ->
 
 def _keys(tool_format: ToolFormat) -> set[str]:
     """The keys of a call."""
-    return set(_KEY.findall(f"{tool_format.opening}{tool_format.before_arguments}"))
+    around = f"{tool_format.opening}{tool_format.before_arguments}", tool_format.after_arguments
+    return set(json.loads("{}".join(around)))
 
 
 def _closed(answer: Any, keys: set[str]) -> dict[str, Any] | None:
