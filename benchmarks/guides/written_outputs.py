@@ -223,7 +223,8 @@ class _Message:
             made.add(inner, self._mark(one.arguments.before_value))
             value = self._listed_text(key) if name in texts else self._listed_value(key)
             told += (", " if number else "") + f'"{name}": {value}'
-        made.add(inner, self._mark(one.after_arguments))
+        none = "" if names else one.arguments.if_none
+        made.add(inner, self._mark(none + one.after_arguments))
         return told + "}"
 
     def _listed_text(self, key: Part) -> str:
@@ -240,6 +241,7 @@ class _Message:
         one = self._one.arguments
         inner = key._replace(role="punctuation", path="")
         assert one is not None
+        self._made.add(inner, self._mark(one.before_json))
         value, place = random_value(self._rng, 2), key._replace(role="value")
         told = json.dumps(value)
         if any(value is word for word in CONSTANTS):

@@ -96,6 +96,13 @@ GOLDEN = {
     "</TOOLCALL>",
     "seed_oss": "<seed:tool_call>\n<function=f>\n<parameter=a>1</parameter>\n</function>\n"
     "</seed:tool_call>\n<seed:tool_call>\n<function=g>\n</function>\n</seed:tool_call>",
+    "deepseek_v32": '<｜DSML｜function_calls>\n<｜DSML｜invoke name="f">\n'
+    '<｜DSML｜parameter name="a" string="false">1</｜DSML｜parameter>\n</｜DSML｜invoke>\n'
+    '<｜DSML｜invoke name="g">\n'
+    "</｜DSML｜invoke>\n</｜DSML｜function_calls>",
+    "deepseek_v4": '<｜DSML｜tool_calls>\n<｜DSML｜invoke name="f">\n<｜DSML｜parameter name="a" '
+    'string="false">1</｜DSML｜parameter>\n</｜DSML｜invoke>\n<｜DSML｜invoke name="g">\n\n'
+    "</｜DSML｜invoke>\n</｜DSML｜tool_calls>",
     "glm47": "<tool_call>f<arg_key>a</arg_key><arg_value>1</arg_value></tool_call>"
     "<tool_call>g</tool_call>",
 }
@@ -175,6 +182,8 @@ TEMPLATES = [
     ("[TOOL_CALLS] … [ARGS]", "mistral_args"),
     ("<｜tool▁call▁begin｜> … ```json", "deepseek_v3"),
     ("<｜tool▁call▁begin｜>", "deepseek_v31"),
+    ("dsml_token = '｜DSML｜' … + dsml_token + 'function_calls>…'", "deepseek_v32"),
+    ("dsml_token = '｜DSML｜' … + dsml_token + 'tool_calls>…'", "deepseek_v4"),
     ("<|channel|>commentary … to=functions.f", "gpt_oss"),
     ("<tool_call> <function= <parameter=", "qwen3_coder"),
     ("<tool_call> <arg_key>", "glm45"),

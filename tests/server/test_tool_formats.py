@@ -119,6 +119,18 @@ def test_a_name_that_begins_another(one: ToolFormat, size: int, compiler):
 
 
 @pytest.mark.parametrize("one", LISTED)
+@pytest.mark.parametrize("size", [1, 1000])
+def test_no_arguments_where_there_may_be_some(one: ToolFormat, size: int, compiler):
+    tools = [Tool("order", {**ORDER, "required": []}), Tool("list.all", EMPTY)]
+    grammar = compiler.compile(tool_guide(one, tools, no_token, LIMITS, must_call=True))
+    calls = [("order", "{}"), ("order", '{"count": 1}'), ("list.all", "{}")]
+    text = one.message(calls)
+    matcher = grammar.matcher()
+    assert all(matcher.accept(byte) for byte in text.encode()) and matcher.accept(END)
+    assert told(events_of(form_of(one, tools), cut(text.encode(), size))) == ("", "", calls)
+
+
+@pytest.mark.parametrize("one", LISTED)
 @pytest.mark.parametrize(
     "wrong",
     [

@@ -26,7 +26,9 @@ class ArgumentMarks:
         self.before_value = mark_bytes(form.before_value, ids)
         self.after_value = mark_bytes(form.after_value, ids)
         self.separator = mark_bytes(form.separator, ids)
+        self.if_none = mark_bytes(form.if_none, ids)
         self.before_text = mark_bytes(begin, ids)
+        self.before_json = mark_bytes(form.before_json, ids)
         self.after_text = mark_bytes(form.after_text, ids)
         self.words = {word.encode(): name.encode() for name, word in form.constants.items()}
 
@@ -54,14 +56,14 @@ class ListedReader:
     def read(self) -> Steps[bool]:
         """Read all arguments and return whether they were whole."""
         cursor = self._cursor
-        num_read = 0
-        while not (yield from cursor.begins(self._after)):
+        num_read, after = 0, self._marks.if_none + self._after
+        while not (yield from cursor.begins(after)):
             separator = self._marks.separator if num_read else b""
             if not (yield from self._argument(separator + self._marks.before_name, num_read)):
                 yield from cursor.rest(self._around, nothing)  # of what was cut off
                 return False
-            num_read += 1
-        cursor.mark(self._after, self._around, b"}" if num_read else b"{}")
+            num_read, after = num_read + 1, self._after
+        cursor.mark(after, self._around, b"}" if num_read else b"{}")
         return True
 
     def _argument(self, before: bytes, num_read: int) -> Steps[bool]:
@@ -94,6 +96,9 @@ class ListedReader:
 
     def _json(self, part: Part) -> Steps[bool]:
         cursor, marks = self._cursor, self._marks
+        if not (yield from cursor.begins(marks.before_json)):
+            return False
+        cursor.mark(marks.before_json, self._around)
         end = (yield from cursor.word_end()) if marks.words else cursor.at
         if end > cursor.at:
             word = cursor.data[cursor.at : end]

@@ -39,10 +39,12 @@ class ArgumentsForm:
 
         before_name · name · before_value · value · after_value
 
-    text_marks: what stands around a text that is written as it is; None: texts are JSON. What may
-                be no text, has their end in it, a pattern, a format, or a least length beside great
-                ones, is JSON
-    constants:  other words for JSON's true, false and null
+    text_marks:  what stands around a text that is written as it is; None: texts are JSON. What may
+                 be no text, has their end in it, a pattern, a format, or a least length beside
+                 great ones, is JSON
+    before_json: what stands before a value that is written as JSON
+    constants:   other words for JSON's true, false and null
+    if_none:     what is written where there are no arguments
     """
 
     before_name: str
@@ -50,7 +52,9 @@ class ArgumentsForm:
     after_value: str
     separator: str
     text_marks: Sequence[str] | None = None
+    before_json: str = ""
     constants: Mapping[str, str] = field(default_factory=dict)
+    if_none: str = ""
 
     @property
     def after_text(self) -> str:
@@ -63,13 +67,13 @@ class ArgumentsForm:
             self.before_name + name + self.before_value + self._value(value) + self.after_value
             for name, value in json.loads(arguments).items()
         ]
-        return self.separator.join(parts)
+        return self.separator.join(parts) if parts else self.if_none
 
     def _value(self, value: Any) -> str:
         if isinstance(value, str) and self.text_marks is not None:
             return self.text_marks[0] + value + self.text_marks[1]
         text = json.dumps(value, ensure_ascii=False)
-        return self.constants.get(text, text)
+        return self.before_json + self.constants.get(text, text)
 
 
 def text_arguments(form: ArgumentsForm | None, parameters: Mapping[str, Any]) -> frozenset[str]:

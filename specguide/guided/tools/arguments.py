@@ -76,14 +76,15 @@ class ArgumentRules:
         ]
         self._num_tools += 1
         separator = self._terms(self._form.separator)
-        if terms and separator and not terms[0][1]:
+        none = self._terms(self._form.if_none)
+        if terms and (separator or none) and not terms[0][1]:
             return self._chain(terms, separator)
         parts = [
             _perhaps(f"{separator} {term}" if i else term, is_required)
             for i, (term, is_required) in enumerate(terms)
         ]
         if not terms:
-            return ""
+            return none
         self._own.append(f"a_{self._num_tools}: {' '.join(parts)}")
         return f"a_{self._num_tools}"
 
@@ -100,7 +101,7 @@ class ArgumentRules:
 
     def _chain(self, terms: Sequence[tuple[str, bool]], separator: str) -> str:
         """A rule for arguments of which any may be the first, which has no separator before it."""
-        first = later = '""'
+        first, later = self._terms(self._form.if_none) or '""', '""'
         for i, (term, is_required) in reversed(list(enumerate(terms))):
             name = f"a_{self._num_tools}_{i}"
             self._own.append(f"{name}: {term}")
@@ -112,14 +113,14 @@ class ArgumentRules:
 
     def _value(self, name: str, schema: Any, root: Mapping[str, Any]) -> str:
         form = self._form
-        after = self._terms(form.after_value)
+        before, after = self._terms(form.before_json), self._terms(form.after_value)
         if only := constants(form, schema):
-            return f"({' | '.join(map(self._terms, only))}) {after}"
+            return f"{before} ({' | '.join(map(self._terms, only))}) {after}"
         if form.text_marks is None or not is_text(form, schema):
             value = schema_term(alone(name, schema, root), self._limits)
             if words := constants_among(self._form, schema):
                 value = f"({' | '.join(map(self._terms, words))} | {value})"
-            return f"{value} {after}"
+            return f"{before} {value} {after}"
         return f"{self._terms(form.text_marks[0])} {self._text(schema)}"
 
     def _text(self, schema: Mapping[str, Any]) -> str:

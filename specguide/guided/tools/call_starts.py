@@ -68,7 +68,8 @@ class CallStarts:
         others = (
             *(one.before_answer, one.before_lead, one.after_lead, one.before_arguments),
             *(one.after_arguments, one.separator or "", one.end, *(form.text_marks or ())),
-            *(form.before_name, form.before_value, form.after_value, form.separator),
+            *(form.before_name, form.before_value, form.before_json, form.after_value),
+            *(form.separator, form.if_none),
         )
         is_mark = bool(mark) and mark[0] in self.ids and one.before_name.count(mark[0]) == 1
         return is_mark and not one.begin and not any(mark[0] in text for text in others)
@@ -85,7 +86,7 @@ class CallStarts:
             lead=self._bytes(one.before_arguments).hex(),
             names=list(names),
             num_schemas=num_schemas,
-            after=self._first_bytes([form.before_name, one.after_arguments]),
+            after=self._first_bytes([form.before_name, form.if_none + one.after_arguments]),
         )
 
     def _first_bytes(self, texts: Sequence[str]) -> str | None:
