@@ -103,6 +103,14 @@ GOLDEN = {
     "deepseek_v4": '<｜DSML｜tool_calls>\n<｜DSML｜invoke name="f">\n<｜DSML｜parameter name="a" '
     'string="false">1</｜DSML｜parameter>\n</｜DSML｜invoke>\n<｜DSML｜invoke name="g">\n\n'
     "</｜DSML｜invoke>\n</｜DSML｜tool_calls>",
+    "minimax_m1": '<tool_calls>\n{"name": "f", "arguments": {"a": 1}}\n'
+    '{"name": "g", "arguments": {}}\n</tool_calls>',
+    "functionary": '<function=f>{"a": 1}</function><function=g>{}</function>',
+    "lfm2": "<|tool_call_start|>[f(a=1), g()]<|tool_call_end|>",
+    "ling3": "<tool_call>f\n<arg_key>a</arg_key>\n<arg_value>1</arg_value>\n</tool_call>\n"
+    "<tool_call>g\n\n</tool_call>",
+    "laguna": "<tool_call>f<arg_key>a</arg_key><arg_value>1</arg_value></tool_call>"
+    "<tool_call>g</tool_call>",
     "glm47": "<tool_call>f<arg_key>a</arg_key><arg_value>1</arg_value></tool_call>"
     "<tool_call>g</tool_call>",
 }
@@ -184,6 +192,11 @@ TEMPLATES = [
     ("<｜tool▁call▁begin｜>", "deepseek_v31"),
     ("dsml_token = '｜DSML｜' … + dsml_token + 'function_calls>…'", "deepseek_v32"),
     ("dsml_token = '｜DSML｜' … + dsml_token + 'tool_calls>…'", "deepseek_v4"),
+    ('in <tool_calls></tool_calls> …\n{"name": <tool-name>, "arguments": …}', "minimax_m1"),
+    ("<{start_tag}={function_name}>{parameters}{end_tag} … <function=f>", "functionary"),
+    ("<|im_start|> … List of tools: [", "lfm2"),
+    ("<role>ASSISTANT</role> … <tool_call> <arg_key>", "ling3"),
+    ('<tool_call> "<arg_key>" ~ k ~ "</arg_key>" -}}', "laguna"),
     ("<|channel|>commentary … to=functions.f", "gpt_oss"),
     ("<tool_call> <function= <parameter=", "qwen3_coder"),
     ("<tool_call> <arg_key>", "glm45"),
