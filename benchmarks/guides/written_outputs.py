@@ -17,6 +17,7 @@ from specguide.guide import Guide
 from specguide.guided.reading import OutputForm, Part, ReasoningMarks
 from specguide.guided.reading.spelled import mark_bytes
 from specguide.guided.tools import CallLayout, ToolFormat, tool_formats
+from specguide.guided.tools.formats import with_id
 
 _THINK, _THOUGHT, _RESUMED = "<think>", "</think>", "<start>assistant"
 _TOOLS = {"get.weather": ("city", "name"), "time": (), "f": ("name",)}
@@ -200,8 +201,7 @@ class _Message:
             before = one.opening if call == 0 else (one.separator or "") + one.before_name
             made.add(around, self._mark(before))
             made.add(around._replace(role="name"), name.encode())
-            index = f"{one.before_index}{call}" if one.before_index else ""
-            made.add(around, self._mark(index + one.before_arguments))
+            made.add(around, self._mark(with_id(one.before_arguments, call)))
             made.calls.append((name, self._arguments(around, self._layout.texts[name])))
         made.add(Part("content", "punctuation"), self._mark(one.end))
 
@@ -209,9 +209,10 @@ class _Message:
         """Writes them, and the mark behind; as JSON."""
         one, made, rng = self._one, self._made, self._rng
         names = rng.sample(NAMES, rng.randrange(4))
+        after = with_id(one.after_arguments, around.call or 0)
         if one.arguments is None:
             told = _json(made, around, {name: random_value(rng, 2) for name in names}, rng)
-            made.add(around, self._mark(one.after_arguments))
+            made.add(around, self._mark(after))
             return told
         inner = around._replace(path="")
         told = "{"
@@ -223,8 +224,7 @@ class _Message:
             made.add(inner, self._mark(one.arguments.before_value))
             value = self._listed_text(key) if name in texts else self._listed_value(key)
             told += (", " if number else "") + f'"{name}": {value}'
-        none = "" if names else one.arguments.if_none
-        made.add(inner, self._mark(none + one.after_arguments))
+        made.add(inner, self._mark(after if names else one.arguments.if_none + after))
         return told + "}"
 
     def _listed_text(self, key: Part) -> str:

@@ -69,6 +69,12 @@ GOLDEN = {
     "mistral": '[TOOL_CALLS] [{"name": "f", "arguments": {"a": 1}}, {"name": "g", "arguments": '
     "{}}]",
     "mistral_args": '[TOOL_CALLS]f[ARGS]{"a": 1}[TOOL_CALLS]g[ARGS]{}',
+    "mistral_ids": '[TOOL_CALLS] [{"name": "f", "arguments": {"a": 1}, "id": "000000000"}, '
+    '{"name": "g", "arguments": {}, "id": "000000001"}]',
+    "mistral_nemo": '[TOOL_CALLS][{"name": "f", "arguments": {"a": 1}, "id": "000000000"}, '
+    '{"name": "g", "arguments": {}, "id": "000000001"}]',
+    "mistral_call_id": '[TOOL_CALLS]f[CALL_ID]000000000[ARGS]{"a": 1}'
+    "[TOOL_CALLS]g[CALL_ID]000000001[ARGS]{}",
     "deepseek_v3": '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>f\n```json\n{"a": '  # noqa: E501
     "1}\n```"
     "<｜tool▁call▁end｜>\n<｜tool▁call▁begin｜>function<｜tool▁sep｜>g\n```json\n{}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
@@ -188,6 +194,9 @@ TEMPLATES = [
     ('Respond as {"name": function name, "parameters": dictionary of …}', "llama3_json"),
     ("[TOOL_CALLS] [", "mistral"),
     ("[TOOL_CALLS] … [ARGS]", "mistral_args"),
+    ('[TOOL_CALLS] [ … \', "id": "\'', "mistral_ids"),
+    ('[TOOL_CALLS][ … \', "id": "\'', "mistral_nemo"),
+    ("[TOOL_CALLS] … [CALL_ID] … [ARGS]", "mistral_call_id"),
     ("<｜tool▁call▁begin｜> … ```json", "deepseek_v3"),
     ("<｜tool▁call▁begin｜>", "deepseek_v31"),
     ("dsml_token = '｜DSML｜' … + dsml_token + 'function_calls>…'", "deepseek_v32"),

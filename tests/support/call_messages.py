@@ -58,7 +58,7 @@ DEFERRING = [
         for name, one in FORMATS.items()
         if one.special_tokens
         and one.arguments is None
-        and not one.before_index
+        and not one.ids
         and not any(one.before_arguments in piece[:-1] for piece in PIECES)  # reaches over it
     ),
 ]

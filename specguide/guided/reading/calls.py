@@ -8,6 +8,7 @@ from specguide.guided.reading.arguments import ArgumentMarks, ListedReader, noth
 from specguide.guided.reading.cursor import Cursor, Part, Steps
 from specguide.guided.reading.json_reader import JsonReader
 from specguide.guided.reading.spelled import mark_bytes, without_specials
+from specguide.guided.tools.formats import around_id
 from specguide.guided.tools.layout import CallLayout
 
 CONTENT = Part("content", "text")
@@ -22,9 +23,9 @@ class CallReader:
         one = layout.tool_format
         self._cursor, self._layout = cursor, layout
         self._opening = self._mark(one.opening)
-        self._before_arguments = self._mark(one.before_arguments)
+        self._before_arguments = self._behind_id(one.before_arguments)
         self._behind_name = [self._mark(text) for text in one.behind_name]
-        self._after_arguments = self._mark(one.after_arguments)
+        self._after_arguments = self._behind_id(one.after_arguments)
         self._listed = None if one.arguments is None else ArgumentMarks(layout)
 
     def read(self) -> Steps[None]:
@@ -42,6 +43,11 @@ class CallReader:
 
     def _mark(self, text: str) -> bytes:
         return mark_bytes(text, self._layout.special_ids)
+
+    def _behind_id(self, text: str) -> bytes:
+        """The mark up to which a call's id is passed over."""
+        head, tail = around_id(text)
+        return self._mark(tail or head)
 
     def _marked(self) -> Steps[None]:
         """Read a message in which marks say what is an answer and what leads to calls."""

@@ -61,7 +61,7 @@ class CallStarts:
     def _are_told(self, must_call: bool, has_answer: bool) -> bool:
         """Whether no other text of a message can be taken for the beginning of a call."""
         one = self.tool_format
-        if one.arguments is None:
+        if one.arguments is None or one.ids:
             return why_in_order(one, self.ids, must_call, has_answer) is None
         mark = parts_of(one.before_name, self.ids)[:1]
         form = one.arguments
@@ -116,8 +116,8 @@ def why_in_order(
     order."""
     if tool_format.arguments is not None:
         return "their arguments are written one by one, and not as JSON"
-    if tool_format.before_index:
-        return "their calls are numbered"
+    if tool_format.ids:
+        return "their calls have ids"
     if must_call or parts_of(tool_format.opening, _marks(tool_format, special))[0] in special:
         return None
     if has_answer and tool_format.opening.startswith(_OPENERS):

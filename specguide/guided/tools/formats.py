@@ -3,6 +3,7 @@ the choice of one."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
@@ -10,6 +11,23 @@ from typing import Any
 from specguide.errors import InvalidParams
 from specguide.guided.tools.argument_schemas import ArgumentsForm
 from specguide.guided.written_forms import WrittenForm, read_forms
+
+IDS = {"{index}": "[0-9]{1,4}", "{id}": "[0-9A-Za-z]{9}"}
+"""What tells calls apart, and the regular expression of each: which call it is, from 0, and nine
+letters and digits."""
+_ID = re.compile("|".join(map(re.escape, IDS)))
+
+
+def around_id(text: str) -> tuple[str, str]:
+    """The texts in front of one of IDS and behind it; the whole text and none where there is
+    none."""
+    head, *tail = _ID.split(text, maxsplit=1)
+    return head, "".join(tail)
+
+
+def with_id(text: str, index: int) -> str:
+    """A text with a call's id in the place of one of IDS. index: which of the calls it is"""
+    return text.replace("{index}", str(index)).replace("{id}", f"{index:09}")
 
 
 @dataclass(frozen=True)
@@ -19,14 +37,16 @@ class ToolFormat(WrittenForm):
         begin · call · (separator · call)* · end
 
     and a call is before_name · name · before_arguments · arguments · after_arguments, where the
-    arguments are a JSON object, or as `arguments` says, and all else is text. Where there is
-    before_index, it stands behind the name, and then which of the calls it is, from 0.
+    arguments are a JSON object, or as `arguments` says, and all else is text. What the model tells
+    calls apart by stands as one of IDS in before_arguments or after_arguments.
 
     An answer that is no calls stands behind before_answer; text in front of calls stands between
     before_lead and after_lead.
 
     separator: None: a message has one call
     trigger:   how calls begin: text that has it is no text any more
+    told_id:   a call's id as the chat template must be told it, one of IDS and "{name}" in it; ""
+               for whatever id the caller gave it
     """
 
     begin: str
@@ -39,7 +59,7 @@ class ToolFormat(WrittenForm):
     before_answer: str = ""
     before_lead: str = ""
     after_lead: str = ""
-    before_index: str = ""
+    told_id: str = ""
     arguments: ArgumentsForm | None = None
 
     @property
@@ -48,18 +68,27 @@ class ToolFormat(WrittenForm):
         return self.begin + self.before_name
 
     @property
+    def ids(self) -> set[str]:
+        """Those of IDS that stand in calls."""
+        return set(_ID.findall(self.before_arguments + self.after_arguments))
+
+    @property
     def behind_name(self) -> tuple[str, ...]:
         """The texts of which one stands behind a call's name."""
-        text = self.before_index or self.before_arguments
+        text, _ = around_id(self.before_arguments)
         if text or self.arguments is None:
             return (text,)
         return self.arguments.before_name, self.after_arguments
 
     def call(self, name: str, arguments: str, index: int = 0) -> str:
         """The text of one call. arguments: JSON; index: the call's place in its message"""
-        numbered = f"{name}{self.before_index}{index}" if self.before_index else name
         written = arguments if self.arguments is None else self.arguments.written(arguments)
-        return self.before_name + numbered + self.before_arguments + written + self.after_arguments
+        before, after = self.before_arguments, self.after_arguments
+        return self.before_name + name + with_id(before, index) + written + with_id(after, index)
+
+    def id_of(self, name: str, index: int) -> str:
+        """The told_id of a call, of which there are `index` before it in the conversation."""
+        return with_id(self.told_id, index).replace("{name}", name)
 
     def message(self, calls: list[tuple[str, str]], lead: str = "") -> str:
         """The text of calls, each a name and its arguments as JSON, behind a leading text."""

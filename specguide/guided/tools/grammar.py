@@ -24,7 +24,7 @@ from specguide.guided.lark.schema import schema_term
 from specguide.guided.tools.argument_schemas import text_arguments
 from specguide.guided.tools.arguments import ArgumentRules
 from specguide.guided.tools.call_starts import CallStarts, parts_of, why_in_order
-from specguide.guided.tools.formats import ToolFormat
+from specguide.guided.tools.formats import IDS, ToolFormat, around_id
 from specguide.guided.tools.layout import CallLayout, SpecialToken
 from specguide.guided.tools.message_tag import message_tag
 from specguide.guided.written_cache import WrittenCache
@@ -183,6 +183,11 @@ def _joined(
     return "\n".join([text + "".join(own), *last]), places
 
 
+def _rule_of(one: str) -> str:
+    """The name of the rule for one of IDS."""
+    return one.strip("{}").upper()
+
+
 class _Rules:
     """Parts of a format as Lark."""
 
@@ -195,7 +200,7 @@ class _Rules:
         self.ids = {text: token for text, token in ids.items() if token is not None}
         self.key = (repr(tool_format), *self.ids.items())
         """What these rules depend on."""
-        self._after_arguments = self.terms(tool_format.after_arguments)
+        self._after_arguments = self._with_id(tool_format.after_arguments)
         self.rest_of_call = f"tool {self._after_arguments}"
         form = tool_format.arguments
         after = tool_format.after_arguments
@@ -204,8 +209,8 @@ class _Rules:
     @property
     def shared(self) -> list[str]:
         """The rules that several tools need, of all so far."""
-        index = ["INDEX: /[0-9]{1,4}/"] if self.format.before_index else []
-        return [*index, *(self._arguments.shared if self._arguments is not None else ())]
+        ids = [f"{_rule_of(one)}: /{IDS[one]}/" for one in sorted(self.format.ids)]
+        return [*ids, *(self._arguments.shared if self._arguments is not None else ())]
 
     def terms(self, text: str) -> str:
         """The terms of a text, in which special tokens stand as such; "" for an empty text."""
@@ -217,6 +222,13 @@ class _Rules:
             )
         return known
 
+    def _with_id(self, text: str, before: str = "") -> str:
+        """The terms of a text that may have one of IDS in it, behind another text."""
+        head, tail = around_id(text)
+        ids = [_rule_of(one) for one in IDS if one in text]
+        parts = [self.terms(before + head), *ids, self.terms(tail)]
+        return " ".join(part for part in parts if part)
+
     def _parts(self, text: str) -> list[str]:
         """A text in parts, each special token a part of its own."""
         return parts_of(text, self.ids)
@@ -224,10 +236,7 @@ class _Rules:
     def tool(self, tool: Tool, limits: GuideConfig, starts: CallStarts | None) -> _WrittenTool:
         """A tool's name and its arguments. Raises InvalidGuide, which names the tool."""
         one = self.format
-        name = self.terms(tool.name + one.before_arguments)
-        if one.before_index:
-            begin = self.terms(tool.name + one.before_index)
-            name = f"{begin} INDEX {self.terms(one.before_arguments)}"
+        name = self._with_id(one.before_arguments, tool.name)
         try:
             if self._arguments is None:
                 behind = None if starts is None else starts.of_call(tool.name)
