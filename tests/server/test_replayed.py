@@ -7,9 +7,10 @@ import re
 import pytest
 
 from specguide.errors import InvalidParams
+from specguide.guided.tools import tool_formats
 from specguide.server.apis import anthropic_input
 from specguide.server.apis.responses.input import input_messages
-from specguide.server.tasks.messages import arguments_of, template_messages
+from specguide.server.tasks.messages import arguments_of, template_messages, with_told_ids
 
 WEATHER = {
     "name": "get_weather",
@@ -243,3 +244,38 @@ def test_parts_are_lines_but_for_what_the_model_wrote(role, text):
     if role in ("user", "assistant"):
         said = [{"role": role, "content": parts}, *USER]
         assert anthropic_input.template_messages(None, said)[0]["content"] == text
+
+
+@pytest.mark.parametrize(
+    ("name", "ids"),
+    [
+        ("mistral_nemo", ["000000000", "000000001", "000000002"]),
+        ("kimi_k2", ["functions.f:0", "functions.g:1", "functions.f:2"]),
+        ("hermes", ["call_a", "call_b", "call_a"]),
+    ],
+)
+def test_ids_of_calls_are_told_as_the_format_asks(name: str, ids: list[str]):
+    """Templates of Mistral refuse all but nine letters and digits."""
+
+    def called(**names: str) -> dict[str, object]:
+        calls = [{"id": one, "function": {"name": f}} for one, f in names.items()]
+        return {"role": "assistant", "content": None, "tool_calls": calls}
+
+    def result(call_id: str) -> dict[str, str]:
+        return {"role": "tool", "tool_call_id": call_id, "content": "1"}
+
+    sent = template_messages(
+        [
+            *USER,
+            called(call_a="f", call_b="g"),
+            *(result("call_b"), result("call_a")),
+            *USER,
+            called(call_a="f"),
+            *(result("call_a"), result("other")),
+        ]
+    )
+    made = with_told_ids(sent, tool_formats()[name])
+    assert [call["id"] for one in made for call in one.get("tool_calls", ())] == ids
+    results = [one["tool_call_id"] for one in made if one["role"] == "tool"]
+    assert results == [ids[1], ids[0], ids[2], "other"]
+    assert [call["id"] for call in sent[1]["tool_calls"]] == ["call_a", "call_b"]

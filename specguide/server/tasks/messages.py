@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from itertools import count
 from typing import Any
 
 from pydantic_core import from_json
 
 from specguide.errors import InvalidParams
+from specguide.guided.tools import ToolFormat
 from specguide.server.bodies.base_body import given
 from specguide.tokenizer.contents import between_parts, text_of
 
@@ -57,6 +59,27 @@ def _message(message: Mapping[str, Any], param: str, index: int) -> dict[str, An
             _call(call, f"{param}.tool_calls[{index}]") for index, call in enumerate(calls)
         ]
     return with_thoughts(made)
+
+
+def with_told_ids(
+    messages: Sequence[dict[str, Any]], tool_format: ToolFormat
+) -> list[dict[str, Any]]:
+    """Messages whose calls, and what answers these, have ids as the format asks for them."""
+    if not tool_format.told_id:
+        return list(messages)
+    told, numbers, made = dict[str, str](), count(), list[dict[str, Any]]()
+    for message in messages:
+        changed = dict(message)
+        if calls := message.get("tool_calls"):
+            ids = [tool_format.id_of(call["function"]["name"], next(numbers)) for call in calls]
+            told |= {str(call.get("id")): new for call, new in zip(calls, ids, strict=True)}
+            changed["tool_calls"] = [
+                {**call, "id": new} for call, new in zip(calls, ids, strict=True)
+            ]
+        elif str(message.get("tool_call_id")) in told:
+            changed["tool_call_id"] = told[str(message["tool_call_id"])]
+        made.append(changed)
+    return made
 
 
 def with_thoughts(message: dict[str, Any]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from specguide.engine.requests.prompts import check_begun
 from specguide.errors import InvalidParams
 from specguide.server.bodies.shared_fields import ContinuedFields, TemplateFields
 from specguide.server.tasks.backend import Backend
+from specguide.server.tasks.messages import with_told_ids
 from specguide.tokenizer import ClientTemplate
 
 MAX_NUMBER = 1_000_000
@@ -68,7 +69,7 @@ def prompt_ids(
         special_tokens_allowed = backend.config.allow_special_tokens
     try:
         return backend.tokenizer.apply_chat_template(
-            conversation.messages,
+            _told_messages(backend, conversation.messages),
             tools,
             json_schema,
             variables={**(variables or {}), **own_variables},
@@ -81,6 +82,16 @@ def prompt_ids(
         if error.param in ("messages", "prompt"):
             error.param = conversation.field
         raise
+
+
+def _told_messages(backend: Backend, messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The messages as the model's template must be told them."""
+    if not any(message.get("tool_calls") for message in messages):
+        return list(messages)
+    try:
+        return with_told_ids(messages, backend.tool_format)
+    except InvalidParams:  # no format is known, and the template may write calls all the same
+        return list(messages)
 
 
 def check_variables(variables: Mapping[str, Any]) -> None:
