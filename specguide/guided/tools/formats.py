@@ -3,7 +3,6 @@ the choice of one."""
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
@@ -15,14 +14,14 @@ from specguide.guided.written_forms import WrittenForm, read_forms
 IDS = {"{index}": "[0-9]{1,4}", "{id}": "[0-9A-Za-z]{9}"}
 """What tells calls apart, and the regular expression of each: which call it is, from 0, and nine
 letters and digits."""
-_ID = re.compile("|".join(map(re.escape, IDS)))
 
 
 def around_id(text: str) -> tuple[str, str]:
     """The texts in front of one of IDS and behind it; the whole text and none where there is
     none."""
-    head, *tail = _ID.split(text, maxsplit=1)
-    return head, "".join(tail)
+    mark = next((one for one in IDS if one in text), None)
+    head, _, tail = text.partition(mark) if mark else (text, "", "")
+    return head, tail
 
 
 def with_id(text: str, index: int) -> str:
@@ -70,7 +69,7 @@ class ToolFormat(WrittenForm):
     @property
     def ids(self) -> set[str]:
         """Those of IDS that stand in calls."""
-        return set(_ID.findall(self.before_arguments + self.after_arguments))
+        return {one for one in IDS if one in self.before_arguments + self.after_arguments}
 
     @property
     def behind_name(self) -> tuple[str, ...]:
