@@ -42,7 +42,7 @@ def test_mistakes_are_told(tmp_path: Path) -> None:
     path = tmp_path / "mine.json"
     assert isinstance(certified(str(path))[2], InvalidParams)
     assert isinstance(certified("@csv")[2], InvalidGuide)
-    path.write_text('{"pattern": "(a)\\\\1"}')
+    path.write_text('{"pattern": "(a+)\\\\1"}')
     assert isinstance(certified(str(path))[2], UnsupportedGuide)
     path.write_text("{}")
     (tmp_path / "mine.valid.jsonl").write_text("{")

@@ -209,7 +209,7 @@ def test_an_engine_that_refused_a_guide_is_forgotten_once_closed(folders):
     free."""
     llm = make(folders)
     engine = weakref.ref(llm._engine)
-    refused = Guide(json_schema={"patternProperties": {"(a)\\1": {"type": "integer"}}})
+    refused = Guide(json_schema={"patternProperties": {"(a+)\\1": {"type": "integer"}}})
     for _ in range(2):
         (out,) = llm.generate("abc", SamplingParams(max_tokens=3, guide=refused))
         assert isinstance(out.error, UnsupportedGuide) and out.error.__traceback__ is None

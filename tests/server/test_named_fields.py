@@ -15,7 +15,7 @@ from specguide.server.config import ServerConfig
 
 CHAT, RESPONSES, COMPLETIONS = "/v1/chat/completions", "/v1/responses", "/v1/completions"
 MESSAGES = "/v1/messages"
-REGEX = r"(a)\1"
+REGEX = r"(a+)\1"
 WRONG = {"type": "object", "properties": {"a": {"type": "string", "pattern": REGEX}}}
 USER = [{"role": "user", "content": "hi"}]
 LEAST = {
