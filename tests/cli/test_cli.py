@@ -125,7 +125,7 @@ def test_a_mistake_is_one_line_and_exit_code_2(args, words):
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        (["--tool-format", "nope"], "tool format 'nope' is unknown; known: deepseek_v3"),
+        (["--tool-format", "nope"], "tool format 'nope' is unknown; known: apertus"),
         (["--reasoning-format", "nope"], "reasoning format 'nope' is unknown; known: none"),
         (["--api-servers", "0"], "api_servers must be ≥ 1, found 0"),
         (["--max-connections", "0"], "max_connections must be ≥ 1, found 0"),
