@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -117,9 +118,10 @@ class LocalExecutor:
 
     def close(self) -> None:
         """As Executor's: what it has of a GPU's memory beside the weights is given back."""
-        self.grammar.forward.synchronize()
-        for cache in self.caches:
-            cache.free()
+        with suppress(RuntimeError):  # a device that has failed gives nothing back
+            self.grammar.forward.synchronize()
+            for cache in self.caches:
+                cache.free()
 
     def warm_up(self) -> None:
         """Have all graphs captured and all kernels compiled, while no slot has a request."""

@@ -103,8 +103,9 @@ class Libraries:
 
     def _search(self, guide: Guide, requested: str, before: Callable[[str], None]) -> Enforced:
         if guide.as_tag is not None:
+            tag = Guide(structural_tag=guide.as_tag, key_order=guide.key_order)
             with suppress(InvalidGuide):
-                return self._search(Guide(structural_tag=guide.as_tag), requested, before)
+                return self._search(tag, requested, before)
         order = guide.key_order or self.config.key_order
         reasons: dict[str, InvalidGuide] = {}
         found = self._in_order(order, guide, requested, before, reasons)

@@ -110,15 +110,7 @@ def _guide(
         and why_in_order(tool_format, rules.ids, must_call, answer is not None) is None
     )
     starts = CallStarts(tool_format, rules.ids) if is_guarded else None
-    calls = rules.calls(is_parallel)
-    if must_call:
-        start = [calls]
-    elif answer is not None:
-        begin = rules.terms(tool_format.before_answer)
-        term = schema_term(answer, limits, None if starts is None else starts.of_answer())
-        start = [f"{calls} | {begin} answer", f"answer: {term}"]
-    else:
-        start = rules.free_text(is_parallel)
+    start = _start(rules, limits, starts, must_call, is_parallel, answer)
     shared = [f"call: {rules.terms(tool_format.before_name)} {rules.rest_of_call}"]
     texts = None
     if starts is None and len(tools) >= LEAST_DEFERRED:
@@ -139,8 +131,27 @@ def _guide(
         layout=CallLayout(tool_format, rules.ids, plain, must_call, answer is not None),
         calls=None if texts is None else asdict(texts),
         reads_one_way=answer is None,  # which may begin as a call does
-        as_tag=None if must_call or answer is None else message_tag(tool_format, tools, answer),
+        as_tag=message_tag(tool_format, tools, None if must_call else answer),
     )
+
+
+def _start(
+    rules: _Rules,
+    limits: GuideConfig,
+    starts: CallStarts | None,
+    must_call: bool,
+    is_parallel: bool,
+    answer: Any,
+) -> list[str]:
+    """What a message is, and the rules that are its own."""
+    calls = rules.calls(is_parallel)
+    if must_call:
+        return [calls]
+    if answer is None:
+        return rules.free_text(is_parallel)
+    begin = rules.terms(rules.format.before_answer)
+    term = schema_term(answer, limits, None if starts is None else starts.of_answer())
+    return [f"{calls} | {begin} answer", f"answer: {term}"]
 
 
 def _asks_for_distinct_items(schema: Any) -> bool:

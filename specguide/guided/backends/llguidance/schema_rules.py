@@ -15,7 +15,8 @@ from functools import cache
 
 from specguide.guided.backends.llguidance.all_multiples import all_multiples
 from specguide.guided.backends.llguidance.any_order import any_order
-from specguide.guided.backends.llguidance.lark_rules import SchemaRules, content_name, together
+from specguide.guided.backends.llguidance.array_items import array_items
+from specguide.guided.backends.llguidance.lark_rules import SchemaRules, content_name
 from specguide.guided.backends.llguidance.members import counted, in_order, repeated
 from specguide.guided.backends.llguidance.remainders import without_multiples
 from specguide.guided.backends.llguidance.schema_terminals import (
@@ -231,24 +232,7 @@ class _Rules:
         return self._rules
 
     def _array(self, asked: Arrays) -> str:
-        least = asked.min_items or 0
-        most = asked.max_items
-        if asked.rest is False:
-            most = min(len(asked.prefix), len(asked.prefix) if most is None else most)
-        if False in asked.prefix or (most is not None and least > most):
-            raise NoRules
-        prefix = asked.prefix[:most]
-        tail = ""
-        if most is None or most > len(prefix):
-            fewest = max(0, least - len(prefix))
-            greatest = None if most is None else most - len(prefix)
-            tail = repeated(self._within(asked.rest), fewest, greatest, is_first=not prefix)
-        for i in range(len(prefix) - 1, -1, -1):
-            item = self._within(prefix[i])
-            tail = together(f'","{item}' if i else item, tail)
-            if i >= least:
-                tail = f"({self._rule(tail)})?"
-        return self._rule(f'"["{tail}"]"')
+        return self._rule(f'"["{array_items(self._rule, self._within, asked)}"]"')
 
     def _object(self, asked: Objects) -> str:
         required = asked.required
