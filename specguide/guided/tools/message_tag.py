@@ -42,9 +42,9 @@ class _Tool(Protocol):
 
 
 def message_tag(tool_format: ToolFormat, tools: Sequence[_Tool], answer: Any) -> str | None:
-    """The tag as JSON text, whose schemas are those of the answer and of the tools; None where there
-    is no answer or it may be read as a call, a call is no JSON object, or the backend of tags would
-    leave out some of what a schema allows.
+    """The tag as JSON text, whose schemas are those of the answer and of the tools; None where
+    there is no answer or it may be read as a call, a call is no JSON object, or the backend of tags
+    would leave out some of what a schema allows.
 
     The answer has no other keys than those that its schema names.
     """
