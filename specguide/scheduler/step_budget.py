@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from statistics import median
 
 import numpy as np
 import numpy.typing as npt
@@ -83,8 +84,8 @@ class StepBudget:
         costs = _robust_costs(*_causes(taken))
         causes, seconds = _causes(np.array(self._last))
         misses = seconds - causes @ costs
-        level_s = float(np.median(misses))
-        scatter_s = float(np.median(np.abs(misses - level_s)))
+        level_s = median(misses.tolist())
+        scatter_s = median(np.abs(misses - level_s).tolist())
         base_s, self._per_node_s, self._per_token_s = costs.tolist()
         slow_s = base_s + level_s + 2 * scatter_s  # it is the slow ones that are felt
         self._base_s = max(_LEAST_S, slow_s)
@@ -103,7 +104,7 @@ def _robust_costs(causes: Floats, seconds: Floats) -> Floats:
     for _ in range(_NUM_REWEIGHTS):
         costs = _not_negative_costs(causes, seconds, weights)
         misses = np.abs(seconds - causes @ costs)
-        usual_miss = float(np.median(misses)) + 1e-9
+        usual_miss = median(misses.tolist()) + 1e-9
         weights = usual_miss / np.maximum(misses, usual_miss)
     return costs / scales
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 from random import Random
 
 import pytest
@@ -92,3 +94,18 @@ def test_whatever_it_is_told_it_is_monotone_and_within_its_limits(told, max_step
     assert counts == sorted(counts, reverse=True)
     assert all(min(FEWEST_TOKENS, max_tokens) <= count <= max_tokens for count in counts)
     assert not math.isnan(budget._base_s)
+
+
+def test_no_iteration_waits_for_an_import():
+    """Numpy's own median loads `numpy.ma`, which took the 27th iteration of a process 50 ms."""
+    code = """
+import sys
+from specguide.scheduler.step_budget import StepBudget
+budget = StepBudget(4096, 0.02)
+loaded = set(sys.modules)
+for _ in range(100):
+    budget.take(4, budget.most_tokens(4), 0.005)
+print(*set(sys.modules) - loaded, end="")
+"""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, timeout=120)
+    assert run.stdout == b""
