@@ -112,7 +112,7 @@ def _requests() -> list[tuple[str, SamplingParams]]:
     guided += [dict(guide=guide, temperature=0.9, seed=20 + at) for at, guide in enumerate(_GUIDES)]
     guided += [dict(guide=_GUIDES[0], reasoning=Reasoning(end="so", max_tokens=12), logprobs=0)]
     return [
-        (_TEXTS[at % len(_TEXTS)], SamplingParams(max_tokens=40, allow_truncation=True, **params))
+        (_TEXTS[at % len(_TEXTS)], SamplingParams(max_tokens=28, allow_truncation=True, **params))
         for at, params in enumerate(free + guided)
     ]
 

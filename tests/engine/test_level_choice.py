@@ -109,7 +109,7 @@ def by_stretches(rng: random.Random, place: int, level: int) -> int:
     return mostly(rng, place, level) if place // 200 % 2 else 0
 
 
-@pytest.mark.parametrize("lag", [0, 1, 2])
+@pytest.mark.parametrize("lag", [0, 2])
 @pytest.mark.parametrize("batch_size", [1, 16])
 @pytest.mark.parametrize("times", [GPU, CPU])
 @pytest.mark.parametrize("layout", [K, WITH_FORCED, TREE])
@@ -172,7 +172,7 @@ def test_where_all_levels_gain_the_same_none_is_lost():
     assert world.write(4000, is_adaptive=False) / world.write(4000) >= 0.96
 
 
-@pytest.mark.parametrize("lag", [0, 1, 2])
+@pytest.mark.parametrize("lag", [0, 2])
 @pytest.mark.parametrize("layout", [K, WITH_FORCED, TREE])
 def test_where_prompts_always_wait_a_level_is_found_and_most_iterations_take_some(layout, lag):
     for accepted in (never, mostly):
