@@ -16,7 +16,7 @@ NO_FORMAT = "none"
 @dataclass(frozen=True)
 class ReasoningFormat(WrittenForm):
     """How a model writes its reasoning: begin · reasoning · end · resumes, and then what it calls,
-    or answer and the answer itself.
+    or answer, the answer itself and after_answer.
 
     begins_itself: the model writes `begin`, unless the prompt has the section or its end; else it
                    reasons where the prompt begins it
@@ -24,6 +24,8 @@ class ReasoningFormat(WrittenForm):
     effort:        variable of the chat template that says how much to reason; None: it has none
     without:       text in front of an answer without reasoning, where there is no switch
     efforts:       words of the template for efforts that it has no such word for
+    asked:         special token that a prompt has where the model is to begin the section; "": the
+                   model begins it after any prompt
     """
 
     begin: str
@@ -34,7 +36,9 @@ class ReasoningFormat(WrittenForm):
     without: str
     resumes: str = ""
     answer: str = ""
+    after_answer: str = ""
     efforts: Mapping[str, str] = field(default_factory=dict)
+    asked: str = ""
 
     def is_begun(self, prompt: str) -> bool:
         """Whether a prompt, by its last part, has begun the section and not ended it."""

@@ -38,6 +38,12 @@ PROMPTS = {  # of a chat template: its text, and the end of a prompt
     "mistral": "[SYSTEM_PROMPT]{{ s }}[THINK]how[/THINK]",
     "gpt_oss": "<|start|>assistant<|channel|>analysis<|message|>{{ thinking }}<|end|>",
     "seed_oss": "{% set begin, end = '<seed:think>', '</seed:think>' %}<seed:bos>assistant\n",
+    "gemma4": "{% if enable_thinking %}<|think|>{% endif %}<|channel>thought\n<channel|>",
+    "hy3": "{% set HYTK = ':opensource' %}{{ '<think{}>'.format(HYTK) }}",
+    "command": "<|START_THINKING|>a plan<|END_THINKING|><|START_RESPONSE|>",
+    "north": "<|START_THINKING|>a plan<|END_THINKING|><|START_TEXT|>",
+    "kimi_k3": "<|open|>think<|sep|><|close|>think<|sep|>{{ thinking_effort }}",
+    "minimax_m3": "{% if thinking_mode == 'enabled' %}<mm:think>{% endif %}",
     "granite": "{% if thinking %}Write Here is my thought process: and more{% endif %}",
 }
 

@@ -33,14 +33,16 @@ class ReasoningMarks:
     @classmethod
     def of(cls, end: str, begin: str | None, answer: str, special: SpecialToken) -> ReasoningMarks:
         """The marks with these texts, in which `special` tells special tokens."""
+        begun = None if begin is None else spelled_mark(begin, special)
+        return cls(spelled_mark(end, special), begun, spelled_mark(answer, special))
 
-        def spelled(text: str) -> bytes:
-            parts = ((special(part), part) for part in mark_parts(text, special))
-            return b"".join(
-                part.encode() if token is None else special_bytes(token) for token, part in parts
-            )
 
-        return cls(spelled(end), None if begin is None else spelled(begin), spelled(answer))
+def spelled_mark(text: str, special: SpecialToken) -> bytes:
+    """The bytes of SpelledTokens that a mark is, in which `special` tells special tokens."""
+    parts = ((special(part), part) for part in mark_parts(text, special))
+    return b"".join(
+        part.encode() if token is None else special_bytes(token) for token, part in parts
+    )
 
 
 @dataclass(frozen=True)
@@ -50,12 +52,14 @@ class OutputForm:
     reasoning: the marks of its reasoning; None where there is none to read
     calls:     the layout of its calls; None where no tools are called
     is_json:   without calls, what follows the reasoning is JSON
+    after:     the mark behind the text; empty for none
     tags:      structural tags that follow the reasoning; None: none, or nobody asks for their parts
     """
 
     reasoning: ReasoningMarks | None = None
     calls: CallLayout | None = None
     is_json: bool = False
+    after: bytes = b""
     tags: TagLayout | None = None
 
     @classmethod

@@ -57,11 +57,13 @@ class OutputReader:
         elif form.is_json:
             yield from JsonReader(cursor, CONTENT_JSON).read()
             yield from cursor.rest(CONTENT_JSON)
+        elif form.after and (yield from cursor.text((form.after,), CONTENT, without_specials)):
+            cursor.mark(form.after, CONTENT_MARK)
         yield from cursor.rest(CONTENT, without_specials)
 
     def _reasoning(self, marks: ReasoningMarks) -> Steps[None]:
         cursor = self._cursor
-        if marks.begin is not None and not (yield from self._begin(marks.begin, marks.answer)):
+        if marks.begin is not None and not (yield from self._begin(marks.begin, marks)):
             return
         self.has_reasoned = True
         yield from self._line_breaks(_REASONING_MARK)
@@ -70,9 +72,10 @@ class OutputReader:
             self.is_reasoning = False
             yield from self._line_breaks(CONTENT_MARK)
 
-    def _begin(self, begin: bytes, answer: bytes) -> Steps[bool]:
-        """Whether the reasoning section comes. Takes the answer's mark where that comes instead."""
-        cursor = self._cursor
+    def _begin(self, begin: bytes, marks: ReasoningMarks) -> Steps[bool]:
+        """Whether the reasoning section comes. Takes the answer's mark, or the section's end, where
+        that comes instead."""
+        cursor, instead = self._cursor, [one for one in (marks.answer, marks.end) if one]
         while True:
             found = _SPACE.match(cursor.data, cursor.at)
             start = cursor.at if found is None else found.end()
@@ -80,10 +83,10 @@ class OutputReader:
             if rest.startswith(begin):
                 cursor.take(start + len(begin), _REASONING_MARK, b"")
                 return True
-            if answer and rest.startswith(answer):
-                cursor.take(start + len(answer), CONTENT_MARK, b"")
+            if found_mark := next((one for one in instead if rest.startswith(one)), None):
+                cursor.take(start + len(found_mark), CONTENT_MARK, b"")
                 return False
-            may_come = begin.startswith(rest) or answer.startswith(rest)
+            may_come = any(one.startswith(rest) for one in (begin, *instead))
             if cursor.is_over or not may_come:
                 return False
             yield

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from specguide.guided.reading import OutputForm, OutputReader, ReasoningMarks
+from specguide.guided.reading.form import spelled_mark
 from specguide.server.running.said_pieces import SaidPieces
 from specguide.server.running.stop_tail import StopTail
 from specguide.server.tasks.backend import Backend
@@ -14,12 +16,13 @@ from specguide.server.tasks.task import Task
 
 def output_form(backend: Backend, task: Task) -> OutputForm:
     """The form of the outputs of a task's samples."""
-    expected = task.reasoning
-    if expected is None:
-        return OutputForm.of(task.params.guide, None)
-    begin = None if expected.is_begun else expected.format.begin
-    marks = ReasoningMarks.of(expected.end, begin, expected.answer, backend.special_token)
-    return OutputForm.of(task.params.guide, marks)
+    expected, marks = task.reasoning, None
+    if expected is not None:
+        begin = None if expected.is_begun else expected.format.begin
+        marks = ReasoningMarks.of(expected.end, begin, expected.answer, backend.special_token)
+    form = OutputForm.of(task.params.guide, marks)
+    after = task.after_answer
+    return replace(form, after=spelled_mark(after, backend.special_token)) if after else form
 
 
 class ParsedSample:

@@ -41,15 +41,14 @@ def conversation_task(
     rules = schema_rules(backend.config, body)
     answer = closed_guide(answer, rules)
     calls = _calls(backend, body, answer, rules, named)
-    is_begun = conversation.is_continued
-    if is_begun and calls.guide is not None:
+    if conversation.is_continued and calls.guide is not None:
         raise InvalidParams(
             "a guide holds for a whole answer, and this one is begun: let the last message be the "
             "user's, or leave the guide out; beside tools take a tool_choice of none",
             param=conversation.field,
         )
     plan = ReasoningPlan.of(
-        body, backend.reasoning_format, has_tools=calls.may_call, is_begun=is_begun
+        body, backend.reasoning_format, has_tools=calls.may_call, is_begun=conversation.is_continued
     )
     json_schema = answer.source() if answer and answer.kind == "json_schema" else None
     token_ids = _prompt(backend, body, conversation, plan, calls.tools, json_schema)
@@ -66,6 +65,7 @@ def conversation_task(
         schema_params=calls.schema_params,
         priority=body.priority,
         prompt_param=conversation.field,
+        after_answer=plan.after_answer,
     )
 
 

@@ -58,6 +58,11 @@ class ReasoningPlan:
         """The mark in front of an answer, where it is not the tools' grammar that has it."""
         return "" if self.format is None or self.has_tools else self.format.answer
 
+    @property
+    def after_answer(self) -> str:
+        """The mark behind an answer, where it is not the tools' grammar that has it."""
+        return "" if self.format is None or self.has_tools else self.format.after_answer
+
     def variables(self) -> dict[str, Any]:
         """What the chat template is told."""
         one = self.format
@@ -69,12 +74,18 @@ class ReasoningPlan:
 
     def finished(self, prompt: list[int], tokenizer: Tokenizer) -> list[int]:
         """The prompt, with an empty section where it has begun one that nobody wants, or the model
-        would begin one that no switch keeps it from."""
+        would begin one that no switch keeps it from; and with the answer's mark where the section
+        is over."""
         one = self.format
-        if one is None or self.effort != "none" or self.is_begun:
+        is_marked = bool(self._answer)
+        if one is None or self.is_begun or not (is_marked or self.effort == "none"):
             return prompt
         tail = _tail(prompt, tokenizer)
-        if one.is_begun(tail):
+        if is_marked and one.is_over(tail):
+            without = self._answer
+        elif self.effort != "none":
+            return prompt
+        elif one.is_begun(tail):
             without = one.without
         elif one.begins_itself and one.without and not one.switch:
             without = one.without + one.resumes + self._answer
@@ -90,7 +101,8 @@ class ReasoningPlan:
         tail = _tail(prompt, tokenizer)
         if one.is_begun(tail):
             return ExpectedReasoning(one, True, self.is_told, self._answer)
-        is_left = one.begins_itself and self.effort != "none" and not one.is_over(tail)
+        is_asked = not one.asked or tokenizer.token_id(one.asked) in prompt
+        is_left = one.begins_itself and self.effort != "none" and not one.is_over(tail) and is_asked
         return ExpectedReasoning(one, False, self.is_told, self._answer) if is_left else None
 
     def guided(self, guide: Guide | None, expected: ExpectedReasoning | None) -> dict[str, Any]:

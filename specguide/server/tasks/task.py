@@ -45,6 +45,8 @@ class Task:
     echoed:        texts of the prompts, where they are told again
     prompt_text:   of a conversation, where it is told
     prompt_param:  the request's field that the prompts are from
+    after_answer: str = ""
+    after_answer:  the mark behind an answer, which is no part of it; "": none, or the guide has it
     limit_param:   the one that `params.max_tokens` is from
     """
 
@@ -58,6 +60,7 @@ class Task:
     echoed: tuple[str, ...] = ()
     prompt_text: str | None = None
     prompt_param: str = "prompt"
+    after_answer: str = ""
     limit_param: str = "max_tokens"
 
     def param_of(self, error: SpecguideError) -> str | None:

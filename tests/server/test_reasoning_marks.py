@@ -1,0 +1,122 @@
+"""Marks around what is said and thought: where a model thinks, what its prompt is given, and what
+is told of its output."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+from read_outputs import cut, events_of
+from tokenizers import Tokenizer as Backend
+from tokenizers import decoders, models, pre_tokenizers
+
+from benchmarks.spans import told
+from specguide.guided.reading import SpelledTokens
+from specguide.guided.reasoning_formats import reasoning_formats
+from specguide.guided.tools import SpecialToken
+from specguide.params import SamplingParams
+from specguide.server.running.parsed_sample import output_form
+from specguide.server.tasks.reasoning import ReasoningPlan
+from specguide.server.tasks.task import Task
+from specguide.tokenizer import Tokenizer
+
+NO_THOUGHTS = "<|START_THINKING|><|END_THINKING|>"
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    """A tokenizer of bytes; the marks of all formats are special tokens."""
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    backend = Backend(models.BPE({char: token for token, char in enumerate(alphabet)}, []))
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    backend.decoder = decoders.ByteLevel()
+    formats = reasoning_formats().values()
+    marks = {mark for one in formats for mark in (*one.special_tokens, one.asked) if mark}
+    backend.add_special_tokens(["<end>", *sorted(marks)])
+    return Tokenizer(backend, [backend.token_to_id("<end>")])
+
+
+@pytest.mark.parametrize(
+    ("prompt", "may_reason"),
+    [
+        ("<|think|>\n<|turn>model\n", True),
+        ("<|think|>\n<tool_response|>", True),
+        ("<|turn>model\n<|channel>thought\n<channel|>", False),
+        ("<tool_response|>", False),
+    ],
+)
+def test_gemma_reasons_where_its_prompt_asks_for_it(prompt, may_reason, tokenizer):
+    plan = ReasoningPlan(reasoning_formats()["gemma4"])
+    expected = plan.expected(tokenizer.encode(prompt, add_special_tokens=False), tokenizer)
+    assert (expected is not None) == may_reason
+
+
+@pytest.mark.parametrize("has_tools", [False, True])
+@pytest.mark.parametrize(("end", "is_over"), [(NO_THOUGHTS, True), ("<|START_THINKING|>", False)])
+def test_an_answer_is_begun_behind_the_end_of_reasoning(end, is_over, has_tools, tokenizer):
+    plan = ReasoningPlan(reasoning_formats()["command"], has_tools=has_tools)
+    prompt = tokenizer.encode("Hi" + end, add_special_tokens=False)
+    finished = tokenizer.decode(plan.finished(prompt, tokenizer), skip_special_tokens=False)
+    assert finished == "Hi" + end + ("<|START_RESPONSE|>" if is_over and not has_tools else "")
+
+
+@pytest.mark.parametrize("size", [1, 4, 1000])
+@pytest.mark.parametrize(
+    ("name", "thought", "written"),
+    [
+        ("command", "why", "why<|END_THINKING|><|START_RESPONSE|>Yes.<|END_RESPONSE|>"),
+        ("command", None, "Yes.<|END_RESPONSE|>"),
+        ("north", "why", "why<|END_THINKING|><|START_TEXT|>Yes.<|END_TEXT|>"),
+        (
+            "kimi_k3",
+            "why",
+            "why<|close|>think<|sep|><|open|>response<|sep|>Yes.<|close|>response<|sep|>"
+            "<|close|>message<|sep|>",
+        ),
+        ("kimi_k3", None, "Yes.<|close|>response<|sep|><|close|>message<|sep|>"),
+        ("gemma4", "why\n", "<|channel>thought\nwhy\n<channel|>Yes."),
+        ("minimax_m3", "why", "<mm:think>why</mm:think>Yes."),
+        ("minimax_m3", "", "</mm:think>Yes."),
+        ("hy3", "why", "why</think:opensource>Yes."),
+    ],
+)
+def test_marks_are_no_part_of_what_is_told(name, thought, written, size, tokenizer):
+    one = reasoning_formats()[name]
+    plan = ReasoningPlan(one)
+    begun = one.begin if thought and not written.startswith(one.begin) else ""
+    asked = one.asked if thought else ""
+    prompt = tokenizer.encode(f"{asked} Hi {begun}", add_special_tokens=False)
+    expected = None if thought is None else plan.expected(prompt, tokenizer)
+    task = Task(
+        "m", (prompt,), SamplingParams(), reasoning=expected, after_answer=plan.after_answer
+    )
+    for special in (lambda text: None, tokenizer_special(tokenizer)):
+        form = output_form(SimpleNamespace(special_token=special), task)
+        data = spelled(written, tokenizer) if special("<end>") is not None else written.encode()
+        assert told(events_of(form, cut(data, size))) == (thought or "", "Yes.", [])
+
+
+def tokenizer_special(tokenizer: Tokenizer) -> SpecialToken:
+    vocabulary = tokenizer.vocabulary()
+    return lambda text: vocabulary.special_id(tokenizer.token_id(text))
+
+
+def spelled(text: str, tokenizer: Tokenizer) -> bytes:
+    table = SpelledTokens(tokenizer.vocabulary().token_bytes, ())
+    return b"".join(table[token] for token in tokenizer.encode(text, add_special_tokens=False))
+
+
+@pytest.mark.parametrize(
+    ("name", "effort", "told_variables"),
+    [
+        ("hy3", "none", {"reasoning_effort": "no_think"}),
+        ("hy3", "medium", {"reasoning_effort": "high"}),
+        ("kimi_k3", "none", {"thinking": False, "thinking_effort": "none"}),
+        ("kimi_k3", "xhigh", {"thinking": True, "thinking_effort": "max"}),
+        ("minimax_m3", "none", {"thinking_mode": "disabled"}),
+        ("minimax_m3", "low", {"thinking_mode": "enabled"}),
+        ("north", "none", {"reasoning": False}),
+    ],
+)
+def test_efforts_in_the_words_of_templates(name, effort, told_variables):
+    assert ReasoningPlan(reasoning_formats()[name], effort).variables() == told_variables
