@@ -6,13 +6,13 @@ escapes, keys that a JSON pointer escapes, and JSON with spaces or without.
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
-from benchmarks.guides.random_json import CONSTANTS, NAMES, WORDS, json_parts, random_value
+from benchmarks.guides.random_json import random_value
+from benchmarks.guides.written_arguments import ArgumentWriter, random_shapes
+from benchmarks.guides.written_parts import Written, random_text, written_json
 from specguide.guide import Guide
 from specguide.guided.reading import OutputForm, Part, ReasoningMarks
 from specguide.guided.reading.spelled import mark_bytes
@@ -30,35 +30,6 @@ _TAGS: list[dict[str, Any]] = [
 ]
 
 
-@dataclass
-class Written:
-    """An output, as it is written.
-
-    form:  what is known of it before
-    parts: with the bytes of each, in order
-    reasoning, text, calls: what a caller reads
-    """
-
-    form: OutputForm
-    parts: list[tuple[Part, bytes]] = field(default_factory=list)
-    reasoning: str = ""
-    text: str = ""
-    calls: list[tuple[str, str]] = field(default_factory=list)
-
-    @property
-    def data(self) -> bytes:
-        """All of it."""
-        return b"".join(data for _, data in self.parts)
-
-    def add(self, part: Part, data: bytes) -> None:
-        """What comes next."""
-        if not data:
-            return
-        if self.parts and self.parts[-1][0] == part:
-            data = self.parts.pop()[1] + data
-        self.parts.append((part, data))
-
-
 def kinds() -> list[str]:
     """The kinds of outputs: JSON, structural tags, or calls in a family's format."""
     return ["json", "tags", *tool_formats()]
@@ -73,14 +44,14 @@ def written(kind: str, rng: random.Random) -> Written:
     layout = None
     if one is not None:
         must_call, has_answer = rng.choice(((True, False), (False, True), (False, False)))
-        layout = CallLayout(one, ids, _texts(one), must_call, has_answer)
+        layout = CallLayout(one, ids, random_shapes(one, _TOOLS, rng), must_call, has_answer)
     made = Written(OutputForm(_marks(ids, rng), layout, kind == "json"))
     if made.form.reasoning is not None:
         _reason(made, made.form.reasoning, rng)
     if kind == "tags":
         _tags(made, rng)
     elif layout is None:
-        made.text = _json(made, Part("content", "value", ""), random_value(rng, 3), rng)
+        made.text = written_json(made, Part("content", "value", ""), random_value(rng, 3), rng)
     else:
         _Message(made, layout, rng).write()
     return made
@@ -94,16 +65,10 @@ def _marks(ids: Mapping[str, int], rng: random.Random) -> ReasoningMarks | None:
     return rng.choice((None, None, begun, begins))
 
 
-def _texts(one: ToolFormat) -> dict[str, frozenset[str]]:
-    """As of a layout."""
-    has_texts = one.arguments is not None and one.arguments.text_marks is not None
-    return {name: frozenset(texts if has_texts else ()) for name, texts in _TOOLS.items()}
-
-
 def _reason(made: Written, marks: ReasoningMarks, rng: random.Random) -> None:
     breaks = b"\n" * rng.randrange(3)
     made.add(Part("reasoning", "punctuation"), (marks.begin or b"") + breaks)
-    made.reasoning = _text(rng, marks.end).lstrip("\n")
+    made.reasoning = random_text(rng, marks.end).lstrip("\n")
     made.add(Part("reasoning", "text"), made.reasoning.encode())
     made.add(Part("reasoning", "punctuation"), marks.end)
     made.add(Part("content", "punctuation"), b"\n" * rng.randrange(3))
@@ -126,9 +91,9 @@ def _tags(made: Written, rng: random.Random) -> None:
         made.add(around, tag["begin"].encode())
         end = rng.choice(tag["end"]) if isinstance(tag["end"], list) else tag["end"]
         if tag["content"]["type"] == "json_schema":
-            _json(made, around._replace(path=""), random_value(rng, 2), rng)
+            written_json(made, around._replace(path=""), random_value(rng, 2), rng)
         else:
-            made.add(around._replace(role="text"), _text(rng, end.encode()).encode())
+            made.add(around._replace(role="text"), random_text(rng, end.encode()).encode())
         made.add(around, end.encode())
     if is_free:
         _free(made, rng)
@@ -136,18 +101,10 @@ def _tags(made: Written, rng: random.Random) -> None:
 
 def _free(made: Written, rng: random.Random) -> None:
     """Free text between tags."""
-    text = _text(rng, b"<f=")
+    text = random_text(rng, b"<f=")
     is_first = all(part.tag != "tool" for part, _ in made.parts)
     has_breaks = is_first and made.form.reasoning is not None
     made.add(Part("content", "text"), (text.lstrip("\n") if has_breaks else text).encode())
-
-
-def _text(rng: random.Random, end: bytes) -> str:
-    """Random text in front of a mark, which is not in it before."""
-    while True:
-        text = "".join(rng.choices(WORDS, k=rng.randrange(12)))
-        if (text.encode() + end).find(end) == len(text.encode()):
-            return text
 
 
 class _Message:
@@ -156,20 +113,26 @@ class _Message:
     def __init__(self, made: Written, layout: CallLayout, rng: random.Random) -> None:
         self._made, self._layout, self._rng = made, layout, rng
         self._one: ToolFormat = layout.tool_format
+        self._writer = ArgumentWriter(made, layout, rng)
 
     def write(self) -> None:
         """All of it."""
         one, layout = self._one, self._layout
         has_calls = layout.must_call or self._rng.random() < 0.7
-        if one.before_answer and not has_calls:
-            self._made.add(Part("content", "punctuation"), self._mark(one.before_answer))
+        made, mark = self._made, Part("content", "punctuation")
+        if one.is_marked and not has_calls:
+            made.add(mark, self._mark(one.before_answer))
         if layout.has_answer and not has_calls:
             place = Part("content", "value", "")
-            self._made.text = _json(self._made, place, random_value(self._rng, 3), self._rng)
+            made.text = written_json(made, place, random_value(self._rng, 3), self._rng)
         elif not layout.must_call and not layout.has_answer:
             self._lead(has_calls)
+        elif one.begins_inside:
+            made.add(mark, self._mark(one.after_lead))
         if has_calls:
             self._calls()
+        else:
+            made.add(mark, self._mark(one.after_answer))
 
     def _mark(self, text: str) -> bytes:
         return mark_bytes(text, self._layout.special_ids)
@@ -177,11 +140,14 @@ class _Message:
     def _lead(self, has_calls: bool) -> None:
         """Free text, in front of calls or alone."""
         one, made = self._one, self._made
-        is_marked = bool(one.before_lead) and has_calls
-        if is_marked and self._rng.random() < 0.5:
+        is_marked = one.is_marked and has_calls
+        is_left_out = not one.has_lead or (bool(one.before_lead) and self._rng.random() < 0.5)
+        if is_marked and is_left_out:
             return
-        text = _text(self._rng, self._mark(one.after_lead if is_marked else one.trigger))
-        made.text = text if is_marked or one.before_answer else self._unbroken(text)
+        end = one.after_lead if one.is_marked and one.has_lead else one.after_answer or one.trigger
+        text = random_text(self._rng, self._mark(end))
+        is_first = not one.before_answer
+        made.text = self._unbroken(text) if is_first else text
         if is_marked:
             made.add(Part("content", "punctuation"), self._mark(one.before_lead))
         made.add(Part("content", "text"), made.text.encode())
@@ -199,64 +165,8 @@ class _Message:
             name = self._rng.choice(list(_TOOLS))
             around = Part("tool", "punctuation", None, name, call)
             before = one.opening if call == 0 else (one.separator or "") + one.before_name
-            made.add(around, self._mark(before))
+            made.add(around, self._mark(with_id(before, call)))
             made.add(around._replace(role="name"), name.encode())
             made.add(around, self._mark(with_id(one.before_arguments, call)))
-            made.calls.append((name, self._arguments(around, self._layout.texts[name])))
+            made.calls.append((name, self._writer.write(around, self._layout.arguments[name])))
         made.add(Part("content", "punctuation"), self._mark(one.end))
-
-    def _arguments(self, around: Part, texts: frozenset[str]) -> str:
-        """Writes them, and the mark behind; as JSON."""
-        one, made, rng = self._one, self._made, self._rng
-        names = rng.sample(NAMES, rng.randrange(4))
-        after = with_id(one.after_arguments, around.call or 0)
-        if one.arguments is None:
-            told = _json(made, around, {name: random_value(rng, 2) for name in names}, rng)
-            made.add(around, self._mark(after))
-            return told
-        inner = around._replace(path="")
-        told = "{"
-        for number, name in enumerate(names):
-            begin = one.arguments.separator if number else ""
-            made.add(inner, self._mark(begin + one.arguments.before_name))
-            key = inner._replace(role="key", path=f"/{name}")
-            made.add(key, name.encode())
-            made.add(inner, self._mark(one.arguments.before_value))
-            value = self._listed_text(key) if name in texts else self._listed_value(key)
-            told += (", " if number else "") + f'"{name}": {value}'
-        made.add(inner, self._mark(after if names else one.arguments.if_none + after))
-        return told + "}"
-
-    def _listed_text(self, key: Part) -> str:
-        one = self._one.arguments
-        inner = key._replace(role="punctuation", path="")
-        assert one is not None and one.text_marks is not None
-        text = _text(self._rng, self._mark(one.after_text))
-        self._made.add(inner, self._mark(one.text_marks[0]))
-        self._made.add(key._replace(role="value"), text.encode())
-        self._made.add(inner, self._mark(one.after_text))
-        return json.dumps(text, ensure_ascii=False)
-
-    def _listed_value(self, key: Part) -> str:
-        one = self._one.arguments
-        inner = key._replace(role="punctuation", path="")
-        assert one is not None
-        self._made.add(inner, self._mark(one.before_json))
-        value, place = random_value(self._rng, 2), key._replace(role="value")
-        told = json.dumps(value)
-        if any(value is word for word in CONSTANTS):
-            self._made.add(place, one.constants.get(told, told).encode())
-        else:
-            told = _json(self._made, place, value, self._rng)
-        self._made.add(inner, self._mark(one.after_value))
-        return told
-
-
-def _json(made: Written, place: Part, value: Any, rng: random.Random) -> str:
-    """Writes a value; its text."""
-    spaces = rng.choice((("", " "), ("",), ("", " ", "\n  ")))
-    data = b""
-    for part, text in json_parts(place, place.path or "", value, spaces, rng):
-        made.add(part, text.encode())
-        data += text.encode()
-    return data.decode()

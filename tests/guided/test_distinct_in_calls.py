@@ -51,7 +51,11 @@ PARAMETERS = closed(
 PLAIN = closed({"ids": {"type": "array", "items": {"type": "integer"}}, "text": {"type": "string"}})
 TOOLS = [Tool("put", PARAMETERS), Tool("plain", PLAIN)]
 ANSWER = closed({"ids": sets({"type": "integer"})})
-FORMATS = {name: one for name, one in tool_formats().items() if not (one.arguments or one.ids)}
+FORMATS = {
+    name: one
+    for name, one in tool_formats().items()
+    if one.opening and not (one.arguments or one.ids)
+}
 IDS = st.lists(st.integers(0, 3), max_size=4)
 
 

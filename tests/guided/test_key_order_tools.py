@@ -16,7 +16,9 @@ from specguide.guided.tools import Tool, tool_formats, tool_guide
 from specguide.tokenizer.vocabulary import Vocabulary
 
 FORMATS = tool_formats()
-FREE = [name for name, one in FORMATS.items() if one.arguments is None and not one.ids]
+FREE = [
+    name for name, one in FORMATS.items() if one.arguments is None and not one.ids and one.opening
+]
 MARKS = sorted({mark for one in FORMATS.values() for mark in one.special_tokens})
 BYTES = [bytes([byte]) for byte in range(256)]
 VOCABULARY = Vocabulary((*BYTES, *[b""] * (len(MARKS) + 1)), (256 + len(MARKS),))

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Container
+from collections.abc import Mapping, Sequence
 
 from specguide.guided.reading.cursor import Cursor, Part, Steps
 from specguide.guided.reading.json_reader import JsonReader, pointer_step
 from specguide.guided.reading.spelled import mark_bytes
 from specguide.guided.tools.layout import CallLayout
+from specguide.guided.tools.value_shapes import (
+    ArrayShape,
+    ChoiceShape,
+    JsonShape,
+    ObjectShape,
+    Shape,
+    TextShape,
+)
 
+_JSON = JsonShape(True, True)
 _ESCAPED = re.compile(rb'[\x00-\x1f"\\]')
 _ESCAPES = {bytes([byte]): json.dumps(chr(byte))[1:-1].encode() for byte in (*range(0x20), *b'"\\')}
 
@@ -21,93 +30,173 @@ class ArgumentMarks:
     def __init__(self, layout: CallLayout) -> None:
         form, ids = layout.tool_format.arguments, layout.special_ids
         assert form is not None
-        begin, _ = form.text_marks or ("", "")
+        self._ids, self._form = ids, form
         self.before_name = mark_bytes(form.before_name, ids)
         self.before_value = mark_bytes(form.before_value, ids)
-        self.after_value = mark_bytes(form.after_value, ids)
         self.separator = mark_bytes(form.separator, ids)
         self.if_none = mark_bytes(form.if_none, ids)
-        self.before_text = mark_bytes(begin, ids)
-        self.before_json = mark_bytes(form.before_json, ids)
-        self.after_text = mark_bytes(form.after_text, ids)
+        self.text = self._pair(form.text_marks)
+        self.object = self._pair(form.object_marks)
+        self.array = self._pair(form.array_marks)
+        self.item = self._pair(form.item_marks)
         self.words = {word.encode(): name.encode() for name, word in form.constants.items()}
+
+    def _pair(self, texts: Sequence[str] | None) -> tuple[bytes, bytes]:
+        begin, end = texts or ("", "")
+        return mark_bytes(begin, self._ids), mark_bytes(end, self._ids)
+
+    def after_value(self, name: str) -> bytes:
+        """The mark behind an argument's value."""
+        return mark_bytes(self._form.after_value_of(name), self._ids)
+
+    def before(self, shape: Shape) -> list[bytes]:
+        """The marks of which one is in front of a value of this shape."""
+        match shape:
+            case TextShape():
+                return [self.text[0]]
+            case ObjectShape():
+                return [self.object[0]]
+            case ArrayShape():
+                return [self.array[0]]
+            case JsonShape():
+                told = self._form.before_json_of(shape.kind)
+                return [mark_bytes(one, self._ids) for one in told]
+        return []
 
 
 class ListedReader:
     """Reads arguments one by one, and the mark behind them.
 
     place: tag, tool and call that its parts belong to
-    after: the mark behind the arguments
-    texts: names of the arguments that are written as they are
     """
 
-    def __init__(
-        self,
-        cursor: Cursor,
-        marks: ArgumentMarks,
-        place: Part,
-        after: bytes,
-        texts: Container[str],
-    ) -> None:
-        self._cursor, self._marks, self._after, self._texts = cursor, marks, after, texts
-        self._place = place
-        self._around = place._replace(role="punctuation", path="")
+    def __init__(self, cursor: Cursor, marks: ArgumentMarks, place: Part) -> None:
+        self._cursor, self._marks, self._place = cursor, marks, place
+        self._owed = b""  # what the next mark shows first
 
-    def read(self) -> Steps[bool]:
-        """Read all arguments and return whether they were whole."""
-        cursor = self._cursor
-        num_read, after = 0, self._marks.if_none + self._after
-        while not (yield from cursor.begins(after)):
+    def read(self, shape: ObjectShape, after: bytes) -> Steps[bool]:
+        """Read all arguments and return whether they were whole. after: the mark behind them"""
+        self._owed = b"{"
+        is_whole = yield from self._members(shape, "", self._marks.if_none + after, after)
+        if not is_whole:
+            yield from self._cursor.rest(self._around(""), nothing)  # of what was cut off
+        return is_whole
+
+    def _around(self, path: str) -> Part:
+        return self._place._replace(role="punctuation", path=path)
+
+    def _mark(self, mark: bytes, path: str, shown: bytes = b"") -> None:
+        """Take a mark, which may be empty: then the next one shows what it does."""
+        shown = self._owed + shown
+        self._cursor.mark(mark, self._around(path), shown)
+        self._owed = b"" if mark else shown
+
+    def _members(self, shape: ObjectShape, path: str, none: bytes, after: bytes) -> Steps[bool]:
+        """Read values with names and the mark behind them, and return whether they were whole.
+
+        none: the mark behind them where there are none
+        """
+        cursor, num_read = self._cursor, 0
+        shapes = {member.name: member.shape for member in shape.members}
+        while not (yield from cursor.begins(after if num_read else none)):
             separator = self._marks.separator if num_read else b""
-            if not (yield from self._argument(separator + self._marks.before_name, num_read)):
-                yield from cursor.rest(self._around, nothing)  # of what was cut off
+            before = separator + self._marks.before_name
+            if not (yield from self._member(before, path, shapes, b", " if num_read else b"")):
                 return False
-            num_read, after = num_read + 1, self._after
-        cursor.mark(after, self._around, b"}" if num_read else b"{}")
+            num_read += 1
+        self._mark(after if num_read else none, path, b"}")
         return True
 
-    def _argument(self, before: bytes, num_read: int) -> Steps[bool]:
-        """Read one argument and return whether it was whole. Its name is held back until the name
-        is whole."""
+    def _member(
+        self, before: bytes, path: str, shapes: Mapping[str, Shape], told: bytes
+    ) -> Steps[bool]:
+        """Read a value with its name and return whether it was whole. The name is held back until
+        it is whole. told: what is shown in front of it"""
         cursor, marks = self._cursor, self._marks
         is_there = yield from cursor.begins(before)
         end = (yield from cursor.find(marks.before_value, len(before))) if is_there else None
         if end is None:
             return False
         name = cursor.data[cursor.at + len(before) : end].decode(errors="replace")
-        is_text = name in self._texts
-        path = "/" + pointer_step(name)
-        told = (b", " if num_read else b"{") + json.dumps(name, ensure_ascii=False).encode()
-        cursor.mark(before, self._around)
-        cursor.take(end, self._place._replace(role="key", path=path), told)
-        cursor.mark(marks.before_value, self._around, b': "' if is_text else b": ")
-        part = self._place._replace(role="value", path=path)
-        return (yield from self._text(part) if is_text else self._json(part))
+        inside = f"{path}/{pointer_step(name)}"
+        cursor.mark(before, self._around(path))
+        shown = self._owed + told + json.dumps(name, ensure_ascii=False).encode()
+        cursor.take(end, self._place._replace(role="key", path=inside), shown)
+        self._owed = b""
+        shape = shapes.get(name, _JSON)
+        self._mark(marks.before_value, path, b": " + self._quote(shape))
+        return (yield from self._value(shape, inside, path, marks.after_value(name)))
 
-    def _text(self, part: Part) -> Steps[bool]:
-        cursor, marks = self._cursor, self._marks
-        if not (yield from cursor.begins(marks.before_text)):
+    def _quote(self, shape: Shape) -> bytes:
+        """What a mark shows whose value is a text without a mark of its own."""
+        return b'"' if isinstance(shape, TextShape) and not self._marks.text[0] else b""
+
+    def _value(self, shape: Shape, path: str, outside: str, after: bytes) -> Steps[bool]:
+        """Read a value and the mark behind it, and return whether they were whole. outside: the
+        path of what it is in"""
+        marks, begin = self._marks, (yield from self._begin(shape))
+        if begin is None:
             return False
-        cursor.mark(marks.before_text, self._around)
-        if not (yield from cursor.text((marks.after_text,), part, _inside)):
+        shape, mark = begin
+        match shape:
+            case TextShape():
+                self._mark(mark, outside, b'"' if mark else b"")
+                return (yield from self._text(path, outside, marks.text[1] + after))
+            case ObjectShape():
+                self._mark(mark, path, b"{")
+                end = marks.object[1] + after
+                return (yield from self._members(shape, path, end, end))
+            case ArrayShape():
+                self._mark(mark, path, b"[")
+                return (yield from self._items(shape.item, path, marks.array[1] + after))
+        self._mark(mark, outside)
+        return (yield from self._json(path, outside, after))
+
+    def _begin(self, shape: Shape) -> Steps[tuple[Shape, bytes] | None]:
+        """Which of a choice of shapes comes next, and the mark in front of it; None where none
+        does. Takes nothing."""
+        options = shape.options if isinstance(shape, ChoiceShape) else [shape]
+        marks = [(option, mark) for option in options for mark in self._marks.before(option)]
+        for option, mark in sorted(marks, key=lambda one: not one[1]):  # any may be without a mark
+            if (yield from self._cursor.begins(mark)):
+                return option, mark
+        return None
+
+    def _text(self, path: str, outside: str, after: bytes) -> Steps[bool]:
+        part = self._place._replace(role="value", path=path)
+        if not (yield from self._cursor.text((after,), part, _inside)):
             return False
-        cursor.mark(marks.after_text, self._around, b'"')
+        self._mark(after, outside, b'"')
         return True
 
-    def _json(self, part: Part) -> Steps[bool]:
-        cursor, marks = self._cursor, self._marks
-        if not (yield from cursor.begins(marks.before_json)):
-            return False
-        cursor.mark(marks.before_json, self._around)
-        end = (yield from cursor.word_end()) if marks.words else cursor.at
+    def _items(self, item: Shape, path: str, after: bytes) -> Steps[bool]:
+        """Read the items of an array and the mark behind them, and return whether they were
+        whole."""
+        cursor, marks, num_read = self._cursor, self._marks, 0
+        while not (yield from cursor.begins(after)):
+            before = (marks.separator if num_read else b"") + marks.item[0]
+            if not (yield from cursor.begins(before)):
+                return False
+            self._mark(before, path, (b", " if num_read else b"") + self._quote(item))
+            inside = f"{path}/{num_read}"
+            if not (yield from self._value(item, inside, path, marks.item[1])):
+                return False
+            num_read += 1
+        self._mark(after, path, b"]")
+        return True
+
+    def _json(self, path: str, outside: str, after: bytes) -> Steps[bool]:
+        cursor, words = self._cursor, self._marks.words
+        part = self._place._replace(role="value", path=path)
+        end = (yield from cursor.word_end()) if words else cursor.at
         if end > cursor.at:
             word = cursor.data[cursor.at : end]
-            cursor.take(end, part, marks.words.get(word, word))
+            cursor.take(end, part, words.get(word, word))
         else:
-            yield from JsonReader(cursor, part, part.path or "").read()
-        if not (yield from cursor.text((marks.after_value,), self._around, nothing)):
+            yield from JsonReader(cursor, part, path).read()
+        if not (yield from cursor.text((after,), self._around(outside), nothing)):
             return False
-        cursor.mark(marks.after_value, self._around)
+        self._mark(after, outside)
         return True
 
 

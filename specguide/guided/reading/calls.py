@@ -22,7 +22,7 @@ class CallReader:
     def __init__(self, cursor: Cursor, layout: CallLayout) -> None:
         one = layout.tool_format
         self._cursor, self._layout = cursor, layout
-        self._opening = self._mark(one.opening)
+        self._opening = self._around_id(one.opening)
         self._before_arguments = self._behind_id(one.before_arguments)
         self._behind_name = [self._mark(text) for text in one.behind_name]
         self._after_arguments = self._behind_id(one.after_arguments)
@@ -31,9 +31,11 @@ class CallReader:
     def read(self) -> Steps[None]:
         """Read the message to its end."""
         one = self._layout.tool_format
-        if self._layout.must_call:
+        if one.begins_inside:
+            yield from self._begun()
+        elif self._layout.must_call:
             yield from self._calls()
-        elif one.before_answer:
+        elif one.is_marked:
             yield from self._marked()
         elif self._layout.has_answer:
             is_call = (yield from self._name_end(self._opening)) is not None
@@ -44,31 +46,59 @@ class CallReader:
     def _mark(self, text: str) -> bytes:
         return mark_bytes(text, self._layout.special_ids)
 
+    def _around_id(self, text: str) -> tuple[bytes, bytes]:
+        """The marks in front of a call's id and behind it; the mark and none where it has none."""
+        head, tail = around_id(text)
+        return self._mark(head), self._mark(tail)
+
     def _behind_id(self, text: str) -> bytes:
         """The mark up to which a call's id is passed over."""
-        head, tail = around_id(text)
-        return self._mark(tail or head)
+        head, tail = self._around_id(text)
+        return tail or head
+
+    def _begun(self) -> Steps[None]:
+        """Read a message that begins inside its text."""
+        cursor, one = self._cursor, self._layout.tool_format
+        after_lead, after_answer = self._mark(one.after_lead), self._mark(one.after_answer)
+        if self._layout.has_answer and not (yield from cursor.begins(after_lead)):
+            yield from self._answer()
+            return
+        if not (yield from cursor.text((after_lead,), CONTENT, without_specials)):
+            return
+        if (yield from cursor.begins(after_answer)):
+            cursor.mark(after_answer, CONTENT_MARK)
+        else:
+            cursor.mark(after_lead, CONTENT_MARK)
+            yield from self._calls()
 
     def _marked(self) -> Steps[None]:
         """Read a message in which marks say what is an answer and what leads to calls."""
         cursor, one = self._cursor, self._layout.tool_format
         before_answer, before_lead = self._mark(one.before_answer), self._mark(one.before_lead)
-        if (yield from cursor.begins(before_lead)):
+        has_lead = one.has_lead and not self._layout.has_answer
+        if has_lead and (yield from cursor.begins(before_lead)):
             cursor.mark(before_lead, CONTENT_MARK)
             after_lead = self._mark(one.after_lead)
             if (yield from cursor.text((after_lead,), CONTENT, without_specials)):
                 cursor.mark(after_lead, CONTENT_MARK)
-        if (yield from cursor.begins(self._opening)):
-            yield from self._calls()
-        elif (yield from cursor.begins(before_answer)):
+        if (yield from cursor.begins(before_answer)):
             cursor.mark(before_answer, CONTENT_MARK)
             yield from self._answer()
+        elif (yield from cursor.begins(self._opening[0])):
+            yield from self._calls()
         elif cursor.is_over:  # before it was certain what it is
             cursor.take(len(cursor.data), CONTENT_MARK, b"")
 
     def _answer(self) -> Steps[None]:
-        if self._layout.has_answer:
+        """Read an answer and the mark behind it."""
+        after, has_json = self._mark(self._layout.tool_format.after_answer), self._layout.has_answer
+        if has_json:
             yield from JsonReader(self._cursor, CONTENT_JSON).read()
+        if not after:
+            return
+        show = nothing if has_json else without_specials
+        if (yield from self._cursor.text((after,), CONTENT, show)):
+            self._cursor.mark(after, CONTENT_MARK)
 
     def _calls(self) -> Steps[None]:
         """Read calls up to the message's end."""
@@ -78,25 +108,26 @@ class CallReader:
                 return
             if one.separator is None:
                 break
-            before = self._mark(one.separator + one.before_name)
-            if not (yield from self._cursor.begins(before)):
+            before = self._around_id(one.separator + one.before_name)
+            if not (yield from self._cursor.begins(before[0])):
                 break
         end = self._mark(one.end)
         if (yield from self._cursor.begins(end)):
             self._cursor.mark(end, CONTENT_MARK)
 
-    def _call(self, before: bytes, call: int) -> Steps[bool]:
-        """Read a call behind `before` and return whether it was whole. Its name is held back until
-        the name is whole."""
+    def _call(self, before: tuple[bytes, bytes], call: int) -> Steps[bool]:
+        """Read a call behind the marks around its id and return whether it was whole. Its name is
+        held back until the name is whole."""
         cursor = self._cursor
-        end = yield from self._name_end(before)
-        if end is None:
+        found = yield from self._name_end(before)
+        if found is None:
             nameless = Part("tool", "punctuation", None, None, call)
             yield from cursor.rest(nameless, nothing)
             return False
-        name = cursor.data[cursor.at + len(before) : end].decode()
+        begin, end = found
+        name = cursor.data[begin:end].decode()
         around = Part("tool", "punctuation", None, name, call)
-        cursor.mark(before, around)
+        cursor.take(begin, around, b"")
         cursor.take(end, around._replace(role="name"), b"")
         if not (yield from cursor.text((self._before_arguments,), around, nothing)):
             return False
@@ -107,26 +138,31 @@ class CallReader:
         """Read arguments and the mark behind them, and return whether all of that was whole."""
         cursor, after = self._cursor, self._after_arguments
         if self._listed is not None:
-            texts = self._layout.texts[name]
-            return (yield from ListedReader(cursor, self._listed, around, after, texts).read())
+            shape = self._layout.arguments[name]
+            return (yield from ListedReader(cursor, self._listed, around).read(shape, after))
         yield from JsonReader(cursor, around).read()
         if not (yield from cursor.text((after,), around, nothing)):
             return False
         cursor.mark(after, around)
         return True
 
-    def _name_end(self, before: bytes) -> Steps[int | None]:
-        """The place where the next call's name ends; None where no call comes next. Takes
-        nothing."""
+    def _name_end(self, before: tuple[bytes, bytes]) -> Steps[tuple[int, int] | None]:
+        """The places where the next call's name begins and ends; None where no call comes next.
+        Takes nothing."""
         cursor, names = self._cursor, self._layout.names
-        if not (yield from cursor.begins(before)):
+        head, tail = before
+        if not (yield from cursor.begins(head)):
             return None
+        behind_id = (yield from cursor.find(tail, len(head))) if tail else cursor.at + len(head)
+        if behind_id is None:
+            return None
+        offset = behind_id + len(tail) - cursor.at
         while True:
-            begin = cursor.at + len(before)
+            begin = cursor.at + offset
             ends = [cursor.data.find(mark, begin) for mark in self._behind_name]
             end = min((one for one in ends if one >= 0), default=-1)
             if end >= 0:
-                return end if cursor.data[begin:end] in names else None
+                return (begin, end) if cursor.data[begin:end] in names else None
             most = self._layout.longest_name + max(map(len, self._behind_name))
             if cursor.is_over or len(cursor.data) - begin > most:
                 return None

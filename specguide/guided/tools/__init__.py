@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from specguide.guided.tools.argument_schemas import ArgumentsForm, num_schemas, text_arguments
+from specguide.guided.tools.arguments_form import ArgumentsForm
 from specguide.guided.tools.formats import ToolFormat, choose_tool_format, tool_formats
 from specguide.guided.tools.grammar import Tool, tool_guide
 from specguide.guided.tools.layout import CallLayout, SpecialToken
+from specguide.guided.tools.value_shapes import text_arguments
 
 __all__ = [
     "ArgumentsForm",
@@ -14,7 +15,6 @@ __all__ = [
     "Tool",
     "ToolFormat",
     "choose_tool_format",
-    "num_schemas",
     "text_arguments",
     "tool_formats",
     "tool_guide",

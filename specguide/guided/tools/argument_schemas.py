@@ -5,22 +5,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
 
 from specguide.guided.schema.document.shapes import check_shapes
-from specguide.guided.schema.pointers import escaped
 from specguide.guided.schema.topics import takes_all
+from specguide.guided.tools.arguments_form import ArgumentsForm
 
-_NOTES = ("title", "description", "examples", "default", "$comment")
+NOTES = ("title", "description", "examples", "default", "$comment")
 _KNOWN = frozenset(
     (
-        *(*_NOTES, "$defs", "definitions", "$schema", "$id", "strict"),
+        *(*NOTES, "$defs", "definitions", "$schema", "$id", "strict"),
         *("type", "properties", "required", "additionalProperties"),
     )
 )
-_OF_TEXT = frozenset((*_NOTES, "type", "minLength", "maxLength"))
+_OF_TEXT = frozenset((*NOTES, "type", "minLength", "maxLength"))
 _LISTING = frozenset(("enum", "const"))
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 _JUDGING = frozenset(("allOf", "anyOf", "oneOf", "not", "if", *_REFERENCES))
@@ -31,67 +30,6 @@ _WHOLE = "urn:arguments"
 _MOST_LEAST, _MOST_BESIDE_LEAST = 1500, 10_000
 """Largest minLength of a text that is written as it is, and largest maxLength beside one: that no
 mark ends a text too soon the library finds out by walking on to its end, wherever a mark begins."""
-
-
-@dataclass(frozen=True)
-class ArgumentsForm:
-    """How arguments are written one by one, with `separator` between them:
-
-        before_name · name · before_value · value · after_value
-
-    text_marks:  what stands around a text that is written as it is; None: texts are JSON. What may
-                 be no text, has their end in it, a pattern, a format, or a least length beside
-                 great ones, is JSON
-    before_json: what stands before a value that is written as JSON
-    constants:   other words for JSON's true, false and null
-    if_none:     what is written where there are no arguments
-    """
-
-    before_name: str
-    before_value: str
-    after_value: str
-    separator: str
-    text_marks: Sequence[str] | None = None
-    before_json: str = ""
-    constants: Mapping[str, str] = field(default_factory=dict)
-    if_none: str = ""
-
-    @property
-    def after_text(self) -> str:
-        """All that stands behind a text that is written as it is."""
-        return (self.text_marks[1] if self.text_marks else "") + self.after_value
-
-    def written(self, arguments: str) -> str:
-        """Arguments, a JSON object, one by one; each string as it is, if texts are."""
-        parts = [
-            self.before_name + name + self.before_value + self._value(value) + self.after_value
-            for name, value in json.loads(arguments).items()
-        ]
-        return self.separator.join(parts) if parts else self.if_none
-
-    def _value(self, value: Any) -> str:
-        if isinstance(value, str) and self.text_marks is not None:
-            return self.text_marks[0] + value + self.text_marks[1]
-        text = json.dumps(value, ensure_ascii=False)
-        return self.before_json + self.constants.get(text, text)
-
-
-def text_arguments(form: ArgumentsForm | None, parameters: Mapping[str, Any]) -> frozenset[str]:
-    """Names of a tool's arguments that are written as they are."""
-    if form is None or form.text_marks is None:
-        return frozenset()
-    return frozenset(name for name, schema in properties_of(parameters) if is_text(form, schema))
-
-
-def num_schemas(form: ArgumentsForm | None, parameters: Mapping[str, Any]) -> int:
-    """Number of JSON schemas in the grammar of a tool's arguments."""
-    if form is None:
-        return 1
-    texts = text_arguments(form, parameters)
-    return sum(
-        name not in texts and not constants(form, schema)
-        for name, schema in properties_of(parameters)
-    )
 
 
 def not_enforced(parameters: Mapping[str, Any]) -> list[str]:
@@ -136,50 +74,66 @@ def properties_of(parameters: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             yield name, parameters.get("additionalProperties", True)
 
 
-def alone(name: str, schema: Any, root: Mapping[str, Any]) -> Any:
-    """The schema of an argument with all that it refers to; `root` is that of all of them."""
-    if not isinstance(schema, Mapping):
-        return schema
-    whole = {**schema, **{key: root[key] for key in _SHARED if key in root}}
-    if not _refers_beyond_definitions(whole):
-        return whole
-    described = name in root.get("properties", {})
-    step = f"properties/{quote(escaped(name))}" if described else "additionalProperties"
-    uri = root["$id"] if isinstance(root.get("$id"), str) else _WHOLE
-    draft = {"$schema": root["$schema"]} if "$schema" in root else {}
-    named = {**root, "$id": uri, "id": uri}  # draft 4 has the latter
-    return {**draft, "$ref": f"{uri}#/{step}", "$defs": {"arguments": named}}
+class LoneSchemas:
+    """Schemas of single values, each with all that it refers to. root: the schema of all
+    arguments"""
+
+    def __init__(self, root: Mapping[str, Any]) -> None:
+        self._root = root
+        self._shared = {key: root[key] for key in _SHARED if key in root}
+        self._are_closed = not refers_beyond_definitions(self._shared)
+
+    def of(self, pointer: str, schema: Any) -> Any:
+        """A schema alone. pointer: where it is in the root"""
+        targets = list(_targets(schema))
+        if not targets:
+            return schema
+        if self._are_closed and all(map(_is_definition, targets)):
+            return {**schema, **self._shared}
+        root = self._root
+        uri = root["$id"] if isinstance(root.get("$id"), str) else _WHOLE
+        draft = {"$schema": root["$schema"]} if "$schema" in root else {}
+        named = {**root, "$id": uri, "id": uri}  # draft 4 has the latter
+        return {**draft, "$ref": f"{uri}#{quote(pointer)}", "$defs": {"arguments": named}}
 
 
-def _refers_beyond_definitions(schema: Any) -> bool:
+def refers_beyond_definitions(schema: Any) -> bool:
+    """Whether something in a schema refers to more than definitions."""
+    return not all(map(_is_definition, _targets(schema)))
+
+
+def _is_definition(target: str) -> bool:
+    return target.startswith(("#/$defs/", "#/definitions/"))
+
+
+def _targets(schema: Any) -> Iterator[str]:
+    """What a schema refers to."""
     todo = [schema]
     while todo:
         one = todo.pop()
         if isinstance(one, Mapping):
-            targets = [one[key] for key in _REFERENCES if isinstance(one.get(key), str)]
-            if any(not target.startswith(("#/$defs/", "#/definitions/")) for target in targets):
-                return True
+            yield from (one[key] for key in _REFERENCES if isinstance(one.get(key), str))
             todo += one.values()
         elif isinstance(one, list):
             todo += one
-    return False
 
 
-def is_text(form: ArgumentsForm, schema: Any) -> bool:
+def is_text(form: ArgumentsForm, schema: Any, after: str) -> bool:
     """Whether a value can be a text alone, of which no more is asked than can be told of a text as
-    it is."""
-    if not isinstance(schema, Mapping):
+    it is. after: what stands behind the value"""
+    if form.text_marks is None or not isinstance(schema, Mapping):
         return False
+    mark = form.text_marks[1] + after
     kinds = schema.get("type")
     listing = next((keyword for keyword in ("const", "enum") if keyword in schema), None)
     if listing is not None:
         listed = [schema["const"]] if listing == "const" else schema["enum"]
         return (
-            not schema.keys() - {*_NOTES, "type", listing}
+            not schema.keys() - {*NOTES, "type", listing}
             and (kinds is None or "string" in (kinds if isinstance(kinds, list) else [kinds]))
             and bool(listed)
             and all(isinstance(one, str) and one for one in listed)
-            and all(ends_first(one, form.after_text) for one in listed)
+            and all(ends_first(one, mark) for one in listed)
         )
     least, most = schema.get("minLength", 0), schema.get("maxLength", 0)
     if least > 0 and (least > _MOST_LEAST or most > _MOST_BESIDE_LEAST):
@@ -194,6 +148,12 @@ def ends_first(text: str, mark: str) -> bool:
     return (text + mark).find(mark) == len(text)
 
 
+def can_be_named(form: ArgumentsForm, name: str, after: str) -> bool:
+    """Whether a value's name is read as it was written. after: what stands behind all values"""
+    is_read = bool(name) and ends_first(name, form.before_value)
+    return is_read and not (form.before_name + name).startswith(after)
+
+
 def constants(form: ArgumentsForm, schema: Any) -> list[str]:
     """The format's words for all that a value may be, where it may be nothing but true, false or
     null; else none."""
@@ -201,7 +161,7 @@ def constants(form: ArgumentsForm, schema: Any) -> list[str]:
     names = _NAMES.get(kind, ()) if isinstance(kind, str) else ()
     if not names or not form.constants or not (_LISTING | _JUDGING).isdisjoint(schema):
         return []
-    return [form.constants[name] for name in names]
+    return [form.constants.get(name, name) for name in names]
 
 
 def constants_among(form: ArgumentsForm, schema: Any) -> list[str]:

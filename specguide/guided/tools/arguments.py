@@ -10,17 +10,22 @@ from specguide.config import GuideConfig
 from specguide.errors import UnsupportedGuide
 from specguide.guided.lark.literal import literal
 from specguide.guided.lark.schema import schema_term
-from specguide.guided.schema.document.shapes import check_shapes
-from specguide.guided.schema.pointers import escaped
 from specguide.guided.tools.argument_schemas import (
-    ArgumentsForm,
-    alone,
+    can_be_named,
     constants,
     constants_among,
-    ends_first,
-    is_text,
     not_enforced,
-    properties_of,
+)
+from specguide.guided.tools.arguments_form import ArgumentsForm
+from specguide.guided.tools.value_shapes import (
+    ArrayShape,
+    ChoiceShape,
+    JsonShape,
+    Member,
+    ObjectShape,
+    Shape,
+    TextShape,
+    arguments_shape,
 )
 
 
@@ -35,8 +40,10 @@ class ArgumentRules:
         self, form: ArgumentsForm, after: str, terms: Callable[[str], str], limits: GuideConfig
     ) -> None:
         self._form, self._after, self._terms, self._limits = form, after, terms, limits
-        self._num_tools = 0
+        self._num_rules = 0
         self._own: list[str] = []  # lines of the tool at hand
+        self._param = ""  # which has the schema of that tool
+        self._marks: dict[str, str] = {}  # behind texts, and what rules with each are named
         self._shared: dict[str, None] = {}
 
     @property
@@ -44,16 +51,11 @@ class ArgumentRules:
         """The rules that terms of several tools need."""
         return list(self._shared)
 
-    def of(self, parameters: Mapping[str, Any], param: str) -> tuple[str, list[str]]:
-        """A tool's arguments as a term, "" for none, and the rules that it alone needs. Raises
-        UnsupportedGuide for what is not enforced, and InvalidGuide for what is no schema."""
-        check_shapes(parameters, "")
-        for name, schema in properties_of(parameters):
-            check_shapes(schema, f"/properties/{escaped(name)}")
-        self._own = []
-        return self._term(parameters, param), self._own
-
-    def _term(self, parameters: Mapping[str, Any], param: str) -> str:
+    def of(self, parameters: Mapping[str, Any], param: str) -> tuple[ObjectShape, str, list[str]]:
+        """How a tool's arguments are written, and as a term, "" for none, and the rules that it
+        alone needs. Raises UnsupportedGuide for what is not enforced, and InvalidGuide for what is
+        no schema."""
+        shape = arguments_shape(self._form, parameters)
         unknown = not_enforced(parameters)
         if unknown:
             error = UnsupportedGuide(
@@ -63,47 +65,42 @@ class ArgumentRules:
             )
             error.param = param
             raise error
-        for name, _ in properties_of(parameters):
-            self._check_name(name, param)
-        required = set(parameters.get("required", ()))
-        terms = [
-            (
-                self._terms(self._form.before_name + name + self._form.before_value)
-                + f" {self._value(name, schema, parameters)}",
-                name in required,
-            )
-            for name, schema in properties_of(parameters)
-        ]
-        self._num_tools += 1
-        separator = self._terms(self._form.separator)
-        none = self._terms(self._form.if_none)
-        if terms and (separator or none) and not terms[0][1]:
-            return self._chain(terms, separator)
+        for member in shape.members:
+            if not can_be_named(self._form, member.name, self._after):
+                raise _cannot_be_named(member.name, param)
+        self._own, self._param = [], param
+        return shape, self._members(shape, self._form.if_none), self._own
+
+    def _members(self, shape: ObjectShape, none: str) -> str:
+        """Values with names. none: what is written where there are no values"""
+        terms = [(self._member(member), member.is_required) for member in shape.members]
+        self._num_rules += 1
+        own, number = self._own, self._num_rules
+        separator, if_none = self._terms(self._form.separator), self._terms(none)
+        if terms and (separator or if_none) and not terms[0][1]:
+            return self._chain(f"a_{number}", terms, separator, if_none)
         parts = [
             _perhaps(f"{separator} {term}" if i else term, is_required)
             for i, (term, is_required) in enumerate(terms)
         ]
         if not terms:
-            return none
-        self._own.append(f"a_{self._num_tools}: {' '.join(parts)}")
-        return f"a_{self._num_tools}"
+            return if_none
+        own.append(f"a_{number}: {' '.join(parts)}")
+        return f"a_{number}"
 
-    def _check_name(self, name: str, param: str) -> None:
-        form = self._form
-        is_read = ends_first(name, form.before_value) and "<[" not in self._terms(name)
-        if not name or not is_read or (form.before_name + name).startswith(self._after):
-            error = UnsupportedGuide(
-                f"an argument cannot be named {name!r} in this model's tool format, whose marks "
-                "could not be told from the name; give it another name"
-            )
-            error.param = param
-            raise error
+    def _member(self, member: Member) -> str:
+        before = self._terms(self._form.before_name + member.name + self._form.before_value)
+        if "<[" in self._terms(member.name):
+            raise _cannot_be_named(member.name, self._param)
+        return f"{before} {self._value(member.shape, self._form.after_value_of(member.name))}"
 
-    def _chain(self, terms: Sequence[tuple[str, bool]], separator: str) -> str:
-        """A rule for arguments of which any may be the first, which has no separator before it."""
-        first, later = self._terms(self._form.if_none) or '""', '""'
+    def _chain(
+        self, rule: str, terms: Sequence[tuple[str, bool]], separator: str, if_none: str
+    ) -> str:
+        """A rule for values of which any may be the first, which has no separator before it."""
+        first, later = if_none or '""', '""'
         for i, (term, is_required) in reversed(list(enumerate(terms))):
-            name = f"a_{self._num_tools}_{i}"
+            name = f"{rule}_{i}"
             self._own.append(f"{name}: {term}")
             ways = [f"{name} {later}"] if is_required else [f"{name} {later}", first]
             self._own.append(f"{name}_first: {' | '.join(ways)}")
@@ -111,21 +108,52 @@ class ArgumentRules:
             first, later = f"{name}_first", f"{name}_next"
         return first
 
-    def _value(self, name: str, schema: Any, root: Mapping[str, Any]) -> str:
+    def _value(self, shape: Shape, after: str) -> str:
+        """A value, and what stands behind it."""
         form = self._form
-        before, after = self._terms(form.before_json), self._terms(form.after_value)
-        if only := constants(form, schema):
-            return f"{before} ({' | '.join(map(self._terms, only))}) {after}"
-        if form.text_marks is None or not is_text(form, schema):
-            value = schema_term(alone(name, schema, root), self._limits)
-            if words := constants_among(self._form, schema):
-                value = f"({' | '.join(map(self._terms, words))} | {value})"
-            return f"{before} {value} {after}"
-        return f"{self._terms(form.text_marks[0])} {self._text(schema)}"
+        match shape:
+            case TextShape() if form.text_marks is not None:
+                return f"{self._terms(form.text_marks[0])} {self._text(shape.schema, after)}"
+            case ObjectShape() if form.object_marks is not None:
+                begin, end = form.object_marks
+                return f"{self._terms(begin)} {self._members(shape, '')} {self._terms(end + after)}"
+            case ArrayShape() if form.array_marks is not None:
+                begin, end = form.array_marks
+                return f"{self._terms(begin)} {self._items(shape)} {self._terms(end + after)}"
+            case ChoiceShape():
+                return f"({' | '.join(self._value(one, after) for one in shape.options)})"
+            case _:
+                assert isinstance(shape, JsonShape)
+                return f"{self._json(shape)} {self._terms(after)}"
 
-    def _text(self, schema: Mapping[str, Any]) -> str:
-        """A term for a text up to what stands behind it."""
-        after = self._terms(self._form.after_text)
+    def _items(self, shape: ArrayShape) -> str:
+        """The items of an array."""
+        begin, end = self._form.item_marks
+        item = f"{self._terms(begin)} {self._value(shape.item, end)}"
+        self._num_rules += 1
+        name = f"i_{self._num_rules}"
+        self._own.append(f"{name}: {item}")
+        if shape.most == 0:
+            return ""
+        least, most = max(shape.least - 1, 0), "" if shape.most is None else shape.most - 1
+        more = f"({self._terms(self._form.separator)} {name}){{{least},{most}}}"
+        return _perhaps(f"{name} {more}", bool(shape.least))
+
+    def _json(self, shape: JsonShape) -> str:
+        form = self._form
+        before = [self._terms(one) for one in form.before_json_of(shape.kind)]
+        begin = before[0] if len(before) == 1 else f"({' | '.join(before)})"
+        if only := constants(form, shape.written):
+            return f"{begin} ({' | '.join(map(self._terms, only))})"
+        value = schema_term(shape.schema, self._limits)
+        if words := constants_among(form, shape.written):
+            value = f"({' | '.join(map(self._terms, words))} | {value})"
+        return f"{begin} {value}"
+
+    def _text(self, schema: Mapping[str, Any], behind: str) -> str:
+        """A term for a text up to what stands behind it, and behind its value."""
+        assert self._form.text_marks is not None
+        after = self._terms(self._form.text_marks[1] + behind)
         listed = [schema["const"]] if "const" in schema else schema.get("enum")
         if listed is not None:
             return f"({' | '.join(map(literal, listed))}) {after}"
@@ -137,10 +165,20 @@ class ArgumentRules:
             name = f"TEXT_{least}_{most}"
             self._shared[f"{name}: {text}"] = None
             return f"{name} {after}"
-        name = f"text_{least}_{most}"  # with the first of these marks, of which two may overlap
+        mark = self._marks.setdefault(first, f"_{len(self._marks)}" if self._marks else "")
+        name = f"text_{least}_{most}{mark}"  # with the first of these, of which two may overlap
         sooner = f" & ~(/(?s:.{{0,{least - 1}}})/ {first} /(?s:.*)/)" if least else ""
         self._shared[f"{name}[lazy]: {text} {first}{sooner}"] = None
         return f"{name} {rest}"
+
+
+def _cannot_be_named(name: str, param: str) -> UnsupportedGuide:
+    error = UnsupportedGuide(
+        f"an argument cannot be named {name!r} in this model's tool format, whose marks "
+        "could not be told from the name; give it another name"
+    )
+    error.param = param
+    return error
 
 
 def _perhaps(term: str, is_required: bool) -> str:

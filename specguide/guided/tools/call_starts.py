@@ -66,10 +66,12 @@ class CallStarts:
         mark = parts_of(one.before_name, self.ids)[:1]
         form = one.arguments
         others = (
-            *(one.before_answer, one.before_lead, one.after_lead, one.before_arguments),
+            *(one.before_answer, one.after_answer, one.before_lead, one.after_lead),
+            one.before_arguments,
             *(one.after_arguments, one.separator or "", one.end, *(form.text_marks or ())),
             *(form.before_name, form.before_value, form.before_json, form.after_value),
-            *(form.separator, form.if_none),
+            *(form.separator, form.if_none, *form.item_marks),
+            *(*(form.object_marks or ()), *(form.array_marks or ())),
         )
         is_mark = bool(mark) and mark[0] in self.ids and one.before_name.count(mark[0]) == 1
         return is_mark and not one.begin and not any(mark[0] in text for text in others)
@@ -118,11 +120,13 @@ def why_in_order(
         return "their arguments are written one by one, and not as JSON"
     if tool_format.ids:
         return "their calls have ids"
+    if not tool_format.opening:
+        return "their calls begin with a name alone"
     if must_call or parts_of(tool_format.opening, _marks(tool_format, special))[0] in special:
         return None
     if has_answer and tool_format.opening.startswith(_OPENERS):
         return "a call begins as an answer may"
-    return "an answer may hold what begins a call" if tool_format.before_answer else None
+    return "an answer may hold what begins a call" if tool_format.is_marked else None
 
 
 def _marks(tool_format: ToolFormat, special: Container[str]) -> list[str]:

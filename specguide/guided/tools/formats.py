@@ -8,12 +8,12 @@ from functools import cache
 from typing import Any
 
 from specguide.errors import InvalidParams
-from specguide.guided.tools.argument_schemas import ArgumentsForm
+from specguide.guided.tools.arguments_form import ArgumentsForm
 from specguide.guided.written_forms import WrittenForm, read_forms
 
-IDS = {"{index}": "[0-9]{1,4}", "{id}": "[0-9A-Za-z]{9}"}
-"""What tells calls apart, and the regular expression of each: which call it is, from 0, and nine
-letters and digits."""
+IDS = {"{index}": "[0-9]{1,4}", "{number}": "[0-9]{1,4}", "{id}": "[0-9A-Za-z]{9}"}
+"""What tells calls apart, and the regular expression of each: which call it is, from 0 or from 1,
+and nine letters and digits."""
 
 
 def around_id(text: str) -> tuple[str, str]:
@@ -26,7 +26,10 @@ def around_id(text: str) -> tuple[str, str]:
 
 def with_id(text: str, index: int) -> str:
     """A text with a call's id in the place of one of IDS. index: which of the calls it is"""
-    return text.replace("{index}", str(index)).replace("{id}", f"{index:09}")
+    ids = {"{index}": str(index), "{number}": str(index + 1), "{id}": f"{index:09}"}
+    for mark, one in ids.items():
+        text = text.replace(mark, one)
+    return text
 
 
 @dataclass(frozen=True)
@@ -37,15 +40,18 @@ class ToolFormat(WrittenForm):
 
     and a call is before_name · name · before_arguments · arguments · after_arguments, where the
     arguments are a JSON object, or as `arguments` says, and all else is text. What the model tells
-    calls apart by stands as one of IDS in before_arguments or after_arguments.
+    calls apart by stands as one of IDS in before_name, before_arguments or after_arguments.
 
-    An answer that is no calls stands behind before_answer; text in front of calls stands between
-    before_lead and after_lead.
+    An answer that is no calls stands between before_answer and after_answer; text in front of calls
+    stands between before_lead and after_lead. With none but after_lead, a message begins inside its
+    text, and after_answer begins with after_lead. With none of before_lead and after_lead where
+    answers have marks, there is no text in front of calls.
 
     separator: None: a message has one call
     trigger:   how calls begin: text that has it is no text any more
     told_id:   a call's id as the chat template must be told it, one of IDS and "{name}" in it; ""
                for whatever id the caller gave it
+    tools_variable: under which the chat template is told functions, beside `tools`
     """
 
     begin: str
@@ -56,9 +62,11 @@ class ToolFormat(WrittenForm):
     end: str
     trigger: str
     before_answer: str = ""
+    after_answer: str = ""
     before_lead: str = ""
     after_lead: str = ""
     told_id: str = ""
+    tools_variable: str = ""
     arguments: ArgumentsForm | None = None
 
     @property
@@ -69,7 +77,23 @@ class ToolFormat(WrittenForm):
     @property
     def ids(self) -> set[str]:
         """Those of IDS that stand in calls."""
-        return {one for one in IDS if one in self.before_arguments + self.after_arguments}
+        around = self.before_name + self.before_arguments + self.after_arguments
+        return {one for one in IDS if one in around}
+
+    @property
+    def is_marked(self) -> bool:
+        """Whether marks say what is an answer and what leads to calls."""
+        return bool(self.before_answer or self.after_lead)
+
+    @property
+    def begins_inside(self) -> bool:
+        """Whether a message begins inside its text, which a mark ends."""
+        return bool(self.after_lead) and not self.before_lead
+
+    @property
+    def has_lead(self) -> bool:
+        """Whether there may be text in front of calls."""
+        return not self.is_marked or bool(self.after_lead)
 
     @property
     def behind_name(self) -> tuple[str, ...]:
@@ -83,23 +107,26 @@ class ToolFormat(WrittenForm):
         """The text of one call. arguments: JSON; index: the call's place in its message"""
         written = arguments if self.arguments is None else self.arguments.written(arguments)
         before, after = self.before_arguments, self.after_arguments
-        return self.before_name + name + with_id(before, index) + written + with_id(after, index)
+        head = with_id(self.before_name, index) + name
+        return head + with_id(before, index) + written + with_id(after, index)
 
     def id_of(self, name: str, index: int) -> str:
         """The told_id of a call, of which there are `index` before it in the conversation."""
         return with_id(self.told_id, index).replace("{name}", name)
 
     def message(self, calls: list[tuple[str, str]], lead: str = "") -> str:
-        """The text of calls, each a name and its arguments as JSON, behind a leading text."""
+        """The text of calls, each a name and its arguments as JSON, behind a leading text, if the
+        format has such."""
         written = (self.separator or "").join(
             self.call(*call, index) for index, call in enumerate(calls)
         )
-        leading = self.before_lead + lead + self.after_lead if lead else ""
+        has_lead = self.has_lead and (lead or self.begins_inside)
+        leading = self.before_lead + lead + self.after_lead if has_lead else ""
         return leading + self.begin + written + self.end
 
     def answer(self, text: str) -> str:
         """The text of a message without calls."""
-        return self.before_answer + text
+        return self.before_answer + text + self.after_answer
 
 
 @cache

@@ -21,12 +21,12 @@ from specguide.guided.backends import AUTO
 from specguide.guided.known.call_texts import BEHIND_RULE
 from specguide.guided.lark.literal import literal, pattern_of
 from specguide.guided.lark.schema import schema_term
-from specguide.guided.tools.argument_schemas import text_arguments
 from specguide.guided.tools.arguments import ArgumentRules
 from specguide.guided.tools.call_starts import CallStarts, parts_of, why_in_order
 from specguide.guided.tools.formats import IDS, ToolFormat, around_id
 from specguide.guided.tools.layout import CallLayout, SpecialToken
 from specguide.guided.tools.message_tag import message_tag
+from specguide.guided.tools.value_shapes import ObjectShape, num_schemas
 from specguide.guided.written_cache import WrittenCache
 
 LEAST_DEFERRED = 32
@@ -111,7 +111,7 @@ def _guide(
     )
     starts = CallStarts(tool_format, rules.ids) if is_guarded else None
     start = _start(rules, limits, starts, must_call, is_parallel, answer)
-    shared = [f"call: {rules.terms(tool_format.before_name)} {rules.rest_of_call}"]
+    shared = [f"call: {rules.before_name} {rules.rest_of_call}"]
     texts = None
     if starts is None and len(tools) >= LEAST_DEFERRED:
         names = [tool.name for tool in tools]
@@ -122,13 +122,15 @@ def _guide(
     grammar, places = _joined(["start: " + start[0], *start[1:], *shared], written, rules.shared)
     if texts is not None and tool_format.arguments is not None:
         texts = replace(texts, arguments=places)
-    plain = {tool.name: text_arguments(tool_format.arguments, tool.parameters) for tool in tools}
+    shapes = {tool.name: one.shape for tool, one in zip(tools, written, strict=True)}
+    counts = [num_schemas(tool_format.arguments, one.shape) for one in written]
+    has_answer = answer is not None
     return Guide(
         grammar=grammar,
         backend=AUTO,
         key_order=order,
         param="tools",
-        layout=CallLayout(tool_format, rules.ids, plain, must_call, answer is not None),
+        layout=CallLayout(tool_format, rules.ids, shapes, must_call, has_answer, counts),
         calls=None if texts is None else asdict(texts),
         reads_one_way=answer is None,  # which may begin as a call does
         as_tag=message_tag(tool_format, tools, None if must_call else answer),
@@ -144,14 +146,16 @@ def _start(
     answer: Any,
 ) -> list[str]:
     """What a message is, and the rules that are its own."""
-    calls = rules.calls(is_parallel)
+    one = rules.format
+    lead = rules.terms(one.after_lead) if one.begins_inside else ""
+    calls = f"{lead} {rules.calls(is_parallel)}".strip()
     if must_call:
         return [calls]
     if answer is None:
-        return rules.free_text(is_parallel)
-    begin = rules.terms(rules.format.before_answer)
+        return rules.marked_text(is_parallel) if one.is_marked else rules.free_text(is_parallel)
+    begin, end = rules.terms(one.before_answer), rules.terms(one.after_answer)
     term = schema_term(answer, limits, None if starts is None else starts.of_answer())
-    return [f"{calls} | {begin} answer", f"answer: {term}"]
+    return [f"{calls} | {begin} answer {end}".rstrip(), f"answer: {term}"]
 
 
 def _asks_for_distinct_items(schema: Any) -> bool:
@@ -167,10 +171,14 @@ def _asks_for_distinct_items(schema: Any) -> bool:
     return False
 
 
+_NO_SHAPE = ObjectShape()
+
+
 class _WrittenTool(NamedTuple):
     """A tool as Lark: the terms of its name and its arguments, and the rules that it alone has."""
 
     name: str
+    shape: ObjectShape
     arguments: str
     lines: Sequence[str] = ()
 
@@ -212,6 +220,7 @@ class _Rules:
         self.key = (repr(tool_format), *self.ids.items())
         """What these rules depend on."""
         self._after_arguments = self._with_id(tool_format.after_arguments)
+        self.before_name = self._with_id(tool_format.before_name)
         self.rest_of_call = f"tool {self._after_arguments}"
         form = tool_format.arguments
         after = tool_format.after_arguments
@@ -251,7 +260,8 @@ class _Rules:
         try:
             if self._arguments is None:
                 behind = None if starts is None else starts.of_call(tool.name)
-                return _WrittenTool(name, schema_term(dict(tool.parameters), limits, behind))
+                term = schema_term(dict(tool.parameters), limits, behind)
+                return _WrittenTool(name, _NO_SHAPE, term)
             return _WrittenTool(name, *self._arguments.of(tool.parameters, tool.param))
         except InvalidGuide as error:
             error.param = tool.param
@@ -261,7 +271,7 @@ class _Rules:
         """The terms of all calls of a message. after: the part of their opening that is there
         already"""
         one = self.format
-        opening = self.terms(one.opening.removeprefix(after))
+        opening = self._with_id(one.opening.removeprefix(after))
         return " ".join(part for part in (opening, "tool", *self._behind(is_parallel)) if part)
 
     def behind_arguments(self, is_parallel: bool) -> str:
@@ -277,8 +287,6 @@ class _Rules:
     def free_text(self, is_parallel: bool) -> list[str]:
         """The start rule, and others, of text up to the trigger, from where on there are calls; or
         text alone."""
-        if self.format.before_answer:
-            return self._marked_text(is_parallel)
         trigger = self.format.trigger
         calls = self.calls(is_parallel, after=trigger)
         if trigger in self.ids:  # which is in no text
@@ -290,16 +298,25 @@ class _Rules:
             f"lead[lazy]: /(?s:.*){mark}/",
         ]
 
-    def _marked_text(self, is_parallel: bool) -> list[str]:
-        """The start rule, and others, where marks say what is an answer and what leads to calls."""
-        one = self.format
-        first, *rest = self._parts(one.after_lead)
-        is_text = first not in self.ids
-        lead = f"/(?s:.*){pattern_of(first)}/" if is_text else "TEXT?"
-        behind = self.terms("".join(rest) if is_text else one.after_lead)
-        return [
-            f"{self.terms(one.before_answer)} TEXT?"
-            f" | ({self.terms(one.before_lead)} lead {behind})? {self.calls(is_parallel)}",
-            f"lead{'[lazy]' if is_text else ''}: {lead}",
-            r"TEXT: /(?s:.+)/",
-        ]
+    def marked_text(self, is_parallel: bool) -> list[str]:
+        """The same where marks say what is an answer and what leads to calls."""
+        one, begin = self.format, self.terms(self.format.before_answer)
+        calls = self.calls(is_parallel)
+        lead, lead_rule = self._up_to(one.after_lead, "lead")
+        if one.begins_inside:
+            answer = lead + self.terms(one.after_answer.removeprefix(one.after_lead))
+            return [f"{answer} | {lead} {calls}", *lead_rule]
+        text, text_rule = self._up_to(one.after_answer, "said")
+        if one.before_lead == one.before_answer and one.after_lead not in self.ids:
+            mark = pattern_of(one.after_lead)
+            text, text_rule = "SAID", [f"SAID: /(?s:.*)/ & ~/(?s:.*){mark}(?s:.*)/"]
+        leading = f"({self.terms(one.before_lead)} {lead})?" if one.has_lead else ""
+        return [f"{begin} {text} | {leading} {calls}", *{*lead_rule, *text_rule}]
+
+    def _up_to(self, mark: str, rule: str) -> tuple[str, list[str]]:
+        """The terms of a text and the mark behind it, and the rules that they need."""
+        first, *rest = self._parts(mark) or [""]
+        if not mark or first in self.ids:
+            return f"TEXT? {self.terms(mark)}", [r"TEXT: /(?s:.+)/"]
+        lead = f"{rule}[lazy]: /(?s:.*){pattern_of(first)}/"
+        return f"{rule} {self.terms(''.join(rest))}", [lead]

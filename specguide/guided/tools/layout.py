@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from specguide.guided.tools.formats import ToolFormat
+from specguide.guided.tools.value_shapes import ObjectShape
 
 SpecialToken = Callable[[str], int | None]
 """A function that gives the id of a special token; None for a token that is text, and for no
@@ -18,21 +19,23 @@ class CallLayout:
     """What a guide that `tool_guide` has made fixes of a message.
 
     special_ids: ids of the format's marks that are special tokens, by their texts
-    texts:       for each tool, the names of the arguments that are written as they are, not as JSON
+    arguments:   for each tool, how its arguments are written where they are written one by one
     must_call:   the message is calls, and no text
     has_answer:  what is not calls is JSON, and no free text
+    num_schemas: of each tool in order, the JSON schemas in the grammar of its arguments
     """
 
     tool_format: ToolFormat
     special_ids: Mapping[str, int]
-    texts: Mapping[str, frozenset[str]]
+    arguments: Mapping[str, ObjectShape]
     must_call: bool = False
     has_answer: bool = False
+    num_schemas: Sequence[int] = ()
 
     @cached_property
     def names(self) -> frozenset[bytes]:
         """The names of the tools, in UTF-8."""
-        return frozenset(name.encode() for name in self.texts)
+        return frozenset(name.encode() for name in self.arguments)
 
     @cached_property
     def longest_name(self) -> int:

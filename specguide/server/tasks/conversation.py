@@ -156,5 +156,5 @@ def _calls(
         is_parallel=body.parallel_tool_calls is not False,
         key_order=body.key_order,
     )
-    schema_params = choice.schema_params(answer, backend.tool_format)
+    schema_params = choice.schema_params(answer, guide.layout)
     return _Calls(guide, tools, schema_params, may_call=True)

@@ -13,10 +13,10 @@ from specguide.config import GuideConfig
 from specguide.errors import InvalidParams
 from specguide.guide import Guide
 from specguide.guided.tools import (
+    CallLayout,
     SpecialToken,
     Tool,
     ToolFormat,
-    num_schemas,
     tool_guide,
 )
 from specguide.server.bodies.base_body import given
@@ -95,13 +95,12 @@ class ToolChoice:
             key_order=key_order,
         )
 
-    def schema_params(
-        self, answer: Guide | None, tool_format: ToolFormat
-    ) -> tuple[str | None, ...]:
-        """The request's fields that the guide's JSON Schemas are from, in the guide's order."""
+    def schema_params(self, answer: Guide | None, layout: CallLayout) -> tuple[str | None, ...]:
+        """The request's fields that the guide's JSON Schemas are from, in the guide's order.
+        layout: the guide's"""
         of_answer = () if answer is None or self.must_call else (answer.param,)
-        form = tool_format.arguments
-        of_tools = ([tool.param] * num_schemas(form, tool.parameters) for tool in self.tools)
+        counts = zip(self.tools, layout.num_schemas, strict=True)
+        of_tools = ([tool.param] * num_schemas for tool, num_schemas in counts)
         return (*of_answer, *chain.from_iterable(of_tools))
 
 

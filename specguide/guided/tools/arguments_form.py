@@ -1,0 +1,117 @@
+"""Owns how a format writes arguments one by one, and not as a JSON object."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+KINDS = ("string", "number", "boolean", "null", "object", "array")
+"""What values are, in the words that may stand for {kind}."""
+_KIND_OF: Mapping[type, str] = {
+    str: "string",
+    bool: "boolean",
+    int: "number",
+    float: "number",
+    type(None): "null",
+    dict: "object",
+    list: "array",
+}
+
+
+def kind_of(value: Any) -> str:
+    """Which of KINDS a JSON value is."""
+    return _KIND_OF[type(value)]
+
+
+@dataclass(frozen=True)
+class ArgumentsForm:
+    """How arguments are written one by one, with `separator` between them:
+
+        before_name · name · before_value · value · after_value
+
+    after_value may have the name in it, as {name}.
+
+    text_marks:   what stands around a text that is written as it is; None: texts are JSON. What may
+                  be no text, has their end in it, a pattern, a format, or a least length beside
+                  great ones, is JSON
+    has_json_texts: such a text may be written as JSON instead
+    before_json:  what stands before a value that is written as JSON; it may have one of KINDS in
+                  it, as {kind}
+    constants:    other words for JSON's true, false and null
+    if_none:      what is written where there are no arguments
+    object_marks: what stands around the values of an object, which are written as arguments are;
+                  None: an object is JSON. What names not all its values, or refers to itself, is
+                  JSON, too
+    array_marks:  what stands around the items of an array, which have `separator` between them and
+                  item_marks around each; None: an array is JSON
+    is_sorted:    names are in alphabetical order, whatever their case
+    """
+
+    before_name: str
+    before_value: str
+    after_value: str
+    separator: str
+    text_marks: Sequence[str] | None = None
+    has_json_texts: bool = False
+    before_json: str = ""
+    constants: Mapping[str, str] = field(default_factory=dict)
+    if_none: str = ""
+    object_marks: Sequence[str] | None = None
+    array_marks: Sequence[str] | None = None
+    item_marks: Sequence[str] = ("", "")
+    is_sorted: bool = False
+
+    @property
+    def tells_texts(self) -> bool:
+        """Whether a text that is written as it is begins with a mark of its own."""
+        return self.text_marks is not None and bool(self.text_marks[0])
+
+    @property
+    def tells_kinds(self) -> bool:
+        """Whether it is told which of KINDS a value is."""
+        return "{kind}" in self.before_json
+
+    @property
+    def has_own_values(self) -> bool:
+        """Whether more than texts alone may be written otherwise than as JSON."""
+        has_marks = self.object_marks is not None or self.array_marks is not None
+        return has_marks or self.tells_texts
+
+    def after_value_of(self, name: str) -> str:
+        """What stands behind an argument's value."""
+        return self.after_value.replace("{name}", name)
+
+    def before_json_of(self, kind: str) -> list[str]:
+        """What may stand before a value that is written as JSON. kind: a type of JSON Schema; "":
+        there may be several"""
+        kinds = KINDS if not kind else ["number" if kind == "integer" else kind]
+        told = kinds if self.tells_kinds else kinds[:1]
+        return [self.before_json.replace("{kind}", one) for one in told]
+
+    def written(self, arguments: str) -> str:
+        """Arguments, a JSON object, one by one; each string as it is, if texts are."""
+        return self._members(json.loads(arguments)) or self.if_none
+
+    def _members(self, values: Mapping[str, Any]) -> str:
+        names = sorted(values, key=str.lower) if self.is_sorted else values
+        return self.separator.join(
+            self.before_name
+            + name
+            + self.before_value
+            + self._value(values[name])
+            + self.after_value_of(name)
+            for name in names
+        )
+
+    def _value(self, value: Any) -> str:
+        if isinstance(value, str) and self.text_marks is not None:
+            return self.text_marks[0] + value + self.text_marks[1]
+        if isinstance(value, dict) and self.object_marks is not None:
+            return self._members(value).join(self.object_marks)
+        if isinstance(value, list) and self.array_marks is not None:
+            items = (self._value(item).join(self.item_marks) for item in value)
+            return self.separator.join(items).join(self.array_marks)
+        text = json.dumps(value, ensure_ascii=False)
+        return self.before_json_of(kind_of(value))[0] + self.constants.get(text, text)

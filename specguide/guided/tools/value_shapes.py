@@ -1,0 +1,273 @@
+"""Owns how each argument of a tool is written where arguments are written one by one: as text, as
+JSON, or piece by piece in the format's own marks. The grammar is made from it, and calls are read
+by it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from specguide.guided.schema.document.shapes import check_shapes
+from specguide.guided.schema.pointers import escaped, step_into
+from specguide.guided.tools.argument_schemas import (
+    NOTES,
+    LoneSchemas,
+    can_be_named,
+    constants,
+    is_text,
+    properties_of,
+    refers_beyond_definitions,
+)
+from specguide.guided.tools.arguments_form import KINDS, ArgumentsForm, kind_of
+
+_MOST_VALUES = 400
+"""Most values of a tool that are written piece by piece; those beyond are JSON."""
+_MOST_DEPTH = 20
+_MOST_ITEMS = 1000
+_OBJECT = frozenset((*NOTES, "type", "properties", "required", "additionalProperties"))
+_ARRAY = frozenset((*NOTES, "type", "items", "minItems", "maxItems"))
+_SCALARS = frozenset(("string", "number", "integer", "boolean", "null"))
+
+
+@dataclass(frozen=True)
+class TextShape:
+    """A text that is written as it is."""
+
+    schema: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class JsonShape:
+    """A value that is written as JSON.
+
+    schema:  it alone, with all that it refers to
+    written: the schema as it stands where it is written
+    kind:    the one kind of value that it is; "": it may be of several
+    """
+
+    schema: Any
+    written: Any
+    kind: str = ""
+
+
+@dataclass(frozen=True)
+class Member:
+    """A value with a name."""
+
+    name: str
+    shape: Shape
+    is_required: bool
+
+
+@dataclass(frozen=True)
+class ObjectShape:
+    """Values with names, in this order."""
+
+    members: Sequence[Member] = ()
+
+
+@dataclass(frozen=True)
+class ArrayShape:
+    """Values in a row. most: None: any number of them"""
+
+    item: Shape
+    least: int
+    most: int | None
+
+
+@dataclass(frozen=True)
+class ChoiceShape:
+    """One of several shapes, each known by how it begins."""
+
+    options: Sequence[Shape]
+
+
+Shape = TextShape | JsonShape | ObjectShape | ArrayShape | ChoiceShape
+
+
+def arguments_shape(form: ArgumentsForm, parameters: Mapping[str, Any]) -> ObjectShape:
+    """How a tool's arguments are written. Raises InvalidGuide for what is no schema."""
+    return _Shapes(form, parameters).arguments()
+
+
+def text_arguments(form: ArgumentsForm | None, parameters: Mapping[str, Any]) -> frozenset[str]:
+    """Names of a tool's arguments that are written as they are, and in no other way."""
+    members = () if form is None else arguments_shape(form, parameters).members
+    return frozenset(one.name for one in members if isinstance(one.shape, TextShape))
+
+
+def num_schemas(form: ArgumentsForm | None, shape: ObjectShape) -> int:
+    """Number of JSON schemas in the grammar of a tool's arguments."""
+    if form is None:
+        return 1
+    return sum(
+        isinstance(leaf, JsonShape) and not constants(form, leaf.written) for leaf in leaves(shape)
+    )
+
+
+def leaves(shape: Shape) -> Iterator[TextShape | JsonShape]:
+    """The texts and the JSON in a shape, in order."""
+    match shape:
+        case ObjectShape():
+            for member in shape.members:
+                yield from leaves(member.shape)
+        case ArrayShape():
+            yield from leaves(shape.item)
+        case ChoiceShape():
+            for option in shape.options:
+                yield from leaves(option)
+        case _:
+            yield shape
+
+
+class _Shapes:
+    """Shapes of one tool's values. pointers are of the schema that a shape is made of, in `root`"""
+
+    def __init__(self, form: ArgumentsForm, root: Mapping[str, Any]) -> None:
+        self.form, self.root = form, root
+        self._lone = LoneSchemas(root)
+        self._num_left, self._depth = _MOST_VALUES, 0
+        self._open: list[str] = []  # pointers that are followed at the moment
+
+    def arguments(self) -> ObjectShape:
+        root = self.root
+        check_shapes(root, "")
+        for name, schema in properties_of(root):
+            check_shapes(schema, f"/properties/{escaped(name)}")
+        return ObjectShape(self._members(root, ""))
+
+    def _members(self, schema: Mapping[str, Any], pointer: str) -> Sequence[Member]:
+        described, required = schema.get("properties", {}), set(schema.get("required", ()))
+        members = []
+        for name, one in properties_of(schema):
+            step = f"properties/{escaped(name)}" if name in described else "additionalProperties"
+            shape = self._value(one, f"{pointer}/{step}", self.form.after_value_of(name))
+            members.append(Member(name, shape, name in required))
+        if self.form.is_sorted:
+            members.sort(key=lambda member: member.name.lower())
+        return tuple(members)
+
+    def _value(self, schema: Any, pointer: str, after: str) -> Shape:
+        """A value's shape. after: what stands behind it"""
+        form = self.form
+        if is_text(form, schema, after):
+            text = TextShape(schema)
+            is_json_too = form.has_json_texts
+            return ChoiceShape((text, self._json(schema, pointer))) if is_json_too else text
+        if not form.has_own_values:
+            return self._json(schema, pointer)
+        self._num_left -= 1
+        if self._num_left < 0 or self._depth == _MOST_DEPTH or not isinstance(schema, Mapping):
+            return self._json(schema, pointer)
+        self._depth += 1
+        shape = self._own(schema, pointer, after)
+        self._depth -= 1
+        return shape or self._json(schema, pointer)
+
+    def _own(self, schema: Mapping[str, Any], pointer: str, after: str) -> Shape | None:
+        """The shape of a value in the format's own marks; None where it has none for it."""
+        form = self.form
+        if schema.keys() - set(NOTES) == {"$ref"}:
+            return self._referred(schema["$ref"], after)
+        if form.object_marks is not None and self._is_object(schema, after):
+            return ObjectShape(self._members(schema, pointer))
+        if form.array_marks is not None and _is_array(schema):
+            item = self._value(schema["items"], f"{pointer}/items", form.item_marks[1])
+            most = schema.get("maxItems")
+            return ArrayShape(item, int(schema.get("minItems", 0)), most and int(most))
+        return self._choice(schema, pointer, after) if form.tells_texts else None
+
+    def _choice(self, schema: Mapping[str, Any], pointer: str, after: str) -> Shape | None:
+        found = list(_options(schema))
+        shapes = [self._value(option, f"{pointer}{step}", after) for option, step in found]
+        options = tuple(one for shape in shapes for one in _flat(shape))
+        return ChoiceShape(options) if options and self._are_told(options) else None
+
+    def _referred(self, reference: Any, after: str) -> Shape | None:
+        """The shape of what a reference leads to; None where it leads elsewhere or into itself."""
+        if not isinstance(reference, str) or not reference.startswith("#/"):
+            return None
+        pointer, found = reference[1:], self.root
+        if pointer in self._open or "$id" in self.root or "%" in pointer:
+            return None
+        try:
+            for step in pointer.split("/")[1:]:
+                found = step_into(found, step)
+        except LookupError:
+            return None
+        check_shapes(found, pointer)
+        self._open.append(pointer)
+        shape = self._value(found, pointer, after)
+        self._open.pop()
+        return shape
+
+    def _is_object(self, schema: Mapping[str, Any], after: str) -> bool:
+        """Whether it is an object whose values have names that are known."""
+        if schema.get("type") != "object" or schema.keys() - _OBJECT:
+            return False
+        if schema.get("additionalProperties", False) is not False:
+            return False
+        form, named = self.form, schema.get("properties", {})
+        assert form.object_marks is not None
+        for name, one in named.items():
+            check_shapes(one, f"/properties/{escaped(name)}")
+        end = form.object_marks[1] + after
+        has_all = bool(named) and named.keys() >= set(schema.get("required", ()))
+        return has_all and all(can_be_named(form, name, end) for name in named)
+
+    def _are_told(self, options: Sequence[Shape]) -> bool:
+        """Whether it is known by their beginnings which of them is there."""
+        texts = sum(isinstance(one, TextShape) for one in options)
+        json = [one.kind for one in options if isinstance(one, JsonShape)]
+        if self.form.tells_kinds:
+            return texts + json.count("string") <= 1 and "" not in json
+        own = [type(one) for one in options if isinstance(one, ObjectShape | ArrayShape)]
+        is_apart = not own or _SCALARS.issuperset(json)
+        return texts <= 1 and len(set(own)) == len(own) and is_apart
+
+    def _json(self, schema: Any, pointer: str) -> JsonShape:
+        kind = schema.get("type") if isinstance(schema, Mapping) else None
+        alone = self._lone.of(pointer, schema)
+        return JsonShape(alone, schema, kind if isinstance(kind, str) else "")
+
+
+def _options(schema: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], str]]:
+    """Schemas of which a value fits one where it fits the schema, and the steps to them; none
+    where it is not plain which these are."""
+    asked = schema.keys() - set(NOTES)
+    kinds = schema.get("type")
+    if asked == {"anyOf"}:
+        for index, option in enumerate(schema["anyOf"]):
+            check_shapes(option, f"/anyOf/{index}")
+            yield option, f"/anyOf/{index}"
+    elif not asked:
+        yield from (({"type": kind}, "") for kind in KINDS)
+    elif asked in ({"enum"}, {"const"}):
+        listed = schema.get("enum", [schema.get("const")])
+        for kind in KINDS:
+            if those := [one for one in listed if kind_of(one) == kind]:
+                yield {"type": kind, "enum": those}, ""
+    elif isinstance(kinds, list) and not refers_beyond_definitions(schema):
+        listed = schema.get("enum")
+        for kind in kinds:
+            here = [one for one in listed or () if _is_of(kind, one)]
+            fitting = {} if listed is None else {"enum": here}
+            if fitting.get("enum") != []:
+                yield {**schema, "type": kind, **fitting}, ""
+
+
+def _is_of(kind: str, value: Any) -> bool:
+    return kind_of(value) == ("number" if kind == "integer" else kind)
+
+
+def _is_array(schema: Mapping[str, Any]) -> bool:
+    """Whether it is an array whose items are alike."""
+    if schema.get("type") != "array" or schema.keys() - _ARRAY or "items" not in schema:
+        return False
+    check_shapes(schema["items"], "/items")
+    return schema.get("minItems", 0) <= schema.get("maxItems", _MOST_ITEMS) <= _MOST_ITEMS
+
+
+def _flat(shape: Shape) -> Sequence[Shape]:
+    return shape.options if isinstance(shape, ChoiceShape) else (shape,)
