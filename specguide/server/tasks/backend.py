@@ -22,6 +22,7 @@ from specguide.server.bodies.ignored import UnknownFields
 from specguide.server.bodies.sampling_defaults import sampling_defaults
 from specguide.server.config import ServerConfig
 from specguide.server.http.errors import ApiError
+from specguide.server.tasks.told_calls import ToldCalls, told_calls
 
 T = TypeVar("T")
 B = TypeVar("B", bound=Body)
@@ -104,6 +105,14 @@ class Backend:
     def tool_format(self) -> ToolFormat:
         """Raises InvalidParams where it is not known."""
         return choose_tool_format(self.config.tool_format, self.tokenizer.chat_template)
+
+    @cached_property
+    def told_calls(self) -> ToldCalls:
+        """How the chat template is told calls, whether or not their format is known."""
+        try:
+            return told_calls(self.tokenizer, self.tool_format)
+        except InvalidParams:
+            return told_calls(self.tokenizer, None)
 
     @cached_property
     def reasoning_format(self) -> ReasoningFormat | None:

@@ -10,7 +10,7 @@ from specguide.engine.requests.prompts import check_begun
 from specguide.errors import InvalidParams
 from specguide.server.bodies.shared_fields import ContinuedFields, TemplateFields
 from specguide.server.tasks.backend import Backend
-from specguide.server.tasks.messages import with_told_ids
+from specguide.server.tasks.told_calls import ToldCalls
 from specguide.tokenizer import ClientTemplate
 
 MAX_NUMBER = 1_000_000
@@ -64,15 +64,16 @@ def prompt_ids(
     """
     own_variables = asked.chat_template_kwargs or {}
     check_variables(own_variables)
+    variables = {**_told_functions(backend, tools), **(variables or {}), **own_variables}
     special_tokens_allowed = asked.allow_special_tokens
     if special_tokens_allowed is None:
         special_tokens_allowed = backend.config.allow_special_tokens
     try:
         return backend.tokenizer.apply_chat_template(
-            _told_messages(backend, conversation.messages),
+            _told_messages(backend, asked, conversation.messages),
             tools,
             json_schema,
-            variables={**(variables or {}), **own_variables},
+            variables=variables,
             add_generation_prompt=add_generation_prompt and not conversation.is_continued,
             continue_final_message=conversation.is_continued,
             client_template=_client_template(backend, asked),
@@ -84,14 +85,26 @@ def prompt_ids(
         raise
 
 
-def _told_messages(backend: Backend, messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The messages as the model's template must be told them."""
+def _told_messages(
+    backend: Backend, asked: TemplateFields, messages: Sequence[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """The messages as the template must be told them."""
     if not any(message.get("tool_calls") for message in messages):
         return list(messages)
-    try:
-        return with_told_ids(messages, backend.tool_format)
-    except InvalidParams:  # no format is known, and the template may write calls all the same
-        return list(messages)
+    told = backend.told_calls
+    if asked.chat_template is not None:
+        told = ToldCalls(told.tool_format)
+    return told.told(messages)
+
+
+def _told_functions(backend: Backend, tools: Sequence[Mapping[str, Any]] | None) -> dict[str, Any]:
+    """The tools under the name by which the model's template reads their functions, if it has such
+    a name."""
+    if not tools:
+        return {}
+    known = backend.told_calls.tool_format
+    name = known.tools_variable if known is not None else ""
+    return {name: [tool["function"] for tool in tools]} if name else {}
 
 
 def check_variables(variables: Mapping[str, Any]) -> None:

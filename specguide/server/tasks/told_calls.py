@@ -1,0 +1,105 @@
+"""Owns how earlier calls of a conversation are told to the model's chat template.
+
+Templates differ in what they take: beside calls, an empty content or none at all; arguments as an
+object or as text. Some read no calls. Nothing says which, so that it is tried.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from specguide.errors import InvalidParams
+from specguide.guided.tools import ToolFormat
+from specguide.server.tasks.messages import with_told_ids
+from specguide.tokenizer import Tokenizer
+
+_VALUE = "told-value"
+_FUNCTION = {
+    "name": "told_function",
+    "description": "A function",
+    "parameters": {
+        "type": "object",
+        "properties": {"name": {"type": "string", "description": "A name"}},
+        "required": ["name"],
+    },
+}
+_CONVERSATION: list[dict[str, Any]] = [
+    {"role": "user", "content": "Question"},
+    {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [
+            {
+                "id": "call_0",
+                "type": "function",
+                "function": {"name": _FUNCTION["name"], "arguments": {"name": _VALUE}},
+            }
+        ],
+    },
+    {"role": "tool", "tool_call_id": "call_0", "name": _FUNCTION["name"], "content": "Result"},
+]
+
+
+@dataclass(frozen=True)
+class ToldCalls:
+    """How calls are told.
+
+    tool_format: how the model writes them; None where that is not known
+    content:     of a message with calls that has none
+    as_text:     arguments are text
+    in_content:  calls are a part of the content, as the model writes them
+    """
+
+    tool_format: ToolFormat | None
+    content: str | None = None
+    as_text: bool = False
+    in_content: bool = False
+
+    def told(self, messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Messages as the template must be told them."""
+        if self.tool_format is not None and not self.in_content:
+            messages = with_told_ids(messages, self.tool_format)
+        return [self._told(one) if one.get("tool_calls") else one for one in messages]
+
+    def _told(self, message: dict[str, Any]) -> dict[str, Any]:
+        content = self.content if message["content"] is None else message["content"]
+        functions = [call["function"] for call in message["tool_calls"]]
+        texts = [json.dumps(one["arguments"], ensure_ascii=False) for one in functions]
+        if self.in_content and self.tool_format is not None:
+            names = (one["name"] for one in functions)
+            calls = list(zip(names, texts, strict=True))
+            return {**message, "content": self.tool_format.message(calls, content or "")}
+        if not self.as_text:
+            return {**message, "content": content}
+        calls_as_text = [
+            {**call, "function": {**call["function"], "arguments": text}}
+            for call, text in zip(message["tool_calls"], texts, strict=True)
+        ]
+        return {**message, "content": content, "tool_calls": calls_as_text}
+
+
+def told_calls(tokenizer: Tokenizer, tool_format: ToolFormat | None) -> ToldCalls:
+    """How the tokenizer's chat template must be told calls: of the ways in which it writes a call,
+    the one that adds least; as an object where it takes that."""
+    is_taken = False
+    for as_text in (False, True):
+        ways = [ToldCalls(tool_format, content, as_text) for content in (None, "")]
+        texts = [(way, _rendered(tokenizer, way)) for way in ways]
+        writing = [(len(text), way) for way, text in texts if text and _VALUE in text]
+        if writing:
+            return min(writing, key=lambda one: one[0])[1]
+        is_taken |= any(text is not None for _, text in texts)
+    return ToldCalls(tool_format, in_content=is_taken)
+
+
+def _rendered(tokenizer: Tokenizer, way: ToldCalls) -> str | None:
+    """A conversation with a call; None where the template refuses it."""
+    tools = [{"type": "function", "function": _FUNCTION}]
+    try:
+        token_ids = tokenizer.apply_chat_template(way.told(_CONVERSATION), tools)
+    except InvalidParams:
+        return None
+    return tokenizer.decode(token_ids, skip_special_tokens=False)

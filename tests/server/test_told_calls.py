@@ -1,0 +1,71 @@
+"""What chat templates are told of earlier calls, and of tools."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+from chat_templates import with_template
+
+from specguide.guided.tools import tool_formats
+from specguide.server.bodies.shared_fields import TemplateFields
+from specguide.server.tasks.messages import template_messages
+from specguide.server.tasks.prompt import _told_functions, _told_messages
+from specguide.server.tasks.told_calls import ToldCalls, told_calls
+
+CALLED = [
+    {"role": "user", "content": "Weather?"},
+    {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [{"id": "a", "function": {"name": "f", "arguments": '{"city": "é"}'}}],
+    },
+    {"role": "tool", "tool_call_id": "a", "content": "sunny"},
+]
+LOOP = "{% for m in messages %}[{{ m.role }}]"
+CALLS = "{% for c in m.tool_calls %}{{ c.function.name }} "
+CITY = "{% for name in c.function.arguments.keys() %}{{ c.function.arguments[name] }}{% endfor %}"
+END = "{% endfor %}{% endfor %}"
+
+
+@pytest.mark.parametrize(
+    ("template", "written"),
+    [
+        (
+            LOOP + "{{ m.content }}" + CALLS + "{{ c.function.arguments|tojson }}" + END,
+            'f {"city": "é"}',
+        ),
+        (LOOP + "{{ m.content + '.' }}" + CALLS + CITY + END, ".f é"),
+        (
+            LOOP + "{% if m.content is not defined %}" + CALLS + CITY + "{% endfor %}{% endif %}"
+            "{% endfor %}",
+            "f é",
+        ),
+        (LOOP + CALLS + "{{ '>' + c.function.arguments }}" + END, 'f >{"city": "é"}'),
+        (
+            LOOP + "{{ m.content }}{% endfor %}",
+            '<tool_call>\n{"name": "f", "arguments": {"city": "é"}}\n</tool_call>',
+        ),
+    ],
+    ids=["content or none", "content", "no content", "text", "no calls"],
+)
+def test_calls_are_told_as_the_template_takes_them(template, written):
+    """Clients send `"content": null` back beside calls, and arguments as text."""
+    tokenizer = with_template(template)
+    backend = SimpleNamespace(told_calls=told_calls(tokenizer, tool_formats()["hermes"]))
+    messages = _told_messages(backend, TemplateFields(), template_messages(CALLED))
+    token_ids = tokenizer.apply_chat_template(messages)
+    text = tokenizer.decode(token_ids, skip_special_tokens=False)
+    assert text.split("[assistant]")[1].split("[tool]")[0] == written
+
+
+def test_a_template_that_refuses_all_calls_refuses_those_of_the_client():
+    tokenizer = with_template("{{ raise_exception('no calls') }}")
+    assert told_calls(tokenizer, tool_formats()["hermes"]) == ToldCalls(tool_formats()["hermes"])
+
+
+def test_functions_are_told_under_the_name_that_the_template_reads():
+    tools = [{"type": "function", "function": {"name": "f"}}]
+    for name, functions in (("smollm3", {"xml_tools": [{"name": "f"}]}), ("hermes", {})):
+        backend = SimpleNamespace(told_calls=ToldCalls(tool_formats()[name]))
+        assert _told_functions(backend, tools) == functions
