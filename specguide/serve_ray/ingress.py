@@ -150,12 +150,17 @@ class _Asgi(Response):
 
 
 class _PassedOn:
-    """An answer that goes to a client piece by piece. path: the path that was asked"""
+    """An answer that goes to a client piece by piece. path: the path that was asked
+
+    Its head waits for the first bytes of its body: a replica that is gone before these can still be
+    told as a 503.
+    """
 
     def __init__(self, send: Send, path: str) -> None:
         self._send, self._path = send, path
         self._stream = passed_stream(path)
         self._head: AnswerHead | None = None
+        self._has_begun = False
 
     async def take(self, answer: AsyncIterator[AnswerPiece]) -> bool:
         """Pass on all of an answer. Returns False where the replica has not taken the request.
@@ -165,31 +170,31 @@ class _PassedOn:
                 return False
             if isinstance(piece, AnswerHead):
                 self._head = piece
-                await self._send(
-                    {
-                        "type": "http.response.start",
-                        "status": piece.status,
-                        "headers": piece.headers,
-                    }
-                )
             else:
+                await self._tell(piece, more=True)
                 self._stream.take(piece)
-                await self._send({"type": "http.response.body", "body": piece, "more_body": True})
+        await self._tell(b"", more=False)
+        return True
+
+    async def _tell(self, body: bytes, *, more: bool) -> None:
         if self._head is None:
             raise ApiError(500, "the replica has not answered", kind="server_error")
-        await self._send({"type": "http.response.body", "body": b"", "more_body": False})
-        return True
+        if not self._has_begun:
+            self._has_begun = True
+            status, headers = self._head.status, self._head.headers
+            start = {"type": "http.response.start", "status": status, "headers": headers}
+            await self._send(start)
+        await self._send({"type": "http.response.body", "body": body, "more_body": more})
 
     async def fail(self, error: ApiError, scope: Scope, receive: Receive) -> None:
         """Tell the client, in the words of its API, that the rest of the answer does not come."""
-        if self._head is None:
+        if self._head is None or not self._has_begun:
             log_refusal(error)
             await error.response(error_body(self._path))(scope, receive, self._send)
             return
         if not dict(self._head.headers).get(b"content-type", b"").startswith(b"text/event-stream"):
             raise error  # half of a body, which ends with its connection
-        lines = self._stream.end(error)
-        await self._send({"type": "http.response.body", "body": lines, "more_body": False})
+        await self._tell(self._stream.end(error), more=False)
 
 
 def error_of(cause: BaseException) -> ApiError:

@@ -188,7 +188,7 @@ def test_an_ingress_that_stops_tells_those_under_way_and_those_that_come():
     ],
 )
 def test_a_stream_whose_replica_is_gone_ends_as_streams_of_its_api_do(path, end):
-    last = end_of_broken(path, [b"data: {}\n\n"])
+    last = sent_of_broken(path, [b"data: {}\n\n"])[-1]["body"]
     assert b"gone" in last and last.endswith(end)
     assert last.startswith(b"event: error\n") == (path == "/v1/messages")
 
@@ -198,8 +198,8 @@ def test_a_response_whose_replica_is_gone_has_failed(client):
     with client.stream("POST", "/v1/responses", json=asked) as answer:
         events = [piece + b"\n\n" for piece in answer.read().split(b"\n\n") if piece]
     whole = [json.loads(one.partition(b"data: ")[2]) for one in events]
-    for num_events in (0, 1, 4, len(events) - 1):
-        told = end_of_broken("/v1/responses", events[:num_events]).split(b"\n\n")
+    for num_events in (1, 4, len(events) - 1):
+        told = sent_of_broken("/v1/responses", events[:num_events])[-1]["body"].split(b"\n\n")
         assert [one.partition(b"\n")[0] for one in told] == [
             *(b"event: error", b"event: response.failed", b"")
         ]
@@ -209,8 +209,14 @@ def test_a_response_whose_replica_is_gone_has_failed(client):
         assert failed["sequence_number"] == num_events + 1 and response["status"] == "failed"
         assert response["error"]["code"] == "server_error"
         assert len(response["output"]) == (num_events == len(events) - 1)
-        if num_events:
-            assert response["id"] == whole[0]["response"]["id"]
+        assert response["id"] == whole[0]["response"]["id"]
+
+
+@pytest.mark.parametrize("kind", [b"application/json", b"text/event-stream; charset=utf-8"])
+def test_a_replica_that_is_gone_behind_the_head_of_its_answer_is_a_503(kind):
+    start, body = sent_of_broken("/v1/chat/completions", [], kind)
+    assert start["status"] == 503 and b"retry-after" in dict(start["headers"])
+    assert json.loads(body["body"])["error"]["code"] == "replica_lost"
 
 
 @pytest.fixture(scope="module")
@@ -220,8 +226,8 @@ def client():
         yield one
 
 
-def end_of_broken(path, pieces):
-    """The pieces that are sent behind the first ones of a broken stream."""
+def sent_of_broken(path, pieces, kind=b"text/event-stream; charset=utf-8"):
+    """The messages that are sent of an answer that breaks behind its first pieces."""
     ingress = pytest.importorskip("specguide.serve_ray.ingress", reason="needs Ray Serve")
     sent = []
 
@@ -229,7 +235,7 @@ def end_of_broken(path, pieces):
         sent.append(message)
 
     async def begun():
-        yield AnswerHead(200, [(b"content-type", b"text/event-stream; charset=utf-8")])
+        yield AnswerHead(200, [(b"content-type", kind)])
         for piece in pieces:
             yield piece
         raise ApiError(503, "gone", kind="server_error", code="replica_lost")
@@ -238,8 +244,8 @@ def end_of_broken(path, pieces):
         passed_on = ingress._PassedOn(send, path)
         with pytest.raises(ApiError) as caught:
             await passed_on.take(begun())
-        await passed_on.fail(caught.value, {}, None)
+        await passed_on.fail(caught.value, {"type": "http"}, None)
 
     asyncio.run(main())
-    assert not sent[-1]["more_body"]
-    return sent[-1]["body"]
+    assert not sent[-1].get("more_body", False)
+    return sent
