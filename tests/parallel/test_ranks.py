@@ -180,10 +180,10 @@ def test_a_rank_whose_rank_0_is_gone_ends_without_a_word():
     assert ended.returncode == 0 and "Traceback" not in ended.stderr, ended.stderr
 
 
-def test_heads_that_ranks_cannot_divide_are_refused(target):
-    config = EngineConfig(target, guide=None, tensor_parallel_size=3)
-    with pytest.raises(InvalidParams, match="cannot be divided among 3 ranks"):
-        rank_threads.executor(config)
+def test_heads_that_ranks_cannot_divide_are_refused_before_there_are_ranks(target):
+    config = EngineConfig(target, guide=None, tensor_parallel_size=10**20)
+    with pytest.raises(InvalidParams, match=f"cannot be divided among {10**20} ranks"):
+        resolved(config)
 
 
 def test_logits_processors_are_refused(target):

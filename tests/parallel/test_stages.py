@@ -20,6 +20,7 @@ from requests_of_every_kind import PATIENT, PROMPTS, SPECS, failure, outputs
 from specguide import LLM, SamplingParams
 from specguide.config import CacheConfig, EngineConfig
 from specguide.engine import Engine
+from specguide.engine.setup.facts import resolved
 from specguide.engine.setup.target_folder import SHIPPED_MODEL
 from specguide.errors import InvalidParams
 from specguide.kernels.attention import JoinedContext
@@ -147,10 +148,11 @@ def test_a_stage_that_fails_is_named(target, monkeypatch):
     llm.close()
 
 
-def test_fewer_layers_than_stages_are_refused(target):
-    config = EngineConfig(target, guide=None, pipeline_parallel_size=tiny.NUM_LAYERS + 1)
-    with pytest.raises(InvalidParams, match=f"pipeline_parallel_size of {tiny.NUM_LAYERS} or less"):
-        rank_threads.executor(config)
+def test_fewer_layers_than_stages_are_refused_before_there_are_stages(target):
+    for num in (tiny.NUM_LAYERS + 1, 10**20):
+        config = EngineConfig(target, guide=None, pipeline_parallel_size=num)
+        with pytest.raises(InvalidParams, match=f"size of {tiny.NUM_LAYERS} or less"):
+            resolved(config)
 
 
 def test_transformers_modules_are_refused(target):

@@ -12,7 +12,8 @@ from specguide.engine.setup.target_folder import target_folder
 from specguide.errors import CheckpointError, InvalidParams
 from specguide.inputs.json_fields import naming
 from specguide.layers.quantization import CacheScheme
-from specguide.models import MtpHead, read_config
+from specguide.models import ModelConfig, MtpHead, read_config
+from specguide.parallel import Ranks, Stage
 
 
 def resolved(config: EngineConfig) -> ResolvedConfig:
@@ -30,6 +31,7 @@ def find_facts(config: EngineConfig) -> Facts:
     device = _device(_given(config.device))
     folder = target_folder(config.model)
     target = read_config(folder, model_impl=config.model_impl)
+    _check_parts(config, target)
     with naming(folder):
         has_fp8_cache = _has_fp8_cache(config.cache.kv_cache_dtype, target.cache_scheme)
     return Facts(
@@ -39,6 +41,13 @@ def find_facts(config: EngineConfig) -> Facts:
         own_head=_own_head(config.model),
         has_fp8_cache=has_fp8_cache,
     )
+
+
+def _check_parts(config: EngineConfig, target: ModelConfig) -> None:
+    """Raises InvalidParams where ranks or stages are too many for the target, before there is a
+    process for each."""
+    Ranks(size=config.tensor_parallel_size).share(target.num_heads, "attention heads")
+    Stage(num=config.pipeline_parallel_size).layers(target.num_layers)
 
 
 def _given(name: str | None) -> str | None:
