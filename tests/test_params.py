@@ -18,6 +18,7 @@ from specguide.guide import Guide
 from specguide.params import SamplingParams
 from specguide.params.rules import num_processor_arguments
 from specguide.request_records import RequestMetrics
+from specguide.server.config import ServerConfig
 
 
 @pytest.mark.parametrize(
@@ -258,6 +259,9 @@ def test_a_guide_that_is_nested_beyond_all_measure_is_malformed() -> None:
         (lambda: GuideConfig(num_compile_threads=0), "num_compile_threads"),
         (lambda: GuideConfig(compile_timeout_s=math.nan), "compile_timeout_s"),
         (lambda: GuideConfig(cache_bytes=-1), "cache_bytes"),
+        (lambda: GuideConfig(max_compile_bytes=1 << 63), "max_compile_bytes"),
+        (lambda: GuideConfig(max_whitespace=1 << 32), "max_whitespace"),
+        (lambda: GuideConfig(max_indent=1 << 32), "max_indent"),
         (lambda: GuideConfig(allow_truncation="no"), "allow_truncation"),
         (lambda: GuideConfig(max_depth="8"), "max_depth"),
         (lambda: SpecConfig(num_draft_tokens="3"), "num_draft_tokens"),
@@ -269,6 +273,9 @@ def test_a_guide_that_is_nested_beyond_all_measure_is_malformed() -> None:
         (lambda: DynamicTree(depth=2.5), "depth"),
         (lambda: TransferConfig(kv_transfer_timeout_s="9"), "kv_transfer_timeout_s"),
         (lambda: EngineConfig(max_batch_size=0), "max_batch_size"),
+        (lambda: EngineConfig(rank_timeout_s=math.inf), "rank_timeout_s"),
+        (lambda: ServerConfig("m", template_timeout_s=math.inf), "template_timeout_s"),
+        (lambda: ServerConfig("m", template_max_bytes=1 << 63), "template_max_bytes"),
     ],
 )
 def test_wrong_configuration_is_named(build: Any, param: str) -> None:

@@ -189,9 +189,11 @@ class EngineConfig:
             raise InvalidParams(
                 f"max_step_ms must be > 0, found {self.max_step_ms}", param="max_step_ms"
             )
-        if not self.rank_timeout_s > 0:
+        if not 0 < self.rank_timeout_s < 86_400:
             raise InvalidParams(
-                f"rank_timeout_s must be > 0, found {self.rank_timeout_s}", param="rank_timeout_s"
+                "rank_timeout_s is a time in seconds, above 0 and below a day; found "
+                f"{self.rank_timeout_s}",
+                param="rank_timeout_s",
             )
         for name in (
             "max_batch_size",

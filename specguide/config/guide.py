@@ -13,21 +13,23 @@ from specguide.guide.schema_documents import schema_documents
 from specguide.inputs.field_values import check_types, converted
 
 GUIDE_CALLBACKS = ("native", "polling")
+MOST_BYTES = 1 << 60
+"""Largest limit of a process's memory that can be set, beside what the process has."""
 _HOUR_US = 3_600_000_000
 _RANGES: Mapping[str, tuple[int, float]] = {
     "max_source_bytes": (1, math.inf),
     "max_depth": (0, math.inf),
     "max_values": (1, math.inf),
     "max_rules": (1, math.inf),
-    "max_compile_bytes": (1, math.inf),
+    "max_compile_bytes": (1, MOST_BYTES),
     "cache_bytes": (0, math.inf),
-    "num_compile_threads": (1, math.inf),
+    "num_compile_threads": (1, 1024),
     "deadline_us": (1, _HOUR_US),
     "target_wait_us": (0, _HOUR_US),
     "draft_wait_us": (0, _HOUR_US),
     "num_threads": (1, 1024),
-    "max_whitespace": (0, math.inf),
-    "max_indent": (0, math.inf),
+    "max_whitespace": (0, 1 << 16),
+    "max_indent": (0, 1 << 16),
     "max_schema_steps": (1, math.inf),
 }
 """Least and most of each number."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from string import ascii_letters, digits
 
+from specguide.config.guide import MOST_BYTES
 from specguide.errors import InvalidParams
 from specguide.inputs.field_values import check_types
 
@@ -25,6 +26,8 @@ _CHOICES = {"metrics_names": METRICS_NAMES, "sampling_defaults": SAMPLING_DEFAUL
 _OF_HEADER_NAMES = frozenset(ascii_letters + digits + "!#$%&'*+-.^_`|~")
 _AT_LEAST_ONE = ("api_servers", "max_connections")
 """Numbers that must be 1 at least, or nobody is served; others may be 0."""
+_AT_MOST = {"template_timeout_s": 86_400, "template_max_bytes": MOST_BYTES}
+"""Limits of a process, as the system takes them."""
 
 
 def model_name(model: str | Path | None) -> str:
@@ -262,6 +265,11 @@ class ServerConfig:
             least = int(name in _AT_LEAST_ONE)
             if isinstance(value, int | float) and not value >= least:
                 raise InvalidParams(f"{name} must be ≥ {least}, found {value}", param=name)
+        for name, most in _AT_MOST.items():
+            if getattr(self, name) > most:
+                raise InvalidParams(
+                    f"{name} must be ≤ {most}, found {getattr(self, name)}", param=name
+                )
 
     @property
     def model_names(self) -> tuple[str, ...]:
