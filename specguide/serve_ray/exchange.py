@@ -49,11 +49,19 @@ class AnswerHead:
 
 
 @dataclass(frozen=True)
+class AnswerBody:
+    """A piece of an answer's body. is_whole: it is the last one"""
+
+    piece: bytes
+    is_whole: bool = False
+
+
+@dataclass(frozen=True)
 class NotTaken:
     """Sent in place of an answer: the replica is at its end, and another one may be asked."""
 
 
-AnswerPiece = AnswerHead | bytes | NotTaken
+AnswerPiece = AnswerHead | AnswerBody | NotTaken
 """What an answer is made of: its head, then its body piece by piece."""
 
 
@@ -67,12 +75,8 @@ async def answer(app: ASGIApp, request: ForwardedRequest) -> AsyncIterator[Answe
             if message["type"] == "http.response.start":
                 headers = [(*pair,) for pair in message["headers"] if pair[0] != b"x-request-id"]
                 yield AnswerHead(message["status"], headers)  # Ray's proxy adds that one
-                continue
-            body, is_over = _joined(message, told)
-            if body:
-                yield body
-            if is_over:
-                break
+            else:
+                yield _joined(message, told)
         await task
     finally:
         task.cancel()
@@ -105,13 +109,15 @@ async def _call(
         told.put_nowait(None)
 
 
-def _joined(first: Message, told: asyncio.Queue[Message | None]) -> tuple[bytes, bool]:
-    """The body's bytes of `first` and of the messages that wait behind it, and whether the answer
-    is over."""
+def _joined(first: Message, told: asyncio.Queue[Message | None]) -> AnswerBody:
+    """The body's bytes of `first` and of the messages that wait behind it."""
     pieces = [first.get("body", b"")]
-    while not told.empty():
+    more = first.get("more_body", False)
+    while more and not told.empty():
         message = told.get_nowait()
         if message is None:
-            return b"".join(pieces), True
+            told.put_nowait(None)
+            break
         pieces.append(message.get("body", b""))
-    return b"".join(pieces), False
+        more = message.get("more_body", False)
+    return AnswerBody(b"".join(pieces), is_whole=not more)

@@ -21,7 +21,13 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from specguide.request import EXTERNAL_ID
-from specguide.serve_ray.exchange import AnswerHead, AnswerPiece, ForwardedRequest, NotTaken
+from specguide.serve_ray.exchange import (
+    AnswerBody,
+    AnswerHead,
+    AnswerPiece,
+    ForwardedRequest,
+    NotTaken,
+)
 from specguide.serve_ray.replica_metrics import with_replica
 from specguide.serve_ray.routing import RoutingKey
 from specguide.serve_ray.routing_key import routing_key
@@ -152,49 +158,52 @@ class _Asgi(Response):
 class _PassedOn:
     """An answer that goes to a client piece by piece. path: the path that was asked
 
-    Its head waits for the first bytes of its body: a replica that is gone before these can still be
-    told as a 503.
+    Its head waits for the first piece of its body: a replica that is gone before that one can still
+    be told as a 503. One that is gone behind the last piece is no loss.
     """
 
     def __init__(self, send: Send, path: str) -> None:
         self._send, self._path = send, path
         self._stream = passed_stream(path)
         self._head: AnswerHead | None = None
-        self._has_begun = False
+        self._has_begun = self._is_whole = False
 
     async def take(self, answer: AsyncIterator[AnswerPiece]) -> bool:
         """Pass on all of an answer. Returns False where the replica has not taken the request.
-        Raises what Ray does where the replica is gone."""
+        Raises what Ray does where the replica is gone, and ApiError for half an answer."""
         async for piece in answer:
             if isinstance(piece, NotTaken):
                 return False
             if isinstance(piece, AnswerHead):
                 self._head = piece
             else:
-                await self._tell(piece, more=True)
-                self._stream.take(piece)
-        await self._tell(b"", more=False)
+                self._stream.take(piece.piece)
+                await self._tell(piece)
+        if not self._is_whole:
+            raise ApiError(500, "the replica has not answered", kind="server_error")
         return True
 
-    async def _tell(self, body: bytes, *, more: bool) -> None:
-        if self._head is None:
-            raise ApiError(500, "the replica has not answered", kind="server_error")
-        if not self._has_begun:
+    async def _tell(self, body: AnswerBody) -> None:
+        if self._head is not None and not self._has_begun:
             self._has_begun = True
             status, headers = self._head.status, self._head.headers
             start = {"type": "http.response.start", "status": status, "headers": headers}
             await self._send(start)
-        await self._send({"type": "http.response.body", "body": body, "more_body": more})
+        self._is_whole = body.is_whole
+        more = not body.is_whole
+        await self._send({"type": "http.response.body", "body": body.piece, "more_body": more})
 
     async def fail(self, error: ApiError, scope: Scope, receive: Receive) -> None:
         """Tell the client, in the words of its API, that the rest of the answer does not come."""
+        if self._is_whole:
+            return
         if self._head is None or not self._has_begun:
             log_refusal(error)
             await error.response(error_body(self._path))(scope, receive, self._send)
             return
         if not dict(self._head.headers).get(b"content-type", b"").startswith(b"text/event-stream"):
             raise error  # half of a body, which ends with its connection
-        await self._tell(self._stream.end(error), more=False)
+        await self._tell(AnswerBody(self._stream.end(error), is_whole=True))
 
 
 def error_of(cause: BaseException) -> ApiError:

@@ -14,7 +14,7 @@ from starlette.responses import JSONResponse, PlainTextResponse
 
 from specguide.config import EngineConfig
 from specguide.engine import AsyncEngine, Engine
-from specguide.serve_ray.exchange import AnswerHead
+from specguide.serve_ray.exchange import AnswerBody, AnswerHead, ForwardedRequest, answer
 from specguide.serve_ray.proxy import ProxyAnswers
 from specguide.serve_ray.replica_metrics import with_replica
 from specguide.server.app import create_app
@@ -136,7 +136,7 @@ class EndlessAnswer:
 
     async def __aiter__(self):
         yield AnswerHead(200, [(b"content-type", b"text/event-stream")])
-        yield b'data: {"choices": []}\n\n'
+        yield AnswerBody(b'data: {"choices": []}\n\n')
         await asyncio.Event().wait()
 
     def cancel(self):
@@ -219,6 +219,28 @@ def test_a_replica_that_is_gone_behind_the_head_of_its_answer_is_a_503(kind):
     assert json.loads(body["body"])["error"]["code"] == "replica_lost"
 
 
+def test_a_replica_that_is_gone_behind_a_whole_answer_is_no_loss():
+    async def app(scope, receive, send):
+        await JSONResponse("whole")(scope, receive, send)
+        raise RuntimeError("gone")
+
+    ingress = pytest.importorskip("specguide.serve_ray.ingress", reason="needs Ray Serve")
+    sent = []
+
+    async def send(message):
+        sent.append(message)
+
+    async def main():
+        passed_on = ingress._PassedOn(send, "/v1/completions")
+        with pytest.raises(RuntimeError) as caught:
+            await passed_on.take(answer(app, ForwardedRequest({}, b"")))
+        await passed_on.fail(ingress.error_of(caught.value), {"type": "http"}, None)
+
+    asyncio.run(main())
+    start, body = sent
+    assert start["status"] == 200 and body["body"] == b'"whole"' and not body["more_body"]
+
+
 @pytest.fixture(scope="module")
 def client():
     engine = AsyncEngine(Engine(EngineConfig()))
@@ -237,7 +259,7 @@ def sent_of_broken(path, pieces, kind=b"text/event-stream; charset=utf-8"):
     async def begun():
         yield AnswerHead(200, [(b"content-type", kind)])
         for piece in pieces:
-            yield piece
+            yield AnswerBody(piece)
         raise ApiError(503, "gone", kind="server_error", code="replica_lost")
 
     async def main():
