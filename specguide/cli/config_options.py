@@ -16,10 +16,12 @@ import typer
 from specguide.cli.whole_numbers import whole_number
 from specguide.config import CacheConfig, EngineConfig, GuideConfig, SpecConfig, TransferConfig
 from specguide.drafts.tree import DynamicTree
-from specguide.errors import InvalidParams
+from specguide.errors import InvalidParams, SpecguideError
 
 Given = dict[type[Any], dict[str, Any]]
 _ENTRY = re.compile(r"(\w+(?:, \w+)*): +(.*)")
+_WORD = re.compile(r"(?<![\w'\"`/#.=-])[a-z]+[a-z_.]*[a-z](?![\w'\"`/=-])", re.ASCII)
+"""A word of an error, and no part of a text, a path or an option that it shows."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,7 @@ class ConfigOptions:
     defaults: of options whose default is not their field's
     variables: environment variables that stand in for options that are not given
     known:    what stands in the docstring's words as {name}
+    within:   field of EngineConfig that has it, as errors say it before a field: spec.model
     """
 
     config: type[Any]
@@ -40,6 +43,7 @@ class ConfigOptions:
     defaults: Mapping[str, Any] = field(default_factory=dict)
     variables: Mapping[str, str] = field(default_factory=dict)
     known: Mapping[str, str] = field(default_factory=dict)
+    within: str | None = None
 
 
 @dataclass(frozen=True)
@@ -70,12 +74,14 @@ GUIDE = ConfigOptions(
         "max_rules": "max_guide_rules",
         "max_source_bytes": "max_guide_bytes",
     },
+    within="guide",
 )
 SPEC = ConfigOptions(
     SpecConfig,
     "Speculation",
     {"method": "spec_method", "model": "head", "quantization": "draft_quantization"},
     {"method": None},
+    within="spec",
 )
 WITHOUT = ConfigOptions(Without, "Model")
 WITHOUT_SPEC = ConfigOptions(Without, "Model", {"no_guides": None})
@@ -101,6 +107,7 @@ def takes(*sources: ConfigOptions) -> Callable[[Callable[..., None]], Callable[.
     """Gives a command an option for each field of `sources`.
 
     The command's parameter `given` gets, for each configuration class, its fields' values by name.
+    Errors that name a field name its option instead.
     """
     added = {
         name: (source, entry)
@@ -108,6 +115,7 @@ def takes(*sources: ConfigOptions) -> Callable[[Callable[..., None]], Callable[.
         for entry in fields(source.config)
         if (name := _option_name(source, entry)) is not None
     }
+    flags = _flags_by_field(added)
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         own = inspect.signature(command, eval_str=True).parameters.values()
@@ -117,7 +125,11 @@ def takes(*sources: ConfigOptions) -> Callable[[Callable[..., None]], Callable[.
             given: Given = {source.config: {} for source in sources}
             for name, (source, entry) in added.items():
                 given[source.config][entry.name] = values.pop(name)
-            command(given=given, **values)
+            try:
+                command(given=given, **values)
+            except SpecguideError as error:
+                error.args = (_WORD.sub(lambda word: flags.get(word[0], word[0]), str(error)),)
+                raise
 
         parameters = [
             *(parameter for parameter in own if parameter.name != "given"),
@@ -168,7 +180,7 @@ def flag_given(source: ConfigOptions, given: Mapping[str, Any]) -> str | None:
     defaults = {entry.name: entry.default for entry in fields(source.config)}
     defaults |= dict(source.defaults)
     name = next((name for name, value in given.items() if value != defaults[name]), None)
-    return name and f"--{(source.names.get(name) or name).replace('_', '-')}"
+    return name and _flag(source.names.get(name) or name)
 
 
 def _dynamic_tree(text: str) -> DynamicTree:
@@ -178,6 +190,19 @@ def _dynamic_tree(text: str) -> DynamicTree:
             f"--tree takes TOP_K,DEPTH,NODES, for example 10,6,60; found {text!r}", param="tree"
         )
     return DynamicTree(*map(int, numbers))
+
+
+def _flags_by_field(added: Mapping[str, tuple[ConfigOptions, Field[Any]]]) -> dict[str, str]:
+    """Options by the words for their fields in errors; words of English are none alone."""
+    flags: dict[str, str] = {}
+    for name, (source, entry) in added.items():
+        words = (name, entry.name, f"{source.within}.{entry.name}")
+        flags |= {word: _flag(name) for word in words if not word.isalpha()}
+    return flags
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 def _option_name(source: ConfigOptions, entry: Field[Any]) -> str | None:
@@ -193,7 +218,7 @@ def _parameter(name: str, source: ConfigOptions, entry: Field[Any]) -> inspect.P
     default = source.defaults.get(entry.name, entry.default)
     if default is None:
         kind |= None
-    flag = f"--{name.replace('_', '-')}"
+    flag = _flag(name)
     option = typer.Option(
         f"{flag}/--no-{flag[2:]}" if default is True else flag,
         help=_help(source, entry.name),

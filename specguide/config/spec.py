@@ -88,8 +88,8 @@ class SpecConfig:
         if not least <= self.num_forced_tokens <= most:
             beside = f" and {num_own} draft tokens" if num_own else ""
             raise InvalidParams(
-                f"num_forced_tokens must be {least} to {most} with method {self.method!r}{beside}, "
-                f"found {self.num_forced_tokens}",
+                f"num_forced_tokens must be {least} to {most} with spec.method {self.method!r}"
+                f"{beside}, found {self.num_forced_tokens}",
                 param="num_forced_tokens",
             )
         if not 1 <= self.prompt_lookup_min <= self.prompt_lookup_max <= 16:
@@ -102,17 +102,17 @@ class SpecConfig:
     def _check_model(self, method: DraftMethod) -> None:
         if self.model is not None and self.method == AUTO:
             raise InvalidParams(
-                "method 'auto' finds the head that belongs to the target: leave model out, or name "
-                "the method of the model",
+                "spec.method 'auto' finds the head that belongs to the target: leave spec.model "
+                "out, or name the method of the model",
                 param="model",
             )
         if self.model is not None and not method.has_model:
             raise InvalidParams(
-                f"method {self.method!r} has no model: leave model out", param="model"
+                f"spec.method {self.method!r} has no model: leave spec.model out", param="model"
             )
         if self.quantization is not None and not method.has_model and self.method != AUTO:
             raise InvalidParams(
-                f"method {self.method!r} has no model: leave its quantization out",
+                f"spec.method {self.method!r} has no model: leave spec.quantization out",
                 param="quantization",
             )
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from command_line import COMMAND, EXAMPLES, TEXT, in_a_process, specguide
+from command_line import COMMAND, PERSON, TEXT, in_a_process, specguide
 from typer.testing import CliRunner
 
 from specguide.cli import app, main
@@ -47,12 +47,10 @@ def test_the_release_is_told(monkeypatch):
 
 
 def test_generate_reads_standard_input_and_writes_json():
-    done = in_a_process(
-        "generate", "--schema", str(EXAMPLES / "person.json"), "--json-stats", stdin=TEXT
-    )
+    done = in_a_process("generate", "--schema", PERSON, "--json-stats", stdin=TEXT)
     assert done.returncode == 0, done.stderr
     answer, figures = json.loads(done.stdout), json.loads(done.stderr.splitlines()[-1])
-    jsonschema.validate(answer, json.loads((EXAMPLES / "person.json").read_text()))
+    jsonschema.validate(answer, json.loads(Path(PERSON).read_text()))
     assert answer["name"] == "Maria Keller" and answer["age"] == 34
     assert figures["finish_reason"] == "stop" and figures["acceptance_length"] > 1.5
     assert (
@@ -62,7 +60,7 @@ def test_generate_reads_standard_input_and_writes_json():
 
 
 def test_speculation_does_not_change_the_output():
-    args = ["generate", "--schema", str(EXAMPLES / "person.json"), TEXT]
+    args = ["generate", "--schema", PERSON, TEXT]
     fast, plain = specguide(*args), specguide(*args, "--no-spec")
     assert fast.stdout == plain.stdout and "acceptance length 1.00" in plain.stderr
 
@@ -111,7 +109,9 @@ def test_a_timeline_is_written(tmp_path):
         (["--spec-method", "draft_model", "x"], "on the command line --head FOLDER"),
         (["--model", "/nowhere", "x"], "/nowhere"),
         ([""], "empty"),
-        (["--max-tokens", "0", "x"], "max_tokens"),
+        (["--max-tokens", "0", "x"], "--max-tokens must be"),
+        (["--schema", PERSON, "--max-guide-values", "3", "x"], "more than --max-guide-values (3)"),
+        (["--spec-method", "ngram", "--head", ".", "x"], "leave --head out"),
         (["x " * 5000], "context"),
     ],
 )
@@ -127,11 +127,11 @@ def test_a_mistake_is_one_line_and_exit_code_2(args, words):
     [
         (["--tool-format", "nope"], "tool format 'nope' is unknown; known: apertus"),
         (["--reasoning-format", "nope"], "reasoning format 'nope' is unknown; known: none"),
-        (["--api-servers", "0"], "api_servers must be ≥ 1, found 0"),
-        (["--max-connections", "0"], "max_connections must be ≥ 1, found 0"),
-        (["--drain-s", "-1"], "drain_s must be ≥ 0, found -1.0"),
-        (["--max-waiting", "-1"], "max_waiting must be ≥ 0, found -1"),
-        (["--body-timeout-s", "nan"], "body_timeout_s must be ≥ 0, found nan"),
+        (["--api-servers", "0"], "--api-servers must be ≥ 1, found 0"),
+        (["--max-connections", "0"], "--max-connections must be ≥ 1, found 0"),
+        (["--drain-s", "-1"], "--drain-s must be ≥ 0, found -1.0"),
+        (["--max-waiting", "-1"], "--max-waiting must be ≥ 0, found -1"),
+        (["--body-timeout-s", "nan"], "--body-timeout-s must be ≥ 0, found nan"),
         (["--max-replicas", "3"], "--max-replicas needs --replicas beside it"),
         (["--kv-transfer-timeout-s", "3"], "--kv-transfer-timeout-s needs --role beside it"),
         ([".", "--num-forced-tokens", "3"], "--num-forced-tokens needs --spec-method or --head"),
@@ -169,7 +169,7 @@ def test_forced_tokens_alone():
     done = specguide(
         "generate",
         "--schema",
-        str(EXAMPLES / "person.json"),
+        PERSON,
         "--spec-method",
         "grammar",
         "--num-forced-tokens",
@@ -180,11 +180,11 @@ def test_forced_tokens_alone():
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stderr.splitlines()[-1])["drafts_accepted"]["forced"] > 0
     refused = specguide("generate", "--spec-method", "grammar", TEXT)
-    assert refused.returncode == 2 and "num_forced_tokens must be 1 to 32" in refused.stderr
+    assert refused.returncode == 2 and "--num-forced-tokens must be 1 to 32" in refused.stderr
 
 
 def test_a_tree_of_drafts():
-    args = ("generate", "--schema", str(EXAMPLES / "person.json"), "--json-stats", TEXT)
+    args = ("generate", "--schema", PERSON, "--json-stats", TEXT)
     chain, tree = (
         json.loads(specguide(*args, *more).stderr.splitlines()[-1])
         for more in ((), ("--tree", "4,4,16"))

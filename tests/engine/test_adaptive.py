@@ -155,7 +155,7 @@ def test_auto_takes_the_head_that_belongs_to_the_target(folders, tmp_path):
         "suffix", num_forced_tokens=4, adaptive=True
     )
     assert comes_to(save_mimo(tmp_path)) == SpecConfig("mtp", **tree)
-    with pytest.raises(InvalidParams, match="leave model out"):
+    with pytest.raises(InvalidParams, match=r"leave spec\.model out"):
         SpecConfig("auto", model="head")
 
 

@@ -109,7 +109,7 @@ def test_a_draft_head_is_rounded_as_it_is_read(method: str, quantization: str) -
 
 
 def test_without_a_model_there_is_nothing_to_round() -> None:
-    with pytest.raises(InvalidParams, match="'ngram' has no model: leave its quantization out"):
+    with pytest.raises(InvalidParams, match=r"'ngram' has no model: leave spec\.quantization out"):
         SpecConfig("ngram", quantization="fp8")
     with pytest.raises(InvalidParams, match="'fp7' is unknown; known: "):
         LLM(spec=SpecConfig("eagle3", quantization="fp7"))

@@ -227,7 +227,7 @@ def test_suffixes_of_earlier_outputs_are_drafts_of_later_requests(folders):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (dict(method="grammar"), "1 to 32 with method 'grammar', found 0"),
+        (dict(method="grammar"), "1 to 32 with spec.method 'grammar', found 0"),
         (dict(num_forced_tokens=30), "num_forced_tokens must be 0 to 29"),
         (dict(num_forced_tokens=-1), "num_forced_tokens"),
         (dict(method="ngram", model="head"), "has no model"),

@@ -12,6 +12,7 @@ import pytest
 from specguide.cli import main
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
+PERSON = str(EXAMPLES / "person.json")
 TEXT = (EXAMPLES / "person.txt").read_text()
 COMMAND = [sys.executable, "-m", "specguide"]
 
