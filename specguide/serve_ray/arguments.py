@@ -112,9 +112,11 @@ def _value(name: str, given: Any) -> Any:
 
 
 def _made(config: type[Any], given: Mapping[str, Any], section: str) -> Any:
-    known = [entry.name for entry in fields(config)]
-    strange = next((name for name in given if name not in known), None)
+    names = [entry.name for entry in fields(config)]
+    strange = next((name for name in given if name not in names), None)
     if strange is not None:
+        known = [name for name in names if name not in _SECTIONS]
+        known += [] if section else _SECTIONS
         raise InvalidParams(
             f"{section}{strange} is unknown; known: {', '.join(known)}", param=strange
         )

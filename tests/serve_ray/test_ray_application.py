@@ -44,7 +44,8 @@ def test_keys_of_the_environment(monkeypatch):
 @pytest.mark.parametrize(
     ("args", "told"),
     [
-        ({"replica": 2}, "replica is unknown; known: replicas"),
+        ({"replica": 2}, "replica is unknown; known: replicas.*, engine, spec, .*exposure$"),
+        ({"engine": {"x": 1}}, "engine.x is unknown; known: model, max_batch_size"),
         ({"engine": {"max_batchsize": 2}}, "engine.max_batchsize is unknown"),
         ({"model": "/models/some"}, "model is unknown; known: replicas"),
         ({"replicas": "two"}, "replicas must be an integer, found 'two'"),
