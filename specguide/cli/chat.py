@@ -23,6 +23,7 @@ from specguide.cli.config_options import (
     WITHOUT_SPEC,
     Given,
     engine_config,
+    flag_given,
     takes,
 )
 from specguide.cli.conversation import Conversation, read_line, say
@@ -40,9 +41,10 @@ _ENGINE = replace(ENGINE, names={**ENGINE.names, "max_batch_size": None})
 
 
 _SCHEMA = replace(WRITTEN, names={"regex": None, "grammar": None})
+_OF_ENGINES = (WITHOUT_SPEC, SPEC, _ENGINE, CACHE, GUIDE)
 
 
-@takes(_SCHEMA, SAMPLING, WITHOUT_SPEC, SPEC, _ENGINE, CACHE, GUIDE)
+@takes(_SCHEMA, SAMPLING, *_OF_ENGINES)
 def chat(
     *,
     tools: Annotated[
@@ -69,6 +71,8 @@ def chat(
     """Talk with a model in the terminal, or answer one line of standard input after another. /help
     says more."""
     fields = _fields(given, tools)
+    if url is not None:
+        _refuse_beside_url(given)
     source: ChatModel = (
         RemoteModel(url, model, api_key)
         if url is not None
@@ -80,6 +84,18 @@ def chat(
     finally:
         loop.run_until_complete(source.close())
         loop.close()
+
+
+def _refuse_beside_url(given: Given) -> None:
+    """Raises InvalidParams for an option that would do nothing, since the engine is another's."""
+    flags = (flag_given(source, given[source.config]) for source in _OF_ENGINES)
+    flag = next(filter(None, flags), None)
+    if flag is not None:
+        raise InvalidParams(
+            f"{flag} is for an engine of this command, and --url asks a server: leave one of them "
+            "out",
+            param=flag[2:],
+        )
 
 
 def _fields(given: Given, tools: Path | None) -> dict[str, Any]:
