@@ -15,7 +15,7 @@ QUICK = ["--backend", "llguidance", "--masks", "20", "--walks", "1", "--changes"
 
 
 def certified(*args: str) -> tuple[int, str, BaseException | None]:
-    done = CliRunner().invoke(app, ["grammars", "certify", *args, *QUICK])
+    done = CliRunner().invoke(app, ["grammars", "certify", *QUICK, *args])
     return done.exit_code, done.output, done.exception
 
 
@@ -45,5 +45,6 @@ def test_mistakes_are_told(tmp_path: Path) -> None:
     path.write_text('{"pattern": "(a+)\\\\1"}')
     assert isinstance(certified(str(path))[2], UnsupportedGuide)
     path.write_text("{}")
+    assert "grammar backend 'nope'" in str(certified(str(path), "--backend", "nope")[2])
     (tmp_path / "mine.valid.jsonl").write_text("{")
     assert "line by line" in str(certified(str(path))[2])

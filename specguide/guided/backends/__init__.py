@@ -76,7 +76,7 @@ def check_backend(config: GuideConfig) -> None:
     """Raise InvalidParams where the configuration asks for a backend that does not exist."""
     if config.backend not in backend_choices():
         raise InvalidParams(
-            f"guide_backend {config.backend!r} is unknown; known: {', '.join(backend_choices())}",
+            f"grammar backend {config.backend!r} is unknown; known: {', '.join(backend_choices())}",
             param="guide_backend",
         )
 
