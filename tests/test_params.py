@@ -274,6 +274,7 @@ def test_a_guide_that_is_nested_beyond_all_measure_is_malformed() -> None:
         (lambda: TransferConfig(kv_transfer_timeout_s="9"), "kv_transfer_timeout_s"),
         (lambda: EngineConfig(max_batch_size=0), "max_batch_size"),
         (lambda: EngineConfig(rank_timeout_s=math.inf), "rank_timeout_s"),
+        (lambda: ServerConfig("m", api_servers=10**20), "api_servers"),
         (lambda: ServerConfig("m", template_timeout_s=math.inf), "template_timeout_s"),
         (lambda: ServerConfig("m", template_max_bytes=1 << 63), "template_max_bytes"),
     ],

@@ -26,8 +26,8 @@ _CHOICES = {"metrics_names": METRICS_NAMES, "sampling_defaults": SAMPLING_DEFAUL
 _OF_HEADER_NAMES = frozenset(ascii_letters + digits + "!#$%&'*+-.^_`|~")
 _AT_LEAST_ONE = ("api_servers", "max_connections")
 """Numbers that must be 1 at least, or nobody is served; others may be 0."""
-_AT_MOST = {"template_timeout_s": 86_400, "template_max_bytes": MOST_BYTES}
-"""Limits of a process, as the system takes them."""
+_AT_MOST = {"api_servers": 1024, "template_timeout_s": 86_400, "template_max_bytes": MOST_BYTES}
+"""What a machine has room for, and limits of a process as the system takes them."""
 
 
 def model_name(model: str | Path | None) -> str:
