@@ -26,10 +26,11 @@ from specguide.guided.schema.core.nodes import (
     Numbers,
     any_of,
     one_of_values,
+    says_something,
 )
 from specguide.guided.schema.core.number_bounds import bounds
 from specguide.guided.schema.core.walk import with_children
-from specguide.guided.schema.json_values import Json, Number, is_number
+from specguide.guided.schema.json_values import TYPES, Json, Number, is_number
 
 _NUMERIC = ("number", "integer")
 _STEPS_A_NUMBER = 500
@@ -116,8 +117,8 @@ class NamedNumbers:
             return core
         if core.values is not None:
             return replace(core, values=tuple(map(self._named_value, core.values)))
-        node = with_children(core, self._named)
-        numeric = [name for name in _NUMERIC if name in (core.kinds.types or ())]
+        node = _with_types(with_children(core, self._named))
+        numeric = [name for name in _NUMERIC if name in (node.kinds.types or ())]
         if not numeric or core.kinds.numbers.multiple_of is not None:
             return node
         return self._split(node, numeric)
@@ -186,6 +187,14 @@ class NamedNumbers:
             *((f"number_{i}", regex) for regex, i in self._numbers.items()),
         ]
         return before + rest[rest.find("\n") :] + "".join(_rule(*rule) for rule in rules)
+
+
+def _with_types(node: Node) -> Node:
+    """The node, which names the types that it may be of where it asks for something of a type.
+    xgrammar would take the first type that is asked for something, and no others."""
+    if node.kinds.types is not None or not says_something(node.kinds):
+        return node
+    return replace(node, kinds=replace(node.kinds, types=tuple(TYPES)))
 
 
 def _rule(name: str, regex: str) -> str:

@@ -16,6 +16,7 @@ import xgrammar as xgr
 
 from specguide.config import GuideConfig
 from specguide.guided.adapters.schema_numbers import NamedNumbers
+from specguide.guided.backends.xgrammar.absent_names import AbsentNames
 from specguide.guided.backends.xgrammar.escapes import with_closed_escapes
 from specguide.guided.backends.xgrammar.surrogates import without_surrogates_in_strings
 from specguide.guided.budget import spend
@@ -40,7 +41,8 @@ def schema_ebnf(
 
     Raises what xgrammar raises, and UnsupportedGuide for numbers that cannot be told.
     """
-    named = with_names(schema)
+    absent = AbsentNames()
+    named = with_names(schema, absent.named)
     if limits.max_whitespace == 0:
         grammar = xgr.Grammar.from_json_schema(
             named.text,
@@ -49,11 +51,11 @@ def schema_ebnf(
             strict_mode=False,
             any_order=any_order,
         )
-        return named.numbers.with_rules(_printed(grammar))
+        return named.numbers.with_rules(absent.without_members(_printed(grammar)))
     grammar = xgr.Grammar.from_json_schema(
         named.text, strict_mode=False, max_whitespace_cnt=named.mark, any_order=any_order
     )
-    printed = _printed(grammar)
+    printed = absent.without_members(_printed(grammar))
     return named.numbers.with_rules(_with_whitespace(printed, named.mark, limits))
 
 

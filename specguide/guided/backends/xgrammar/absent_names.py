@@ -1,0 +1,80 @@
+"""Owns the properties that an open object must not have, which xgrammar refuses.
+
+The library keeps the names of other properties apart from them where they are named. So each is
+named, with a value of its own, by which its members are found in what the library prints. They are
+made to begin with a character that there is not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from specguide.errors import UnsupportedGuide
+from specguide.guided.adapters.schema_numbers import NamedNumbers
+from specguide.guided.notations.grammar_form import ebnf_parts
+from specguide.guided.schema.core.nodes import Core, CoreSchema, Objects, one_of_values
+from specguide.guided.schema.core.walk import with_children
+
+_ABSENT = "absent"
+_KEY = '"\\"'
+_NO_CHARACTER = r"[^\0-\U0010ffff] "
+
+
+class AbsentNames:
+    """The names of one schema."""
+
+    def __init__(self) -> None:
+        self._value: str | None = None
+
+    def named(self, names: NamedNumbers, schema: CoreSchema) -> CoreSchema:
+        """The schema with values for the properties that must be absent, or without these where
+        there are no others than the named ones. Raises UnsupportedGuide where one is required."""
+
+        def made(core: Core) -> Core:
+            if isinstance(core, bool):
+                return core
+            node = with_children(core, made)
+            if not node.kinds.objects.impossible:
+                return node
+            objects = self._told(names, node.kinds.objects, node.path)
+            return replace(node, kinds=replace(node.kinds, objects=objects))
+
+        definitions = {name: made(core) for name, core in schema.definitions.items()}
+        return CoreSchema(made(schema.root), definitions)
+
+    def _told(self, names: NamedNumbers, objects: Objects, path: str) -> Objects:
+        absent = objects.impossible
+        if not absent.isdisjoint(objects.required):
+            raise UnsupportedGuide("xgrammar cannot be told of an object that there is not")
+        told = {name: one for name, one in objects.properties.items() if name not in absent}
+        if not objects.is_closed:
+            self._value = names.name_of(_ABSENT)
+            told |= dict.fromkeys(sorted(absent), one_of_values(path, [self._value]))
+        return replace(objects, properties=told)
+
+    def without_members(self, printed: str) -> str:
+        """What the library prints, without members whose values tell that they are absent."""
+        if self._value is None:
+            return printed
+        body = rf' ::= (("\"{self._value}\""))'
+        rules = printed.split("\n")
+        values = {rule.removesuffix(body) for rule in rules if rule.endswith(body)}
+        if not values:
+            raise UnsupportedGuide("xgrammar does not tell the properties that must be absent")
+        return "\n".join(_without(rule, values) for rule in rules)
+
+
+def _without(rule: str, values: set[str]) -> str:
+    """A rule without members of these values, which stand in it by the names of their rules."""
+    name, arrow, body = rule.partition(" ::= ")
+    if values.isdisjoint(body.split()):
+        return rule
+    written = [name, arrow]
+    key = 0
+    for sign, text in ebnf_parts(body):
+        if sign == '"' and text.startswith(_KEY):
+            key = len(written)
+        elif not sign and not values.isdisjoint(text.split()):
+            written.insert(key, _NO_CHARACTER)
+        written.append(text)
+    return "".join(written)
