@@ -33,6 +33,7 @@ NO_CALLS = [
     '{"name": "other", "parameters": {"city": "Oslo"}}',
     '{"name":"weather", "parameters": {"city": "Oslo"}}',
 ]
+DRAFT_7 = "http://json-schema.org/draft-07/schema#"
 ISOLATED = GuideConfig(isolate_compiles=True)
 
 
@@ -71,39 +72,69 @@ def test_what_no_tag_enforces_is_lexed():
     assert not any(is_whole(grammar, text) for text in ['{ "x": 15}', *NO_CALLS[1:]])
 
 
+CONDITION = {"if": {"properties": {"age": {"const": 1}}}, "then": {"required": ["x"]}}
+
+
+@pytest.mark.parametrize(
+    ("answer", "texts", "others"),
+    [
+        (True, ['{"name": "weather", "x": 1}', '{"parameters": {}}', "[1]"], []),
+        ({"type": "object"}, ['{"a": {"name": 1, "parameters": 2}}', "{}"], ["[1]"]),
+        ({**PERSON, "additionalProperties": True}, ['{"name": "we", "age": 3, "x": 0}'], ["{}"]),
+        (
+            {"$ref": "#/definitions/x", "definitions": {"x": PERSON}, "$schema": DRAFT_7},
+            ['{"name": "weather", "age": 3}'],
+            ["{}"],
+        ),
+        (
+            {**PERSON, **CONDITION},
+            ['{"name": "weather", "age": 1, "x": 0}', '{"name": "a", "age": 2}'],
+            ['{"name": "a", "age": 1}'],
+        ),
+        (
+            {"anyOf": [PERSON, {"properties": {"age": {"type": "string"}}, "required": ["x"]}]},
+            ['{"name": "we", "age": 3}', '{"age": "1", "x": 2}', '"x"'],
+            ['{"name": "we", "age": 3.5}', '{"age": "1"}'],
+        ),
+        (
+            {"properties": {"x": {"properties": {"y": {"type": "integer"}}}}},
+            ['{"x": {"y": 1, "z": 2}}', '{"x": "y"}', '"x"', "[1]"],
+            ['{"x": {"y": "z"}}'],
+        ),
+    ],
+)
+def test_an_answer_is_all_that_its_schema_takes_but_calls(answer, texts, others):
+    grammar = compiler().compile(asked(FORMAT, TOOLS, answer=answer))
+    assert all(is_whole(grammar, text) for text in [*texts, *CALLS])
+    assert not any(is_whole(grammar, text) for text in [*others, *NO_CALLS[:1]])
+
+
 @pytest.mark.parametrize(
     "answer",
     [
-        True,
-        {"type": "object"},
-        {"$ref": "#/$defs/x", "$defs": {"x": PERSON}, "properties": {}},
-        {**PERSON, "additionalProperties": True},
-        {**PERSON, "patternProperties": {"p": {}}},
         {**PERSON, "properties": {"name": {}, "parameters": {}}},
+        {**PERSON, "unevaluatedProperties": False},
+        {"$ref": "#/$defs/x/y", "$defs": {"x": {"y": PERSON}}},
     ],
 )
-def test_no_tag_has_an_answer_that_could_be_read_as_a_call(answer):
+def test_no_tag_leaves_out_what_an_answer_may_be(answer):
     assert message_tag(FORMATS[FORMAT], TOOLS, answer) is None
     grammar = compiler().compile(asked(FORMAT, TOOLS, answer=answer))
     assert all(is_whole(grammar, text) for text in CALLS)
     assert not any(is_whole(grammar, text) for text in NO_CALLS[:1])
 
 
-@pytest.mark.parametrize(
-    ("answer", "texts"),
-    [
-        (
-            {**PERSON, "if": {"properties": {"age": {"const": 1}}}, "then": {"required": ["x"]}},
-            ['{ "name": "a", "age": 1, "x": 0}', '{ "name": "a", "age": 2}'],
-        ),
-        ({"properties": {"x": {"type": "integer"}}}, ['{ "x": 1}', '"x"', "[1]"]),
-    ],
-)
-def test_no_tag_leaves_out_what_an_answer_may_be(answer, texts):
-    """xgrammar, which reads tags, writes some of the cases of a condition alone."""
-    assert message_tag(FORMATS[FORMAT], TOOLS, answer) is None
-    within = {"type": "object", "properties": {"y": answer}}
-    assert message_tag(FORMATS[FORMAT], TOOLS, within) is None
-    assert message_tag(FORMATS[FORMAT], [Tool("a", answer)], PERSON) is None
+def test_tools_may_ask_what_depends():
+    """Arguments are in a tag, too."""
+    tools = [Tool("weather", {**PERSON, **CONDITION})]
+    grammar = compiler().compile(asked(FORMAT, tools, answer={"type": "object"}))
+    call = '{"name": "weather", "parameters": %s}'
+    assert is_whole(grammar, call % '{"name": "a", "age": 1, "x": 0}')
+    assert not is_whole(grammar, call % '{"name": "a", "age": 1}')
+
+
+def test_names_that_are_not_kept_apart_close_an_object():
+    answer = {"type": "object", "properties": {"größe": {"type": "integer"}}}
     grammar = compiler().compile(asked(FORMAT, TOOLS, answer=answer))
-    assert all(is_whole(grammar, text) for text in texts)
+    assert is_whole(grammar, '{"größe": 1}')
+    assert not is_whole(grammar, '{"größe": 1, "x": 2}')

@@ -7,28 +7,13 @@ tag, a backend that reads character by character goes both ways until it is clea
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Any, Protocol
 
 from specguide.guided.schema.subschemas import subschemas
 from specguide.guided.tools.formats import ToolFormat
 
-_OF_CASES = frozenset(
-    {
-        "if",
-        "not",
-        "oneOf",
-        "contains",
-        "propertyNames",
-        "patternProperties",
-        "unevaluatedItems",
-        "unevaluatedProperties",
-        "dependencies",
-        "dependentRequired",
-        "dependentSchemas",
-    }
-)
-_OF_KINDS = frozenset({"properties", "items"})
+_OF_DEFINITION = "#/$defs/name".count("/")
 
 
 class _Tool(Protocol):
@@ -46,53 +31,72 @@ def message_tag(tool_format: ToolFormat, tools: Sequence[_Tool], answer: Any) ->
     there is no answer or it may be read as a call, a call is no JSON object, or the backend of tags
     would leave out some of what a schema allows.
 
-    The answer has no other keys than those that its schema names.
+    An answer lacks one key of a call at least.
     """
     one = tool_format
     if one.arguments is not None or one.separator is not None or not one.opening.startswith("{"):
         return None
-    apart = _closed(answer, _keys(one))
-    if apart is None or not all(map(_is_plain, [apart, *(tool.parameters for tool in tools)])):
+    apart = _apart(answer, _keys(one))
+    if apart is None:
         return None
+    told = [_opened(apart), *(_opened(tool.parameters) for tool in tools)]
+    if None in told:
+        return None
+    said, *arguments = ({"type": "json_schema", "json_schema": schema} for schema in told)
     calls = [
         {
             "type": "tag",
             "begin": one.opening + tool.name + one.before_arguments,
-            "content": {"type": "json_schema", "json_schema": dict(tool.parameters)},
+            "content": content,
             "end": one.after_arguments + one.end,
         }
-        for tool in tools
+        for tool, content in zip(tools, arguments, strict=True)
     ]
-    said = {"type": "json_schema", "json_schema": apart}
     form = {"type": "or", "elements": [said, *calls]}
     return json.dumps({"type": "structural_tag", "format": form}, ensure_ascii=False)
 
 
-def _keys(tool_format: ToolFormat) -> set[str]:
+def _keys(tool_format: ToolFormat) -> Set[str]:
     """The keys of a call."""
     around = f"{tool_format.opening}{tool_format.before_arguments}", tool_format.after_arguments
     return set(json.loads("{}".join(around)))
 
 
-def _closed(answer: Any, keys: set[str]) -> dict[str, Any] | None:
-    """The schema without other keys than it names; None where it asks for them, or names all of
-    `keys`."""
-    if not isinstance(answer, Mapping) or {"$ref", "patternProperties"} & answer.keys():
+def _apart(answer: Any, keys: Set[str]) -> Mapping[str, Any] | None:
+    """The schema of all answers but objects with all of the keys; None where it names them all."""
+    if answer is True:
+        return _apart({}, keys)
+    if not isinstance(answer, Mapping):
         return None
-    named = answer.get("properties")
-    if not isinstance(named, Mapping) or keys <= named.keys():
+    named, parts = answer.get("properties", {}), answer.get("allOf", [])
+    if not isinstance(named, Mapping) or not isinstance(parts, list) or keys <= named.keys():
         return None
-    if answer.get("additionalProperties", False) is not False:
-        return None
-    return {**answer, "additionalProperties": False}
+    left = {keyword: value for keyword, value in answer.items() if keyword != "$ref"}
+    if "$ref" in answer:  # beside which some drafts take nothing for a constraint
+        parts = [*parts, {"$ref": answer["$ref"]}]
+    lacking = {"anyOf": [{"properties": {key: False}} for key in sorted(keys - named.keys())]}
+    return {**left, "allOf": [*parts, lacking]}
 
 
-def _is_plain(schema: Mapping[str, Any]) -> bool:
-    """Whether nothing in it depends on what else holds, and all types are told."""
-    todo = [schema]
+def _opened(schema: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The schema, which says of objects that they are open; None where that says too much, or where
+    it refers to what may be no subschema.
+
+    The backend of tags takes objects for closed that do not say so. They stay as they are where it
+    would not keep other names apart from those that are named.
+    """
+    copy: dict[str, Any] = json.loads(json.dumps(schema))
+    todo: list[Any] = [copy]
     while todo:
         each = todo.pop()
-        if _OF_CASES & each.keys() or (_OF_KINDS & each.keys() and "type" not in each):
-            return False
+        if "unevaluatedProperties" in each or str(each.get("$ref")).count("/") > _OF_DEFINITION:
+            return None
+        named = each.get("properties")
+        if isinstance(named, dict) and all(map(_is_plain, named)):
+            each.setdefault("additionalProperties", True)
         todo += [child for _, _, child in subschemas(each)]
-    return True
+    return copy
+
+
+def _is_plain(name: str) -> bool:
+    return name.isascii() and name.isprintable() and not {'"', "\\"} & set(name)
