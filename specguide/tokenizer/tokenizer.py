@@ -248,9 +248,14 @@ class Tokenizer:
         outside = [token for token in self.eos_token_ids if not 0 <= token < size]
         if outside:
             raise CheckpointError(f"end token {outside[0]} is outside the vocabulary of {size}")
-        return Vocabulary(
-            token_bytes(self._backend, size, frozenset(self.eos_token_ids)), self.eos_token_ids
-        )
+        spelled = token_bytes(self._backend, size, frozenset(self.eos_token_ids))
+        added = self._backend.get_added_tokens_decoder().items()
+        special = {
+            one.content: token
+            for token, one in added
+            if token < size and not spelled[token] and token not in self.eos_token_ids
+        }
+        return Vocabulary(spelled, self.eos_token_ids, special)
 
 
 def _transformers_tokenizer(folder: Path) -> Any:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 
 
@@ -13,12 +14,14 @@ class Vocabulary:
     token_bytes:   bytes of each token id; empty for special tokens and for padding ids, which are
                    no text
     eos_token_ids: the end tokens, at least one; accepting one terminates a matcher
+    special_ids:   ids of the special tokens that are no end tokens, by their names
 
     Its length is the model's (padded) vocabulary size, that is, the width of the logits.
     """
 
     token_bytes: tuple[bytes, ...]
     eos_token_ids: tuple[int, ...]
+    special_ids: Mapping[str, int] = field(default_factory=dict, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if not self.eos_token_ids or not all(

@@ -13,6 +13,7 @@ from specguide.guide import Guide
 from specguide.guided.backend import Written
 from specguide.guided.backends import backend_names
 from specguide.guided.compile import GrammarCompiler
+from specguide.tokenizer.vocabulary import Vocabulary
 
 
 @pytest.fixture(scope="module", params=backend_names())
@@ -65,7 +66,7 @@ def test_escaped_strings_hold_no_line_ends(compiler: GrammarCompiler, source: st
         "start: %lark { start: <|x|> }",
     ],
 )
-def test_special_tokens_by_their_names_are_refused(compiler: GrammarCompiler, source: str) -> None:
+def test_names_of_no_special_tokens_are_refused(compiler: GrammarCompiler, source: str) -> None:
     """llguidance, which is told of none, would panic."""
     with pytest.raises(InvalidGuide, match="special token") as raised:
         compiler.compile(Guide(grammar=source))
@@ -75,6 +76,24 @@ def test_special_tokens_by_their_names_are_refused(compiler: GrammarCompiler, so
 def test_what_is_written_as_a_special_token_in_a_text_is_none(compiler: GrammarCompiler) -> None:
     grammar = compiler.compile(Guide(grammar='start: "<b>" /<i>/ // <c>\n # </s>\n'))
     assert takes(grammar, "<b><i>")
+
+
+@pytest.mark.parametrize("is_isolated", [False, True])
+def test_special_tokens_may_be_called_by_their_names(is_isolated: bool) -> None:
+    spelled = (*(bytes([byte]) for byte in range(256)), b"", b"", b"")
+    named = Vocabulary(spelled, (256,), {"<|end|>": 257, "<|im end|>": 258})
+    made = GrammarCompiler(named, GuideConfig(isolate_compiles=is_isolated))
+    source = 'start: (a <|end|>)+ <[258]> | "<|end|>" <|im end|> // <|no|>\na: "a" /<|end|>/?'
+    tag = {"format": {"type": "grammar", "grammar": source}, "type": "structural_tag"}
+    for guide in (Guide(grammar=source), Guide(structural_tag=tag)):
+        grammar = made.compile(guide)
+        for tokens in ([97, 257, 97, 257, 258], [*b"<|end|>", 258]):
+            matcher = grammar.matcher()
+            assert all(map(matcher.accept, [*tokens, 256]))
+        assert not grammar.matcher().accept(257)
+    with pytest.raises(InvalidGuide, match=r"<\|no\|> .* no special token of this model"):
+        made.compile(Guide(grammar="start: <|no|>"))
+    made.close()
 
 
 @pytest.mark.parametrize("native", [True, False])

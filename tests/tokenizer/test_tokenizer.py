@@ -91,6 +91,7 @@ def test_every_token_of_the_real_vocabulary(llama3: Tokenizer) -> None:
         (128_001, 128_009),
     )
     assert vocabulary.token_bytes[128_000:] == (b"",) * 256
+    assert vocabulary.special_ids["<|eom_id|>"] == 128_008 and len(vocabulary.special_ids) == 254
     assert (
         all(vocabulary.token_bytes[:128_000])
         and len(set(vocabulary.token_bytes[:128_000])) == 128_000

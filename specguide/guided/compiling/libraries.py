@@ -33,6 +33,7 @@ from specguide.guided.schema.document.document import Reading
 from specguide.guided.schema.places.distinct import distinct_places
 from specguide.guided.schema.pruning.prune import NoInstance
 from specguide.guided.select import candidates, rewrites
+from specguide.guided.token_names import with_special_ids
 from specguide.guided.wrappers.call_grammar import CallGrammars
 from specguide.guided.wrappers.distinct import DistinctItems
 from specguide.guided.wrappers.endings import MOST_LATE, EndingGrammar, GrammarEndings, spare_of
@@ -99,7 +100,8 @@ class Libraries:
         """
         check_limits(guide, self.config)
         with Budget(self.config.max_schema_steps).counting():
-            return self._search(guide, requested, before)
+            named = with_special_ids(guide, self.vocabulary.special_ids)
+            return self._search(named, requested, before)
 
     def _search(self, guide: Guide, requested: str, before: Callable[[str], None]) -> Enforced:
         if guide.as_tag is not None:

@@ -4,7 +4,7 @@ of Lark's library; in linear time."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from specguide.guided.notations.grammar_form import behind_mark, behind_token
 
@@ -23,9 +23,27 @@ def as_lark_reads(source: str) -> str:
     return "\n".join(_with_string(line) if _STRING in line else line for line in lines)
 
 
+def with_token_ids(source: str, ids: Mapping[str, int]) -> str:
+    """A Lark grammar with the id of each special token, as `<[2]>`, that it calls by a name, as
+    `</s>`. Names that are not among `ids` stay."""
+    parts = []
+    done = 0
+    for begin, end in _named_tokens(source):
+        token = ids.get(source[begin:end])
+        if token is not None:
+            parts += [source[done:begin], f"<[{token}]>"]
+            done = end
+    return "".join([*parts, source[done:]])
+
+
 def named_token(source: str) -> str | None:
-    """The first special token that a Lark grammar calls by a name, as `</s>`, and not by its id, as
-    `<[2]>`; None where there is none."""
+    """The first special token that a Lark grammar calls by a name; None where there is none."""
+    begin, end = next(_named_tokens(source), (0, 0))
+    return source[begin:end] or None
+
+
+def _named_tokens(source: str) -> Iterator[tuple[int, int]]:
+    """The places of names of special tokens, and those behind them."""
     at = 0 if "<" in source else len(source)
     while at < len(source):
         sign = source[at]
@@ -37,10 +55,9 @@ def named_token(source: str) -> str | None:
         elif sign == "<":
             begin, at = at, behind_token(source, at)
             if at > begin + 1 and source[begin + 1] != "[":
-                return source[begin:at]
+                yield begin, at
         else:
             at += 1
-    return None
 
 
 def _without_comments(source: str) -> Iterator[str]:

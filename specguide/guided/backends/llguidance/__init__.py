@@ -33,7 +33,8 @@ def _rewrite(source: str, form: GrammarForm) -> str:
     named = named_token(source)
     if named is not None:
         raise UnsupportedGuide(
-            f"the special token {named} is called by a name: write its id, as <[2]>, in its place"
+            f"{named} in the Lark grammar is no special token of this model that an output holds: "
+            "write the name or the id of one, as <[2]>; an end token is left out"
         )
     return with_rewritten_schemas(source)
 
