@@ -214,7 +214,8 @@ void bind_backends(py::module_& m) {
       .def("fill", [](LibraryMatcher& self, uintptr_t row) { self.fill(reinterpret_cast<int32_t*>(row)); },
            py::arg("row"), release());
   py::class_<CompiledGrammar, std::shared_ptr<CompiledGrammar>>(m, "NativeGrammar")
-      .def("matcher", &CompiledGrammar::matcher, release());
+      .def("matcher", &CompiledGrammar::matcher, release())
+      .def_property_readonly("num_learned", &CompiledGrammar::num_learned);
   bind_reasoning(m);
   bind_keys(m);
   bind_distinct(m);

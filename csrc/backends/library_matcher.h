@@ -57,6 +57,8 @@ class CompiledGrammar {
  public:
   virtual ~CompiledGrammar() = default;
   virtual std::shared_ptr<LibraryMatcher> matcher() = 0;
+  // How many matchers that have learnt something by walking it keeps for those to come.
+  virtual int64_t num_learned() const { return 0; }
 };
 
 }  // namespace specguide

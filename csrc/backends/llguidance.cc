@@ -159,6 +159,7 @@ class LLGuidanceGrammar final : public CompiledGrammar {
   std::shared_ptr<LibraryMatcher> matcher() override {
     return std::make_shared<LLGuidanceMatcher>(vocabulary_, pattern_);
   }
+  int64_t num_learned() const override { return pattern_->num_learned(); }
 
  private:
   std::shared_ptr<const Vocabulary> vocabulary_;

@@ -67,6 +67,11 @@ void LLGuidancePattern::give_back(std::unique_ptr<LLGuidanceHandle> handle) {
   if (idle_.size() < kMaxIdle) idle_.push_back(std::move(handle));
 }
 
+int64_t LLGuidancePattern::num_learned() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return num_given_back_ < 2 ? 0 : 1 + static_cast<int64_t>(idle_.size());  // the first saw that the grammar begins
+}
+
 LLGuidanceTokenizerPtr LLGuidancePattern::tokenizer() {
   std::lock_guard<std::mutex> lock(mutex_);
   return handle_->tokenizer();

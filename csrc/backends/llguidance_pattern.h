@@ -54,6 +54,8 @@ class LLGuidancePattern {
   // compiles the grammar anew, and others who need the same wait for that.
   std::unique_ptr<LLGuidanceHandle> take_roomy();
   void give_back(std::unique_ptr<LLGuidanceHandle> handle);
+  // How many matchers are kept that have walked.
+  int64_t num_learned();
 
  private:
   LLGuidanceTokenizerPtr tokenizer();

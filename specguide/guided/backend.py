@@ -44,7 +44,12 @@ class CompiledGrammar(Protocol):
 
     @property
     def num_bytes(self) -> int:
-        """Estimate of the memory it holds, for a cache's budget."""
+        """Estimate of the memory it holds once it is compiled, for a cache's budget."""
+        ...
+
+    @property
+    def used_bytes(self) -> int:
+        """Estimate of the memory that it holds beside that, since it was used."""
         ...
 
     def matcher(self) -> Matcher:
@@ -62,6 +67,11 @@ class GrammarWrapper:
     def backend(self) -> str:
         """Name of the backend that compiled it."""
         return self.inner.backend
+
+    @property
+    def used_bytes(self) -> int:
+        """Memory that the other one holds since it was used."""
+        return self.inner.used_bytes
 
 
 class Backend(Protocol):

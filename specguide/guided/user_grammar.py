@@ -23,7 +23,7 @@ class UserGrammar:
     make: Callable[[], Any]
     eos_token_ids: Sequence[int]
     backend = "user"
-    num_bytes = 0
+    num_bytes = used_bytes = 0
 
     def __post_init__(self) -> None:
         self.matcher()

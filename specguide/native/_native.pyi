@@ -333,8 +333,13 @@ class NativeVocabulary:
     def __len__(self) -> int: ...
 
 class NativeGrammar:
-    """A compiled grammar; matchers of it start at its beginning."""
+    """A compiled grammar; matchers of it start at its beginning.
 
+    num_learned: how many matchers that have walked it keeps for those to come
+    """
+
+    @property
+    def num_learned(self) -> int: ...
     def matcher(self) -> LibraryMatcher: ...
 
 class ReasoningMark:

@@ -219,6 +219,7 @@ class Sized:
 
     def __init__(self, num_bytes: int) -> None:
         self.num_bytes = num_bytes
+        self.used_bytes = 0
 
     def matcher(self) -> Any:
         raise AssertionError
@@ -235,10 +236,31 @@ def test_the_cache_keeps_to_its_budget() -> None:
     assert cache.get("d") is None and cache.num_bytes == 90 and len(cache) == 2
     cache.put("a", Sized(10))
     assert cache.num_bytes == 60
+    grown = Sized(30)
+    cache.put("e", grown)
+    assert len(cache) == 3
+    grown.used_bytes = 25
+    assert cache.num_bytes == 115
+    cache.put("f", Sized(10))
+    assert cache.num_bytes == 75 and cache.get("c") is None
     budget = GrammarCompiler(VOCABULARY, GuideConfig(cache_bytes=1))
     first = budget.compile(Guide(regex="a"))
     assert budget.compile(Guide(regex="a")) is not first and len(budget.cache) == 0
     budget.close()
+
+
+def test_a_grammar_takes_more_where_it_was_used() -> None:
+    """Its matchers learn states, and are kept for those to come."""
+    compiler = GrammarCompiler(VOCABULARY, GuideConfig(backend="llguidance"))
+    grammar = compiler.compile(Guide(regex="a+"))
+    counted = [compiler.cache.num_bytes]
+    for num_at_once in (1, 1, 2, 4):
+        matchers = [grammar.matcher() for _ in range(num_at_once)]
+        assert all(matcher.accept(ord("a")) for matcher in matchers)
+        del matchers
+        counted.append(compiler.cache.num_bytes)
+    assert counted[0] < counted[1] == counted[2] < counted[3] < counted[4]
+    compiler.close()
 
 
 EXIT = """

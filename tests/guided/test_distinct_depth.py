@@ -33,7 +33,7 @@ class AnyMatcher:
 class AnyText:
     """The grammar of all texts."""
 
-    backend, num_bytes = "any", 0
+    backend, num_bytes, used_bytes = "any", 0, 0
 
     def matcher(self) -> AnyMatcher:
         return AnyMatcher()

@@ -63,6 +63,7 @@ class ToyCompiled:
     vocabulary: Vocabulary
     pattern: Automaton
     num_bytes: int
+    used_bytes: int = 0
     backend: str = NAME
 
     def matcher(self) -> ToyMatcher:

@@ -22,9 +22,14 @@ class GrammarCache:
 
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes
-        self.num_bytes = 0
         self._outcomes: OrderedDict[Hashable, Fact] = OrderedDict()
         self._lock = threading.Lock()
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of all outcomes, by what they take now: a grammar grows where it is used."""
+        with self._lock:
+            return sum(map(_size, self._outcomes.values()))
 
     def __len__(self) -> int:
         return len(self._outcomes)
@@ -43,16 +48,20 @@ class GrammarCache:
         if isinstance(outcome, InvalidGuide):
             outcome.__traceback__ = outcome.__cause__ = outcome.__context__ = None
         with self._lock:
-            old = self._outcomes.pop(key, None)
-            self.num_bytes -= _size(old) if old is not None else 0
+            self._outcomes.pop(key, None)
             if _size(outcome) > self.max_bytes:
                 return
             self._outcomes[key] = outcome
-            self.num_bytes += _size(outcome)
-            while self.num_bytes > self.max_bytes:
-                _, evicted = self._outcomes.popitem(last=False)
-                self.num_bytes -= _size(evicted)
+            sizes = list(map(_size, self._outcomes.values()))
+            num_over = sum(sizes) - self.max_bytes
+            for size in sizes:
+                if num_over <= 0:
+                    break
+                self._outcomes.popitem(last=False)
+                num_over -= size
 
 
 def _size(outcome: Fact) -> int:
-    return _ERROR_BYTES if isinstance(outcome, InvalidGuide) else outcome.num_bytes
+    if isinstance(outcome, InvalidGuide):
+        return _ERROR_BYTES
+    return outcome.num_bytes + outcome.used_bytes

@@ -54,6 +54,12 @@ MORE_LIMITS = native.LLGuidanceLimits(
 about a gigabyte."""
 
 
+_COMPILED_BYTES, _COMPILED_BYTES_A_CHARACTER = 70_000, 50
+_LEARNED_BYTES, _LEARNED_BYTES_A_CHARACTER = 200_000, 110
+"""Memory of a compiled grammar, and of a matcher behind some walks: the library does not say, so
+from fits over some hundred real schemas and the vocabulary of Llama 3."""
+
+
 @dataclass(frozen=True)
 class LLGuidanceCompiled:
     """A grammar that llguidance compiled; see `specguide.guided.backend.CompiledGrammar`."""
@@ -61,7 +67,16 @@ class LLGuidanceCompiled:
     vocabulary: Vocabulary
     pattern: native.NativeGrammar | Pattern
     num_bytes: int
+    learned_bytes: int
+    """Bytes of a matcher that has walked."""
     backend: str = NAME
+
+    @property
+    def used_bytes(self) -> int:
+        """Bytes of the matchers that are kept for those to come, each with what it has learnt."""
+        if isinstance(self.pattern, native.NativeGrammar):
+            return self.pattern.num_learned * self.learned_bytes
+        return 0
 
     def matcher(self) -> Matcher:
         if isinstance(self.pattern, native.NativeGrammar):
@@ -103,7 +118,13 @@ class LLGuidanceBackend:
             pattern = _compile(tokenizer, written.text, self.usual_limits, self.more_limits)
         except ValueError as error:
             raise refusal(str(error), written.kind) from error
-        return LLGuidanceCompiled(self._vocabulary, pattern, _estimate_bytes(written.text))
+        size = len(written.text)
+        return LLGuidanceCompiled(
+            self._vocabulary,
+            pattern,
+            num_bytes=_COMPILED_BYTES + _COMPILED_BYTES_A_CHARACTER * size,
+            learned_bytes=_LEARNED_BYTES + _LEARNED_BYTES_A_CHARACTER * size,
+        )
 
     def _bind(self) -> native.LLGuidanceTokenizer | llguidance.LLTokenizer:
         with self._lock:
@@ -133,12 +154,6 @@ def _native_tokenizer(
     library: native.LLGuidanceLibrary, vocabulary: Vocabulary
 ) -> native.LLGuidanceTokenizer:
     return native.LLGuidanceTokenizer(library, native_vocabulary(vocabulary))
-
-
-def _estimate_bytes(lark: str) -> int:
-    """Memory of a compiled grammar: the library does not say, so from a fit over some hundred real
-    schemas."""
-    return 120_000 + 9 * len(lark)
 
 
 @functools.cache

@@ -78,6 +78,7 @@ class XGrammarCompiled:
     compiled: xgr.CompiledGrammar
     native_grammar: native.NativeGrammar | None
     num_bytes: int
+    used_bytes: int = 0
     backend: str = NAME
 
     def matcher(self) -> Matcher:
