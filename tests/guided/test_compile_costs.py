@@ -304,3 +304,20 @@ def test_many_branches_that_a_name_tells_apart_are_compared_in_few_steps():
     with budget.counting():
         next(rewrites(Guide(json_schema=schema), "llguidance"))
     assert budget.left > 500_000
+
+
+def test_subschemas_are_compared_once_however_many_ways_lead_to_them():
+    def branch(kind: str, i: int) -> dict[str, Any]:
+        after = {"$ref": f"#/definitions/d{i + 1}"}
+        return {
+            "type": "object",
+            "properties": {"next": after, "other": after, "kind": {"const": kind}},
+            "required": ["next", "other", "kind"],
+        }
+
+    definitions = {f"d{i}": {"oneOf": [branch("a", i), branch("b", i)]} for i in range(9)}
+    schema = {"$ref": "#/definitions/d0", "definitions": {**definitions, "d9": True}}
+    budget = Budget(1_000_000)
+    with budget.counting():
+        text = guide_to_lark(next(rewrites(Guide(json_schema=schema), "llguidance")), GuideConfig())
+    assert budget.left > 950_000 and len(text) < 10_000

@@ -36,6 +36,9 @@ _BOUNDS = {
 Located: TypeAlias = tuple[Json, Place]
 """A subschema and its place."""
 
+_Asked: TypeAlias = tuple[int, Place, int, Place, frozenset[str]]
+_Shared: TypeAlias = tuple[Located, Located, frozenset[str]]
+"""Two subschemas, and the types that they may share."""
 _ANYWHERE: Located = (True, Place("", ""))
 
 
@@ -47,6 +50,10 @@ class Comparison:
         self._document = document
         self._instances = instances
         self._num_steps = 0
+        self._num_given_up = 0
+        self._proven: dict[_Asked, _Shared] = {}
+        self._tried: dict[_Asked, _Shared] = {}
+        """What the comparison at work is about, or has given up on."""
         self._conjuncts_of: dict[int, tuple[Located, list[Located]]] = {}
 
     def are_disjoint(self, left: Located, right: Located, depth: int = 0) -> bool:
@@ -68,10 +75,30 @@ class Comparison:
     ) -> frozenset[str]:
         """Those of `types` that may have an instance of both subschemas, and of `context` too. A
         type is left out only where it is certain that it has none."""
-        self._num_steps += depth > 0
         spend(2)
+        if depth == 0:
+            self._tried.clear()
         if depth > _MAX_DEPTH or self._num_steps > _MAX_STEPS:
+            self._num_given_up += 1
             return types
+        if context is not _ANYWHERE:
+            return self._shared_types(left, right, types, depth, context)
+        key = (id(left[0]), left[1], id(right[0]), right[1], types)
+        for known in (self._proven, self._tried):
+            if key in known:
+                self._num_given_up += known is self._tried
+                return known[key][-1]
+        self._tried[key] = left, right, types  # which keeps the ids their own
+        num_given_up = self._num_given_up
+        shared = self._shared_types(left, right, types, depth, context)
+        is_certain = not shared or num_given_up == self._num_given_up
+        (self._proven if is_certain else self._tried)[key] = left, right, shared
+        return shared
+
+    def _shared_types(
+        self, left: Located, right: Located, types: frozenset[str], depth: int, context: Located
+    ) -> frozenset[str]:
+        self._num_steps += depth > 0
         for side in (left, right):
             self._document.check(*side)
         if left[0] is False or right[0] is False or _list_others(left[0], right[0]):
