@@ -240,7 +240,7 @@ def test_the_cache_keeps_to_its_budget() -> None:
     cache.put("e", grown)
     assert len(cache) == 3
     grown.used_bytes = 25
-    assert cache.num_bytes == 115
+    assert cache.get("e") is grown and cache.num_bytes == 115
     cache.put("f", Sized(10))
     assert cache.num_bytes == 75 and cache.get("c") is None
     budget = GrammarCompiler(VOCABULARY, GuideConfig(cache_bytes=1))
@@ -258,6 +258,7 @@ def test_a_grammar_takes_more_where_it_was_used() -> None:
         matchers = [grammar.matcher() for _ in range(num_at_once)]
         assert all(matcher.accept(ord("a")) for matcher in matchers)
         del matchers
+        assert compiler.compile(Guide(regex="a+")) is grammar
         counted.append(compiler.cache.num_bytes)
     assert counted[0] < counted[1] == counted[2] < counted[3] < counted[4]
     compiler.close()

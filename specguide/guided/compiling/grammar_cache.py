@@ -17,19 +17,18 @@ Fact = CompiledGrammar | InvalidGuide
 
 
 class GrammarCache:
-    """Outcomes of compiles by key. Safe to use from several threads. `max_bytes`: budget for all of
-    them, bytes."""
+    """Outcomes of compiles by key. Safe to use from several threads.
+
+    max_bytes: budget for all of them, bytes
+    num_bytes: what they took when each was last asked for: a grammar grows where it is used
+    """
 
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes
+        self.num_bytes = 0
         self._outcomes: OrderedDict[Hashable, Fact] = OrderedDict()
+        self._sizes: dict[Hashable, int] = {}
         self._lock = threading.Lock()
-
-    @property
-    def num_bytes(self) -> int:
-        """Bytes of all outcomes, by what they take now: a grammar grows where it is used."""
-        with self._lock:
-            return sum(map(_size, self._outcomes.values()))
 
     def __len__(self) -> int:
         return len(self._outcomes)
@@ -40,6 +39,7 @@ class GrammarCache:
             outcome = self._outcomes.get(key)
             if outcome is not None:
                 self._outcomes.move_to_end(key)
+                self._count(key, _size(outcome))
             return outcome
 
     def put(self, key: Hashable, outcome: Fact) -> None:
@@ -48,17 +48,22 @@ class GrammarCache:
         if isinstance(outcome, InvalidGuide):
             outcome.__traceback__ = outcome.__cause__ = outcome.__context__ = None
         with self._lock:
-            self._outcomes.pop(key, None)
-            if _size(outcome) > self.max_bytes:
+            if self._outcomes.pop(key, None) is not None:
+                self._count(key, 0)
+            size = _size(outcome)
+            if size > self.max_bytes:
                 return
             self._outcomes[key] = outcome
-            sizes = list(map(_size, self._outcomes.values()))
-            num_over = sum(sizes) - self.max_bytes
-            for size in sizes:
-                if num_over <= 0:
-                    break
-                self._outcomes.popitem(last=False)
-                num_over -= size
+            self._count(key, size)
+            while self.num_bytes > self.max_bytes:
+                oldest, _ = self._outcomes.popitem(last=False)
+                self._count(oldest, 0)
+
+    def _count(self, key: Hashable, num_bytes: int) -> None:
+        """Count an outcome with so many bytes from now on; 0: it is gone."""
+        self.num_bytes += num_bytes - self._sizes.pop(key, 0)
+        if num_bytes:
+            self._sizes[key] = num_bytes
 
 
 def _size(outcome: Fact) -> int:
