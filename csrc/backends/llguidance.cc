@@ -29,16 +29,14 @@ class LLGuidanceMatcher final : public LibraryMatcher {
   // Its grammars speak of special tokens by their ids.
   bool may_take(int32_t token) const override { return token >= 0 && token < vocabulary().size(); }
 
-  // The library ends up in an error for good when it is given a token that it refuses, so it is asked first.
+  // What a mask leaves of its fuel is for the tokens behind it. Once that is spent the library refuses every token,
+  // without an error; it has the next mask tell one. So only what is refused right behind a mask is refused.
   bool take(int32_t token) override {
-    const auto id = static_cast<uint32_t>(token);
-    int32_t num_valid = 0;
-    with_room([&] {
-      num_valid = api().validate_tokens(handle_->get(), &id, 1);
-      return num_valid == 0 || (num_valid > 0 && api().consume_tokens(handle_->get(), &id, 1) == 0);
-    });
-    if (num_valid > 0) taken_.push_back(id);
-    return num_valid > 0;
+    if (take_valid(static_cast<uint32_t>(token))) return true;
+    if (is_masked_) return false;
+    std::vector<int32_t> row(static_cast<size_t>(vocabulary().num_words()));
+    write_row(row.data());
+    return take_valid(static_cast<uint32_t>(token));
   }
 
   bool take_all(const int32_t* tokens, size_t num_tokens) override {
@@ -48,6 +46,7 @@ class LLGuidanceMatcher final : public LibraryMatcher {
       return false;
     }
     taken_.insert(taken_.end(), ids.begin(), ids.end());
+    is_masked_ = false;
     return true;
   }
 
@@ -65,11 +64,13 @@ class LLGuidanceMatcher final : public LibraryMatcher {
     Filled& filled = has_text(row) ? last_ : last_of_end_;
     filled.prefix_len = filled.len = taken_.size();
     filled.row.assign(row, row + vocabulary().num_words());
+    is_masked_ = true;
   }
 
   void undo(int n) override {
     if (api().rollback(handle_->get(), static_cast<size_t>(n)) != 0) throw std::runtime_error(revive());
     taken_.resize(taken_.size() - static_cast<size_t>(n));
+    is_masked_ = false;
     for (Filled* last : {&last_, &last_of_end_}) last->prefix_len = std::min(last->prefix_len, taken_.size());
   }
 
@@ -77,6 +78,19 @@ class LLGuidanceMatcher final : public LibraryMatcher {
 
  private:
   const llg::Api& api() const { return handle_->api(); }
+
+  // The library ends up in an error for good when it is given a token that it refuses, so it is asked first.
+  bool take_valid(uint32_t token) {
+    int32_t num_valid = 0;
+    with_room([&] {
+      num_valid = api().validate_tokens(handle_->get(), &token, 1);
+      return num_valid == 0 || (num_valid > 0 && api().consume_tokens(handle_->get(), &token, 1) == 0);
+    });
+    if (num_valid <= 0) return false;
+    taken_.push_back(token);
+    is_masked_ = false;
+    return true;
+  }
 
   // Calls the library, by a function that is false where that failed; then once more, from the same place, by a matcher
   // with more room, which serves from then on: the cause may be a limit.
@@ -141,6 +155,7 @@ class LLGuidanceMatcher final : public LibraryMatcher {
   std::shared_ptr<LLGuidancePattern> pattern_;
   std::unique_ptr<LLGuidanceHandle> handle_;
   bool is_roomy_ = false;
+  bool is_masked_ = false;  // a mask was computed behind the tokens taken so far
   std::vector<uint32_t> taken_;
   // A row that was filled: the tokens before it, and how many of them still stand.
   struct Filled {

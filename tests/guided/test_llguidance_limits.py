@@ -81,6 +81,17 @@ def test_a_walk_that_meets_a_limit_goes_on_as_if_there_was_none(
 
 
 @ADAPTERS
+def test_a_walk_without_rows_goes_on_as_well(is_native: bool) -> None:
+    """What one row leaves of the lexer's fuel is for all tokens up to the next row."""
+    words = Guide(grammar="start: WORDS\nWORDS: /(\\S+\\s+){0,49}\\S+/ & /(?s:.{1,500})/")
+    usual = limits(step_lexer_fuel=256_000)  # a little more than the first row takes
+    matcher = bound(is_native, usual, MORE_LIMITS).compile(words, GuideConfig()).matcher()
+    row_of(matcher)
+    assert all(matcher.accept(byte) for byte in b"some words here " * 12)
+    assert not matcher.accept(EOS) and matcher.accept(ord("a")) and matcher.accept(EOS)
+
+
+@ADAPTERS
 @LIMITS
 def test_where_more_room_is_not_enough_the_limit_is_named(
     is_native: bool, small: tuple[str, int]

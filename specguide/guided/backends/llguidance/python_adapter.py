@@ -61,16 +61,32 @@ class LLGuidanceMatcher(LibraryMatcher):
         self._pattern = pattern
         self._matcher = pattern.take(roomy=False)
         self._is_roomy = False
+        self._is_masked = False  # a mask was computed behind the tokens taken so far
         self._taken: list[int] = []
 
     def _take(self, token: int) -> bool:
+        # What a mask leaves of its fuel is for the tokens behind it. Once that is spent the library
+        # refuses every token, without an error; it has the next mask tell one.
+        if self._take_valid(token):
+            return True
+        if self._is_masked:
+            return False
+        self._mask()
+        return self._take_valid(token)
+
+    def _take_valid(self, token: int) -> bool:
         # The library ends up in an error for good when it is given a token that it refuses, so it
         # is asked first.
         if not self._with_room(lambda: self._matcher.validate_tokens([token])):
             return False
         self._with_room(lambda: self._matcher.consume_token(token))
         self._taken.append(token)
+        self._is_masked = False
         return True
+
+    def _mask(self) -> None:
+        self._with_room(self._matcher.compute_bitmask)
+        self._is_masked = True
 
     def _write_row(self, row: Row) -> None:
         def compute() -> None:
@@ -80,6 +96,7 @@ class LLGuidanceMatcher(LibraryMatcher):
                 row[:] = 0
 
         self._with_room(compute)
+        self._is_masked = True
 
     def _undo(self, n: int) -> None:
         if not self._matcher.rollback(n):
@@ -87,7 +104,7 @@ class LLGuidanceMatcher(LibraryMatcher):
         del self._taken[-n:]
         # The library (1.9.1) may give its last mask again after a rollback: it knows that by its
         # place in the text, not by the path. A mask computed here is right and takes its place.
-        self._with_room(self._matcher.compute_bitmask)
+        self._mask()
 
     def _may_end(self) -> bool:
         return self._matcher.is_accepting()
