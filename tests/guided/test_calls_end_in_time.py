@@ -9,18 +9,21 @@ from call_messages import (
     ANSWER,
     DEFERRING,
     FORMATS,
+    MARKS,
     PLAIN,
     VOCABULARY,
     asked,
     compiler,
     is_deferred,
     row_of,
+    special,
 )
 
 from specguide.errors import InvalidParams
 from specguide.guide import Guide
 from specguide.guided.matcher import Matcher
 from specguide.guided.tools import Tool
+from specguide.guided.tools.call_starts import parts_of
 from specguide.guided.wrappers.endings import EndingGrammar
 
 PLACE = {
@@ -73,9 +76,25 @@ def test_those_of_many_tools_do_too(name, way):
 def test_text_beside_calls_may_be_any_near_max_tokens(name):
     grammar = compiler().compile(asked(name, FEW))
     assert isinstance(grammar, EndingGrammar)
+    if FORMATS[name].before_answer:
+        assert grammar.num_needed > 1
+        pytest.skip("marks stand before the text")
     letters = set(b"abcdefghijklmnopqrstuvwxyz") & set(row_of(grammar.inner.matcher()))
-    row = set(row_of(grammar.within(max(2, grammar.num_needed)).matcher()))
-    assert letters <= row and (letters or grammar.num_needed > 1)  # marks may stand before
+    assert letters and letters <= set(row_of(grammar.within(2).matcher()))
+
+
+@pytest.mark.parametrize("name", [name for name, one in FORMATS.items() if one.before_answer])
+def test_text_behind_marks_may_be_any_near_max_tokens(name):
+    grammar = compiler().compile(asked(name, FEW))
+    assert isinstance(grammar, EndingGrammar)
+    within = grammar.within(grammar.num_needed + 1).matcher()
+    inner = grammar.inner.matcher()
+    for part in parts_of(FORMATS[name].before_answer, MARKS):
+        mark = special(part)
+        for token in part.encode() if mark is None else [mark]:
+            assert within.accept(token) and inner.accept(token)
+    letters = set(b"abcdefghijklmnopqrstuvwxyz") & set(row_of(inner))
+    assert letters and letters <= set(row_of(within))
 
 
 @pytest.mark.parametrize("name", FORMATS)

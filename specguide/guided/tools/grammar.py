@@ -172,6 +172,7 @@ def _asks_for_distinct_items(schema: Any) -> bool:
 
 
 _NO_SHAPE = ObjectShape()
+_TEXT = r"TEXT: /(?s:.+)/"
 
 
 class _WrittenTool(NamedTuple):
@@ -290,7 +291,7 @@ class _Rules:
         trigger = self.format.trigger
         calls = self.calls(is_parallel, after=trigger)
         if trigger in self.ids:  # which is in no text
-            return [f"TEXT? (<[{self.ids[trigger]}]> {calls})?", r"TEXT: /(?s:.+)/"]
+            return [f"TEXT? (<[{self.ids[trigger]}]> {calls})?", _TEXT]
         mark = pattern_of(trigger)
         return [
             f"TEXT | lead {calls}",
@@ -303,20 +304,29 @@ class _Rules:
         one, begin = self.format, self.terms(self.format.before_answer)
         calls = self.calls(is_parallel)
         lead, lead_rule = self._up_to(one.after_lead, "lead")
+        text, text_rule = self._answer_text(lead, lead_rule)
         if one.begins_inside:
-            answer = lead + self.terms(one.after_answer.removeprefix(one.after_lead))
-            return [f"{answer} | {lead} {calls}", *lead_rule]
-        text, text_rule = self._up_to(one.after_answer, "said")
+            return [f"{text} | {lead} {calls}", *{*lead_rule, *text_rule}]
         if one.before_lead == one.before_answer and one.after_lead not in self.ids:
             mark = pattern_of(one.after_lead)
             text, text_rule = "SAID", [f"SAID: /(?s:.*)/ & ~/(?s:.*){mark}(?s:.*)/"]
         leading = f"({self.terms(one.before_lead)} {lead})?" if one.has_lead else ""
         return [f"{begin} {text} | {leading} {calls}", *{*lead_rule, *text_rule}]
 
+    def _answer_text(self, lead: str, lead_rule: list[str]) -> tuple[str, list[str]]:
+        """The terms of an answer's text and the mark behind it, and the rules that they need. Near
+        max_tokens that text may be cut off, so a mark that is no text may be missing."""
+        one = self.format
+        if any(part in self.ids for part in self._parts(one.after_answer)[:1]):
+            return f"TEXT? ({self.terms(one.after_answer)})?", [_TEXT]
+        if one.begins_inside:
+            return lead + self.terms(one.after_answer.removeprefix(one.after_lead)), lead_rule
+        return self._up_to(one.after_answer, "said")
+
     def _up_to(self, mark: str, rule: str) -> tuple[str, list[str]]:
         """The terms of a text and the mark behind it, and the rules that they need."""
         first, *rest = self._parts(mark) or [""]
         if not mark or first in self.ids:
-            return f"TEXT? {self.terms(mark)}", [r"TEXT: /(?s:.+)/"]
+            return f"TEXT? {self.terms(mark)}", [_TEXT]
         lead = f"{rule}[lazy]: /(?s:.*){pattern_of(first)}/"
         return f"{rule} {self.terms(''.join(rest))}", [lead]
