@@ -282,14 +282,14 @@ def test_thousands_of_items():
 
 def test_an_item_behind_thousands_takes_no_longer_than_the_first():
     matcher = grammar_of("llguidance-native", 1).matcher()
-    begin_s = time.perf_counter()
+    begin_s = time.thread_time()
     for byte in b"[" + b",".join(b"%d" % i for i in range(15_000)):
         assert matcher.accept(byte)
     for _ in range(1_000):  # drafts
         assert all(map(matcher.accept, b",99999,")) and IDS[b"1,1"] not in allowed(matcher)
         matcher.rollback(7)
         assert not matcher.accept(IDS[b"1,1"])
-    assert time.perf_counter() - begin_s < 5
+    assert time.thread_time() - begin_s < 5
 
 
 def test_long_items_of_which_few_are_left_are_settled_in_time():
