@@ -14,7 +14,7 @@ from specguide.guided.reading.spelled import mark_bytes
 from specguide.guided.tools import ArgumentsForm, CallLayout, ToolFormat
 from specguide.guided.tools.arguments_form import kind_of
 from specguide.guided.tools.formats import with_id
-from specguide.guided.tools.value_shapes import (
+from specguide.guided.tools.shapes import (
     ArrayShape,
     ChoiceShape,
     JsonShape,
@@ -23,8 +23,10 @@ from specguide.guided.tools.value_shapes import (
     Shape,
     TextShape,
 )
+from specguide.guided.tools.words import Words
 
 _TEXT = TextShape({})
+_OPTIONAL = TextShape({}, Words(("null",)))
 
 
 def random_shapes(
@@ -51,6 +53,8 @@ def _shape(form: ArgumentsForm, rng: random.Random, depth: int) -> Shape:
     if form.tells_texts:
         null = JsonShape({"type": "null"}, {"type": "null"}, "null")
         made += [_TEXT, ChoiceShape((_TEXT, null))]
+    if form.has_bare_texts:
+        made.append(_OPTIONAL)
     if depth and form.array_marks is not None:
         made.append(ArrayShape(_shape(form, rng, depth - 1), 0, None))
     if depth and form.object_marks is not None:
@@ -107,6 +111,10 @@ class ArgumentWriter:
         match shape:
             case ChoiceShape():
                 return self._value(form, place, outer, self._rng.choice(shape.options), after)
+            case TextShape() if shape.beside and self._rng.random() < 0.3:
+                made.add(place._replace(role="value"), b"null")
+                made.add(outer, self._mark(after))
+                return "null"
             case TextShape() if form.text_marks is not None:
                 text = random_text(self._rng, self._mark(form.text_marks[1] + after))
                 made.add(outer, self._mark(form.text_marks[0]))

@@ -65,6 +65,14 @@ def test_random_messages_end_in_time(name, way):
     check_ends(asked(name, FEW, **WAYS[way]), random.Random(f"{name} {way}"))
 
 
+@pytest.mark.parametrize("name", [name for name, one in FORMATS.items() if one.arguments])
+def test_calls_with_values_that_may_be_texts_end_in_time(name):
+    note = {"anyOf": [{"type": "string", "minLength": 5}, {"type": "null"}]}
+    values = {"note": note, "any": {}, "kind": {"enum": ["a", None, 1]}}
+    parameters = {"type": "object", "properties": values, "required": [*values]}
+    check_ends(asked(name, [Tool("f", parameters)], must_call=True), random.Random(name))
+
+
 @pytest.mark.parametrize("way", range(len(WAYS)))
 @pytest.mark.parametrize("name", DEFERRING)
 def test_those_of_many_tools_do_too(name, way):

@@ -9,8 +9,9 @@ from collections.abc import Mapping, Sequence
 from specguide.guided.reading.cursor import Cursor, Part, Steps
 from specguide.guided.reading.json_reader import JsonReader, pointer_step
 from specguide.guided.reading.spelled import mark_bytes
+from specguide.guided.tools.argument_schemas import listed_of
 from specguide.guided.tools.layout import CallLayout
-from specguide.guided.tools.value_shapes import (
+from specguide.guided.tools.shapes import (
     ArrayShape,
     ChoiceShape,
     JsonShape,
@@ -18,6 +19,7 @@ from specguide.guided.tools.value_shapes import (
     Shape,
     TextShape,
 )
+from specguide.guided.tools.words import JSON_OPENERS, MOST_OF_NUMERAL, Words, is_numeral
 
 _JSON = JsonShape(True, True)
 _ESCAPED = re.compile(rb'[\x00-\x1f"\\]')
@@ -123,18 +125,21 @@ class ListedReader:
         shown = self._owed + told + json.dumps(name, ensure_ascii=False).encode()
         cursor.take(end, self._place._replace(role="key", path=inside), shown)
         self._owed = b""
-        shape = shapes.get(name, _JSON)
-        self._mark(marks.before_value, path, b": " + self._quote(shape))
-        return (yield from self._value(shape, inside, path, marks.after_value(name)))
+        shape, between = shapes.get(name, _JSON), (marks.before_value, b": ")
+        return (yield from self._value(shape, between, inside, path, marks.after_value(name)))
 
-    def _quote(self, shape: Shape) -> bytes:
-        """What a mark shows whose value is a text without a mark of its own."""
-        return b'"' if isinstance(shape, TextShape) and not self._marks.text[0] else b""
+    def _value(
+        self, shape: Shape, before: tuple[bytes, bytes], path: str, outside: str, after: bytes
+    ) -> Steps[bool]:
+        """Read a value and the marks around it, and return whether they were whole.
 
-    def _value(self, shape: Shape, path: str, outside: str, after: bytes) -> Steps[bool]:
-        """Read a value and the mark behind it, and return whether they were whole. outside: the
-        path of what it is in"""
-        marks, begin = self._marks, (yield from self._begin(shape))
+        before:  the mark in front of any value, which comes next, and what it shows
+        outside: the path of what the value is in
+        """
+        marks, (outer, shown) = self._marks, before
+        begin = yield from self._begin(shape, outer, after)
+        is_bare = begin is not None and isinstance(begin[0], TextShape) and not begin[1]
+        self._mark(outer, outside, shown + (b'"' if is_bare else b""))
         if begin is None:
             return False
         shape, mark = begin
@@ -152,15 +157,47 @@ class ListedReader:
         self._mark(mark, outside)
         return (yield from self._json(path, outside, after))
 
-    def _begin(self, shape: Shape) -> Steps[tuple[Shape, bytes] | None]:
-        """Which of a choice of shapes comes next, and the mark in front of it; None where none
-        does. Takes nothing."""
+    def _begin(
+        self, shape: Shape, before: bytes, after: bytes
+    ) -> Steps[tuple[Shape, bytes] | None]:
+        """Which of a choice of shapes comes next, and the mark in front of it alone; None where
+        none does. Takes nothing. before, after: the marks around any value"""
         options = shape.options if isinstance(shape, ChoiceShape) else [shape]
         marks = [(option, mark) for option in options for mark in self._marks.before(option)]
         for option, mark in sorted(marks, key=lambda one: not one[1]):  # any may be without a mark
-            if (yield from self._cursor.begins(mark)):
-                return option, mark
+            if not (yield from self._cursor.begins(before + mark)):
+                continue
+            if isinstance(option, TextShape) and not mark:
+                if option.beside and (yield from self._is_beside(option.beside, before, after)):
+                    return _JSON, mark
+                if len(options) > 1 and not (yield from self._is_text(option, before, after)):
+                    continue
+            return option, mark
         return None
+
+    def _is_text(self, shape: TextShape, before: bytes, after: bytes) -> Steps[bool]:
+        """Whether a text comes next, between marks, and no JSON."""
+        if shape.is_apart:
+            return not (yield from self._is_one_of(JSON_OPENERS, before, b""))
+        return (yield from self._is_one_of(listed_of(shape.schema), before, after))
+
+    def _is_beside(self, words: Words, before: bytes, after: bytes) -> Steps[bool]:
+        """Whether one of some words comes next, between marks."""
+        if (yield from self._is_one_of(words.listed, before, after)):
+            return True
+        if not words.numeral:
+            return False
+        numeral = yield from self._cursor.numeral(len(before), MOST_OF_NUMERAL)
+        if not is_numeral(numeral, words.numeral):
+            return False
+        return (yield from self._cursor.begins(before + numeral + after))
+
+    def _is_one_of(self, texts: Sequence[str], before: bytes, after: bytes) -> Steps[bool]:
+        """Whether one of some texts comes next, between marks."""
+        for text in texts:
+            if (yield from self._cursor.begins(before + text.encode() + after)):
+                return True
+        return False
 
     def _text(self, path: str, outside: str, after: bytes) -> Steps[bool]:
         part = self._place._replace(role="value", path=path)
@@ -174,12 +211,12 @@ class ListedReader:
         whole."""
         cursor, marks, num_read = self._cursor, self._marks, 0
         while not (yield from cursor.begins(after)):
-            before = (marks.separator if num_read else b"") + marks.item[0]
-            if not (yield from cursor.begins(before)):
+            mark = (marks.separator if num_read else b"") + marks.item[0]
+            if not (yield from cursor.begins(mark)):
                 return False
-            self._mark(before, path, (b", " if num_read else b"") + self._quote(item))
+            before = mark, b", " if num_read else b""
             inside = f"{path}/{num_read}"
-            if not (yield from self._value(item, inside, path, marks.item[1])):
+            if not (yield from self._value(item, before, inside, path, marks.item[1])):
                 return False
             num_read += 1
         self._mark(after, path, b"]")

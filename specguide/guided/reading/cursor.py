@@ -14,6 +14,7 @@ Steps = Generator[None, None, T]
 """A reader: a generator that yields where it must see more bytes to go on."""
 _PLAIN = re.compile(rb'[^"\\]*')
 _WORD = re.compile(rb"[-+.0-9A-Za-z]*")
+_NUMERAL = re.compile(rb"[-+.0-9Ee]*")
 _QUOTE = ord('"')
 
 
@@ -148,6 +149,17 @@ class Cursor:
         while (end := _word_end(self.data, self.at)) == len(self.data) and not self.is_over:
             yield
         return end
+
+    def numeral(self, offset: int, most: int) -> Steps[bytes]:
+        """The signs of a number that come `offset` bytes further on, but not more than `most` of
+        them. Takes nothing."""
+        while True:
+            begin = self.at + offset
+            found = _NUMERAL.match(self.data, begin, begin + most)
+            end = begin if found is None else found.end()
+            if end < len(self.data) or end == begin + most or self.is_over:
+                return self.data[begin:end]
+            yield
 
     def word(self, part: Part) -> Steps[None]:
         """Take a word or a number, as it comes; one byte where there comes none."""

@@ -11,8 +11,8 @@ from urllib.parse import quote
 from specguide.guided.schema.document.shapes import check_shapes
 from specguide.guided.schema.topics import takes_all
 from specguide.guided.tools.arguments_form import ArgumentsForm
+from specguide.guided.tools.words import NOTES
 
-NOTES = ("title", "description", "examples", "default", "$comment")
 _KNOWN = frozenset(
     (
         *(*NOTES, "$defs", "definitions", "$schema", "$id", "strict"),
@@ -127,7 +127,7 @@ def is_text(form: ArgumentsForm, schema: Any, after: str) -> bool:
     kinds = schema.get("type")
     listing = next((keyword for keyword in ("const", "enum") if keyword in schema), None)
     if listing is not None:
-        listed = [schema["const"]] if listing == "const" else schema["enum"]
+        listed = listed_of(schema)
         return (
             not schema.keys() - {*NOTES, "type", listing}
             and (kinds is None or "string" in (kinds if isinstance(kinds, list) else [kinds]))
@@ -141,6 +141,11 @@ def is_text(form: ArgumentsForm, schema: Any, after: str) -> bool:
     if least > schema.get("maxLength", least):  # no value fits, and whoever reads schemas says so
         return False
     return kinds in ("string", ["string"]) and not schema.keys() - _OF_TEXT
+
+
+def listed_of(schema: Mapping[str, Any]) -> Sequence[Any]:
+    """The values that a schema lists; none where it lists none."""
+    return [schema["const"]] if "const" in schema else schema.get("enum", ())
 
 
 def ends_first(text: str, mark: str) -> bool:
@@ -161,7 +166,7 @@ def constants(form: ArgumentsForm, schema: Any) -> list[str]:
     names = _NAMES.get(kind, ()) if isinstance(kind, str) else ()
     if not names or not form.constants or not (_LISTING | _JUDGING).isdisjoint(schema):
         return []
-    return [form.constants.get(name, name) for name in names]
+    return [word for name in names for word in form.words(name)]
 
 
 def constants_among(form: ArgumentsForm, schema: Any) -> list[str]:

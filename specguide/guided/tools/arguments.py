@@ -14,10 +14,11 @@ from specguide.guided.tools.argument_schemas import (
     can_be_named,
     constants,
     constants_among,
+    listed_of,
     not_enforced,
 )
 from specguide.guided.tools.arguments_form import ArgumentsForm
-from specguide.guided.tools.value_shapes import (
+from specguide.guided.tools.shapes import (
     ArrayShape,
     ChoiceShape,
     JsonShape,
@@ -25,8 +26,9 @@ from specguide.guided.tools.value_shapes import (
     ObjectShape,
     Shape,
     TextShape,
-    arguments_shape,
 )
+from specguide.guided.tools.value_shapes import arguments_shape
+from specguide.guided.tools.words import NUMERALS, Words
 
 
 class ArgumentRules:
@@ -43,13 +45,12 @@ class ArgumentRules:
         self._num_rules = 0
         self._own: list[str] = []  # lines of the tool at hand
         self._param = ""  # which has the schema of that tool
-        self._marks: dict[str, str] = {}  # behind texts, and what rules with each are named
-        self._shared: dict[str, None] = {}
+        self._shared: dict[str, str] = {}  # names of rules, by all that stands behind these
 
     @property
     def shared(self) -> list[str]:
         """The rules that terms of several tools need."""
-        return list(self._shared)
+        return [name + body for body, name in self._shared.items()]
 
     def of(self, parameters: Mapping[str, Any], param: str) -> tuple[ObjectShape, str, list[str]]:
         """How a tool's arguments are written, and as a term, "" for none, and the rules that it
@@ -113,7 +114,7 @@ class ArgumentRules:
         form = self._form
         match shape:
             case TextShape() if form.text_marks is not None:
-                return f"{self._terms(form.text_marks[0])} {self._text(shape.schema, after)}"
+                return f"{self._terms(form.text_marks[0])} {self._text(shape, after)}"
             case ObjectShape() if form.object_marks is not None:
                 begin, end = form.object_marks
                 return f"{self._terms(begin)} {self._members(shape, '')} {self._terms(end + after)}"
@@ -150,26 +151,38 @@ class ArgumentRules:
             value = f"({' | '.join(map(self._terms, words))} | {value})"
         return f"{begin} {value}"
 
-    def _text(self, schema: Mapping[str, Any], behind: str) -> str:
-        """A term for a text up to what stands behind it, and behind its value."""
+    def _text(self, shape: TextShape, behind: str) -> str:
+        """A term for a text, or what stands in its place, up to what stands behind it, and behind
+        its value."""
         assert self._form.text_marks is not None
+        schema, words = shape.schema, _patterns(shape.beside)
         after = self._terms(self._form.text_marks[1] + behind)
-        listed = [schema["const"]] if "const" in schema else schema.get("enum")
-        if listed is not None:
-            return f"({' | '.join(map(literal, listed))}) {after}"
+        if listed := listed_of(schema):
+            return f"({' | '.join((*map(literal, listed), *words))}) {after}"
         least, most = int(schema.get("minLength", 0)), schema.get("maxLength", "")
         most = most if most == "" else int(most)
         text = f"/(?s:.{{{least},{most}}})/"
+        apart = r' & ~/["\[\{](?s:.*)/' if shape.is_apart else ""
+        if not least and most == "":  # it may be any of these words
+            words = ()
         first, _, rest = after.partition(" ")
         if not first.startswith('"'):  # a special token, which is in no text
-            name = f"TEXT_{least}_{most}"
-            self._shared[f"{name}: {text}"] = None
-            return f"{name} {after}"
-        mark = self._marks.setdefault(first, f"_{len(self._marks)}" if self._marks else "")
-        name = f"text_{least}_{most}{mark}"  # with the first of these, of which two may overlap
+            ways = (f"{text}{apart}", *words)
+            return f"{self._named('TEXT', '', ways)} {after}"
         sooner = f" & ~(/(?s:.{{0,{least - 1}}})/ {first} /(?s:.*)/)" if least else ""
-        self._shared[f"{name}[lazy]: {text} {first}{sooner}"] = None
-        return f"{name} {rest}"
+        ways = (f"{text} {first}{apart}{sooner}", *(f"{word} {first}" for word in words))
+        return f"{self._named('text', '[lazy]', ways)} {rest}"
+
+    def _named(self, kind: str, attribute: str, ways: Sequence[str]) -> str:
+        """The name of a rule that several tools may need."""
+        body = f"{attribute}: {' | '.join(ways)}"
+        return self._shared.setdefault(body, f"{kind}_{len(self._shared)}")
+
+
+def _patterns(words: Words) -> tuple[str, ...]:
+    """Words as terms."""
+    numerals = (f"/{NUMERALS[words.numeral]}/",) if words.numeral else ()
+    return (*map(literal, words.listed), *numerals)
 
 
 def _cannot_be_named(name: str, param: str) -> UnsupportedGuide:

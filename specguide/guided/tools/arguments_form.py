@@ -35,11 +35,13 @@ class ArgumentsForm:
 
     text_marks:   what stands around a text that is written as it is; None: texts are JSON. What may
                   be no text, has their end in it, a pattern, a format, or a least length beside
-                  great ones, is JSON
+                  great ones, is JSON; but where no mark tells texts, what is written as
+                  another value that may stand in a text's place is that value
     has_json_texts: such a text may be written as JSON instead
     before_json:  what stands before a value that is written as JSON; it may have one of KINDS in
                   it, as {kind}
     constants:    other words for JSON's true, false and null
+    has_json_constants: JSON's own may be written, too
     if_none:      what is written where there are no arguments
     object_marks: what stands around the values of an object, which are written as arguments are;
                   None: an object is JSON. What names not all its values, or refers to itself, is
@@ -57,6 +59,7 @@ class ArgumentsForm:
     has_json_texts: bool = False
     before_json: str = ""
     constants: Mapping[str, str] = field(default_factory=dict)
+    has_json_constants: bool = False
     if_none: str = ""
     object_marks: Sequence[str] | None = None
     array_marks: Sequence[str] | None = None
@@ -69,6 +72,11 @@ class ArgumentsForm:
         return self.text_marks is not None and bool(self.text_marks[0])
 
     @property
+    def has_bare_texts(self) -> bool:
+        """Whether nothing in front of a value tells a text that is written as it is from JSON."""
+        return self.text_marks is not None and not any((*self.text_marks, self.before_json))
+
+    @property
     def tells_kinds(self) -> bool:
         """Whether it is told which of KINDS a value is."""
         return "{kind}" in self.before_json
@@ -78,6 +86,13 @@ class ArgumentsForm:
         """Whether more than texts alone may be written otherwise than as JSON."""
         has_marks = self.object_marks is not None or self.array_marks is not None
         return has_marks or self.tells_texts
+
+    def words(self, told: str) -> tuple[str, ...]:
+        """How a value may be written that is no text. told: the value as JSON"""
+        if told not in self.constants:
+            return (told,)
+        word = self.constants[told]
+        return (word, told) if self.has_json_constants else (word,)
 
     def after_value_of(self, name: str) -> str:
         """What stands behind an argument's value."""

@@ -26,7 +26,8 @@ from specguide.guided.tools.call_starts import CallStarts, parts_of, why_in_orde
 from specguide.guided.tools.formats import IDS, ToolFormat, around_id
 from specguide.guided.tools.layout import CallLayout, SpecialToken
 from specguide.guided.tools.message_tag import message_tag
-from specguide.guided.tools.value_shapes import ObjectShape, num_schemas
+from specguide.guided.tools.shapes import ObjectShape
+from specguide.guided.tools.value_shapes import num_schemas
 from specguide.guided.written_cache import WrittenCache
 
 LEAST_DEFERRED = 32

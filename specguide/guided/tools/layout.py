@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from specguide.guided.tools.formats import ToolFormat
-from specguide.guided.tools.value_shapes import ObjectShape
+from specguide.guided.tools.shapes import ObjectShape
 
 SpecialToken = Callable[[str], int | None]
 """A function that gives the id of a special token; None for a token that is text, and for no

@@ -1,25 +1,34 @@
-"""Owns how each argument of a tool is written where arguments are written one by one: as text, as
-JSON, or piece by piece in the format's own marks. The grammar is made from it, and calls are read
-by it."""
+"""Owns which shape each argument of a tool has where arguments are written one by one. The grammar
+is made from it, and calls are read by it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from specguide.guided.schema.document.shapes import check_shapes
 from specguide.guided.schema.pointers import escaped, step_into
 from specguide.guided.tools.argument_schemas import (
-    NOTES,
     LoneSchemas,
     can_be_named,
     constants,
     is_text,
+    listed_of,
     properties_of,
     refers_beyond_definitions,
 )
 from specguide.guided.tools.arguments_form import KINDS, ArgumentsForm, kind_of
+from specguide.guided.tools.shapes import (
+    ArrayShape,
+    ChoiceShape,
+    JsonShape,
+    Member,
+    ObjectShape,
+    Shape,
+    TextShape,
+    leaves,
+)
+from specguide.guided.tools.words import JSON_OPENERS, NO_WORDS, NOTES, are_apart, words_for
 
 _MOST_VALUES = 400
 """Most values of a tool that are written piece by piece; those beyond are JSON."""
@@ -30,62 +39,6 @@ _ARRAY = frozenset((*NOTES, "type", "items", "minItems", "maxItems"))
 _SCALARS = frozenset(("string", "number", "integer", "boolean", "null"))
 
 
-@dataclass(frozen=True)
-class TextShape:
-    """A text that is written as it is."""
-
-    schema: Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class JsonShape:
-    """A value that is written as JSON.
-
-    schema:  it alone, with all that it refers to
-    written: the schema as it stands where it is written
-    kind:    the one kind of value that it is; "": it may be of several
-    """
-
-    schema: Any
-    written: Any
-    kind: str = ""
-
-
-@dataclass(frozen=True)
-class Member:
-    """A value with a name."""
-
-    name: str
-    shape: Shape
-    is_required: bool
-
-
-@dataclass(frozen=True)
-class ObjectShape:
-    """Values with names, in this order."""
-
-    members: Sequence[Member] = ()
-
-
-@dataclass(frozen=True)
-class ArrayShape:
-    """Values in a row. most: None: any number of them"""
-
-    item: Shape
-    least: int
-    most: int | None
-
-
-@dataclass(frozen=True)
-class ChoiceShape:
-    """One of several shapes, each known by how it begins."""
-
-    options: Sequence[Shape]
-
-
-Shape = TextShape | JsonShape | ObjectShape | ArrayShape | ChoiceShape
-
-
 def arguments_shape(form: ArgumentsForm, parameters: Mapping[str, Any]) -> ObjectShape:
     """How a tool's arguments are written. Raises InvalidGuide for what is no schema."""
     return _Shapes(form, parameters).arguments()
@@ -94,7 +47,8 @@ def arguments_shape(form: ArgumentsForm, parameters: Mapping[str, Any]) -> Objec
 def text_arguments(form: ArgumentsForm | None, parameters: Mapping[str, Any]) -> frozenset[str]:
     """Names of a tool's arguments that are written as they are, and in no other way."""
     members = () if form is None else arguments_shape(form, parameters).members
-    return frozenset(one.name for one in members if isinstance(one.shape, TextShape))
+    shapes = [(one.name, one.shape) for one in members]
+    return frozenset(name for name, one in shapes if isinstance(one, TextShape) and not one.beside)
 
 
 def num_schemas(form: ArgumentsForm | None, shape: ObjectShape) -> int:
@@ -104,21 +58,6 @@ def num_schemas(form: ArgumentsForm | None, shape: ObjectShape) -> int:
     return sum(
         isinstance(leaf, JsonShape) and not constants(form, leaf.written) for leaf in leaves(shape)
     )
-
-
-def leaves(shape: Shape) -> Iterator[TextShape | JsonShape]:
-    """The texts and the JSON in a shape, in order."""
-    match shape:
-        case ObjectShape():
-            for member in shape.members:
-                yield from leaves(member.shape)
-        case ArrayShape():
-            yield from leaves(shape.item)
-        case ChoiceShape():
-            for option in shape.options:
-                yield from leaves(option)
-        case _:
-            yield shape
 
 
 class _Shapes:
@@ -155,7 +94,7 @@ class _Shapes:
             text = TextShape(schema)
             is_json_too = form.has_json_texts
             return ChoiceShape((text, self._json(schema, pointer))) if is_json_too else text
-        if not form.has_own_values:
+        if not (form.has_own_values or form.has_bare_texts):
             return self._json(schema, pointer)
         self._num_left -= 1
         if self._num_left < 0 or self._depth == _MOST_DEPTH or not isinstance(schema, Mapping):
@@ -168,7 +107,7 @@ class _Shapes:
     def _own(self, schema: Mapping[str, Any], pointer: str, after: str) -> Shape | None:
         """The shape of a value in the format's own marks; None where it has none for it."""
         form = self.form
-        if schema.keys() - set(NOTES) == {"$ref"}:
+        if "$ref" in schema and schema.keys() - set(NOTES) == {"$ref"}:
             return self._referred(schema["$ref"], after)
         if form.object_marks is not None and self._is_object(schema, after):
             return ObjectShape(self._members(schema, pointer))
@@ -176,13 +115,37 @@ class _Shapes:
             item = self._value(schema["items"], f"{pointer}/items", form.item_marks[1])
             most = schema.get("maxItems")
             return ArrayShape(item, int(schema.get("minItems", 0)), most and int(most))
-        return self._choice(schema, pointer, after) if form.tells_texts else None
+        has_kinds = not isinstance(schema.get("type"), str)
+        return self._choice(schema, pointer, after) if has_kinds else None
 
     def _choice(self, schema: Mapping[str, Any], pointer: str, after: str) -> Shape | None:
         found = list(_options(schema))
         shapes = [self._value(option, f"{pointer}{step}", after) for option, step in found]
-        options = tuple(one for shape in shapes for one in _flat(shape))
-        return ChoiceShape(options) if options and self._are_told(options) else None
+        options = tuple(_with_one_list([one for shape in shapes for one in _flat(shape)]))
+        if self.form.has_bare_texts:
+            return self._bare(options, after)
+        is_told = bool(options) and self.form.tells_texts and self._are_told(options)
+        return ChoiceShape(options) if is_told else None
+
+    def _bare(self, options: Sequence[Shape], after: str) -> Shape | None:
+        """The shape of a value that is one of several, of which a text has no mark of its own."""
+        texts = [one for one in options if isinstance(one, TextShape)]
+        others = [one for one in options if isinstance(one, JsonShape)]
+        every = (one for one in texts if not one.schema.keys() - {*NOTES, "type"})
+        text = next(every, texts[0] if len(texts) == 1 else None)
+        if text is None or len(texts) + len(others) < len(options):
+            return None
+        in_brackets = [one for one in others if one.kind in ("object", "array")]
+        words = words_for(self.form, [one.written for one in others if one not in in_brackets])
+        beside = sum((one.beside for one in texts), words or NO_WORDS)
+        if words is not None and not in_brackets:
+            return TextShape(text.schema, beside)
+        if listed := listed_of(text.schema):
+            return ChoiceShape(options) if not text.beside and are_apart(listed) else None
+        if words is None or after.startswith(JSON_OPENERS):
+            return None
+        quoted = JsonShape(text.schema, text.schema, "string")
+        return ChoiceShape((TextShape(text.schema, beside, True), quoted, *in_brackets))
 
     def _referred(self, reference: Any, after: str) -> Shape | None:
         """The shape of what a reference leads to; None where it leads elsewhere or into itself."""
@@ -255,6 +218,18 @@ def _options(schema: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], str
             fitting = {} if listed is None else {"enum": here}
             if fitting.get("enum") != []:
                 yield {**schema, "type": kind, **fitting}, ""
+
+
+def _with_one_list(options: Sequence[Shape]) -> Iterator[Shape]:
+    """Shapes, of which one listed text is in the place of all that are alone."""
+    alone = [one for one in options if isinstance(one, TextShape) and not one.beside]
+    listed = dict.fromkeys(text for one in alone for text in listed_of(one.schema))
+    for one in options:
+        if not (isinstance(one, TextShape) and listed_of(one.schema) and not one.beside):
+            yield one
+        elif listed:
+            yield TextShape({"enum": list(listed)})
+            listed = {}
 
 
 def _is_of(kind: str, value: Any) -> bool:

@@ -1,0 +1,87 @@
+"""Owns the shapes in which values are written where arguments are written one by one: as text, as
+JSON, or piece by piece in the format's own marks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from specguide.guided.tools.words import NO_WORDS, Words
+
+
+@dataclass(frozen=True)
+class TextShape:
+    """A text that is written as it is.
+
+    beside:   what may stand in its place
+    is_apart: it begins with none of JSON_OPENERS
+    """
+
+    schema: Mapping[str, Any]
+    beside: Words = NO_WORDS
+    is_apart: bool = False
+
+
+@dataclass(frozen=True)
+class JsonShape:
+    """A value that is written as JSON.
+
+    schema:  it alone, with all that it refers to
+    written: the schema as it stands where it is written
+    kind:    the one kind of value that it is; "": it may be of several
+    """
+
+    schema: Any
+    written: Any
+    kind: str = ""
+
+
+@dataclass(frozen=True)
+class Member:
+    """A value with a name."""
+
+    name: str
+    shape: Shape
+    is_required: bool
+
+
+@dataclass(frozen=True)
+class ObjectShape:
+    """Values with names, in this order."""
+
+    members: Sequence[Member] = ()
+
+
+@dataclass(frozen=True)
+class ArrayShape:
+    """Values in a row. most: None: any number of them"""
+
+    item: Shape
+    least: int
+    most: int | None
+
+
+@dataclass(frozen=True)
+class ChoiceShape:
+    """One of several shapes, each known by how it begins, or a listed text by all of it."""
+
+    options: Sequence[Shape]
+
+
+Shape = TextShape | JsonShape | ObjectShape | ArrayShape | ChoiceShape
+
+
+def leaves(shape: Shape) -> Iterator[TextShape | JsonShape]:
+    """The texts and the JSON in a shape, in order."""
+    match shape:
+        case ObjectShape():
+            for member in shape.members:
+                yield from leaves(member.shape)
+        case ArrayShape():
+            yield from leaves(shape.item)
+        case ChoiceShape():
+            for option in shape.options:
+                yield from leaves(option)
+        case _:
+            yield shape

@@ -1,0 +1,105 @@
+"""Owns what else may be written in the place of a text that no mark of its own tells: values of
+which each is known by all that is written of it."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from specguide.guided.tools.arguments_form import ArgumentsForm, kind_of
+
+NOTES = ("title", "description", "examples", "default", "$comment")
+_INTEGER = "-?(0|[1-9][0-9]{0,99})"
+NUMERALS = {"integer": _INTEGER, "number": rf"{_INTEGER}(\.[0-9]{{1,99}})?([eE][-+]?[0-9]{{1,2}})?"}
+"""Regular expressions of numbers that are no text where any number of a kind may stand."""
+MOST_OF_NUMERAL = 210
+"""Most characters of any number that is no text there; those above have fewer."""
+JSON_OPENERS = ('"', "[", "{")
+"""What JSON begins with that is no number and no word."""
+_NAMES: Mapping[str, tuple[str, ...]] = {"boolean": ("true", "false"), "null": ("null",)}
+_LISTING = frozenset(("enum", "const"))
+
+
+@dataclass(frozen=True)
+class Words:
+    """Values that may stand in the place of a text: what is written so is never the text.
+
+    listed:  as they are written
+    numeral: any number of this kind, one of NUMERALS; "": none
+    """
+
+    listed: tuple[str, ...] = ()
+    numeral: str = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.listed or self.numeral)
+
+    def __add__(self, other: Words) -> Words:
+        """These and others."""
+        listed = tuple(dict.fromkeys((*self.listed, *other.listed)))
+        kinds = {self.numeral, other.numeral}
+        return Words(listed, next((kind for kind in ("number", "integer") if kind in kinds), ""))
+
+
+NO_WORDS = Words()
+
+
+def words_for(form: ArgumentsForm, schemas: Iterable[Any]) -> Words | None:
+    """The words for all values that fit one of some schemas; None where they have none."""
+    found = NO_WORDS
+    for schema in schemas:
+        words = _words(form, schema)
+        if words is None:
+            return None
+        found += words
+    return found
+
+
+def _words(form: ArgumentsForm, schema: Any) -> Words | None:
+    if not isinstance(schema, Mapping):
+        return None
+    kind, asked = schema.get("type"), schema.keys() - set(NOTES) - {"type"}
+    if not asked and kind in NUMERALS:
+        return Words(numeral=kind)
+    if not asked:
+        names = _NAMES.get(kind, ()) if isinstance(kind, str) else ()
+        return Words(tuple(word for name in names for word in form.words(name))) if names else None
+    if len(asked) > 1 or not asked <= _LISTING:
+        return None
+    values = schema["enum"] if "enum" in asked else [schema["const"]]
+    fitting = [one for one in values if kind is None or _is_of(kind, one)]
+    if any(isinstance(one, str | dict | list) for one in fitting):
+        return None
+    told = map(json.dumps, fitting)
+    return Words(tuple(word for name in told for word in form.words(name)))
+
+
+def _is_of(kind: Any, value: Any) -> bool:
+    """Whether a value is plainly of a type of JSON Schema, or of one of several."""
+    kinds = kind if isinstance(kind, list) else [kind]
+    return kind_of(value) in kinds or (type(value) is int and "integer" in kinds)
+
+
+def is_numeral(text: bytes, kind: str) -> bool:
+    """Whether a text, of signs of numbers alone, is a number of this kind, one of NUMERALS."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return False
+    return isinstance(value, int) or (kind == "number" and math.isfinite(value))
+
+
+def are_apart(texts: Iterable[str]) -> bool:
+    """Whether no such text is the beginning of a text that is JSON, and none is JSON itself."""
+    return not any(one.startswith(JSON_OPENERS) or _is_json(one) for one in texts)
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True
