@@ -140,6 +140,22 @@ def test_an_optional_text_is_written_as_it_is(one: ToolFormat, compiler):
             assert read(one, tools, call, size) == {"a": value}
 
 
+@pytest.mark.parametrize("name", ["qwen3_coder", "step35", "seed_oss"])
+@pytest.mark.parametrize(
+    ("schema", "values"),
+    [
+        (BOOLEAN, {"True": True, "true": True, "False": False, "false": False, "None": ...}),
+        (any_of(BOOLEAN, NULL), {"True": True, "true": True, "None": None, "null": None}),
+        (any_of(TEXT, NULL), {"None": None, "null": None, "True": "True", "Nones": "Nones"}),
+        (TEXT, {"None": "None", "null": "null", "True": "True"}),
+        ({"enum": [True, "x"]}, {"True": True, "true": True, "x": "x", "False": ...}),
+    ],
+)
+def test_words_of_python_beside_those_of_json(name, schema, values, compiler):
+    """Templates write one, and models the other, too."""
+    test_what_is_written_and_what_is_read(tool_formats()[name], schema, values, compiler)
+
+
 def test_what_is_cut_off_is_told_alike_in_any_stretches():
     one, tools = tool_formats()["qwen3_coder"], [tool(any_of(TEXT, NULL, INTEGER))]
     for text in ("nul", "null", "null\n</param", "12", "12\n", "1x", ""):
