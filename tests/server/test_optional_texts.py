@@ -19,6 +19,7 @@ from specguide.guided.compile import GrammarCompiler
 from specguide.guided.tools import Tool, ToolFormat, tool_formats, tool_guide
 
 LIMITS = GuideConfig(isolate_compiles=False)
+RULES = no_token, LIMITS
 FORMATS = [
     pytest.param(one, id=name)
     for name, one in tool_formats().items()
@@ -85,6 +86,7 @@ OPTIONS = [
     (any_of({"enum": ["a", "b"]}, TEXT), {"a": "a", "x y": "x y"}),
     (any_of(WORDS, POINT), {"auto": "auto", "-": "-", '{"x": 1}': {"x": 1}, "au": ..., "[]": ...}),
     (any_of(TEXT, POINT), {"a {": "a {", "": "", '{"x": 1}': {"x": 1}, "{": ..., '"{"': "{"}),
+    (any_of({**TEXT, "maxLength": 1_000_000}, POINT), {"x": "x", "": "", '{"x": 1}': {"x": 1}}),
     (any_of(NULL, POINT, SHORT), {"ab": "ab", "null": None, '{"x": 1}': {"x": 1}, '"{}"': "{}"}),
     (any_of(WORDS, {"type": "integer", "minimum": 1}), {"1a": "1a", "1": 1, "0": ..., "-": "-"}),
     (any_of(any_of(TEXT, NULL), BOOLEAN), {"null": None, "true": True, "x": "x"}),
@@ -116,10 +118,7 @@ def test_what_is_written_and_what_is_read(one: ToolFormat, schema, values, compi
 def test_random_values_are_read_alike_and_match_their_schema(one: ToolFormat, compiler):
     tools = [tool(any_of(SHORT, BOOLEAN, {"type": "integer"}, COLOR, {"enum": [None, 1.5]}))]
     way = {"must_call": True, "is_parallel": False}
-    grammar, rng = (
-        compiler.compile(tool_guide(one, tools, no_token, LIMITS, **way)),
-        random.Random(3),
-    )
+    grammar, rng = compiler.compile(tool_guide(one, tools, *RULES, **way)), random.Random(3)
     for _ in range(30):
         call = walk(grammar, rng, 60)
         arguments = read(one, tools, call, 1)
@@ -154,6 +153,22 @@ def test_an_optional_text_is_written_as_it_is(one: ToolFormat, compiler):
 def test_words_of_python_beside_those_of_json(name, schema, values, compiler):
     """Templates write one, and models the other, too."""
     test_what_is_written_and_what_is_read(tool_formats()[name], schema, values, compiler)
+
+
+@pytest.mark.parametrize(
+    ("schema", "values"),
+    [
+        (TEXT, {"a b": "a b", "<![CDATA[<p>\n</param>]]>": "<p>\n</param>", "<p>": ...}),
+        (SHORT, {"ab": "ab", "<![CDATA[<b>]]>": "<b>", "<b>": ..., "<![CDATA[<]]>": ...}),
+        (any_of(TEXT, NULL), {"null": None, "None": None, "<![CDATA[null]]>": "null", "": ""}),
+        (any_of(COLOR, NULL), {"null": None, "red": "red", "<![CDATA[blue]]>": "blue"}),
+        (any_of(TEXT, POINT), {"x": "x", '{"x": 1}': {"x": 1}, "<![CDATA[{]]>": "{", "<![": ...}),
+        (any_of(WORDS, POINT), {"-": "-", "<![CDATA[-]]>": "-", '{"x": 1}': {"x": 1}}),
+        (BOOLEAN, {"True": True, "false": False}),
+    ],
+)
+def test_other_marks_around_texts(schema, values, compiler):
+    test_what_is_written_and_what_is_read(tool_formats()["minicpm5"], schema, values, compiler)
 
 
 def test_what_is_cut_off_is_told_alike_in_any_stretches():

@@ -44,6 +44,7 @@ PROMPTS = {  # of a chat template: its text, and the end of a prompt
     "north": "<|START_THINKING|>a plan<|END_THINKING|><|START_TEXT|>",
     "kimi_k3": "<|open|>think<|sep|><|close|>think<|sep|>{{ thinking_effort }}",
     "minimax_m3": "{% if thinking_mode == 'enabled' %}<mm:think>{% endif %}",
+    "solar_open": "<|begin|>assistant<|think|>{{ message.reasoning }}<|end|><|begin|>assistant",
     "granite": "{% if thinking %}Write Here is my thought process: and more{% endif %}",
 }
 

@@ -77,6 +77,8 @@ def test_an_answer_is_begun_behind_the_end_of_reasoning(end, is_over, has_tools,
         ("gemma4", "why\n", "<|channel>thought\nwhy\n<channel|>Yes."),
         ("minimax_m3", "why", "<mm:think>why</mm:think>Yes."),
         ("minimax_m3", "", "</mm:think>Yes."),
+        ("solar_open", "why", "why<|end|><|begin|>assistant<|content|>Yes.<|end|>"),
+        ("solar_open", None, "Yes.<|end|>"),
         ("hy3", "why", "why</think:opensource>Yes."),
     ],
 )

@@ -138,6 +138,13 @@ GOLDEN = {
     ']<]minimax[>[</a>]<]minimax[>[</invoke>\n]<]minimax[>[<invoke name="g">'
     "]<]minimax[>[</invoke>\n]<]minimax[>[</tool_call>",
     "functionary_v32": 'f\n{"a": 1}>>>g\n{}',
+    "minicpm5": '<function name="f"><param name="a">1</param></function>\n'
+    '<function name="g"></function>',
+    "solar_open": "<|tool_calls|><|tool_call:begin|>0000000000<|tool_call:name|>f<|tool_call:args|>"
+    '{"a": 1}<|tool_call:end|><|tool_call:begin|>0000000001<|tool_call:name|>g<|tool_call:args|>{}'
+    "<|tool_call:end|><|calls|>",
+    "firefunction": ' functools[{"name": "f", "arguments": {"a": 1}}, '
+    '{"name": "g", "arguments": {}}]',
     "glm47": "<tool_call>f<arg_key>a</arg_key><arg_value>1</arg_value></tool_call>"
     "<tool_call>g</tool_call>",
 }
@@ -252,6 +259,9 @@ TEMPLATES = [
     ("role_sep='<|role_sep|>', message_sep='<|message_sep|>' 'function call'", "gigachat3"),
     ("<|role_sep|> <|message_sep|> 'function call' <|function_call|>", "gigachat31"),
     ("<|tool|> <|/tool|>", "phi4"),
+    ('<function name="f"> <param name="a"><![CDATA[', "minicpm5"),
+    ("<|tool_call:begin|>…<|tool_call:args|>", "solar_open"),
+    ("functools[{}] … Available functions as JSON spec:", "firefunction"),
     ("<|tool_calls_section_begin|> <|tool_call_argument_begin|>", "kimi_k2"),
 ]
 

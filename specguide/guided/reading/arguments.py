@@ -37,7 +37,7 @@ class ArgumentMarks:
         self.before_value = mark_bytes(form.before_value, ids)
         self.separator = mark_bytes(form.separator, ids)
         self.if_none = mark_bytes(form.if_none, ids)
-        self.text = self._pair(form.text_marks)
+        self.text, self.other_text = self._pair(form.text_marks), self._pair(form.other_text_marks)
         self.object = self._pair(form.object_marks)
         self.array = self._pair(form.array_marks)
         self.item = self._pair(form.item_marks)
@@ -55,7 +55,7 @@ class ArgumentMarks:
         """The marks of which one is in front of a value of this shape."""
         match shape:
             case TextShape():
-                return [self.text[0]]
+                return [*filter(None, [self.other_text[0]]), self.text[0]]
             case ObjectShape():
                 return [self.object[0]]
             case ArrayShape():
@@ -146,7 +146,8 @@ class ListedReader:
         match shape:
             case TextShape():
                 self._mark(mark, outside, b'"' if mark else b"")
-                return (yield from self._text(path, outside, marks.text[1] + after))
+                _, end = marks.other_text if mark and mark == marks.other_text[0] else marks.text
+                return (yield from self._text(path, outside, end + after))
             case ObjectShape():
                 self._mark(mark, path, b"{")
                 end = marks.object[1] + after

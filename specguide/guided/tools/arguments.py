@@ -8,7 +8,7 @@ from typing import Any
 
 from specguide.config import GuideConfig
 from specguide.errors import UnsupportedGuide
-from specguide.guided.lark.literal import literal
+from specguide.guided.lark.literal import literal, pattern_of
 from specguide.guided.lark.schema import schema_term
 from specguide.guided.tools.argument_schemas import (
     can_be_named,
@@ -28,7 +28,7 @@ from specguide.guided.tools.shapes import (
     TextShape,
 )
 from specguide.guided.tools.value_shapes import arguments_shape
-from specguide.guided.tools.words import NUMERALS, Words
+from specguide.guided.tools.words import JSON_OPENERS, NUMERALS, Words
 
 
 class ArgumentRules:
@@ -114,7 +114,7 @@ class ArgumentRules:
         form = self._form
         match shape:
             case TextShape() if form.text_marks is not None:
-                return f"{self._terms(form.text_marks[0])} {self._text(shape, after)}"
+                return self._any_text(shape, form.text_marks, after)
             case ObjectShape() if form.object_marks is not None:
                 begin, end = form.object_marks
                 return f"{self._terms(begin)} {self._members(shape, '')} {self._terms(end + after)}"
@@ -151,32 +151,49 @@ class ArgumentRules:
             value = f"({' | '.join(map(self._terms, words))} | {value})"
         return f"{begin} {value}"
 
-    def _text(self, shape: TextShape, behind: str) -> str:
-        """A term for a text, or what stands in its place, up to what stands behind it, and behind
-        its value."""
-        assert self._form.text_marks is not None
+    def _any_text(self, shape: TextShape, marks: Sequence[str], behind: str) -> str:
+        """A term for a text between marks, or what stands in its place, and what is behind it."""
+        others = self._form.other_text_marks
+        before, end = self._terms(marks[0]), marks[1] + behind
+        if others is None:
+            return f"{before} {self._text(shape, end)}"
+        usual = f"{before} {self._text(shape, end, others[0][:1])}"
+        alone = self._text(TextShape(shape.schema), others[1] + behind)
+        return f"({usual} | {self._terms(others[0])} {alone})"
+
+    def _text(self, shape: TextShape, end: str, barred: str = "") -> str:
+        """A term for a text, or what stands in its place, and the text behind it. barred: signs
+        with which a text does not begin, if it is not listed"""
         schema, words = shape.schema, _patterns(shape.beside)
-        after = self._terms(self._form.text_marks[1] + behind)
+        after = self._terms(end)
         if listed := listed_of(schema):
             return f"({' | '.join((*map(literal, listed), *words))}) {after}"
-        least, most = int(schema.get("minLength", 0)), schema.get("maxLength", "")
-        most = most if most == "" else int(most)
-        text = f"/(?s:.{{{least},{most}}})/"
-        apart = r' & ~/["\[\{](?s:.*)/' if shape.is_apart else ""
-        if not least and most == "":  # it may be any of these words
+        least, most = int(schema.get("minLength", 0)), schema.get("maxLength")
+        barred += "".join(JSON_OPENERS) if shape.is_apart else ""
+        text = _pattern(least, most, barred)
+        if not least and most is None:  # it may be any of these words
             words = ()
         first, _, rest = after.partition(" ")
         if not first.startswith('"'):  # a special token, which is in no text
-            ways = (f"{text}{apart}", *words)
+            ways = (text, *words)
             return f"{self._named('TEXT', '', ways)} {after}"
         sooner = f" & ~(/(?s:.{{0,{least - 1}}})/ {first} /(?s:.*)/)" if least else ""
-        ways = (f"{text} {first}{apart}{sooner}", *(f"{word} {first}" for word in words))
+        ways = (f"{text} {first}{sooner}", *(f"{word} {first}" for word in words))
         return f"{self._named('text', '[lazy]', ways)} {rest}"
 
     def _named(self, kind: str, attribute: str, ways: Sequence[str]) -> str:
         """The name of a rule that several tools may need."""
         body = f"{attribute}: {' | '.join(ways)}"
         return self._shared.setdefault(body, f"{kind}_{len(self._shared)}")
+
+
+def _pattern(least: int, most: float | None, barred: str) -> str:
+    """The regular expression of texts with so many characters that begin with none of some."""
+    if not barred or most == 0:
+        return f"/(?s:.{{{least},{'' if most is None else int(most)}}})/"
+    more = f"{max(least - 1, 0)},{'' if most is None else int(most) - 1}"
+    text = f"[^{pattern_of(barred)}](?s:.{{{more}}})"
+    return f"/{text}/" if least else f"/({text})?/"
 
 
 def _patterns(words: Words) -> tuple[str, ...]:

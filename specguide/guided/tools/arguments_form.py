@@ -37,6 +37,8 @@ class ArgumentsForm:
                   be no text, has their end in it, a pattern, a format, or a least length beside
                   great ones, is JSON; but where no mark tells texts, what is written as
                   another value that may stand in a text's place is that value
+    other_text_marks: stand around such a text instead, mostly where it has signs of XML or several
+                  lines; None: it has text_marks
     has_json_texts: such a text may be written as JSON instead
     before_json:  what stands before a value that is written as JSON; it may have one of KINDS in
                   it, as {kind}
@@ -56,6 +58,7 @@ class ArgumentsForm:
     after_value: str
     separator: str
     text_marks: Sequence[str] | None = None
+    other_text_marks: Sequence[str] | None = None
     has_json_texts: bool = False
     before_json: str = ""
     constants: Mapping[str, str] = field(default_factory=dict)
@@ -122,7 +125,10 @@ class ArgumentsForm:
 
     def _value(self, value: Any) -> str:
         if isinstance(value, str) and self.text_marks is not None:
-            return self.text_marks[0] + value + self.text_marks[1]
+            is_plain = not any(sign in value for sign in "<&\n")
+            return value.join(
+                self.text_marks if is_plain else self.other_text_marks or self.text_marks
+            )
         if isinstance(value, dict) and self.object_marks is not None:
             return self._members(value).join(self.object_marks)
         if isinstance(value, list) and self.array_marks is not None:

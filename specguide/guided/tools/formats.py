@@ -11,9 +11,14 @@ from specguide.errors import InvalidParams
 from specguide.guided.tools.arguments_form import ArgumentsForm
 from specguide.guided.written_forms import WrittenForm, read_forms
 
-IDS = {"{index}": "[0-9]{1,4}", "{number}": "[0-9]{1,4}", "{id}": "[0-9A-Za-z]{9}"}
+IDS = {
+    "{index}": "[0-9]{1,4}",
+    "{number}": "[0-9]{1,4}",
+    "{id}": "[0-9A-Za-z]{9}",
+    "{lower_id}": "[0-9a-z]{10}",
+}
 """What tells calls apart, and the regular expression of each: which call it is, from 0 or from 1,
-and nine letters and digits."""
+nine letters and digits, and ten, all of them lower."""
 
 
 def around_id(text: str) -> tuple[str, str]:
@@ -27,6 +32,7 @@ def around_id(text: str) -> tuple[str, str]:
 def with_id(text: str, index: int) -> str:
     """A text with a call's id in the place of one of IDS. index: which of the calls it is"""
     ids = {"{index}": str(index), "{number}": str(index + 1), "{id}": f"{index:09}"}
+    ids["{lower_id}"] = f"{index:010}"
     for mark, one in ids.items():
         text = text.replace(mark, one)
     return text
