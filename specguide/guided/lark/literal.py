@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from json.encoder import encode_basestring_ascii
 
-_BRACKETS = "[](){}"
+_BRACKETS = frozenset("[](){}")
 _ESCAPED_BRACKETS = {ord(bracket): f"\\u{ord(bracket):04x}" for bracket in _BRACKETS}
 
 
 def literal(text: str) -> str:
     """A text as a literal, whose brackets are none that a limit of depth counts."""
     written = encode_basestring_ascii(text)
-    has_brackets = any(bracket in written for bracket in _BRACKETS)
-    return written.translate(_ESCAPED_BRACKETS) if has_brackets else written
+    has_none = _BRACKETS.isdisjoint(written)
+    return written if has_none else written.translate(_ESCAPED_BRACKETS)
 
 
 def pattern_of(text: str) -> str:

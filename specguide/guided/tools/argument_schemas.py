@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import quote
 
 from specguide.guided.schema.document.shapes import check_shapes
+from specguide.guided.schema.json_values import is_object
 from specguide.guided.schema.topics import takes_all
 from specguide.guided.tools.arguments_form import ArgumentsForm
 from specguide.guided.tools.words import NOTES
@@ -111,7 +112,7 @@ def _targets(schema: Any) -> Iterator[str]:
     todo = [schema]
     while todo:
         one = todo.pop()
-        if isinstance(one, Mapping):
+        if is_object(one):
             yield from (one[key] for key in _REFERENCES if isinstance(one.get(key), str))
             todo += one.values()
         elif isinstance(one, list):
@@ -121,7 +122,7 @@ def _targets(schema: Any) -> Iterator[str]:
 def is_text(form: ArgumentsForm, schema: Any, after: str) -> bool:
     """Whether a value can be a text alone, of which no more is asked than can be told of a text as
     it is. after: what stands behind the value"""
-    if form.text_marks is None or not isinstance(schema, Mapping):
+    if form.text_marks is None or not is_object(schema):
         return False
     mark = form.text_marks[1] + after
     kinds = schema.get("type")
@@ -162,7 +163,7 @@ def can_be_named(form: ArgumentsForm, name: str, after: str) -> bool:
 def constants(form: ArgumentsForm, schema: Any) -> list[str]:
     """The format's words for all that a value may be, where it may be nothing but true, false or
     null; else none."""
-    kind = schema.get("type") if isinstance(schema, Mapping) else None
+    kind = schema.get("type") if is_object(schema) else None
     names = _NAMES.get(kind, ()) if isinstance(kind, str) else ()
     if not names or not form.constants or not (_LISTING | _JUDGING).isdisjoint(schema):
         return []

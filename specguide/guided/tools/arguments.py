@@ -45,6 +45,8 @@ class ArgumentRules:
         self._num_rules = 0
         self._own: list[str] = []  # lines of the tool at hand
         self._param = ""  # which has the schema of that tool
+        self._before: dict[str, str] = {}  # what stands in front of values, by their names
+        self._texts: dict[tuple[Any, ...], str] = {}  # terms of texts, by what is asked of these
         self._shared: dict[str, str] = {}  # names of rules, by all that stands behind these
 
     @property
@@ -90,10 +92,14 @@ class ArgumentRules:
         return f"a_{number}"
 
     def _member(self, member: Member) -> str:
-        before = self._terms(self._form.before_name + member.name + self._form.before_value)
-        if "<[" in self._terms(member.name):
-            raise _cannot_be_named(member.name, self._param)
-        return f"{before} {self._value(member.shape, self._form.after_value_of(member.name))}"
+        form, name = self._form, member.name
+        before = self._before.get(name)  # most names come again
+        if before is None:
+            if "<[" in self._terms(name):
+                raise _cannot_be_named(name, self._param)
+            before = self._terms(form.before_name + name + form.before_value)
+            self._before[name] = before
+        return f"{before} {self._value(member.shape, form.after_value_of(name))}"
 
     def _chain(
         self, rule: str, terms: Sequence[tuple[str, bool]], separator: str, if_none: str
@@ -164,19 +170,26 @@ class ArgumentRules:
     def _text(self, shape: TextShape, end: str, barred: str = "") -> str:
         """A term for a text, or what stands in its place, and the text behind it. barred: signs
         with which a text does not begin, if it is not listed"""
-        schema, words = shape.schema, _patterns(shape.beside)
-        after = self._terms(end)
+        schema = shape.schema
         if listed := listed_of(schema):
-            return f"({' | '.join((*map(literal, listed), *words))}) {after}"
-        least, most = int(schema.get("minLength", 0)), schema.get("maxLength")
+            ways = (*map(literal, listed), *_patterns(shape.beside))
+            return f"({' | '.join(ways)}) {self._terms(end)}"
         barred += "".join(JSON_OPENERS) if shape.is_apart else ""
-        text = _pattern(least, most, barred)
+        asked = int(schema.get("minLength", 0)), schema.get("maxLength"), barred, shape.beside, end
+        term = self._texts.get(asked)
+        if term is None:
+            term = self._texts[asked] = self._free_text(*asked)
+        return term
+
+    def _free_text(
+        self, least: int, most: float | None, barred: str, beside: Words, end: str
+    ) -> str:
+        text, words, after = _pattern(least, most, barred), _patterns(beside), self._terms(end)
         if not least and most is None:  # it may be any of these words
             words = ()
         first, _, rest = after.partition(" ")
         if not first.startswith('"'):  # a special token, which is in no text
-            ways = (text, *words)
-            return f"{self._named('TEXT', '', ways)} {after}"
+            return f"{self._named('TEXT', '', (text, *words))} {after}"
         sooner = f" & ~(/(?s:.{{0,{least - 1}}})/ {first} /(?s:.*)/)" if least else ""
         ways = (f"{text} {first}{sooner}", *(f"{word} {first}" for word in words))
         return f"{self._named('text', '[lazy]', ways)} {rest}"

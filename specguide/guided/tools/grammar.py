@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import marshal
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
@@ -21,6 +21,7 @@ from specguide.guided.backends import AUTO
 from specguide.guided.known.call_texts import BEHIND_RULE
 from specguide.guided.lark.literal import literal, pattern_of
 from specguide.guided.lark.schema import schema_term
+from specguide.guided.schema.json_values import is_object
 from specguide.guided.tools.arguments import ArgumentRules
 from specguide.guided.tools.call_starts import CallStarts, parts_of, why_in_order
 from specguide.guided.tools.formats import IDS, ToolFormat, around_id
@@ -132,7 +133,7 @@ def _guide(
         key_order=order,
         param="tools",
         layout=CallLayout(tool_format, rules.ids, shapes, must_call, has_answer, counts),
-        calls=None if texts is None else asdict(texts),
+        calls=None if texts is None else vars(texts).copy(),
         reads_one_way=answer is None,  # which may begin as a call does
         as_tag=message_tag(tool_format, tools, None if must_call else answer),
     )
@@ -163,7 +164,7 @@ def _asks_for_distinct_items(schema: Any) -> bool:
     todo = [schema]
     while todo:
         one = todo.pop()
-        if isinstance(one, Mapping):
+        if is_object(one):
             if one.get("uniqueItems") is True:
                 return True
             todo += one.values()

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from specguide.guided.schema.document.shapes import check_shapes
+from specguide.guided.schema.json_values import is_object
 from specguide.guided.schema.pointers import escaped, step_into
 from specguide.guided.tools.argument_schemas import (
     LoneSchemas,
@@ -97,7 +98,7 @@ class _Shapes:
         if not (form.has_own_values or form.has_bare_texts):
             return self._json(schema, pointer)
         self._num_left -= 1
-        if self._num_left < 0 or self._depth == _MOST_DEPTH or not isinstance(schema, Mapping):
+        if self._num_left < 0 or self._depth == _MOST_DEPTH or not is_object(schema):
             return self._json(schema, pointer)
         self._depth += 1
         shape = self._own(schema, pointer, after)
@@ -190,7 +191,7 @@ class _Shapes:
         return texts <= 1 and len(set(own)) == len(own) and is_apart
 
     def _json(self, schema: Any, pointer: str) -> JsonShape:
-        kind = schema.get("type") if isinstance(schema, Mapping) else None
+        kind = schema.get("type") if is_object(schema) else None
         alone = self._lone.of(pointer, schema)
         return JsonShape(alone, schema, kind if isinstance(kind, str) else "")
 
