@@ -198,3 +198,17 @@ def _fits_plainly(schema: Any, kind: str, word: str) -> bool:
         and kind in (kinds if isinstance(kinds, list) else [kinds])
         and all(one is None or any(value is other for other in one) for one in lists)
     )
+
+
+def asks_for_distinct_items(schema: Any) -> bool:
+    """Whether a schema has `uniqueItems`, at any depth."""
+    todo = [schema]
+    while todo:
+        one = todo.pop()
+        if is_object(one):
+            if one.get("uniqueItems") is True:
+                return True
+            todo += one.values()
+        elif isinstance(one, list | tuple):
+            todo += one
+    return False

@@ -21,7 +21,7 @@ from specguide.guided.backends import AUTO
 from specguide.guided.known.call_texts import BEHIND_RULE
 from specguide.guided.lark.literal import literal, pattern_of
 from specguide.guided.lark.schema import schema_term
-from specguide.guided.schema.json_values import is_object
+from specguide.guided.tools.argument_schemas import asks_for_distinct_items
 from specguide.guided.tools.arguments import ArgumentRules
 from specguide.guided.tools.call_starts import CallStarts, parts_of, why_in_order
 from specguide.guided.tools.formats import IDS, ToolFormat, around_id
@@ -108,7 +108,7 @@ def _guide(
     tool_format = rules.format
     schemas = [*(tool.parameters for tool in tools), answer]
     is_guarded = order == "any" or (
-        any(map(_asks_for_distinct_items, schemas))
+        any(map(asks_for_distinct_items, schemas))
         and why_in_order(tool_format, rules.ids, must_call, answer is not None) is None
     )
     starts = CallStarts(tool_format, rules.ids) if is_guarded else None
@@ -158,19 +158,6 @@ def _start(
     begin, end = rules.terms(one.before_answer), rules.terms(one.after_answer)
     term = schema_term(answer, limits, None if starts is None else starts.of_answer())
     return [f"{calls} | {begin} answer {end}".rstrip(), f"answer: {term}"]
-
-
-def _asks_for_distinct_items(schema: Any) -> bool:
-    todo = [schema]
-    while todo:
-        one = todo.pop()
-        if is_object(one):
-            if one.get("uniqueItems") is True:
-                return True
-            todo += one.values()
-        elif isinstance(one, list | tuple):
-            todo += one
-    return False
 
 
 _NO_SHAPE = ObjectShape()
