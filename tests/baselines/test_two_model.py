@@ -14,20 +14,28 @@ from specguide import DynamicTree, Guide, GuideConfig, SamplingParams, SpecConfi
 from specguide.errors import InvalidParams
 from specguide.speculation import OneModelStep
 
+PATIENT = dict(max_batch_size=8, guide=GuideConfig(deadline_us=60_000_000))
 
-@pytest.mark.parametrize(
-    "params", [dict(), dict(temperature=0.8, top_k=20, top_p=0.95)], ids=["greedy", "sampled"]
+
+@pytest.fixture(
+    scope="module",
+    params=[dict(), dict(temperature=0.8, top_k=20, top_p=0.95)],
+    ids=["greedy", "sampled"],
 )
+def one_model(folders, request):
+    """Prompts, parameters, and what one model outputs and accepts."""
+    prompts, all_params = cases(1, 16, **request.param)
+    return prompts, all_params, *generate(make_arranged(folders, **PATIENT), prompts, all_params)
+
+
 @pytest.mark.parametrize("name", ARRANGEMENTS)
-def test_outputs_are_those_of_the_one_model_step(folders, name, params):
-    prompts, all_params = cases(1, 16, **params)
-    patient = dict(max_batch_size=8, guide=GuideConfig(deadline_us=60_000_000))
-    expected, expected_histograms = generate(make_arranged(folders, **patient), prompts, all_params)
+def test_outputs_are_those_of_the_one_model_step(folders, one_model, name):
+    prompts, all_params, expected, expected_histograms = one_model
     options = ARRANGEMENTS[name]
     baseline = ", ".join(filter(None, [options.get("baseline"), "Python callbacks"]))
     for more in (dict(lag=0), dict(lag=2), dict(lag=0, baseline=baseline)):
         outputs, histograms = generate(
-            make_arranged(folders, **{**patient, **options, **more}), prompts, all_params
+            make_arranged(folders, **{**PATIENT, **options, **more}), prompts, all_params
         )
         assert outputs == expected
         if name == "two models":

@@ -41,13 +41,21 @@ def calls_by_words(llm: LLM) -> bool:
     return isinstance(llm._engine._executor.grammar._streams, streams.PolledCallbacks)
 
 
+def engine_of(spec: SpecConfig | None, callbacks: str) -> LLM:
+    guide = replace(PATIENT, callbacks=callbacks)
+    config = EngineConfig(spec=spec, guide=guide, max_model_len=256, dtype="float32")
+    return LLM.around(Engine(config))
+
+
+@pytest.fixture(scope="module")
+def expected():
+    """What is output without drafts, with a grammar stream."""
+    return outputs(engine_of(None, "native"))
+
+
 @pytest.mark.parametrize("name", KINDS)
-def test_outputs_are_those_of_a_grammar_stream(name, request):
-    config = EngineConfig(spec=KINDS[name], guide=PATIENT, max_model_len=256, dtype="float32")
-    expected = outputs(LLM.around(Engine(config)))
-    request.getfixturevalue("by_words")
-    config = replace(config, guide=replace(PATIENT, callbacks="polling"))
-    llm = LLM.around(Engine(config))
+def test_outputs_are_those_of_a_grammar_stream(expected, by_words, name):
+    llm = engine_of(KINDS[name], "polling")
     assert calls_by_words(llm)
     assert outputs(llm) == expected
 

@@ -59,15 +59,21 @@ def test_slots_of_more_pages_than_travel_with_a_prompt(
     check(proposals.make(folders, method, max_batch_size=8, page_size=4), exact)
 
 
-@pytest.mark.parametrize("mode", staggered.SPECS)
-def test_prompts_beside(mode, request):
-    def outputs():
-        engine, watch = staggered.engine_of(staggered.SPECS[mode], max_batch_size=8)
-        found = [staggered.told(one) for one in staggered.run(engine, staggered.asked(8))]
-        assert watch.chunks
-        engine.close()
-        return found
+def beside(mode: str) -> list[object]:
+    """Outputs of prompts that are computed beside iterations."""
+    engine, watch = staggered.engine_of(staggered.SPECS[mode], max_batch_size=8)
+    found = [staggered.told(one) for one in staggered.run(engine, staggered.asked(8))]
+    assert watch.chunks
+    engine.close()
+    return found
 
-    expected = outputs()
-    request.getfixturevalue("filled_up")
-    assert outputs() == expected
+
+@pytest.fixture(scope="module")
+def exact_beside():
+    """Outputs without drafts, in iterations of exact sizes."""
+    return beside("plain")
+
+
+@pytest.mark.parametrize("mode", staggered.SPECS)
+def test_prompts_beside(exact_beside, filled_up, mode):
+    assert beside(mode) == exact_beside
