@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from functools import lru_cache, partial
 
 import pytest
 import torch
@@ -33,9 +34,22 @@ def engines(folders):
         llm.close()
 
 
+@pytest.fixture(scope="module")
+def without(engines):
+    """What the same requests output without processors, by parameters."""
+
+    @lru_cache
+    def of(**params):
+        prompts, all_params = processed("several", 1, 14, **params)
+        bare = [replace(one, logits_processors=()) for one in all_params]
+        return [told(out) for out in engines[1].generate(prompts, bare)]
+
+    return of
+
+
 @pytest.mark.parametrize("params", [dict(), SAMPLED], ids=["greedy", "sampled"])
 @pytest.mark.parametrize("name", PROCESSORS)
-def test_speculation_changes_no_token(engines, name, params):
+def test_speculation_changes_no_token(engines, without, name, params):
     prompts, all_params = processed(name, 1, 14, **params)
     plain, *speculative = (llm.generate(prompts, all_params) for llm in engines)
     for outputs in speculative:
@@ -54,10 +68,7 @@ def test_speculation_changes_no_token(engines, name, params):
         )
         > 4
     )
-    without = engines[1].generate(
-        prompts, [replace(one, logits_processors=()) for one in all_params]
-    )
-    same = [told(out) == told(other) for out, other in zip(plain, without, strict=True)]
+    same = [told(out) == other for out, other in zip(plain, without(**params), strict=True)]
     assert all(same[number] for number in range(14) if number % 4 >= 2), "neighbours do not notice"
     assert not all(same)
 
@@ -104,8 +115,10 @@ def test_against_a_naive_plain_step(folders, engines, name):
         logit_bias={97: 2},
         repetition_penalty=1.3,
     )
-    for number in range(4):
-        prompt, output = [rng.randrange(256) for _ in range(rng.randint(2, 20))], []
+    prompts = [[rng.randrange(256) for _ in range(rng.randint(2, 20))] for _ in range(4)]
+    outputs = []
+    for prompt in prompts:
+        output = []
         for _ in range(params.max_tokens):
             with torch.no_grad():
                 logits = model(torch.tensor([prompt + output])).logits[0, -1]
@@ -119,8 +132,9 @@ def test_against_a_naive_plain_step(folders, engines, name):
             for token in {*prompt, *output}:
                 logits[token] *= 1 / 1.3 if logits[token] > 0 else 1.3
             output.append(int(logits.argmax()))
-        for llm in engines:
-            assert llm.generate([prompt], params)[0].token_ids == tuple(output), number
+        outputs.append(tuple(output))
+    for llm in engines:
+        assert [out.token_ids for out in llm.generate(prompts, params)] == outputs
 
 
 def test_what_processors_are_given(engines):
@@ -220,20 +234,26 @@ def test_a_failure_ends_its_own_request(engines, name):
 def test_only_what_is_output_can_fail(engines, params):
     """A processor that fails behind the output's end and on any other path: of drafts that were not
     accepted."""
-    for seed in range(6):
-        sampled = SamplingParams(
+    all_params = [
+        SamplingParams(
             max_tokens=24, temperature=1.0, seed=seed, logit_bias={256: 3, 101: 2}, **params
         )
-        expected = engines[0].generate("abc", sampled)[0].token_ids
+        for seed in range(6)
+    ]
+    expected = [out.token_ids for out in engines[0].generate(["abc"] * 6, all_params)]
 
-        def check(output_ids, logits, expected=expected):
-            if tuple(output_ids) != expected[: len(output_ids)] or len(output_ids) == len(expected):
-                raise ValueError(output_ids)
-            return logits
+    def check(expected, output_ids, logits):
+        if tuple(output_ids) != expected[: len(output_ids)] or len(output_ids) == len(expected):
+            raise ValueError(output_ids)
+        return logits
 
-        for llm in engines:
-            (out,) = llm.generate("abc", replace(sampled, logits_processors=[check]))
-            assert out.error is None and out.token_ids == expected
+    checked = [
+        replace(one, logits_processors=[partial(check, tokens)])
+        for one, tokens in zip(all_params, expected, strict=True)
+    ]
+    for llm in engines:
+        outs = llm.generate(["abc"] * 6, checked)
+        assert [(out.error, out.token_ids) for out in outs] == [(None, one) for one in expected]
 
 
 def test_infinite_and_missing_numbers(engines):
