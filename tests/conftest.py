@@ -89,6 +89,14 @@ def models(folders: tuple[Path, Path], mtp_head: Path) -> dict[str, Path]:
     return {"eagle3": head, "mtp": mtp_head, "draft_model": target}
 
 
+@pytest.fixture(scope="session")
+def one_process() -> list[tuple[int, ...]]:
+    """What the shipped target outputs in one process without drafts."""
+    from requests_of_every_kind import plain_outputs
+
+    return plain_outputs()
+
+
 @pytest.fixture
 def any_level(monkeypatch: pytest.MonkeyPatch):
     """Layouts of iterations come up in any order, where an engine chooses them."""

@@ -41,23 +41,13 @@ def calls_by_words(llm: LLM) -> bool:
     return isinstance(llm._engine._executor.grammar._streams, streams.PolledCallbacks)
 
 
-def engine_of(spec: SpecConfig | None, callbacks: str) -> LLM:
-    guide = replace(PATIENT, callbacks=callbacks)
-    config = EngineConfig(spec=spec, guide=guide, max_model_len=256, dtype="float32")
-    return LLM.around(Engine(config))
-
-
-@pytest.fixture(scope="module")
-def expected():
-    """What is output without drafts, with a grammar stream."""
-    return outputs(engine_of(None, "native"))
-
-
 @pytest.mark.parametrize("name", KINDS)
-def test_outputs_are_those_of_a_grammar_stream(expected, by_words, name):
-    llm = engine_of(KINDS[name], "polling")
+def test_outputs_are_those_of_a_grammar_stream(one_process, by_words, name):
+    guide = replace(PATIENT, callbacks="polling")
+    config = EngineConfig(spec=KINDS[name], guide=guide, max_model_len=256, dtype="float32")
+    llm = LLM.around(Engine(config))
     assert calls_by_words(llm)
-    assert outputs(llm) == expected
+    assert outputs(llm) == one_process
 
 
 @pytest.mark.usefixtures("by_words")

@@ -10,9 +10,7 @@ import thread_memory
 import torch
 from requests_of_every_kind import PATIENT, SPECS, outputs
 
-from specguide import LLM
 from specguide.config import EngineConfig
-from specguide.engine import Engine
 from specguide.guided.grammar_stream import shared_rows
 from specguide.guided.grammar_stream.callbacks import HostMemory
 from specguide.guided.grammar_stream.executor import Walked
@@ -21,9 +19,8 @@ from specguide.parallel import Ranks, places
 
 
 @pytest.mark.parametrize("name", SPECS)
-def test_two_ranks_give_the_tokens_of_one(name, monkeypatch):
+def test_two_ranks_give_the_tokens_of_one(one_process, name, monkeypatch):
     config = EngineConfig(spec=SPECS[name], guide=PATIENT, max_model_len=256, dtype="float32")
-    expected = outputs(LLM.around(Engine(config)))
     asked: list[object] = []
     peers = places.MemoryPlaces.peers
 
@@ -33,16 +30,18 @@ def test_two_ranks_give_the_tokens_of_one(name, monkeypatch):
 
     monkeypatch.setattr(places.MemoryPlaces, "peers", noted)
     thread_memory.put_in(monkeypatch)
-    assert outputs(rank_threads.llm(replace(config, tensor_parallel_size=2))) == expected
+    assert outputs(rank_threads.llm(replace(config, tensor_parallel_size=2))) == one_process
     assert sum(it is not None for it in asked) > 100
 
 
 @pytest.mark.parametrize("name", SPECS)
-def test_ranks_that_wait_for_callbacks_by_themselves_give_the_tokens_of_one(name, monkeypatch):
+def test_ranks_that_wait_for_callbacks_by_themselves_give_the_tokens_of_one(
+    one_process, name, monkeypatch
+):
     """As on GPUs, ranks have copies of the rows in the host's memory, which they share."""
     guide = replace(PATIENT, callbacks="polling")
     config = EngineConfig(spec=SPECS[name], guide=guide, max_model_len=256, dtype="float32")
-    expected, waiting = outputs(LLM.around(Engine(config))), []
+    waiting = []
 
     def shared(walked: Walked, forward: ForwardStream, ranks: Ranks) -> HostMemory | None:
         waiting.append(shared_rows.memory_of_ranks(walked, ranks))
@@ -50,7 +49,7 @@ def test_ranks_that_wait_for_callbacks_by_themselves_give_the_tokens_of_one(name
 
     monkeypatch.setattr(shared_rows, "shared_memory", shared)
     thread_memory.put_in(monkeypatch)
-    assert outputs(rank_threads.llm(replace(config, tensor_parallel_size=2))) == expected
+    assert outputs(rank_threads.llm(replace(config, tensor_parallel_size=2))) == one_process
     assert len(waiting) == 2 and all(waiting)
 
 

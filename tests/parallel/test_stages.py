@@ -36,19 +36,14 @@ def target(tmp_path_factory) -> Path:
 
 
 @pytest.mark.parametrize("name", SPECS)
-def test_two_stages_give_the_tokens_of_one(name):
+def test_two_stages_give_the_tokens_of_one(one_process, name):
     config = EngineConfig(spec=SPECS[name], guide=PATIENT, max_model_len=256, dtype="float32")
     two = replace(config, pipeline_parallel_size=2)
-    assert outputs(rank_threads.llm(two)) == outputs(LLM.around(Engine(config)))
-
-
-@pytest.fixture(scope="module")
-def of_one_process() -> list[tuple[int, ...]]:
-    return outputs(LLM.around(Engine(EngineConfig(guide=PATIENT, max_model_len=256))))
+    assert outputs(rank_threads.llm(two)) == one_process
 
 
 @pytest.mark.parametrize("settings", [(3, 1, 2), (2, 1, 1), (2, 1, 4), (2, 2, 2)])
-def test_stages_ranks_and_micro_batches_agree(settings, of_one_process):
+def test_stages_ranks_and_micro_batches_agree(one_process, settings):
     num_stages, num_ranks, num_micro_batches = settings
     config = EngineConfig(
         guide=PATIENT,
@@ -57,7 +52,7 @@ def test_stages_ranks_and_micro_batches_agree(settings, of_one_process):
         tensor_parallel_size=num_ranks,
         num_micro_batches=num_micro_batches,
     )
-    assert outputs(rank_threads.llm(config)) == of_one_process
+    assert outputs(rank_threads.llm(config)) == one_process
 
 
 def prefixed(config: EngineConfig) -> list[tuple[int, ...]]:

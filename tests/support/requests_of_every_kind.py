@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from specguide import LLM, Guide, SamplingParams, SpecConfig
-from specguide.config import GuideConfig
+from specguide.config import EngineConfig, GuideConfig
 from specguide.drafts.tree import DynamicTree
+from specguide.engine import Engine
 from specguide.errors import EngineError
 
 PATIENT = GuideConfig(deadline_us=5_000_000, target_wait_us=5_000_000, draft_wait_us=5_000_000)
@@ -37,6 +38,12 @@ def outputs(llm: LLM) -> list[tuple[int, ...]]:
         return [tuple(it.token_ids) for it in llm.generate(PROMPTS, PARAMS)]
     finally:
         llm.close()
+
+
+def plain_outputs() -> list[tuple[int, ...]]:
+    """Those of the shipped target in one process, without drafts: no way to run it gives others."""
+    config = EngineConfig(spec=None, guide=PATIENT, max_model_len=256, dtype="float32")
+    return outputs(LLM.around(Engine(config)))
 
 
 def failure(llm: LLM, params: SamplingParams = FOUR_TOKENS) -> str:
