@@ -139,6 +139,18 @@ def test_an_optional_text_is_written_as_it_is(one: ToolFormat, compiler):
             assert read(one, tools, call, size) == {"a": value}
 
 
+@pytest.mark.parametrize("one", FORMATS)
+@pytest.mark.parametrize("schema", [False, {"type": "boolean", "enum": ["True", "False"]}])
+def test_an_optional_argument_that_nothing_fits_is_left_out(one: ToolFormat, schema, compiler):
+    values = {"a": TEXT, "b": schema, "c": {**INTEGER, "const": 1.0}}
+    parameters = {"type": "object", "properties": values, "required": ["a"]}
+    grammar = compiler.compile(tool_guide(one, [Tool("f", parameters)], *RULES, must_call=True))
+    arguments = read(one, [Tool("f", parameters)], written(one, "x"), 1000)
+    matcher = grammar.matcher()
+    assert all(map(matcher.accept, written(one, "x").encode())) and matcher.accept(END)
+    assert arguments == {"a": "x"}
+
+
 @pytest.mark.parametrize("name", ["qwen3_coder", "step35", "seed_oss"])
 @pytest.mark.parametrize(
     ("schema", "values"),

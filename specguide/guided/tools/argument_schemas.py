@@ -11,7 +11,7 @@ from urllib.parse import quote
 from specguide.guided.schema.document.shapes import check_shapes
 from specguide.guided.schema.json_values import is_object
 from specguide.guided.schema.topics import takes_all
-from specguide.guided.tools.arguments_form import ArgumentsForm
+from specguide.guided.tools.arguments_form import ArgumentsForm, kind_of
 from specguide.guided.tools.words import NOTES
 
 _KNOWN = frozenset(
@@ -73,6 +73,17 @@ def properties_of(parameters: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     for name in dict.fromkeys(parameters.get("required", ())):
         if name not in described:
             yield name, parameters.get("additionalProperties", True)
+
+
+def allows_nothing(schema: Any) -> bool:
+    """Whether it is plain that no value fits: the schema is false, or lists values of other types
+    than its own."""
+    if not isinstance(schema, Mapping) or "type" not in schema:
+        return schema is False
+    listed = [schema["const"]] if "const" in schema else schema.get("enum")
+    types = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
+    kinds = {"number" if name == "integer" else name for name in types}
+    return listed is not None and not any(kind_of(value) in kinds for value in listed)
 
 
 class LoneSchemas:

@@ -11,6 +11,7 @@ from specguide.guided.schema.json_values import is_object
 from specguide.guided.schema.pointers import escaped, step_into
 from specguide.guided.tools.argument_schemas import (
     LoneSchemas,
+    allows_nothing,
     can_be_named,
     constants,
     is_text,
@@ -81,6 +82,8 @@ class _Shapes:
         described, required = schema.get("properties", {}), set(schema.get("required", ()))
         members = []
         for name, one in properties_of(schema):
+            if name not in required and allows_nothing(one):
+                continue
             step = f"properties/{escaped(name)}" if name in described else "additionalProperties"
             shape = self._value(one, f"{pointer}/{step}", self.form.after_value_of(name))
             members.append(Member(name, shape, name in required))
