@@ -12,7 +12,7 @@ from specguide.guided.schema.document.shapes import check_shapes
 from specguide.guided.schema.json_values import is_object
 from specguide.guided.schema.topics import takes_all
 from specguide.guided.tools.arguments_form import ArgumentsForm, kind_of
-from specguide.guided.tools.words import NOTES
+from specguide.guided.tools.words import CONSTANTS_OF, LISTING, NOTES
 
 _KNOWN = frozenset(
     (
@@ -21,10 +21,8 @@ _KNOWN = frozenset(
     )
 )
 _OF_TEXT = frozenset((*NOTES, "type", "minLength", "maxLength"))
-_LISTING = frozenset(("enum", "const"))
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 _JUDGING = frozenset(("allOf", "anyOf", "oneOf", "not", "if", *_REFERENCES))
-_NAMES = {"boolean": ("true", "false"), "null": ("null",)}
 _SHARED = ("$defs", "definitions")
 _WHOLE = "urn:arguments"
 """The URI of a tool's arguments where a schema of one of them refers to more than definitions."""
@@ -82,8 +80,12 @@ def allows_nothing(schema: Any) -> bool:
         return schema is False
     listed = [schema["const"]] if "const" in schema else schema.get("enum")
     types = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
-    kinds = {"number" if name == "integer" else name for name in types}
-    return listed is not None and not any(kind_of(value) in kinds for value in listed)
+    return listed is not None and not any(may_be(name, one) for name in types for one in listed)
+
+
+def may_be(type_name: str, value: Any) -> bool:
+    """Whether a value may be of a type of JSON Schema; any number may be an integer."""
+    return kind_of(value) == ("number" if type_name == "integer" else type_name)
 
 
 class LoneSchemas:
@@ -175,8 +177,8 @@ def constants(form: ArgumentsForm, schema: Any) -> list[str]:
     """The format's words for all that a value may be, where it may be nothing but true, false or
     null; else none."""
     kind = schema.get("type") if is_object(schema) else None
-    names = _NAMES.get(kind, ()) if isinstance(kind, str) else ()
-    if not names or not form.constants or not (_LISTING | _JUDGING).isdisjoint(schema):
+    names = CONSTANTS_OF.get(kind, ()) if isinstance(kind, str) else ()
+    if not names or not form.constants or not (LISTING | _JUDGING).isdisjoint(schema):
         return []
     return [word for name in names for word in form.words(name)]
 
@@ -189,7 +191,7 @@ def constants_among(form: ArgumentsForm, schema: Any) -> list[str]:
         schema = {key: value for key, value in schema.items() if key != "anyOf"}
     return [
         form.constants[word]
-        for kind, words in _NAMES.items()
+        for kind, words in CONSTANTS_OF.items()
         for word in words
         if word in form.constants
         and _fits_plainly(schema, kind, word)

@@ -16,6 +16,7 @@ from specguide.guided.tools.argument_schemas import (
     constants,
     is_text,
     listed_of,
+    may_be,
     properties_of,
     refers_beyond_definitions,
 )
@@ -218,7 +219,7 @@ def _options(schema: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], str
     elif isinstance(kinds, list) and not refers_beyond_definitions(schema):
         listed = schema.get("enum")
         for kind in kinds:
-            here = [one for one in listed or () if _is_of(kind, one)]
+            here = [one for one in listed or () if may_be(kind, one)]
             fitting = {} if listed is None else {"enum": here}
             if fitting.get("enum") != []:
                 yield {**schema, "type": kind, **fitting}, ""
@@ -234,10 +235,6 @@ def _with_one_list(options: Sequence[Shape]) -> Iterator[Shape]:
         elif listed:
             yield TextShape({"enum": list(listed)})
             listed = {}
-
-
-def _is_of(kind: str, value: Any) -> bool:
-    return kind_of(value) == ("number" if kind == "integer" else kind)
 
 
 def _is_array(schema: Mapping[str, Any]) -> bool:

@@ -19,8 +19,8 @@ MOST_OF_NUMERAL = 210
 """Most characters of any number that is no text there; those above have fewer."""
 JSON_OPENERS = ('"', "[", "{")
 """What JSON begins with that is no number and no word."""
-_NAMES: Mapping[str, tuple[str, ...]] = {"boolean": ("true", "false"), "null": ("null",)}
-_LISTING = frozenset(("enum", "const"))
+CONSTANTS_OF: Mapping[str, tuple[str, ...]] = {"boolean": ("true", "false"), "null": ("null",)}
+LISTING = frozenset(("enum", "const"))
 
 
 @dataclass(frozen=True)
@@ -65,9 +65,9 @@ def _words(form: ArgumentsForm, schema: Any) -> Words | None:
     if not asked and kind in NUMERALS:
         return Words(numeral=kind)
     if not asked:
-        names = _NAMES.get(kind, ()) if isinstance(kind, str) else ()
+        names = CONSTANTS_OF.get(kind, ()) if isinstance(kind, str) else ()
         return Words(tuple(word for name in names for word in form.words(name))) if names else None
-    if len(asked) > 1 or not asked <= _LISTING:
+    if len(asked) > 1 or not asked <= LISTING:
         return None
     values = schema["enum"] if "enum" in asked else [schema["const"]]
     fitting = [one for one in values if kind is None or _is_of(kind, one)]
