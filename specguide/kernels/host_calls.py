@@ -93,7 +93,7 @@ class KeptRows(NamedTuple):
 
 
 class Wait(NamedTuple):
-    """A wait for the answer to the last call.
+    """A wait for the answer to the last call; the only one for it.
 
     announced: int32 [1] in the host's memory, where `number` says that this waits
     """

@@ -158,6 +158,12 @@ def test_nobody_waits_for_who_was_aborted() -> None:
         assert call.over.item() == call.called.item() != call.done.item()
 
 
+def wait_for_answered_call() -> Wait:
+    """A wait that finds its answer at once, but has not begun: rows are read behind it."""
+    word = torch.full((1,), 7, dtype=torch.int32)
+    return Wait(HostCall(word, word, word, word * 0, word * 0, word[:0]), word, 7)
+
+
 @pytest.mark.parametrize("num_words", [1, small(33), 4008, 9001])
 @pytest.mark.parametrize("is_awaited", [False, True])
 def test_rows_that_were_filled_anew_are_taken_and_no_others(
@@ -181,13 +187,10 @@ def test_rows_that_were_filled_anew_are_taken_and_no_others(
         integers(0, 2, 7, 9).int(),
         integers(0, 2, 9).byte(),
     )
-    wait = None
-    if is_awaited:
-        word = torch.full((1,), 7, dtype=torch.int32)
-        wait = to_device(Wait(HostCall(word, word, word, word, word * 0, word[:0]), word, 7))
     expected, found = TakenRows(*(it.clone() for it in taken)), to_device(taken)
     for has_held in (False, True):
         part = slice(2, 6), slice(0, 5)
+        wait = to_device(wait_for_answered_call()) if is_awaited else None
         for rows, source, on, function in (
             (expected, filled, None, host_calls.take_rows),
             (found, to_device(filled), wait, take_rows),
