@@ -143,11 +143,17 @@ def takes(*sources: ConfigOptions) -> Callable[[Callable[..., None]], Callable[.
     return decorate
 
 
-def engine_config(model: Path | None, given: Given) -> EngineConfig:
+def engine_config(
+    model: Path | None, given: Given, guide_options: ConfigOptions = GUIDE
+) -> EngineConfig:
     """What the options come to. Raises InvalidParams."""
     without = Without(**given[Without])
-    if without.no_spec:
-        _refuse_beside_no_spec(given[SpecConfig])
+    for is_without, flag, source in (
+        (without.no_spec, "--no-spec", SPEC),
+        (without.no_guides, "--no-guides", guide_options),
+    ):
+        if is_without:
+            _refuse_beside(flag, source, given[source.config])
     return EngineConfig(
         model,
         spec=None if without.no_spec else _spec_config(model, given[SpecConfig]),
@@ -169,10 +175,11 @@ def _spec_config(model: Path | None, given: Mapping[str, Any]) -> SpecConfig | N
     return SpecConfig(**{**given, "method": given["method"] or "eagle3", "tree": tree})
 
 
-def _refuse_beside_no_spec(given: Mapping[str, Any]) -> None:
-    flag = flag_given(SPEC, given)
+def _refuse_beside(without: str, source: ConfigOptions, given: Mapping[str, Any]) -> None:
+    """Raises InvalidParams for an option of what the engine does without."""
+    flag = flag_given(source, given)
     if flag is not None:
-        raise InvalidParams(f"--no-spec and {flag} contradict each other", param=flag[2:])
+        raise InvalidParams(f"{without} and {flag} contradict each other", param=flag[2:])
 
 
 def flag_given(source: ConfigOptions, given: Mapping[str, Any]) -> str | None:

@@ -77,7 +77,7 @@ def run_batch(
     from specguide.server.processes.plans import ServicePlan
 
     given[ServerConfig]["model_name"] = given[ServerConfig]["model_name"] or model_name(model)
-    plan = ServicePlan(engine_config(model, given), ServerConfig(**given[ServerConfig]))
+    plan = ServicePlan(engine_config(model, given, _GUIDE), ServerConfig(**given[ServerConfig]))
     _refuse_same(input_file, output_file)
     output_file.flush()  # which opens it: what cannot be written is told before all the work
     with tqdm(unit="request") as bar:

@@ -85,7 +85,9 @@ def serve(
     )
     given[ServerConfig]["model_name"] = given[ServerConfig]["model_name"] or model_name(model)
     server = ServerConfig(**given[ServerConfig], exposure=Exposure(**exposed))
-    engine = replace(engine_config(model, given), transfer=TransferConfig(**given[TransferConfig]))
+    engine = replace(
+        engine_config(model, given, _GUIDE), transfer=TransferConfig(**given[TransferConfig])
+    )
     plan = ServicePlan(engine, server)
     _tell_defaults(sampling_defaults(server, model))
     if given[ReplicaConfig]["replicas"] is not None:

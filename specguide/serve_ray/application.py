@@ -29,7 +29,7 @@ seconds."""
 def application(plan: ServicePlan, config: ReplicaConfig) -> serve.Application:
     """The application of Ray Serve: `serve.run` runs it, and a changed one replaces the replicas in
     turn. Raises InvalidParams for an engine of which there cannot be so many."""
-    _check_number(plan.engine, config)
+    check_number(plan.engine, config)
     shutdown_s = plan.server.drain_s + _END_S
     replicas = _DEPLOYMENT(EngineReplica).options(
         max_ongoing_requests=config.replica_requests or _replica_requests(plan),
@@ -104,7 +104,8 @@ def _cluster_has_gpus() -> bool:
     return bool(ray.cluster_resources().get("GPU", 0) > 0)
 
 
-def _check_number(engine: EngineConfig, config: ReplicaConfig) -> None:
+def check_number(engine: EngineConfig, config: ReplicaConfig) -> None:
+    """Raises InvalidParams where so many replicas have no place of their own to be found at."""
     if engine.transfer.role == "prefill" and (config.max_replicas or config.replicas) > 1:
         raise InvalidParams(
             "replicas with the role prefill would all listen at one kv_transfer_address: serve "

@@ -22,7 +22,7 @@ from ray.serve.handle import DeploymentHandle
 from ray.serve.schema import ApplicationStatus
 
 from specguide.errors import EngineError, InvalidParams
-from specguide.serve_ray.application import application, num_gpus
+from specguide.serve_ray.application import application, check_number, num_gpus
 from specguide.serve_ray.config import ReplicaConfig
 from specguide.server.config import ServerConfig
 from specguide.server.http.tls import check_tls
@@ -53,11 +53,12 @@ def run_replicas(plan: ServicePlan, config: ReplicaConfig, tell: Callable[[str],
 
     tell: called with what an operator should know
 
-    Raises InvalidParams for addresses and certificate, where this machine has too little, and
+    Raises InvalidParams for addresses, certificate and role, where this machine has too little, and
     where the cluster's Ray Serve listens elsewhere or has this application already; EngineError
     where the replicas cannot be started.
     """
     check_tls(plan.server.exposure)
+    check_number(plan.engine, config)
     cluster = os.environ.get("RAY_ADDRESS") or "local"
     is_local = cluster == "local"
     options = _http_options(plan.server, is_local=is_local)

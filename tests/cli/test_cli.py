@@ -8,7 +8,7 @@ import io
 import json
 import subprocess
 import sys
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 import jsonschema
@@ -252,7 +252,12 @@ def test_options_come_to_a_configuration():
     assert config.spec == SpecConfig("eagle3", Path("head"), tree=DynamicTree(4, 3, 9))
     with pytest.raises(InvalidParams, match="--no-spec and --head contradict"):
         engine_config(Path("target"), given | {Without: {"no_spec": True}})
-    assert engine_config(Path("target"), given | {Without: {"no_guides": True}}).guide is None
+    without = given | {Without: {"no_guides": True}}
+    with pytest.raises(InvalidParams, match="--no-guides and --num-grammar-threads contradict"):
+        engine_config(Path("target"), without)
+    served = {GuideConfig: {"isolate_compiles": True}}
+    options = replace(GUIDE, defaults=served[GuideConfig])
+    assert engine_config(Path("target"), without | served, options).guide is None
     given[SpecConfig] |= {"model": None, "tree": None}
     assert engine_config(None, given | {Without: {"no_spec": True}}).spec is None
     assert (

@@ -161,6 +161,13 @@ def test_a_signal_before_replicas_serve_ends_the_command_at_once(monkeypatch):
     assert ended.value.code == 128 + signal.SIGTERM
 
 
+def test_replicas_without_a_place_of_their_own_are_refused_before_ray_begins(monkeypatch):
+    run = pytest.importorskip("specguide.serve_ray.run", reason="needs Ray Serve")
+    monkeypatch.delattr(run.ray, "init")
+    with pytest.raises(InvalidParams, match="would all listen at one kv_transfer_address"):
+        run.run_replicas(*plans_of({"transfer": {"role": "prefill"}, "replicas": 2}), print)
+
+
 def test_without_ray_the_command_says_what_to_install(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "ray", None)
     monkeypatch.delitem(sys.modules, "specguide.serve_ray.run", raising=False)
