@@ -65,6 +65,7 @@ class LLGuidanceMatcher final : public LibraryMatcher {
     filled.prefix_len = filled.len = taken_.size();
     filled.row.assign(row, row + vocabulary().num_words());
     is_masked_ = true;
+    clear_early_ends(row);
   }
 
   void undo(int n) override {
@@ -103,6 +104,14 @@ class LLGuidanceMatcher final : public LibraryMatcher {
       if (call()) return;
     }
     throw std::runtime_error(revive() + kRaised);
+  }
+
+  // A grammar may let any token follow, as <[*]>; but an end token ends the text.
+  void clear_early_ends(int32_t* row) {
+    const std::vector<int32_t>& ends = vocabulary().eos_token_ids;
+    const auto is_set = [row](int32_t end) { return has_bit(row, end); };
+    if (std::none_of(ends.begin(), ends.end(), is_set) || may_end()) return;
+    for (int32_t end : ends) put_bit(row, end, false);
   }
 
   void compute(int32_t* row) {

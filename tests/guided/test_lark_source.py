@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from byte_vocabulary import VOCABULARY, backend, takes
+from byte_vocabulary import EOS, VOCABULARY, backend, takes
+from ending_grammars import allowed
 
 from specguide.config import GuideConfig
 from specguide.errors import InvalidGuide, UnsupportedGuide
@@ -94,6 +95,17 @@ def test_special_tokens_may_be_called_by_their_names(is_isolated: bool) -> None:
     with pytest.raises(InvalidGuide, match=r"<\|no\|> .* no special token of this model"):
         made.compile(Guide(grammar="start: <|no|>"))
     made.close()
+
+
+@pytest.mark.parametrize("native", [True, False])
+def test_any_token_is_no_end_token_where_the_text_may_not_end(native: bool) -> None:
+    written = Written("grammar", "lark", "start: <[97]> <[*]>*")
+    matcher = backend("llguidance", native).compile(written, GuideConfig()).matcher()
+    for may_end in (False, True, True):
+        found = allowed(matcher, VOCABULARY)
+        assert (EOS in found) == may_end == matcher.accept(EOS)
+        matcher.rollback(may_end)
+        assert 97 in found and matcher.accept(97)
 
 
 @pytest.mark.parametrize("native", [True, False])

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import llguidance
+import numpy as np
 
 from specguide import native
 from specguide.guided.adapters.python_matcher import LibraryMatcher
@@ -97,6 +98,9 @@ class LLGuidanceMatcher(LibraryMatcher):
 
         self._with_room(compute)
         self._is_masked = True
+        # A grammar may let any token follow, as <[*]>; but an end token ends the text.
+        for end in () if self._may_end() else self._vocabulary.eos_token_ids:
+            row.view(np.uint32)[end // 32] &= ~np.uint32(1 << end % 32)
 
     def _undo(self, n: int) -> None:
         if not self._matcher.rollback(n):
