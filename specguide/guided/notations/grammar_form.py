@@ -226,8 +226,9 @@ def behind_token(source: str, at: int) -> int:
 
 def behind_mark(source: str, at: int, mark: str) -> int | None:
     """The place behind the next `mark` that no backslash escapes."""
-    while at < len(source):
-        if source[at] == mark:
-            return at + 1
-        at += 2 if source[at] == "\\" else 1
+    while (end := source.find(mark, at)) >= 0:
+        text = source[at:end]
+        if (len(text) - len(text.rstrip("\\"))) % 2 == 0:
+            return end + 1
+        at = end + 1
     return None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from specguide.errors import UnsupportedGuide
 from specguide.guided.backend_spec import Adapter, BackendSpec, GrammarSupport, Library
 from specguide.guided.backends.llguidance.capabilities import LLGUIDANCE
 from specguide.guided.backends.llguidance.deferred_calls import with_deferred_calls
@@ -12,7 +11,6 @@ from specguide.guided.backends.llguidance.json_in_lark import (
     with_free_keys,
     with_rewritten_schemas,
 )
-from specguide.guided.lark.source import named_token
 from specguide.guided.notations.grammar_form import GrammarForm
 
 __all__ = ["SPEC"]
@@ -30,12 +28,6 @@ def _rewrite(source: str, form: GrammarForm) -> str:
     if form != "Lark":
         return source
     check_ignored(source)
-    named = named_token(source)
-    if named is not None:
-        raise UnsupportedGuide(
-            f"{named} in the Lark grammar is no special token of this model that an output holds: "
-            "write the name or the id of one, as <[2]>; an end token is left out"
-        )
     return with_rewritten_schemas(source)
 
 

@@ -117,7 +117,7 @@ class LLGuidanceBackend:
         try:
             pattern = _compile(tokenizer, written.text, self.usual_limits, self.more_limits)
         except ValueError as error:
-            raise refusal(str(error), written.kind) from error
+            raise refusal(str(error), written.kind, written.text) from error
         size = len(written.text)
         return LLGuidanceCompiled(
             self._vocabulary,

@@ -4,7 +4,6 @@ begin: those whose schemas say plainly what there is, which the library never re
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
 from functools import partial
 
 from specguide.errors import InvalidGuide
@@ -56,7 +55,7 @@ def with_deferred_calls(source: str, texts: CallTexts) -> tuple[str, DeferredCal
         keyword = (places[-1][1] if places else 0) + len(before)
         begin = behind_space(source, keyword + len(JSON_OF_LARK))
         places.append((begin, begin + len(schema)))
-    known = DeferredCalls(asdict(texts), places[first:], is_left_out[first:])
+    known = DeferredCalls(vars(texts), places[first:], is_left_out[first:])
     return joined(source, pieces), known
 
 
@@ -88,7 +87,7 @@ def _without_listed(
     except InvalidGuide as error:
         error.part = None if error.part is None else numbers[error.part]
         raise
-    return message, DeferredCalls(asdict(texts), [], is_left_out)
+    return message, DeferredCalls(vars(texts), [], is_left_out)
 
 
 def _schemas_in(source: str) -> Iterator[tuple[str, Schema]]:

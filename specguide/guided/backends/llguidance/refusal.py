@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from specguide.errors import InvalidGuide, UnsupportedGuide
 from specguide.guided.backends.llguidance.lark import OPTIONS
+from specguide.guided.lark.source import named_token
 
 _UNIMPLEMENTED = 'Unimplemented keys: ["'
 _KEYWORD_OF = {
@@ -34,8 +35,15 @@ _TOO_LARGE = (
 )
 
 
-def refusal(words: str, kind: str) -> InvalidGuide:
-    """The error for the library's words. kind: as `read_as` names the guide"""
+def refusal(words: str, kind: str, source: str) -> InvalidGuide:
+    """The error for the library's words. kind: as `read_as` names the guide; source: what the
+    library was given"""
+    named = named_token(source)
+    if named is not None:
+        return UnsupportedGuide(
+            f"{named} in the Lark grammar is no special token of this model that an output holds: "
+            "write the name or the id of one, as <[2]>; an end token is left out"
+        )
     param = kind.partition(",")[0]
     words = _without_place(words) if param != "grammar" else _without_options(words)
     words = _TOO_LARGE if "initial_lexer_fuel" in words else words.strip()
