@@ -3,10 +3,17 @@
 import asyncio
 import subprocess
 import sys
+from types import SimpleNamespace
 
+import pytest
 from fastapi import APIRouter, FastAPI
 
-from specguide.server.processes.front import rehearse
+from specguide.config import EngineConfig
+from specguide.engine.setup.target_folder import load_tokenizer
+from specguide.server.config import ServerConfig
+from specguide.server.processes.front import rehearse, rehearse_conversation
+from specguide.server.tasks.backend import Backend
+from specguide.tokenizer.chat_template import ChatTemplate
 
 
 def test_a_rehearsal_is_nobodys_request() -> None:
@@ -37,3 +44,23 @@ asyncio.run(rehearse(FastAPI()))
 assert "anyio._backends._asyncio" in sys.modules
 """
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+
+
+@pytest.mark.parametrize("has_template", [True, False])
+def test_a_rehearsed_conversation_needs_no_engine(
+    has_template: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = EngineConfig()
+    tokenizer = load_tokenizer(config)
+    if not has_template:
+        monkeypatch.setattr(tokenizer, "_template", ChatTemplate(None))
+    engine = SimpleNamespace(
+        config=config,
+        tokenizer=tokenizer,
+        vocab_size=len(tokenizer),
+        max_model_len=100,
+        max_unfinished=1,
+    )
+    backend = Backend(engine, ServerConfig("small"))  # type: ignore[arg-type]
+    rehearse_conversation(backend)
+    assert "max_prompt_chars" in vars(backend)

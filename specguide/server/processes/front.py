@@ -20,14 +20,19 @@ from starlette.types import Message, Scope
 from specguide.engine.serving.control import CoreDown, CoreUp, FrontReady, Stop, order_of
 from specguide.engine.serving.remote_engine import RemoteEngine
 from specguide.engine.setup.target_folder import load_tokenizer
+from specguide.errors import SpecguideError
 from specguide.host.processes import live_with, settle
+from specguide.server.apis import chat
 from specguide.server.app import create_app
+from specguide.server.bodies.requests import ChatRequest
 from specguide.server.config import ServerConfig
 from specguide.server.http.connection import most_connections
+from specguide.server.http.errors import ApiError
 from specguide.server.http.request_log import log_config, write_refusals
 from specguide.server.processes.listening import listener
 from specguide.server.processes.plans import FrontPlan
 from specguide.server.processes.stop import StoppableServer
+from specguide.server.tasks.backend import Backend
 
 _SHORTEST_S = 1e-3
 """uvloop takes no time of 0."""
@@ -74,6 +79,14 @@ async def rehearse(app: FastAPI) -> None:
     await StreamingResponse(_one_text())(scope, _never_comes, _ignore)
 
 
+def rehearse_conversation(backend: Backend) -> None:
+    """What is put off until the first conversation: to compile the chat template, and to look at
+    all tokens for the longest. Some templates refuse this one."""
+    body = ChatRequest.model_validate({"messages": [{"role": "user", "content": "Hello"}]})
+    with suppress(SpecguideError, ApiError):
+        chat.parse(backend, body)
+
+
 async def _never_comes() -> Message:
     await asyncio.Event().wait()
     raise AssertionError
@@ -99,6 +112,7 @@ class _Front(StoppableServer):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await rehearse(self._app)
+        rehearse_conversation(self._app.state.backend)
         settle()
         await super().startup(sockets)
         self._control.send(FrontReady())
