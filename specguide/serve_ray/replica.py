@@ -18,6 +18,7 @@ from specguide.server.app import create_app
 from specguide.server.http.request_log import write_refusals
 from specguide.server.processes.core_process import CoreProcess
 from specguide.server.processes.plans import ServicePlan
+from specguide.server.rehearsal import rehearse
 
 _TELL_S = 0.5
 """Time for requests to be told that their engine is gone, seconds."""
@@ -33,6 +34,7 @@ class EngineReplica:
         facts = await self._core.ready(self._lose)
         self._engine = RemoteEngine(facts, load_tokenizer(facts.config), "replica")
         self._app = create_app(self._engine, plan.server)
+        await rehearse(self._app)
         self._engine.connect(self._core.address)
         if plan.server.log_requests:
             write_refusals()

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from multiprocessing.connection import Connection
@@ -13,26 +11,19 @@ from typing import Any
 
 import uvloop
 from fastapi import FastAPI
-from starlette.exceptions import HTTPException
-from starlette.responses import StreamingResponse
-from starlette.types import Message, Scope
 
 from specguide.engine.serving.control import CoreDown, CoreUp, FrontReady, Stop, order_of
 from specguide.engine.serving.remote_engine import RemoteEngine
 from specguide.engine.setup.target_folder import load_tokenizer
-from specguide.errors import SpecguideError
 from specguide.host.processes import live_with, settle
-from specguide.server.apis import chat
 from specguide.server.app import create_app
-from specguide.server.bodies.requests import ChatRequest
 from specguide.server.config import ServerConfig
 from specguide.server.http.connection import most_connections
-from specguide.server.http.errors import ApiError
 from specguide.server.http.request_log import log_config, write_refusals
 from specguide.server.processes.listening import listener
 from specguide.server.processes.plans import FrontPlan
 from specguide.server.processes.stop import StoppableServer
-from specguide.server.tasks.backend import Backend
+from specguide.server.rehearsal import rehearse
 
 _SHORTEST_S = 1e-3
 """uvloop takes no time of 0."""
@@ -70,36 +61,6 @@ async def _serve(plan: FrontPlan, control: Connection) -> None:
     await server.serve([listener(address) for address in plan.addresses])
 
 
-async def rehearse(app: FastAPI) -> None:
-    """What the libraries put off until the first request, whose client would wait 0.1 s for it: to
-    build the routes, and to load what streams an answer. Nothing of it is counted or logged."""
-    scope: Scope = {"type": "http", "method": "GET", "path": "/-", "headers": [], "app": app}
-    with suppress(HTTPException):  # there is no such page
-        await app.router(scope, _never_comes, _ignore)
-    await StreamingResponse(_one_text())(scope, _never_comes, _ignore)
-
-
-def rehearse_conversation(backend: Backend) -> None:
-    """What is put off until the first conversation: to compile the chat template, and to look at
-    all tokens for the longest. Some templates refuse this one."""
-    body = ChatRequest.model_validate({"messages": [{"role": "user", "content": "Hello"}]})
-    with suppress(SpecguideError, ApiError):
-        chat.parse(backend, body)
-
-
-async def _never_comes() -> Message:
-    await asyncio.Event().wait()
-    raise AssertionError
-
-
-async def _ignore(_: Message) -> None:
-    pass
-
-
-async def _one_text() -> AsyncIterator[str]:
-    yield ""
-
-
 class _Front(StoppableServer):
     """Says when it listens."""
 
@@ -112,7 +73,6 @@ class _Front(StoppableServer):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await rehearse(self._app)
-        rehearse_conversation(self._app.state.backend)
         settle()
         await super().startup(sockets)
         self._control.send(FrontReady())

@@ -1,4 +1,4 @@
-"""What a front does before it says that it is ready, so that no client waits for it."""
+"""What an app does before it is ready, so that no client waits for it."""
 
 import asyncio
 import subprocess
@@ -11,7 +11,7 @@ from fastapi import APIRouter, FastAPI
 from specguide.config import EngineConfig
 from specguide.engine.setup.target_folder import load_tokenizer
 from specguide.server.config import ServerConfig
-from specguide.server.processes.front import rehearse, rehearse_conversation
+from specguide.server.rehearsal import rehearse_conversation, rehearse_routes
 from specguide.server.tasks.backend import Backend
 from specguide.tokenizer.chat_template import ChatTemplate
 
@@ -30,7 +30,7 @@ def test_a_rehearsal_is_nobodys_request() -> None:
         return await go_on(request)
 
     app.include_router(router)
-    asyncio.run(asyncio.wait_for(rehearse(app), 10))
+    asyncio.run(asyncio.wait_for(rehearse_routes(app), 10))
     assert seen == []
 
 
@@ -38,9 +38,9 @@ def test_a_rehearsal_loads_what_streams_an_answer() -> None:
     code = """
 import asyncio, sys
 from fastapi import FastAPI
-from specguide.server.processes.front import rehearse
+from specguide.server.rehearsal import rehearse_routes
 assert "anyio._backends._asyncio" not in sys.modules
-asyncio.run(rehearse(FastAPI()))
+asyncio.run(rehearse_routes(FastAPI()))
 assert "anyio._backends._asyncio" in sys.modules
 """
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)

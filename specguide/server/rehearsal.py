@@ -1,0 +1,55 @@
+"""Owns what an app does before it is ready, so that no client waits for it; nothing of it is
+counted or logged."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import suppress
+
+from fastapi import FastAPI
+from starlette.exceptions import HTTPException
+from starlette.responses import StreamingResponse
+from starlette.types import Message, Scope
+
+from specguide.errors import SpecguideError
+from specguide.server.apis import chat
+from specguide.server.bodies.requests import ChatRequest
+from specguide.server.http.errors import ApiError
+from specguide.server.tasks.backend import Backend
+
+
+async def rehearse(app: FastAPI) -> None:
+    """All that is put off until an app's first request, whose client would wait for it."""
+    await rehearse_routes(app)
+    rehearse_conversation(app.state.backend)
+
+
+async def rehearse_routes(app: FastAPI) -> None:
+    """What the libraries put off until the first request, whose client would wait 0.1 s for it: to
+    build the routes, and to load what streams an answer."""
+    scope: Scope = {"type": "http", "method": "GET", "path": "/-", "headers": [], "app": app}
+    with suppress(HTTPException):  # there is no such page
+        await app.router(scope, _never_comes, _ignore)
+    await StreamingResponse(_one_text())(scope, _never_comes, _ignore)
+
+
+def rehearse_conversation(backend: Backend) -> None:
+    """What is put off until the first conversation: to compile the chat template, and to look at
+    all tokens for the longest. Some templates refuse this one."""
+    body = ChatRequest.model_validate({"messages": [{"role": "user", "content": "Hello"}]})
+    with suppress(SpecguideError, ApiError):
+        chat.parse(backend, body)
+
+
+async def _never_comes() -> Message:
+    await asyncio.Event().wait()
+    raise AssertionError
+
+
+async def _ignore(_: Message) -> None:
+    pass
+
+
+async def _one_text() -> AsyncIterator[str]:
+    yield ""
