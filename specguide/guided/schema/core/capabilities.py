@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import cached_property
 
 from specguide.guided.regex.charset import Ranges
 from specguide.guided.schema.core.keywords import UNIQUE_ITEMS
@@ -61,6 +62,14 @@ class Capabilities:
     merges_fractions: bool
     frees_keys: bool = False
     counts_keys: bool = False
+
+    @cached_property
+    def doubtful(self) -> Mapping[str, Support]:
+        """The keywords of which it is not certain that they are enforced."""
+        known = self.keywords.items()
+        found = {keyword: support for keyword, support in known if not support.is_certain}
+        found.pop("not", None)  # numbers that are no integers, for which there are rules of our own
+        return found
 
     @property
     def tells_items_apart(self) -> bool:

@@ -32,9 +32,7 @@ class Unenforced:
 def unenforced(schema: CoreSchema, capabilities: Capabilities) -> Iterator[Unenforced]:
     """What a backend of these capabilities would not enforce of a core schema; told once for nodes
     of the same parts."""
-    known = capabilities.keywords.items()
-    doubtful = {keyword: support for keyword, support in known if not support.is_certain}
-    doubtful.pop("not", None)  # numbers that are no integers, for which there are rules of our own
+    doubtful = capabilities.doubtful
     todo: list[Core | tuple[Node, str]] = [schema.root, *schema.definitions.values()]
     todo.reverse()
     seen: set[object] = set()
