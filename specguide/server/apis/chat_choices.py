@@ -9,7 +9,11 @@ from typing import Any
 
 from specguide.server.apis.api import JsonObject
 from specguide.server.apis.told_ids import ToldIds
+from specguide.server.tasks.custom_tools import INPUT, KIND
 from specguide.server.tasks.events import CallBegin, End, Reasoned, Said, Text
+
+_FORMS = (("function", "arguments"), (KIND, INPUT))
+"""How a call is told, and what it is called with; of a custom tool the second."""
 
 
 @dataclass
@@ -43,12 +47,14 @@ class Choice:
             self.content += event.text
             return {"content": event.text} if event.text else {}
         if isinstance(event, CallBegin):
-            function = {"name": event.name, "arguments": ""}
-            call = {"id": f"call_{secrets.token_hex(12)}", "type": "function"}
-            self.calls.append({**call, "function": {**function}})
-            return self._called({"index": event.index, **call, "function": function})
-        self.calls[event.index]["function"]["arguments"] += event.text
-        return self._called({"index": event.index, "function": {"arguments": event.text}})
+            kind, written = _FORMS[event.is_custom]
+            called = {"name": event.name, written: ""}
+            call = {"id": f"call_{secrets.token_hex(12)}", "type": kind}
+            self.calls.append({**call, kind: {**called}})
+            return self._called({"index": event.index, **call, kind: called})
+        kind, written = _FORMS[KIND in self.calls[event.index]]
+        self.calls[event.index][kind][written] += event.text
+        return self._called({"index": event.index, kind: {written: event.text}})
 
     def _called(self, call: JsonObject) -> JsonObject:
         return {"function_call": call["function"]} if self.is_legacy else {"tool_calls": [call]}

@@ -33,7 +33,7 @@ class ParsedSample:
         self._stops = StopTail(task.params)
         self._reader = OutputReader(form)
         is_told = task.reasoning is not None and task.reasoning.is_told
-        self._said = SaidPieces(tells_reasoning=is_told)
+        self._said = SaidPieces(tells_reasoning=is_told, custom_tools=task.custom_tools)
 
     @property
     def is_reasoning(self) -> bool:

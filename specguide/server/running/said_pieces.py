@@ -7,16 +7,24 @@ from collections.abc import Iterable
 
 from specguide.guided.reading import Piece
 from specguide.request_records import SpanTag
+from specguide.server.tasks.custom_tools import InputText
 from specguide.server.tasks.events import Arguments, CallBegin, Reasoned, Said, Text
 
 _Channel = tuple[SpanTag, int | None]
 
 
 class SaidPieces:
-    """What one sample says, in pieces. tells_reasoning: its client wants to read the reasoning"""
+    """What one sample says, in pieces.
 
-    def __init__(self, *, tells_reasoning: bool) -> None:
-        self._tells_reasoning = tells_reasoning
+    tells_reasoning: its client wants to read the reasoning
+    custom_tools:    names of the tools that are called with a text
+    """
+
+    def __init__(
+        self, *, tells_reasoning: bool, custom_tools: frozenset[str] = frozenset()
+    ) -> None:
+        self._tells_reasoning, self._custom_tools = tells_reasoning, custom_tools
+        self._input: InputText | None = None  # of the call that is being written
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._channel: _Channel = ("content", None)
 
@@ -31,7 +39,7 @@ class SaidPieces:
                 self._channel = channel
                 shown = b""
             if piece.part.role == "name":
-                said.append(CallBegin(piece.part.call or 0, piece.part.tool or ""))
+                said.append(self._begin(piece.part.call or 0, piece.part.tool or ""))
             shown += piece.shown
         return said + self._said(shown)
 
@@ -39,10 +47,17 @@ class SaidPieces:
         """No more come: what is left of a character that was cut off."""
         return self._said(b"", is_last=True)
 
+    def _begin(self, call: int, name: str) -> CallBegin:
+        is_custom = name in self._custom_tools
+        self._input = InputText() if is_custom else None
+        return CallBegin(call, name, is_custom=is_custom)
+
     def _said(self, shown: bytes, *, is_last: bool = False) -> list[Said]:
         """More of what is being said."""
         text = self._decoder.decode(shown, is_last)
         tag, call = self._channel
+        if tag == "tool" and self._input is not None:
+            text = self._input.feed(text)
         if not text:
             return []
         if tag == "tool":

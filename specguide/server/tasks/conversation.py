@@ -13,6 +13,7 @@ from specguide.errors import InvalidParams
 from specguide.guide import Guide
 from specguide.server.bodies.shared_fields import TurnFields
 from specguide.server.tasks.backend import Backend
+from specguide.server.tasks.custom_tools import custom_names
 from specguide.server.tasks.guides import closed_guide, schema_rules
 from specguide.server.tasks.prompt import Conversation, prompt_ids
 from specguide.server.tasks.reasoning import ReasoningPlan
@@ -66,6 +67,7 @@ def conversation_task(
         priority=body.priority,
         prompt_param=conversation.field,
         after_answer=plan.after_answer,
+        custom_tools=custom_names(body.tools or ()),
     )
 
 

@@ -84,16 +84,21 @@ class Reasoned(msgspec.Struct, frozen=True):
 
 
 class CallBegin(msgspec.Struct, frozen=True):
-    """A call, whose arguments follow. index: which of the sample's"""
+    """A call, whose arguments follow.
+
+    index:     which of the sample's
+    is_custom: of a custom tool: what follows is its text, and no JSON
+    """
 
     index: int
     name: str
     sample: int = 0
     scores: tuple[Score, ...] = ()
+    is_custom: bool = False
 
 
 class Arguments(msgspec.Struct, frozen=True):
-    """More of a call's arguments, which are JSON."""
+    """More of a call's arguments, which are JSON, or of its text."""
 
     index: int
     text: str

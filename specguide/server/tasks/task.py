@@ -45,9 +45,9 @@ class Task:
     echoed:        texts of the prompts, where they are told again
     prompt_text:   of a conversation, where it is told
     prompt_param:  the request's field that the prompts are from
-    after_answer: str = ""
     after_answer:  the mark behind an answer, which is no part of it; "": none, or the guide has it
     limit_param:   the one that `params.max_tokens` is from
+    custom_tools:  names of the tools that are called with a text
     """
 
     model: str
@@ -62,6 +62,7 @@ class Task:
     prompt_param: str = "prompt"
     after_answer: str = ""
     limit_param: str = "max_tokens"
+    custom_tools: frozenset[str] = frozenset()
 
     def param_of(self, error: SpecguideError) -> str | None:
         """The request's field that is wrong where its prompt, its limit or its guide is; None where

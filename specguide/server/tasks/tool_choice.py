@@ -20,6 +20,7 @@ from specguide.guided.tools import (
     tool_guide,
 )
 from specguide.server.bodies.base_body import given
+from specguide.server.tasks.custom_tools import KIND as CUSTOM
 from specguide.server.tasks.tools import function_of
 
 
@@ -44,7 +45,7 @@ class ToolChoice:
             return None
         if choice == "required":
             return cls(tools, must_call=True)
-        if isinstance(choice, Mapping) and choice.get("type") == "function":
+        if isinstance(choice, Mapping) and choice.get("type") in ("function", CUSTOM):
             return cls(_named([choice], tools), must_call=True, is_named=True)
         if isinstance(choice, Mapping) and choice.get("type") == "allowed_tools":
             allowed = given(choice, "allowed_tools", choice)

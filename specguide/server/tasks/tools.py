@@ -12,6 +12,8 @@ from specguide.guide.guide import check_finite
 from specguide.guided.tools import Tool
 from specguide.inputs.json_fields import shown
 from specguide.server.bodies.base_body import given
+from specguide.server.tasks.custom_tools import KIND as CUSTOM
+from specguide.server.tasks.custom_tools import custom_function
 from specguide.server.tasks.schemas import AS_THEY_ARE, SchemaRules
 
 _MAX_NAME = 128
@@ -88,9 +90,14 @@ def _check_names(function: Mapping[str, Any], param: str) -> None:
             )
 
 
-def function_of(definition: Mapping[str, Any]) -> Any:
+def function_of(definition: Mapping[str, Any], param: str = "tools") -> Any:
     """The function of a tool or of a choice of one, without nulls: chat has it under "function",
-    responses have it beside "type"."""
+    responses have it beside "type". Raises InvalidParams for a custom tool that is none.
+
+    param: the request's field of the definition
+    """
+    if definition.get("type") == CUSTOM:
+        return custom_function(definition, param)
     beside = {name: value for name, value in definition.items() if name != "type"}
     function = given(definition, "function", beside)
     if not isinstance(function, Mapping):
@@ -107,17 +114,18 @@ def tools_of(
     compiled."""
     tools: dict[str, Tool] = {}
     for index, definition in enumerate(definitions):
-        kind, function = given(definition, "type", "function"), function_of(definition)
-        param = named.place(index)
-        if kind != "function" or not isinstance(function, Mapping):
+        kind, place = given(definition, "type", "function"), named.place(index)
+        param = place if definition.get(kind) is None else f"{place}.{kind}"
+        function = function_of(definition, param)
+        if kind not in ("function", CUSTOM) or not isinstance(function, Mapping):
             raise InvalidParams(
-                f"a tool must be a function that the caller runs, found type {kind!r}: "
+                f"a tool must be a function or custom, which the caller runs, found type {kind!r}: "
                 '{"type": "function", "function": {"name": …, "parameters": …}}, or the same '
                 'without an inner "function"',
-                param=param,
+                param=place,
             )
-        param += "" if definition.get("function") is None else ".function"
-        tool = tool_of(function, param, f"{param}.{named.parameters}", schemas)
+        schema_param = "format" if kind == CUSTOM else named.parameters
+        tool = tool_of(function, param, f"{param}.{schema_param}", schemas)
         if tool.name in tools:
             raise InvalidParams(f"two tools are named {tool.name!r}", param=f"{param}.name")
         tools[tool.name] = tool

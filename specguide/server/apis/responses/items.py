@@ -1,5 +1,5 @@
-"""Owns the output items of /v1/responses, messages, reasoning and function calls, and the events
-that tell how they grow, which have no numbers yet."""
+"""Owns the output items of /v1/responses, messages, reasoning and calls, and the events that tell
+how they grow, which have no numbers yet."""
 
 from __future__ import annotations
 
@@ -160,3 +160,31 @@ class Call(Item):
 
     def _text_done(self) -> Iterator[JsonObject]:
         yield self._event("function_call_arguments.done", name=self.name, arguments=self.arguments)
+
+
+@dataclass
+class CustomCall(Item):
+    """A call of a custom tool."""
+
+    id_prefix = "ctc"
+    name: str
+    input: str = ""
+    call_id: str = field(default_factory=lambda: _new_id("call"))
+
+    def item(self) -> JsonObject:
+        return {
+            "id": self.id,
+            "type": "custom_tool_call",
+            "status": self.status,
+            "call_id": self.call_id,
+            "name": self.name,
+            "input": self.input,
+        }
+
+    def add(self, text: str) -> JsonObject:
+        """Add more of the text."""
+        self.input += text
+        return self._event("custom_tool_call_input.delta", delta=text)
+
+    def _text_done(self) -> Iterator[JsonObject]:
+        yield self._event("custom_tool_call_input.done", input=self.input)

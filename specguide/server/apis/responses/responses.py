@@ -16,7 +16,7 @@ from specguide.server.apis.api import Api, JsonObject, Renderer, check_not_abort
 from specguide.server.apis.openai_objects import token_score
 from specguide.server.apis.responses.failure import PassedResponse, error_object, failure_events
 from specguide.server.apis.responses.input import input_messages
-from specguide.server.apis.responses.items import Call, Item, Message, Thought
+from specguide.server.apis.responses.items import Call, CustomCall, Item, Message, Thought
 from specguide.server.apis.responses.tools import (
     flat_functions,
     function_places,
@@ -27,6 +27,7 @@ from specguide.server.bodies.requests import ResponsesRequest
 from specguide.server.http.errors import ApiError
 from specguide.server.tasks.backend import Backend
 from specguide.server.tasks.conversation import conversation_task
+from specguide.server.tasks.custom_tools import KIND as CUSTOM
 from specguide.server.tasks.events import CallBegin, End, Event, Reasoned, Said, Text
 from specguide.server.tasks.guides import guide_of, schema_rules, text_format_guide
 from specguide.server.tasks.prompt import Conversation
@@ -171,11 +172,16 @@ class ResponseRenderer(Renderer[ResponsesRequest]):
                 yield from self._begin(last := Message(len(self._items)))
             yield last.add(event.text, self._scores)
         elif isinstance(event, CallBegin):
-            namespace, name = self._namespaces.get(event.name, (None, event.name))
-            yield from self._begin(Call(len(self._items), name, namespace))
-        elif isinstance(last, Call):
+            yield from self._begin(self._call(event))
+        elif isinstance(last, Call | CustomCall):
             yield last.add(event.text)
         self._scores = []
+
+    def _call(self, event: CallBegin) -> Item:
+        if event.is_custom:
+            return CustomCall(len(self._items), event.name)
+        namespace, name = self._namespaces.get(event.name, (None, event.name))
+        return Call(len(self._items), name, namespace)
 
     def _end(self, event: End) -> Iterator[JsonObject]:
         check_not_aborted(event)
@@ -243,7 +249,7 @@ def _echo(body: ResponsesRequest, task: Task) -> dict[str, Any]:
 
 
 def _told_tool(tool: JsonObject) -> JsonObject:
-    if tool.get("type") == "namespace":
+    if tool.get("type") in ("namespace", CUSTOM):
         return tool
     function = {"description": None, "parameters": None, "strict": False, **function_of(tool)}
     return {"type": "function", **function}
