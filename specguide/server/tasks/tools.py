@@ -115,9 +115,10 @@ def tools_of(
     tools: dict[str, Tool] = {}
     for index, definition in enumerate(definitions):
         kind, place = given(definition, "type", "function"), named.place(index)
-        param = place if definition.get(kind) is None else f"{place}.{kind}"
-        function = function_of(definition, param)
-        if kind not in ("function", CUSTOM) or not isinstance(function, Mapping):
+        is_known = kind in ("function", CUSTOM)
+        param = f"{place}.{kind}" if is_known and definition.get(kind) is not None else place
+        function = function_of(definition, param) if is_known else None
+        if not isinstance(function, Mapping):
             raise InvalidParams(
                 f"a tool must be a function or custom, which the caller runs, found type {kind!r}: "
                 '{"type": "function", "function": {"name": …, "parameters": …}}, or the same '
