@@ -11,6 +11,7 @@ from specguide.config import EngineConfig
 from specguide.errors import InvalidParams, RequestError
 from specguide.host.release import extra
 from specguide.server.config import ServerConfig, model_name
+from specguide.server.tasks.custom_tools import CALL_FORMS
 from specguide.server.tasks.events import Arguments, CallBegin, End, Event, Text
 
 
@@ -100,10 +101,11 @@ def _events(choice: dict[str, Any]) -> Iterator[Event]:
     if delta.get("content"):
         yield Text(delta["content"])
     for piece in delta.get("tool_calls") or ():
-        function = piece.get("function") or {}
-        if function.get("name"):
-            yield CallBegin(piece["index"], function["name"])
-        if function.get("arguments"):
-            yield Arguments(piece["index"], function["arguments"])
+        for is_custom, (kind, written) in enumerate(CALL_FORMS):
+            called = piece.get(kind) or {}
+            if called.get("name"):
+                yield CallBegin(piece["index"], called["name"], is_custom=bool(is_custom))
+            if called.get(written):
+                yield Arguments(piece["index"], called[written])
     if choice["finish_reason"]:
         yield End("length" if choice["finish_reason"] == "length" else "stop")

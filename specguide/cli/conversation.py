@@ -14,6 +14,7 @@ import typer
 
 from specguide.cli.chat_models import ChatModel
 from specguide.errors import SpecguideError
+from specguide.server.tasks.custom_tools import CALL_FORMS, KIND
 from specguide.server.tasks.events import Arguments, CallBegin, End, Event, Text
 
 Message = dict[str, Any]
@@ -60,13 +61,14 @@ class Conversation:
         try:
             while calls := self._answer():
                 for call in calls:
-                    function = call["function"]
-                    say(f"→ {function['name']}({function['arguments']})")
+                    _, written = CALL_FORMS[KIND in call]
+                    called = call[call["type"]]
+                    say(f"→ {called['name']}({called[written]})")
                     self.messages.append(
                         {
                             "role": "tool",
                             "tool_call_id": call["id"],
-                            "content": read_line(f"result of {function['name']}: "),
+                            "content": read_line(f"result of {called['name']}: "),
                         }
                     )
         except SpecguideError as error:
@@ -116,11 +118,13 @@ class _Written:
             case Text(text=text):
                 self.text += text
                 return text
-            case CallBegin(index=index, name=name):
-                call = {"id": f"call_{secrets.token_hex(12)}", "type": "function"}
-                self.calls[index] = {**call, "function": {"name": name, "arguments": ""}}
+            case CallBegin(index=index, name=name, is_custom=is_custom):
+                kind, written = CALL_FORMS[is_custom]
+                call = {"id": f"call_{secrets.token_hex(12)}", "type": kind}
+                self.calls[index] = {**call, kind: {"name": name, written: ""}}
             case Arguments(index=index, text=text):
-                self.calls[index]["function"]["arguments"] += text
+                kind, written = CALL_FORMS[KIND in self.calls[index]]
+                self.calls[index][kind][written] += text
             case End(finish_reason=reason):
                 self.finish_reason = reason
         return ""

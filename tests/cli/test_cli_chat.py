@@ -49,8 +49,18 @@ def test_chat_answers_line_after_line():
     assert first["name"] == "Maria Keller" and second["name"] == "Anna" and second["age"] == 31
 
 
-def chats_with_tools(tmp_path, *args):
-    (tmp_path / "tools.json").write_text(json.dumps([WEATHER]))
+CUSTOM = {
+    "type": "custom",
+    "custom": {
+        "name": "get_weather",
+        "description": "The weather",
+        "format": {"type": "grammar", "grammar": {"syntax": "regex", "definition": "[A-Z][a-z]+"}},
+    },
+}
+
+
+def chats_with_tools(tmp_path, *args, tool=WEATHER):
+    (tmp_path / "tools.json").write_text(json.dumps([tool]))
     return specguide(
         "chat",
         "--tools",
@@ -85,10 +95,12 @@ def test_chat_with_a_server_is_the_same(tmp_path):
         time.sleep(0.02)
     url = f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/v1"
     local, remote = chats_with_tools(tmp_path), chats_with_tools(tmp_path, "--url", url)
+    custom = [chats_with_tools(tmp_path, *args, tool=CUSTOM) for args in ((), ("--url", url))]
     wrong = specguide("chat", "--url", url, "--temperature", "-1", stdin="hello\n")
     server.should_exit = True
     thread.join(30)
     assert remote.returncode == 0 and (remote.stdout, remote.stderr) == (local.stdout, local.stderr)
+    assert custom[0].stderr == custom[1].stderr and "→ get_weather(Oslo)" in custom[0].stderr
     assert wrong.returncode == 0 and "no answer" in wrong.stderr and "temperature" in wrong.stderr
 
 

@@ -9,11 +9,8 @@ from typing import Any
 
 from specguide.server.apis.api import JsonObject
 from specguide.server.apis.told_ids import ToldIds
-from specguide.server.tasks.custom_tools import INPUT, KIND
+from specguide.server.tasks.custom_tools import CALL_FORMS, KIND
 from specguide.server.tasks.events import CallBegin, End, Reasoned, Said, Text
-
-_FORMS = (("function", "arguments"), (KIND, INPUT))
-"""How a call is told, and what it is called with; of a custom tool the second."""
 
 
 @dataclass
@@ -47,12 +44,12 @@ class Choice:
             self.content += event.text
             return {"content": event.text} if event.text else {}
         if isinstance(event, CallBegin):
-            kind, written = _FORMS[event.is_custom]
+            kind, written = CALL_FORMS[event.is_custom]
             called = {"name": event.name, written: ""}
             call = {"id": f"call_{secrets.token_hex(12)}", "type": kind}
             self.calls.append({**call, kind: {**called}})
             return self._called({"index": event.index, **call, kind: called})
-        kind, written = _FORMS[KIND in self.calls[event.index]]
+        kind, written = CALL_FORMS[KIND in self.calls[event.index]]
         self.calls[event.index][kind][written] += event.text
         return self._called({"index": event.index, kind: {written: event.text}})
 
