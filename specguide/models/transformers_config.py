@@ -24,6 +24,7 @@ from specguide.layers.rope import RopeConfig
 from specguide.models import transformers_trial
 from specguide.models.config import LARGEST, ModelConfig
 from specguide.models.multimodal import is_multimodal, stated_text, text_fields
+from specguide.models.transformers_ropes import hold_frequencies
 from specguide.models.transformers_trial import LayerAttention
 
 _OTHER_LAYERS = ("linear_attention", "mamba", "conv", "chunked_attention", "recurrent")
@@ -65,7 +66,7 @@ def read_transformers_config(folder: Path) -> TransformersConfig:
         _check(stated, architecture)
         eos = _end_tokens(folder, fields, stated.vocab_size)
         with naming_model(architecture):
-            model = skeleton_of(stated, architecture)
+            model = skeleton_of(stated, architecture, stated.max_position_embeddings)
             layers = transformers_trial.run_trial(model, model.base_model, stated.num_hidden_layers)
         config = _config(stated, architecture, layers, fields, eos)
         return replace(config, has_encoders=has_encoders)
@@ -104,13 +105,15 @@ def _end_tokens(folder: Path, fields: Mapping[str, Any], vocab_size: int) -> tup
     return token_ids(stated, "eos_token_id", vocab_size) or ()
 
 
-def skeleton_of(stated: Any, architecture: str) -> Any:
+def skeleton_of(stated: Any, architecture: str, max_positions: int) -> Any:
     """The model without memory, on the meta device. Raises CheckpointError."""
     with torch.device("meta"):
-        return _built(stated, architecture, torch.float32)
+        return _built(stated, architecture, torch.float32, max_positions)
 
 
-def without_parameters(stated: Any, architecture: str, dtype: torch.dtype) -> Any:
+def without_parameters(
+    stated: Any, architecture: str, dtype: torch.dtype, max_positions: int
+) -> Any:
     """The model with its buffers as its constructors compute them, on a CPU, and parameters on the
     meta device. Raises CheckpointError."""
     thread = threading.get_ident()
@@ -122,12 +125,12 @@ def without_parameters(stated: Any, architecture: str, dtype: torch.dtype) -> An
 
     handle = register_module_parameter_registration_hook(to_meta)
     try:
-        return _built(stated, architecture, dtype)
+        return _built(stated, architecture, dtype, max_positions)
     finally:
         handle.remove()
 
 
-def _built(stated: Any, architecture: str, dtype: torch.dtype) -> Any:
+def _built(stated: Any, architecture: str, dtype: torch.dtype, max_positions: int) -> Any:
     import transformers
 
     transformers_trial.register()
@@ -141,6 +144,7 @@ def _built(stated: Any, architecture: str, dtype: torch.dtype) -> Any:
             f"it cannot be built with an attention of another's: {type(error).__name__}: {error}"
         ) from None
     _check_experts(model)
+    hold_frequencies(model, max_positions)
     return model.eval()
 
 

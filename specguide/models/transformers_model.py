@@ -58,10 +58,11 @@ class TransformersDecoder(Decoder):
         check_positions(config, self.max_positions, dtype)
         self._rope_tables = {}
         with naming_model(config.architecture):
+            named = config.stated, config.architecture
             self._model = (
-                skeleton_of(config.stated, config.architecture)
+                skeleton_of(*named, self.max_positions)
                 if self.device.type == "meta"
-                else without_parameters(config.stated, config.architecture, dtype)
+                else without_parameters(*named, dtype, self.max_positions)
             )
             self._projections: dict[str, Projection] = {}
             self._place()

@@ -6,12 +6,13 @@ from __future__ import annotations
 import json
 import warnings
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from foreign_models import REFUSED, RUN, VOCAB_SIZE, foreign_model, save_foreign
 from paging import Sequences
-from random_models import CASES, random_model, tokens
+from random_models import CASES, WIDE_LONG_ROPE, random_model, tokens
 from torch import Tensor
 
 from specguide.drafts.tree import DraftTree
@@ -21,7 +22,7 @@ from specguide.models import Decoder, load_decoder, read_config
 LENGTH = 40
 
 
-def load(folder: Path, **settings: str) -> Decoder:
+def load(folder: Path, **settings: Any) -> Decoder:
     return load_decoder(folder, model_impl="transformers", **settings)
 
 
@@ -56,6 +57,25 @@ def test_logits_equal_transformers(name: str, tmp_path: Path) -> None:
     torch.testing.assert_close(logits, expected.logits, atol=1e-4, rtol=1e-4)
     states = torch.cat([expected.hidden_states[layer] for layer in (0, 2)], -1)
     torch.testing.assert_close(aux, states, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("rope", "settings"),
+    [
+        ({"rope_type": "dynamic", "factor": 2.0}, {}),
+        (WIDE_LONG_ROPE, {}),
+        ({**WIDE_LONG_ROPE, "original_max_position_embeddings": 64}, {"max_positions": LENGTH}),
+    ],
+)
+def test_no_pass_changes_a_rope(
+    rope: dict[str, Any], settings: dict[str, Any], tmp_path: Path
+) -> None:
+    model = save_foreign("Arcee", tmp_path, rope_parameters={**rope, "rope_theta": 1e4})
+    ids = tokens(2, LENGTH)
+    with torch.inference_mode():
+        expected = model(ids).logits
+    logits, _ = in_chunks(load(tmp_path, **settings), ids)
+    torch.testing.assert_close(logits, expected, atol=1e-4, rtol=1e-4)
 
 
 def test_a_layer_without_aux_hidden_states_is_named(tmp_path: Path) -> None:

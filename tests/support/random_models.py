@@ -55,6 +55,15 @@ LONG_ROPE = {
 }
 """The rope of heads of 16 as Phi-4-mini has it, three quarters of which turn."""
 
+WIDE_LONG_ROPE = {
+    "rope_type": "longrope",
+    "rope_theta": 1e4,
+    "short_factor": [1.0] * 8,
+    "long_factor": [1.0, 1.5, 2.0, 3.0, 5.0, 9.0, 14.0, 25.0],
+    "original_max_position_embeddings": 32,
+}
+"""The same of heads of 16 all of which turn."""
+
 GLM_ROPE = {"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.5}
 
 LLAMA3_ROPE = {
@@ -259,13 +268,7 @@ CASES: dict[str, tuple[Any, dict[str, Any]]] = {
         {
             **NO_PAD,
             "no_rope_layers": [1, 0, 1],
-            "rope_parameters": {
-                "rope_type": "longrope",
-                "rope_theta": 1e4,
-                "short_factor": [1.0] * 8,
-                "long_factor": [1.0, 1.5, 2.0, 3.0, 5.0, 9.0, 14.0, 25.0],
-                "original_max_position_embeddings": 32,
-            },
+            "rope_parameters": WIDE_LONG_ROPE,
         },
     ),
     "ministral": (
