@@ -4,6 +4,7 @@ of its own."""
 from __future__ import annotations
 
 import json
+import warnings
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 from specguide.errors import CheckpointError
 from specguide.host.transformers_import import import_transformers
 from specguide.inputs.gguf_file import CONTROL, USER_DEFINED, GgufHeader, read_header
+from specguide.inputs.json_fields import shown
+from specguide.tokenizer.gguf_pieces import AS_LLAMA3, PIECES, cutting
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer as Backend
@@ -24,20 +27,8 @@ _DECODER = {
 }
 _BYTE_LEVEL = "gpt2"
 """As `tokenizer.ggml.model` calls a vocabulary of GPT-2's kind."""
-_LLAMA3 = (
-    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
-    r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-)
-_TEKKEN = (
-    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+"
-    r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*"
-    r"|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-)
-_NAMES = ("llama3", "llama-v3", "llama-bpe", "falcon3", "falcon-h1", "pixtral", "midm-2.0")
-_PIECES = {**dict.fromkeys(_NAMES, _LLAMA3), "tekken": _TEKKEN}
-"""How text is cut into pieces, by `tokenizer.ggml.pre`: of what llama.cpp reads as Llama 3's. A
-piece that is a token is that token, whatever the merges make of it; and a text begins with the
-begin token, where the file does not say otherwise."""
+_SPACE = "▁"
+"""A space in a vocabulary of SentencePiece's."""
 
 
 def gguf_tokenizer(path: Path) -> tuple[Backend, Any]:
@@ -52,7 +43,7 @@ def _read(path: Path, modified_ns: int) -> tuple[Backend, Any]:
     successor"""
     header = read_header(path)
     is_byte_level = header.metadata.get("tokenizer.ggml.model") == _BYTE_LEVEL
-    pieces = _PIECES.get(header.metadata.get("tokenizer.ggml.pre", "")) if is_byte_level else None
+    kind = _kind(path, header) if is_byte_level else None
     try:
         import_transformers()
         # AutoTokenizer would read the whole configuration first, to choose this same class.
@@ -63,11 +54,39 @@ def _read(path: Path, modified_ns: int) -> tuple[Backend, Any]:
         )
         backend = _without_additions(chat.backend_tokenizer, header.vocab_size)
         if is_byte_level:
-            backend = _with_named_tokens(_byte_level(backend, pieces), header)
-            backend.post_processor = _ends(header, begins=pieces is not None)
+            backend = _with_named_tokens(_byte_level(backend, kind), header)
+            backend.post_processor = _ends(header, begins=kind in AS_LLAMA3)
+        elif header.metadata.get("tokenizer.ggml.add_space_prefix") is False:
+            _begin_without_space(backend)
         return backend, chat
     except Exception as error:  # transformers and tokenizers raise many kinds
         raise CheckpointError(f"{path}: its tokenizer cannot be read: {error}") from None
+
+
+def _kind(path: Path, header: GgufHeader) -> str | None:
+    """The kind of the vocabulary's pieces; warns of one that is not known."""
+    kind = header.metadata.get("tokenizer.ggml.pre")
+    if kind not in PIECES:
+        warnings.warn(
+            f"{path}: tokenizer.ggml.pre {shown(kind)} is unknown: text may be cut into other "
+            "pieces than the model has learned from, and have other tokens; a folder with the "
+            "model's own tokenizer.json has the right ones",
+            UserWarning,
+            stacklevel=2,
+        )
+    return kind
+
+
+def _begin_without_space(backend: Backend) -> None:
+    """Have texts begin as they are in a vocabulary of SentencePiece's: `transformers` puts a space
+    in front, whatever the file says."""
+    from tokenizers import decoders, normalizers
+
+    backend.normalizer = normalizers.Replace(" ", _SPACE)
+    backend.pre_tokenizer = None  # type: ignore[assignment]
+    backend.decoder = decoders.Sequence(
+        [decoders.Replace(_SPACE, " "), decoders.ByteFallback(), decoders.Fuse()]
+    )
 
 
 def _ends(header: GgufHeader, *, begins: bool) -> Any:
@@ -95,31 +114,23 @@ def _without_additions(backend: Backend, num_tokens: int) -> Backend:
     return type(backend).from_str(json.dumps(state))
 
 
-def _byte_level(backend: Backend, pieces: str | None) -> Backend:
+def _byte_level(backend: Backend, kind: str | None) -> Backend:
     """Some versions of `transformers` give such a vocabulary SentencePiece's steps as well (5.17
     does): they fuse tokens before their bytes are known, and spell what is missing as an unknown
-    token; and some cut text of each kind into GPT-2's pieces (5.10 does).
+    token; and all cut text of some kinds into GPT-2's pieces.
 
-    pieces: of Llama 3's kind, the expression of its pieces; else None
+    kind: see gguf_pieces
     """
-    if pieces is not None:
-        backend.pre_tokenizer = _splitting(pieces)
+    if kind in PIECES:
+        backend.pre_tokenizer = cutting(PIECES[kind])
     state = json.loads(backend.to_str())
     plain = {"byte_fallback": False, "fuse_unk": False, "unk_token": None}
-    plain["ignore_merges"] = pieces is not None
+    plain["ignore_merges"] = kind in AS_LLAMA3
     if state["decoder"]["type"] == "ByteLevel" and state["model"].items() >= plain.items():
         return backend
     state["model"].update(plain)
     state["decoder"] = _DECODER
     return type(backend).from_str(json.dumps(state))
-
-
-def _splitting(pieces: str) -> Any:
-    from tokenizers import Regex, pre_tokenizers
-
-    split = pre_tokenizers.Split(Regex(pieces), "isolated")
-    spelling = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    return pre_tokenizers.Sequence([split, spelling])
 
 
 def _with_named_tokens(backend: Backend, header: GgufHeader) -> Backend:

@@ -54,11 +54,7 @@ def write_gguf(
         add_tensor(writer, stored, tensor.numpy(), kind)
     if c.rope_parameters["rope_type"] == "llama3":
         add_tensor(writer, "rope_freqs.weight", rope_factors(model), Q.F32)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
-    return path
+    return _closed(writer, path)
 
 
 def add_tensor(writer: gguf.GGUFWriter, name: str, values: np.ndarray, kind: Q) -> None:
@@ -104,6 +100,22 @@ def add_tokenizer(writer: gguf.GGUFWriter, vocab_size: int) -> None:
 def write_vocabulary(path: Path, backend: Backend, pre: str, **numbers: int | bool) -> Path:
     """The tokenizer of a byte-level kind, beside embeddings and nothing else, as llama.cpp converts
     one. numbers: metadata of the tokenizer's own"""
+    writer = _writer_of(path, backend, "gpt2", numbers)
+    writer.add_tokenizer_pre(pre)
+    return _closed(writer, path)
+
+
+def write_sentencepiece(path: Path, backend: Backend, **numbers: int | bool) -> Path:
+    """The same of a vocabulary of SentencePiece's."""
+    writer = _writer_of(path, backend, "llama", numbers)
+    writer.add_tokenizer_pre("default")
+    writer.add_token_scores([-float(index) for index in range(backend.get_vocab_size())])
+    return _closed(writer, path)
+
+
+def _writer_of(
+    path: Path, backend: Backend, model: str, numbers: dict[str, Any]
+) -> gguf.GGUFWriter:
     state = json.loads(backend.to_str())
     added = {token["content"]: token["special"] for token in state["added_tokens"]}
     ids = backend.get_vocab(with_added_tokens=True)
@@ -111,8 +123,7 @@ def write_vocabulary(path: Path, backend: Backend, pre: str, **numbers: int | bo
     kinds = gguf.TokenType
     of_added = {True: kinds.CONTROL, False: kinds.USER_DEFINED, None: kinds.NORMAL}
     writer = gguf.GGUFWriter(path, "llama")
-    writer.add_tokenizer_model("gpt2")
-    writer.add_tokenizer_pre(pre)
+    writer.add_tokenizer_model(model)
     writer.add_token_list(tokens)
     writer.add_token_types([of_added[added.get(token)] for token in tokens])
     writer.add_token_merges([" ".join(pair) for pair in state["model"]["merges"]])
@@ -120,6 +131,10 @@ def write_vocabulary(path: Path, backend: Backend, pre: str, **numbers: int | bo
         add = writer.add_bool if isinstance(value, bool) else writer.add_uint32
         add(f"tokenizer.ggml.{name}", value)
     add_tensor(writer, "token_embd.weight", np.zeros((len(tokens), 1)), Q.F32)
+    return writer
+
+
+def _closed(writer: gguf.GGUFWriter, path: Path) -> Path:
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

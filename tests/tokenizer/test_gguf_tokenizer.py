@@ -7,10 +7,12 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from gguf_files import write_vocabulary
-from tokenizer_kinds import CORPUS, byte_level
+from gguf_files import write_sentencepiece, write_vocabulary
+from tokenizer_kinds import CORPUS, TEXTS, byte_level, metaspace_bpe
 from tokenizers import AddedToken
 from tokenizers import Tokenizer as Backend
+from tokenizers.decoders import ByteFallback, Fuse, Replace, Sequence
+from tokenizers.pre_tokenizers import Metaspace
 from transformers import PreTrainedTokenizerFast
 
 from specguide.tokenizer import Tokenizer
@@ -80,19 +82,45 @@ def test_control_tokens_with_any_characters(tmp_path: Path) -> None:
     assert tokenizer.vocabulary() == Tokenizer(backend, [end]).vocabulary()
 
 
-@pytest.mark.parametrize("stated", ["llama-bpe", "gpt-2"])
+@pytest.mark.parametrize(
+    ("stated", "pieces"),
+    [
+        ("gpt-2", ["a", ".", "b", "\u010a", "\u010a", "123", "\u0120", "\u01204"]),
+        ("smollm", ["a", ".", "b", "\u010a\u010a", "1", "2", "3", "\u0120\u0120", "4"]),
+        ("qwen2", ["a", ".b", "\u010a\u010a", "1", "2", "3", "\u0120", "\u0120", "4"]),
+        ("deepseek-coder", ["a", ".", "b", "\u010a", "\u010a", "1", "2", "3", "\u0120\u0120", "4"]),
+        ("llama-bpe", ["a", ".b", "\u010a\u010a", "123", "\u0120", "\u0120", "4"]),
+    ],
+)
 def test_pieces_are_those_of_the_kind(
-    stated: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    stated: str, pieces: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """transformers 5.10 takes GPT-2's pieces for each kind."""
+    """transformers takes GPT-2's pieces for some kinds, and 5.10 for each."""
     told = SimpleNamespace(backend_tokenizer=byte_level())
     monkeypatch.setattr(PreTrainedTokenizerFast, "from_pretrained", lambda *_, **__: told)
     path = write_vocabulary(tmp_path / "model.gguf", byte_level(), stated)
     backend = gguf_tokenizer(path)[0]
-    pieces = [piece for piece, _ in backend.pre_tokenizer.pre_tokenize_str("a.b\n\n1234")]
-    of_llama3 = ["a", ".b", "\u010a\u010a", "123", "4"]
-    of_gpt2 = ["a", ".", "b", "\u010a", "\u010a", "1234"]
-    assert pieces == (of_llama3 if stated == "llama-bpe" else of_gpt2)
+    found = backend.pre_tokenizer.pre_tokenize_str("a.b\n\n123  4")
+    assert [piece for piece, _ in found] == pieces
+
+
+def test_pieces_of_an_unknown_kind_are_warned_of(tmp_path: Path) -> None:
+    path = write_vocabulary(tmp_path / "model.gguf", byte_level(), "deepseek-llm")
+    with pytest.warns(UserWarning, match=r"tokenizer\.ggml\.pre 'deepseek-llm' is unknown"):
+        gguf_tokenizer(path)
+
+
+def test_a_sentencepiece_text_may_begin_without_a_space(tmp_path: Path) -> None:
+    backend = metaspace_bpe()
+    backend.pre_tokenizer = Metaspace(prepend_scheme="never", split=False)
+    backend.decoder = Sequence([Replace("▁", " "), ByteFallback(), Fuse()])
+    flags = {"add_space_prefix": False, "add_bos_token": False}
+    path = write_sentencepiece(tmp_path / "model.gguf", backend, **flags)
+    tokenizer = Tokenizer.from_folder(path)
+    for text in (*TEXTS, "<|begin|>fox<|end|> lazy"):
+        ids = backend.encode(text).ids
+        assert tokenizer.encode(text) == ids
+        assert tokenizer.decode(ids) == backend.decode(ids)
 
 
 def test_ends_that_the_file_does_not_state(tmp_path: Path) -> None:
