@@ -19,6 +19,12 @@ LARGEST_FILE = 256 * 2**20
 LARGEST_SIZE = 2**31 - 1
 """Largest count or size in a file, so that it fits an int32."""
 
+_OTHER_FORMS = {
+    "snapshots": "is a model in the Hugging Face cache; name the folder within its 'snapshots'",
+    "params.json": "has params.json and no config.json, as Meta's and Mistral's own formats have; "
+    "take the model in Hugging Face's format",
+}
+"""What a folder without config.json is that holds a file or folder of this name."""
 _LFS_POINTER = b"version https://git-lfs"
 _SHOWN = reprlib.Repr()
 _SHOWN.maxstring = _SHOWN.maxother = 60
@@ -41,14 +47,25 @@ def check_folder(folder: Path) -> None:
     except OSError:  # a name that is too long for the file system
         is_there = False
     if not is_there:
-        is_of_hub = not folder.is_absolute() and len(folder.parts) == 2
-        mend = f"; `hf download {folder} --local-dir FOLDER` makes one" if is_of_hub else ""
-        raise CheckpointError(f"{folder}: is not a folder{mend}")
+        raise CheckpointError(f"{folder}: is not a folder{_mend(folder)}")
+    if not is_file(folder / "config.json"):
+        for name, form in _OTHER_FORMS.items():
+            if (folder / name).exists():
+                raise CheckpointError(f"{folder}: {form}")
     if is_file(folder / "adapter_config.json"):
         raise CheckpointError(
             f"{folder}: holds an adapter (adapter_config.json), and adapters are not applied here; "
             "merge it into its model (PEFT's merge_and_unload), and name a folder without that file"
         )
+
+
+def _mend(folder: Path) -> str:
+    """What to do where there is no such folder, with "; " in front; empty where nothing is
+    known."""
+    if is_file(folder):
+        return "; name the folder that holds it"
+    is_of_hub = len(folder.parts) == 2 and folder.parts[0][0] not in "/.~"
+    return f"; `hf download {folder} --local-dir FOLDER` makes one" if is_of_hub else ""
 
 
 def is_file(path: Path) -> bool:

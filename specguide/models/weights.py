@@ -35,6 +35,10 @@ _QUANTIZED = (
     "; some of them are quantized and config.json does not say so: state its 'quantization_config' "
     "(older folders have it in quantize_config.json or quant_config.json)"
 )
+_OUTPUT = "lm_head.weight"
+_UNTIED = (
+    "; where the model's output matrix is that of its embeddings, state 'tie_word_embeddings': true"
+)
 _OF_MISTRAL = "consolidated"
 """Begins the names of files that hold the same weights again, with Mistral's own names of
 tensors."""
@@ -170,9 +174,7 @@ def check_tied(
     for path in files:
         with open_weights(path) as stored:
             for name, tensor in stored.items():
-                if rename(name) == "lm_head.weight" and not torch.equal(
-                    read(tensor).to(matrix), matrix
-                ):
+                if rename(name) == _OUTPUT and not torch.equal(read(tensor).to(matrix), matrix):
                     raise CheckpointError(
                         f"{path}: config.json ties the embeddings, but {name} is not equal to "
                         f"{embedding.name}"
@@ -215,6 +217,7 @@ def _check(
     ]
     if problems:
         hint = _QUANTIZED if any(name.endswith(_OF_QUANTIZED) for name in left_over) else ""
+        hint += _UNTIED if missing == [_OUTPUT] else ""
         raise CheckpointError(
             f"{folder}: the weights do not fit config.json; " + "; ".join(problems) + hint
         )

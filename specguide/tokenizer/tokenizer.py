@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 # Classes that add nothing to tokenizer.json, so that the search for a model's own class can be
 # spared.
 _PLAIN_CLASSES = ("PreTrainedTokenizerFast", "TokenizersBackend", "MistralCommonBackend")
+_VOCABULARIES = ("tokenizer.json", "*.model", "vocab.*", "*.tiktoken", "tekken.json")
+_NO_VOCABULARY = "it has no tokenizer.json, nor another vocabulary; copy the model's own there"
 _SENTENCEPIECE = (
     "its tokenizer.model needs the `sentencepiece` package (pip install sentencepiece), unless the "
     "folder has a tokenizer.json"
@@ -286,6 +288,8 @@ def _transformers_tokenizer(folder: Path) -> Any:
     # transformers and tokenizers raise many kinds, plain Exception among them
     except Exception as error:
         reason = _SENTENCEPIECE if _lacks_sentencepiece(folder) else str(error)
+        if not any(any(folder.glob(name)) for name in _VOCABULARIES):
+            reason = _NO_VOCABULARY
         raise CheckpointError(f"{folder}: its tokenizer cannot be read: {reason}") from None
 
 

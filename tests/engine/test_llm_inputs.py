@@ -211,8 +211,9 @@ def test_an_answer_that_is_begun_goes_on(llm):
 def test_a_name_of_the_hub_is_told_from_a_folder():
     with pytest.raises(CheckpointError, match="is not a folder; `hf download org/name"):
         LLM("org/name")
-    with pytest.raises(CheckpointError, match=r"is not a folder$"):
-        LLM("/no/such")
+    for name in ("/no/such", "../such", "~/such"):
+        with pytest.raises(CheckpointError, match=r"is not a folder$"):
+            LLM(name)
 
 
 def test_settings_of_the_cache_are_named_like_the_others(folders):

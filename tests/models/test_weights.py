@@ -80,6 +80,24 @@ def test_missing_and_left_over_weights_are_named(folder: Path) -> None:
     assert str(folder) in message
 
 
+def test_an_output_matrix_that_is_the_embeddings_is_to_be_stated(folder: Path) -> None:
+    rewrite(folder, lambda weights: weights.pop("lm_head.weight"))
+    with pytest.raises(CheckpointError, match=r"missing .*; .* state 'tie_word_embeddings': true"):
+        Decoder.load(folder)
+
+
+def test_folders_of_another_form_are_told_by_it(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="is not a folder; name the folder that holds it"):
+        Decoder.load(folder / "model.safetensors")
+    for name, message in (
+        ("snapshots", "name the folder within its 'snapshots'"),
+        ("params.json", "take the model in Hugging Face's format"),
+    ):
+        (tmp_path / name / name).mkdir(parents=True)
+        with pytest.raises(CheckpointError, match=message):
+            Decoder.load(tmp_path / name)
+
+
 def test_many_faults_are_counted(folder: Path) -> None:
     rewrite(
         folder, lambda weights: [weights.pop(name) for name in list(weights) if "layers" in name]
