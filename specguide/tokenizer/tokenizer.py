@@ -6,35 +6,24 @@ import gzip
 import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from specguide.errors import CheckpointError, InvalidParams
-from specguide.host.transformers_import import import_transformers
 from specguide.inputs.gguf_file import find_gguf, read_header
 from specguide.inputs.integers import as_ints
-from specguide.inputs.json_fields import check_fetched, is_file, naming, read_json, token_ids
+from specguide.inputs.json_fields import naming, token_ids
 from specguide.tokenizer.chat_template import ChatTemplate, template_values, up_to_final_message
 from specguide.tokenizer.client_template import ClientTemplate
 from specguide.tokenizer.control_tokens import ControlTokens
 from specguide.tokenizer.detokenizer import Detokenizers, IncrementalDetokenizer
 from specguide.tokenizer.gguf import gguf_tokenizer
 from specguide.tokenizer.token_bytes import token_bytes
+from specguide.tokenizer.transformers_tokenizer import read_if_there, transformers_tokenizer
 from specguide.tokenizer.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer as Backend
-
-# Classes that add nothing to tokenizer.json, so that the search for a model's own class can be
-# spared.
-_PLAIN_CLASSES = ("PreTrainedTokenizerFast", "TokenizersBackend", "MistralCommonBackend")
-_VOCABULARIES = ("tokenizer.json", "*.model", "vocab.*", "*.tiktoken", "tekken.json")
-_NO_VOCABULARY = "it has no tokenizer.json, nor another vocabulary; copy the model's own there"
-_SENTENCEPIECE = (
-    "its tokenizer.model needs the `sentencepiece` package (pip install sentencepiece), unless the "
-    "folder has a tokenizer.json"
-)
 
 
 class Tokenizer:
@@ -70,14 +59,14 @@ class Tokenizer:
         folder = Path(folder)
         if (gguf := find_gguf(folder)) is not None:
             return cls._from_gguf(gguf)
-        chat = _transformers_tokenizer(folder)
+        chat = transformers_tokenizer(folder)
         backend = getattr(chat, "backend_tokenizer", None)
         if backend is None:
             raise CheckpointError(
                 f"{folder}: has no tokenizer.json, and none can be made from what it has"
             )
         if chat.chat_template is None:  # older folders of several modalities have it beside
-            beside = _read_if_there(folder / "chat_template.json")
+            beside = read_if_there(folder / "chat_template.json")
             chat.chat_template = beside.get("chat_template")
         return cls(backend, _end_tokens(folder, chat.eos_token_id), chat)
 
@@ -260,45 +249,6 @@ class Tokenizer:
         return Vocabulary(spelled, self.eos_token_ids, special)
 
 
-def _transformers_tokenizer(folder: Path) -> Any:
-    """The folder's tokenizer as `transformers` has it; imported here, because the import takes most
-    of a second."""
-    for path in filter(is_file, (folder / "tokenizer.json", folder / "tokenizer.model")):
-        check_fetched(path)
-    try:
-        import_transformers()
-        if (
-            _read_if_there(folder / "tokenizer_config.json").get("tokenizer_class")
-            in _PLAIN_CLASSES
-        ):
-            from transformers import PreTrainedTokenizerFast
-
-            return PreTrainedTokenizerFast.from_pretrained(
-                folder, local_files_only=True, trust_remote_code=False
-            )
-        from transformers import AutoTokenizer
-
-        # With `mistral_format` a library of Mistral's, where it is installed, would take the place
-        # of the folder's own tokenizer.json and template.
-        return AutoTokenizer.from_pretrained(
-            folder, local_files_only=True, trust_remote_code=False, mistral_format=False
-        )
-    except CheckpointError:
-        raise
-    # transformers and tokenizers raise many kinds, plain Exception among them
-    except Exception as error:
-        reason = _SENTENCEPIECE if _lacks_sentencepiece(folder) else str(error)
-        if not any(any(folder.glob(name)) for name in _VOCABULARIES):
-            reason = _NO_VOCABULARY
-        raise CheckpointError(f"{folder}: its tokenizer cannot be read: {reason}") from None
-
-
-def _lacks_sentencepiece(folder: Path) -> bool:
-    path = folder / "tokenizer.model"
-    is_alone = path.is_file() and not (folder / "tokenizer.json").exists()
-    return is_alone and find_spec("sentencepiece") is None and path.read_bytes()[:1] == b"\n"
-
-
 def _end_tokens(folder: Path, own: int | None) -> tuple[int, ...]:
     """own: the tokenizer's, which where its file states none is only what its class supposes"""
     stated = _stated_eos(folder) or ()
@@ -309,24 +259,19 @@ def _end_tokens(folder: Path, own: int | None) -> tuple[int, ...]:
 
 def _is_stated(folder: Path, eos: int) -> bool:
     """Whether tokenizer_config.json states an end token that the model has."""
-    config = _read_if_there(folder / "config.json")
+    config = read_if_there(folder / "config.json")
     text = config.get("text_config")
     vocab_size = (text if isinstance(text, dict) else config).get("vocab_size", eos + 1)
     is_of_model = type(vocab_size) is int and eos < vocab_size
-    has_token = bool(_read_if_there(folder / "tokenizer_config.json").get("eos_token"))
+    has_token = bool(read_if_there(folder / "tokenizer_config.json").get("eos_token"))
     return is_of_model and has_token
 
 
 def _stated_eos(folder: Path) -> tuple[int, ...] | None:
     for name in ("generation_config.json", "config.json"):
-        config = _read_if_there(folder / name)
+        config = read_if_there(folder / name)
         with naming(folder / name):
             eos = token_ids(config, "eos_token_id")
         if eos is not None:
             return eos
     return None
-
-
-def _read_if_there(path: Path) -> dict[str, Any]:
-    """A JSON object, empty where there is no such file; raises CheckpointError."""
-    return read_json(path) if path.exists() else {}

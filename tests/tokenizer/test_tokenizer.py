@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tokenizer_kinds import BUILDERS, CORPUS, SPECIAL, TEXTS, byte_level, sentencepiece_bpe
-from tokenizers import AddedToken, decoders
+from tokenizers import AddedToken, decoders, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 from transformers.models.auto.tokenization_auto import TOKENIZER_MAPPING_NAMES
 
@@ -212,6 +212,23 @@ def test_a_tokenizer_class_of_the_model_s_own(tmp_path: Path) -> None:
         assert spelled(subject, token_ids) == b" " + text.encode()
 
 
+@pytest.mark.parametrize("name", ["GPT2Tokenizer", "Qwen2Tokenizer", "LlamaTokenizer"])
+def test_a_text_is_cut_as_tokenizer_json_says_whatever_the_class(name: str, folder: Path) -> None:
+    """As SmolLM2 has it, of class GPT2Tokenizer."""
+    stated = json.loads((folder / "tokenizer_config.json").read_text())
+    (folder / "tokenizer_config.json").write_text(json.dumps(stated | {"tokenizer_class": name}))
+    backend = byte_level()
+    backend.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.Digits(individual_digits=True), backend.pre_tokenizer]
+    )
+    backend.save(str(folder / "tokenizer.json"))
+    subject = Tokenizer.from_folder(folder)
+    for text in ("fox  42  indented", *TEXTS):
+        ids = backend.encode(text).ids
+        assert subject.encode(text) == ids
+        assert subject.decode(ids) == backend.decode(ids)
+
+
 def test_end_tokens_of_a_folder(folder: Path) -> None:
     assert Tokenizer.from_folder(folder).eos_token_ids == (0,)
     (folder / "config.json").write_text(json.dumps({"eos_token_id": 5}))
@@ -308,7 +325,7 @@ def test_a_tokenizer_of_sentencepiece_s_alone_says_what_it_needs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "sentencepiece", None)
-    monkeypatch.setattr("specguide.tokenizer.tokenizer.find_spec", lambda name: None)
+    monkeypatch.setattr("specguide.tokenizer.transformers_tokenizer.find_spec", lambda name: None)
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "llama"}))
     (tmp_path / "tokenizer.model").write_bytes(b"\n\x0e\n\x05<unk>")
     with pytest.raises(CheckpointError, match="pip install sentencepiece"):
