@@ -94,18 +94,23 @@ def _load_transformers(
 ) -> TransformersDecoder:
     files = weight_files(folder)
     skeleton = TransformersDecoder(config, device="meta", max_positions=1)
+    expected = skeleton.destinations()
+
+    def rename(name: str) -> str:
+        return name if name in expected else _present_name(name)
+
     check_weights(
         files,
-        skeleton.destinations(),
+        expected,
         ignored=lambda name: (
             skeleton.is_left_aside(name) or (config.has_encoders and is_of_encoder(name))
         ),
-        rename=_present_name,
+        rename=rename,
     )
     decoder = TransformersDecoder(config, device=device, dtype=dtype, max_positions=max_positions)
-    load_weights(files, decoder.destinations(), rename=_present_name)
+    load_weights(files, decoder.destinations(), rename=rename)
     if decoder.lm_head.name is None:
-        check_tied(files, decoder.embedding, rename=_present_name)
+        check_tied(files, decoder.embedding, rename=rename)
     return decoder
 
 
@@ -123,7 +128,8 @@ def _refuse_ranks(ranks: Ranks, stage: Stage) -> None:
 
 
 def _present_name(name: str) -> str:
-    """A tensor's name in transformers 5; older checkpoints of GPT-NeoX have another one."""
+    """A tensor's name now; older checkpoints and versions of transformers (5.10) have another one
+    in GPT-NeoX."""
     return "lm_head.weight" if name == "embed_out.weight" else text_name(name)
 
 
