@@ -65,6 +65,18 @@ def test_gemma3_rope_in_both_spellings() -> None:
     assert older.attention(3).rope == RopeConfig(theta=2e4)
 
 
+def test_a_rope_of_no_layer_beside_those_of_the_two_kinds() -> None:
+    """As transformers 5.10 writes it."""
+    ropes = {
+        "full_attention": {"rope_type": "linear", "rope_theta": 5e5, "factor": 8.0},
+        "sliding_attention": {"rope_type": "default", "rope_theta": 2e4},
+    }
+    beside = {"rope_type": "default", "rope_theta": 1e4}
+    assert gemma3(rope_parameters=ropes | beside) == gemma3(rope_parameters=ropes)
+    with pytest.raises(CheckpointError, match="stated for full_attention and sliding"):
+        gemma3(rope_parameters=ropes | {"chunked_attention": beside})
+
+
 def test_qwen3_moe_experts() -> None:
     shape = ExpertsShape(num_experts=128, num_chosen=8, expert_size=768, is_normalised=False)
     assert qwen3_moe().experts == shape
