@@ -27,6 +27,8 @@ _DECODER = {
 }
 _BYTE_LEVEL = "gpt2"
 """As `tokenizer.ggml.model` calls a vocabulary of GPT-2's kind."""
+_SENTENCEPIECE = "llama"
+"""The same, a vocabulary of SentencePiece's."""
 _SPACE = "▁"
 """A space in a vocabulary of SentencePiece's."""
 
@@ -56,8 +58,8 @@ def _read(path: Path, modified_ns: int) -> tuple[Backend, Any]:
         if is_byte_level:
             backend = _with_named_tokens(_byte_level(backend, kind), header)
             backend.post_processor = _ends(header, begins=kind in AS_LLAMA3)
-        elif header.metadata.get("tokenizer.ggml.add_space_prefix") is False:
-            _begin_without_space(backend)
+        elif header.metadata.get("tokenizer.ggml.model") == _SENTENCEPIECE:
+            _space(backend, begins=header.metadata.get("tokenizer.ggml.add_space_prefix", True))
         return backend, chat
     except Exception as error:  # transformers and tokenizers raise many kinds
         raise CheckpointError(f"{path}: its tokenizer cannot be read: {error}") from None
@@ -77,16 +79,20 @@ def _kind(path: Path, header: GgufHeader) -> str | None:
     return kind
 
 
-def _begin_without_space(backend: Backend) -> None:
-    """Have texts begin as they are in a vocabulary of SentencePiece's: `transformers` puts a space
-    in front, whatever the file says."""
+def _space(backend: Backend, *, begins: bool) -> None:
+    """Have spaces written as llama.cpp writes those of a vocabulary of SentencePiece's, and as the
+    tokenizer.json of most such models does: versions of `transformers` differ.
+
+    begins: each text between control tokens begins with a space that nobody wrote
+    """
     from tokenizers import decoders, normalizers
 
-    backend.normalizer = normalizers.Replace(" ", _SPACE)
+    written = normalizers.Replace(" ", _SPACE)
+    prefixed = normalizers.Sequence([normalizers.Prepend(_SPACE), written])
+    backend.normalizer = prefixed if begins else written
     backend.pre_tokenizer = None  # type: ignore[assignment]
-    backend.decoder = decoders.Sequence(
-        [decoders.Replace(_SPACE, " "), decoders.ByteFallback(), decoders.Fuse()]
-    )
+    read = [decoders.Replace(_SPACE, " "), decoders.ByteFallback(), decoders.Fuse()]
+    backend.decoder = decoders.Sequence([*read, *([decoders.Strip(" ", 1, 0)] if begins else [])])
 
 
 def _ends(header: GgufHeader, *, begins: bool) -> Any:

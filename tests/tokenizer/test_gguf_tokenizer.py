@@ -8,11 +8,10 @@ from types import SimpleNamespace
 
 import pytest
 from gguf_files import write_sentencepiece, write_vocabulary
-from tokenizer_kinds import CORPUS, TEXTS, byte_level, metaspace_bpe
-from tokenizers import AddedToken
+from tokenizer_kinds import CORPUS, TEXTS, byte_level, sentencepiece_bpe
+from tokenizers import AddedToken, normalizers
 from tokenizers import Tokenizer as Backend
 from tokenizers.decoders import ByteFallback, Fuse, Replace, Sequence
-from tokenizers.pre_tokenizers import Metaspace
 from transformers import PreTrainedTokenizerFast
 
 from specguide.tokenizer import Tokenizer
@@ -110,12 +109,15 @@ def test_pieces_of_an_unknown_kind_are_warned_of(tmp_path: Path) -> None:
         gguf_tokenizer(path)
 
 
-def test_a_sentencepiece_text_may_begin_without_a_space(tmp_path: Path) -> None:
-    backend = metaspace_bpe()
-    backend.pre_tokenizer = Metaspace(prepend_scheme="never", split=False)
-    backend.decoder = Sequence([Replace("▁", " "), ByteFallback(), Fuse()])
-    flags = {"add_space_prefix": False, "add_bos_token": False}
-    path = write_sentencepiece(tmp_path / "model.gguf", backend, **flags)
+@pytest.mark.parametrize("flags", [{}, {"add_space_prefix": True}, {"add_space_prefix": False}])
+def test_a_sentencepiece_text_begins_as_the_file_says(
+    flags: dict[str, bool], tmp_path: Path
+) -> None:
+    backend = sentencepiece_bpe()
+    if not flags.get("add_space_prefix", True):
+        backend.normalizer = normalizers.Replace(" ", "▁")
+        backend.decoder = Sequence([Replace("▁", " "), ByteFallback(), Fuse()])
+    path = write_sentencepiece(tmp_path / "model.gguf", backend, add_bos_token=False, **flags)
     tokenizer = Tokenizer.from_folder(path)
     for text in (*TEXTS, "<|begin|>fox<|end|> lazy"):
         ids = backend.encode(text).ids
