@@ -94,6 +94,7 @@ def _load_transformers(
 ) -> TransformersDecoder:
     files = weight_files(folder)
     skeleton = TransformersDecoder(config, device="meta", max_positions=1)
+    skeleton.check_head()
     expected = skeleton.destinations()
 
     def rename(name: str) -> str:

@@ -184,6 +184,18 @@ class TransformersDecoder(Decoder):
         logits: Tensor = self._head(input_ids=None, use_cache=False).logits[0]
         return logits[:, : self._num_logits].to(hidden.dtype)
 
+    def check_head(self) -> None:
+        """Compute logits once. Raises CheckpointError where the model's own code asks its body for
+        more than hidden states."""
+        hidden = self.embedding.weight[:1].clone()  # the head reads what is as wide as these
+        try:
+            self.logits(hidden)
+        except Exception as error:  # what foreign code raises has no bounds
+            with naming_model(self.config.architecture):
+                raise CheckpointError(
+                    f"its logits need more than hidden states: {type(error).__name__}: {error}"
+                ) from None
+
     def has_cache_scales(self) -> bool:
         """False: such a model never has scales of the cache."""
         return False

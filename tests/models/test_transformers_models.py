@@ -86,6 +86,19 @@ def test_a_layer_without_aux_hidden_states_is_named(tmp_path: Path) -> None:
         in_chunks(decoder, tokens(2, LENGTH), (0, beyond))
 
 
+def test_logits_that_need_more_than_hidden_states_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As those of mixtures of experts do, which give their routers' logits beside."""
+    save_foreign("Arcee", tmp_path)
+    monkeypatch.setattr(
+        "transformers.ArceeForCausalLM.forward",
+        lambda self, input_ids, **others: self.model(input_ids, **others).router_logits,
+    )
+    with pytest.raises(CheckpointError, match="more than hidden states: AttributeError"):
+        load(tmp_path)
+
+
 @pytest.mark.parametrize("name", ["Phi", "Cohere2"])
 @torch.inference_mode()
 def test_every_node_of_a_tree_equals_its_path(name: str, tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ RUN: dict[str, dict[str, Any]] = {
     "Helium": {"head_dim": 16},
     "HunYuanDenseV1": {"head_dim": 16},
     "Nemotron": {},
-    "OPT": {"word_embed_proj_dim": 64, "ffn_dim": 48},
+    "OPT": {"word_embed_proj_dim": 32, "ffn_dim": 48},
     "Olmo": {},
     "Persimmon": {},
     "Phi": {},
