@@ -22,7 +22,7 @@ namespace specguide {
 
 namespace {
 
-using release = py::call_guard<WithoutGil>;
+using unlocked = py::call_guard<WithoutGil>;
 
 std::shared_ptr<Vocabulary> make_vocabulary(const py::sequence& token_bytes, std::vector<int32_t> eos_token_ids) {
   std::vector<std::string> bytes;
@@ -200,7 +200,7 @@ void bind_libraries(py::module_& m) {
               const LLGuidanceLimits& more) {
              return LLGuidanceTokenizer::compile(std::move(self), lark, usual, more);
            },
-           py::arg("lark"), py::arg("usual"), py::arg("more"), release());
+           py::arg("lark"), py::arg("usual"), py::arg("more"), unlocked());
 }
 
 }  // namespace
@@ -212,9 +212,9 @@ void bind_backends(py::module_& m) {
   py::class_<LibraryMatcher, Matcher, std::shared_ptr<LibraryMatcher>>(m, "LibraryMatcher")
       .def("fill", &fill_row, py::arg("row"))
       .def("fill", [](LibraryMatcher& self, uintptr_t row) { self.fill(reinterpret_cast<int32_t*>(row)); },
-           py::arg("row"), release());
+           py::arg("row"), unlocked());
   py::class_<CompiledGrammar, std::shared_ptr<CompiledGrammar>>(m, "NativeGrammar")
-      .def("matcher", &CompiledGrammar::matcher, release())
+      .def("matcher", &CompiledGrammar::matcher, unlocked())
       .def_property_readonly("num_learned", &CompiledGrammar::num_learned);
   bind_reasoning(m);
   bind_keys(m);

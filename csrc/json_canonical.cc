@@ -42,9 +42,9 @@ std::string canonical_number(std::string_view text) {
   return (is_negative ? "-" : "") + digits.substr(0, num_kept) + "e" + std::to_string(exponent);
 }
 
-class Reader {
+class JsonReader {
  public:
-  explicit Reader(std::string_view text) : text_(text) {}
+  explicit JsonReader(std::string_view text) : text_(text) {}
 
   std::string value(int depth) {
     if (depth > kMostNestedValues) throw std::runtime_error("an item of an array of distinct items is nested too deep");
@@ -165,6 +165,6 @@ class Reader {
 
 }  // namespace
 
-std::string canonical_json(std::string_view json) { return Reader(json).value(0); }
+std::string canonical_json(std::string_view json) { return JsonReader(json).value(0); }
 
 }  // namespace specguide

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::chrono::nanoseconds kShortestNap{50'000}, kLongestNap{1'000'000};
 constexpr std::chrono::milliseconds kWatchInterval{50}, kReleaseInterval{1}, kLongUnseen{1000};
-constexpr std::chrono::seconds kPatience{5};
+constexpr std::chrono::seconds kStopPatience{5};
 constexpr int kMostTakeovers = 3;  // without a function run in between
 
 struct EndOfThread {};
@@ -111,7 +111,7 @@ void Poller::check() {
 
 void Poller::stop() {
   std::unique_lock lock(mutex_);
-  const auto end = Clock::now() + kPatience;
+  const auto end = Clock::now() + kStopPatience;
   const auto wait_while = [&](auto condition) {
     while (condition() && Clock::now() < end) changed_.wait_for(lock, kReleaseInterval);
     return !condition();

@@ -3,7 +3,7 @@
 
 namespace specguide {
 
-using Mode = CallState::Mode;
+using CallMode = CallState::Mode;
 
 namespace {
 
@@ -29,49 +29,49 @@ bool CallWalk::take(CallState& state, std::string_view bytes) const {
 }
 
 bool CallWalk::take_special(CallState& state, int32_t token) const {
-  if (state.mode == Mode::kScalar) end_arguments(state);
+  if (state.mode == CallMode::kScalar) end_arguments(state);
   return take(state, KeyStarts::of_special(token));
 }
 
 bool CallWalk::step(CallState& state, char byte) const {
   switch (state.mode) {
-    case Mode::kText:
+    case CallMode::kText:
       state.node = starts_.next(state.node, byte);
       if (starts_.place(state.node) < 0) return false;
       state.call = starts_.place(state.node);
       state.num_left = lead_len_;
-      state.mode = lead_len_ > 0 ? Mode::kLead : Mode::kValue;
+      state.mode = lead_len_ > 0 ? CallMode::kLead : CallMode::kValue;
       return true;
-    case Mode::kLead:
-      if (--state.num_left == 0) state.mode = Mode::kValue;
+    case CallMode::kLead:
+      if (--state.num_left == 0) state.mode = CallMode::kValue;
       return false;
-    case Mode::kValue:
+    case CallMode::kValue:
       if (!are_json_) {
-        state.mode = Mode::kText;
+        state.mode = CallMode::kText;
         state.node = 0;
         return step(state, byte);
       }
       state.depth = byte == '{' || byte == '[' ? 1 : 0;
-      state.mode = state.depth > 0 ? Mode::kNested : byte == '"' ? Mode::kString : Mode::kScalar;
+      state.mode = state.depth > 0 ? CallMode::kNested : byte == '"' ? CallMode::kString : CallMode::kScalar;
       return false;
-    case Mode::kNested:
-      if (byte == '"') state.mode = Mode::kString;
+    case CallMode::kNested:
+      if (byte == '"') state.mode = CallMode::kString;
       if (byte == '{' || byte == '[') ++state.depth;
       if ((byte == '}' || byte == ']') && --state.depth == 0) end_arguments(state);
       return false;
-    case Mode::kString:
-      if (byte == '\\') state.mode = Mode::kEscape;
+    case CallMode::kString:
+      if (byte == '\\') state.mode = CallMode::kEscape;
       if (byte != '"') return false;
       if (state.depth > 0) {
-        state.mode = Mode::kNested;
+        state.mode = CallMode::kNested;
       } else {
         end_arguments(state);
       }
       return false;
-    case Mode::kEscape:
-      state.mode = Mode::kString;
+    case CallMode::kEscape:
+      state.mode = CallMode::kString;
       return false;
-    case Mode::kScalar:
+    case CallMode::kScalar:
       if (goes_on_in_scalar(byte)) return false;
       end_arguments(state);
       return step(state, byte);
@@ -80,7 +80,7 @@ bool CallWalk::step(CallState& state, char byte) const {
 }
 
 void CallWalk::end_arguments(CallState& state) const {
-  state.mode = Mode::kText;
+  state.mode = CallMode::kText;
   state.node = 0;
   step(state, KeyStarts::kJsonEnd);
 }

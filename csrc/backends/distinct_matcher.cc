@@ -13,7 +13,7 @@
 
 namespace specguide {
 
-using Mode = DistinctState::Mode;
+using DistinctMode = DistinctState::Mode;
 
 namespace {
 
@@ -189,7 +189,7 @@ DistinctMatcher::Suspects DistinctMatcher::suspects(const DistinctState& state) 
   const bool has_escape = state.is_in_string() && walk_.begun(state, *nearest).find('\\') != std::string_view::npos;
   const bool is_plain = state.is_in_string() && nearest->place->room != DistinctPlace::Room::kFew && !has_escape;
   found.first |= is_plain ? repeating(state) : Bytes().set();
-  if (found.words != nullptr && state.mode == Mode::kValue) found.words = &tokens_->whole;
+  if (found.words != nullptr && state.mode == DistinctMode::kValue) found.words = &tokens_->whole;
   return found;
 }
 
@@ -203,8 +203,8 @@ DistinctMatcher::Bytes DistinctMatcher::going_wrong(const DistinctState& state) 
   Bytes found;
   for (const DistinctFrame* frame = guarded(state.top); frame != nullptr; frame = guarded(frame->parent)) {
     const bool is_top = frame == state.top.get();
-    if (!frame->is_tight() || (is_top && state.mode == Mode::kAfter)) continue;
-    const bool is_open = !is_top || state.mode != Mode::kValue;
+    if (!frame->is_tight() || (is_top && state.mode == DistinctMode::kAfter)) continue;
+    const bool is_open = !is_top || state.mode != DistinctMode::kValue;
     const std::string_view start = is_open ? walk_.beginning(state, *frame) : std::string_view();
     if (walk_.index().rules_out(frame->items.get(), start)) return found.set();
     found |= walk_.index().going_wrong(frame->items.get(), start);

@@ -12,7 +12,7 @@
 
 namespace specguide {
 
-using Mode = DistinctState::Mode;
+using DistinctMode = DistinctState::Mode;
 
 namespace {
 
@@ -45,7 +45,7 @@ void DistinctMatcher::settle() {
   for (const DistinctFrame* frame = guarded(state_.top); frame != nullptr && !search_; frame = guarded(frame->parent)) {
     if (frame->is_distinct()) walk_.index().put(frame->items);
   }
-  if (state_.mode == Mode::kScalar && state_.top != nullptr && state_.top->is_to_settle()) settle_scalar();
+  if (state_.mode == DistinctMode::kScalar && state_.top != nullptr && state_.top->is_to_settle()) settle_scalar();
 }
 
 void DistinctMatcher::settle_items(const DistinctFrame& frame) {
@@ -66,8 +66,9 @@ void DistinctMatcher::settle_items(const DistinctFrame& frame) {
 // Items that are told by their place are settled with the last of them, where the item behind it begins.
 void DistinctMatcher::settle_told(const std::shared_ptr<DistinctItem>& item, const DistinctFrame& frame) {
   const bool is_top = &frame == state_.top.get();
-  if (!is_top || (state_.mode != Mode::kAfter && state_.mode != Mode::kValue)) return settle(item, frame.raw_start);
-  if (state_.mode == Mode::kValue) return settle(item, state_.raw_size);
+  const bool is_behind = state_.mode == DistinctMode::kAfter || state_.mode == DistinctMode::kValue;
+  if (!is_top || !is_behind) return settle(item, frame.raw_start);
+  if (state_.mode == DistinctMode::kValue) return settle(item, state_.raw_size);
   item->is_settled = true;  // where nothing may follow it
   if (!lead(",")) return;
   settle(item, state_.raw_size);
@@ -182,7 +183,7 @@ bool DistinctMatcher::is_dead(Trial& trial, const std::string& bytes, bool has_e
 // Whether another item may go on from where the matcher has come to. Whitespace brings none on, and where none is begun
 // the end of an empty array does not either.
 bool DistinctMatcher::is_live(bool has_ended) {
-  const bool is_begun = state_.mode != Mode::kValue || !state_.top->is_tried;
+  const bool is_begun = state_.mode != DistinctMode::kValue || !state_.top->is_tried;
   scratch_.resize(static_cast<size_t>(vocabulary().num_words()));
   inner_->fill(scratch_.data());
   mask(state_, scratch_.data());

@@ -10,7 +10,7 @@
 
 namespace specguide {
 
-using Mode = DistinctState::Mode;
+using DistinctMode = DistinctState::Mode;
 using Room = DistinctPlace::Room;
 
 namespace {
@@ -68,7 +68,8 @@ void DistinctWalk::take_special(DistinctState& state, int32_t token) const {
 
 // A byte behind which JSON may begin.
 void DistinctWalk::step_outside(DistinctState& state, char byte) const {
-  state.mode = starts_->step(state.search, state.mode == Mode::kValue, byte) ? Mode::kValue : Mode::kOutside;
+  const bool is_value = starts_->step(state.search, state.mode == DistinctMode::kValue, byte);
+  state.mode = is_value ? DistinctMode::kValue : DistinctMode::kOutside;
 }
 
 bool DistinctWalk::take(DistinctState& state, std::string_view bytes) {
@@ -82,22 +83,22 @@ bool DistinctWalk::take(DistinctState& state, std::string_view bytes) {
 
 bool DistinctWalk::step(DistinctState& state, char byte) {
   switch (state.mode) {
-    case Mode::kOutside:
+    case DistinctMode::kOutside:
       step_outside(state, byte);
       return true;
-    case Mode::kValue:
+    case DistinctMode::kValue:
       if (state.top != nullptr || starts_->empty() || is_opener({&byte, 1})) return step_between(state, byte);
       step_outside(state, byte);
       return true;
-    case Mode::kEscape:
+    case DistinctMode::kEscape:
       append(state, byte);
-      state.mode = Mode::kString;
+      state.mode = DistinctMode::kString;
       return true;
-    case Mode::kString:
+    case DistinctMode::kString:
       append(state, byte);
-      if (byte == '\\') state.mode = Mode::kEscape;
+      if (byte == '\\') state.mode = DistinctMode::kEscape;
       return byte != '"' || end_string(state);
-    case Mode::kScalar:
+    case DistinctMode::kScalar:
       if (!ends_scalar(byte)) {
         append(state, byte);
         return !is_power_of_zero(state);
@@ -115,7 +116,7 @@ bool DistinctWalk::is_power_of_zero(const DistinctState& state) const {
 }
 
 bool DistinctWalk::has_exponent(const DistinctState& state) const {
-  if (state.mode != Mode::kScalar || state.top == nullptr || !state.top->is_distinct()) return false;
+  if (state.mode != DistinctMode::kScalar || state.top == nullptr || !state.top->is_distinct()) return false;
   const std::string_view number = begun(state, *state.top);
   return (number[0] == '-' || is_digit(number[0])) && number.find_first_of("eE") != std::string_view::npos;
 }
@@ -130,15 +131,15 @@ bool DistinctWalk::may_be_spent(const DistinctState& state) const {
 bool DistinctWalk::step_between(DistinctState& state, char byte) {
   if (is_space(byte)) return true;
   const bool ends = byte == ']' || byte == '}';
-  if (state.mode == Mode::kValue && !ends) begin_value(state);
+  if (state.mode == DistinctMode::kValue && !ends) begin_value(state);
   if ((byte == '[' || byte == '{') && !open(state, byte == '{')) return false;
   append(state, byte);
   switch (byte) {
     case '[':
-      state.mode = Mode::kValue;
+      state.mode = DistinctMode::kValue;
       return true;
     case '{':
-      state.mode = Mode::kKey;
+      state.mode = DistinctMode::kKey;
       return true;
     case ']':
     case '}':
@@ -146,15 +147,15 @@ bool DistinctWalk::step_between(DistinctState& state, char byte) {
       state.top = state.top->parent;
       return end_value(state);
     case ',':
-      state.mode = state.top != nullptr && state.top->is_object ? Mode::kKey : Mode::kValue;
+      state.mode = state.top != nullptr && state.top->is_object ? DistinctMode::kKey : DistinctMode::kValue;
       return may_go_on(state);
     case ':':
-      state.mode = Mode::kValue;
+      state.mode = DistinctMode::kValue;
       return true;
     default:
-      state.is_key = state.mode == Mode::kKey;
+      state.is_key = state.mode == DistinctMode::kKey;
       state.start = state.size - 1;
-      state.mode = byte == '"' ? Mode::kString : Mode::kScalar;
+      state.mode = byte == '"' ? DistinctMode::kString : DistinctMode::kScalar;
       return true;
   }
 }
@@ -193,7 +194,7 @@ bool DistinctWalk::open(DistinctState& state, bool is_object) {
 
 bool DistinctWalk::end_string(DistinctState& state) {
   if (!state.is_key) return end_value(state);
-  state.mode = Mode::kAfter;
+  state.mode = DistinctMode::kAfter;
   state.is_key = false;
   if (state.top->place == nullptr) return true;
   auto frame = std::make_shared<DistinctFrame>(*state.top);
@@ -204,7 +205,7 @@ bool DistinctWalk::end_string(DistinctState& state) {
 }
 
 bool DistinctWalk::end_value(DistinctState& state) {
-  state.mode = Mode::kAfter;
+  state.mode = DistinctMode::kAfter;
   if (state.top == nullptr) {
     if (starts_->empty()) return true;
     state.search.node = 0;
@@ -265,7 +266,7 @@ bool DistinctWalk::may_go_on(const DistinctState& state) const {
 
 // Whether an item that is open begins as it must not.
 bool DistinctWalk::is_dead(const DistinctState& state) {
-  const bool is_open = state.mode == Mode::kScalar || state.is_in_string();
+  const bool is_open = state.mode == DistinctMode::kScalar || state.is_in_string();
   for (const DistinctFrame* frame = guarded(state.top); frame != nullptr; frame = guarded(frame->parent)) {
     if (!frame->is_tight() || frame->items == nullptr || (frame == state.top.get() && !is_open)) continue;
     if (index_.rules_out(frame->items.get(), noted(state, *frame))) return true;
@@ -307,7 +308,7 @@ std::string_view DistinctWalk::beginning(const DistinctState& state, const Disti
 
 std::string_view DistinctWalk::noted(const DistinctState& state, const DistinctFrame& frame) {
   const std::string_view found = beginning(state, frame);
-  const bool ends_number = state.mode == Mode::kAfter && is_digit(text_[state.size - 1]);
+  const bool ends_number = state.mode == DistinctMode::kAfter && is_digit(text_[state.size - 1]);
   if (any_order_ || !ends_number) return found;
   beginning_ = found;
   return beginning_ += ' ';

@@ -11,7 +11,7 @@
 
 namespace specguide {
 
-using Mode = KeyState::Mode;
+using KeyMode = KeyState::Mode;
 
 namespace {
 
@@ -148,13 +148,15 @@ void KeyMatcher::mask(int32_t* row) {
 }
 
 KeyMatcher::Suspects KeyMatcher::suspects() const {
-  if (state_.mode == Mode::kOutside) return {&tokens_->opening, &tokens_->opening, {}};
+  if (state_.mode == KeyMode::kOutside) return {&tokens_->opening, &tokens_->opening, {}};
   if (!state_.is_before_key() && !state_.is_in_string()) return {&tokens_->bounding, &tokens_->bounding, {}};
   if (state_.is_in_string() && !state_.is_key) return {&tokens_->leaving, &tokens_->leaving, {}};
   const bool is_full = state_.top->is_full();
   const bool is_open = !is_full && state_.top->demand.takes_any_unnamed;
-  if (state_.mode == Mode::kFirst) return {is_full ? nullptr : &tokens_->bounding, &tokens_->bounding, Bytes().set()};
-  if (state_.mode == Mode::kKey) return {is_open ? &tokens_->keying : nullptr, &tokens_->keying, Bytes().set()};
+  if (state_.mode == KeyMode::kFirst) {
+    return {is_full ? nullptr : &tokens_->bounding, &tokens_->bounding, Bytes().set()};
+  }
+  if (state_.mode == KeyMode::kKey) return {is_open ? &tokens_->keying : nullptr, &tokens_->keying, Bytes().set()};
   return {is_open ? &tokens_->quoting : nullptr, &tokens_->leaving, is_full ? Bytes().set() : repeating()};
 }
 
@@ -178,7 +180,7 @@ KeyMatcher::Bytes KeyMatcher::repeating() const {
 
 // Whether a token may come that the matcher underneath allows. What follows a string hangs on its end alone.
 bool KeyMatcher::may_take(int32_t token, Known& known) {
-  const bool leaves = !state_.is_key && state_.mode == Mode::kString;
+  const bool leaves = !state_.is_key && state_.mode == KeyMode::kString;
   const int32_t end = leaves ? tokens_->end_of[static_cast<size_t>(token)] : -1;
   if (end < 0) return find_out(token, known);
   known.ends.resize(tokens_->num_ends, -1);

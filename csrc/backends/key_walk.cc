@@ -10,7 +10,7 @@
 
 namespace specguide {
 
-using Mode = KeyState::Mode;
+using KeyMode = KeyState::Mode;
 
 bool KeyFrame::has_come(const std::string& key) const {
   const size_t number = place->number(key);
@@ -99,7 +99,7 @@ void KeyWalk::take_special(KeyState& state, int32_t token) const {
 
 // A byte behind which JSON may begin.
 void KeyWalk::step_outside(KeyState& state, char byte) const {
-  state.mode = starts_->step(state.search, state.mode == Mode::kValue, byte) ? Mode::kValue : Mode::kOutside;
+  state.mode = starts_->step(state.search, state.mode == KeyMode::kValue, byte) ? KeyMode::kValue : KeyMode::kOutside;
 }
 
 KeyVerdict KeyWalk::take(KeyState& state, std::string_view bytes) const {
@@ -129,25 +129,25 @@ KeyVerdict KeyWalk::may_go_on(const KeyState& state) const {
 bool KeyWalk::step(KeyState& state, char byte) const {
   if (state.is_key && state.is_in_string()) state.key += byte;
   switch (state.mode) {
-    case Mode::kOutside:
+    case KeyMode::kOutside:
       step_outside(state, byte);
       return true;
-    case Mode::kValue:
+    case KeyMode::kValue:
       if (state.top != nullptr || starts_->empty() || byte == '{' || byte == '[' || byte == '"') {
         return step_between(state, byte);
       }
       step_outside(state, byte);
       return true;
-    case Mode::kEscape:
-      state.mode = Mode::kString;
+    case KeyMode::kEscape:
+      state.mode = KeyMode::kString;
       return true;
-    case Mode::kString:
-      if (byte == '\\') state.mode = Mode::kEscape;
+    case KeyMode::kString:
+      if (byte == '\\') state.mode = KeyMode::kEscape;
       if (byte != '"') return true;
       if (state.is_key) return end_key(state);
       end_value(state);
       return true;
-    case Mode::kScalar:
+    case KeyMode::kScalar:
       if (!ends_scalar(byte)) return true;
       end_value(state);
       return step_between(state, byte);
@@ -168,23 +168,23 @@ bool KeyWalk::step_between(KeyState& state, char byte) const {
     case '}':
       return close(state);
     case ',':
-      state.mode = state.top != nullptr && state.top->is_object ? Mode::kKey : Mode::kValue;
+      state.mode = state.top != nullptr && state.top->is_object ? KeyMode::kKey : KeyMode::kValue;
       state.key.clear();
       return true;
     case ':':
-      state.mode = Mode::kValue;
+      state.mode = KeyMode::kValue;
       return true;
     case '"':
       return begin_string(state);
     default:
-      state.mode = Mode::kScalar;
+      state.mode = KeyMode::kScalar;
       return true;
   }
 }
 
 bool KeyWalk::begin_string(KeyState& state) const {
   state.is_key = state.is_before_key();
-  state.mode = Mode::kString;
+  state.mode = KeyMode::kString;
   if (!state.is_key) return true;
   state.key = "\"";
   return state.top->num < state.top->demand.most;
@@ -205,7 +205,7 @@ void KeyWalk::open(KeyState& state, bool is_object) const {
     frame->demand = frame->place->demand(frame->options, frame->seen);
   }
   state.top = std::move(frame);
-  state.mode = is_object ? Mode::kFirst : Mode::kValue;
+  state.mode = is_object ? KeyMode::kFirst : KeyMode::kValue;
 }
 
 bool KeyWalk::close(KeyState& state) const {
@@ -237,12 +237,12 @@ bool KeyWalk::end_key(KeyState& state) const {
   state.top = std::move(frame);
   state.key.clear();
   state.is_key = false;
-  state.mode = Mode::kAfter;
+  state.mode = KeyMode::kAfter;
   return true;
 }
 
 void KeyWalk::end_value(KeyState& state) const {
-  state.mode = Mode::kAfter;
+  state.mode = KeyMode::kAfter;
   if (state.top == nullptr) {
     if (starts_->empty()) return;
     state.search.node = 0;

@@ -3,16 +3,11 @@
 #include <algorithm>
 
 #include "endings/item_set.h"
+#include "endings/lengths.h"
 
 namespace specguide {
 
-using Kind = Network::Kind;
-
-namespace {
-
-int64_t sum(int64_t a, int64_t b) { return std::min(Network::kNever, a + b); }
-
-}  // namespace
+using NodeKind = Network::Kind;
 
 size_t Automaton::HashOfItems::operator()(const Items& items) const {
   uint64_t hash = items.size();
@@ -92,10 +87,10 @@ class Automaton::Closure {
 
   bool stays(const Item& item) const {
     const Network::Node& node = network_[item.node];
-    return reads(node) || (node.kind == Kind::kCall && (node.most < 0 || item.done < node.most));
+    return reads(node) || (node.kind == NodeKind::kCall && (node.most < 0 || item.done < node.most));
   }
 
-  static bool reads(const Network::Node& node) { return node.kind == Kind::kBytes || node.kind == Kind::kLiteral; }
+  static bool reads(const Network::Node& node) { return node.kind == NodeKind::kBytes || node.kind == NodeKind::kLiteral; }
 
   void add(const Item& first) {
     waiting_.push_back(first);
@@ -109,15 +104,15 @@ class Automaton::Closure {
   void follow(const Item& item) {
     const Network::Node& node = network_[item.node];
     switch (node.kind) {
-      case Kind::kBytes:
-      case Kind::kLiteral:
+      case NodeKind::kBytes:
+      case NodeKind::kLiteral:
         return;
-      case Kind::kSplit:
+      case NodeKind::kSplit:
         for (const int32_t next : node.next) waiting_.push_back({next, 0, item.stack});
         return;
-      case Kind::kFinal:
+      case NodeKind::kFinal:
         return leave(item.stack);
-      case Kind::kCall:
+      case NodeKind::kCall:
         if (item.done >= node.least) waiting_.push_back({node.next[0], 0, item.stack});
         if (enters_ && (node.most < 0 || item.done < node.most)) enter(node, item);
     }
@@ -148,7 +143,7 @@ class Automaton::Closure {
 
   // Whether nothing of its rule follows a call that has been made so often.
   bool ends_rule(const Network::Node& node, int32_t done) const {
-    return done == node.most && network_[node.next[0]].kind == Kind::kFinal;
+    return done == node.most && network_[node.next[0]].kind == NodeKind::kFinal;
   }
 
   Entered& entered_here(int32_t rule) {
@@ -225,7 +220,7 @@ Automaton::State Automaton::step(State state, uint8_t byte) {
   Items raw;
   for (const Item& item : states_[static_cast<size_t>(state)].scans) {
     const Network::Node& node = (*network_)[item.node];
-    if (node.kind == Kind::kBytes) {
+    if (node.kind == NodeKind::kBytes) {
       const int32_t next = network_->behind(node, byte);
       if (next >= 0) raw.push_back({next, 0, item.stack});
       continue;

@@ -21,12 +21,6 @@ using Kind = Expression::Kind;
 constexpr int64_t kUnknown = Bounds::kUnknown;
 constexpr int64_t kLongestCharacter = 4;  // bytes
 
-int64_t sum(int64_t a, int64_t b) { return std::min(kUnknown, a + b); }
-int64_t times(int64_t num, int64_t each) {
-  if (num == 0 || each == 0) return 0;
-  return each >= kUnknown || num > kUnknown / each ? kUnknown : num * each;
-}
-
 int64_t num_bytes(uint32_t code) { return code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4; }
 
 bool are_same(const std::vector<CodeRange>& some, const std::vector<CodeRange>& others) {

@@ -5,12 +5,13 @@
 #include <cstdint>
 
 #include "endings/expression.h"
+#include "endings/lengths.h"
 
 namespace specguide {
 
 // Bounds in bytes, each of which is one token at most where all bytes are tokens.
 struct Bounds {
-  static constexpr int64_t kUnknown = int64_t{1} << 40;
+  static constexpr int64_t kUnknown = kEndless;
   // Of a product that a network is not built of either: its first part stands for it.
   static constexpr int64_t kTooLarge = 2 * kUnknown;
 

@@ -13,12 +13,8 @@
 
 namespace specguide {
 
-namespace {
-
-using Node = Network::Node;
-
 // What all networks of one grammar have in common.
-struct Shared {
+struct SharedParts {
   const Grammar& grammar;
   const Vocabulary& vocabulary;
   bool is_exact;  // so far
@@ -30,9 +26,13 @@ struct Shared {
   std::unordered_map<std::string, std::shared_ptr<Automaton>> named{};  // of rules that are factors of products
 };
 
+namespace {
+
+using Node = Network::Node;
+
 class Builder {
  public:
-  explicit Builder(Shared& shared) : shared_(shared) {}
+  explicit Builder(SharedParts& shared) : shared_(shared) {}
 
   std::shared_ptr<const Network> whole() {
     settled(named(shared_.grammar.root));
@@ -147,7 +147,7 @@ class Builder {
     return known;
   }
 
-  Shared& shared_;
+  SharedParts& shared_;
   const std::shared_ptr<Network> network_ = std::make_shared<Network>(shared_.vocabulary, shared_.spellable);
   std::unordered_map<std::string, int32_t> known_;
   std::vector<std::string> waiting_;
@@ -156,19 +156,15 @@ class Builder {
 }  // namespace
 
 std::shared_ptr<const Network> build_network(const Grammar& grammar, const Vocabulary& vocabulary, bool is_exact) {
-  Shared shared{grammar, vocabulary, is_exact};
+  SharedParts shared{grammar, vocabulary, is_exact};
   return Builder(shared).whole();
 }
 
-struct Products::Parts {
-  Shared shared;
-};
-
 Products::Products(const Grammar& grammar, const Vocabulary& vocabulary, bool is_exact)
-    : parts_(new Parts{{grammar, vocabulary, is_exact}}) {}
+    : parts_(new SharedParts{grammar, vocabulary, is_exact}) {}
 
 Products::~Products() = default;
 
-Product Products::of(const Expression& expression) { return Builder(parts_->shared).product_of(expression); }
+Product Products::of(const Expression& expression) { return Builder(*parts_).product_of(expression); }
 
 }  // namespace specguide

@@ -14,6 +14,8 @@ namespace specguide {
 std::shared_ptr<const Network> build_network(const Grammar& grammar, const Vocabulary& vocabulary,
                                              bool is_exact = false);
 
+struct SharedParts;
+
 // The products that a grammar's expressions of kBoth, kNot and kFirst are. What the automaton of one factor finds out
 // serves other products, too.
 class Products {
@@ -25,8 +27,7 @@ class Products {
   Product of(const Expression& expression);
 
  private:
-  struct Parts;
-  const std::unique_ptr<Parts> parts_;
+  const std::unique_ptr<SharedParts> parts_;
 };
 
 }  // namespace specguide

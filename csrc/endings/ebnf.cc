@@ -11,9 +11,9 @@ namespace specguide {
 
 namespace {
 
-class Reader : private Scanner {
+class EbnfReader : private Scanner {
  public:
-  explicit Reader(std::string_view text) : Scanner(text, "#") {}
+  explicit EbnfReader(std::string_view text) : Scanner(text, "#") {}
 
   Grammar all() {
     Grammar found;
@@ -163,6 +163,6 @@ class Reader : private Scanner {
 
 }  // namespace
 
-Grammar read_ebnf(std::string_view text) { return Reader(text).all(); }
+Grammar read_ebnf(std::string_view text) { return EbnfReader(text).all(); }
 
 }  // namespace specguide

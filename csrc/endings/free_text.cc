@@ -9,7 +9,7 @@ namespace specguide {
 namespace {
 
 using Node = Network::Node;
-using Kind = Network::Kind;
+using NodeKind = Network::Kind;
 
 // The longest end of the text that begins a word is a state (Aho and Corasick 1975).
 struct Words {
@@ -76,7 +76,7 @@ int32_t add_free_text(Network& network, int32_t rule, const FreeText& text, int3
   std::vector<int32_t> nodes;  // by state; each may end, or go on by a byte
   for (size_t i = 0; i < words.states.size(); ++i) {
     Node node;
-    node.kind = Kind::kSplit;
+    node.kind = NodeKind::kSplit;
     node.next.push_back(next);
     nodes.push_back(network.add_node(rule, std::move(node)));
   }

@@ -25,9 +25,9 @@ bool is_terminal(const std::string& name) {
 }
 
 // The rules of one block, and of those within it. Names of an inner block have its number before them.
-class Reader : private LarkScanner {
+class LarkReader : private LarkScanner {
  public:
-  explicit Reader(std::string_view text) : LarkScanner(text) {}
+  explicit LarkReader(std::string_view text) : LarkScanner(text) {}
 
   Grammar all() {
     Grammar found;
@@ -228,6 +228,6 @@ class Reader : private LarkScanner {
 
 }  // namespace
 
-Grammar read_lark(std::string_view text) { return Reader(text).all(); }
+Grammar read_lark(std::string_view text) { return LarkReader(text).all(); }
 
 }  // namespace specguide

@@ -11,11 +11,6 @@ namespace {
 constexpr size_t kLongestToken = 16;  // bytes; longer ones are not looked for
 constexpr int kMostLeftOut = 16;      // calls between two literals that one token may reach over
 
-int64_t sum(int64_t a, int64_t b) { return std::min(Network::kNever, a + b); }
-int64_t times(int64_t num, int64_t each) {
-  return each > 0 && num > Network::kNever / each ? Network::kNever : num * each;
-}
-
 }  // namespace
 
 ByteSet spellable_bytes(const Vocabulary& vocabulary) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "backends/vocabulary.h"
+#include "endings/lengths.h"
 
 namespace specguide {
 
@@ -61,7 +62,7 @@ class Network {
   };
 
   // Above any cost: no text gets there.
-  static constexpr int64_t kNever = int64_t{1} << 40;
+  static constexpr int64_t kNever = kEndless;
   // Rules that one token may enter within each other. A JSON array or object takes about six.
   static constexpr int kMostEntered = 64;
 

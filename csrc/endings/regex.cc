@@ -29,9 +29,9 @@ void set_flag(Flags& flags, char sign, bool is_on) {
   if (sign == 's') flags.dot_takes_lines = is_on;
 }
 
-class Reader : private Scanner {
+class RegexReader : private Scanner {
  public:
-  Reader(std::string_view pattern, std::string_view flags) : Scanner(pattern, "") {
+  RegexReader(std::string_view pattern, std::string_view flags) : Scanner(pattern, "") {
     for (const char sign : flags) set_flag(flags_, sign, true);
   }
 
@@ -173,6 +173,8 @@ class Reader : private Scanner {
 
 }  // namespace
 
-Expression regex_expression(std::string_view pattern, std::string_view flags) { return Reader(pattern, flags).all(); }
+Expression regex_expression(std::string_view pattern, std::string_view flags) {
+  return RegexReader(pattern, flags).all();
+}
 
 }  // namespace specguide

@@ -12,7 +12,7 @@ constexpr uint32_t kLastOfLength[] = {0x7F, 0x7FF, 0xFFFF, kLastCode};
 constexpr uint8_t kFirstOfLength[] = {0x00, 0xC0, 0xE0, 0xF0};  // the bits of a first byte that are not the code's
 constexpr CodeRange kSurrogates{0xD800, 0xDFFF};
 
-using Ranges = std::vector<std::pair<uint32_t, uint32_t>>;  // in order, none touching another
+using Intervals = std::vector<std::pair<uint32_t, uint32_t>>;  // in order, none touching another
 
 // Adds nodes for characters, byte by byte. Bytes behind which the same may follow lead to one node, as in a minimal
 // automaton: a class of letters has hundreds of ranges.
@@ -24,7 +24,7 @@ class Characters {
     Ways ways;
     for (int num_bytes = 1; num_bytes <= 4; ++num_bytes) {
       const uint32_t first = num_bytes == 1 ? 0 : kLastOfLength[num_bytes - 2] + 1;
-      Ranges of_length;
+      Intervals of_length;
       for (const CodeRange& range : ranges) {
         const uint32_t low = std::max(range.low, first), high = std::min(range.high, kLastOfLength[num_bytes - 1]);
         if (low <= high) of_length.emplace_back(low, high);
@@ -38,7 +38,7 @@ class Characters {
   using Ways = std::map<int32_t, ByteSet>;  // to each node, by bytes
 
   // The first node for what is left of characters, of so many bytes.
-  int32_t rest(Ranges codes, int num_bytes) {
+  int32_t rest(Intervals codes, int num_bytes) {
     if (num_bytes == 0) return next_;
     const auto [found, is_new] = known_.try_emplace({num_bytes, std::move(codes)}, -1);
     if (!is_new) return found->second;
@@ -48,10 +48,10 @@ class Characters {
   }
 
   // mark: the bits of the byte that are not the code's
-  void add_ways(Ways& ways, const Ranges& codes, int num_behind, uint8_t mark) {
+  void add_ways(Ways& ways, const Intervals& codes, int num_behind, uint8_t mark) {
     const int shift = 6 * num_behind;
     const uint32_t last = (1u << shift) - 1;
-    std::map<uint32_t, Ranges> parts;  // by the bits of the byte that are the code's
+    std::map<uint32_t, Intervals> parts;  // by the bits of the byte that are the code's
     for (const auto& [low, high] : codes) {
       for (uint32_t part = low >> shift; part <= high >> shift; ++part) {
         parts[part].emplace_back(part == low >> shift ? low & last : 0, part == high >> shift ? high & last : last);
@@ -62,7 +62,7 @@ class Characters {
 
   Network& network_;
   const int32_t rule_, next_;
-  std::map<std::pair<int, Ranges>, int32_t> known_;  // rests, by the number of their bytes and their codes
+  std::map<std::pair<int, Intervals>, int32_t> known_;  // rests, by the number of their bytes and their codes
 };
 
 }  // namespace
