@@ -6,6 +6,7 @@ import importlib.util
 import os
 import sys
 from collections.abc import Iterator
+from functools import cache
 
 import pytest
 import torch
@@ -41,7 +42,9 @@ def _all_implementations() -> Iterator[Implementations]:
 
 def _mend(patch: pytest.MonkeyPatch) -> None:
     """The interpreter gives comparisons the type of what they compare, multiplies the bits of
-    bfloat16, and loses the carry where it rounds."""
+    bfloat16, and loses the carry where it rounds. A third of its time goes into mending its
+    language for each function that a kernel calls, which the kernel's launch has done, and into
+    tables of types."""
     from triton import language as tl
     from triton.runtime import interpreter
 
@@ -69,6 +72,23 @@ def _mend(patch: pytest.MonkeyPatch) -> None:
         converted = as_tensor.to(torch_dtypes[new_dtype.scalar])
         return converted.view(_BITS[converted.element_size()]).numpy()
 
+    @cache
+    def languages(function):
+        return [one for one in function.__globals__.values() if one is tl or one is tl.core]
+
+    def patch_lang(function, unmended=interpreter._patch_lang):
+        is_done = not any(tl.core.is_builtin(one.load) for one in languages(function))
+        return interpreter._LangPatchScope() if is_done else unmended(function)
+
+    patch.setattr(interpreter, "_patch_lang", patch_lang)
+    numpy_type = interpreter._get_np_dtype
+    of_number = cache(numpy_type)
+
+    def get_np_dtype(dtype):
+        scalar = dtype.scalar
+        return numpy_type(scalar) if scalar.is_ptr() else of_number(scalar)
+
+    patch.setattr(interpreter, "_get_np_dtype", get_np_dtype)
     patch.setattr(builder, "binary_op", binary_op)
     patch.setattr(builder, "create_dot", create_dot)
     patch.setattr(interpreter, "_convert_float", convert_float)
