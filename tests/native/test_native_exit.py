@@ -10,7 +10,6 @@ import pytest
 
 PRELUDE = """
 import threading, time
-import torch
 from specguide import native
 def function(call, *args): return native.python_host_function(call, args, {}, "f")
 """
@@ -51,12 +50,13 @@ class Sleeper:
     def fill(self, row): time.sleep(0.3)
     def rollback(self, n): pass
     def forced_tokens(self): return []
-def zeros(*shape, dtype=torch.int32):
-    return torch.zeros(shape, dtype=dtype).numpy()
+import numpy as np
+def zeros(*shape, dtype=np.int32):
+    return np.zeros(shape, dtype)
 executor = native.GrammarExecutor(
     native.GrammarBuffers(
         limits=native.DraftLimits(num_draft_tokens=1), vocab_size=32, bitmask=zeros(2, 2, 1),
-        fill_ids=zeros(2, 2, dtype=torch.int64), held=zeros(2, dtype=torch.uint8),
+        fill_ids=zeros(2, 2, dtype=np.int64), held=zeros(2, dtype=np.uint8),
         tokens=zeros(2, 2), num_accepted=zeros(2), needed=zeros(1)),
     native.ExecutorOptions(num_threads=1, deadline_us=1000))
 executor.submit([(slot, native.PythonMatcher(Sleeper(), 32)) for slot in range(2)], [])

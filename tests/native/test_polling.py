@@ -77,10 +77,10 @@ def test_python_functions_are_freed_with_their_graph() -> None:
 
 def test_a_process_may_end_with_a_poller_at_work() -> None:
     program = """
-import torch
+import numpy as np
 from specguide import native
-words = torch.zeros(8, dtype=torch.int32)
-stream = native.PollingStream(native.HostStream(), words.data_ptr(), 4, words)
+words = np.zeros(8, np.int32)
+stream = native.PollingStream(native.HostStream(), words.ctypes.data, 4, words)
 stream.launch(native.python_host_function(print, ("bye",), {}, "print"))
 stream.synchronize()
 """
