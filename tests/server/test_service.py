@@ -31,9 +31,14 @@ from specguide.server.config import ServerConfig
 
 @pytest.fixture(scope="module")
 def service():
+    """Its engine fails when it is asked for (`fail`)."""
     options = ("--api-servers", "2", "--restart", "--drain-s", "5", "--max-batch-size", "16")
-    with serving(*options) as service:
+    with serving(*options, command=FAILING) as service:
         yield service
+
+
+def fail(service: Service) -> httpx.Response:
+    return complete(service.url, list(range(100, 113)))
 
 
 @pytest.fixture(scope="module")
@@ -113,18 +118,18 @@ def test_metrics_and_requests_of_all_fronts(service):
         assert text_of(chosen) in ("left", "right")
 
 
-@pytest.mark.slow
-def test_requests_are_logged_where_it_is_asked_for():
-    with serving("--log-requests") as service:
-        named = {"x-request-id": "first"}
-        body = asked("x", max_tokens=2)
-        httpx.post(f"{service.url}/v1/completions", json=body, headers=named).raise_for_status()
-        until(lambda: any(line.startswith("{") for line in service.lines))
-        assert complete(service.url, "x", use_beam_search=True).status_code == 400
-        until(lambda: sum(line.startswith("{") for line in service.lines) == 2)
-        done, refused = [json.loads(line) for line in service.lines if line.startswith("{")]
-    assert done["external_id"] == "first" and done["output_tokens"] == 2
-    assert refused["status"] == 400 and refused["param"] == "use_beam_search"
+def test_an_engine_that_fails_is_followed_where_it_is_asked_for(service):
+    num_before = service.errors.count("serving again")
+    failed = fail(service)
+    assert failed.status_code == 503 and "thirteen" in failed.text
+    until(lambda: service.errors.count("serving again") > num_before and is_ready(service.url), 60)
+    assert complete(service.url, "fine").status_code == 200
+
+
+def test_a_port_that_is_taken(service):
+    taken = Service("--port", str(service.port))
+    code, _, errors = taken.ended(time.monotonic())
+    assert code == 2 and f"port {service.port}" in errors and "Traceback" not in errors
 
 
 def num_answers(metrics: str) -> int:
@@ -135,33 +140,34 @@ def num_answers(metrics: str) -> int:
 
 
 @pytest.mark.slow
-def test_a_port_that_is_taken_and_nobody_outlives_a_supervisor_that_is_killed():
-    with serving() as service:
-        taken = Service("--port", str(service.port))
-        code, _, errors = taken.ended(time.monotonic())
-        assert code == 2 and f"port {service.port}" in errors and "Traceback" not in errors
+def test_requests_are_logged_where_it_is_asked_for_and_nobody_outlives_who_is_killed():
+    with serving("--log-requests") as service:
+        named = {"x-request-id": "first"}
+        body = asked("x", max_tokens=2)
+        httpx.post(f"{service.url}/v1/completions", json=body, headers=named).raise_for_status()
+        until(lambda: any(line.startswith("{") for line in service.lines))
+        assert complete(service.url, "x", use_beam_search=True).status_code == 400
+        until(lambda: sum(line.startswith("{") for line in service.lines) == 2)
+        done, refused = [json.loads(line) for line in service.lines if line.startswith("{")]
         family = descendants_of(service.process.pid)
         assert len(family) >= 2
         service.process.kill()
         until(lambda: not any(map(is_alive, family)), 10)
+    assert done["external_id"] == "first" and done["output_tokens"] == 2
+    assert refused["status"] == 400 and refused["param"] == "use_beam_search"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("options", [(), ("--restart",)], ids=str)
-def test_an_engine_that_fails_is_told_and_followed_only_if_asked_for(options):
-    with serving(*options, command=FAILING) as service:
+def test_an_engine_that_fails_is_told_and_not_followed():
+    with serving(command=FAILING) as service:
         assert complete(service.url, "fine").status_code == 200
-        failed = complete(service.url, list(range(100, 113)))
+        failed = fail(service)
         assert failed.status_code == 503 and "thirteen" in failed.text
-        if options:
-            until(lambda: "serving again" in service.errors and is_ready(service.url), 60)
-            assert complete(service.url, "fine").status_code == 200
-        else:
-            refused = complete(service.url, "fine")
-            assert refused.status_code == 503 and refused.json()["error"]["code"] == "engine_failed"
-            assert "thirteen" in httpx.get(f"{service.url}/ready").json()["cause"]
-            assert len(service.pids(CORE)) == 1 and service.process.poll() is None
-            check_that_the_command_ends_with_its_core(service)
+        refused = complete(service.url, "fine")
+        assert refused.status_code == 503 and refused.json()["error"]["code"] == "engine_failed"
+        assert "thirteen" in httpx.get(f"{service.url}/ready").json()["cause"]
+        assert len(service.pids(CORE)) == 1 and service.process.poll() is None
+        check_that_the_command_ends_with_its_core(service)
 
 
 def check_that_the_command_ends_with_its_core(service):
