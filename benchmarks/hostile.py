@@ -27,11 +27,11 @@ from benchmarks.attacks import compiling
 from benchmarks.attacks.bodies import (
     ENDLESS,
     EXPONENTIAL,
+    TOO_MUCH,
     chat,
     head,
     post,
     slow_grammar,
-    too_much,
 )
 from benchmarks.attacks.kinds import Attack, kinds
 from benchmarks.attacks.neighbour import Neighbour, latency
@@ -68,7 +68,7 @@ def attacks(server: Server) -> Iterator[tuple[str, Attack]]:
     yield "body of 100 MB", large
     yield "leaving in the middle", left
     yield "half-open connections", half_open
-    yield from ((name, posted(body)) for name, body in too_much().items())
+    yield from ((name, posted(make())) for name, make in TOO_MUCH.items())
     numbers, regexes = count(), cycle(EXPONENTIAL)
     yield (
         "exponential regex",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import httpx
@@ -62,47 +63,48 @@ def _chain(first: str, num: int, means: str) -> str:
     return "\n".join([f"{first} {means} r0", *rules, f'r{num} {means} "a"'])
 
 
-def too_much() -> dict[str, bytes]:
-    """Bodies by name, of which a server with default limits refuses each with a 400."""
-    return {
-        "100,000 enum values": chat(guided_json={"enum": list(range(100_000))}),
-        "100,000 choices": chat(guided_choice=[str(i) for i in range(100_000)]),
-        "40,000 properties": chat(guided_json={"properties": {f"p{i}": {} for i in range(40_000)}}),
-        "2,000 branches of oneOf": chat(
-            guided_json={"oneOf": [{"pattern": f"^a{i}.*b$"} for i in range(2000)]}
-        ),
-        "schema of 50,000 levels": _deep(50_000),
-        "schema of 200 levels": _deep(200),
-        "10,000 tools": chat(
-            tools=[{"type": "function", "function": {"name": f"f{i}"}} for i in range(10_000)]
-        ),
-        "chain of 10,000 definitions": chat(guided_json=_definitions(10_000)),
-        "chain of 10,000 rules": chat(guided_grammar=_chain("start", 10_000, ":")),
-        "chain of 10,000 EBNF rules": chat(guided_grammar=_chain("root", 10_000, "::=")),
-        "regex of a million characters": chat(guided_regex="a" * 1_000_000),
-        "half a million groups": chat(guided_regex="()" * 500_000),
-        "10^8 repetitions": chat(guided_regex="(abc|d){1,100000000}"),
-        "prompt of 4 MB": chat(messages=[{"role": "user", "content": "a" * 4_000_000}]),
-        "prompt of 1,000,000 tokens": prompted([1] * 1_000_000),
-        "prompt of 400,000 tokens": prompted([1] * 400_000),
-        "a million wrong values": prompted([*[""] * 1_000_000, 1.5]),
-        "200,000 wrong values": prompted([*[""] * 200_000, 1.5]),
-        "200,000 unknown fields": chat(**{f"k{i}": 0 for i in range(200_000)}),
-        "160,000 wrong biases": chat(logit_bias={str(i): "" for i in range(160_000)}),
-        "endless chat template": chat(chat_template=ENDLESS_TEMPLATE),
-        "endless chat template among variables": chat(
-            chat_template_kwargs={"chat_template": ENDLESS_TEMPLATE}
-        ),
-        "padding of a prompt": chat(
-            chat_template_kwargs={"tokenizer_kwargs": {"padding": "max_length"}}
-        ),
-        "large number for a template": chat(chat_template_kwargs={"num": 10**12}),
-        "10,000 stop strings": chat(stop=["x"] * 10_000),
-        "stop string of 3 MB": chat(stop="ab" * 1_500_000),
-        "100,000 messages": chat(messages=USER * 100_000),
-        "100,000 prompts": prompted(["a"] * 100_000),
-        "128 prompts of 128 answers": prompted(["a"] * 128, n=128),
-    }
+TOO_MUCH: dict[str, Callable[[], bytes]] = {
+    "100,000 enum values": lambda: chat(guided_json={"enum": list(range(100_000))}),
+    "100,000 choices": lambda: chat(guided_choice=[str(i) for i in range(100_000)]),
+    "40,000 properties": lambda: chat(
+        guided_json={"properties": {f"p{i}": {} for i in range(40_000)}}
+    ),
+    "2,000 branches of oneOf": lambda: chat(
+        guided_json={"oneOf": [{"pattern": f"^a{i}.*b$"} for i in range(2000)]}
+    ),
+    "schema of 50,000 levels": lambda: _deep(50_000),
+    "schema of 200 levels": lambda: _deep(200),
+    "10,000 tools": lambda: chat(
+        tools=[{"type": "function", "function": {"name": f"f{i}"}} for i in range(10_000)]
+    ),
+    "chain of 10,000 definitions": lambda: chat(guided_json=_definitions(10_000)),
+    "chain of 10,000 rules": lambda: chat(guided_grammar=_chain("start", 10_000, ":")),
+    "chain of 10,000 EBNF rules": lambda: chat(guided_grammar=_chain("root", 10_000, "::=")),
+    "regex of a million characters": lambda: chat(guided_regex="a" * 1_000_000),
+    "half a million groups": lambda: chat(guided_regex="()" * 500_000),
+    "10^8 repetitions": lambda: chat(guided_regex="(abc|d){1,100000000}"),
+    "prompt of 4 MB": lambda: chat(messages=[{"role": "user", "content": "a" * 4_000_000}]),
+    "prompt of 1,000,000 tokens": lambda: prompted([1] * 1_000_000),
+    "prompt of 400,000 tokens": lambda: prompted([1] * 400_000),
+    "a million wrong values": lambda: prompted([*[""] * 1_000_000, 1.5]),
+    "200,000 wrong values": lambda: prompted([*[""] * 200_000, 1.5]),
+    "200,000 unknown fields": lambda: chat(**{f"k{i}": 0 for i in range(200_000)}),
+    "160,000 wrong biases": lambda: chat(logit_bias={str(i): "" for i in range(160_000)}),
+    "endless chat template": lambda: chat(chat_template=ENDLESS_TEMPLATE),
+    "endless chat template among variables": lambda: chat(
+        chat_template_kwargs={"chat_template": ENDLESS_TEMPLATE}
+    ),
+    "padding of a prompt": lambda: chat(
+        chat_template_kwargs={"tokenizer_kwargs": {"padding": "max_length"}}
+    ),
+    "large number for a template": lambda: chat(chat_template_kwargs={"num": 10**12}),
+    "10,000 stop strings": lambda: chat(stop=["x"] * 10_000),
+    "stop string of 3 MB": lambda: chat(stop="ab" * 1_500_000),
+    "100,000 messages": lambda: chat(messages=USER * 100_000),
+    "100,000 prompts": lambda: prompted(["a"] * 100_000),
+    "128 prompts of 128 answers": lambda: prompted(["a"] * 128, n=128),
+}
+"""What makes bodies, by name, of which a server with default limits refuses each with a 400."""
 
 
 def slow_grammar(number: int, num_alternatives: int = 25_000) -> bytes:
