@@ -67,8 +67,11 @@ def spelt(text: str) -> list[int]:
 WAYS = [{}, {"must_call": True}, {"is_parallel": False}, {"answer": ANSWER}]
 
 
-@pytest.mark.parametrize("way", range(len(WAYS)))
-@pytest.mark.parametrize("name", DEFERRING)
+WAYS_OF = [(name, way) for name in DEFERRING for way in range(len(WAYS))]
+WAYS_OF.remove(("llama3_json", 3))  # its answer begins as a call: both are one tag
+
+
+@pytest.mark.parametrize(("name", "way"), WAYS_OF)
 def test_rows_are_those_of_all_compiled_at_once(name, way):
     """Rows are compared along random walks that go back now and then."""
     walk(random.Random(f"{name} {way}"), asked(name, **WAYS[way]), num_steps=200)
@@ -189,7 +192,6 @@ def test_what_cannot_be_enforced_is_refused_at_once():
         ("hermes", [*TOOLS[:-1], Tool("we", PLAIN)], {}),  # twice the same
         ("hermes", TOOLS, {"key_order": "any"}),
         ("llama4_pythonic", [Tool(f"t{i}", PLAIN) for i in range(40)], {}),  # one mark for all
-        ("phi4", TOOLS, {}),  # no special tokens
         ("kimi_k2", TOOLS, {}),  # calls are numbered
     ],
 )

@@ -56,8 +56,7 @@ DEFERRING = [
     *(
         name
         for name, one in FORMATS.items()
-        if one.special_tokens
-        and one.arguments is None
+        if one.arguments is None
         and not one.ids
         and not any(one.before_arguments in piece[:-1] for piece in PIECES)  # reaches over it
     ),

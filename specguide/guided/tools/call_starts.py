@@ -37,7 +37,7 @@ class CallStarts:
         """How the calls of a message begin; None where that does not tell their tools."""
         one = self.tool_format
         lead = parts_of(one.before_arguments, self.ids)
-        if not self.ids or not all(part in self.ids or part.isascii() for part in lead):
+        if not all(part in self.ids or part.isascii() for part in lead):
             return None
         if not lead or not self._are_told(must_call, has_answer):
             return None
