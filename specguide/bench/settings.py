@@ -91,14 +91,15 @@ class Axes:
         compared with it.
 
         Unguided drafts are those of a model, and then none are forced; a tree has none of these and
-        a depth of its own; "grammar" has nothing but forced ones; more requests at once than the
-        set has tasks are as many as it has.
+        a depth of its own; "grammar" has nothing but forced ones; there are no more requests at
+        once than the set has tasks.
 
         num_tasks: of each data set, by its name
         """
-        for name, backend, concurrency in product(num_tasks, self.backends, self.concurrency):
-            if concurrency <= max(num_tasks[name], min(self.concurrency)):
-                plain = Setting(name, PLAIN, 0, 0, True, backend, concurrency)
+        for name, backend in product(num_tasks, dict.fromkeys(self.backends)):
+            loads = [load for load in self.concurrency if load <= num_tasks[name]]
+            for load in dict.fromkeys(loads or [num_tasks[name]]):
+                plain = Setting(name, PLAIN, 0, 0, True, backend, load)
                 yield plain
                 if UNGUIDED in self.drafters:
                     yield replace(plain, drafter=UNGUIDED)

@@ -115,10 +115,7 @@ def _wanted(
     num_tasks = {name: len(some) for name, some in tasks.items()}
     for name, found in num_tasks.items():
         if found < max(axes.concurrency):
-            typer.echo(
-                f"{name} has {found} tasks: settings with more requests at once are left out",
-                err=True,
-            )
+            typer.echo(f"{name} has {found} tasks, and at most so many requests at once", err=True)
     guided = {name for name, some in tasks.items() if any(task.schema is not None for task in some)}
     wanted = [
         setting

@@ -188,6 +188,12 @@ def test_settings_that_make_no_sense_are_left_out() -> None:
     assert [s.concurrency for s in axes.settings({"a": 4}) if s.drafter == "plain"] == [1, 4]
 
 
+def test_there_are_no_more_requests_at_once_than_tasks() -> None:
+    axes = Axes(["ngram"], [3], [0, 0], [True], ["auto", "auto"], [8, 8])
+    found = [(s.drafter, s.concurrency) for s in axes.settings({"a": 4})]
+    assert found == [("plain", 4), ("ngram", 4)]
+
+
 def test_a_setting_becomes_a_spec_config(tmp_path: Path) -> None:
     setting = Setting("a", "eagle3", 3, 8, True, "auto", 1)
     assert setting.plain.spec({}) is None
