@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from specguide.bench.acceptance_report import Record
+from specguide.bench.acceptance_report import Record, has_drafts
 from specguide.bench.settings import PLAIN
 
 KINDS = (
@@ -30,7 +30,7 @@ def draw(records: Sequence[Record], folder: Path) -> list[Path]:
     made = []
     for name in dict.fromkeys(record["set_name"] for record in records):
         some = [record for record in records if record["set_name"] == name]
-        drafted = [record for record in some if record["drafter"] != PLAIN]
+        drafted = [record for record in some if has_drafts(record)]
         for kind, shown, paint in (("acceptance", drafted, _bars), ("pareto", some, _pareto)):
             if not shown or (
                 paint is _pareto and len({record["concurrency"] for record in shown}) < 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from specguide.bench.settings import PLAIN
+from specguide.bench.settings import PLAIN, UNGUIDED
 from specguide.bench.tables import markdown_table
 
 Record = Mapping[str, Any]
@@ -90,6 +90,11 @@ def other(records: Sequence[Record], one: Record, changed: Mapping[str, Any]) ->
     )
 
 
+def has_drafts(record: Record) -> bool:
+    """Whether any were asked for."""
+    return record["drafter"] not in (PLAIN, UNGUIDED)
+
+
 def plain_of(records: Sequence[Record], one: Record) -> Record | None:
     """Plain decoding of the same requests."""
     return other(records, one, _PLAIN)
@@ -107,7 +112,7 @@ def _gain_table(records: Sequence[Record]) -> str:
         yield "–" if gain is None else f"{gain:.2f}"
         yield f"{record['tokens_per_s']:,.0f}"
         yield _ratio(record, plain, "tokens_per_s")
-        yield str(record["differ_from_plain"])
+        yield "–" if record["drafter"] == UNGUIDED else str(record["differ_from_plain"])
 
     header = (
         *_WHERE,
@@ -132,7 +137,8 @@ def _place_table(records: Sequence[Record]) -> str:
         yield " / ".join(map(str, record["histogram"]))
         for name in ("accepted_to_depth", "accepted_if_reached"):
             shown = [f"{100 * share:.0f}" for share in record[name]]
-            yield " / ".join(shown[:_MOST_PLACES] + ["…"] * (len(shown) > _MOST_PLACES)) + " %"
+            shown = shown[:_MOST_PLACES] + ["…"] * (len(shown) > _MOST_PLACES)
+            yield f"{' / '.join(shown)} %" if shown else "–"
 
     header = (
         *_WHERE,
@@ -146,7 +152,7 @@ def _place_table(records: Sequence[Record]) -> str:
         (
             (*_where(record), *_how(record), *row(record))
             for record in records
-            if record["drafter"] != PLAIN
+            if has_drafts(record)
         ),
     )
 
@@ -217,9 +223,10 @@ def _where(record: Record) -> tuple[str, ...]:
 
 
 def _how(record: Record) -> tuple[str, ...]:
+    drafts = "guided" if record["guided_drafts"] else "unguided"
     return (
         record["drafter"],
-        "guided" if record["guided_drafts"] else "unguided",
+        drafts if has_drafts(record) else "–",
         str(record["num_draft_tokens"]),
         str(record["num_forced"]),
     )

@@ -275,6 +275,15 @@ def test_the_net_gain_is_stated() -> None:
     assert cells[7:] == ["6.00", "3.00", "3.00", "0 %", "8.00", "3.75", "1,200", "1.50", "0"]
 
 
+def test_of_runs_without_drafts_nothing_is_told_of_drafts() -> None:
+    lines = markdown([told("plain", 0, True, 1), told("unguided", 0, True, 1)]).splitlines()
+    rows = [line.strip("| ").split(" | ") for line in lines if line.startswith("| own/set")]
+    assert [row[3:5] for row in rows[:4]] == [["plain", "–"], ["unguided", "–"]] * 2
+    assert rows[0][-1] == "0" and rows[1][-1] == "–"  # outputs that differ from plain decoding's
+    one = told("ngram", 0, True, 1)
+    assert "| ngram | guided | 3 | 0 | 1 | – | – |" in markdown([one])
+
+
 def test_pictures(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     names = [path.name for path in draw(SOME, tmp_path)]
@@ -285,4 +294,5 @@ def test_pictures(tmp_path: Path) -> None:
         "pareto_own-set.png",
     ]
     assert all((tmp_path / name).stat().st_size > 1000 for name in names)
-    assert [path.name for path in draw(SOME[:1], tmp_path)] == []
+    without = [told(drafter, 0, True, 1) for drafter in ("plain", "unguided")]
+    assert [path.name for path in draw(without, tmp_path)] == []
