@@ -77,12 +77,13 @@ class _Run:
 
 
 def run(
-    setting: Setting, tasks: Sequence[Task], conditions: Conditions, plain: Tokens
+    setting: Setting, tasks: Sequence[Task], conditions: Conditions, plain: Tokens | None
 ) -> tuple[dict[str, Any], Tokens]:
     """A record of one setting, and its outputs. A task that the backend or the chat template
     refuses is counted.
 
-    plain: plain decoding's outputs of the same tasks; what differs from them is counted
+    plain: plain decoding's outputs of the same tasks; what differs from them is counted, what only
+           one of both has with it; None where it is not compared
     """
     llm = conditions.llm(setting)
     try:
@@ -101,9 +102,7 @@ def run(
         **latencies(done.outputs),
         **done.timeline,
         "grammar_us_per_token": round(1e6 * done.grammar_s / max(1, num_tokens), 2),
-        "differ_from_plain": sum(
-            plain[name] != ids for name, ids in tokens.items() if name in plain
-        ),
+        "differ_from_plain": 0 if plain is None else _num_different(plain, tokens),
         **validity(done.asked, done.outputs),
     }
     figures["errors"] = dict(Counter(figures["errors"]) + done.refused)
@@ -153,9 +152,13 @@ def measure(
             if records.find(setting) is None:
                 progress.set_postfix_str(f"{setting.set_name} {setting.drafter} {setting.backend}")
                 is_own = setting.drafter in (PLAIN, UNGUIDED)
-                plain = {} if is_own else records.outputs(setting.plain)
+                plain = None if is_own else records.outputs(setting.plain)
                 records.add(setting, *run(setting, tasks[setting.set_name], conditions, plain))
     return [figures for setting in wanted if (figures := records.find(setting)) is not None]
+
+
+def _num_different(some: Tokens, others: Tokens) -> int:
+    return sum(some.get(name) != others.get(name) for name in some.keys() | others.keys())
 
 
 def _prompts(llm: Any, tasks: Sequence[Task]) -> tuple[dict[str, list[int]], Counter[str]]:
