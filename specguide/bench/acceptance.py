@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -145,8 +145,8 @@ def measure(
     tasks: Mapping[str, Sequence[Task]],
     conditions: Conditions,
     records: Records,
-) -> list[dict[str, Any]]:
-    """Figures of each setting; what `records` has already is not measured again."""
+) -> Iterator[dict[str, Any]]:
+    """Figures of each setting, as they come; what `records` has already is not measured again."""
     with tqdm(wanted, unit="setting", disable=None) as progress:
         for setting in progress:
             if records.find(setting) is None:
@@ -154,7 +154,9 @@ def measure(
                 is_own = setting.drafter in (PLAIN, UNGUIDED)
                 plain = None if is_own else records.outputs(setting.plain)
                 records.add(setting, *run(setting, tasks[setting.set_name], conditions, plain))
-    return [figures for setting in wanted if (figures := records.find(setting)) is not None]
+            figures = records.find(setting)
+            assert figures is not None
+            yield figures
 
 
 def _num_different(some: Tokens, others: Tokens) -> int:

@@ -15,11 +15,17 @@ from specguide.errors import InvalidParams
 
 class Records:
     """The records of settings that were measured under the same conditions. Raises InvalidParams
-    for a folder whose records were measured under others."""
+    for a folder whose records were measured under others.
 
-    def __init__(self, folder: Path, conditions: Mapping[str, Any]) -> None:
+    tasks: by the name of each data set a digest of its tasks: what was measured of others is
+           measured again
+    """
+
+    def __init__(
+        self, folder: Path, conditions: Mapping[str, Any], tasks: Mapping[str, str]
+    ) -> None:
         self._path = folder / "records.jsonl"
-        self._conditions = dict(conditions)
+        self._conditions, self._tasks = dict(conditions), tasks
         self._lines: list[dict[str, Any]] = []
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -31,15 +37,7 @@ class Records:
         whole, _, broken = text.rpartition("\n")
         if broken:  # the run ended while it wrote
             self._path.write_text(whole + "\n" if whole else "")
-        for line in whole.splitlines():
-            record = json.loads(line)
-            if record["conditions"] != self._conditions:
-                raise InvalidParams(
-                    f"{self._path} has figures of {record['conditions']}, and {self._conditions} "
-                    "are asked for: choose another --output",
-                    param="output",
-                )
-            self._lines.append(record)
+        self._lines += map(self._checked, whole.splitlines())
 
     def find(self, setting: Setting) -> dict[str, Any] | None:
         """Figures of a setting, if it was measured."""
@@ -53,10 +51,46 @@ class Records:
 
     def add(self, setting: Setting, figures: dict[str, Any], outputs: Tokens) -> None:
         """Keep them, on disk too."""
-        self._lines.append({"conditions": self._conditions, "figures": figures, "outputs": outputs})
+        tasks = self._tasks[setting.set_name]
+        self._lines.append(
+            {
+                "conditions": self._conditions,
+                "tasks": tasks,
+                "figures": figures,
+                "outputs": outputs,
+            }
+        )
         with self._path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(self._lines[-1]) + "\n")
 
+    def _checked(self, line: str) -> dict[str, Any]:
+        try:
+            record: dict[str, Any] = json.loads(line)
+            found = dict(record["conditions"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise InvalidParams(
+                f"{self._path} has a line that is no record of this benchmark: choose another "
+                "--output",
+                param="output",
+            ) from error
+        wanted = self._conditions
+        names = [name for name in wanted if found.get(name, ...) != wanted[name]]
+        if names:
+            had, asked = ({name: one.get(name) for name in names} for one in (found, wanted))
+            raise InvalidParams(
+                f"{self._path} has figures of {had}, and {asked} are asked for: choose another "
+                "--output",
+                param="output",
+            )
+        return record
+
     def _line(self, setting: Setting) -> dict[str, Any] | None:
-        wanted = asdict(setting).items()
-        return next((line for line in self._lines if wanted <= line["figures"].items()), None)
+        wanted, tasks = asdict(setting).items(), self._tasks[setting.set_name]
+        return next(
+            (
+                line
+                for line in self._lines
+                if line.get("tasks") == tasks and wanted <= line["figures"].items()
+            ),
+            None,
+        )

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from hashlib import blake2b
 from typing import Any
 
 from specguide.bench.rightness import Accepted
@@ -43,6 +44,12 @@ class Task:
         if self.schema is None:
             return None
         return Guide(json_schema=closed(self.schema) if self.is_closed else self.schema)
+
+
+def digest(tasks: Sequence[Task]) -> str:
+    """A hash of all that these tasks ask."""
+    text = json.dumps([asdict(task) for task in tasks], default=str)
+    return blake2b(text.encode(), digest_size=8).hexdigest()
 
 
 def task_of(record: Mapping[str, Any], number: int) -> Task | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -13,7 +13,7 @@ import typer
 
 from specguide.bench.config import AxisLists, BenchEngine, TaskChoice
 from specguide.bench.settings import DRAFTERS, UNGUIDED, Axes, Setting
-from specguide.bench.tasks import Task
+from specguide.bench.tasks import Task, digest
 from specguide.cli.config_options import ConfigOptions, Given, takes
 from specguide.cli.options import (
     Model,
@@ -22,12 +22,15 @@ from specguide.cli.options import (
     listed_numbers,
     write_text,
 )
+from specguide.drafts.methods import method_named
 from specguide.errors import InvalidParams
 from specguide.guided.backends import backend_choices
 from specguide.host import env
 from specguide.server.config import model_name
 
-_METHODS = sorted({options["method"] for options in DRAFTERS.values()})
+_METHODS = sorted(
+    {name for options in DRAFTERS.values() if method_named(name := options["method"]).has_model}
+)
 _GUIDED = {"guided": True, "unguided": False}
 _REQUESTS = ConfigOptions(TaskChoice, "Requests")
 _ENGINE = ConfigOptions(BenchEngine, "Engine")
@@ -59,8 +62,8 @@ def acceptance(
     backend and load, with and without draft guidance and forced drafts.
 
     Every setting's outputs are compared with plain decoding's and validated. A run that was broken
-    off goes on where it was: what OUTPUT has already is not measured again. Exits with 1 where an
-    output is invalid.
+    off tells what it has, and goes on where it was: what OUTPUT has of the same weights and tasks
+    is not measured again. Exits with 1 where an output is invalid.
     """
     with bench_libraries():
         from specguide.bench.acceptance import Conditions, measure
@@ -74,10 +77,12 @@ def acceptance(
     wanted = _wanted(axes, tasks, heads)
     engine = BenchEngine(**given[BenchEngine])
     asked = {**_asked(choice, folder, model, heads), "dtype": engine.dtype}
+    records = Records(output, asked, {name: digest(some) for name, some in tasks.items()})
+    if num_kept := sum(records.find(setting) is not None for setting in wanted):
+        typer.echo(f"{output} has {num_kept} of {len(wanted)} settings already", err=True)
     make = partial(LLM, model, **asdict(engine))
     conditions = Conditions(make, choice.max_tokens, choice.max_whitespace, heads)
-    found = measure(wanted, tasks, conditions, Records(output, asked))
-    _tell(found, asked, output)
+    found = _told(measure(wanted, tasks, conditions, records), len(wanted), asked, output)
     if any(record["invalid"] for record in found if record["drafter"] != UNGUIDED):
         raise typer.Exit(1)
 
@@ -122,8 +127,9 @@ def _wanted(
         for setting in axes.settings(num_tasks)
         if setting.set_name in guided or not (setting.num_forced or setting.drafter == UNGUIDED)
     ]
-    for setting in wanted:
-        setting.spec(heads)
+    methods = {spec.method for setting in wanted if (spec := setting.spec(heads)) is not None}
+    for method in heads.keys() - methods:
+        typer.echo(f"--head {method}={heads[method]}: none of --drafters uses it", err=True)
     return wanted
 
 
@@ -131,6 +137,9 @@ def _asked(
     choice: TaskChoice, folder: Path | None, model: Path | None, heads: Mapping[str, Path]
 ) -> dict[str, Any]:
     """What records are kept under: figures of other conditions are not mixed with them."""
+    from specguide.engine.setup.checkpoint_identity import identity
+    from specguide.engine.setup.target_folder import target_folder
+
     return {
         "samples": choice.samples,
         "max_chars": choice.max_chars,
@@ -140,7 +149,25 @@ def _asked(
         "data": folder and folder.resolve().name,
         "model": model_name(model),
         "heads": {method: str(path) for method, path in heads.items()},
+        "weights": {
+            name: identity(path) for name, path in {"model": target_folder(model), **heads}.items()
+        },
     }
+
+
+def _told(
+    figures: Iterator[dict[str, Any]], num_wanted: int, asked: dict[str, Any], folder: Path
+) -> list[dict[str, Any]]:
+    """All figures, once they are told; of a run that is broken off, those that there are."""
+    found: list[dict[str, Any]] = []
+    try:
+        found.extend(figures)
+    finally:
+        if found:
+            _tell(found, asked, folder)
+        if len(found) < num_wanted:
+            typer.echo(f"{len(found)} of {num_wanted} settings are measured", err=True)
+    return found
 
 
 def _tell(found: list[dict[str, Any]], asked: dict[str, Any], folder: Path) -> None:
@@ -160,12 +187,16 @@ def _tell(found: list[dict[str, Any]], asked: dict[str, Any], folder: Path) -> N
 
 
 def _heads(options: list[str] | tuple[str, ...]) -> dict[str, Path]:
-    heads = {}
+    heads = dict[str, Path]()
     for option in options:
         method, separator, folder = option.partition("=")
         if method not in _METHODS or not separator:
             raise InvalidParams(
                 f"--head {option!r} is not METHOD=FOLDER with a METHOD of {', '.join(_METHODS)}"
             )
+        if method in heads:
+            raise InvalidParams(f"--head gives {method} two folders: measure one after the other")
+        if not Path(folder).exists():
+            raise InvalidParams(f"--head {option!r}: there is no {folder}")
         heads[method] = Path(folder)
     return heads

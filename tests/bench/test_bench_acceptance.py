@@ -1,21 +1,19 @@
-"""The acceptance benchmark: what it compares, that a broken-off run goes on, and what it tells."""
+"""The acceptance benchmark: what it compares, and that a broken-off run goes on."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import asdict
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
-from specguide.bench.acceptance_figures import validity
-from specguide.bench.acceptance_plots import draw
-from specguide.bench.acceptance_report import markdown, net_gain
+from specguide.bench.acceptance_report import markdown
+from specguide.bench.records import Records
 from specguide.bench.settings import Axes, Setting
-from specguide.bench.tasks import Task
+from specguide.bench.tasks import Task, digest
 from specguide.cli import app
 from specguide.drafts.tree import DynamicTree
 from specguide.errors import InvalidParams
@@ -113,9 +111,41 @@ def test_a_run_that_goes_on_where_it_was(data: Path) -> None:
     (out / "records.jsonl").write_text("".join(f"{json.dumps(k)}\n" for k in kept) + lines[3][:40])
     again = invoke(data)
     assert again.exit_code == 0 and records(out)[:3] == kept
+    assert "3 of 5 settings already" in again.output
     assert [line["figures"]["differ_from_plain"] for line in records(out)[3:]] == [1, 1]
     other = invoke(data, "--max-whitespace", "2")
-    assert isinstance(other.exception, InvalidParams) and "another --output" in str(other.exception)
+    assert isinstance(other.exception, InvalidParams)
+    assert "of {'max_whitespace': 0}, and {'max_whitespace': 2} are" in str(other.exception)
+    (out / "records.jsonl").write_text("no record\n")
+    foreign = invoke(data)
+    assert isinstance(foreign.exception, InvalidParams) and "no record" in str(foreign.exception)
+
+
+def test_what_was_measured_of_other_tasks_or_heads_does_not_count(tmp_path: Path) -> None:
+    setting = Setting("own", "ngram", 3, 0, True, "auto", 1)
+    some, others = (digest([Task("0", ({"content": text},))]) for text in "ab")
+    Records(tmp_path, {"weights": "x"}, {"own": some}).add(setting, asdict(setting), {"0": (1,)})
+    again = Records(tmp_path, {"weights": "x"}, {"own": some})
+    assert again.find(setting) == asdict(setting) and again.outputs(setting) == {"0": (1,)}
+    assert Records(tmp_path, {"weights": "x"}, {"own": others}).find(setting) is None
+    with pytest.raises(InvalidParams, match="choose another --output"):
+        Records(tmp_path, {"weights": "y"}, {"own": some})
+
+
+def test_a_run_that_is_broken_off_tells_what_it_has(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def add(self: Records, setting: Setting, *found: Any) -> None:
+        if setting.drafter != "plain":
+            raise KeyboardInterrupt
+        kept(self, setting, *found)
+
+    kept = Records.add
+    monkeypatch.setattr(Records, "add", add)
+    done = invoke(data)
+    assert done.exit_code == 130 and "1 of 5 settings are measured" in done.output
+    told = json.loads((data / "out" / "acceptance.json").read_text())["result"]
+    assert [figures["drafter"] for figures in told] == ["plain"] and markdown(told) in done.output
 
 
 def test_what_a_backend_or_a_template_refuses_is_counted(data: Path) -> None:
@@ -150,6 +180,8 @@ def test_what_a_backend_or_a_template_refuses_is_counted(data: Path) -> None:
         ("--num-draft-tokens", "0", "whole numbers ≥ 1"),
         ("--drafters", "", "is none of"),
         ("--head", "eagle3", "is not METHOD=FOLDER"),
+        ("--head", "ngram=.", "is not METHOD=FOLDER"),
+        ("--head", "eagle3=nowhere", "there is no nowhere"),
     ],
 )
 def test_what_is_wrong_is_said_before_anything_runs(
@@ -204,97 +236,3 @@ def test_a_setting_becomes_a_spec_config(tmp_path: Path) -> None:
     tree = Setting("a", "eagle3_tree", 6, 0, True, "auto", 1).spec({})
     assert tree is not None and tree.tree == DynamicTree() and tree.layout.num_drafts == 6
     assert setting.spec({"mtp": tmp_path}).model is None
-
-
-def told(
-    drafter: str, forced: int, guided: bool, concurrency: int, **figures: Any
-) -> dict[str, Any]:
-    setting = Setting(
-        "own/set", drafter, 0 if drafter == "plain" else 3, forced, guided, "auto", concurrency
-    )
-    return {
-        **asdict(setting),
-        "acceptance_length": 1.0,
-        "iteration_ms": {"p50": 5.0, "p99": 6.0},
-        "requests": 2,
-        "guided": 2,
-        "tokens_per_s": 100.0,
-        "tokens_per_s_per_user": 90.0,
-        "ttft_ms": {},
-        "latency_ms": {},
-        "callback_us": {},
-        "compile_ms": {},
-        "grammar_us": {"p50": 1.0, "p99": 2.0, "p99.9": 3.0},
-        "errors": {},
-        "whole": 2,
-        "invalid": [],
-        "cut": 0,
-        "histogram": [1],
-        "accepted_to_depth": [],
-        "accepted_if_reached": [],
-        "forced_share": 0.0,
-        "differ_from_plain": 0,
-        **figures,
-    }
-
-
-SOME = [told("plain", 0, True, n, tokens_per_s=100.0 * n) for n in (1, 8)] + [
-    told(
-        "eagle3",
-        forced,
-        guided,
-        n,
-        acceptance_length=2.0 + forced,
-        iteration_ms={"p50": 8.0},
-        tokens_per_s=150.0 * n,
-    )
-    for n in (1, 8)
-    for forced, guided in ((0, True), (0, False), (4, True))
-]
-
-
-def test_what_jsonschema_cannot_judge_is_counted_apart() -> None:
-    schema = {"type": "string", "pattern": "^\\p{L}+$"}
-    tasks = [Task(name, (), schema) for name in ("letters", "no JSON")]
-    outputs: Any = [
-        SimpleNamespace(text=text, finish_reason="stop", error=None) for text in ('"ab"', "ab")
-    ]
-    found = validity(tasks, outputs)
-    assert found["unjudged"] == ["letters"] and found["invalid"] == ["no JSON"]
-    assert "1, 1 unjudged" in markdown([told("plain", 0, True, 1) | found])
-
-
-def test_the_net_gain_is_stated() -> None:
-    plain, eagle = SOME[0], SOME[2]
-    assert (
-        net_gain(eagle, plain) == 2 * 5 / 8
-        and net_gain(plain, plain) == 1
-        and net_gain(eagle, None) is None
-    )
-    lines = markdown(SOME).splitlines()
-    line = next(line for line in lines if "| 8 | eagle3 | guided | 3 | 4 |" in line)
-    cells = line.strip("| ").split(" | ")
-    assert cells[7:] == ["6.00", "3.00", "3.00", "0 %", "8.00", "3.75", "1,200", "1.50", "0"]
-
-
-def test_of_runs_without_drafts_nothing_is_told_of_drafts() -> None:
-    lines = markdown([told("plain", 0, True, 1), told("unguided", 0, True, 1)]).splitlines()
-    rows = [line.strip("| ").split(" | ") for line in lines if line.startswith("| own/set")]
-    assert [row[3:5] for row in rows[:4]] == [["plain", "–"], ["unguided", "–"]] * 2
-    assert rows[0][-1] == "0" and rows[1][-1] == "–"  # outputs that differ from plain decoding's
-    one = told("ngram", 0, True, 1)
-    assert "| ngram | guided | 3 | 0 | 1 | – | – |" in markdown([one])
-
-
-def test_pictures(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
-    names = [path.name for path in draw(SOME, tmp_path)]
-    assert names == [
-        "acceptance_own-set.svg",
-        "acceptance_own-set.png",
-        "pareto_own-set.svg",
-        "pareto_own-set.png",
-    ]
-    assert all((tmp_path / name).stat().st_size > 1000 for name in names)
-    without = [told(drafter, 0, True, 1) for drafter in ("plain", "unguided")]
-    assert [path.name for path in draw(without, tmp_path)] == []
