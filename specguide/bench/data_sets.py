@@ -81,10 +81,19 @@ def _records(name: str, folder: Path | None) -> Iterable[Mapping[str, Any]]:
 def read_records(path: Path, param: str | None = None) -> Iterator[Mapping[str, Any]]:
     """The records of a file of JSON Lines. Raises InvalidParams. param: that names the file"""
     try:
-        with path.open(encoding="utf-8") as file:
-            yield from (json.loads(line) for line in file if line.strip())
-    except (OSError, ValueError) as error:
-        raise InvalidParams(f"cannot read {path} as JSON Lines: {error}", param=param) from error
+        with path.open(encoding="utf-8-sig") as file:
+            for number, line in enumerate(file, 1):
+                if line.strip():
+                    yield _record(line, f"{path} as JSON Lines, line {number}", param)
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidParams(f"cannot read {path}: {error}", param=param) from error
+
+
+def _record(line: str, place: str, param: str | None) -> Any:
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise InvalidParams(f"cannot read {place}: {error}", param=param) from error
 
 
 def _of_hub(name: str) -> Iterable[Mapping[str, Any]]:

@@ -4,7 +4,7 @@ match."""
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from typing import Any
@@ -73,11 +73,10 @@ def _conversation(name: str, record: Mapping[str, Any]) -> Task | None:
     messages = record.get("messages") or record.get("prompt")
     if isinstance(messages, str):
         messages = [{"role": "user", "content": messages}]
-    return (
-        Task(name, tuple(messages), _parsed(record.get("schema")), tuple(record.get("tools") or ()))
-        if (messages)
-        else None
-    )
+    if not messages:
+        return None
+    schema, tools = _parsed(record.get("schema")), _mappings("tools", record.get("tools") or ())
+    return Task(name, _mappings("messages", messages), schema, tools)
 
 
 def _schema_alone(name: str, record: Mapping[str, Any]) -> Task:
@@ -117,11 +116,18 @@ def _tool_call(name: str, record: Mapping[str, Any]) -> Task:
     ]
     return Task(
         name,
-        tuple(messages),
+        _mappings("messages", messages),
         calls[0] if len(calls) == 1 else {"anyOf": calls},
         tuple({"type": "function", "function": one} for one in functions),
         _only(record.get("answer")),
     )
+
+
+def _mappings(name: str, values: Iterable[Any]) -> tuple[Mapping[str, Any], ...]:
+    found = tuple(values)
+    if not all(isinstance(value, Mapping) for value in found):
+        raise TypeError(f"{name} are not a list of objects")
+    return found
 
 
 def _only(answer: Any) -> Accepted | None:

@@ -101,7 +101,12 @@ def test_what_is_wrong_with_a_set_is_said(tmp_path: Path) -> None:
         ("twice", '{"id": 1, "schema": {}}\n' * 2, "the same id"),
         ("list", "[1]", "record 0"),
         ("odd", '{"x": 1}', "record 0 of odd has neither"),
-        ("text", "{", "as JSON Lines"),
+        ("words", '{"messages": ["Hello"]}', "record 0 of words .*messages are not a list of"),
+        ("one", '{"messages": {"role": "user", "content": "Hello"}}', "record 0 of one"),
+        ("ask", '{"question": ["Hello"], "tools": []}', "record 0 of ask"),
+        ("call", '{"messages": "Hello", "tools": ["f"]}', "record 0 of call .*tools are not"),
+        ("text", '{"schema": {}}\n\n{', "as JSON Lines, line 3"),
+        ("deep", "[" * 10**5, "as JSON Lines, line 1"),
     ):
         (tmp_path / f"{name}.jsonl").write_text(text)
         with pytest.raises(InvalidParams, match=message):
