@@ -26,8 +26,8 @@ class RequestMetrics:
     accepted_histogram: entry a counts the iterations that gained a + 1 tokens: a accepted drafts
                         and the golden token, or a + 1 drafts of which the last ended the output
     drafts_proposed, drafts_accepted: by batch.DRAFT_ORIGINS, who proposed how many drafts that were
-                        verified, and how many of them were taken; empty where all are a draft
-                        head's
+                        verified, and how many of them were taken, one that ended the output
+                        included; empty with trees
     """
 
     prompt_tokens: int = 0
@@ -124,8 +124,8 @@ class IterationTimes:
 class Iteration:
     """What one iteration gave a request.
 
-    drafts:       token ids that were proposed and verified, up to the first place without one; none
-                  in a prefill
+    drafts:       token ids that were proposed and verified, up to the first place without one, of
+                  a tree those on the path that was accepted; none in a prefill
     num_accepted: of them, the first ones that the target said too
     tokens:       that it was given: the accepted drafts, then the golden token, as far as it went
                   on; none where it was held, and the same drafts are verified again

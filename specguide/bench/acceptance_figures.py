@@ -30,12 +30,13 @@ def acceptance(outputs: Sequence[RequestOutput]) -> dict[str, Any]:
     """Tokens an iteration, golden token included, and where drafts were lost, over all requests
     that ended well.
 
-    histogram:         entry a counts the iterations that accepted a drafts
+    histogram:         entry a counts the iterations that gained a + 1 tokens: a accepted drafts and
+                       the golden token, or a + 1 drafts of which the last ended the output
     accepted_to_depth: entry d the share of all iterations that accepted more than d drafts; they
                        add up to the acceptance length less 1
     accepted_if_reached: entry d the share of those that accepted d drafts or more which accepted
                          more than d
-    proposed, accepted: drafts by who proposed them, where it is not all a draft head
+    proposed, accepted: drafts by who proposed them, as in RequestMetrics; none of trees
     forced_share:      share of all output tokens that the grammar forced, and that cost no
                        drafter's forward pass
     """

@@ -3,14 +3,19 @@ Observer, what it is given, and two short observers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from specguide.batch import DRAFT_ORIGINS, Batch, StepOutput
+from specguide.drafts.layout import DraftLayout
+from specguide.drafts.tree_layout import TreeLayout
 from specguide.request import Request
 from specguide.request_records import IterationTimes
 from specguide.scheduler import Advance, Scheduler
+
+_MODEL = DRAFT_ORIGINS[1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,17 +45,21 @@ class Observer(Protocol):
 
 
 class DraftCounts:
-    """Counts for each request who proposed its drafts, and how many of them were taken."""
+    """Counts for each request who proposed its drafts, and how many of them were taken; none of
+    trees, of which an output has the accepted path alone."""
+
+    def __init__(self, layout: DraftLayout) -> None:
+        self._is_chain = not isinstance(layout, TreeLayout)
 
     def take(self, committed: Committed) -> None:
         """Add to the metrics of the batch's requests."""
         output = committed.output
-        if output.origins is None or committed.batch.is_prefill:
+        if committed.batch.is_prefill or not self._is_chain:
             return
-        origins, num_tokens = output.origins.tolist(), output.num_tokens.tolist()
+        num_tokens, names_of = output.num_tokens.tolist(), _origins(output)
         for row, request, advance in committed.rows():
-            if advance.tokens:
-                names = [DRAFT_ORIGINS[origin] for origin in origins[row] if origin]
+            if advance.tokens and not advance.is_first:
+                names = names_of(row)
                 num_taken = min(len(advance.tokens), num_tokens[row] - 1)
                 _add(request.metrics.drafts_proposed, names)
                 _add(request.metrics.drafts_accepted, names[:num_taken])
@@ -72,6 +81,15 @@ class StepTimes:
         self._scheduler.take_time(committed.batch, committed.advances, seconds)
 
 
+def _origins(output: StepOutput) -> Callable[[int], list[str]]:
+    """The names of who proposed a row's drafts, one for each draft that was verified."""
+    if output.origins is None:
+        num_drafts = (output.drafts >= 0).sum(dim=1).tolist()
+        return lambda row: [_MODEL] * num_drafts[row]
+    origins = output.origins.tolist()
+    return lambda row: [DRAFT_ORIGINS[origin] for origin in origins[row] if origin]
+
+
 def _add(counts: dict[str, int], names: Sequence[str]) -> None:
-    for name in names:
-        counts[name] = counts.get(name, 0) + 1
+    for name, count in Counter(names).items():
+        counts[name] = counts.get(name, 0) + count

@@ -117,6 +117,7 @@ class RequestCounts:
     guides:   as in GuideCounts
     accepted: entry a counts the iterations that accepted a drafts, "all" of them and those of
               "guided" requests
+    draft_tokens: drafts that were verified; 0 with trees
     prompts:  their "prompt" tokens, those of them that were "cached", and the "preemptions" that
               they went through
     """
@@ -127,6 +128,7 @@ class RequestCounts:
         self.acceptance = Histogram(_ACCEPTANCE)
         self.guides = GuideCounts()
         self.accepted = {name: [0] * (num_draft_tokens + 1) for name in ("all", "guided")}
+        self.draft_tokens = 0
         self.prompts: Counter[str] = Counter(prompt=0, cached=0, preemptions=0)
 
     def add(self, request: Request) -> None:
@@ -157,6 +159,7 @@ class RequestCounts:
         for accepted, count in enumerate(metrics.accepted_histogram):
             self.accepted["all"][accepted] += count
             self.accepted["guided"][accepted] += count * is_guided
+        self.draft_tokens += sum(metrics.drafts_proposed.values())
 
     def copies(self) -> dict[str, Any]:
         """Copies as of now, by name."""
@@ -164,6 +167,7 @@ class RequestCounts:
             "finished": dict(self.finished),
             "prompts": dict(self.prompts),
             "accepted": {name: list(counts) for name, counts in self.accepted.items()},
+            "draft_tokens": self.draft_tokens,
             "latency": {name: histogram.copy() for name, histogram in self.latency.items()},
             "acceptance": self.acceptance.copy(),
             "guides": {name: dict(counts) for name, counts in self.guides.by_guide.copy().items()},
@@ -186,8 +190,8 @@ class EngineStats:
     max_batch_size:    slots
     num_pages_used:    pages of the KV cache that requests hold now
     num_pages:         pages in all
-    finished, latency, accepted, prompts, acceptance: of requests that have ended, as in
-                       RequestCounts
+    finished, latency, accepted, draft_tokens, prompts, acceptance: of requests that have ended, as
+                       in RequestCounts
     guides:            of these, by guide, as in GuideCounts
     transfers:         by the names of TRANSFERS
     """
@@ -206,6 +210,7 @@ class EngineStats:
     finished: Mapping[str, int]
     latency: Mapping[str, Histogram]
     accepted: Mapping[str, list[int]]
+    draft_tokens: int
     prompts: Mapping[str, int]
     acceptance: Histogram
     guides: Mapping[str, Mapping[str, int]]

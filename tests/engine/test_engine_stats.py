@@ -57,6 +57,8 @@ def test_counts_are_those_of_the_requests(folders):
             sum(one.metrics.accepted_histogram[a] for one in chosen if one.output_ids)
             for a in range(K + 1)
         ]
+    proposed = [one.metrics.drafts_proposed.get("model", 0) for one in requests]
+    assert 0 < sum(proposed) == stats.draft_tokens
     ttft = stats.latency["ttft"]
     assert sum(ttft.counts) == sum(bool(one.output_ids) for one in requests)
     assert ttft.total == pytest.approx(sum(one.metrics.time_to_first_token_s for one in requests))

@@ -101,6 +101,10 @@ def test_requests_are_counted(families):
     assert counts["specguide_http_responses_total", "400", "/v1/completions"] == 1
     assert counts["specguide_http_responses_total", "413", "/v1/completions"] == 1
     assert counts["specguide_http_responses_total", "404", "other"] == 1
+    places = [one.value for one in families["specguide_accepted_at_position"].samples]
+    assert places == sorted(places, reverse=True)
+    assert sum(places) == counts["specguide_accepted_draft_tokens_total",] > 0
+    assert counts["specguide_draft_tokens_total",] >= sum(places)
     (guide,) = families["specguide_guide_requests"].samples
     assert guide.value == 2 and re.fullmatch("[0-9a-f]{8}", guide.labels["guide"])
 

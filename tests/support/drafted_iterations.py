@@ -43,3 +43,7 @@ def check(iterations, token_ids, metrics):
         number: count for number, count in enumerate(metrics.accepted_histogram) if count
     } == given
     assert sum(one.is_held for one in iterations) == metrics.num_held
+    verified = [one for one in iterations if not one.is_held]
+    accepted = sum(min(one.num_accepted, len(one.tokens)) for one in verified)
+    assert sum(metrics.drafts_proposed.values()) == sum(len(one.drafts) for one in verified)
+    assert sum(metrics.drafts_accepted.values()) == accepted

@@ -123,6 +123,13 @@ FIGURES = (
         "spec_decode_num_drafts",
     ),
     Figure(
+        "draft_tokens",
+        "counter",
+        "Drafts that were verified, but of trees, of requests that have ended",
+        lambda stats: stats.draft_tokens,
+        "spec_decode_num_draft_tokens",
+    ),
+    Figure(
         "accepted_draft_tokens",
         "counter",
         "Drafts that the target accepted, of requests that have ended",

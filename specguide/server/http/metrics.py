@@ -88,11 +88,25 @@ def _figures(stats: EngineStats, vllm_labels: dict[str, str]) -> Iterator[Metric
             family = _FAMILIES[figure.kind](name, figure.about, labels=names)
             family.add_metric(values, figure.read(stats))
             yield family
+    yield _by_position(stats, vllm_labels)
     for times in TIMES:
         if name := _name(times.name, times.vllm, vllm_labels):
             yield _histogram(
                 f"{name}_seconds", times.about, stats.latency[times.key], names, values
             )
+
+
+def _by_position(stats: EngineStats, vllm_labels: dict[str, str]) -> Metric:
+    name = _name("accepted_at_position", "spec_decode_num_accepted_tokens_per_pos", vllm_labels)
+    family = CounterMetricFamily(
+        str(name),
+        "Drafts that the target accepted, by their place, from 0, of requests that have ended",
+        labels=[*vllm_labels, "position"],
+    )
+    counts = stats.accepted["all"]
+    for place in range(len(counts) - 1):
+        family.add_metric([*vllm_labels.values(), str(place)], sum(counts[place + 1 :]))
+    return family
 
 
 def _name(ours: str, vllm: str | None, vllm_labels: dict[str, str]) -> str | None:
