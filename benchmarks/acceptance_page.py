@@ -34,7 +34,8 @@ tools and chat, greedily. Made by `python -m benchmarks.acceptance_page` from th
 - *ended*: answers that ended before `--max-tokens`; *valid*: of all answers, those that ended and
   match the schema, as `jsonschema` judges it with formats; *right*: of calls of which the set
   accepts one only, those with its name and accepted values.
-- *differ*: of the answers with drafts, all drafters together, those that are not plain decoding's.
+- *differ*: of the answers with drafts, all drafters together, those that are not plain decoding's;
+  a task that was refused has none.
 - Answers that were cut count too: where a small model repeats itself without an end, lookups gain
   more than they would in text that ends.
 - A model whose chat template shows no tools and no schema is told them in a system message. An
@@ -128,6 +129,8 @@ def _acceptance(found: Sequence[Figures]) -> Iterator[Sequence[str]]:
     sets = list(dict.fromkeys(one["set_name"] for one in found))
     yield ("drafter", "drafts", "K", "F", *sets)
     by_place = {(*(one[axis] for axis in _HOW), one["set_name"]): one for one in found}
+    if len(by_place) < len(found):
+        sys.exit("a record has several backends or loads, and the page has room for one")
     for how in dict.fromkeys(tuple(one[axis] for axis in _HOW) for one in found):
         drafter, is_guided, num_drafts, num_forced = how
         if drafter not in ("plain", "unguided"):
@@ -162,7 +165,8 @@ def _differ(found: Sequence[Figures], plain: Figures) -> str:
         if one["set_name"] == plain["set_name"] and one["drafter"] not in ("plain", "unguided")
     ]
     differing = sum(one["differ_from_plain"] for one in drafted)
-    return f"{differing} of {sum(one['requests'] for one in drafted)}"
+    num_answers = sum(one["requests"] - sum(one["errors"].values()) for one in drafted)
+    return f"{differing} of {num_answers}"
 
 
 def _table(rows: Iterator[Sequence[str]]) -> Iterator[str]:

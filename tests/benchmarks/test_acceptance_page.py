@@ -28,6 +28,7 @@ def figures(drafter: str, **changed: Any) -> dict[str, Any]:
         "judged": 8,
         "right": 5,
         "differ_from_plain": 0,
+        "errors": {},
         **changed,
     }
 
@@ -62,7 +63,9 @@ def test_the_page_is_what_the_records_give() -> None:
 
 
 def test_what_a_record_becomes(tmp_path: Path) -> None:
-    drafted = figures("ngram", num_draft_tokens=3, acceptance_length=1.234)
+    drafted = figures(
+        "ngram", num_draft_tokens=3, acceptance_length=1.234, errors={"UnsupportedGuide": 3}
+    )
     free = figures("plain", set_name="chat", guided=0, judged=0)
     write(
         tmp_path,
@@ -73,7 +76,7 @@ def test_what_a_record_becomes(tmp_path: Path) -> None:
     for line in (
         "| drafter | drafts | K | F | bfcl | chat |",
         "| ngram | guided | 3 | 0 | 1.23 | – |",
-        "| bfcl | yes | 10 | 9 | 9 | 5 of 8 | 0 of 10 |",
+        "| bfcl | yes | 10 | 9 | 9 | 5 of 8 | 0 of 7 |",
         "| bfcl | no | 10 | 9 | 7 | 1 of 8 | – |",
         "| chat | no | 10 | – | – | – | 0 of 0 |",
     ):
@@ -84,6 +87,12 @@ def test_what_a_record_becomes(tmp_path: Path) -> None:
     write(tmp_path, [figures("plain", right=6)])
     with pytest.raises(SystemExit, match=r"docs/acceptance\.md: not what the records give"):
         acceptance_page.main(["--check"], root=tmp_path)
+
+
+def test_a_record_of_several_loads_is_refused(tmp_path: Path) -> None:
+    write(tmp_path, [figures("ngram"), figures("ngram", acceptance_length=2.0)])
+    with pytest.raises(SystemExit, match="several backends or loads"):
+        acceptance_page.main([], root=tmp_path)
 
 
 def test_a_record_of_files_that_no_commit_has_is_refused(tmp_path: Path) -> None:
