@@ -70,6 +70,11 @@ def test_a_method_of_the_other_kind_is_refused(folders, heads):
         LLM(folders[0], spec="peagle")
 
 
+def test_another_target_needs_the_folder_of_its_head(folders):
+    with pytest.raises(InvalidParams, match=r"head for .*the shipped one does not fit.*--head"):
+        LLM(folders[0], spec="eagle3")
+
+
 @torch.inference_mode()
 def drafts_in_one_pass(
     target: Decoder, head: Eagle3Head, ids: list[int], allowed: list[int]
