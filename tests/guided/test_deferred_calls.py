@@ -192,7 +192,8 @@ def test_what_cannot_be_enforced_is_refused_at_once():
         ("hermes", [*TOOLS[:-1], Tool("we", PLAIN)], {}),  # twice the same
         ("hermes", TOOLS, {"key_order": "any"}),
         ("llama4_pythonic", [Tool(f"t{i}", PLAIN) for i in range(40)], {}),  # one mark for all
-        ("kimi_k2", TOOLS, {}),  # calls are numbered
+        ("mistral_nemo", TOOLS, {}),  # with ids, and one mark for all
+        ("command", TOOLS, {}),  # with ids in front of names, and one mark for all
     ],
 )
 def test_other_messages_are_compiled_at_once(name, tools, more):

@@ -53,6 +53,7 @@ ANSWER = {"type": "object", "properties": {"x": {"type": "string"}}}
 OF_LISTED = ["glm45", "qwen3_coder", "seed_oss"]
 DEFERRING = [
     *OF_LISTED,
+    *("kimi_k2", "mistral_call_id", "solar_open"),  # with ids, and a mark for each call
     *(
         name
         for name, one in FORMATS.items()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from specguide.guided.known.call_texts import CallTexts
 from specguide.guided.known.keys import JSON_END, TEXT_START, special_token
-from specguide.guided.tools.formats import ToolFormat
+from specguide.guided.tools.formats import ToolFormat, around_id, first_of_id
 
 _OPENERS = ("{", "[", '"')
 
@@ -33,10 +33,16 @@ class CallStarts:
             starts.append(JSON_END + self._bytes(later + name + one.before_arguments))
         return [start.hex() for start in starts]
 
+    @property
+    def are_marked(self) -> bool:
+        """Whether calls are found by a special token of their own, where they are: they have ids,
+        or what their arguments end with is not told apart."""
+        return self.tool_format.arguments is not None or bool(self.tool_format.ids)
+
     def texts(self, names: Sequence[str], must_call: bool, has_answer: bool) -> CallTexts | None:
         """How the calls of a message begin; None where that does not tell their tools."""
         one = self.tool_format
-        lead = parts_of(one.before_arguments, self.ids)
+        lead = parts_of(around_id(one.before_arguments)[0], self.ids)
         if not all(part in self.ids or part.isascii() for part in lead):
             return None
         if not lead or not self._are_told(must_call, has_answer):
@@ -44,8 +50,8 @@ class CallStarts:
         ends = [*self.ids, *(() if lead[0] in self.ids else lead[0][0])]
         if len(set(names)) < len(names) or any(end in name for name in names for end in ends):
             return None
-        if one.arguments is not None:
-            return self._texts_of_listed(names, int(has_answer))
+        if self.are_marked:
+            return self._marked_texts(names, int(has_answer))
         is_first = must_call or has_answer
         later = None
         if one.separator is not None:
@@ -60,35 +66,45 @@ class CallStarts:
 
     def _are_told(self, must_call: bool, has_answer: bool) -> bool:
         """Whether no other text of a message can be taken for the beginning of a call."""
-        one = self.tool_format
-        if one.arguments is None or one.ids:
-            return why_in_order(one, self.ids, must_call, has_answer) is None
-        mark = parts_of(one.before_name, self.ids)[:1]
-        form = one.arguments
-        others = (
-            *(one.before_answer, one.after_answer, one.before_lead, one.after_lead),
-            one.before_arguments,
-            *(one.after_arguments, one.separator or "", one.end, *(form.text_marks or ())),
-            *(form.before_name, form.before_value, form.before_json, form.after_value),
-            *(form.separator, form.if_none, *form.item_marks),
-            *(*(form.object_marks or ()), *(form.array_marks or ())),
-        )
-        is_mark = bool(mark) and mark[0] in self.ids and one.before_name.count(mark[0]) == 1
-        return is_mark and not one.begin and not any(mark[0] in text for text in others)
-
-    def _texts_of_listed(self, names: Sequence[str], num_schemas: int) -> CallTexts:
-        """The same as `texts`, where arguments are written one by one and a call begins with a
-        special token of its own. Such a token is in no argument, so that its end need not be
-        known."""
         one, form = self.tool_format, self.tool_format.arguments
-        assert form is not None
+        if not self.are_marked:
+            return why_in_order(one, self.ids, must_call, has_answer) is None
+        others = [
+            *(one.begin, one.before_answer, one.after_answer, one.before_lead, one.after_lead),
+            *(one.before_arguments, one.after_arguments, one.separator or "", one.end),
+        ]
+        if form is not None:
+            others += (*(form.text_marks or ()), *form.before_json, *form.item_marks)
+            others += (form.before_name, form.before_value, form.after_value)
+            others += (form.separator, form.if_none)
+            others += (*(form.object_marks or ()), *(form.array_marks or ()))
+        mark = parts_of(self._before_name, self.ids)[:1]
+        is_mark = bool(mark) and mark[0] in self.ids and one.before_name.count(mark[0]) == 1
+        return is_mark and not any(mark[0] in text for text in others)
+
+    @property
+    def _before_name(self) -> str:
+        """What stands in front of a name, behind an id."""
+        head, tail = around_id(self.tool_format.before_name)
+        return tail if self.tool_format.before_name != head else head
+
+    def _marked_texts(self, names: Sequence[str], num_schemas: int) -> CallTexts:
+        """The same as `texts`, where a call begins with a special token of its own. Such a token is
+        in no argument, so that the end of these need not be known."""
+        one, form = self.tool_format, self.tool_format.arguments
+        lead, _ = around_id(one.before_arguments)
+        after = None
+        if lead != one.before_arguments:
+            after = first_of_id(one.before_arguments).encode().hex()
+        elif form is not None:
+            after = self._first_bytes([form.before_name, form.if_none + one.after_arguments])
         return CallTexts(
-            opening=self._bytes(one.before_name).hex(),
+            opening=self._bytes(self._before_name).hex(),
             later=None,
-            lead=self._bytes(one.before_arguments).hex(),
+            lead=self._bytes(lead).hex(),
             names=list(names),
             num_schemas=num_schemas,
-            after=self._first_bytes([form.before_name, form.if_none + one.after_arguments]),
+            after=after,
         )
 
     def _first_bytes(self, texts: Sequence[str]) -> str | None:

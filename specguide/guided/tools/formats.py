@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cache
+from string import ascii_lowercase, ascii_uppercase, digits
 from typing import Any
 
 from specguide.errors import InvalidParams
@@ -27,6 +28,13 @@ def around_id(text: str) -> tuple[str, str]:
     mark = next((one for one in IDS if one in text), None)
     head, _, tail = text.partition(mark) if mark else (text, "", "")
     return head, tail
+
+
+def first_of_id(text: str) -> str:
+    """The characters with which the one of IDS in a text may begin."""
+    mark = next(one for one in IDS if one in text)
+    is_any = "a-z" in IDS[mark]
+    return digits + ascii_lowercase * is_any + ascii_uppercase * ("A-Z" in IDS[mark])
 
 
 def with_id(text: str, index: int) -> str:

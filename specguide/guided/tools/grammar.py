@@ -117,12 +117,13 @@ def _guide(
     texts = None
     if starts is None and len(tools) >= LEAST_DEFERRED:
         names = [tool.name for tool in tools]
-        texts = CallStarts(tool_format, rules.ids).texts(names, must_call, answer is not None)
+        found = CallStarts(tool_format, rules.ids)
+        texts = found.texts(names, must_call, answer is not None)
         if texts is not None:
             shared.append(f"{BEHIND_RULE}: {rules.behind_arguments(is_parallel)}")
     written = [rules.tool(tool, limits, starts) for tool in tools]
     grammar, places = _joined(["start: " + start[0], *start[1:], *shared], written, rules.shared)
-    if texts is not None and tool_format.arguments is not None:
+    if texts is not None and found.are_marked:
         texts = replace(texts, arguments=places)
     shapes = {tool.name: one.shape for tool, one in zip(tools, written, strict=True)}
     counts = [num_schemas(tool_format.arguments, one.shape) for one in written]
@@ -212,6 +213,9 @@ class _Rules:
         self._after_arguments = self._with_id(tool_format.after_arguments)
         self.before_name = self._with_id(tool_format.before_name)
         self.rest_of_call = f"tool {self._after_arguments}"
+        head, _ = around_id(tool_format.before_arguments)
+        behind_id = self._with_id(tool_format.before_arguments.removeprefix(head))
+        self._behind_id = f"{behind_id} " if behind_id else ""
         form = tool_format.arguments
         after = tool_format.after_arguments
         self._arguments = None if form is None else ArgumentRules(form, after, self.terms, limits)
@@ -232,11 +236,11 @@ class _Rules:
             )
         return known
 
-    def _with_id(self, text: str, before: str = "") -> str:
-        """The terms of a text that may have one of IDS in it, behind another text."""
+    def _with_id(self, text: str) -> str:
+        """The terms of a text that may have one of IDS in it."""
         head, tail = around_id(text)
         ids = [_rule_of(one) for one in IDS if one in text]
-        parts = [self.terms(before + head), *ids, self.terms(tail)]
+        parts = [self.terms(head), *ids, self.terms(tail)]
         return " ".join(part for part in parts if part)
 
     def _parts(self, text: str) -> list[str]:
@@ -245,14 +249,15 @@ class _Rules:
 
     def tool(self, tool: Tool, limits: GuideConfig, starts: CallStarts | None) -> _WrittenTool:
         """A tool's name and its arguments. Raises InvalidGuide, which names the tool."""
-        one = self.format
-        name = self._with_id(one.before_arguments, tool.name)
+        head, _ = around_id(self.format.before_arguments)
+        name = self.terms(tool.name + head)
         try:
             if self._arguments is None:
                 behind = None if starts is None else starts.of_call(tool.name)
                 term = schema_term(dict(tool.parameters), limits, behind)
-                return _WrittenTool(name, _NO_SHAPE, term)
-            return _WrittenTool(name, *self._arguments.of(tool.parameters, tool.param))
+                return _WrittenTool(name, _NO_SHAPE, self._behind_id + term)
+            shape, term, lines = self._arguments.of(tool.parameters, tool.param)
+            return _WrittenTool(name, shape, self._behind_id + term, lines)
         except InvalidGuide as error:
             error.param = tool.param
             raise
