@@ -37,6 +37,7 @@ from specguide.guide import Guide
 from specguide.guided.compile import GrammarCompiler
 from specguide.guided.matcher import Matcher
 from specguide.guided.tools import Tool, tool_guide
+from specguide.guided.tools.call_starts import parts_of
 from specguide.tokenizer.vocabulary import Vocabulary
 
 
@@ -102,7 +103,8 @@ def test_messages_of_listed_arguments_are_taken(name):
     """Texts may hold what begins a call, but for the special token."""
     one = FORMATS[name]
     guide = asked(name)
-    texts = ("x", one.before_name.removeprefix(one.trigger) + NAMES[1] + one.before_arguments)
+    begun = "".join(part for part in parts_of(one.before_name, MARKS) if part not in MARKS)
+    texts = ("x", begun + NAMES[1] + parts_of(one.before_arguments, MARKS)[0])
     good = (json.dumps({"a": texts[1], "b": [1]}), "{}", '{"a":3}', '{"name":"we"}')
     bad = ('{"b":[1]}', '{"a":"x"}', '{"a":2}', '{"arguments":{}}')
     order = (0, 2, 0, 3, 1, 2, 3)

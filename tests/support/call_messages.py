@@ -50,7 +50,7 @@ LISTED = [  # arguments that can be written one by one
     for one in TOOLS
 ]
 ANSWER = {"type": "object", "properties": {"x": {"type": "string"}}}
-OF_LISTED = ["glm45", "qwen3_coder", "seed_oss"]
+OF_LISTED = ["glm45", "qwen3_coder", "seed_oss", "kimi_k3"]
 DEFERRING = [
     *OF_LISTED,
     *("kimi_k2", "mistral_call_id", "solar_open"),  # with ids, and a mark for each call

@@ -78,15 +78,24 @@ class CallStarts:
             others += (form.before_name, form.before_value, form.after_value)
             others += (form.separator, form.if_none)
             others += (*(form.object_marks or ()), *(form.array_marks or ()))
-        mark = parts_of(self._before_name, self.ids)[:1]
-        is_mark = bool(mark) and mark[0] in self.ids and one.before_name.count(mark[0]) == 1
-        return is_mark and not any(mark[0] in text for text in others)
+        return self._is_in_none(others)
+
+    def _is_in_none(self, others: Iterable[str]) -> bool:
+        """Whether `_mark` is in no other text, and does not begin at the end of one."""
+        mark = self._mark
+        if not mark:
+            return False
+        begun = [mark[:end] for end in range(len(parts_of(mark, self.ids)[0]), len(mark))]
+        return not any(mark in text or text.endswith(tuple(begun)) for text in others)
 
     @property
-    def _before_name(self) -> str:
-        """What stands in front of a name, behind an id."""
+    def _mark(self) -> str:
+        """What stands in front of a name, behind an id, from the first special token on; "" where
+        there is none."""
         head, tail = around_id(self.tool_format.before_name)
-        return tail if self.tool_format.before_name != head else head
+        parts = parts_of(tail if self.tool_format.before_name != head else head, self.ids)
+        first = next((i for i, part in enumerate(parts) if part in self.ids), len(parts))
+        return "".join(parts[first:])
 
     def _marked_texts(self, names: Sequence[str], num_schemas: int) -> CallTexts:
         """The same as `texts`, where a call begins with a special token of its own. Such a token is
@@ -99,7 +108,7 @@ class CallStarts:
         elif form is not None:
             after = self._first_bytes([form.before_name, form.if_none + one.after_arguments])
         return CallTexts(
-            opening=self._bytes(self._before_name).hex(),
+            opening=self._bytes(self._mark).hex(),
             later=None,
             lead=self._bytes(lead).hex(),
             names=list(names),
