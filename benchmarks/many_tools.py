@@ -30,12 +30,14 @@ from specguide.guide import Guide
 from specguide.guided.compile import GrammarCompiler
 from specguide.guided.tools import Tool, tool_formats, tool_guide
 from specguide.guided.tools.call_starts import parts_of
+from specguide.guided.tools.formats import with_id
 from specguide.tokenizer.vocabulary import Vocabulary
 
 Tools = list[Tool]
 Make = Callable[[Tools], Guide]
 LIMITS = GuideConfig(compile_timeout_s=60)
-CASES = "hermes:1,hermes:50,hermes:500,gpt_oss:500,qwen3_coder:500,tags:1,tags:50,tags:200"
+CASES = "hermes:1,hermes:50,hermes:500,gpt_oss:500,llama3_json:500,kimi_k2:500,qwen3_coder:500,"
+CASES += "glm45:500,tags:1,tags:50,tags:200"
 TRIGGER = "<function="
 FIRST_SPECIAL = 128_100
 _numbers = itertools.count()
@@ -74,7 +76,7 @@ def beginning(form: str, name: str) -> list[str | int]:
         return [f"{TRIGGER}{name}>"]
     one = tool_formats()[form]
     ids = {text: FIRST_SPECIAL + i for i, text in enumerate(one.special_tokens)}
-    text = one.opening + name + one.before_arguments
+    text = with_id(one.opening + name + one.before_arguments, 0)
     return [ids.get(part, part) for part in parts_of(text, one.special_tokens)]
 
 

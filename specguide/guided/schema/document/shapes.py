@@ -13,6 +13,7 @@ from specguide.guided.schema.json_values import TYPES, Json, is_number, is_objec
 
 Shape = Callable[[Json], bool]
 
+_TYPES = frozenset((*TYPES, "integer"))
 MAX_COUNT = 2**53
 """Larger counts could not be told from their neighbours."""
 
@@ -28,14 +29,17 @@ def check_shapes(schema: Json, path: str) -> None:
             f"boolean, found {_shown(schema)}",
             param="json_schema",
         )
+    num_steps = len(schema)
     for keyword, value in schema.items():
-        spend(1 + (len(value) // 8 if isinstance(value, (list, dict)) else 0))
+        if isinstance(value, (list, dict)):
+            num_steps += len(value) // 8
         shape = SHAPES.get(keyword)
         if shape is not None and not shape[0](value):
             raise InvalidGuide(
                 f"{keyword} at {path}/{keyword} must be {shape[1]}, found {_shown(value)}",
                 param="json_schema",
             )
+    spend(num_steps)
 
 
 def _shown(value: Json) -> str:
@@ -64,12 +68,9 @@ def _is_names(value: Json) -> bool:
 
 
 def _is_type(value: Json) -> bool:
-    names = value if isinstance(value, list) else [value]
-    return (
-        bool(names)
-        and all(name in (*TYPES, "integer") for name in names if isinstance(name, str))
-        and _is_names(names)
-    )
+    if isinstance(value, str):
+        return value in _TYPES
+    return _is_names(value) and bool(value) and _TYPES.issuperset(value)
 
 
 _SCHEMA = (_is_schema, "a schema")
