@@ -91,7 +91,7 @@ class GuideConfig:
     max_source_bytes: int = 1 << 20
     max_depth: int = 128
     max_values: int = 20_000
-    max_rules: int = 1000
+    max_rules: int = 5000
     max_schema_steps: int = 1_000_000
     compile_timeout_s: float = 10.0
     isolate_compiles: bool = False
