@@ -137,54 +137,38 @@ class Call(Item):
     """A function call. namespace: of the function, where it is in one"""
 
     id_prefix = "fc"
+    kind: ClassVar[str] = "function_call"
+    written: ClassVar[str] = "arguments"
     name: str
     namespace: str | None = None
-    arguments: str = ""
+    text: str = ""
     call_id: str = field(default_factory=lambda: _new_id("call"))
 
     def item(self) -> JsonObject:
         return {
             "id": self.id,
-            "type": "function_call",
+            "type": self.kind,
             "status": self.status,
             "call_id": self.call_id,
             "name": self.name,
-            "arguments": self.arguments,
+            self.written: self.text,
             **({} if self.namespace is None else {"namespace": self.namespace}),
         }
 
     def add(self, text: str) -> JsonObject:
-        """Add more of the arguments."""
-        self.arguments += text
-        return self._event("function_call_arguments.delta", delta=text)
+        """Add more of what it is called with."""
+        self.text += text
+        return self._event(f"{self.kind}_{self.written}.delta", delta=text)
 
     def _text_done(self) -> Iterator[JsonObject]:
-        yield self._event("function_call_arguments.done", name=self.name, arguments=self.arguments)
+        told = {"name": self.name, self.written: self.text}
+        yield self._event(f"{self.kind}_{self.written}.done", **told)
 
 
 @dataclass
-class CustomCall(Item):
-    """A call of a custom tool."""
+class CustomCall(Call):
+    """A call of a custom tool, with a text."""
 
     id_prefix = "ctc"
-    name: str
-    input: str = ""
-    call_id: str = field(default_factory=lambda: _new_id("call"))
-
-    def item(self) -> JsonObject:
-        return {
-            "id": self.id,
-            "type": "custom_tool_call",
-            "status": self.status,
-            "call_id": self.call_id,
-            "name": self.name,
-            "input": self.input,
-        }
-
-    def add(self, text: str) -> JsonObject:
-        """Add more of the text."""
-        self.input += text
-        return self._event("custom_tool_call_input.delta", delta=text)
-
-    def _text_done(self) -> Iterator[JsonObject]:
-        yield self._event("custom_tool_call_input.done", input=self.input)
+    kind = "custom_tool_call"
+    written = "input"

@@ -173,7 +173,7 @@ class ResponseRenderer(Renderer[ResponsesRequest]):
             yield last.add(event.text, self._scores)
         elif isinstance(event, CallBegin):
             yield from self._begin(self._call(event))
-        elif isinstance(last, Call | CustomCall):
+        elif isinstance(last, Call):
             yield last.add(event.text)
         self._scores = []
 
