@@ -51,8 +51,7 @@ def conversation_task(
     plan = ReasoningPlan.of(
         body, backend.reasoning_format, has_tools=calls.may_call, is_begun=conversation.is_continued
     )
-    json_schema = answer.source() if answer and answer.kind == "json_schema" else None
-    token_ids = _prompt(backend, body, conversation, plan, calls.tools, json_schema)
+    token_ids = _prompt(backend, body, conversation, plan, calls.tools, answer)
     if sampling.get("max_tokens") is None:
         sampling["max_tokens"] = max(1, backend.engine.max_model_len - len(token_ids))
     expected = plan.expected(token_ids, backend.tokenizer)
@@ -77,9 +76,10 @@ def _prompt(
     conversation: Conversation,
     plan: ReasoningPlan,
     tools: Sequence[Mapping[str, Any]] | None,
-    json_schema: Any,
+    answer: Guide | None,
 ) -> list[int]:
     """Token ids of the conversation up to the answer. Raises ApiError where it is too long."""
+    json_schema = answer.source() if answer and answer.kind == "json_schema" else None
     num_chars = sum(len(message["content"] or "") for message in conversation.messages)
     backend.check_prompt(num_chars, conversation.field)
 
