@@ -2,6 +2,8 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
+#include <exception>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -19,6 +21,7 @@ namespace {
 std::atomic<bool> closing{false};
 std::atomic<std::thread::id> closing_thread;
 std::atomic<int> num_inside{0};
+std::terminate_handler terminate_before = nullptr;
 
 struct ReleaseQueue {
   std::mutex mutex;
@@ -48,9 +51,22 @@ void release(PyObject* object) {
   Py_AddPendingCall(drain_as_pending_call, nullptr);  // when it is full, the next drain finds the object
 }
 
+[[noreturn]] void stay() {
+  while (true) std::this_thread::sleep_for(std::chrono::hours(1));  // the process is about to end
+}
+
+// Python unwinds a thread that asks for the GIL while another one ends the interpreter, by what is no C++ exception.
+// Libraries with frames that let nothing through would end the process: threads that only they know of stay instead.
+[[noreturn]] void stay_if_unwound() {
+  if (closing_thread.load() != std::this_thread::get_id() && !std::current_exception()) stay();
+  if (terminate_before) terminate_before();
+  std::abort();
+}
+
 void close() {
   closing_thread = std::this_thread::get_id();
   closing = true;
+  terminate_before = std::set_terminate(stay_if_unwound);
   WithoutGil unlocked;
   Poller::stop_all();
   for (int ms = 0; ms < 2000 && num_inside > 0; ++ms) std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -76,7 +92,7 @@ WithoutGil::~WithoutGil() {
   ++num_inside;
   if (closing && closing_thread.load() != std::this_thread::get_id()) {
     --num_inside;
-    while (true) std::this_thread::sleep_for(std::chrono::hours(1));  // the process is about to end
+    stay();
   }
   PyEval_RestoreThread(state_);
   --num_inside;

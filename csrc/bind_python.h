@@ -44,7 +44,8 @@ void drain_python_releases();
 // The words of an error: "ValueError: message", or with the traceback. Call with the GIL held.
 std::string describe(pybind11::error_already_set& error, bool with_traceback);
 
-// Closes the crossing when the interpreter exits.
+// Closes the crossing when the interpreter exits. From then on a thread stays where it is if Python unwinds it and the
+// code of a library does not allow that.
 void register_python_exit();
 
 // An owner of `object` for Python: the destructor may join threads that need the GIL, so it runs without the GIL.

@@ -43,6 +43,18 @@ for _ in range(4):
     threading.Thread(target=work, daemon=True).start()
 time.sleep(0.05)
 """,
+    "threads in a library that does not let Python unwind them": """
+import sys
+sys.modules["torch"] = None  # nor does it need it
+import tvm_ffi
+sleep = tvm_ffi.convert(time.sleep)
+def work():
+    while True:
+        sleep(0.001)
+for _ in range(4):
+    threading.Thread(target=work, daemon=True).start()
+time.sleep(0.05)
+""",
     "an executor with a matcher at work": """
 class Sleeper:
     is_terminated = False

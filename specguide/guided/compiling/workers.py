@@ -29,8 +29,8 @@ def start_thread(work: Callable[[], None], name: str) -> threading.Thread:
 
 
 def join_threads(threads: list[threading.Thread]) -> None:
-    """Wait for the threads' ends, since one that lives on while the interpreter ends would abort
-    the process.
+    """Wait for the threads' ends, since Python stops those that live on while the interpreter ends,
+    wherever they are.
 
     No longer than a moment, for one that is at work in a library.
     """
