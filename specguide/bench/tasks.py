@@ -55,11 +55,12 @@ def digest(tasks: Sequence[Task]) -> str:
 def task_of(record: Mapping[str, Any], number: int) -> Task | None:
     """The task of a record, whose columns say what form it has; None where it asks nothing.
 
-    number: its place in the data set, its name where it has no "id"
+    number: its place in the data set, its name where it has no "id", or null
 
     Raises KeyError, TypeError and ValueError for a record of another form.
     """
-    name = str(record.get("id", record.get("unique_id", number)))
+    stated = (record.get("id"), record.get("unique_id"), number)
+    name = str(next(one for one in stated if one is not None))
     if "question" in record:
         return _tool_call(name, record)
     if "messages" in record or "prompt" in record:

@@ -90,6 +90,14 @@ def test_tools_as_published_and_as_openai_has_them() -> None:
     assert task_of({"messages": []}, 0) is None
 
 
+def test_a_record_with_an_id_of_null_is_named_by_its_number(tmp_path: Path) -> None:
+    asked = {"id": None, "messages": SAID}
+    lines = [asked, asked, asked | {"unique_id": "x"}]
+    (tmp_path / "own.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    found = [task.name for task in load_tasks("own", tmp_path, 3)]
+    assert found == ["0", "1", "x"]
+
+
 def test_what_is_wrong_with_a_set_is_said(tmp_path: Path) -> None:
     with pytest.raises(
         InvalidParams, match=r"no data set others: .*chat, extraction, free_text, tools"
