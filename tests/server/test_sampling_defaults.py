@@ -59,6 +59,14 @@ def test_what_a_request_says_holds(body, prompt):
     assert body.model_validate(asked).sampling({}).temperature == 1
 
 
+def test_a_top_p_of_0_is_the_likeliest_token_as_a_request_has_it(tmp_path):
+    defaults = sampling_defaults(ServerConfig("small"), folder_with(tmp_path, top_p=0))
+    left_out, asked = {"prompt": "x"}, {"prompt": "x", "top_p": 0}
+    params = CompletionRequest.model_validate(left_out).sampling(defaults)
+    assert defaults == {"top_p": 0}
+    assert params == CompletionRequest.model_validate(asked).sampling({})
+
+
 def test_a_faithful_request_has_the_models_own_probabilities():
     body = CompletionRequest.model_validate({"prompt": "x", "faithful": True})
     params = body.sampling(DEFAULTS, guide=Guide(choice=["a", "b"]))

@@ -9,22 +9,22 @@ from typing import Any
 from specguide.engine.setup.target_folder import target_folder
 from specguide.errors import CheckpointError, InvalidParams
 from specguide.inputs.json_fields import is_file, read_json
-from specguide.params import SamplingParams
+from specguide.server.bodies.shared_fields import params_of
 from specguide.server.config import ServerConfig
 
 _FIELDS = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
 
 
 def sampling_defaults(config: ServerConfig, model: str | Path | None) -> Mapping[str, Any]:
-    """Values of SamplingParams that the model's generation_config.json recommends; none where the
-    defaults are to be OpenAI's. Raises CheckpointError for values that there cannot be."""
+    """What the model's generation_config.json recommends of `params_of`; nothing where the defaults
+    are to be OpenAI's. Raises CheckpointError for values that there cannot be."""
     path = target_folder(model) / "generation_config.json"
     if config.sampling_defaults == "openai" or not is_file(path):
         return {}
     stated = read_json(path)
     given = {name: stated[name] for name in _FIELDS if stated.get(name) is not None}
     try:
-        SamplingParams.from_dict(given)
+        params_of(given)
     except InvalidParams as error:
         raise CheckpointError(
             f"{path}: {error}; change it there, or take OpenAI's defaults (--sampling-defaults "

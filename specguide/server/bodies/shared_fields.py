@@ -99,11 +99,16 @@ class SamplingFields(GeneratingBody):
         }
         given["stop"] = _stop_strings(self.stop)
         given["speculation"] = self.speculation and Speculation(**dict(self.speculation))
-        if self.top_p == 0:  # as others have it: the likeliest token alone
-            given["top_p"] = LEAST_TOP_P
-        return SamplingParams.from_dict(
-            {name: value for name, value in (given | values).items() if value is not None}
-        )
+        return params_of(given | values)
+
+
+def params_of(values: Mapping[str, Any]) -> SamplingParams:
+    """SamplingParams of the values that are not None. As others have it, a top_p of 0 is the
+    likeliest token alone. Raises InvalidParams."""
+    stated = {name: value for name, value in values.items() if value is not None}
+    if stated.get("top_p") == 0:
+        stated["top_p"] = LEAST_TOP_P
+    return SamplingParams.from_dict(stated)
 
 
 _SAMPLING = (

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from specguide.errors import InvalidParams
+from specguide.params.rules import LEAST_TOP_P
 from specguide.server.apis.api import Api, JsonObject, Renderer, check_not_aborted
 from specguide.server.apis.openai_objects import token_score
 from specguide.server.apis.responses.failure import PassedResponse, error_object, failure_events
@@ -237,7 +238,7 @@ def _echo(body: ResponsesRequest, task: Task) -> dict[str, Any]:
         "tool_choice": asked["tool_choice"] or "auto",
         "parallel_tool_calls": body.parallel_tool_calls is not False,
         "temperature": task.params.temperature,
-        "top_p": body.top_p and task.params.top_p,  # the least there is stands for 0
+        "top_p": 0 if task.params.top_p == LEAST_TOP_P else task.params.top_p,
         "top_logprobs": body.top_logprobs or 0,
         "store": False,
         "background": False,
