@@ -114,11 +114,13 @@ def _dtype(asked: Figures) -> str:
 
 
 def _release(record: Figures) -> str:
-    """The release where one is installed, and the commit. Exits where files differed from it."""
-    commit = record["commit"]
-    if not commit or commit.endswith("+"):
-        sys.exit(f"a record of {record['config']['model']} is of no commit, but of {commit}")
-    return f"version {record['version']} ({commit})" if record["version"] else f"commit {commit}"
+    """The release where one is installed, and the commits. Exits where files differed from one."""
+    commits = dict.fromkeys(one.get("commit", record["commit"]) for one in record["result"])
+    for commit in commits:
+        if not commit or commit.endswith("+"):
+            sys.exit(f"a record of {record['config']['model']} is of no commit, but of {commit}")
+    told = ", ".join(commits)
+    return f"version {record['version']} ({told})" if record["version"] else f"commit {told}"
 
 
 def _hardware(stated: Figures) -> str:

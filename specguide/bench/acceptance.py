@@ -14,6 +14,7 @@ from tqdm import tqdm
 
 from specguide.bench.acceptance_figures import acceptance, grammar_costs, latencies, times, validity
 from specguide.bench.prompts import messages_of
+from specguide.bench.provenance import provenance
 from specguide.bench.records import Records
 from specguide.bench.settings import PLAIN, UNGUIDED, Setting, Tokens
 from specguide.bench.tasks import Task
@@ -146,14 +147,18 @@ def measure(
     conditions: Conditions,
     records: Records,
 ) -> Iterator[dict[str, Any]]:
-    """Figures of each setting, as they come; what `records` has already is not measured again."""
+    """Figures of each setting, as they come, with the version that they were measured with; what
+    `records` has already is not measured again."""
+    made = provenance()
+    origin = {name: made[name] for name in ("version", "commit", "date")}
     with tqdm(wanted, unit="setting", disable=None) as progress:
         for setting in progress:
             if records.find(setting) is None:
                 progress.set_postfix_str(f"{setting.set_name} {setting.drafter} {setting.backend}")
                 is_own = setting.drafter in (PLAIN, UNGUIDED)
                 plain = None if is_own else records.outputs(setting.plain)
-                records.add(setting, *run(setting, tasks[setting.set_name], conditions, plain))
+                found, tokens = run(setting, tasks[setting.set_name], conditions, plain)
+                records.add(setting, found | origin, tokens)
             figures = records.find(setting)
             assert figures is not None
             yield figures

@@ -63,7 +63,8 @@ def acceptance(
 
     Every setting's outputs are compared with plain decoding's and validated. A run that was broken
     off tells what it has, and goes on where it was: what OUTPUT has of the same weights and tasks
-    is not measured again. Exits with 1 where an output is invalid.
+    is not measured again, and each record names the version that it is of. Exits with 1 where an
+    output is invalid.
     """
     with bench_libraries():
         from specguide.bench.acceptance import Conditions, measure

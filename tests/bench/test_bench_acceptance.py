@@ -64,7 +64,8 @@ def invoke(data: Path, *args: str) -> Any:
     )
 
 
-def test_a_run_that_goes_on_where_it_was(data: Path) -> None:
+def test_a_run_that_goes_on_where_it_was(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPECGUIDE_COMMIT", "abc1234")
     out, first = data / "out", invoke(data)
     assert first.exit_code == 0, (first.output, first.exception)
     found = [line["figures"] for line in records(out)]
@@ -110,7 +111,11 @@ def test_a_run_that_goes_on_where_it_was(data: Path) -> None:
     del kept[0]["outputs"]["1"]  # as if plain decoding had failed there
     (out / "records.jsonl").write_text("".join(f"{json.dumps(k)}\n" for k in kept) + lines[3][:40])
     again = invoke(data)
+    monkeypatch.setenv("SPECGUIDE_COMMIT", "def5678")
     assert again.exit_code == 0 and records(out)[:3] == kept
+    told = json.loads((out / "acceptance.json").read_text())
+    assert told["commit"] == "def5678"
+    assert [one["commit"] for one in told["result"]] == 3 * ["abc1234"] + 2 * ["def5678"]
     assert "3 of 5 settings already" in again.output
     assert [line["figures"]["differ_from_plain"] for line in records(out)[3:]] == [1, 1]
     other = invoke(data, "--max-whitespace", "2")

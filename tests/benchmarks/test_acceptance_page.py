@@ -69,7 +69,12 @@ def test_what_a_record_becomes(tmp_path: Path) -> None:
     free = figures("plain", set_name="chat", guided=0, judged=0)
     write(
         tmp_path,
-        [figures("plain"), figures("unguided", invalid=["a", "b"], right=1), drafted, free],
+        [
+            figures("plain"),
+            figures("unguided", invalid=["a", "b"], right=1),
+            drafted | {"commit": "def5678"},
+            free,
+        ],
     )
     acceptance_page.main([], root=tmp_path)
     page = (tmp_path / acceptance_page.PAGE).read_text()
@@ -81,7 +86,7 @@ def test_what_a_record_becomes(tmp_path: Path) -> None:
         "| chat | no | 10 | – | – | – | 0 of 0 |",
     ):
         assert line in page
-    assert "2 cores of an Chip, commit abc1234" in page and "## small.gguf" in page
+    assert "2 cores of an Chip, commit abc1234, def5678" in page and "## small.gguf" in page
     assert "compact JSON; no properties that the schema does not name; float32" in page
     acceptance_page.main(["--check"], root=tmp_path)
     write(tmp_path, [figures("plain", right=6)])
