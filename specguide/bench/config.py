@@ -212,7 +212,8 @@ class BenchEngine:
 class AxisLists:
     """What the acceptance benchmark compares, each a comma-separated list.
 
-    drafters:         of {drafters}; plain decoding is always measured too
+    drafters:         of {drafters}; plain decoding is always measured too. Left out: eagle3, mtp,
+                      ngram, suffix and grammar, without those whose head is not there
     num_draft_tokens: K, draft tokens per iteration
     forced:           F, drafts beside the drafter's where the grammar forces text
     drafts:           of guided, unguided
@@ -220,7 +221,7 @@ class AxisLists:
     concurrency:      requests at once; several draw a Pareto plot
     """
 
-    drafters: str = "eagle3,mtp,ngram,suffix,grammar"
+    drafters: str | None = None
     num_draft_tokens: str = "3"
     forced: str = "0,8"
     drafts: str = "guided,unguided"

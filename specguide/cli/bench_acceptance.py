@@ -31,6 +31,7 @@ from specguide.server.config import model_name
 _METHODS = sorted(
     {name for options in DRAFTERS.values() if method_named(name := options["method"]).has_model}
 )
+_USUAL = ("eagle3", "mtp", "ngram", "suffix", "grammar")
 _GUIDED = {"guided": True, "unguided": False}
 _REQUESTS = ConfigOptions(TaskChoice, "Requests")
 _ENGINE = ConfigOptions(BenchEngine, "Engine")
@@ -72,7 +73,8 @@ def acceptance(
     from specguide.llm import LLM
 
     choice, heads = TaskChoice(**given[TaskChoice]), _heads(head or ())
-    axes = _axes(AxisLists(**given[AxisLists]))
+    lists = AxisLists(**given[AxisLists])
+    axes = _axes(lists, _drafters(lists.drafters, model, heads))
     folder = choice.data or env.data_dir()
     tasks = _tasks(choice, folder)
     wanted = _wanted(axes, tasks, heads)
@@ -102,9 +104,29 @@ def _tasks(choice: TaskChoice, folder: Path | None) -> dict[str, list[Task]]:
     }
 
 
-def _axes(lists: AxisLists) -> Axes:
+def _drafters(asked: str | None, model: Path | None, heads: Mapping[str, Path]) -> Sequence[str]:
+    """The drafters to measure. Raises InvalidParams where one is asked for whose head is not there,
+    CheckpointError for a target that cannot be read."""
+    from specguide.engine.setup.facts import own_heads
+    from specguide.engine.setup.target_folder import target_folder
+    from specguide.models import read_config
+
+    read_config(target_folder(model))
+    found = _USUAL if asked is None else listed(asked, (*DRAFTERS, UNGUIDED))
+    absent = set(_METHODS) - {*heads, *own_heads(model)}
+    headless = [name for name in found if name != UNGUIDED and DRAFTERS[name]["method"] in absent]
+    for name in headless:
+        method = DRAFTERS[name]["method"]
+        words = f"{name} needs a head or a small model for this target: --head {method}=FOLDER"
+        if asked is not None:
+            raise InvalidParams(words, param="drafters")
+        typer.echo(f"{words}; it is left out", err=True)
+    return [name for name in found if name not in headless]
+
+
+def _axes(lists: AxisLists, drafters: Sequence[str]) -> Axes:
     return Axes(
-        listed(lists.drafters, (*DRAFTERS, UNGUIDED)),
+        drafters,
         listed_numbers(lists.num_draft_tokens, least=1),
         listed_numbers(lists.forced),
         [_GUIDED[kind] for kind in listed(lists.drafts, _GUIDED)],

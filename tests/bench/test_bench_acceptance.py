@@ -16,6 +16,7 @@ from specguide.bench.settings import Axes, Setting
 from specguide.bench.tasks import Task, digest
 from specguide.cli import app
 from specguide.drafts.tree import DynamicTree
+from specguide.engine.setup.target_folder import SHIPPED_MODEL
 from specguide.errors import InvalidParams
 
 PERSON = {
@@ -110,12 +111,12 @@ def test_a_run_that_goes_on_where_it_was(data: Path, monkeypatch: pytest.MonkeyP
     kept = [json.loads(line) for line in lines[:3]]
     del kept[0]["outputs"]["1"]  # as if plain decoding had failed there
     (out / "records.jsonl").write_text("".join(f"{json.dumps(k)}\n" for k in kept) + lines[3][:40])
-    again = invoke(data)
     monkeypatch.setenv("SPECGUIDE_COMMIT", "def5678")
-    assert again.exit_code == 0 and records(out)[:3] == kept
+    again = invoke(data)
     told = json.loads((out / "acceptance.json").read_text())
     assert told["commit"] == "def5678"
     assert [one["commit"] for one in told["result"]] == 3 * ["abc1234"] + 2 * ["def5678"]
+    assert again.exit_code == 0 and records(out)[:3] == kept
     assert "3 of 5 settings already" in again.output
     assert [line["figures"]["differ_from_plain"] for line in records(out)[3:]] == [1, 1]
     other = invoke(data, "--max-whitespace", "2")
@@ -187,6 +188,9 @@ def test_what_a_backend_or_a_template_refuses_is_counted(data: Path) -> None:
         ("--head", "eagle3", "is not METHOD=FOLDER"),
         ("--head", "ngram=.", "is not METHOD=FOLDER"),
         ("--head", "eagle3=nowhere", "there is no nowhere"),
+        ("--drafters", "ngram,peagle", "peagle needs a head or a small model"),
+        ("--drafters", "draft_model_tree", "this target: --head draft_model=FOLDER"),
+        ("--model", str(SHIPPED_MODEL / "target"), "eagle3 needs a head"),
     ],
 )
 def test_what_is_wrong_is_said_before_anything_runs(
@@ -195,6 +199,17 @@ def test_what_is_wrong_is_said_before_anything_runs(
     done = invoke(data, option, value)
     assert isinstance(done.exception, InvalidParams) and message in str(done.exception)
     assert not (data / "out").exists()
+
+
+def test_usual_drafters_without_a_head_are_left_out(data: Path) -> None:
+    target = ("--model", str(SHIPPED_MODEL / "target"), "--samples", "1", "--max-tokens", "4")
+    mtp = ("--head", f"mtp={SHIPPED_MODEL / 'mtp'}")
+    out = ("--data", str(data), "--output", str(data / "out"), "--forced", "0", *target, *mtp)
+    done = CliRunner().invoke(app, ["bench", "acceptance", "--sets", "own", *out])
+    assert done.exit_code == 0, (done.output, done.exception)
+    assert "eagle3 needs a head or a small model for this target: --head eagle3=" in done.output
+    measured = dict.fromkeys(line["figures"]["drafter"] for line in records(data / "out"))
+    assert list(measured) == ["plain", "mtp", "ngram", "suffix"]
 
 
 def test_settings_that_make_no_sense_are_left_out() -> None:

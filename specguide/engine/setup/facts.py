@@ -38,7 +38,7 @@ def find_facts(config: EngineConfig) -> Facts:
         device=str(device),
         dtype=_dtype(_given(config.dtype) or ("bfloat16" if device.type == "cuda" else "float32")),
         max_positions=target.max_position_embeddings,
-        own_head=_own_head(config.model),
+        own_head=next(iter(own_heads(config.model)), None),
         has_fp8_cache=has_fp8_cache,
     )
 
@@ -63,10 +63,11 @@ def _has_fp8_cache(wanted: str, scheme: CacheScheme | None) -> bool:
     return True
 
 
-def _own_head(model: str | Path | None) -> str | None:
+def own_heads(model: str | Path | None) -> tuple[str, ...]:
+    """The methods whose head comes with a target, the best one first."""
     if model is None:
-        return "eagle3"
-    return "mtp" if MtpHead.is_in(model) else None
+        return "eagle3", "mtp"
+    return ("mtp",) if MtpHead.is_in(model) else ()
 
 
 def _device(name: str | None) -> torch.device:
