@@ -65,7 +65,7 @@ class LLGuidanceMatcher final : public LibraryMatcher {
     filled.prefix_len = filled.len = taken_.size();
     filled.row.assign(row, row + vocabulary().num_words());
     is_masked_ = true;
-    clear_early_ends(row);
+    if (pattern_->names_tokens()) clear_early_ends(row);
   }
 
   void undo(int n) override {

@@ -47,13 +47,18 @@ class LLGuidancePattern {
  public:
   // more: limits of the matchers with more room
   LLGuidancePattern(std::unique_ptr<LLGuidanceHandle> handle, std::string lark, const LLGuidanceLimits& more)
-      : handle_(std::move(handle)), lark_(std::move(lark)), more_(more) {}
+      : handle_(std::move(handle)),
+        lark_(std::move(lark)),
+        names_tokens_(lark_.find("<[") != std::string::npos),
+        more_(more) {}
 
   std::unique_ptr<LLGuidanceHandle> take();
   // A matcher with more room, whose lexer has learnt nothing yet: what others have learnt takes room. The first time it
   // compiles the grammar anew, and others who need the same wait for that.
   std::unique_ptr<LLGuidanceHandle> take_roomy();
   void give_back(std::unique_ptr<LLGuidanceHandle> handle);
+  // Whether it may speak of tokens by their ids, as <[2]>, and so of any token.
+  bool names_tokens() const { return names_tokens_; }
   // How many matchers are kept that have walked.
   int64_t num_learned();
 
@@ -65,6 +70,7 @@ class LLGuidancePattern {
   std::vector<std::unique_ptr<LLGuidanceHandle>> idle_;
   uint64_t num_given_back_ = 0;
   const std::string lark_;
+  const bool names_tokens_;
   const LLGuidanceLimits more_;
 };
 

@@ -29,7 +29,10 @@ _RAISED = " (its limits were raised, and that was not enough: make the grammar s
 
 class Pattern:
     """A compiled grammar of the Python adapter: where its matchers begin, with the usual limits or
-    with more."""
+    with more.
+
+    names_tokens: it may speak of tokens by their ids, as <[2]>, and so of any token
+    """
 
     def __init__(
         self,
@@ -38,6 +41,7 @@ class Pattern:
         usual: native.LLGuidanceLimits,
         more: native.LLGuidanceLimits,
     ) -> None:
+        self.names_tokens = "<[" in lark
         self._make_roomy = functools.partial(_library_matcher, tokenizer, lark, more)
         self._usual = _library_matcher(tokenizer, lark, usual)
         self._roomy: llguidance.LLMatcher | None = None
@@ -99,8 +103,9 @@ class LLGuidanceMatcher(LibraryMatcher):
         self._with_room(compute)
         self._is_masked = True
         # A grammar may let any token follow, as <[*]>; but an end token ends the text.
-        for end in () if self._may_end() else self._vocabulary.eos_token_ids:
-            row.view(np.uint32)[end // 32] &= ~np.uint32(1 << end % 32)
+        if self._pattern.names_tokens and not self._may_end():
+            for end in self._vocabulary.eos_token_ids:
+                row.view(np.uint32)[end // 32] &= ~np.uint32(1 << end % 32)
 
     def _undo(self, n: int) -> None:
         if not self._matcher.rollback(n):
