@@ -33,6 +33,10 @@ def prompted(custom_id: str, **fields: Any) -> bytes:
     return line(custom_id, {"prompt": "Hello", "max_tokens": 4, **fields}, method="POST")
 
 
+def endless(custom_id: str) -> bytes:
+    return prompted(custom_id, max_tokens=2000, ignore_eos=True)
+
+
 def chat(custom_id: str, **fields: Any) -> bytes:
     messages = [{"role": "user", "content": "The bridge in Riga was opened in 1932."}]
     return line(custom_id, {"messages": messages, **fields}, "/v1/chat/completions")
@@ -94,7 +98,7 @@ def test_an_engine_that_ends_is_told_and_what_was_answered_stays():
         for child in multiprocessing.active_children():
             child.kill()
 
-    lines = [prompted("first"), *(prompted(f"{i}", max_tokens=2000) for i in range(12))]
+    lines = [prompted("first"), *(endless(f"{i}") for i in range(12))]
     found, answers = answers_to(lines, done=end)
     assert isinstance(found, EngineError) and "SIGKILL" in str(found)
     first, *others = answers
@@ -104,7 +108,7 @@ def test_an_engine_that_ends_is_told_and_what_was_answered_stays():
 
 def test_ctrl_c_ends_it_and_what_was_answered_stays(tmp_path):
     requests, answers = tmp_path / "requests.jsonl", tmp_path / "answers.jsonl"
-    lines = [prompted("first"), *(prompted(f"{i}", max_tokens=2000) for i in range(40))]
+    lines = [prompted("first"), *(endless(f"{i}") for i in range(40))]
     requests.write_bytes(b"".join(lines))
     command = [*COMMAND, "run-batch", "-i", str(requests), "-o", str(answers)]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
