@@ -11,7 +11,7 @@ from specguide.config import EngineConfig
 from specguide.errors import InvalidParams, RequestError
 from specguide.host.release import extra
 from specguide.server.config import ServerConfig, model_name
-from specguide.server.tasks.custom_tools import CALL_FORMS
+from specguide.server.tasks.custom_tools import CALLED_WITH
 from specguide.server.tasks.events import Arguments, CallBegin, End, Event, Text
 
 
@@ -101,10 +101,10 @@ def _events(choice: dict[str, Any]) -> Iterator[Event]:
     if delta.get("content"):
         yield Text(delta["content"])
     for piece in delta.get("tool_calls") or ():
-        for is_custom, (kind, written) in enumerate(CALL_FORMS):
+        for kind, written in CALLED_WITH.items():
             called = piece.get(kind) or {}
             if called.get("name"):
-                yield CallBegin(piece["index"], called["name"], is_custom=bool(is_custom))
+                yield CallBegin(piece["index"], called["name"], kind=kind)
             if called.get(written):
                 yield Arguments(piece["index"], called[written])
     if choice["finish_reason"]:

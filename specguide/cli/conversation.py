@@ -14,7 +14,7 @@ import typer
 
 from specguide.cli.chat_models import ChatModel
 from specguide.errors import SpecguideError
-from specguide.server.tasks.custom_tools import CALL_FORMS, KIND
+from specguide.server.tasks.custom_tools import CALLED_WITH
 from specguide.server.tasks.events import Arguments, CallBegin, End, Event, Text
 
 Message = dict[str, Any]
@@ -61,9 +61,8 @@ class Conversation:
         try:
             while calls := self._answer():
                 for call in calls:
-                    _, written = CALL_FORMS[KIND in call]
                     called = call[call["type"]]
-                    say(f"→ {called['name']}({called[written]})")
+                    say(f"→ {called['name']}({called[CALLED_WITH[call['type']]]})")
                     self.messages.append(
                         {
                             "role": "tool",
@@ -118,13 +117,12 @@ class _Written:
             case Text(text=text):
                 self.text += text
                 return text
-            case CallBegin(index=index, name=name, is_custom=is_custom):
-                kind, written = CALL_FORMS[is_custom]
+            case CallBegin(index=index, name=name, kind=kind):
                 call = {"id": f"call_{secrets.token_hex(12)}", "type": kind}
-                self.calls[index] = {**call, kind: {"name": name, written: ""}}
+                self.calls[index] = {**call, kind: {"name": name, CALLED_WITH[kind]: ""}}
             case Arguments(index=index, text=text):
-                kind, written = CALL_FORMS[KIND in self.calls[index]]
-                self.calls[index][kind][written] += text
+                kind = self.calls[index]["type"]
+                self.calls[index][kind][CALLED_WITH[kind]] += text
             case End(finish_reason=reason):
                 self.finish_reason = reason
         return ""

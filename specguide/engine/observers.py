@@ -3,9 +3,9 @@ Observer, what it is given, and two short observers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from specguide.batch import DRAFT_ORIGINS, Batch, StepOutput
 from specguide.drafts.layout import DraftLayout
@@ -14,7 +14,10 @@ from specguide.request import Request
 from specguide.request_records import IterationTimes
 from specguide.scheduler import Advance, Scheduler
 
-_MODEL = DRAFT_ORIGINS[1]
+if TYPE_CHECKING:
+    from torch import Tensor
+
+_MODEL = DRAFT_ORIGINS.index("model")
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,13 +58,13 @@ class DraftCounts:
         output = committed.output
         if committed.batch.is_prefill or not self._is_chain:
             return
-        num_tokens, names_of = output.num_tokens.tolist(), _origins(output)
+        num_tokens, all_origins = output.num_tokens.tolist(), _origins(output).tolist()
         for row, request, advance in committed.rows():
             if advance.tokens and not advance.is_first:
-                names = names_of(row)
+                origins = [origin for origin in all_origins[row] if origin]
                 num_taken = min(len(advance.tokens), num_tokens[row] - 1)
-                _add(request.metrics.drafts_proposed, names)
-                _add(request.metrics.drafts_accepted, names[:num_taken])
+                _add(request.metrics.drafts_proposed, origins)
+                _add(request.metrics.drafts_accepted, origins[:num_taken])
 
 
 class StepTimes:
@@ -80,15 +83,12 @@ class StepTimes:
         self._scheduler.take_time(committed.batch, committed.advances, seconds)
 
 
-def _origins(output: StepOutput) -> Callable[[int], list[str]]:
-    """The names of who proposed a row's drafts, one for each draft that was verified."""
-    if output.origins is None:
-        num_drafts = (output.drafts >= 0).sum(dim=1).tolist()
-        return lambda row: [_MODEL] * num_drafts[row]
-    origins = output.origins.tolist()
-    return lambda row: [DRAFT_ORIGINS[origin] for origin in origins[row] if origin]
+def _origins(output: StepOutput) -> Tensor:
+    """Who proposed each draft that was verified, [B, K] as in StepOutput."""
+    return (output.drafts >= 0).int() * _MODEL if output.origins is None else output.origins
 
 
-def _add(counts: dict[str, int], names: Sequence[str]) -> None:
-    for name in set(names):  # of few names this is quicker than a Counter
-        counts[name] = counts.get(name, 0) + names.count(name)
+def _add(counts: dict[str, int], origins: Sequence[int]) -> None:
+    for origin in set(origins):  # of few this is quicker than a Counter
+        name = DRAFT_ORIGINS[origin]
+        counts[name] = counts.get(name, 0) + origins.count(origin)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from specguide.guided.known.call_texts import CallTexts
 from specguide.guided.known.keys import JSON_END, TEXT_START, special_token
-from specguide.guided.tools.formats import ToolFormat, around_id, first_of_id
+from specguide.guided.tools.formats import ToolFormat, around_id, behind_id, id_beginnings
 
 _OPENERS = ("{", "[", '"')
 
@@ -35,8 +35,8 @@ class CallStarts:
 
     @property
     def are_marked(self) -> bool:
-        """Whether calls are found by a special token of their own, where they are: they have ids,
-        or what their arguments end with is not told apart."""
+        """Whether a special token of their own is what calls are found by: what stands between
+        them is not fixed where they have ids, and where arguments end is not told but of JSON."""
         return self.tool_format.arguments is not None or bool(self.tool_format.ids)
 
     def texts(self, names: Sequence[str], must_call: bool, has_answer: bool) -> CallTexts | None:
@@ -92,8 +92,7 @@ class CallStarts:
     def _mark(self) -> str:
         """What stands in front of a name, behind an id, from the first special token on; "" where
         there is none."""
-        head, tail = around_id(self.tool_format.before_name)
-        parts = parts_of(tail if self.tool_format.before_name != head else head, self.ids)
+        parts = parts_of(behind_id(self.tool_format.before_name), self.ids)
         first = next((i for i, part in enumerate(parts) if part in self.ids), len(parts))
         return "".join(parts[first:])
 
@@ -104,7 +103,7 @@ class CallStarts:
         lead, _ = around_id(one.before_arguments)
         after = None
         if lead != one.before_arguments:
-            after = first_of_id(one.before_arguments).encode().hex()
+            after = id_beginnings(one.before_arguments).hex()
         elif form is not None:
             after = self._first_bytes([form.before_name, form.if_none + one.after_arguments])
         return CallTexts(

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cache
-from string import ascii_lowercase, ascii_uppercase, digits
 from typing import Any
 
 from specguide.errors import InvalidParams
+from specguide.guided.regex.first import first_of
+from specguide.guided.regex.parse import parse
 from specguide.guided.tools.arguments_form import ArgumentsForm
 from specguide.guided.written_forms import WrittenForm, read_forms
 
@@ -30,11 +31,17 @@ def around_id(text: str) -> tuple[str, str]:
     return head, tail
 
 
-def first_of_id(text: str) -> str:
-    """The characters with which the one of IDS in a text may begin."""
-    mark = next(one for one in IDS if one in text)
-    is_any = "a-z" in IDS[mark]
-    return digits + ascii_lowercase * is_any + ascii_uppercase * ("A-Z" in IDS[mark])
+def behind_id(text: str) -> str:
+    """What stands behind one of IDS in a text; the whole text where there is none."""
+    head, tail = around_id(text)
+    return head if head == text else tail
+
+
+def id_beginnings(text: str) -> bytes:
+    """The bytes with which the one of IDS in a text may begin."""
+    pattern = next(IDS[one] for one in IDS if one in text)
+    ranges = first_of(parse(pattern)).chars
+    return bytes(code for low, high in ranges for code in range(low, high + 1))
 
 
 def with_id(text: str, index: int) -> str:

@@ -213,9 +213,9 @@ class _Rules:
         self._after_arguments = self._with_id(tool_format.after_arguments)
         self.before_name = self._with_id(tool_format.before_name)
         self.rest_of_call = f"tool {self._after_arguments}"
-        head, _ = around_id(tool_format.before_arguments)
-        behind_id = self._with_id(tool_format.before_arguments.removeprefix(head))
-        self._behind_id = f"{behind_id} " if behind_id else ""
+        self._behind_name, _ = around_id(tool_format.before_arguments)
+        lead = self._with_id(tool_format.before_arguments.removeprefix(self._behind_name))
+        self._lead = f"{lead} " if lead else ""  # from an id on
         form = tool_format.arguments
         after = tool_format.after_arguments
         self._arguments = None if form is None else ArgumentRules(form, after, self.terms, limits)
@@ -249,15 +249,14 @@ class _Rules:
 
     def tool(self, tool: Tool, limits: GuideConfig, starts: CallStarts | None) -> _WrittenTool:
         """A tool's name and its arguments. Raises InvalidGuide, which names the tool."""
-        head, _ = around_id(self.format.before_arguments)
-        name = self.terms(tool.name + head)
+        name = self.terms(tool.name + self._behind_name)
         try:
             if self._arguments is None:
                 behind = None if starts is None else starts.of_call(tool.name)
                 term = schema_term(dict(tool.parameters), limits, behind)
-                return _WrittenTool(name, _NO_SHAPE, self._behind_id + term)
+                return _WrittenTool(name, _NO_SHAPE, self._lead + term)
             shape, term, lines = self._arguments.of(tool.parameters, tool.param)
-            return _WrittenTool(name, shape, self._behind_id + term, lines)
+            return _WrittenTool(name, shape, self._lead + term, lines)
         except InvalidGuide as error:
             error.param = tool.param
             raise

@@ -9,7 +9,7 @@ from typing import Any
 
 from specguide.server.apis.api import JsonObject
 from specguide.server.apis.told_ids import ToldIds
-from specguide.server.tasks.custom_tools import CALL_FORMS, KIND
+from specguide.server.tasks.custom_tools import CALLED_WITH
 from specguide.server.tasks.events import CallBegin, End, Reasoned, Said, Text
 
 
@@ -44,12 +44,12 @@ class Choice:
             self.content += event.text
             return {"content": event.text} if event.text else {}
         if isinstance(event, CallBegin):
-            kind, written = CALL_FORMS[event.is_custom]
-            called = {"name": event.name, written: ""}
-            call = {"id": f"call_{secrets.token_hex(12)}", "type": kind}
-            self.calls.append({**call, kind: {**called}})
-            return self._called({"index": event.index, **call, kind: called})
-        kind, written = CALL_FORMS[KIND in self.calls[event.index]]
+            called = {"name": event.name, CALLED_WITH[event.kind]: ""}
+            call = {"id": f"call_{secrets.token_hex(12)}", "type": event.kind}
+            self.calls.append({**call, event.kind: {**called}})
+            return self._called({"index": event.index, **call, event.kind: called})
+        kind = self.calls[event.index]["type"]
+        written = CALLED_WITH[kind]
         self.calls[event.index][kind][written] += event.text
         return self._called({"index": event.index, kind: {written: event.text}})
 

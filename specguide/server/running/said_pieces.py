@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from specguide.guided.reading import Piece
 from specguide.request_records import SpanTag
+from specguide.server.tasks.custom_tools import KIND as CUSTOM
 from specguide.server.tasks.custom_tools import InputText
 from specguide.server.tasks.events import Arguments, CallBegin, Reasoned, Said, Text
 
@@ -50,7 +51,7 @@ class SaidPieces:
     def _begin(self, call: int, name: str) -> CallBegin:
         is_custom = name in self._custom_tools
         self._input = InputText() if is_custom else None
-        return CallBegin(call, name, is_custom=is_custom)
+        return CallBegin(call, name, kind=CUSTOM) if is_custom else CallBegin(call, name)
 
     def _said(self, shown: bytes, *, is_last: bool = False) -> list[Said]:
         """More of what is being said."""

@@ -15,8 +15,8 @@ from specguide.inputs.json_fields import shown
 from specguide.server.bodies.base_body import given
 
 KIND, INPUT = "custom", "input"
-CALL_FORMS = (("function", "arguments"), (KIND, INPUT))
-"""What a call is of, and the name of what it is called with; of a custom tool the second."""
+CALLED_WITH = {"function": "arguments", KIND: INPUT}
+"""By what a call is of, the name of what it is called with."""
 _QUOTES_BEFORE = 3
 """Quotes of an object's text up to its first value, a text: two of the key, and one of the text."""
 _HALVES = frozenset(f"ud{digit}" for digit in "89ab")

@@ -86,15 +86,15 @@ class Reasoned(msgspec.Struct, frozen=True):
 class CallBegin(msgspec.Struct, frozen=True):
     """A call, whose arguments follow.
 
-    index:     which of the sample's
-    is_custom: of a custom tool: what follows is its text, and no JSON
+    index: which of the sample's
+    kind:  "function", or "custom" of a custom tool: what follows is its text, and no JSON
     """
 
     index: int
     name: str
     sample: int = 0
     scores: tuple[Score, ...] = ()
-    is_custom: bool = False
+    kind: str = "function"
 
 
 class Arguments(msgspec.Struct, frozen=True):

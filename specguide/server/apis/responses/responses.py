@@ -179,7 +179,7 @@ class ResponseRenderer(Renderer[ResponsesRequest]):
         self._scores = []
 
     def _call(self, event: CallBegin) -> Item:
-        if event.is_custom:
+        if event.kind == CUSTOM:
             return CustomCall(len(self._items), event.name)
         namespace, name = self._namespaces.get(event.name, (None, event.name))
         return Call(len(self._items), name, namespace)
