@@ -116,7 +116,8 @@ class SizedIterations:
 
     def decode(self, batch: Batch, sampling: Sampling, levels: IterationLayouts) -> VerifyOutput:
         """Decode over the first slots, for whose number there is, or will be, a graph; what is
-        computed beside is filled up to a size."""
+        computed beside is filled up to a size. All requests that have not ended must be in the
+        batch: their slots run whether they are or not."""
         assert self.runner is not None
         piggyback = batch.piggyback
         highest_slot = max(batch.slots)

@@ -78,6 +78,19 @@ def test_a_sleeping_matcher_is_held(folders):
     llm.close()
 
 
+@pytest.mark.parametrize("num_fills", [37, 38, 39])
+@pytest.mark.parametrize("options", [dict(), dict(lag=2), dict(enforce_eager=True)], ids=str)
+def test_a_matcher_that_sleeps_before_the_last_tokens(folders, options, num_fills):
+    """What runs beside the request that is held, and may end there, does not run it."""
+    prompts, params = ["ab"] * 2, [SamplingParams(max_tokens=60, ignore_eos=True)] * 2
+    llm = make(folders, spec=False, guide=GuideConfig(deadline_us=2000), **FP32, **options)
+    _, awake = with_misfit(llm, Scripted("sleep", 1000), prompts, params)
+    _, asleep = with_misfit(llm, Scripted("sleep", num_fills), prompts, params)
+    llm.close()
+    assert asleep.metrics.num_held > 0 and asleep.error is None
+    assert asleep.output_ids == awake.output_ids
+
+
 def captured(llm: LLM) -> list[object]:
     """The graphs of all kinds, once they are captured."""
     step = llm._engine._executor.step

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small_scheduler import EOS, PAGE, K, make, request
 
+from specguide import Guide
 from specguide.batch import Batch
 from specguide.params import SamplingParams
 from specguide.piggyback import PiggybackLimits
@@ -170,6 +171,20 @@ def test_who_starts_behind_chunks_that_are_under_way_is_not_at_its_end():
     for batch, tokens in zip((*chunks, start), ([], [], [5, 6]), strict=True):
         scheduler.commit(batch, [tokens], {})
     assert one.output_ids == [5, 6] and one.finish_reason == "length"
+
+
+def test_a_guided_request_may_be_held_in_what_would_be_its_last_iteration():
+    """A GPU's iterations run all slots that are active, so that it is in each of them."""
+    scheduler = make(piggyback=BESIDE)
+    requests = request(max_tokens=2, guide=Guide(regex="a*")), request(1, max_tokens=2), request(2)
+    for one in requests:
+        scheduler.add(one)
+    first, last, behind = (scheduler.schedule().batch for _ in range(3))
+    assert first.is_prefill and last.slots == (0, 1, 2) and behind.slots == (0, 2)
+    scheduler.commit(first, [[5]] * 3, {})
+    scheduler.commit(last, [[], [5], [5]], {})
+    scheduler.commit(behind, [[5], [5]], {})
+    assert [len(one.output_ids) for one in requests] == [2, 2, 3]
 
 
 def test_a_request_that_leaves_while_its_prompt_rides():
