@@ -10,6 +10,8 @@ from specguide import LLM, Guide, SamplingParams
 from specguide.errors import MatcherError
 from specguide.guided.grammar_future import GrammarFuture
 
+SLEEPS_S = {"sleep": 0.2, "nap": 0.01}
+
 
 class ScriptedMatcher:
     """A matcher that allows everything until `action` is called at one of its fills."""
@@ -33,8 +35,8 @@ class ScriptedMatcher:
                 raise KeyError("the matcher broke")
             if self.action == "dead end":
                 row[:] = 0
-            if self.action == "sleep" and self.num_fills <= self.at + 4:
-                time.sleep(0.2)
+            if self.action in SLEEPS_S and self.num_fills <= self.at + 4:
+                time.sleep(SLEEPS_S[self.action])
 
     def rollback(self, n):
         self.num_accepted -= n
