@@ -7,9 +7,11 @@ import adaptive_engines
 import proposals
 import pytest
 import staggered
+import tiny_engine
+from misfits import Scripted, with_misfit
 from proposals import generate, plain_outputs
 
-from specguide import LLM, SpecConfig
+from specguide import LLM, GuideConfig, SamplingParams, SpecConfig
 from specguide.drafts.tree import DynamicTree
 from specguide.speculation import sized_iterations
 from specguide.speculation.graphs import EagerIterations
@@ -57,6 +59,17 @@ def test_slots_of_more_pages_than_travel_with_a_prompt(
 ):
     monkeypatch.setattr(sized_iterations, "ENTERING_PAGES", 1)
     check(proposals.make(folders, method, max_batch_size=8, page_size=4), exact)
+
+
+def test_who_is_held_before_the_last_tokens_does_not_run_along(folders, filled_up):
+    """The iterations of others are in its slot, too, and have no rows for it."""
+    prompts, params = ["ab"] * 2, [SamplingParams(max_tokens=150, ignore_eos=True)] * 2
+    llm = tiny_engine.make(folders, spec=False, guide=GuideConfig(deadline_us=2000), lag=2)
+    _, awake = with_misfit(llm, Scripted("nap", 1000), prompts, params)
+    for num_fills in [37, 38, 39] * 4:
+        _, asleep = with_misfit(llm, Scripted("nap", num_fills), prompts, params)
+        assert asleep.metrics.num_held > 0 and asleep.output_ids == awake.output_ids
+    llm.close()
 
 
 def beside(mode: str) -> list[object]:
