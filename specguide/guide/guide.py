@@ -73,7 +73,9 @@ class Guide:
             raise InvalidGuide(
                 f"a Guide holds exactly one of {', '.join(_KINDS)}; found {found}", param="guide"
             )
-        _CHECKS[given[0]](getattr(self, given[0]))
+        source = _CHECKS[given[0]](getattr(self, given[0]))
+        if source is not None:
+            self.__dict__["_source"] = source
         if self.key_order is not None:
             check_key_order(self.key_order)
 
@@ -90,11 +92,7 @@ class Guide:
     @cached_property
     def _source(self) -> str:
         value = getattr(self, self.kind)
-        return (
-            value
-            if isinstance(value, str) and self.kind in ("regex", "grammar")
-            else _canonical(value)
-        )
+        return value if isinstance(value, str) else _canonical(value)
 
 
 @dataclass(frozen=True)
@@ -153,14 +151,14 @@ def is_text(value: Any) -> bool:
 _KINDS = tuple(f.name for f in fields(Guide) if not f.kw_only)
 
 
-def _canonical(value: Any) -> str:
-    if isinstance(value, str):
-        value = json.loads(value)
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+def _canonical(value: Any, *, allow_nan: bool = True) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=allow_nan, separators=(",", ":"))
 
 
 def _check_json(kind: str, types: tuple[type, ...]) -> Any:
-    def check(value: Any) -> None:
+    """A check that returns the value as canonical text."""
+
+    def check(value: Any) -> str:
         if isinstance(value, str):
             try:
                 value = json.loads(value)
@@ -173,12 +171,14 @@ def _check_json(kind: str, types: tuple[type, ...]) -> Any:
                 found = f"a model of pydantic: give {model.__name__}.model_json_schema()"
             raise InvalidGuide(f"{kind} must be a JSON object, found {found}", param=kind)
         try:
-            if _is_finite(value):
-                return
-            json.dumps(value)
+            text = _finite_text(value)
+            if text is not None:
+                return text
+            text = _canonical(value)
         except (TypeError, ValueError, RecursionError) as error:
             raise InvalidGuide(f"{kind} cannot be written as JSON: {error}", param=kind) from error
         check_finite(value, kind)
+        return text
 
     return check
 
@@ -186,7 +186,7 @@ def _check_json(kind: str, types: tuple[type, ...]) -> Any:
 def check_finite(value: Any, kind: str) -> None:
     """Raises InvalidGuide, with keyword and JSON pointer, for a number that JSON does not have:
     Python reads NaN and Infinity, and 1e999 as infinity. kind: the guide's field"""
-    if _is_finite(value):
+    if _finite_text(value) is not None:
         return
     for path, number in _floats(value):
         if not math.isfinite(number):
@@ -201,13 +201,12 @@ def check_finite(value: Any, kind: str) -> None:
             )
 
 
-def _is_finite(value: Any) -> bool:
-    """Whether a value can be written as JSON that others read; quick."""
+def _finite_text(value: Any) -> str | None:
+    """The value as canonical text; None where others could not read it as JSON."""
     try:
-        json.dumps(value, allow_nan=False)
+        return _canonical(value, allow_nan=False)
     except (TypeError, ValueError):
-        return False
-    return True
+        return None
 
 
 def _floats(value: Any) -> Iterator[tuple[tuple[str | int, ...], float]]:
