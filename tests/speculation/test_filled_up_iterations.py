@@ -3,24 +3,27 @@ give: here on a CPU, where an index that is out of range is told."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import adaptive_engines
 import proposals
 import pytest
 import staggered
 import tiny_engine
+from filled_up import filled_up
 from misfits import Scripted, with_misfit
 from proposals import generate, plain_outputs
 
 from specguide import LLM, GuideConfig, SamplingParams, SpecConfig
 from specguide.drafts.tree import DynamicTree
 from specguide.speculation import sized_iterations
-from specguide.speculation.graphs import EagerIterations
 
 
-@pytest.fixture
-def filled_up(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(name="filled_up")
+def all_filled_up() -> Iterator[None]:
     """Engines made from here on fill up their iterations."""
-    monkeypatch.setattr(sized_iterations, "runner_for", lambda grammar, options: EagerIterations())
+    with filled_up():
+        yield
 
 
 @pytest.fixture
