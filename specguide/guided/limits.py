@@ -13,6 +13,9 @@ from specguide.guided.regex.tree import UnsupportedRegex
 
 _BRACKETS = b"[](){}"
 _NO_BRACKET = bytes(set(range(256)) - set(_BRACKETS))
+_ROUND = bytes.maketrans(_BRACKETS, b"()()()")
+_OPEN = ord("(")
+_MOST_ROUNDS = 32
 
 
 def check_size(guide: Guide, limits: GuideConfig) -> str:
@@ -56,9 +59,8 @@ def check_limits(guide: Guide, limits: GuideConfig) -> None:
     source = check_size(guide, limits)
     is_json = guide.kind not in ("regex", "grammar")
     outside = _outside_strings(source) if is_json else _unescaped_brackets(source)
-    brackets = outside.encode().translate(None, _NO_BRACKET)
-    depths = accumulate(1 if bracket in b"([{" else -1 for bracket in brackets)
-    if max(depths, default=0) > limits.max_depth:
+    brackets = outside.encode().translate(_ROUND, _NO_BRACKET)
+    if _is_deeper(brackets, limits.max_depth):
         raise _too_deep(guide, limits)
     num_values = outside.count(",") + 1 if is_json else 0
     if num_values > limits.max_values:
@@ -66,6 +68,17 @@ def check_limits(guide: Guide, limits: GuideConfig) -> None:
     num_rules = _num_rules(source) if guide.kind == "grammar" else 0
     if num_rules > limits.max_rules:
         raise _too_much(guide, f"{num_rules} rules", "max_rules", limits.max_rules)
+
+
+def _is_deeper(brackets: bytes, most: int) -> bool:
+    """Whether more than so many round brackets are open somewhere."""
+    left = brackets
+    for _ in range(min(most, _MOST_ROUNDS)):
+        left = left.replace(b"()", b"")  # the innermost ones
+    if not left:
+        return False
+    depths = accumulate(1 if bracket == _OPEN else -1 for bracket in brackets)
+    return max(depths, default=0) > most
 
 
 def _num_rules(grammar: str) -> int:
@@ -83,11 +96,9 @@ def _outside_strings(source: str) -> str:
 
 
 def _unescaped_brackets(source: str) -> str:
-    """A regular expression or a grammar without brackets behind a backslash."""
-    left = source.replace("\\\\", "")
-    for bracket in "[](){}":
-        left = left.replace(f"\\{bracket}", "")
-    return left
+    """A regular expression or a grammar without what is behind a backslash."""
+    first, *others = source.replace("\\\\", "").split("\\")
+    return first + "".join([other[1:] for other in others])
 
 
 def _too_much(guide: Guide, found: str, limit: str, most: int) -> GuideLimitExceeded:

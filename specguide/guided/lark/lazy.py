@@ -12,7 +12,7 @@ from specguide.guided.regex.tree import RegexError, lengths
 from specguide.guided.regex.whole import whole
 
 _COUNT = frozenset("0123456789,")
-_SIGNS = ("*?", "+?", "??", "}?")
+_REPEATING = ("*", "+", "}")
 _NO_HEAD = -1
 _COMMENTS_OR_MORE = ("|", "//", "#")
 
@@ -20,7 +20,8 @@ _COMMENTS_OR_MORE = ("|", "//", "#")
 def greedy_lazy_expression(source: str) -> str | None:
     """A regular expression with a lazy repetition whose texts may go on, and so would; None where
     there is none. Rules that have attributes say themselves where their text ends."""
-    if not any(sign in source for sign in _SIGNS):
+    before = source.split("?")[:-1]
+    if not any(one.endswith(_REPEATING) for one in before) and "??" not in source:
         return None
     for pattern in _expressions(source):
         if _has_lazy_repetition(pattern) and _may_go_on(pattern):

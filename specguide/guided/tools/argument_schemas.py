@@ -21,11 +21,13 @@ _KNOWN = frozenset(
     )
 )
 _OF_TEXT = frozenset((*NOTES, "type", "minLength", "maxLength"))
+_SCALARS = frozenset((str, int, float, bool, type(None)))
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 _JUDGING = frozenset(("allOf", "anyOf", "oneOf", "not", "if", *_REFERENCES))
 _SHARED = ("$defs", "definitions")
 _WHOLE = "urn:arguments"
 """The URI of a tool's arguments where a schema of one of them refers to more than definitions."""
+_VALUES = {word: json.loads(word) for words in CONSTANTS_OF.values() for word in words}
 _MOST_LEAST, _MOST_BESIDE_LEAST = 1500, 10_000
 """Largest minLength of a text that is written as it is, and largest maxLength beside one: that no
 mark ends a text too soon the library finds out by walking on to its end, wherever a mark begins."""
@@ -99,7 +101,7 @@ class LoneSchemas:
 
     def of(self, pointer: str, schema: Any) -> Any:
         """A schema alone. pointer: where it is in the root"""
-        targets = list(_targets(schema))
+        targets = _targets(schema)
         if not targets:
             return schema
         if self._are_closed and all(map(_is_definition, targets)):
@@ -120,16 +122,18 @@ def _is_definition(target: str) -> bool:
     return target.startswith(("#/$defs/", "#/definitions/"))
 
 
-def _targets(schema: Any) -> Iterator[str]:
+def _targets(schema: Any) -> list[str]:
     """What a schema refers to."""
+    found: list[str] = []
     todo = [schema]
     while todo:
         one = todo.pop()
         if is_object(one):
-            yield from (one[key] for key in _REFERENCES if isinstance(one.get(key), str))
-            todo += one.values()
+            found += [one[key] for key in _REFERENCES if key in one and isinstance(one[key], str)]
+            todo += [value for value in one.values() if type(value) not in _SCALARS]
         elif isinstance(one, list):
             todo += one
+    return found
 
 
 def is_text(form: ArgumentsForm, schema: Any, after: str) -> bool:
@@ -139,8 +143,8 @@ def is_text(form: ArgumentsForm, schema: Any, after: str) -> bool:
         return False
     mark = form.text_marks[1] + after
     kinds = schema.get("type")
-    listing = next((keyword for keyword in ("const", "enum") if keyword in schema), None)
-    if listing is not None:
+    if "const" in schema or "enum" in schema:
+        listing = "const" if "const" in schema else "enum"
         listed = listed_of(schema)
         return (
             not schema.keys() - {*NOTES, "type", listing}
@@ -154,7 +158,7 @@ def is_text(form: ArgumentsForm, schema: Any, after: str) -> bool:
         return False
     if least > schema.get("maxLength", least):  # no value fits, and whoever reads schemas says so
         return False
-    return kinds in ("string", ["string"]) and not schema.keys() - _OF_TEXT
+    return kinds in ("string", ["string"]) and _OF_TEXT.issuperset(schema)
 
 
 def listed_of(schema: Mapping[str, Any]) -> Sequence[Any]:
@@ -185,6 +189,9 @@ def constants(form: ArgumentsForm, schema: Any) -> list[str]:
 
 def constants_among(form: ArgumentsForm, schema: Any) -> list[str]:
     """The format's words for the constants that plainly fit, beside other values."""
+    kind = schema.get("type") if is_object(schema) else None
+    if not form.constants or (isinstance(kind, str) and kind not in CONSTANTS_OF):
+        return []
     options: Sequence[Any] = [True]
     if isinstance(schema, Mapping) and "anyOf" in schema:
         options = schema["anyOf"]
@@ -204,13 +211,13 @@ def _fits_plainly(schema: Any, kind: str, word: str) -> bool:
     if not isinstance(schema, Mapping):
         return schema is True
     kinds = schema.get("type", kind)
-    value = json.loads(word)
+    if kind not in kinds if isinstance(kinds, list) else kind != kinds:
+        return False
+    if not _JUDGING.isdisjoint(schema):
+        return False
+    value = _VALUES[word]
     lists = [schema.get("enum"), [schema["const"]] if "const" in schema else None]
-    return (
-        _JUDGING.isdisjoint(schema)
-        and kind in (kinds if isinstance(kinds, list) else [kinds])
-        and all(one is None or any(value is other for other in one) for one in lists)
-    )
+    return all(one is None or any(value is other for other in one) for one in lists)
 
 
 def asks_for_distinct_items(schema: Any) -> bool:

@@ -46,6 +46,7 @@ class ArgumentRules:
         self._own: list[str] = []  # lines of the tool at hand
         self._param = ""  # which has the schema of that tool
         self._before: dict[str, str] = {}  # what stands in front of values, by their names
+        self._begins: dict[str, str] = {}  # what stands in front of JSON, by its kind
         self._texts: dict[tuple[Any, ...], str] = {}  # terms of texts, by what is asked of these
         self._shared: dict[str, str] = {}  # names of rules, by all that stands behind these
 
@@ -148,8 +149,11 @@ class ArgumentRules:
 
     def _json(self, shape: JsonShape) -> str:
         form = self._form
-        before = [self._terms(one) for one in form.before_json_of(shape.kind)]
-        begin = before[0] if len(before) == 1 else f"({' | '.join(before)})"
+        begin = self._begins.get(shape.kind)
+        if begin is None:
+            before = [self._terms(one) for one in form.before_json_of(shape.kind)]
+            begin = before[0] if len(before) == 1 else f"({' | '.join(before)})"
+            self._begins[shape.kind] = begin
         if only := constants(form, shape.written):
             return f"{begin} ({' | '.join(map(self._terms, only))})"
         value = schema_term(shape.schema, self._limits)

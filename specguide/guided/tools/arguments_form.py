@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 KINDS = ("string", "number", "boolean", "null", "object", "array")
@@ -74,7 +75,7 @@ class ArgumentsForm:
         """Whether a text that is written as it is begins with a mark of its own."""
         return self.text_marks is not None and bool(self.text_marks[0])
 
-    @property
+    @cached_property
     def has_bare_texts(self) -> bool:
         """Whether nothing in front of a value tells a text that is written as it is from JSON."""
         return self.text_marks is not None and not any((*self.text_marks, self.before_json))
@@ -84,7 +85,7 @@ class ArgumentsForm:
         """Whether it is told which of KINDS a value is."""
         return "{kind}" in self.before_json
 
-    @property
+    @cached_property
     def has_own_values(self) -> bool:
         """Whether more than texts alone may be written otherwise than as JSON."""
         has_marks = self.object_marks is not None or self.array_marks is not None

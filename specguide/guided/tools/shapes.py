@@ -74,14 +74,14 @@ Shape = TextShape | JsonShape | ObjectShape | ArrayShape | ChoiceShape
 
 def leaves(shape: Shape) -> Iterator[TextShape | JsonShape]:
     """The texts and the JSON in a shape, in order."""
-    match shape:
-        case ObjectShape():
-            for member in shape.members:
-                yield from leaves(member.shape)
-        case ArrayShape():
-            yield from leaves(shape.item)
-        case ChoiceShape():
-            for option in shape.options:
-                yield from leaves(option)
-        case _:
-            yield shape
+    todo = [shape]
+    while todo:
+        one = todo.pop()
+        if isinstance(one, ObjectShape):
+            todo += [member.shape for member in reversed(one.members)]
+        elif isinstance(one, ArrayShape):
+            todo.append(one.item)
+        elif isinstance(one, ChoiceShape):
+            todo += reversed(one.options)
+        else:
+            yield one

@@ -36,6 +36,7 @@ from specguide.guided.written_cache import WrittenCache
 
 JSON_OF_LARK = "%json"
 _CHARACTERS_A_STEP = 2_000
+_DECODER = json.JSONDecoder()
 _LARK_OPTIONS = {"json_allowed_escapes": 'nrbtf\\"', "lenient": False, "coerce_one_of": False}
 Schema = Mapping[str, Json] | bool
 MakeTerm = Callable[[str, Schema, int], SchemaRules | str]
@@ -291,7 +292,7 @@ def _schema_at(source: str, at: int) -> tuple[Schema, int, int] | None:
     if source[at : at + 1] not in ("{", "t", "f"):
         return None
     try:
-        schema, end = json.JSONDecoder().raw_decode(source, at)
+        schema, end = _DECODER.raw_decode(source, at)
     except ValueError:  # no schema, or one that the backend will refuse in its own words
         spend(1 + len(source) // _CHARACTERS_A_STEP)  # the error counts the lines before it
         return None
