@@ -87,10 +87,10 @@ void bind_keys(py::module_& m) {
 
 // Matchers that a Python function makes, which may wait for a compile.
 auto parts_of(py::object make) {
-  return [shared = share(std::move(make))](int call, size_t num_left) {
+  return [shared = share(std::move(make))](int call, const std::string& before) {
     PythonCall python;
     try {
-      return py::handle(shared.get())(call, num_left).cast<std::shared_ptr<Matcher>>();
+      return py::handle(shared.get())(call, py::bytes(before)).cast<std::shared_ptr<Matcher>>();
     } catch (py::error_already_set& error) {
       throw std::runtime_error(describe(error, /*with_traceback=*/false));
     }
@@ -99,19 +99,25 @@ auto parts_of(py::object make) {
 
 // Messages with tool calls whose arguments are compiled when they begin.
 void bind_calls(py::module_& m) {
+  py::enum_<CallArguments>(m, "CallArguments")
+      .value("SEARCHED", CallArguments::kSearched)
+      .value("JSON", CallArguments::kJson)
+      .value("BRACKETED", CallArguments::kBracketed);
   py::class_<Calls, std::shared_ptr<Calls>>(m, "Calls")
-      .def(py::init([](const std::vector<std::pair<std::string, int>>& starts, size_t lead_len, bool are_json,
-                       std::vector<bool> has_part, std::shared_ptr<Vocabulary> vocabulary, py::object part) {
-             for (const auto& [text, call] : starts) {
+      .def(py::init([](const CallWalk::Texts& before, const CallWalk::Names& names, const std::string& gate,
+                       const std::optional<std::string>& lead, CallArguments arguments, std::vector<bool> has_part,
+                       std::shared_ptr<Vocabulary> vocabulary, const std::vector<int32_t>& reaching, py::object part) {
+             for (const auto& [name, call] : names) {
                if (call < 0 || static_cast<size_t>(call) >= has_part.size()) {
                  throw std::invalid_argument("the number of a call's tool is out of range");
                }
              }
-             return std::make_shared<Calls>(Calls{CallWalk(starts, lead_len, are_json), std::move(has_part),
-                                                  std::move(vocabulary), parts_of(std::move(part))});
+             CallWalk walk(before, names, gate, lead ? static_cast<int>(lead->size()) : -1, arguments);
+             return std::make_shared<Calls>(std::move(walk), lead.value_or(""), std::move(has_part),
+                                            std::move(vocabulary), reaching, parts_of(std::move(part)));
            }),
-           py::kw_only(), py::arg("starts"), py::arg("lead_len"), py::arg("are_json"), py::arg("has_part"),
-           py::arg("vocabulary"), py::arg("part"));
+           py::kw_only(), py::arg("before"), py::arg("names"), py::arg("gate"), py::arg("lead"), py::arg("arguments"),
+           py::arg("has_part"), py::arg("vocabulary"), py::arg("reaching"), py::arg("part"));
   py::class_<CallMatcher, Matcher, std::shared_ptr<CallMatcher>>(m, "CallMatcher")
       .def(py::init([](std::shared_ptr<Calls> calls) { return std::make_shared<CallMatcher>(std::move(calls)); }),
            py::arg("calls"));

@@ -1,33 +1,75 @@
 // Owns the matcher of messages with tool calls; see call_matcher.h.
 #include "backends/call_matcher.h"
 
+#include <algorithm>
 #include <stdexcept>
 #include <utility>
 
 #include "backends/forced_tokens.h"
+#include "row.h"
 
 namespace specguide {
 
+Calls::Calls(CallWalk call_walk, std::string rest_of_lead, std::vector<bool> have_parts,
+             std::shared_ptr<const Vocabulary> words, const std::vector<int32_t>& reaching, Part make_part)
+    : walk(std::move(call_walk)),
+      lead(std::move(rest_of_lead)),
+      has_part(std::move(have_parts)),
+      vocabulary(std::move(words)),
+      part(std::move(make_part)) {
+  if (reaching.empty()) return;
+  reaching_.resize(static_cast<size_t>(vocabulary->num_words()));
+  reaching_later_.resize(reaching_.size());
+  for (const int32_t token : reaching) {
+    if (token < 0 || token >= vocabulary->size()) throw std::invalid_argument("a token is out of range");
+    const std::string& bytes = vocabulary->token_bytes[static_cast<size_t>(token)];
+    set_bit(reaching_.data(), token);
+    if (bytes.empty() || walk.has_later(bytes)) set_bit(reaching_later_.data(), token);
+    most_reaching_ = std::max(most_reaching_, bytes.size());
+  }
+  if (is_empty(reaching_later_.data(), reaching_later_.size())) reaching_later_.clear();
+}
+
+std::vector<FoundCall> Calls::take(CallState& state, int32_t token) const {
+  if (vocabulary->is_text(token)) return walk.take(state, vocabulary->token_bytes[static_cast<size_t>(token)]);
+  return vocabulary->is_eos(token) ? std::vector<FoundCall>{} : walk.take_special(state, token);
+}
+
+const std::vector<int32_t>* Calls::reaching(const CallState& state) const {
+  if (reaching_.empty()) return nullptr;
+  if (walk.may_find(state, most_reaching_)) return &reaching_;
+  return reaching_later_.empty() ? nullptr : &reaching_later_;
+}
+
+std::string Calls::before(const FoundCall& call, int32_t token) const {
+  if (!reaches(call, token)) return lead.substr(lead.size() - call.num_left);
+  const std::string& bytes = vocabulary->token_bytes[static_cast<size_t>(token)];
+  return bytes.substr(0, call.head_len);
+}
+
+bool Calls::reaches(const FoundCall& call, int32_t token) const {
+  if (!vocabulary->is_text(token)) return call.head_len == 0;
+  return call.head_len < vocabulary->token_bytes[static_cast<size_t>(token)].size();
+}
+
 CallMatcher::CallMatcher(std::shared_ptr<const Calls> calls)
     : calls_(std::move(calls)), states_{calls_->walk.start()} {
-  parts_.push_back({-1, 0, calls_->part(-1, 0)});
+  parts_.emplace_back();
+  start(parts_.back());
 }
 
 bool CallMatcher::accept(int32_t token) {
   if (!here().accept(token)) return false;
   parts_.back().tokens.push_back(token);
   CallState state = states_.back();
-  const Vocabulary& vocabulary = *calls_->vocabulary;
-  bool is_found = false;
-  if (vocabulary.is_text(token)) {
-    is_found = calls_->walk.take(state, vocabulary.token_bytes[static_cast<size_t>(token)]);
-  } else if (!vocabulary.is_eos(token)) {
-    is_found = calls_->walk.take_special(state, token);
-  }
+  const std::vector<FoundCall> found = calls_->take(state, token);
   states_.push_back(state);
-  if (!is_found || !calls_->has_part[static_cast<size_t>(state.call)]) return true;
   try {
-    enter(state);
+    for (const FoundCall& one : found) {
+      if (!calls_->has_part[static_cast<size_t>(one.call)] || enter(one, token)) continue;
+      rollback(1);
+      return false;
+    }
   } catch (...) {
     rollback(1);
     throw;
@@ -35,17 +77,55 @@ bool CallMatcher::accept(int32_t token) {
   return true;
 }
 
-void CallMatcher::enter(const CallState& state) {
-  if (state.mode != CallState::Mode::kLead && state.mode != CallState::Mode::kValue) {
-    throw std::runtime_error("a token reaches from a tool's name into its arguments");
-  }
-  if (left_ && left_->call == state.call && left_->num_left == state.num_left) {
-    parts_.push_back(std::move(*left_));
+// A matcher at the start of a part, behind its first token; false where that is refused.
+bool CallMatcher::start(Part& part) const {
+  part.matcher = calls_->part(part.call, part.before);
+  return part.first < 0 || part.matcher->accept(part.first);
+}
+
+// Whether the part takes the token, where that reaches into the arguments.
+bool CallMatcher::enter(const FoundCall& found, int32_t token) {
+  Part part{found.call, calls_->before(found, token), calls_->reaches(found, token) ? token : -1};
+  if (left_ && left_->is_like(part)) {
+    part = std::move(*left_);
     left_.reset();
-  } else {
-    parts_.push_back({state.call, state.num_left, calls_->part(state.call, state.num_left)});
+  } else if (!start(part)) {
+    return false;
   }
+  parts_.push_back(std::move(part));
   if (parts_.size() > kMostMatchers) parts_[parts_.size() - 1 - kMostMatchers].matcher.reset();
+  return true;
+}
+
+void CallMatcher::fill(int32_t* row) {
+  here().fill(row);
+  const std::vector<int32_t>* reaching = calls_->reaching(states_.back());
+  if (reaching == nullptr) return;
+  for (size_t word = 0; word < reaching->size(); ++word) {
+    auto bits = static_cast<uint32_t>((*reaching)[word]) & static_cast<uint32_t>(row[word]);
+    for (; bits != 0; bits &= bits - 1) judge(row, static_cast<int32_t>(word) * 32 + __builtin_ctz(bits));
+  }
+}
+
+// Clears the bit of a token that the arguments refuse into which it reaches.
+void CallMatcher::judge(int32_t* row, int32_t token) {
+  CallState state = states_.back();
+  for (const FoundCall& one : calls_->take(state, token)) {
+    if (!calls_->has_part[static_cast<size_t>(one.call)] || !calls_->reaches(one, token)) continue;
+    if (!has_bit(verdict(one, token).row.data(), token)) put_bit(row, token, false);
+  }
+}
+
+const CallMatcher::Verdict& CallMatcher::verdict(const FoundCall& found, int32_t token) {
+  std::string before = calls_->before(found, token);
+  const auto is_it = [&](const Verdict& one) { return one.call == found.call && one.before == before; };
+  const auto known = std::find_if(verdicts_.begin(), verdicts_.end(), is_it);
+  if (known != verdicts_.end()) return *known;
+  if (verdicts_.size() == kMostVerdicts) verdicts_.erase(verdicts_.begin());
+  std::vector<int32_t> row(static_cast<size_t>(calls_->vocabulary->num_words()));
+  calls_->part(found.call, before)->fill(row.data());
+  verdicts_.push_back({found.call, std::move(before), std::move(row)});
+  return verdicts_.back();
 }
 
 void CallMatcher::rollback(int n) {
@@ -69,7 +149,7 @@ void CallMatcher::leave() {
   left_ = std::move(last);
   Part& part = parts_.back();
   if (part.matcher) return;
-  part.matcher = calls_->part(part.call, part.num_left);
+  start(part);
   for (const int32_t token : part.tokens) {
     if (!part.matcher->accept(token)) throw std::runtime_error("it refuses token " + std::to_string(token) + " again");
   }

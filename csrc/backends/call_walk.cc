@@ -1,6 +1,8 @@
 // Owns the way through a message with tool calls; see call_walk.h.
 #include "backends/call_walk.h"
 
+#include <algorithm>
+
 namespace specguide {
 
 using CallMode = CallState::Mode;
@@ -11,78 +13,161 @@ bool goes_on_in_scalar(char c) {
   return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || c == 'E' || c == '+' || c == '-' || c == '.';
 }
 
+CallWalk::Names all_of(const CallWalk::Texts& texts) {
+  CallWalk::Names all;
+  for (const std::string& text : texts) all.emplace_back(text, 0);
+  return all;
+}
+
 }  // namespace
 
-CallWalk::CallWalk(const std::vector<std::pair<std::string, int>>& starts, size_t lead_len, bool are_json)
-    : starts_(starts), lead_len_(lead_len), are_json_(are_json) {}
+CallWalk::CallWalk(const Texts& before, const Names& names, const std::string& gate, int lead_len,
+                   CallArguments arguments)
+    : before_(all_of(before)),
+      names_(names),
+      gate_(gate.empty() ? Names{} : Names{{gate, 0}}),
+      lead_len_(lead_len),
+      arguments_(arguments),
+      left_before_(before_.least_left()),
+      left_of_name_(names_.least_left()),
+      left_of_gate_(gate_.least_left()) {}
 
 CallState CallWalk::start() const {
   CallState state;
+  if (!gate_.empty()) state.mode = CallMode::kBefore;
   step(state, KeyStarts::kTextStart);
   return state;
 }
 
-bool CallWalk::take(CallState& state, std::string_view bytes) const {
-  bool is_found = false;
-  for (const char byte : bytes) is_found |= step(state, byte);
-  return is_found;
+std::vector<FoundCall> CallWalk::take(CallState& state, std::string_view bytes) const {
+  std::vector<FoundCall> found;
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    if (!step(state, bytes[i])) continue;
+    const size_t begin = i + 1 + static_cast<size_t>(std::max(lead_len_, 0));
+    const size_t head_len = std::min(begin, bytes.size());
+    found.push_back({state.call, head_len, begin - head_len});
+  }
+  return found;
 }
 
-bool CallWalk::take_special(CallState& state, int32_t token) const {
-  if (state.mode == CallMode::kScalar) end_arguments(state);
-  return take(state, KeyStarts::of_special(token));
+std::vector<FoundCall> CallWalk::take_special(CallState& state, int32_t token) const {
+  if (state.mode == CallMode::kScalar) enter_text(state, KeyStarts::kJsonEnd);
+  std::vector<FoundCall> found = take(state, KeyStarts::of_special(token));
+  if (lead_len_ < 0) {
+    for (FoundCall& one : found) one.head_len = 0;
+  }
+  return found;
+}
+
+bool CallWalk::may_find(const CallState& state, size_t num_bytes) const {
+  const auto node = static_cast<size_t>(state.node);
+  switch (state.mode) {
+    case CallMode::kBefore:
+      return left_of_gate_[node] <= num_bytes;
+    case CallMode::kText:
+      return left_before_[node] + left_of_name_[0] <= num_bytes;
+    default:
+      return state.mode == CallMode::kName && left_of_name_[node] <= num_bytes;
+  }
+}
+
+bool CallWalk::has_later(std::string_view bytes) const {
+  for (size_t begin = 0; begin < bytes.size(); ++begin) {
+    CallState state;
+    enter_text(state, arguments_ == CallArguments::kSearched ? KeyStarts::kArgumentsStart : KeyStarts::kJsonEnd);
+    for (size_t i = begin; i < bytes.size(); ++i) {
+      if (step(state, bytes[i])) return true;
+      if (state.mode == CallMode::kText && state.node == 0) break;
+    }
+  }
+  return false;
 }
 
 bool CallWalk::step(CallState& state, char byte) const {
   switch (state.mode) {
+    case CallMode::kBefore:
+      state.node = gate_.next(state.node, byte);
+      if (gate_.place(state.node) >= 0) enter_text(state, KeyStarts::kTextStart);
+      return false;
     case CallMode::kText:
-      state.node = starts_.next(state.node, byte);
-      if (starts_.place(state.node) < 0) return false;
-      state.call = starts_.place(state.node);
-      state.num_left = lead_len_;
-      state.mode = lead_len_ > 0 ? CallMode::kLead : CallMode::kValue;
+      state.node = before_.next(state.node, byte);
+      if (before_.place(state.node) < 0) return false;
+      state.mode = CallMode::kName;
+      state.node = 0;
+      return false;
+    case CallMode::kName:
+      state.node = names_.child(state.node, byte);
+      if (state.node < 0) {  // no name
+        state.mode = CallMode::kText;
+        state.node = 0;
+        return step(state, byte);
+      }
+      if (names_.place(state.node) < 0) return false;
+      state.call = names_.place(state.node);
+      state.num_left = static_cast<size_t>(std::max(lead_len_, 0));
+      state.mode = state.num_left > 0 ? CallMode::kLead : CallMode::kValue;
       return true;
     case CallMode::kLead:
       if (--state.num_left == 0) state.mode = CallMode::kValue;
       return false;
     case CallMode::kValue:
-      if (!are_json_) {
-        state.mode = CallMode::kText;
-        state.node = 0;
-        return step(state, byte);
-      }
-      state.depth = byte == '{' || byte == '[' ? 1 : 0;
-      state.mode = state.depth > 0 ? CallMode::kNested : byte == '"' ? CallMode::kString : CallMode::kScalar;
-      return false;
-    case CallMode::kNested:
-      if (byte == '"') state.mode = CallMode::kString;
-      if (byte == '{' || byte == '[') ++state.depth;
-      if ((byte == '}' || byte == ']') && --state.depth == 0) end_arguments(state);
-      return false;
+      return begin_arguments(state, byte);
     case CallMode::kString:
       if (byte == '\\') state.mode = CallMode::kEscape;
       if (byte != '"') return false;
       if (state.depth > 0) {
         state.mode = CallMode::kNested;
       } else {
-        end_arguments(state);
+        enter_text(state, KeyStarts::kJsonEnd);
       }
       return false;
     case CallMode::kEscape:
       state.mode = CallMode::kString;
       return false;
+    case CallMode::kQuoted:
+      if (byte == '\'') state.mode = CallMode::kNested;
+      return false;
     case CallMode::kScalar:
       if (goes_on_in_scalar(byte)) return false;
-      end_arguments(state);
+      enter_text(state, KeyStarts::kJsonEnd);
       return step(state, byte);
+    case CallMode::kNested:
+      return step_nested(state, byte);
   }
   return false;
 }
 
-void CallWalk::end_arguments(CallState& state) const {
+bool CallWalk::step_nested(CallState& state, char byte) const {
+  const bool is_bracketed = arguments_ == CallArguments::kBracketed;
+  if (byte == '"') state.mode = CallMode::kString;
+  if (byte == '\'' && is_bracketed) state.mode = CallMode::kQuoted;
+  if (byte == '{' || byte == '[') ++state.depth;
+  const bool closes = byte == '}' || byte == ']' || (byte == ')' && is_bracketed);
+  if (closes && --state.depth == 0) enter_text(state, KeyStarts::kJsonEnd);
+  return false;
+}
+
+bool CallWalk::begin_arguments(CallState& state, char byte) const {
+  switch (arguments_) {
+    case CallArguments::kSearched:
+      enter_text(state, KeyStarts::kArgumentsStart);
+      return step(state, byte);
+    case CallArguments::kBracketed:
+      state.depth = 1;
+      state.mode = CallMode::kNested;
+      return step(state, byte);
+    case CallArguments::kJson:
+      state.depth = byte == '{' || byte == '[' ? 1 : 0;
+      state.mode = state.depth > 0 ? CallMode::kNested : byte == '"' ? CallMode::kString : CallMode::kScalar;
+  }
+  return false;
+}
+
+// Text outside of arguments begins, behind what a mark stands for.
+void CallWalk::enter_text(CallState& state, char mark) const {
   state.mode = CallMode::kText;
   state.node = 0;
-  step(state, KeyStarts::kJsonEnd);
+  step(state, mark);
 }
 
 }  // namespace specguide

@@ -12,38 +12,64 @@
 
 namespace specguide {
 
-// Where a message has come to. kText: outside of arguments; kLead: in the text between a tool's name and its arguments;
-// kValue: where the arguments begin; the others: within the arguments, which are one JSON value
+// Where a message has come to. kBefore: no call may have begun; kText: outside of calls; kName: in a tool's name;
+// kLead: in the text between that and the arguments; kValue: where the arguments begin; the others: within the
+// arguments. kQuoted: in a text between single quotes
 struct CallState {
-  enum class Mode : unsigned char { kText, kLead, kValue, kNested, kString, kEscape, kScalar };
+  enum class Mode : unsigned char { kBefore, kText, kName, kLead, kValue, kNested, kString, kEscape, kQuoted, kScalar };
 
   Mode mode = Mode::kText;
-  int node = 0;         // node among the beginnings that are searched for
+  int node = 0;         // node among the texts that are searched for, or among the names
   int call = -1;        // the last one that was found
   size_t num_left = 0;  // bytes of the lead to come
   int64_t depth = 0;    // of open arrays and objects
 };
 
-// The texts with which calls begin, each up to the first byte of the lead, or the special token, that is behind its
-// tool's name, and the number of its tool; in the bytes of KeyStarts. Immutable.
+// How the end of arguments is found. kSearched: it is not, for what begins a call is in no arguments; kJson: they are
+// one JSON value; kBracketed: they are behind an open bracket, up to the one that closes it, and brackets within are in
+// pairs, or in JSON's strings or single quotes.
+enum class CallArguments : unsigned char { kSearched, kJson, kBracketed };
+
+// A call that a token has found. head_len: bytes of the token before the arguments; num_left: bytes of the lead that
+// are to come behind the token. The token reaches into the arguments where it has more than `head_len` bytes.
+struct FoundCall {
+  int call;
+  size_t head_len, num_left;
+};
+
+// The texts with which calls begin, in the bytes of KeyStarts: those in front of a name, behind which there is nothing
+// but a name, and the names, each with what is behind it up to the first byte of the lead, or the special token, and
+// the number of its tool. Immutable.
 class CallWalk {
  public:
-  // lead_len: bytes of the lead behind the first, or behind a special token with which it begins
-  // are_json: arguments are one JSON value, in which no call begins; else their end is not looked for
-  CallWalk(const std::vector<std::pair<std::string, int>>& starts, size_t lead_len, bool are_json);
+  using Texts = std::vector<std::string>;
+  using Names = std::vector<std::pair<std::string, int>>;
+
+  // gate:     before it has come no call begins; "": calls may begin at once
+  // lead_len: bytes of the lead behind the first, or behind a special token with which it begins; -1: there is no lead,
+  //           and what is behind a name is a special token that the arguments begin with
+  CallWalk(const Texts& before, const Names& names, const std::string& gate, int lead_len, CallArguments arguments);
 
   CallState start() const;
-  // Go on by a text, or by a special token. True where a call was found in it.
-  bool take(CallState& state, std::string_view bytes) const;
-  bool take_special(CallState& state, int32_t token) const;
+  // Go on by a text, or by a special token. The calls that were found in it; of a special token, none of its bytes or
+  // all are before the arguments.
+  std::vector<FoundCall> take(CallState& state, std::string_view bytes) const;
+  std::vector<FoundCall> take_special(CallState& state, int32_t token) const;
+  // Whether a text of so many bytes may find a call, outside of arguments.
+  bool may_find(const CallState& state, size_t num_bytes) const;
+  // Whether a text may find a call of which it has all from the end of a call's arguments on.
+  bool has_later(std::string_view bytes) const;
 
  private:
   bool step(CallState& state, char byte) const;
-  void end_arguments(CallState& state) const;
+  bool step_nested(CallState& state, char byte) const;
+  bool begin_arguments(CallState& state, char byte) const;
+  void enter_text(CallState& state, char mark) const;
 
-  const KeyStarts starts_;
-  const size_t lead_len_;
-  const bool are_json_;
+  const KeyStarts before_, names_, gate_;
+  const int lead_len_;
+  const CallArguments arguments_;
+  const std::vector<size_t> left_before_, left_of_name_, left_of_gate_;  // bytes
 };
 
 }  // namespace specguide

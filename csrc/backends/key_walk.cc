@@ -74,6 +74,26 @@ int KeyStarts::next(int node, char byte) const {
   return std::max(found, 0);
 }
 
+std::vector<size_t> KeyStarts::least_left() const {
+  std::vector<size_t> left(nodes_.size(), kNoText);
+  // A node comes before those that go on from it, but one that is shorter may come before or behind it.
+  for (size_t node = nodes_.size(); node-- > 0;) {
+    if (nodes_[node].place >= 0) left[node] = 0;
+    for (const auto& [byte, found] : nodes_[node].next) {
+      const bool is_text = static_cast<unsigned char>(byte) < static_cast<unsigned char>(kArgumentsStart);
+      if (is_text) left[node] = std::min(left[node], left[static_cast<size_t>(found)] + 1);
+    }
+  }
+  std::vector<size_t> least = left;
+  for (size_t node = 0; node < nodes_.size(); ++node) {
+    for (int one = static_cast<int>(node); one != 0; one = nodes_[static_cast<size_t>(one)].shorter) {
+      least[node] = std::min(least[node], left[static_cast<size_t>(nodes_[static_cast<size_t>(one)].shorter)]);
+    }
+    least[node] = std::min(least[node], kNoText);
+  }
+  return least;
+}
+
 bool KeyStarts::step(Search& search, bool may_begin, char byte) const {
   search.node = next(search.node, byte);
   const int found = place(search.node);

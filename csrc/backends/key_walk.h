@@ -15,11 +15,11 @@ namespace specguide {
 
 // The texts behind which JSON begins, and its place. None: the whole text is JSON, of the first place. Immutable.
 //
-// Bytes that are in no text stand for what is no text: kTextStart for its start, kJsonEnd for the end of JSON, and
-// kToken before and behind the decimal id of a special token.
+// Bytes that are in no text stand for what is no text: kTextStart for its start, kJsonEnd for the end of JSON,
+// kArgumentsStart for the start of a call's arguments, and kToken before and behind the decimal id of a special token.
 class KeyStarts {
  public:
-  static constexpr char kTextStart = '\xFE', kJsonEnd = '\xFD', kToken = '\xFF';
+  static constexpr char kTextStart = '\xFE', kJsonEnd = '\xFD', kToken = '\xFF', kArgumentsStart = '\xFC';
 
   // Throws std::invalid_argument for a text that is empty.
   explicit KeyStarts(const std::vector<std::pair<std::string, int>>& starts);
@@ -32,10 +32,15 @@ class KeyStarts {
   bool empty() const { return nodes_.size() == 1; }
   // The node behind a byte; Aho and Corasick, "Efficient string matching", 1975.
   int next(int node, char byte) const;
+  // The node behind a byte that goes on from there; -1: none does.
+  int child(int node, char byte) const;
   // The place of the JSON that begins there; -1: none does.
   int place(int node) const { return nodes_[static_cast<size_t>(node)].place; }
   // Goes on by a byte outside of JSON. Whether JSON may begin behind it; may_begin: whether it might before.
   bool step(Search& search, bool may_begin, char byte) const;
+  // By node, the least number of bytes of text behind which one of the texts has come; kNoText where there is none.
+  static constexpr size_t kNoText = size_t{1} << 20;
+  std::vector<size_t> least_left() const;
   // The bytes that stand for a token which is no text.
   static std::string of_special(int32_t token) { return kToken + std::to_string(token) + kToken; }
 
@@ -44,8 +49,6 @@ class KeyStarts {
     std::vector<std::pair<char, int>> next;
     int shorter = 0, place = -1;
   };
-
-  int child(int node, char byte) const;
 
   std::vector<Node> nodes_;
 };

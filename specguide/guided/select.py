@@ -71,7 +71,7 @@ def rewrites(
     key_order: str = "schema",
     reading: Reading = AS_USUAL,
     *,
-    may_defer: Callable[[bytes, bytes | None], bool] = lambda *_: False,
+    with_tokens: Callable[[CallTexts], CallTexts | None] = lambda _: None,
 ) -> Iterator[Rewritten]:
     """The guide as the backend is to be given it, so that it enforces every bit of it; the best
     first.
@@ -80,9 +80,9 @@ def rewrites(
     slower to make and gives up the schema's order of properties, but takes nothing for granted that
     a backend does.
 
-    reading:   of schemas, but for those inside of grammars
-    may_defer: whether arguments may be left out that stand behind such a lead and begin with such
-               bytes; see CallTexts
+    reading:     of schemas, but for those inside of grammars
+    with_tokens: how calls begin, with what the vocabulary adds to that; None where no arguments may
+                 be left out
 
     Raises InvalidGuide when the guide is malformed, UnsupportedGuide when the backend would not
     enforce it.
@@ -103,7 +103,7 @@ def rewrites(
         check_tag(value)
         yield _tag_guide(value, spec, key_order, reading)
     elif guide.calls is not None and key_order != "any":
-        yield _with_calls(value, CallTexts(**guide.calls), spec, may_defer)
+        yield _with_calls(value, CallTexts(**guide.calls), spec, with_tokens)
     else:
         yield _rewritten(kind, value, spec, key_order)
 
@@ -131,14 +131,15 @@ def _with_calls(
     source: str,
     calls: CallTexts,
     spec: BackendSpec,
-    may_defer: Callable[[bytes, bytes | None], bool],
+    with_tokens: Callable[[CallTexts], CallTexts | None],
 ) -> Rewritten:
     """The grammar of a message with calls of many tools, whose arguments wait where they may."""
     defer = None if spec.grammars is None else spec.grammars.defer
-    if defer is None or not may_defer(calls.lead_bytes, calls.after_bytes):
+    told = None if defer is None else with_tokens(calls)
+    if defer is None or told is None:
         return Rewritten("grammar", _grammar(source, spec))
     _check_grammar(source)
-    text, left_out = defer(source, calls)
+    text, left_out = defer(source, told)
     return Rewritten("grammar", text, calls=left_out)
 
 

@@ -50,6 +50,7 @@ _load_extension()
 from specguide.native._native import (  # noqa: E402
     AttentionPass,
     AutomatonPool,
+    CallArguments,
     CallerStream,
     CallMatcher,
     Calls,
@@ -111,6 +112,7 @@ set_num_cores(machine.num_cores())
 __all__ = [
     "AttentionPass",
     "AutomatonPool",
+    "CallArguments",
     "CallMatcher",
     "CallerStream",
     "Calls",

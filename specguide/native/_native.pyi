@@ -564,31 +564,46 @@ class KeyMatcher(Matcher):
         self, inner: Matcher, tokens: KeyTokens, places: KeyPlaces, starts: KeyStarts
     ) -> None: ...
 
+class CallArguments:
+    """How the end of a call's arguments is found. SEARCHED: it is not, for what begins a call is in
+    no arguments; JSON: they are one JSON value; BRACKETED: a closing bracket ends them, and those
+    within are in pairs, or in JSON's strings or single quotes."""
+
+    SEARCHED: CallArguments
+    JSON: CallArguments
+    BRACKETED: CallArguments
+
 class Calls:
     """What matchers share of messages with tool calls whose arguments have grammars of their own.
 
-    starts:   the texts with which calls begin, in the bytes of KeyStarts: each up to the first byte
-              of what is between its tool's name and its arguments, or the special token; and the
-              number of the tool
-    lead_len: bytes between name and arguments behind that
-    are_json: arguments are one JSON value each, in which no call begins; else a call may begin
-              anywhere behind the lead
-    has_part: by the number of a tool, whether its arguments have a grammar of their own
-    part:     given a tool's number and the number of bytes that are to come before its arguments,
-              makes a native matcher of the rest of a message; given -1, one of a whole message
+    before:    the texts in front of the names of tools, and of nothing else, in the bytes of
+               KeyStarts
+    names:     the names, each up to the first byte of what is between it and the arguments, or the
+               special token; and the number of the tool
+    gate:      before it has come no call begins; b"": calls may begin at once
+    lead:      what is between name and arguments behind that; None: nothing is between these, and
+               arguments begin with a special token, which `names` have
+    arguments: how their end is found
+    has_part:  by the number of a tool, whether its arguments have a grammar of their own
+    reaching:  all tokens that may reach from a tool's name into its arguments
+    part:      given a tool's number and what is to come before its arguments, makes a native
+               matcher of the rest of a message; given -1, one of a whole message
 
-    ValueError for an empty text, and for a tool's number that does not exist.
+    ValueError for an empty text, and for a tool's number or a token that does not exist.
     """
 
     def __init__(
         self,
         *,
-        starts: Sequence[tuple[bytes, int]],
-        lead_len: int,
-        are_json: bool,
+        before: Sequence[bytes],
+        names: Sequence[tuple[bytes, int]],
+        gate: bytes,
+        lead: bytes | None,
+        arguments: CallArguments,
         has_part: Sequence[bool],
         vocabulary: NativeVocabulary,
-        part: Callable[[int, int], Matcher],
+        reaching: Sequence[int],
+        part: Callable[[int, bytes], Matcher],
     ) -> None: ...
 
 class CallMatcher(Matcher):

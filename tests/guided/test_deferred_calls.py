@@ -11,24 +11,26 @@ import numpy as np
 import pytest
 from call_messages import (
     ANSWER,
+    AT_ONCE,
     DEFERRING,
     END,
     ENDS,
-    FIRST_MARK,
     FORMATS,
     LIMITS,
+    LISTED,
     MARKS,
     NAMES,
     OF_LISTED,
     PIECES,
     PLAIN,
-    SPELT,
     TOOLS,
     VOCABULARY,
     asked,
     compiler,
     is_deferred,
+    random_message,
     row_of,
+    spelt,
 )
 
 from specguide import native
@@ -36,9 +38,8 @@ from specguide.errors import InvalidGuide
 from specguide.guide import Guide
 from specguide.guided.compile import GrammarCompiler
 from specguide.guided.matcher import Matcher
-from specguide.guided.tools import Tool, tool_guide
+from specguide.guided.tools import Tool
 from specguide.guided.tools.call_starts import parts_of
-from specguide.tokenizer.vocabulary import Vocabulary
 
 
 def at_once(guide: Guide) -> Guide:
@@ -53,21 +54,10 @@ def matchers(guide: Guide) -> tuple[Matcher, Matcher]:
     return deferred.matcher(), whole.matcher()
 
 
-def spelt(text: str) -> list[int]:
-    """Token ids, the longest first; marks as special tokens."""
-    known = {mark: FIRST_MARK + i for i, mark in enumerate(MARKS)}
-    known |= {piece: 256 + i for i, piece in enumerate(PIECES)}
-    tokens: list[int] = []
-    while text:
-        found = max((one for one in known if text.startswith(one)), key=len, default=None)
-        tokens += [known[found]] if found else list(text[0].encode())
-        text = text[len(found or text[0]) :]
-    return tokens
-
-
 WAYS = [{}, {"must_call": True}, {"is_parallel": False}, {"answer": ANSWER}]
 
 
+ODD = {"properties": {"a(": {"type": "integer"}}}
 WAYS_OF = [(name, way) for name in DEFERRING for way in range(len(WAYS))]
 WAYS_OF.remove(("llama3_json", 3))  # its answer begins as a call: both are one tag
 
@@ -98,13 +88,37 @@ def walk(choose: random.Random, guide: Guide, num_steps: int) -> None:
         assert deferred.is_terminated == whole.is_terminated
 
 
+@pytest.mark.parametrize(("name", "way"), WAYS_OF)
+def test_rows_along_messages_are_those_of_all_compiled_at_once(name, way):
+    """Tokens reach from names into arguments, and texts look like what begins calls."""
+    choose = random.Random(f"{name} {way}")
+    guide = asked(name, **WAYS[way])
+    for _ in range(3):
+        deferred, whole = matchers(guide)
+        tokens = [*spelt(random_message(name, choose, **WAYS[way]), choose), END]
+        for num_taken, token in enumerate(tokens):
+            assert np.array_equal(row_of(deferred), row_of(whole)), tokens[:num_taken]
+            is_taken = deferred.accept(token)
+            assert is_taken == whole.accept(token)
+            if not is_taken:
+                break
+            if choose.random() < 0.1:
+                back = choose.randint(1, num_taken + 1)
+                for matcher in (deferred, whole):
+                    matcher.rollback(back)
+                    assert all(map(matcher.accept, tokens[num_taken + 1 - back : num_taken + 1]))
+
+
 @pytest.mark.parametrize("name", OF_LISTED)
 def test_messages_of_listed_arguments_are_taken(name):
     """Texts may hold what begins a call, but for the special token."""
     one = FORMATS[name]
     guide = asked(name)
-    begun = "".join(part for part in parts_of(one.before_name, MARKS) if part not in MARKS)
-    texts = ("x", begun + NAMES[1] + parts_of(one.before_arguments, MARKS)[0])
+    begun = (
+        "".join(part for part in parts_of(text, MARKS) if part not in MARKS)
+        for text in (one.before_name, one.before_arguments)
+    )
+    texts = ("x", NAMES[1].join(begun))
     good = (json.dumps({"a": texts[1], "b": [1]}), "{}", '{"a":3}', '{"name":"we"}')
     bad = ('{"b":[1]}', '{"a":"x"}', '{"a":2}', '{"arguments":{}}')
     order = (0, 2, 0, 3, 1, 2, 3)
@@ -193,25 +207,23 @@ def test_what_cannot_be_enforced_is_refused_at_once():
         ("hermes", [*TOOLS[:-1], Tool('we"', PLAIN)], {}),  # a name with what ends names
         ("hermes", [*TOOLS[:-1], Tool("we", PLAIN)], {}),  # twice the same
         ("hermes", TOOLS, {"key_order": "any"}),
-        ("llama4_pythonic", [Tool(f"t{i}", PLAIN) for i in range(40)], {}),  # one mark for all
-        ("mistral_nemo", TOOLS, {}),  # with ids, and one mark for all
-        ("command", TOOLS, {}),  # with ids in front of names, and one mark for all
+        ("llama4_pythonic", [Tool(f"t{i}", ODD) for i in range(40)], {}),  # a bracket in a name
+        *((name, LISTED if FORMATS[name].arguments else TOOLS, {}) for name in AT_ONCE),
     ],
 )
 def test_other_messages_are_compiled_at_once(name, tools, more):
     assert asked(name, tools, **more).calls is None
 
 
-def test_a_token_that_reaches_over_a_lead_has_all_compiled_at_once():
-    pieces = (*SPELT, b'x", "arguments": {', *[b""] * (len(MARKS) + 1))
-    one = GrammarCompiler(Vocabulary(pieces, (len(pieces) - 1,)), LIMITS)
-    ids = {mark: len(SPELT) + 1 + i for i, mark in enumerate(MARKS)}
-    guide = tool_guide(FORMATS["hermes"], TOOLS, ids.get, LIMITS)
-    assert guide.calls is not None
-    assert not is_deferred(one.compile(guide))
-    guide = tool_guide(FORMATS["deepseek_v31"], TOOLS, ids.get, LIMITS)
-    assert is_deferred(one.compile(guide))
-    one.close()
+def test_a_token_that_reaches_into_arguments_is_judged_by_these():
+    deferred, whole = matchers(asked("hermes"))
+    into = 256 + PIECES.index('er", "arguments": {"a')
+    for name, is_taken in (("weath", True), ("oth", False)):
+        tokens = spelt(FORMATS["hermes"].opening + name)
+        for matcher in (deferred, whole):
+            assert all(map(matcher.accept, tokens))
+            assert (into in row_of(matcher)) == matcher.accept(into) == is_taken
+            matcher.rollback(len(tokens) + is_taken)
 
 
 def test_compiled_in_a_process_apart():
@@ -227,10 +239,13 @@ def test_compiled_in_a_process_apart():
 def test_a_matcher_needs_calls_that_there_are():
     with pytest.raises(ValueError, match="out of range"):
         native.Calls(
-            starts=[(b"a", 1)],
-            lead_len=0,
-            are_json=True,
+            before=[b"x"],
+            names=[(b"a", 1)],
+            gate=b"",
+            lead=b"",
+            arguments=native.CallArguments.JSON,
             has_part=[True],
             vocabulary=native.NativeVocabulary([b"a", b""], [1]),
-            part=lambda tool, num_left: None,
+            reaching=[],
+            part=lambda tool, before: None,
         )

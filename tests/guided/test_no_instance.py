@@ -13,8 +13,8 @@ from specguide.config import GuideConfig
 from specguide.errors import InvalidGuide, UnsupportedGuide
 from specguide.guide import Guide
 from specguide.guided.compile import GrammarCompiler
+from specguide.guided.tools import Tool, tool_guide
 from specguide.guided.tools.formats import tool_formats
-from specguide.guided.tools.grammar import Tool, tool_guide
 
 TWO_TYPES = {"allOf": [{"type": "string"}, {"type": "integer"}]}
 TOO_SHORT = {"type": "string", "minLength": 2, "maxLength": 1}

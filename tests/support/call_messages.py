@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import random
 from functools import cache
 from typing import Any
 
@@ -13,6 +15,7 @@ from specguide.guided.backend import CompiledGrammar
 from specguide.guided.compile import GrammarCompiler
 from specguide.guided.matcher import Matcher, allowed_tokens
 from specguide.guided.tools import Tool, tool_formats, tool_guide
+from specguide.guided.tools.formats import ToolFormat
 from specguide.guided.tools.grammar import LEAST_DEFERRED
 from specguide.guided.wrappers.call_grammar import CallGrammar
 from specguide.guided.wrappers.endings import EndingGrammar
@@ -24,6 +27,11 @@ PIECES = (
     '", "', 'arguments": ', '": ', '": {"', "}}\n", '"}', '{"', '"}}', "}, {", '", "arg', '{"name',
     '": "we', "we", "ath", 'er"', "er.a", 'er", "', " {", "\n", ' "', '":', "1}", "}\n```", "[1",
     "\n```json\n", "json", "{}", "}}", "tool_", '\\"', 'a"}',
+    # which reach from names into arguments, or from these into what is behind
+    "{a", "er{a:", "{}<", "er(", "(a", "er(a=", "()", '(a="', "('", "')", ")]", "), we(", '"), ',
+    'er">\n', '">\n<', 'er">\n</', '">\n<parameter name="a', ">{", 'er>{"', ">{}<", "er>\n<",
+    "</invoke>\n", "</parameter>\n", '</parameter>\n</invoke>\n<invoke name="we', '<invoke name="',
+    'er", "arguments": {"a', '": {}', "), tool_1()", "</function>", "='", ">\n</",
 )  # fmt: skip
 SPELT = [*(bytes([byte]) for byte in range(256)), *(piece.encode() for piece in PIECES)]
 FIRST_MARK = len(SPELT)
@@ -50,18 +58,58 @@ LISTED = [  # arguments that can be written one by one
     for one in TOOLS
 ]
 ANSWER = {"type": "object", "properties": {"x": {"type": "string"}}}
-OF_LISTED = ["glm45", "qwen3_coder", "seed_oss", "kimi_k3"]
-DEFERRING = [
-    *OF_LISTED,
-    *("kimi_k2", "mistral_call_id", "solar_open"),  # with ids, and a mark for each call
-    *(
-        name
-        for name, one in FORMATS.items()
-        if one.arguments is None
-        and not one.ids
-        and not any(one.before_arguments in piece[:-1] for piece in PIECES)  # reaches over it
-    ),
+AT_ONCE = [
+    "functionary_v32",  # calls begin with a name alone
+    "minicpm5",  # texts may end in one of two ways
+    "minimax_m3",  # names of arguments stand behind what calls do
 ]
+OF_LISTED = [name for name, one in FORMATS.items() if one.arguments and name not in AT_ONCE]
+DEFERRING = [name for name in FORMATS if name not in AT_ONCE]
+LIKE_MARKS = [
+    *("x", "", "'", "(", ") ]", "[", "{", ">{", "</parameter>", "), weather(a=", 'we">\n<'),
+    *(', we(', '}, {"name": "we"', '</invoke>\n<invoke name="we">\n'),
+]  # fmt: skip
+
+
+def random_message(name: str, choose: random.Random, **more: Any) -> str:
+    """Calls, of which texts look like marks. more: as of `asked`"""
+    one = FORMATS[name]
+    is_one = one.separator is None or more.get("is_parallel") is False
+    calls = [_random_call(one, choose) for _ in range(1 if is_one else choose.randint(1, 4))]
+    has_lead = not (more.get("must_call") or "answer" in more)
+    return one.message(calls, lead="so " if has_lead else "")
+
+
+def _random_call(one: ToolFormat, choose: random.Random) -> tuple[str, str]:
+    tool = choose.choice(TOOLS if one.arguments is None else LISTED)
+    if "enum" in tool.parameters:
+        return tool.name, '"x"'
+    text = choose.choice(LIKE_MARKS)
+    values = {"string": text, "array": [1, 2], "integer": 5, "object": {"a": text}}
+    properties = tool.parameters.get("properties", {})
+    left_out = {key for key in properties if choose.random() < 0.4}
+    arguments = {
+        key: values.get(schema.get("type"), "{")
+        for key, schema in properties.items()
+        if key in tool.parameters.get("required", ()) or key not in left_out
+    }
+    return tool.name, json.dumps(arguments)
+
+
+def spelt(text: str, choose: random.Random | None = None) -> list[int]:
+    """Token ids, the longest first, or any that fit; marks as special tokens."""
+    known = {mark: FIRST_MARK + i for i, mark in enumerate(MARKS)}
+    pieces = {piece: 256 + i for i, piece in enumerate(PIECES)}
+    tokens: list[int] = []
+    while text:
+        found = [one for one in known if text.startswith(one)]
+        found = found or [one for one in pieces if text.startswith(one)]
+        longest = max(found, key=len, default=text[0])
+        one = longest if choose is None else choose.choice([*found, longest])
+        one = text[0] if choose and longest not in known and choose.random() < 0.2 else one
+        tokens += [(known | pieces)[one]] if one in known or one in pieces else [*one.encode()]
+        text = text[len(one) :]
+    return tokens
 
 
 @cache

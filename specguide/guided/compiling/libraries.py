@@ -26,6 +26,7 @@ from specguide.guided.backends import Backend, CompiledGrammar, create_backend
 from specguide.guided.budget import Budget
 from specguide.guided.compiling.verdict import check_start, why_none
 from specguide.guided.grammar_future import GrammarFuture
+from specguide.guided.known.call_texts import CallTexts
 from specguide.guided.known.items import KnownItems
 from specguide.guided.limits import check_limits
 from specguide.guided.schema.core.nodes import CoreSchema
@@ -173,10 +174,10 @@ class Libraries:
         return outline._replace(is_exact=False) if outline is not None and is_small else None
 
     def _rewrites(self, guide: Guide, backend: str, order: str) -> Iterator[Rewritten]:
-        def may_defer(lead: bytes, after: bytes | None) -> bool:
-            return self._backend(backend).native and self._calls.may_defer(lead, after)
+        def with_tokens(calls: CallTexts) -> CallTexts | None:
+            return self._calls.with_tokens(calls) if self._backend(backend).native else None
 
-        return rewrites(guide, backend, order, self._reading(), may_defer=may_defer)
+        return rewrites(guide, backend, order, self._reading(), with_tokens=with_tokens)
 
     def _reading(self) -> Reading:
         documents = schema_documents(self.config.schema_documents)

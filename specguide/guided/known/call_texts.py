@@ -23,24 +23,30 @@ BEHIND_RULE = "behind"
 class CallTexts:
     """How the calls of a message begin; bytes as in native.Calls, each as hexadecimal digits.
 
-    opening:     bytes before the name in the first call; in each call, where `arguments` is given
-    later:       bytes before the name in a later call, from the end of a call's arguments on; None:
-                 there is no later call
+    before:      the texts of which one stands in front of a call's name, and of no other text: of
+                 a first call, from the gate on, and of later ones, from the end of arguments on
     lead:        bytes between the name and the arguments
     names:       names of the tools, each once, in the order of their schemas
     num_schemas: number of schemas before the tools' own
+    gate:        bytes before which no call begins; none: calls may begin at once
+    ends:        how the end of arguments is found, one of native.CallArguments
+    firsts:      where there is no lead, the special tokens with which what is behind a name begins
     after:       the bytes with which what is behind the lead may begin; None: any byte
     arguments:   by tool, where the term of its arguments stands in the guide's source, and the
                  rules that it alone has; None: each tool's arguments are one JSON Schema
+    is_reached:  whether a token may reach from a name into the arguments
     """
 
-    opening: str
-    later: str | None
+    before: Sequence[str]
     lead: str
     names: Sequence[str]
     num_schemas: int
+    gate: str = ""
+    ends: str = "JSON"
+    firsts: Sequence[int] = ()
     after: str | None = None
     arguments: Sequence[Sequence[int]] | None = None
+    is_reached: bool = False
 
     @property
     def lead_bytes(self) -> bytes:
@@ -49,6 +55,16 @@ class CallTexts:
     @property
     def after_bytes(self) -> bytes | None:
         return None if self.after is None else bytes.fromhex(self.after)
+
+    @property
+    def left_out(self) -> str:
+        """What stands in the place of arguments that are left out, as Lark: all with which they
+        may begin, as far as a token may that begins before them."""
+        if self.firsts:
+            return f"({' | '.join(f'<[{token}]>' for token in self.firsts)})"
+        if self.is_reached:
+            return "/(?s:.+)/"
+        return '"{"' if self.arguments is None else ""
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-TEXT_START, JSON_END = b"\xfe", b"\xfd"
-"""Marks in the texts behind which JSON begins: of the start of the text, and the end of other
-JSON."""
+TEXT_START, JSON_END, ARGUMENTS_START = b"\xfe", b"\xfd", b"\xfc"
+"""Marks in the texts behind which JSON begins: of the start of the text, the end of other JSON, and
+the start of a call's arguments."""
 
 
 def special_token(token: int) -> bytes:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from specguide.guided.tools.arguments_form import ArgumentsForm
 from specguide.guided.tools.formats import ToolFormat, choose_tool_format, tool_formats
-from specguide.guided.tools.grammar import Tool, tool_guide
+from specguide.guided.tools.grammar import tool_guide
 from specguide.guided.tools.layout import CallLayout, SpecialToken
+from specguide.guided.tools.message_rules import Tool
 from specguide.guided.tools.value_shapes import text_arguments
 
 __all__ = [

@@ -4,12 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from specguide.guided.known.call_texts import CallTexts
-from specguide.guided.known.keys import JSON_END, TEXT_START, special_token
+from specguide.guided.known.keys import ARGUMENTS_START, JSON_END, TEXT_START, special_token
+from specguide.guided.tools.arguments_form import ArgumentsForm
 from specguide.guided.tools.formats import ToolFormat, around_id, behind_id, id_beginnings
+from specguide.guided.tools.shapes import ObjectShape
 
 _OPENERS = ("{", "[", '"')
+_PAIRS = ("()", "[]", "{}")
+_NEVER_PLAIN = "()[]{}'\"\\"
+
+
+class _Told(NamedTuple):
+    """The fields of CallTexts of these names, as bytes."""
+
+    before: Sequence[bytes]
+    ends: str
+    gate: bytes = b""
 
 
 @dataclass(frozen=True)
@@ -33,42 +46,77 @@ class CallStarts:
             starts.append(JSON_END + self._bytes(later + name + one.before_arguments))
         return [start.hex() for start in starts]
 
-    @property
-    def are_marked(self) -> bool:
-        """Whether a special token of their own is what calls are found by: what stands between
-        them is not fixed where they have ids, and where arguments end is not told but of JSON."""
-        return self.tool_format.arguments is not None or bool(self.tool_format.ids)
-
-    def texts(self, names: Sequence[str], must_call: bool, has_answer: bool) -> CallTexts | None:
-        """How the calls of a message begin; None where that does not tell their tools."""
-        one = self.tool_format
-        lead = parts_of(around_id(one.before_arguments)[0], self.ids)
-        if not all(part in self.ids or part.isascii() for part in lead):
+    def texts(
+        self, shapes: Mapping[str, ObjectShape], must_call: bool, has_answer: bool
+    ) -> CallTexts | None:
+        """How the calls of a message begin; None where that does not tell their tools. shapes: by
+        the names of tools, how their arguments are written"""
+        lead, _ = around_id(self.tool_format.before_arguments)
+        parts = parts_of(lead, self.ids)
+        firsts = () if parts else self._firsts()
+        if firsts is None or not all(part in self.ids or part.isascii() for part in parts):
             return None
-        if not lead or not self._are_told(must_call, has_answer):
+        ends = [*self.ids, *(part[0] for part in parts[:1] if part not in self.ids)]
+        if any(end in name for name in shapes for end in ends):
             return None
-        ends = [*self.ids, *(() if lead[0] in self.ids else lead[0][0])]
-        if len(set(names)) < len(names) or any(end in name for name in names for end in ends):
+        told = (
+            self._listed(must_call, has_answer)
+            or self._marked()
+            or self._gated(list(shapes.values()), must_call, has_answer)
+        )
+        if told is None:
             return None
-        if self.are_marked:
-            return self._marked_texts(names, int(has_answer))
-        is_first = must_call or has_answer
-        later = None
-        if one.separator is not None:
-            later = JSON_END + self._bytes(one.after_arguments + one.separator + one.before_name)
         return CallTexts(
-            opening=((TEXT_START if is_first else b"") + self._bytes(one.opening)).hex(),
-            later=None if later is None else later.hex(),
-            lead=self._bytes(one.before_arguments).hex(),
-            names=list(names),
+            gate=told.gate.hex(),
+            before=[text.hex() for text in told.before],
+            ends=told.ends,
+            lead=self._bytes(lead).hex(),
+            firsts=firsts,
+            names=list(shapes),
             num_schemas=int(has_answer),
+            after=self._after(),
         )
 
-    def _are_told(self, must_call: bool, has_answer: bool) -> bool:
-        """Whether no other text of a message can be taken for the beginning of a call."""
+    def _firsts(self) -> list[int] | None:
+        """The special tokens of which one stands behind a name, where no text does; None where
+        something else may."""
+        form = self.tool_format.arguments
+        after = self.tool_format.after_arguments
+        texts = [after] if form is None else [form.before_name, form.if_none + after]
+        firsts = [(parts_of(text, self.ids) or [""])[0] for text in texts]
+        is_told = form is not None and all(first in self.ids for first in firsts)
+        return list(dict.fromkeys(self.ids[first] for first in firsts)) if is_told else None
+
+    def _after(self) -> str | None:
+        """`after` of CallTexts."""
         one, form = self.tool_format, self.tool_format.arguments
-        if not self.are_marked:
-            return why_in_order(one, self.ids, must_call, has_answer) is None
+        if around_id(one.before_arguments)[0] != one.before_arguments:
+            return id_beginnings(one.before_arguments).hex()
+        if form is None:
+            return None
+        return self._first_bytes([form.before_name, form.if_none + one.after_arguments])
+
+    def _listed(self, must_call: bool, has_answer: bool) -> _Told | None:
+        """Calls of arguments in JSON, with fixed texts between them, of which nothing else of a
+        message can be taken for the beginning."""
+        one = self.tool_format
+        if one.arguments is not None or one.ids:
+            return None
+        if why_in_order(one, self.ids, must_call, has_answer) is not None:
+            return None
+        is_first = must_call or has_answer
+        before = [(TEXT_START if is_first else b"") + self._bytes(one.opening)]
+        if one.separator is not None:
+            later = one.after_arguments + one.separator + one.before_name
+            before.append(JSON_END + self._bytes(later))
+        return _Told(before, "JSON")
+
+    def _marked(self) -> _Told | None:
+        """Calls that each begin with a special token of their own. Such a token is in no argument,
+        so that the end of these need not be known."""
+        one, form = self.tool_format, self.tool_format.arguments
+        if form is None and not one.ids:
+            return None
         others = [
             *(one.begin, one.before_answer, one.after_answer, one.before_lead, one.after_lead),
             *(one.before_arguments, one.after_arguments, one.separator or "", one.end),
@@ -78,7 +126,7 @@ class CallStarts:
             others += (form.before_name, form.before_value, form.after_value)
             others += (form.separator, form.if_none)
             others += (*(form.object_marks or ()), *(form.array_marks or ()))
-        return self._is_in_none(others)
+        return _Told([self._bytes(self._mark)], "SEARCHED") if self._is_in_none(others) else None
 
     def _is_in_none(self, others: Iterable[str]) -> bool:
         """Whether `_mark` is in no other text, and does not begin at the end of one."""
@@ -96,24 +144,60 @@ class CallStarts:
         first = next((i for i, part in enumerate(parts) if part in self.ids), len(parts))
         return "".join(parts[first:])
 
-    def _marked_texts(self, names: Sequence[str], num_schemas: int) -> CallTexts:
-        """The same as `texts`, where a call begins with a special token of its own. Such a token is
-        in no argument, so that the end of these need not be known."""
+    def _gated(
+        self, shapes: Sequence[ObjectShape], must_call: bool, has_answer: bool
+    ) -> _Told | None:
+        """Calls that have one beginning for all, behind which it is told where arguments end."""
         one, form = self.tool_format, self.tool_format.arguments
-        lead, _ = around_id(one.before_arguments)
-        after = None
-        if lead != one.before_arguments:
-            after = id_beginnings(one.before_arguments).hex()
-        elif form is not None:
-            after = self._first_bytes([form.before_name, form.if_none + one.after_arguments])
-        return CallTexts(
-            opening=self._bytes(self._mark).hex(),
-            later=None,
-            lead=self._bytes(lead).hex(),
-            names=list(names),
-            num_schemas=num_schemas,
-            after=after,
+        gate = self._gate(must_call, has_answer)
+        if gate is None or around_id(one.before_arguments)[0] != one.before_arguments:
+            return None
+        head, _ = around_id(one.opening)
+        first = TEXT_START if head == one.opening else self._bytes(behind_id(one.opening))
+        between = one.after_arguments + (one.separator or "") + one.before_name
+        if form is None:
+            later = _behind_ids(between)
+            mark = b"" if later != between else JSON_END
+            told = _Told([first, mark + self._bytes(later)], "JSON", gate)
+            return told if later else None
+        if one.ids:
+            return None
+        if _are_bracketed(one, form, shapes):
+            behind = between.removeprefix(one.after_arguments[0])
+            return _Told([first, JSON_END + self._bytes(behind)], "BRACKETED", gate)
+        if self._are_ended(form, between, shapes):
+            ends = [ARGUMENTS_START + self._bytes(form.if_none), self._bytes(form.after_value)]
+            return _Told([first, *(end + self._bytes(between) for end in ends)], "SEARCHED", gate)
+        return None
+
+    def _gate(self, must_call: bool, has_answer: bool) -> bytes | None:
+        """What comes first in all messages with calls, up to the first name or an id before it;
+        None where other text may have it, too."""
+        one = self.tool_format
+        head, _ = around_id(one.opening)
+        first = (parts_of(head, self.ids) or [""])[0]
+        if first in self.ids:
+            others = one.before_answer, one.after_answer, one.before_lead, one.after_lead
+            return self._bytes(head) if not any(first in other for other in others) else None
+        if not first or one.is_marked:
+            return None
+        if must_call or (has_answer and first.startswith("<")):  # as no JSON does
+            return TEXT_START + self._bytes(head)
+        return self._bytes(head) if not has_answer and head.startswith(one.trigger) else None
+
+    def _are_ended(self, form: ArgumentsForm, between: str, shapes: Sequence[ObjectShape]) -> bool:
+        """Whether each argument ends with a text that is in none, and no call begins but behind it,
+        and behind no arguments at all."""
+        end, marks = form.after_value, form.text_marks
+        is_plain = (
+            (marks is None or not marks[1])
+            and form.other_text_marks is form.object_marks is form.array_marks is None
+            and not form.separator
+            and "{name}" not in end
         )
+        if not is_plain or not end or not (form.before_name and _is_in_no_json(end, self.ids)):
+            return False
+        return not any(end in member.name for shape in shapes for member in shape.members)
 
     def _first_bytes(self, texts: Sequence[str]) -> str | None:
         """The bytes with which texts begin that do not begin with a special token; None where a
@@ -133,6 +217,46 @@ class CallStarts:
             special_token(self.ids[part]) if part in self.ids else part.encode()
             for part in parts_of(text, self.ids)
         )
+
+
+def _are_bracketed(one: ToolFormat, form: ArgumentsForm, shapes: Sequence[ObjectShape]) -> bool:
+    """Whether arguments stand between brackets, and all brackets in these are in pairs, or in
+    JSON's strings or single quotes."""
+    marks = form.text_marks or ("'", "'")
+    others = form.before_name, form.before_value, form.after_value, form.separator, form.if_none
+    return (
+        one.before_arguments[-1:] + one.after_arguments[:1] in _PAIRS
+        and tuple(marks) == ("'", "'")
+        and form.other_text_marks is form.object_marks is None
+        and not any((form.before_json, *form.item_marks))
+        and (form.array_marks is None or "".join(form.array_marks) in _PAIRS)
+        and not any(
+            sign in text for text in (*others, *form.constants.values()) for sign in _NEVER_PLAIN
+        )
+        and not any(
+            sign in member.name
+            for shape in shapes
+            for member in shape.members
+            for sign in _NEVER_PLAIN
+        )
+    )
+
+
+def _is_in_no_json(text: str, special: Iterable[str]) -> bool:
+    """Whether no JSON has a text: it has a special token, or signs that are in strings alone and
+    a line's end behind these, which is in no string."""
+    if any(mark in text for mark in special):
+        return True
+    inside, newline, _ = text.rpartition("\n")
+    behind = inside.rpartition('"')[2]
+    return bool(newline) and any(sign in behind for sign in "<>/")
+
+
+def _behind_ids(text: str) -> str:
+    """What stands behind the last of IDS in a text; the whole text where there is none."""
+    while behind_id(text) != text:
+        text = behind_id(text)
+    return text
 
 
 def why_in_order(

@@ -4,7 +4,7 @@ has come as far as its tool's name; see call_texts."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 from specguide import native
@@ -21,6 +21,7 @@ from specguide.guided.known.call_texts import (
     first_of,
     lark_terms,
 )
+from specguide.guided.known.keys import special_token
 from specguide.tokenizer.vocabulary import Vocabulary
 
 _MOST_LEADS = 64
@@ -43,18 +44,23 @@ class CallGrammars:
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self._vocabulary = vocabulary
-        self.may_defer = lru_cache(_MOST_LEADS)(self._may_defer)
+        self._reaching = lru_cache(_MOST_LEADS)(self._find_reaching)
 
-    def _may_defer(self, lead: bytes, after: bytes | None) -> bool:
-        """Whether no token reaches from a tool's name over the lead into the arguments. after: see
-        CallTexts"""
-        if b"\xff" in lead:  # a special token
-            return True
-        reaching = (token for token in self._vocabulary.token_bytes if lead in token[:-1])
-        if after is None:
-            return next(reaching, None) is None
-        over = [lead + bytes([byte]) for byte in after]
-        return not any(one in token for token in reaching for one in over)
+    def with_tokens(self, texts: CallTexts) -> CallTexts:
+        """How calls begin, and whether a token reaches from a tool's name into the arguments."""
+        return replace(texts, is_reached=bool(self._reaching(texts.lead_bytes, texts.after_bytes)))
+
+    def _find_reaching(self, lead: bytes, after: bytes | None) -> Sequence[int]:
+        """The tokens that reach from a tool's name over the lead into the arguments; none where all
+        of these go on as no arguments begin. after: see CallTexts"""
+        if not lead or b"\xff" in lead:  # special tokens are in no other
+            return ()
+        spelt = self._vocabulary.token_bytes
+        found = [i for i, token in enumerate(spelt) if lead in token and lead in token[:-1]]
+        over = None if after is None else [lead + bytes([byte]) for byte in after]
+        if over is not None and not any(one in spelt[token] for token in found for one in over):
+            return ()
+        return found
 
     def grammar(
         self,
@@ -69,18 +75,21 @@ class CallGrammars:
         texts = CallTexts(**known.texts)
         lead = texts.lead_bytes
         first = first_of(lead)
-        before = [bytes.fromhex(text) for text in (texts.opening, texts.later) if text is not None]
+        firsts = [first] if lead else [special_token(token) for token in texts.firsts]
         parts = _Parts(inner, written.text, texts, known.schemas, guide.source(), submit)
         calls = native.Calls(
-            starts=[
-                (text + name.encode() + first, tool)
+            before=[bytes.fromhex(text) for text in texts.before],
+            names=[
+                (name.encode() + behind, tool)
                 for tool, name in enumerate(texts.names)
-                for text in before
+                for behind in firsts
             ],
-            lead_len=len(lead) - len(first),
-            are_json=texts.arguments is None,
+            gate=bytes.fromhex(texts.gate),
+            lead=lead[len(first) :] if lead else None,
+            arguments=getattr(native.CallArguments, texts.ends),
             has_part=known.has_part,
             vocabulary=self._words,
+            reaching=texts.firsts or self._reaching(lead, texts.after_bytes),
             part=parts.matcher,
         )
         return CallGrammar(inner, calls, inner.num_bytes + len(parts.source))
@@ -101,29 +110,27 @@ class _Parts:
     source: str
     submit: Callable[[Guide], GrammarFuture]
 
-    def matcher(self, tool: int, num_left: int) -> native.Matcher:
-        """A matcher for the part of a tool, which begins `num_left` bytes before the end of the
-        lead to its arguments; for tool -1, one for the whole message.
+    def matcher(self, tool: int, before: bytes) -> native.Matcher:
+        """A matcher for the part of a tool, in which such a text comes before its arguments; for
+        tool -1, one for the whole message.
 
         Raises EngineError, which names the tool.
         """
-        found = (self.inner if tool < 0 else self._part(tool, num_left)).matcher()
+        found = (self.inner if tool < 0 else self._part(tool, before)).matcher()
         assert isinstance(found, native.Matcher)
         return found
 
-    def _part(self, tool: int, num_left: int) -> CompiledGrammar:
+    def _part(self, tool: int, before: bytes) -> CompiledGrammar:
         try:
-            guide = Guide(grammar=self._grammar(tool, num_left), key_order="schema")
+            guide = Guide(grammar=self._grammar(tool, before), key_order="schema")
             return self.submit(guide).result()
         except SpecguideError as error:
             raise EngineError(
                 f"the arguments of the tool {self.texts.names[tool]!r} cannot be enforced: {error}"
             ) from error
 
-    def _grammar(self, tool: int, num_left: int) -> str:
-        whole = self.texts.lead_bytes
-        lead = lark_terms(whole[len(whole) - num_left :])
-        arguments = f"arguments: {lead} {self._arguments(tool)}"
+    def _grammar(self, tool: int, before: bytes) -> str:
+        arguments = f"arguments: {lark_terms(before)} {self._arguments(tool)}"
         return f"start: arguments {BEHIND_RULE}\n{arguments}{self._shared}"
 
     def _arguments(self, tool: int) -> str:

@@ -25,7 +25,6 @@ from specguide.guided.schema.core.enforce import unenforced
 from specguide.guided.schema.lowering.plain import plain_core
 from specguide.guided.written_cache import WrittenCache
 
-_LEFT_OUT = '"{"'
 _MOST_CHARACTERS = 32_000
 _can_wait: WrittenCache[bool] = WrittenCache(lambda _: 1, most_of_one=64 << 10)
 
@@ -45,7 +44,7 @@ def with_deferred_calls(source: str, texts: CallTexts) -> tuple[str, DeferredCal
         can_wait = part >= texts.num_schemas and _may_wait(text, schema)
         schemas.append(text)
         is_left_out.append(can_wait)
-        return _LEFT_OUT if can_wait else written_term(text, schema, part)
+        return texts.left_out if can_wait else written_term(text, schema, part)
 
     pieces = list(pieces_of(source, term))
     first = texts.num_schemas
@@ -75,7 +74,7 @@ def _without_listed(
         found = list(_schemas_in(source[first:last] or source[begin:end]))
         is_left_out.append(all(_may_wait(*one) for one in found))
         if is_left_out[-1]:
-            kept.append(source[at:begin])
+            kept.append(source[at:begin] + texts.left_out)
             behind.append(source[own:first])
             at, own = end, last
         else:
