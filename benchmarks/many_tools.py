@@ -76,7 +76,8 @@ def beginning(form: str, name: str) -> list[str | int]:
         return [f"{TRIGGER}{name}>"]
     one = tool_formats()[form]
     ids = {text: FIRST_SPECIAL + i for i, text in enumerate(one.special_tokens)}
-    text = with_id(one.opening + name + one.before_arguments, 0)
+    lead = one.after_lead if one.begins_inside else ""
+    text = with_id(lead + one.opening + name + one.before_arguments, 0)
     return [ids.get(part, part) for part in parts_of(text, one.special_tokens)]
 
 

@@ -61,7 +61,6 @@ ANSWER = {"type": "object", "properties": {"x": {"type": "string"}}}
 AT_ONCE = [
     "functionary_v32",  # calls begin with a name alone
     "minicpm5",  # texts may end in one of two ways
-    "minimax_m3",  # names of arguments stand behind what calls do
 ]
 OF_LISTED = [name for name, one in FORMATS.items() if one.arguments and name not in AT_ONCE]
 DEFERRING = [name for name in FORMATS if name not in AT_ONCE]

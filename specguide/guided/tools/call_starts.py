@@ -10,7 +10,7 @@ from specguide.guided.known.call_texts import CallTexts
 from specguide.guided.known.keys import ARGUMENTS_START, JSON_END, TEXT_START, special_token
 from specguide.guided.tools.arguments_form import ArgumentsForm
 from specguide.guided.tools.formats import ToolFormat, around_id, behind_id, id_beginnings
-from specguide.guided.tools.shapes import ObjectShape
+from specguide.guided.tools.shapes import ObjectShape, names_in
 
 _OPENERS = ("{", "[", '"')
 _PAIRS = ("()", "[]", "{}")
@@ -61,7 +61,7 @@ class CallStarts:
             return None
         told = (
             self._listed(must_call, has_answer)
-            or self._marked()
+            or self._marked(shapes.values())
             or self._gated(list(shapes.values()), must_call, has_answer)
         )
         if told is None:
@@ -111,11 +111,11 @@ class CallStarts:
             before.append(JSON_END + self._bytes(later))
         return _Told(before, "JSON")
 
-    def _marked(self) -> _Told | None:
+    def _marked(self, shapes: Iterable[ObjectShape]) -> _Told | None:
         """Calls that each begin with a special token of their own. Such a token is in no argument,
         so that the end of these need not be known."""
         one, form = self.tool_format, self.tool_format.arguments
-        if form is None and not one.ids:
+        if (form is None and not one.ids) or not self._mark:
             return None
         others = [
             *(one.begin, one.before_answer, one.after_answer, one.before_lead, one.after_lead),
@@ -123,7 +123,9 @@ class CallStarts:
         ]
         if form is not None:
             others += (*(form.text_marks or ()), *form.before_json, *form.item_marks)
-            others += (form.before_name, form.before_value, form.after_value)
+            names = {name for shape in shapes for name in names_in(shape)}
+            others += (form.before_name + name + form.before_value for name in names)
+            others += (form.before_value, form.after_value)
             others += (form.separator, form.if_none)
             others += (*(form.object_marks or ()), *(form.array_marks or ()))
         return _Told([self._bytes(self._mark)], "SEARCHED") if self._is_in_none(others) else None
@@ -131,8 +133,6 @@ class CallStarts:
     def _is_in_none(self, others: Iterable[str]) -> bool:
         """Whether `_mark` is in no other text, and does not begin at the end of one."""
         mark = self._mark
-        if not mark:
-            return False
         begun = [mark[:end] for end in range(len(parts_of(mark, self.ids)[0]), len(mark))]
         return not any(mark in text or text.endswith(tuple(begun)) for text in others)
 

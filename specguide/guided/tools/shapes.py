@@ -72,16 +72,29 @@ class ChoiceShape:
 Shape = TextShape | JsonShape | ObjectShape | ArrayShape | ChoiceShape
 
 
+def names_in(shape: Shape) -> Iterator[str]:
+    """The names of all values in a shape."""
+    todo = [shape]
+    while todo:
+        one = todo.pop()
+        if isinstance(one, ObjectShape):
+            yield from (member.name for member in one.members)
+        todo += _parts(one)
+
+
+def _parts(shape: Shape) -> Sequence[Shape]:
+    if isinstance(shape, ObjectShape):
+        return [member.shape for member in shape.members]
+    if isinstance(shape, ArrayShape):
+        return (shape.item,)
+    return shape.options if isinstance(shape, ChoiceShape) else ()
+
+
 def leaves(shape: Shape) -> Iterator[TextShape | JsonShape]:
     """The texts and the JSON in a shape, in order."""
     todo = [shape]
     while todo:
         one = todo.pop()
-        if isinstance(one, ObjectShape):
-            todo += [member.shape for member in reversed(one.members)]
-        elif isinstance(one, ArrayShape):
-            todo.append(one.item)
-        elif isinstance(one, ChoiceShape):
-            todo += reversed(one.options)
-        else:
+        if isinstance(one, TextShape | JsonShape):
             yield one
+        todo += reversed(_parts(one))
