@@ -40,6 +40,7 @@ CASES = "hermes:1,hermes:50,hermes:500,gpt_oss:500,llama3_json:500,kimi_k2:500,q
 CASES += "glm45:500,tags:1,tags:50,tags:200"
 TRIGGER = "<function="
 FIRST_SPECIAL = 128_100
+_IDLE_S = 0.02
 _numbers = itertools.count()
 
 
@@ -126,6 +127,14 @@ class Clocks:
         return 1e3 * (time.thread_time() - self._here)
 
 
+def settle() -> None:
+    """Wait till nothing is at work any more, such as on how a part's texts end."""
+    before = -1.0
+    while time.process_time() - before > _IDLE_S / 10:
+        before = time.process_time()
+        time.sleep(_IDLE_S)
+
+
 def measure(compiler: GrammarCompiler, form: str, tools: Tools, args: argparse.Namespace) -> dict:
     """The least times by what was known before."""
     make, row = maker(form), np.zeros(args.num_words, np.int32)
@@ -153,6 +162,7 @@ def measure(compiler: GrammarCompiler, form: str, tools: Tools, args: argparse.N
             raise SystemExit(f"{form}: a call of {cold[middle].name} cannot begin")
         matcher.fill(row)
         times.setdefault("entered", []).append(clocks.passed())
+        settle()
     return {
         name: {
             "processor_ms": round(min(found)[0], 2),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -59,6 +59,7 @@ class GrammarSupport:
                begins, and what is known of arrays of distinct items; None: it has none
     defer:     a message with tool calls without the arguments that can wait, as `rewrite` gives it,
                and what is left out; None: it leaves nothing out
+    may_wait:  whether a schema in a structural tag can be left out likewise
     """
 
     forms: frozenset[GrammarForm]
@@ -66,6 +67,7 @@ class GrammarSupport:
     free_keys: Callable[[str], tuple[str, KnownKeys, KnownItems | None]] | None = None
     distinct: Callable[[str], tuple[str, KnownItems | None]] | None = None
     defer: Callable[[str, CallTexts], tuple[str, DeferredCalls]] | None = None
+    may_wait: Callable[[Mapping[str, Any]], bool] = lambda _: False
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from specguide.guide import Guide
 from specguide.guided.backend import Rewritten
 from specguide.guided.backend_spec import BackendSpec
 from specguide.guided.backends import AUTO, backend_names, backend_spec
-from specguide.guided.known.call_texts import CallTexts
+from specguide.guided.known.call_texts import CallTexts, DeferredCalls
 from specguide.guided.known.items import KnownItems
 from specguide.guided.known.keys import KnownKeys
 from specguide.guided.lark.attributes import lark_attributes
@@ -34,6 +34,7 @@ from specguide.guided.notations.grammar_form import (
     with_empty_choices,
     with_least_counts,
 )
+from specguide.guided.notations.tag_calls import left_out, tag_texts
 from specguide.guided.notations.tag_form import check_tag
 from specguide.guided.notations.tag_starts import tag_starts
 from specguide.guided.regex.charset import EVERYTHING
@@ -101,6 +102,8 @@ def rewrites(
             yield Rewritten(kind, schema)
     elif kind == "structural_tag":
         check_tag(value)
+        if key_order != "any" and reading == AS_USUAL:
+            yield from _with_tags(value, spec, with_tokens)
         yield _tag_guide(value, spec, key_order, reading)
     elif guide.calls is not None and key_order != "any":
         yield _with_calls(value, CallTexts(**guide.calls), spec, with_tokens)
@@ -204,6 +207,25 @@ def _regex(pattern: str, may_join: bool = False) -> str | Both:
     if not may_join:
         raise UnsupportedGuide("what the lookaheads let pass is too long to write down")
     return node
+
+
+def _with_tags(
+    tag: dict[str, Json],
+    spec: BackendSpec,
+    with_tokens: Callable[[CallTexts], CallTexts | None],
+) -> Iterator[Rewritten]:
+    """A structural tag of many tags without the JSON that may wait; none where none may."""
+    texts = None if spec.grammars is None else tag_texts(tag)
+    told = None if texts is None else with_tokens(texts)
+    if told is None or spec.grammars is None:
+        return
+    schemas = [one["content"]["json_schema"] for one in tag["format"]["tags"]]
+    can_wait = list(map(spec.grammars.may_wait, schemas))
+    if any(can_wait):
+        left = left_out(tag, can_wait, is_reached=told.is_reached)
+        written = _tag(left, spec, lambda node: _schema(node, spec, AS_USUAL))
+        calls = DeferredCalls(vars(told), [], can_wait)
+        yield Rewritten("structural_tag", written, calls=calls)
 
 
 def _tag_guide(

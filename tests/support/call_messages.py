@@ -13,10 +13,10 @@ from specguide.config import GuideConfig
 from specguide.guide import Guide
 from specguide.guided.backend import CompiledGrammar
 from specguide.guided.compile import GrammarCompiler
+from specguide.guided.known.call_texts import LEAST_DEFERRED
 from specguide.guided.matcher import Matcher, allowed_tokens
 from specguide.guided.tools import Tool, tool_formats, tool_guide
 from specguide.guided.tools.formats import ToolFormat
-from specguide.guided.tools.grammar import LEAST_DEFERRED
 from specguide.guided.wrappers.call_grammar import CallGrammar
 from specguide.guided.wrappers.endings import EndingGrammar
 from specguide.tokenizer.vocabulary import Vocabulary

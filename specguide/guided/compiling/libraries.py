@@ -135,6 +135,8 @@ class Libraries:
                     try:
                         return self._enforced(rewritten, name, order, guide)
                     except InvalidGuide as error:
+                        if guide.kind == "structural_tag" and rewritten.calls is not None:
+                            continue  # the whole of it comes next, and has its own reason
                         if order == "any" and getattr(reasons.get(name), "keyword", "") is None:
                             del reasons[name]  # a later one may name the keyword
                         reasons.setdefault(name, error)
@@ -164,18 +166,24 @@ class Libraries:
             return None
         try:
             with Budget(self.config.max_schema_steps).counting():
-                (whole,) = self._rewrites(replace(guide, calls=None), backend, "schema")
+                (whole,) = rewrites(replace(guide, calls=None), backend, "schema", self._reading())
                 written = self._written(whole, backend, "schema")
         except InvalidGuide:
+            if guide.kind == "structural_tag":  # it is refused as a whole
+                raise
             return None
         outline = self._backend(backend).outline(written, whole)
-        is_small = outline is not None and len(outline.text) <= MOST_LATE
+        is_small = outline is not None and (
+            guide.kind == "structural_tag" or len(outline.text) <= MOST_LATE
+        )
         # each part has rows of its own
         return outline._replace(is_exact=False) if outline is not None and is_small else None
 
     def _rewrites(self, guide: Guide, backend: str, order: str) -> Iterator[Rewritten]:
         def with_tokens(calls: CallTexts) -> CallTexts | None:
-            return self._calls.with_tokens(calls) if self._backend(backend).native else None
+            is_large = guide.kind == "structural_tag" and len(guide.source()) > MOST_LATE
+            may_wait = self._backend(backend).native and not is_large
+            return self._calls.with_tokens(calls) if may_wait else None
 
         return rewrites(guide, backend, order, self._reading(), with_tokens=with_tokens)
 

@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+LEAST_DEFERRED = 32
+"""Least number of tools whose arguments are compiled only when a call of theirs begins."""
 CALL_RULE = "\ncall: "
 """Beginning of those rules of a message that its parts have, too."""
 BEHIND_RULE = "behind"

@@ -18,7 +18,7 @@ from specguide.config import GuideConfig
 from specguide.errors import InvalidParams
 from specguide.guide import Guide
 from specguide.guided.backends import AUTO
-from specguide.guided.known.call_texts import BEHIND_RULE
+from specguide.guided.known.call_texts import BEHIND_RULE, LEAST_DEFERRED
 from specguide.guided.lark.schema import schema_term
 from specguide.guided.tools.argument_schemas import asks_for_distinct_items
 from specguide.guided.tools.call_starts import CallStarts, why_in_order
@@ -29,8 +29,6 @@ from specguide.guided.tools.message_tag import message_tag
 from specguide.guided.tools.value_shapes import num_schemas
 from specguide.guided.written_cache import WrittenCache
 
-LEAST_DEFERRED = 32
-"""Least number of tools whose arguments are compiled only when a call of theirs begins."""
 _WITHOUT_REFERENCES = 2
 """A version of marshal in which equal values are equal bytes. It tells 1 from 1.0 and from True."""
 _UNIQUE = b"uniqueItems"

@@ -3,9 +3,12 @@ has come as far as its tool's name; see call_texts."""
 
 from __future__ import annotations
 
+import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from typing import Any
 
 from specguide import native
 from specguide.errors import EngineError, SpecguideError
@@ -22,6 +25,7 @@ from specguide.guided.known.call_texts import (
     lark_terms,
 )
 from specguide.guided.known.keys import special_token
+from specguide.guided.notations.tag_calls import left_out, rest_of
 from specguide.tokenizer.vocabulary import Vocabulary
 
 _MOST_LEADS = 64
@@ -76,7 +80,12 @@ class CallGrammars:
         lead = texts.lead_bytes
         first = first_of(lead)
         firsts = [first] if lead else [special_token(token) for token in texts.firsts]
-        parts = _Parts(inner, written.text, texts, known.schemas, guide.source(), submit)
+        source = guide.source()
+        parts: _Parts = (
+            _PartsOfTags(inner, texts, source, submit, known.has_part)
+            if guide.kind == "structural_tag"
+            else _PartsOfGrammar(inner, texts, source, submit, written.text, known.schemas)
+        )
         calls = native.Calls(
             before=[bytes.fromhex(text) for text in texts.before],
             names=[
@@ -92,7 +101,7 @@ class CallGrammars:
             reaching=texts.firsts or self._reaching(lead, texts.after_bytes),
             part=parts.matcher,
         )
-        return CallGrammar(inner, calls, inner.num_bytes + len(parts.source))
+        return CallGrammar(inner, calls, inner.num_bytes + len(source))
 
     @cached_property
     def _words(self) -> native.NativeVocabulary:
@@ -100,13 +109,11 @@ class CallGrammars:
 
 
 @dataclass(frozen=True)
-class _Parts:
+class _Parts(ABC):
     """Makes the matchers of a message's parts; see CallGrammars.grammar."""
 
     inner: CompiledGrammar
-    lark: str
     texts: CallTexts
-    schemas: Sequence[tuple[int, int]]
     source: str
     submit: Callable[[Guide], GrammarFuture]
 
@@ -122,16 +129,47 @@ class _Parts:
 
     def _part(self, tool: int, before: bytes) -> CompiledGrammar:
         try:
-            guide = Guide(grammar=self._grammar(tool, before), key_order="schema")
-            return self.submit(guide).result()
+            return self.submit(self._guide(tool, before)).result()
         except SpecguideError as error:
             raise EngineError(
                 f"the arguments of the tool {self.texts.names[tool]!r} cannot be enforced: {error}"
             ) from error
 
-    def _grammar(self, tool: int, before: bytes) -> str:
+    @abstractmethod
+    def _guide(self, tool: int, before: bytes) -> Guide: ...
+
+
+@dataclass(frozen=True)
+class _PartsOfTags(_Parts):
+    """Those of a structural tag."""
+
+    has_part: Sequence[bool]
+
+    def _guide(self, tool: int, before: bytes) -> Guide:
+        tag = rest_of(self._tag, tool, before.decode(), self._left)
+        return Guide(structural_tag=tag, key_order="schema")
+
+    @cached_property
+    def _tag(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.source)
+        return found
+
+    @cached_property
+    def _left(self) -> dict[str, Any]:
+        return left_out(self._tag, self.has_part, is_reached=self.texts.is_reached)
+
+
+@dataclass(frozen=True)
+class _PartsOfGrammar(_Parts):
+    """Those of a grammar."""
+
+    lark: str
+    schemas: Sequence[tuple[int, int]]
+
+    def _guide(self, tool: int, before: bytes) -> Guide:
         arguments = f"arguments: {lark_terms(before)} {self._arguments(tool)}"
-        return f"start: arguments {BEHIND_RULE}\n{arguments}{self._shared}"
+        grammar = f"start: arguments {BEHIND_RULE}\n{arguments}{self._shared}"
+        return Guide(grammar=grammar, key_order="schema")
 
     def _arguments(self, tool: int) -> str:
         """The term of a tool's arguments, and the rules that it needs beside those that are

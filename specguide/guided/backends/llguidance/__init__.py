@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from specguide.guided.backend_spec import Adapter, BackendSpec, GrammarSupport, Library
 from specguide.guided.backends.llguidance.capabilities import LLGUIDANCE
-from specguide.guided.backends.llguidance.deferred_calls import with_deferred_calls
+from specguide.guided.backends.llguidance.deferred_calls import tag_may_wait, with_deferred_calls
 from specguide.guided.backends.llguidance.ignored import check_ignored
 from specguide.guided.backends.llguidance.json_in_lark import (
     with_distinct_items,
@@ -39,7 +39,12 @@ SPEC = BackendSpec(
     # It splits text into terminals first, so of an EBNF grammar it takes less than the grammar
     # says.
     grammars=GrammarSupport(
-        frozenset({"Lark"}), _rewrite, with_free_keys, with_distinct_items, with_deferred_calls
+        forms=frozenset({"Lark"}),
+        rewrite=_rewrite,
+        free_keys=with_free_keys,
+        distinct=with_distinct_items,
+        defer=with_deferred_calls,
+        may_wait=tag_may_wait,
     ),
     joins=True,
     rank=0,

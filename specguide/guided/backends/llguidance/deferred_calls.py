@@ -3,6 +3,7 @@ begin: those whose schemas say plainly what there is, which the library never re
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
@@ -107,9 +108,21 @@ def _may_wait(text: str, schema: Schema) -> bool:
     return len(text) <= _MOST_CHARACTERS and _can_wait.get(text, None, partial(_waits, schema))
 
 
+def tag_may_wait(schema: Schema) -> bool:
+    """Whether a schema of a structural tag can be left out."""
+    if not isinstance(schema, Mapping) or "x-guidance" in schema:
+        return False
+    text = json.dumps(schema)
+    return len(text) <= _MOST_CHARACTERS and _can_wait.get(text, True, partial(_is_plain, schema))
+
+
 def _waits(schema: Schema) -> bool:
     if not isinstance(schema, Mapping) or whitespace_of(schema.get("x-guidance", {})) is None:
         return False
+    return _is_plain(schema)
+
+
+def _is_plain(schema: Schema) -> bool:
     try:
         check_finite(schema, "grammar")
     except InvalidGuide:
