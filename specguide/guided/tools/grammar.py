@@ -78,7 +78,7 @@ def tool_guide(
     except ValueError:  # no plain dicts
         return make()
     key = *rules.key, limits, must_call, is_parallel, order
-    return _guides.get(text, key, partial(make, may_be_distinct=_UNIQUE in text))
+    return _guides.get(text, key, lambda: make(may_be_distinct=_UNIQUE in text))
 
 
 def _guide(
