@@ -127,7 +127,7 @@ class Clocks:
         return 1e3 * (time.thread_time() - self._here)
 
 
-def settle() -> None:
+def wait_until_idle() -> None:
     """Wait till nothing is at work any more, such as on how a part's texts end."""
     before = -1.0
     while time.process_time() - before > _IDLE_S / 10:
@@ -162,7 +162,7 @@ def measure(compiler: GrammarCompiler, form: str, tools: Tools, args: argparse.N
             raise SystemExit(f"{form}: a call of {cold[middle].name} cannot begin")
         matcher.fill(row)
         times.setdefault("entered", []).append(clocks.passed())
-        settle()
+        wait_until_idle()
     return {
         name: {
             "processor_ms": round(min(found)[0], 2),

@@ -139,12 +139,14 @@ def seconds(scan: Callable[[str], object], text: str) -> float:
     taken = []
     gc.collect()
     gc.disable()
-    for _ in range(2):
-        start = time.process_time()
-        with contextlib.suppress(InvalidGuide):
-            scan(text)
-        taken.append(time.process_time() - start)
-    gc.enable()
+    try:
+        for _ in range(2):
+            start = time.process_time()
+            with contextlib.suppress(InvalidGuide):
+                scan(text)
+            taken.append(time.process_time() - start)
+    finally:
+        gc.enable()
     return min(taken)
 
 
