@@ -47,7 +47,7 @@ def tree(expression: str) -> Regex:
 @given(left=expressions(), right=expressions())
 def test_automata_match_what_re_matches(left: str, right: str) -> None:
     one, other = automaton(tree(left)), automaton(tree(right))
-    both, rest = one & other, one - other
+    both, rest, any_of = one & other, one - other, one | other
     written = re.compile(write(one.node()), re.DOTALL) if not one.is_empty else None
     beside = automaton(everything_but(tree(left)))
     for word in WORDS[:121]:
@@ -57,6 +57,7 @@ def test_automata_match_what_re_matches(left: str, right: str) -> None:
         assert one.matches(word) == fits
         assert both.matches(word) == (fits and fits_other)
         assert rest.matches(word) == (fits and not fits_other)
+        assert any_of.matches(word) == (fits or fits_other)
         assert (written is not None and written.fullmatch(word) is not None) == fits
         assert beside.matches(word) != fits
 
@@ -188,6 +189,14 @@ def test_common_texts_are_those_of_the_automata(left, right, least, most):
     sized = automaton(tree(f"(?:[^a]|a){{{least},{'' if most is None else most}}}"))
     both = automaton(tree(left)) & automaton(tree(right)) & sized
     assert have_common_text(patterns, least, most) == (not both.is_empty)
+
+
+@given(expressions())
+def test_how_far_an_end_is_from_each_state(expression):
+    one = automaton(tree(expression))
+    matched = next(filter(one.matches, WORDS), None)  # the shortest come first
+    assert matched is None or one.to_end[0] == len(matched)
+    assert set(one.to_end) == set(range(len(one.rows)))
 
 
 def test_lookaheads_that_bound_lengths_are_followed_together() -> None:

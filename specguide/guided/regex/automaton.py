@@ -9,7 +9,7 @@ text starts.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from itertools import groupby
@@ -27,11 +27,12 @@ from specguide.guided.regex.letters import (
     fewest_letters,
     rows_of,
 )
-from specguide.guided.regex.minimal import minimal_rows
+from specguide.guided.regex.minimal import lengths_to_end, minimal_rows
 from specguide.guided.regex.nfa import Nfa
 from specguide.guided.regex.tree import Both, Regex, UnsupportedRegex
 
 MAX_STATES = 400
+_NO_YES = (False, True)
 _target = itemgetter(2)
 
 
@@ -59,6 +60,11 @@ class Automaton:
     def edges(self) -> tuple[tuple[Edge, ...], ...]:
         """For each state its edges, sorted; they have no character in common."""
         return tuple(map(self.alphabet.edges, self.rows))
+
+    @cached_property
+    def to_end(self) -> Mapping[int, int]:
+        """For each state the characters of the shortest text that is matched from there."""
+        return lengths_to_end(self.rows, self.accepting)
 
     @property
     def is_empty(self) -> bool:
@@ -103,6 +109,9 @@ class Automaton:
 
     def __and__(self, other: Automaton) -> Automaton:
         return _product(self, other, _in_both)
+
+    def __or__(self, other: Automaton) -> Automaton:
+        return _product(self, other, _in_either)
 
     def __sub__(self, other: Automaton) -> Automaton:
         return _product(self, other, _in_left_alone)
@@ -203,6 +212,10 @@ def _in_both(left: bool, right: bool) -> bool:
     return left and right
 
 
+def _in_either(left: bool, right: bool) -> bool:
+    return left or right
+
+
 def _in_left_alone(left: bool, right: bool) -> bool:
     return left and not right
 
@@ -219,19 +232,19 @@ def _product(left: Automaton, right: Automaton, keep: Callable[[bool, bool], boo
     keep: whether a text is matched that the left one matches or not, and the right one or not
     """
     if left.is_empty:
-        return left
+        return right if keep(False, True) else left
     both = _side_by_side(left, right)
     start = (0, 0 if right.rows else NOWHERE)
     numbers: dict[tuple[int, ...], int] = {start: 0}
     rows, queue = [], list(numbers)
-    num_needed = 1 if keep(True, False) else 2
+    goes_on = [[keep(one, other) or keep(one, False) for other in _NO_YES] for one in _NO_YES]
     for states in queue:
         pairs = list(both.after(states))
         for pair in dict.fromkeys(pairs):
             if pair not in numbers:
-                is_dead = NOWHERE in pair[:num_needed]
-                numbers[pair] = NOWHERE if is_dead else len(queue)
-                if not is_dead:
+                lives = goes_on[pair[0] != NOWHERE][pair[1] != NOWHERE]
+                numbers[pair] = len(queue) if lives else NOWHERE
+                if lives:
                     queue.append(pair)
                     _check_states(len(queue))
         rows.append(list(map(numbers.__getitem__, pairs)))

@@ -41,6 +41,12 @@ def minimal_rows(
     return found, frozenset(number_of[state] for state in ends)
 
 
+def lengths_to_end(rows: Sequence[Sequence[int]], accepting: Iterable[int]) -> dict[int, int]:
+    """For each state that leads to an end, the characters of the shortest text that does."""
+    spend(sum(map(len, rows)) // 4)
+    return _distances(_sources(enumerate(map(set, rows))), set(accepting))
+
+
 def _blocks_without_loops(
     rows: Sequence[Sequence[int]],
     ends: set[int],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from functools import reduce
+from heapq import heappop, heappush
 from itertools import count
 from operator import and_
 from typing import Protocol
@@ -28,6 +29,7 @@ MAX_NAMES = 64
 """Up to so many names that a pattern matches are few: they may be written out as properties."""
 MAX_LOOKS = 25_000
 """So many states of several automata at once are looked at for a text that all of them take."""
+_SOON = 200  # states of several automata at once
 
 
 def pattern_automaton(pattern: str) -> Automaton:
@@ -114,6 +116,8 @@ def have_common_text(patterns: tuple[str, ...], least: int, most: int | None) ->
     if not all(one.rows for one in found):
         return False
     together = SideBySide([(one.alphabet, one.rows) for one in found])
+    if _is_near(found, together, least, most):
+        return True
     states, seen, num_looked = {(0,) * len(found)}, set[tuple[int, ...]](), 0
     for length in count():
         if not states or (most is not None and length > most):
@@ -127,6 +131,25 @@ def have_common_text(patterns: tuple[str, ...], least: int, most: int | None) ->
         if num_looked > MAX_LOOKS:
             raise UnsupportedRegex("the schema compares too many patterns with each other")
         states = set().union(*map(together.live_after, states))
+    return False
+
+
+def _is_near(found: list[Automaton], together: SideBySide, least: int, most: int | None) -> bool:
+    """Whether such a string is found soon by going on where all automata are near to an end."""
+    todo, seen = [(0, 0, (0,) * len(found))], set[tuple[int, tuple[int, ...]]]()
+    for _ in range(_SOON):
+        if not todo:
+            break
+        _, negative_length, states = heappop(todo)
+        length = -negative_length
+        if length >= least and _all_accept(found, states):
+            return True
+        for after in together.live_after(states):
+            to_end = [one.to_end[state] for one, state in zip(found, after, strict=True)]
+            key = min(length + 1, least), after
+            if key not in seen and (most is None or length + 1 + max(to_end) <= most):
+                seen.add(key)
+                heappush(todo, (sum(to_end), -length - 1, after))
     return False
 
 

@@ -39,6 +39,7 @@ from specguide.guided.schema.merging.merge_kinds import (
 from specguide.guided.schema.merging.merge_members import Members
 from specguide.guided.schema.merging.merge_types import allowed, in_order
 from specguide.guided.schema.merging.merge_weights import Weights, listed_properties
+from specguide.guided.schema.merging.pattern_choices import PatternChoices
 from specguide.guided.schema.merging.pattern_sets import Patterns
 
 MAX_SETS = 1_200
@@ -110,6 +111,7 @@ class _Conjunctions:
         self._given, self._most_ways, self._all_orders = given, most_ways, all_orders
         self._clashes = Clashes(given)
         self.sets = AtomSets(given)
+        self._pattern_choices = PatternChoices(self.sets)
         self._number = self.sets.number
         self._weights = Weights()
         self._num_atoms = 0
@@ -174,6 +176,11 @@ class _Conjunctions:
             spend(4 + len(atoms))
             if any(atom.values is not None for atom in atoms):
                 break
+            if len(choices) > 1 and self.patterns.is_loose:
+                atoms = self._pattern_choices.joined(atoms)
+                choices = [atom for atom in atoms if atom.any_of]
+                if not choices:
+                    break
             choice = min(choices, key=lambda one: one.is_failure)
             with at_work(f"the choice at {choice.path or 'the root'}", None):
                 options = self._options(choice, atoms)

@@ -4,8 +4,10 @@ overlap."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 from itertools import chain, combinations
 from math import inf
+from operator import or_
 
 from specguide.guided.budget import at_work, kept, know
 from specguide.guided.regex.automaton import Automaton, automaton, know_automaton
@@ -17,6 +19,7 @@ from specguide.guided.regex.tree import (
     Both,
     Repeat,
     UnsupportedRegex,
+    either,
     least_length,
     literals,
 )
@@ -56,6 +59,18 @@ def joined_pattern(patterns: tuple[str, ...]) -> str | None:
         return _checked(whole_pattern(Both(found, (), is_exact=True)))
     except UnsupportedRegex:
         return None
+
+
+def pattern_of_any(patterns: Sequence[str]) -> str:
+    """One pattern for what any of several match. Raises UnsupportedRegex where it would be too
+    long, or has too many states."""
+    nodes = list(map(searched, patterns))
+    if any(isinstance(node, Both) for node in nodes):
+        raise UnsupportedRegex("what has parts that all hold is no part of a choice")
+    found = reduce(or_, map(automaton, nodes))
+    node = either(nodes)
+    know_automaton(node, found)
+    return _checked(whole_pattern(node))
 
 
 def _is_apart(pattern: str, names: list[str]) -> bool:
