@@ -28,8 +28,8 @@ steps."""
 def core_schemas(
     schema: JsonSchema, able: Capabilities, reading: Reading = AS_USUAL
 ) -> Iterator[CoreSchema]:
-    """The core, then the merged core, then the core with less of some formats, as far as the
-    backend enforces them."""
+    """The core, then the merged core, with fewer and fewer ways to fail, then the core with less of
+    some formats, as far as the backend enforces them."""
     positive: PositiveSchema | None = None
     try:
         core = plain_core(schema, able.has_open_objects)
@@ -63,8 +63,8 @@ def _lowered(positive: PositiveSchema, able: Capabilities) -> CoreSchema:
 
 
 def _enforced(core: CoreSchema, able: Capabilities, schema: JsonSchema) -> Iterator[CoreSchema]:
-    """The core and the merged core, as far as the backend enforces them; raises UnsupportedGuide
-    for none of them, NoInstance where no value fits."""
+    """The core and the merged core, each time with fewer ways to fail, as far as the backend
+    enforces them; raises UnsupportedGuide for none of them, NoInstance where no value fits."""
     spend(weight(core))
     doubt = next(unenforced(core, able), None)
     if doubt is None:
