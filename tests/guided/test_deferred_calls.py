@@ -19,6 +19,7 @@ from call_messages import (
     LIMITS,
     LISTED,
     MARKS,
+    NAMED,
     NAMES,
     OF_LISTED,
     PIECES,
@@ -107,6 +108,15 @@ def test_rows_along_messages_are_those_of_all_compiled_at_once(name, way):
                 for matcher in (deferred, whole):
                     matcher.rollback(back)
                     assert all(map(matcher.accept, tokens[num_taken + 1 - back : num_taken + 1]))
+
+
+@pytest.mark.parametrize("way", range(len(WAYS)))
+def test_rows_where_all_arguments_are_objects(way):
+    """Behind a tool's name nothing but an object can follow then."""
+    tools = [Tool(one.name, NAMED if "enum" in one.parameters else PLAIN) for one in TOOLS]
+    guide = asked("functionary_v32", tools, **WAYS[way])
+    assert guide.calls["after"] == b"{".hex()
+    walk(random.Random(way), guide, num_steps=200)
 
 
 @pytest.mark.parametrize("name", OF_LISTED)
@@ -207,6 +217,7 @@ def test_what_cannot_be_enforced_is_refused_at_once():
         ("hermes", [*TOOLS[:-1], Tool('we"', PLAIN)], {}),  # a name with what ends names
         ("hermes", [*TOOLS[:-1], Tool("we", PLAIN)], {}),  # twice the same
         ("hermes", TOOLS, {"key_order": "any"}),
+        ("functionary_v32", [*TOOLS[:-1], Tool("all", PLAIN)], {}),  # the name that text has
         ("llama4_pythonic", [Tool(f"t{i}", ODD) for i in range(40)], {}),  # a bracket in a name
         *((name, LISTED if FORMATS[name].arguments else TOOLS, {}) for name in AT_ONCE),
     ],

@@ -32,6 +32,7 @@ PIECES = (
     'er">\n', '">\n<', 'er">\n</', '">\n<parameter name="a', ">{", 'er>{"', ">{}<", "er>\n<",
     "</invoke>\n", "</parameter>\n", '</parameter>\n</invoke>\n<invoke name="we', '<invoke name="',
     'er", "arguments": {"a', '": {}', "), tool_1()", "</function>", "='", ">\n</",
+    'er\n{"', "\n{", "er\n ", "we\n\n", "}>>>", ">>>we", "}>>>weather\n{", ">>>>",
 )  # fmt: skip
 SPELT = [*(bytes([byte]) for byte in range(256)), *(piece.encode() for piece in PIECES)]
 FIRST_MARK = len(SPELT)
@@ -59,7 +60,6 @@ LISTED = [  # arguments that can be written one by one
 ]
 ANSWER = {"type": "object", "properties": {"x": {"type": "string"}}}
 AT_ONCE = [
-    "functionary_v32",  # calls begin with a name alone
     "minicpm5",  # texts may end in one of two ways
 ]
 OF_LISTED = [name for name, one in FORMATS.items() if one.arguments and name not in AT_ONCE]

@@ -9,12 +9,11 @@ from typing import NamedTuple
 from specguide.guided.known.call_texts import CallTexts
 from specguide.guided.known.keys import ARGUMENTS_START, JSON_END, TEXT_START, special_token
 from specguide.guided.tools.arguments_form import ArgumentsForm
+from specguide.guided.tools.call_ends import are_bracketed, is_in_no_json
 from specguide.guided.tools.formats import ToolFormat, around_id, behind_id, id_beginnings
 from specguide.guided.tools.shapes import ObjectShape, names_in
 
 _OPENERS = ("{", "[", '"')
-_PAIRS = ("()", "[]", "{}")
-_NEVER_PLAIN = "()[]{}'\"\\"
 
 
 class _Told(NamedTuple):
@@ -47,10 +46,18 @@ class CallStarts:
         return [start.hex() for start in starts]
 
     def texts(
-        self, shapes: Mapping[str, ObjectShape], must_call: bool, has_answer: bool
+        self,
+        shapes: Mapping[str, ObjectShape],
+        must_call: bool,
+        has_answer: bool,
+        *,
+        are_objects: bool,
     ) -> CallTexts | None:
-        """How the calls of a message begin; None where that does not tell their tools. shapes: by
-        the names of tools, how their arguments are written"""
+        """How the calls of a message begin; None where that does not tell their tools.
+
+        shapes:      by the names of tools, how their arguments are written
+        are_objects: the schemas of all arguments allow objects alone
+        """
         lead, _ = around_id(self.tool_format.before_arguments)
         parts = parts_of(lead, self.ids)
         firsts = () if parts else self._firsts()
@@ -63,6 +70,7 @@ class CallStarts:
             self._listed(must_call, has_answer)
             or self._marked(shapes.values())
             or self._gated(list(shapes.values()), must_call, has_answer)
+            or self._named_alone(shapes, must_call)
         )
         if told is None:
             return None
@@ -74,7 +82,7 @@ class CallStarts:
             firsts=firsts,
             names=list(shapes),
             num_schemas=int(has_answer),
-            after=self._after(),
+            after=self._after(are_objects),
         )
 
     def _firsts(self) -> list[int] | None:
@@ -87,13 +95,13 @@ class CallStarts:
         is_told = form is not None and all(first in self.ids for first in firsts)
         return list(dict.fromkeys(self.ids[first] for first in firsts)) if is_told else None
 
-    def _after(self) -> str | None:
+    def _after(self, are_objects: bool) -> str | None:
         """`after` of CallTexts."""
         one, form = self.tool_format, self.tool_format.arguments
         if around_id(one.before_arguments)[0] != one.before_arguments:
             return id_beginnings(one.before_arguments).hex()
         if form is None:
-            return None
+            return b"{".hex() if are_objects else None
         return self._first_bytes([form.before_name, form.if_none + one.after_arguments])
 
     def _listed(self, must_call: bool, has_answer: bool) -> _Told | None:
@@ -162,13 +170,30 @@ class CallStarts:
             return told if later else None
         if one.ids:
             return None
-        if _are_bracketed(one, form, shapes):
+        if are_bracketed(one, form, shapes):
             behind = between.removeprefix(one.after_arguments[0])
             return _Told([first, JSON_END + self._bytes(behind)], "BRACKETED", gate)
         if self._are_ended(form, between, shapes):
             ends = [ARGUMENTS_START + self._bytes(form.if_none), self._bytes(form.after_value)]
             return _Told([first, *(end + self._bytes(between) for end in ends)], "SEARCHED", gate)
         return None
+
+    def _named_alone(self, names: Iterable[str], must_call: bool) -> _Told | None:
+        """Calls of arguments in JSON that begin with a name alone: at a message's start, where text
+        has a name, too, and behind a mark that ends text and arguments, and is in neither."""
+        one, mark = self.tool_format, self.tool_format.separator
+        if one.arguments is not None or one.opening or one.ids or one.after_arguments or not mark:
+            return None
+        if mark in self.ids or one.after_lead != mark or one.before_lead != one.before_answer:
+            return None
+        heads = [name + one.before_arguments for name in names]
+        text = one.before_answer
+        are_told = must_call or not any(
+            head.startswith(text) or text.startswith(head) for head in heads
+        )
+        if not are_told or not all(is_in_no_json(mark + head, self.ids) for head in heads):
+            return None
+        return _Told([TEXT_START, self._bytes(mark)], "JSON")
 
     def _gate(self, must_call: bool, has_answer: bool) -> bytes | None:
         """What comes first in all messages with calls, up to the first name or an id before it;
@@ -195,7 +220,7 @@ class CallStarts:
             and not form.separator
             and "{name}" not in end
         )
-        if not is_plain or not end or not (form.before_name and _is_in_no_json(end, self.ids)):
+        if not is_plain or not end or not (form.before_name and is_in_no_json(end, self.ids)):
             return False
         return not any(end in member.name for shape in shapes for member in shape.members)
 
@@ -217,39 +242,6 @@ class CallStarts:
             special_token(self.ids[part]) if part in self.ids else part.encode()
             for part in parts_of(text, self.ids)
         )
-
-
-def _are_bracketed(one: ToolFormat, form: ArgumentsForm, shapes: Sequence[ObjectShape]) -> bool:
-    """Whether arguments stand between brackets, and all brackets in these are in pairs, or in
-    JSON's strings or single quotes."""
-    marks = form.text_marks or ("'", "'")
-    others = form.before_name, form.before_value, form.after_value, form.separator, form.if_none
-    return (
-        one.before_arguments[-1:] + one.after_arguments[:1] in _PAIRS
-        and tuple(marks) == ("'", "'")
-        and form.other_text_marks is form.object_marks is None
-        and not any((form.before_json, *form.item_marks))
-        and (form.array_marks is None or "".join(form.array_marks) in _PAIRS)
-        and not any(
-            sign in text for text in (*others, *form.constants.values()) for sign in _NEVER_PLAIN
-        )
-        and not any(
-            sign in member.name
-            for shape in shapes
-            for member in shape.members
-            for sign in _NEVER_PLAIN
-        )
-    )
-
-
-def _is_in_no_json(text: str, special: Iterable[str]) -> bool:
-    """Whether no JSON has a text: it has a special token, or signs that are in strings alone and
-    a line's end behind these, which is in no string."""
-    if any(mark in text for mark in special):
-        return True
-    inside, newline, _ = text.rpartition("\n")
-    behind = inside.rpartition('"')[2]
-    return bool(newline) and any(sign in behind for sign in "<>/")
 
 
 def _behind_ids(text: str) -> str:

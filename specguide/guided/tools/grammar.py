@@ -108,7 +108,8 @@ def _guide(
     texts = None
     if starts is None and len(shapes) == len(tools) >= LEAST_DEFERRED:
         found = CallStarts(tool_format, rules.ids)
-        texts = found.texts(shapes, must_call, answer is not None)
+        are_objects = all(tool.parameters.get("type") == "object" for tool in tools)
+        texts = found.texts(shapes, must_call, answer is not None, are_objects=are_objects)
         if texts is not None:
             shared.append(f"{BEHIND_RULE}: {rules.behind_arguments(is_parallel)}")
     grammar, places = _joined(["start: " + start[0], *start[1:], *shared], written, rules.shared)
