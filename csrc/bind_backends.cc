@@ -103,21 +103,34 @@ void bind_calls(py::module_& m) {
       .value("SEARCHED", CallArguments::kSearched)
       .value("JSON", CallArguments::kJson)
       .value("BRACKETED", CallArguments::kBracketed);
+  py::class_<HeldTexts>(m, "HeldTexts")
+      .def(py::init([](std::vector<std::string> before, std::string behind_name, std::string begin, std::string end,
+                       std::string after) {
+             if (before.empty() || behind_name.empty() || begin.empty() || end.empty() || after.empty()) {
+               throw std::invalid_argument("a mark of texts that may hold calls must not be empty");
+             }
+             return HeldTexts{std::move(before), std::move(behind_name), std::move(begin), std::move(end),
+                              std::move(after)};
+           }),
+           py::kw_only(), py::arg("before"), py::arg("behind_name"), py::arg("begin"), py::arg("end"),
+           py::arg("after"));
   py::class_<Calls, std::shared_ptr<Calls>>(m, "Calls")
       .def(py::init([](const CallWalk::Texts& before, const CallWalk::Names& names, const std::string& gate,
-                       const std::optional<std::string>& lead, CallArguments arguments, std::vector<bool> has_part,
+                       const std::optional<std::string>& lead, CallArguments arguments,
+                       const std::optional<HeldTexts>& held, std::vector<bool> has_part,
                        std::shared_ptr<Vocabulary> vocabulary, const std::vector<int32_t>& reaching, py::object part) {
              for (const auto& [name, call] : names) {
                if (call < 0 || static_cast<size_t>(call) >= has_part.size()) {
                  throw std::invalid_argument("the number of a call's tool is out of range");
                }
              }
-             CallWalk walk(before, names, gate, lead ? static_cast<int>(lead->size()) : -1, arguments);
+             const int lead_len = lead ? static_cast<int>(lead->size()) : -1;
+             CallWalk walk(before, names, gate, lead_len, arguments, held.value_or(HeldTexts{}));
              return std::make_shared<Calls>(std::move(walk), lead.value_or(""), std::move(has_part),
                                             std::move(vocabulary), reaching, parts_of(std::move(part)));
            }),
            py::kw_only(), py::arg("before"), py::arg("names"), py::arg("gate"), py::arg("lead"), py::arg("arguments"),
-           py::arg("has_part"), py::arg("vocabulary"), py::arg("reaching"), py::arg("part"));
+           py::arg("held") = py::none(), py::arg("has_part"), py::arg("vocabulary"), py::arg("reaching"), py::arg("part"));
   py::class_<CallMatcher, Matcher, std::shared_ptr<CallMatcher>>(m, "CallMatcher")
       .def(py::init([](std::shared_ptr<Calls> calls) { return std::make_shared<CallMatcher>(std::move(calls)); }),
            py::arg("calls"));

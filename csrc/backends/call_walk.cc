@@ -2,6 +2,9 @@
 #include "backends/call_walk.h"
 
 #include <algorithm>
+#include <utility>
+
+#include "json_text.h"
 
 namespace specguide {
 
@@ -13,19 +16,29 @@ bool goes_on_in_scalar(char c) {
   return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || c == 'E' || c == '+' || c == '-' || c == '.';
 }
 
-CallWalk::Names all_of(const CallWalk::Texts& texts) {
+constexpr int kOfCalls = 0, kOfHeld = 1;  // places of what stands in front of names
+
+CallWalk::Names all_of(const CallWalk::Texts& texts, const HeldTexts& held) {
   CallWalk::Names all;
-  for (const std::string& text : texts) all.emplace_back(text, 0);
+  for (const std::string& text : texts) all.emplace_back(text, kOfCalls);
+  for (const std::string& text : held.before) all.emplace_back(text, kOfHeld);
   return all;
 }
+
+KeyStarts only(const std::string& text) { return KeyStarts(text.empty() ? CallWalk::Names{} : CallWalk::Names{{text, 0}}); }
+
+bool may_follow_string(char c) { return is_space(c) || c == ',' || c == ':' || c == ']' || c == '}'; }
 
 }  // namespace
 
 CallWalk::CallWalk(const Texts& before, const Names& names, const std::string& gate, int lead_len,
-                   CallArguments arguments)
-    : before_(all_of(before)),
+                   CallArguments arguments, HeldTexts held)
+    : held_(std::move(held)),
+      before_(all_of(before, held_)),
       names_(names),
-      gate_(gate.empty() ? Names{} : Names{{gate, 0}}),
+      gate_(only(gate)),
+      held_name_(only(held_.behind_name)),
+      held_end_(only(held_.end + held_.after)),
       lead_len_(lead_len),
       arguments_(arguments),
       left_before_(before_.least_left()),
@@ -92,7 +105,7 @@ bool CallWalk::step(CallState& state, char byte) const {
     case CallMode::kText:
       state.node = before_.next(state.node, byte);
       if (before_.place(state.node) < 0) return false;
-      state.mode = CallMode::kName;
+      state.mode = before_.place(state.node) == kOfCalls ? CallMode::kName : CallMode::kHeldName;
       state.node = 0;
       return false;
     case CallMode::kName:
@@ -133,6 +146,10 @@ bool CallWalk::step(CallState& state, char byte) const {
       return step(state, byte);
     case CallMode::kNested:
       return step_nested(state, byte);
+    case CallMode::kHeldName:
+    case CallMode::kHeldBegin:
+    case CallMode::kHeld:
+      return step_held(state, byte);
   }
   return false;
 }
@@ -145,6 +162,41 @@ bool CallWalk::step_nested(CallState& state, char byte) const {
   const bool closes = byte == '}' || byte == ']' || (byte == ')' && is_bracketed);
   if (closes && --state.depth == 0) enter_text(state, KeyStarts::kJsonEnd);
   return false;
+}
+
+// What looks like the text before a name may be the end of a string in JSON; no name begins as what follows that.
+bool CallWalk::step_held(CallState& state, char byte) const {
+  size_t num_again = 0;  // bytes of a mark that are searched as well
+  switch (state.mode) {
+    case CallMode::kHeldName:
+      state.node = held_name_.next(state.node, byte);
+      if (held_name_.place(state.node) >= 0) {
+        state.mode = CallMode::kHeldBegin;
+        state.num_left = 0;
+      }
+      if (state.node != 0 || (byte != held_.after[0] && !may_follow_string(byte))) return false;
+      break;
+    case CallMode::kHeldBegin:
+      if (byte != held_.begin[state.num_left]) {
+        num_again = state.num_left;
+        break;
+      }
+      if (++state.num_left < held_.begin.size()) return false;
+      state.mode = CallMode::kHeld;
+      state.node = 0;
+      return false;
+    default:
+      state.node = held_end_.next(state.node, byte);
+      if (held_end_.place(state.node) < 0) return false;
+      state.mode = CallMode::kText;
+      state.node = 0;
+      for (const char one : held_.after) step(state, one);
+      return false;
+  }
+  state.mode = CallMode::kText;
+  state.node = 0;
+  for (size_t i = 0; i < num_again; ++i) step(state, held_.begin[i]);
+  return step(state, byte);
 }
 
 bool CallWalk::begin_arguments(CallState& state, char byte) const {

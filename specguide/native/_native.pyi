@@ -564,10 +564,26 @@ class KeyMatcher(Matcher):
         self, inner: Matcher, tokens: KeyTokens, places: KeyPlaces, starts: KeyStarts
     ) -> None: ...
 
+class HeldTexts:
+    """Marks of arguments that are written one by one, of which some are texts that may have what
+    begins a call.
+
+    before:      the texts in front of an argument's name, in the bytes of KeyStarts
+    behind_name: what stands between the name and the value
+    begin, end:  stand around such a text, and around no other value
+    after:       what stands behind each value
+
+    ValueError where one of them is empty.
+    """
+
+    def __init__(
+        self, *, before: Sequence[bytes], behind_name: bytes, begin: bytes, end: bytes, after: bytes
+    ) -> None: ...
+
 class CallArguments:
     """How the end of a call's arguments is found. SEARCHED: it is not, for what begins a call is in
-    no arguments; JSON: they are one JSON value; BRACKETED: a closing bracket ends them, and those
-    within are in pairs, or in JSON's strings or single quotes."""
+    no arguments, or in held texts alone; JSON: they are one JSON value; BRACKETED: a closing
+    bracket ends them, and those within are in pairs, or in JSON's strings or single quotes."""
 
     SEARCHED: CallArguments
     JSON: CallArguments
@@ -584,6 +600,7 @@ class Calls:
     lead:      what is between name and arguments behind that; None: nothing is between these, and
                arguments begin with a special token, which `names` have
     arguments: how their end is found
+    held:      marks of texts that may have what begins a call; None: there are none
     has_part:  by the number of a tool, whether its arguments have a grammar of their own
     reaching:  all tokens that may reach from a tool's name into its arguments
     part:      given a tool's number and what is to come before its arguments, makes a native
@@ -600,6 +617,7 @@ class Calls:
         gate: bytes,
         lead: bytes | None,
         arguments: CallArguments,
+        held: HeldTexts | None = None,
         has_part: Sequence[bool],
         vocabulary: NativeVocabulary,
         reaching: Sequence[int],

@@ -7,7 +7,6 @@ import random
 import pytest
 from call_messages import (
     ANSWER,
-    DEFERRING,
     FORMATS,
     MARKS,
     PLAIN,
@@ -74,7 +73,7 @@ def test_calls_with_values_that_may_be_texts_end_in_time(name):
 
 
 @pytest.mark.parametrize("way", range(len(WAYS)))
-@pytest.mark.parametrize("name", DEFERRING)
+@pytest.mark.parametrize("name", FORMATS)
 def test_those_of_many_tools_do_too(name, way):
     guide = asked(name, **WAYS[way])
     grammar = check_ends(guide, random.Random(f"{name} {way}"))

@@ -11,13 +11,10 @@ import numpy as np
 import pytest
 from call_messages import (
     ANSWER,
-    AT_ONCE,
-    DEFERRING,
     END,
     ENDS,
     FORMATS,
     LIMITS,
-    LISTED,
     MARKS,
     NAMED,
     NAMES,
@@ -59,7 +56,9 @@ WAYS = [{}, {"must_call": True}, {"is_parallel": False}, {"answer": ANSWER}]
 
 
 ODD = {"properties": {"a(": {"type": "integer"}}}
-WAYS_OF = [(name, way) for name in DEFERRING for way in range(len(WAYS))]
+SPACED = {"properties": {", ": {"type": "string"}}}
+MARKED = {"properties": {"a": {"enum": ["<![CDATA[", "b"]}}}
+WAYS_OF = [(name, way) for name in FORMATS for way in range(len(WAYS))]
 WAYS_OF.remove(("llama3_json", 3))  # its answer begins as a call: both are one tag
 
 
@@ -146,7 +145,7 @@ def test_messages_of_listed_arguments_are_taken(name):
             assert not all(map(matcher.accept, wrong))
 
 
-@pytest.mark.parametrize("name", [name for name in DEFERRING if name not in OF_LISTED])
+@pytest.mark.parametrize("name", [name for name in FORMATS if name not in OF_LISTED])
 def test_messages_are_taken(name):
     one = FORMATS[name]
     good = ('{"a":"} \\" {","b":[1]}', '{"a":"]"}', '{"a":3}', '{"name":"we","arguments":{"a":""}}')
@@ -219,7 +218,8 @@ def test_what_cannot_be_enforced_is_refused_at_once():
         ("hermes", TOOLS, {"key_order": "any"}),
         ("functionary_v32", [*TOOLS[:-1], Tool("all", PLAIN)], {}),  # the name that text has
         ("llama4_pythonic", [Tool(f"t{i}", ODD) for i in range(40)], {}),  # a bracket in a name
-        *((name, LISTED if FORMATS[name].arguments else TOOLS, {}) for name in AT_ONCE),
+        ("minicpm5", [Tool(f"t{i}", SPACED) for i in range(40)], {}),  # a name as JSON goes on
+        ("minicpm5", [Tool(f"t{i}", MARKED) for i in range(40)], {}),  # a text as CDATA begins
     ],
 )
 def test_other_messages_are_compiled_at_once(name, tools, more):

@@ -32,6 +32,8 @@ PIECES = (
     'er">\n', '">\n<', 'er">\n</', '">\n<parameter name="a', ">{", 'er>{"', ">{}<", "er>\n<",
     "</invoke>\n", "</parameter>\n", '</parameter>\n</invoke>\n<invoke name="we', '<invoke name="',
     'er", "arguments": {"a', '": {}', "), tool_1()", "</function>", "='", ">\n</",
+    "<![", "CDATA[", "]]>", "]]></", '"><', 'a"><![CDATA[', "</param>", '<param name="a">',
+    '</param></function>\n<function name="we', ']]></param></function>\n<function name="',
     'er\n{"', "\n{", "er\n ", "we\n\n", "}>>>", ">>>we", "}>>>weather\n{", ">>>>",
 )  # fmt: skip
 SPELT = [*(bytes([byte]) for byte in range(256)), *(piece.encode() for piece in PIECES)]
@@ -59,14 +61,12 @@ LISTED = [  # arguments that can be written one by one
     for one in TOOLS
 ]
 ANSWER = {"type": "object", "properties": {"x": {"type": "string"}}}
-AT_ONCE = [
-    "minicpm5",  # texts may end in one of two ways
-]
-OF_LISTED = [name for name, one in FORMATS.items() if one.arguments and name not in AT_ONCE]
-DEFERRING = [name for name in FORMATS if name not in AT_ONCE]
+OF_LISTED = [name for name, one in FORMATS.items() if one.arguments]
 LIKE_MARKS = [
     *("x", "", "'", "(", ") ]", "[", "{", ">{", "</parameter>", "), weather(a=", 'we">\n<'),
     *(', we(', '}, {"name": "we"', '</invoke>\n<invoke name="we">\n'),
+    *('</param></function>\n<function name="we">', "</param>", "<![CDATA[", "]]>", '"><![CDATA['),
+    *('</param><param name="a"><![CDATA[', '<param name="', '</param><param name=", ">'),
 ]  # fmt: skip
 
 

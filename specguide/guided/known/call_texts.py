@@ -9,7 +9,7 @@ grammar of the rest of the message, from the tool's name on, with this tool's ar
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +32,8 @@ class CallTexts:
     num_schemas: number of schemas before the tools' own
     gate:        bytes before which no call begins; none: calls may begin at once
     ends:        how the end of arguments is found, one of native.CallArguments
+    held:        of texts in arguments that may have what begins a call, the fields of
+                 native.HeldTexts; None: there are none
     firsts:      where there is no lead, the special tokens with which what is behind a name begins
     after:       the bytes with which what is behind the lead may begin; None: any byte
     arguments:   by tool, where the term of its arguments stands in the guide's source, and the
@@ -45,6 +47,7 @@ class CallTexts:
     num_schemas: int
     gate: str = ""
     ends: str = "JSON"
+    held: Mapping[str, Any] | None = None
     firsts: Sequence[int] = ()
     after: str | None = None
     arguments: Sequence[Sequence[int]] | None = None
@@ -57,6 +60,15 @@ class CallTexts:
     @property
     def after_bytes(self) -> bytes | None:
         return None if self.after is None else bytes.fromhex(self.after)
+
+    @property
+    def held_bytes(self) -> dict[str, Any] | None:
+        """`held` in bytes."""
+        if self.held is None:
+            return None
+        before = [bytes.fromhex(text) for text in self.held["before"]]
+        marks = {name: bytes.fromhex(self.held[name]) for name in self.held.keys() - {"before"}}
+        return {"before": before, **marks}
 
     @property
     def left_out(self) -> str:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from specguide.guided.tools.argument_schemas import listed_of
 from specguide.guided.tools.arguments_form import ArgumentsForm
 from specguide.guided.tools.formats import ToolFormat
-from specguide.guided.tools.shapes import ObjectShape
+from specguide.guided.tools.shapes import ObjectShape, TextShape, leaves
 
 _PAIRS = ("()", "[]", "{}")
 _NEVER_PLAIN = "()[]{}'\"\\"
+_BEHIND_STRINGS = " \t\r\n,:]}"
+"""What may stand behind a string in JSON."""
 
 
 def are_bracketed(one: ToolFormat, form: ArgumentsForm, shapes: Sequence[ObjectShape]) -> bool:
@@ -33,6 +36,41 @@ def are_bracketed(one: ToolFormat, form: ArgumentsForm, shapes: Sequence[ObjectS
             for sign in _NEVER_PLAIN
         )
     )
+
+
+def are_ended(
+    form: ArgumentsForm, between: str, shapes: Sequence[ObjectShape], special: Iterable[str]
+) -> bool:
+    """Whether each argument ends with a text that is in no other text but those that are told by
+    marks, and no call begins but behind it, and behind no arguments at all. between: what stands
+    between the arguments of two calls, up to the later one's name"""
+    end, marks = form.after_value, form.text_marks
+    is_plain = (
+        (marks is None or not marks[1])
+        and form.object_marks is form.array_marks is None
+        and not form.separator
+        and "{name}" not in end
+    )
+    if not is_plain or not end or not (form.before_name and is_in_no_json(end + between, special)):
+        return False
+    if any(end in member.name for shape in shapes for member in shape.members):
+        return False
+    return form.other_text_marks is None or _are_told(form, form.other_text_marks, shapes)
+
+
+def _are_told(form: ArgumentsForm, marks: Sequence[str], shapes: Sequence[ObjectShape]) -> bool:
+    """Whether what stands behind an argument's end, up to one of these marks, is in no JSON, and no
+    text begins as the mark does that is not between such marks."""
+    head, (begin, end) = form.before_name, marks
+    if not (begin and end and head.find('"') == len(head) - 1 and any(c in head for c in "<>/")):
+        return False
+    for member in (member for shape in shapes for member in shape.members):
+        texts = [leaf for leaf in leaves(member.shape) if isinstance(leaf, TextShape)]
+        if texts and any(sign in member.name for sign in (*_BEHIND_STRINGS, form.after_value[0])):
+            return False
+        if any(str(one).startswith(begin[0]) for text in texts for one in listed_of(text.schema)):
+            return False
+    return True
 
 
 def is_in_no_json(text: str, special: Iterable[str]) -> bool:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from specguide.guided.known.call_texts import CallTexts
 from specguide.guided.known.keys import ARGUMENTS_START, JSON_END, TEXT_START, special_token
 from specguide.guided.tools.arguments_form import ArgumentsForm
-from specguide.guided.tools.call_ends import are_bracketed, is_in_no_json
+from specguide.guided.tools.call_ends import are_bracketed, are_ended, is_in_no_json
 from specguide.guided.tools.formats import ToolFormat, around_id, behind_id, id_beginnings
 from specguide.guided.tools.shapes import ObjectShape, names_in
 
@@ -17,11 +17,12 @@ _OPENERS = ("{", "[", '"')
 
 
 class _Told(NamedTuple):
-    """The fields of CallTexts of these names, as bytes."""
+    """The fields of CallTexts of these names, `before` and `gate` as bytes."""
 
     before: Sequence[bytes]
     ends: str
     gate: bytes = b""
+    held: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,7 @@ class CallStarts:
             gate=told.gate.hex(),
             before=[text.hex() for text in told.before],
             ends=told.ends,
+            held=told.held,
             lead=self._bytes(lead).hex(),
             firsts=firsts,
             names=list(shapes),
@@ -173,10 +175,28 @@ class CallStarts:
         if are_bracketed(one, form, shapes):
             behind = between.removeprefix(one.after_arguments[0])
             return _Told([first, JSON_END + self._bytes(behind)], "BRACKETED", gate)
-        if self._are_ended(form, between, shapes):
+        if are_ended(form, between, shapes, self.ids):
             ends = [ARGUMENTS_START + self._bytes(form.if_none), self._bytes(form.after_value)]
-            return _Told([first, *(end + self._bytes(between) for end in ends)], "SEARCHED", gate)
+            before = [first, *(end + self._bytes(between) for end in ends)]
+            return _Told(before, "SEARCHED", gate, self._held(form))
         return None
+
+    def _held(self, form: ArgumentsForm) -> dict[str, Any] | None:
+        """`held` of CallTexts."""
+        if form.other_text_marks is None:
+            return None
+        begin, end = form.other_text_marks
+        marks = {
+            "behind_name": form.before_value,
+            "begin": begin,
+            "end": end,
+            "after": form.after_value,
+        }
+        before = [ARGUMENTS_START, self._bytes(form.after_value)]
+        return {
+            "before": [(one + self._bytes(form.before_name)).hex() for one in before],
+            **{name: self._bytes(text).hex() for name, text in marks.items()},
+        }
 
     def _named_alone(self, names: Iterable[str], must_call: bool) -> _Told | None:
         """Calls of arguments in JSON that begin with a name alone: at a message's start, where text
@@ -209,20 +229,6 @@ class CallStarts:
         if must_call or (has_answer and first.startswith("<")):  # as no JSON does
             return TEXT_START + self._bytes(head)
         return self._bytes(head) if not has_answer and head.startswith(one.trigger) else None
-
-    def _are_ended(self, form: ArgumentsForm, between: str, shapes: Sequence[ObjectShape]) -> bool:
-        """Whether each argument ends with a text that is in none, and no call begins but behind it,
-        and behind no arguments at all."""
-        end, marks = form.after_value, form.text_marks
-        is_plain = (
-            (marks is None or not marks[1])
-            and form.other_text_marks is form.object_marks is form.array_marks is None
-            and not form.separator
-            and "{name}" not in end
-        )
-        if not is_plain or not end or not (form.before_name and is_in_no_json(end, self.ids)):
-            return False
-        return not any(end in member.name for shape in shapes for member in shape.members)
 
     def _first_bytes(self, texts: Sequence[str]) -> str | None:
         """The bytes with which texts begin that do not begin with a special token; None where a
