@@ -148,11 +148,16 @@ void bind_reasoning(py::module_& m) {
            py::arg("vocabulary"), py::arg("mark"));
   py::class_<ReasoningMatcher, Matcher, std::shared_ptr<ReasoningMatcher>>(m, "ReasoningMatcher")
       .def(py::init([](std::shared_ptr<Matcher> answer, const std::vector<std::shared_ptr<ReasoningMark>>& end,
-                       const std::vector<std::shared_ptr<ReasoningMark>>& begin, std::optional<int64_t> max_tokens) {
+                       const std::vector<std::shared_ptr<ReasoningMark>>& begin, std::optional<int64_t> max_tokens,
+                       const std::optional<std::vector<std::shared_ptr<ReasoningMark>>>& instead,
+                       std::vector<int32_t> cut_by) {
              ReasoningSection section{{begin.begin(), begin.end()}, {end.begin(), end.end()}, max_tokens};
+             if (instead) section.instead = ReasoningMarks(instead->begin(), instead->end());
+             section.cut_by = std::move(cut_by);
              return std::make_shared<ReasoningMatcher>(std::move(section), std::move(answer));
            }),
-           py::arg("answer"), py::arg("end"), py::arg("begin") = py::tuple(), py::arg("max_tokens") = std::nullopt);
+           py::arg("answer"), py::arg("end"), py::arg("begin") = py::tuple(), py::arg("max_tokens") = std::nullopt,
+           py::arg("instead") = std::nullopt, py::arg("cut_by") = py::tuple());
 }
 
 void bind_distinct(py::module_& m) {

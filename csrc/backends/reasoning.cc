@@ -91,10 +91,21 @@ ReasoningMatcher::ReasoningMatcher(ReasoningSection section, std::shared_ptr<Mat
   if (section_.end.empty() || !answer_) {
     throw std::invalid_argument("reasoning needs an end mark and a matcher of the answer");
   }
+  if (!section_.instead) return;
+  const auto is_special = [](const ReasoningMarks& marks) { return marks.empty() || marks[0]->is_special(); };
+  if (section_.begin.empty() || !is_special(section_.begin) || !is_special(*section_.instead) ||
+      (!section_.instead->empty() && section_.instead->front()->token() == section_.begin[0]->token())) {
+    throw std::invalid_argument("what may stand in the place of reasoning must be told from it by a special token");
+  }
+}
+
+const ReasoningMarks& ReasoningMatcher::marks() const {
+  if (place_.part == Part::kInstead) return *section_.instead;
+  return place_.part == Part::kBegin ? section_.begin : section_.end;
 }
 
 const std::vector<int32_t>& ReasoningMatcher::row() const {
-  const bool is_forced = place_.part != Part::kFree || (section_.max_tokens && place_.num_free >= *section_.max_tokens);
+  const bool is_forced = place_.part != Part::kFree || is_full();
   return is_forced ? mark().forced_row(place_.state) : mark().free_row(place_.state);
 }
 
@@ -104,12 +115,30 @@ bool ReasoningMatcher::accept(int32_t token) {
     ++num_answered_;
     return true;
   }
-  if (!allows(row(), token)) return false;
-  before_.push_back(place_);
+  if (may_choose() && token != mark().token()) {
+    if (section_.instead->empty()) return enter_by(token);
+    if (token != section_.instead->front()->token()) return false;
+    place_.part = Part::kInstead;
+    before_.push_back({Part::kBegin, 0, 0, 0});
+  } else {
+    if (may_be_cut() && std::count(section_.cut_by.begin(), section_.cut_by.end(), token) > 0) return enter_by(token);
+    if (!allows(row(), token)) return false;
+    before_.push_back(place_);
+  }
   place_.state = *mark().next(place_.state, token);
   const bool is_complete = place_.state == mark().num_states();
   if (place_.part == Part::kFree) ++place_.num_free;
   if (is_complete) leave_mark();
+  return true;
+}
+
+// The answer begins with the token, if it takes that.
+bool ReasoningMatcher::enter_by(int32_t token) {
+  answer_->begin_behind(static_cast<int64_t>(before_.size()));
+  if (!answer_->accept(token)) return false;
+  entry_ = place_;
+  place_ = {Part::kAnswer, 0, 0, 0};
+  num_answered_ = 1;
   return true;
 }
 
@@ -127,7 +156,24 @@ void ReasoningMatcher::leave_mark() {
 
 void ReasoningMatcher::fill(int32_t* row_out) {
   if (place_.part == Part::kAnswer) return answer_->fill(row_out);
+  if (may_choose()) {
+    if (section_.instead->empty()) {
+      answer_->begin_behind(0);
+      answer_->fill(row_out);
+    } else {
+      const std::vector<int32_t>& instead = section_.instead->front()->forced_row(0);
+      std::copy(instead.begin(), instead.end(), row_out);
+    }
+    return set_bit(row_out, mark().token());
+  }
   std::copy(row().begin(), row().end(), row_out);
+  if (!may_be_cut()) return;
+  std::vector<int32_t> answer(row().size());
+  answer_->begin_behind(static_cast<int64_t>(before_.size()));
+  answer_->fill(answer.data());
+  for (const int32_t token : section_.cut_by) {
+    if (allows(answer, token)) set_bit(row_out, token);
+  }
 }
 
 void ReasoningMatcher::rollback(int n) {
@@ -139,6 +185,10 @@ void ReasoningMatcher::rollback(int n) {
   const int num_of_answer = std::min(n, num_answered_);
   if (num_of_answer > 0) answer_->rollback(num_of_answer);
   num_answered_ -= num_of_answer;
+  if (num_answered_ == 0 && entry_) {
+    place_ = *entry_;
+    entry_.reset();
+  }
   if (n == num_of_answer) return;
   place_ = before_[before_.size() - (n - num_of_answer)];
   before_.resize(before_.size() - (n - num_of_answer));

@@ -24,6 +24,8 @@ class ReasoningMark {
 
   const Vocabulary& vocabulary() const { return *vocabulary_; }
   int num_states() const { return static_cast<int>(free_rows_.size()); }
+  bool is_special() const { return token_ >= 0; }
+  int32_t token() const { return token_; }  // -1: it is text
 
   // The state behind `token`; nothing where it is no text, or goes on behind the mark: the answer begins with a token.
   std::optional<int> next(int state, int32_t token) const;
@@ -49,9 +51,14 @@ using ReasoningMarks = std::vector<std::shared_ptr<const ReasoningMark>>;
 // begin:      what the section must begin with; empty: it has begun already
 // end:        the first ends the free text, and the others must follow
 // max_tokens: after so many the end must follow; none: no limit
+// instead:    what may stand in the section's place; empty: the answer may begin at once; none: the section must come.
+//             It begins with a special token then, and so does `begin`, with another one
+// cut_by:     special tokens of the answer that end the free text as well
 struct ReasoningSection {
   ReasoningMarks begin, end;
   std::optional<int64_t> max_tokens;
+  std::optional<ReasoningMarks> instead{};
+  std::vector<int32_t> cut_by{};
 };
 
 // A section, then the answer. End tokens are for the answer alone.
@@ -68,7 +75,7 @@ class ReasoningMatcher final : public Matcher {
                                         const Spelling& spelling) override;
 
  private:
-  enum class Part { kBegin, kFree, kEnd, kAnswer };
+  enum class Part { kBegin, kInstead, kFree, kEnd, kAnswer };
   // The place of the next token.
   struct Place {
     Part part;
@@ -77,15 +84,20 @@ class ReasoningMatcher final : public Matcher {
     int64_t num_free;       // tokens of the free text
   };
 
-  const ReasoningMarks& marks() const { return place_.part == Part::kBegin ? section_.begin : section_.end; }
+  const ReasoningMarks& marks() const;
   const ReasoningMark& mark() const { return *marks()[place_.index]; }
+  bool is_full() const { return section_.max_tokens && place_.num_free >= *section_.max_tokens; }
+  bool may_choose() const { return section_.instead && place_.part == Part::kBegin && before_.empty(); }
+  bool may_be_cut() const { return place_.part == Part::kFree && !is_full() && !section_.cut_by.empty(); }
   const std::vector<int32_t>& row() const;
   void leave_mark();
+  bool enter_by(int32_t token);
 
   const ReasoningSection section_;
   const std::shared_ptr<Matcher> answer_;
   Place place_;
   std::vector<Place> before_;  // each token of the section
+  std::optional<Place> entry_;  // where the answer began, if by a token of its own
   int num_answered_ = 0;
 };
 

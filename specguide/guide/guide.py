@@ -104,6 +104,10 @@ class Reasoning:
                 ends it, and the others must follow
     begin:      the mark that it must begin with; None where the prompt has begun it already
     max_tokens: after so many tokens of free text the end mark must follow; None: no limit
+    instead:    what the model may write in the place of `begin` and all up to the guide; "":
+                nothing; None: it must begin. Where both begin with special tokens; else it must
+    cut_by:     a special token that ends the free text, too, where the guide may begin with it;
+                None: there is none
 
     Raises InvalidParams.
     """
@@ -111,11 +115,20 @@ class Reasoning:
     end: str = "</think>"
     begin: str | None = None
     max_tokens: int | None = converted(None, as_int)
+    instead: str | None = None
+    cut_by: str | None = None
 
     def __post_init__(self) -> None:
-        for name in ("end", "begin"):
+        if self.begin is None and self.instead is not None:
+            raise InvalidParams(
+                "a mark instead of reasoning needs the mark `begin`: with None the prompt has "
+                "begun it",
+                param="reasoning",
+            )
+        for name in ("end", "begin", "instead", "cut_by"):
             mark = getattr(self, name)
-            if not (mark is None and name == "begin") and not is_text(mark):
+            is_missing = mark is None and name != "end"
+            if not (is_missing or is_text(mark) or (name == "instead" and mark == "")):
                 raise InvalidParams(
                     f"the {name} mark of reasoning must be a non-empty Unicode text, found "
                     f"{mark!r}",

@@ -24,6 +24,10 @@ class ReasoningFormat(WrittenForm):
     effort:        variable of the chat template that says how much to reason; None: it has none
     without:       text in front of an answer without reasoning, where there is no switch
     efforts:       words of the template for efforts that it has no such word for
+    instead:       what the model may write in the section's place, by itself; "": it may answer at
+                   once; None: it always has the section
+    cut_by:        special token with which a call may begin inside of the section, which it ends;
+                   "": none does
     asked:         special token that a prompt has where the model is to begin the section; "": the
                    model begins it after any prompt
     """
@@ -38,6 +42,8 @@ class ReasoningFormat(WrittenForm):
     answer: str = ""
     after_answer: str = ""
     efforts: Mapping[str, str] = field(default_factory=dict)
+    instead: str | None = None
+    cut_by: str = ""
     asked: str = ""
 
     def is_begun(self, prompt: str) -> bool:

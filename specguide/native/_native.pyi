@@ -352,7 +352,14 @@ class ReasoningMark:
 
 class ReasoningMatcher(Matcher):
     """`begin`, free text of at most `max_tokens`, `end`, and then what `answer` allows. The marks
-    of either follow each other; the first of `end` ends the free text."""
+    of either follow each other; the first of `end` ends the free text.
+
+    instead: what may stand in the place of all that is before the answer; empty: nothing; None:
+             that must come
+    cut_by:  special tokens that end the free text, too, where the answer begins with one
+
+    ValueError where `begin`, or `instead`, does not begin with a special token, and must.
+    """
 
     def __init__(
         self,
@@ -360,6 +367,8 @@ class ReasoningMatcher(Matcher):
         end: Sequence[ReasoningMark],
         begin: Sequence[ReasoningMark] = (),
         max_tokens: int | None = None,
+        instead: Sequence[ReasoningMark] | None = None,
+        cut_by: Sequence[int] = (),
     ) -> None: ...
 
 class DistinctTokens:

@@ -175,7 +175,67 @@ def test_a_mark_that_is_a_special_token(grammar):
     assert matcher.accept(12) and matcher.accept(EOS) and matcher.is_terminated
 
 
+LETTERS = (b"a", b"1", b"2", b"", b"", b"", b"")
+BEGIN, STOP, CALL, LAST = range(3, 7)
+BRIEF = Vocabulary(LETTERS, (LAST,))
+NAMED = {"[begin]": BEGIN, "[stop]": STOP, "[call]": CALL}
+TEXT, ANSWERS = {0, 1, 2}, {1, 2, CALL}
+
+
+def left_out(taken: list[int], instead: str, most: int) -> set[int]:
+    """What may follow where [begin] text [stop], or `instead`, stands before one digit or two, or
+    before [call] and a 1; and [call] ends the text as well."""
+    if not taken:
+        return {BEGIN} | ({STOP} if instead else ANSWERS)
+    rest = taken
+    if rest[0] == BEGIN:
+        free = [*rest[1:], STOP].index(STOP)
+        free = min(free, [*rest[1:], CALL].index(CALL))
+        if len(rest) == free + 1:
+            return {STOP, CALL, *TEXT} if free < most else {STOP}
+        rest = rest[free + 1 :]
+    rest = rest[1:] if rest[0] == STOP else rest
+    if not rest:
+        return ANSWERS
+    if rest[0] == CALL:
+        return {1} if len(rest) == 1 else {LAST}
+    return {1, 2, LAST} if len(rest) == 1 else {LAST}
+
+
+@pytest.mark.parametrize("instead", ["", "[stop]"])
+def test_a_section_may_be_left_out_or_cut_by_what_the_answer_begins_with(instead):
+    answer = Guide(grammar=f'start: /[12]{{1,2}}/ | <[{CALL}]> "1"')
+    compiled = create_backend("llguidance", BRIEF).compile(answer, GuideConfig())
+    reasoning = Reasoning("[stop]", "[begin]", 3, instead, "[call]")
+    section = ReasoningSections(BRIEF, NAMED.get).before(compiled, reasoning)
+    matcher, rng, row = section.matcher(), random.Random(instead), np.zeros(1, np.int32)
+    taken: list[int] = []
+    for _ in range(400):
+        if not matcher.is_terminated:
+            matcher.fill(row)
+            allowed = {token for token in range(len(LETTERS)) if row[0] >> token & 1}
+            assert allowed == left_out(taken, instead, 3), taken
+            assert not any(map(matcher.accept, {*range(len(LETTERS))} - allowed))
+            taken.append(rng.choice(sorted(allowed)))
+            assert matcher.accept(taken[-1])
+        if rng.random() < 0.3 or matcher.is_terminated:
+            num = rng.randint(0, len(taken))
+            matcher.rollback(num)
+            taken = taken[: len(taken) - num]
+
+
+def test_a_section_that_is_told_by_no_special_token_must_come(grammar):
+    matcher, row = (
+        sections().before(grammar, Reasoning(end=MARK, begin="<<", instead="")).matcher(),
+        np.zeros(1, np.int32),
+    )
+    matcher.fill(row)
+    assert {TOKENS[one] for one in range(len(TOKENS)) if row[0] >> one & 1} == {b"<", b"<<"}
+
+
 def test_what_cannot_be_is_refused(grammar):
+    with pytest.raises(InvalidParams, match="needs the mark `begin`"):
+        Reasoning(instead="")
     with pytest.raises(InvalidParams, match="give a guide"):
         SamplingParams(reasoning=Reasoning())
     with pytest.raises(InvalidParams, match="non-empty"):

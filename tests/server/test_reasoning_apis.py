@@ -45,6 +45,7 @@ PROMPTS = {  # of a chat template: its text, and the end of a prompt
     "kimi_k3": "<|open|>think<|sep|><|close|>think<|sep|>{{ thinking_effort }}",
     "minimax_m3": "{% if thinking_mode == 'enabled' %}<mm:think>{% endif %}",
     "solar_open": "<|begin|>assistant<|think|>{{ message.reasoning }}<|end|><|begin|>assistant",
+    "apertus": "{% set inner, outer = '<|inner_prefix|>', '<|inner_suffix|>' %}",
     "granite": "{% if thinking %}Write Here is my thought process: and more{% endif %}",
 }
 

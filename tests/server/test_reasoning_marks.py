@@ -11,9 +11,13 @@ from tokenizers import Tokenizer as Backend
 from tokenizers import decoders, models, pre_tokenizers
 
 from benchmarks.spans import told
+from specguide.config import GuideConfig
+from specguide.guide import Guide
+from specguide.guided.compile import GrammarCompiler
 from specguide.guided.reading import SpelledTokens
 from specguide.guided.reasoning_formats import reasoning_formats
-from specguide.guided.tools import SpecialToken
+from specguide.guided.tools import SpecialToken, Tool, tool_formats, tool_guide
+from specguide.guided.wrappers.reasoning import ReasoningSections
 from specguide.params import SamplingParams
 from specguide.server.running.parsed_sample import output_form
 from specguide.server.tasks.reasoning import ReasoningPlan
@@ -60,6 +64,67 @@ def test_an_answer_is_begun_behind_the_end_of_reasoning(end, is_over, has_tools,
     assert finished == "Hi" + end + ("<|START_RESPONSE|>" if is_over and not has_tools else "")
 
 
+@pytest.mark.parametrize(
+    ("name", "effort", "has_tools", "instead"),
+    [
+        ("command", None, False, "<|START_RESPONSE|>"),
+        ("command", None, True, ""),
+        ("command", "high", False, None),
+        ("minimax_m3", None, True, "</mm:think>"),
+        ("apertus", None, True, ""),
+        ("qwen3", None, False, None),
+    ],
+)
+def test_models_that_choose_whether_to_reason_may(name, effort, has_tools, instead, tokenizer):
+    plan = ReasoningPlan(reasoning_formats()[name], effort, has_tools=has_tools)
+    prompt = tokenizer.encode("Hi", add_special_tokens=False)
+    assert plan.finished(prompt, tokenizer) == prompt
+    told = plan.guided(Guide(regex="a"), plan.expected(prompt, tokenizer))["reasoning"]
+    assert told.instead == instead
+
+
+@pytest.mark.parametrize(
+    ("name", "prompt", "finished"),
+    [
+        ("command", "Hi", "Hi<|START_RESPONSE|>"),
+        ("command", f"Hi{NO_THOUGHTS}", f"Hi{NO_THOUGHTS}<|START_RESPONSE|>"),
+        ("minimax_m3", "Hi</mm:think>", "Hi</mm:think>"),
+        ("minimax_m3", "Hi", "Hi</mm:think>"),
+        ("apertus", "Hi", "Hi"),
+    ],
+)
+def test_a_section_that_nobody_wants_is_left_out_as_the_model_does(
+    name, prompt, finished, tokenizer
+):
+    plan = ReasoningPlan(reasoning_formats()[name], "none")
+    tokens = plan.finished(tokenizer.encode(prompt, add_special_tokens=False), tokenizer)
+    assert tokenizer.decode(tokens, skip_special_tokens=False) == finished
+    assert plan.expected(tokens, tokenizer) is None
+
+
+@pytest.mark.parametrize("size", [1, 4, 1000])
+@pytest.mark.parametrize("end", ["", "<|inner_suffix|>"])
+def test_a_call_ends_the_section_of_apertus(end, size, tokenizer):
+    vocabulary, special = tokenizer.vocabulary(), tokenizer_special(tokenizer)
+    plan = ReasoningPlan(reasoning_formats()["apertus"], has_tools=True)
+    tools = [Tool("f", {"type": "object"})]
+    guide = tool_guide(tool_formats()["apertus"], tools, special, GuideConfig())
+    prompt = tokenizer.encode("Hi", add_special_tokens=False)
+    expected = plan.expected(prompt, tokenizer)
+    asked = plan.guided(guide, expected)
+    written = f'<|inner_prefix|>why{end}<|tools_prefix|>[{{"f": {{"a": 1}}}}]<|tools_suffix|>'
+    compiler = GrammarCompiler(vocabulary, GuideConfig())
+    grammar = compiler.compile(guide)
+    compiler.close()
+    sections = ReasoningSections(vocabulary, tokenizer.token_id)
+    matcher = sections.before(grammar, asked["reasoning"]).matcher()
+    assert all(map(matcher.accept, tokenizer.encode(written, add_special_tokens=False)))
+    task = Task("m", (prompt,), SamplingParams(guide=guide), reasoning=expected)
+    form = output_form(SimpleNamespace(special_token=special), task)
+    pieces = events_of(form, cut(spelled(written, tokenizer), size))
+    assert told(pieces) == ("why", "", [("f", '{"a": 1}')])
+
+
 @pytest.mark.parametrize("size", [1, 4, 1000])
 @pytest.mark.parametrize(
     ("name", "thought", "written"),
@@ -80,6 +145,8 @@ def test_an_answer_is_begun_behind_the_end_of_reasoning(end, is_over, has_tools,
         ("solar_open", "why", "why<|end|><|begin|>assistant<|content|>Yes.<|end|>"),
         ("solar_open", None, "Yes.<|end|>"),
         ("hy3", "why", "why</think:opensource>Yes."),
+        ("apertus", "why", "<|inner_prefix|>why<|inner_suffix|>Yes."),
+        ("apertus", "", "Yes."),
     ],
 )
 def test_marks_are_no_part_of_what_is_told(name, thought, written, size, tokenizer):

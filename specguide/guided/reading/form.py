@@ -24,17 +24,22 @@ class ReasoningMarks:
     begin:  None where the prompt has begun it; else the section is left out where the output begins
             otherwise
     answer: stands before the answer where the section is left out; it is no part of the answer
+    cut_by: begins a call and ends the section, too; empty for none
     """
 
     end: bytes
     begin: bytes | None = None
     answer: bytes = b""
+    cut_by: bytes = b""
 
     @classmethod
-    def of(cls, end: str, begin: str | None, answer: str, special: SpecialToken) -> ReasoningMarks:
+    def of(
+        cls, end: str, begin: str | None, answer: str, special: SpecialToken, cut_by: str = ""
+    ) -> ReasoningMarks:
         """The marks with these texts, in which `special` tells special tokens."""
         begun = None if begin is None else spelled_mark(begin, special)
-        return cls(spelled_mark(end, special), begun, spelled_mark(answer, special))
+        others = spelled_mark(answer, special), spelled_mark(cut_by, special)
+        return cls(spelled_mark(end, special), begun, *others)
 
 
 def spelled_mark(text: str, special: SpecialToken) -> bytes:
@@ -83,5 +88,6 @@ class OutputForm:
         marks = params.reasoning
         if marks is None:
             return cls.of(params.guide, None).with_tags(params.guide)
-        reasoning = ReasoningMarks.of(marks.end, marks.begin, "", special)
+        others = marks.instead or "", special, marks.cut_by or ""
+        reasoning = ReasoningMarks.of(marks.end, marks.begin, *others)
         return cls.of(params.guide, reasoning).with_tags(params.guide)

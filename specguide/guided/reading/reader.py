@@ -67,9 +67,12 @@ class OutputReader:
             return
         self.has_reasoned = True
         yield from self._line_breaks(_REASONING_MARK)
-        if (yield from cursor.text((marks.end,), _REASONING, without_specials)):
-            cursor.mark(marks.end, _REASONING_MARK)
+        ends = (marks.end, marks.cut_by) if marks.cut_by else (marks.end,)
+        if (yield from cursor.text(ends, _REASONING, without_specials)):
             self.is_reasoning = False
+            if not cursor.data.startswith(marks.end, cursor.at):
+                return
+            cursor.mark(marks.end, _REASONING_MARK)
             yield from self._line_breaks(CONTENT_MARK)
 
     def _begin(self, begin: bytes, marks: ReasoningMarks) -> Steps[bool]:

@@ -27,6 +27,8 @@ class ReasonedGrammar(GrammarWrapper):
     begin: tuple[native.ReasoningMark, ...]
     max_tokens: int | None
     vocab_size: int
+    instead: tuple[native.ReasoningMark, ...] | None = None
+    cut_by: tuple[int, ...] = ()
 
     @property
     def num_bytes(self) -> int:
@@ -35,7 +37,9 @@ class ReasonedGrammar(GrammarWrapper):
     def matcher(self) -> native.ReasoningMatcher:
         """A new matcher at the beginning of the section."""
         answer = native_matcher(self.inner.matcher(), self.vocab_size)
-        return native.ReasoningMatcher(answer, self.end, self.begin, self.max_tokens)
+        return native.ReasoningMatcher(
+            answer, self.end, self.begin, self.max_tokens, self.instead, self.cut_by
+        )
 
 
 class ReasoningSections:
@@ -52,13 +56,25 @@ class ReasoningSections:
     def before(self, grammar: CompiledGrammar, reasoning: Reasoning) -> ReasonedGrammar:
         """The grammar behind a reasoning section. Raises InvalidParams where the vocabulary has no
         such mark."""
+        cut_by = None if reasoning.cut_by is None else self._special(reasoning.cut_by)
         return ReasonedGrammar(
             grammar,
             self._marks_of(reasoning.end),
             () if reasoning.begin is None else self._marks_of(reasoning.begin),
             reasoning.max_tokens,
             len(self._vocabulary),
+            self._marks_of(reasoning.instead or "") if self._may_be_left_out(reasoning) else None,
+            () if cut_by is None else (cut_by,),
         )
+
+    def _may_be_left_out(self, reasoning: Reasoning) -> bool:
+        """Whether a section need not come: what comes instead is told from it by the first
+        token."""
+        if reasoning.instead is None or reasoning.begin is None:
+            return False
+        parts = (mark_parts(one, self._special)[:1] for one in (reasoning.begin, reasoning.instead))
+        firsts = [first for part in parts for first in part]
+        return len(set(firsts)) == len(firsts) and None not in map(self._special, firsts)
 
     def ending(
         self, answer: EndingGrammar, reasoning: Reasoning | None, max_tokens: int
@@ -72,6 +88,8 @@ class ReasoningSections:
         num_marked = len(((reasoning.begin or "") + reasoning.end).encode())  # tokens, at most
         num_needed = num_marked + answer.num_needed - 1
         room = max_tokens - num_needed
+        if room < 0 and reasoning.instead == "" and self._may_be_left_out(reasoning):
+            return answer.within(max_tokens)
         if room < 0:
             raise OutputTooLong(
                 f"max_tokens leaves room for {max_tokens}, and the shortest output that matches "

@@ -19,7 +19,8 @@ def output_form(backend: Backend, task: Task) -> OutputForm:
     expected, marks = task.reasoning, None
     if expected is not None:
         begin = None if expected.is_begun else expected.format.begin
-        marks = ReasoningMarks.of(expected.end, begin, expected.answer, backend.special_token)
+        others = expected.answer, backend.special_token, expected.cut_by
+        marks = ReasoningMarks.of(expected.end, begin, *others)
     form = OutputForm.of(task.params.guide, marks)
     after = task.after_answer
     return replace(form, after=spelled_mark(after, backend.special_token)) if after else form

@@ -75,7 +75,7 @@ class ReasoningPlan:
     def finished(self, prompt: list[int], tokenizer: Tokenizer) -> list[int]:
         """The prompt, with an empty section where it has begun one that nobody wants, or the model
         would begin one that no switch keeps it from; and with the answer's mark where the section
-        is over."""
+        is over, or nobody wants one that the model may leave out."""
         one = self.format
         is_marked = bool(self._answer)
         if one is None or self.is_begun or not (is_marked or self.effort == "none"):
@@ -87,6 +87,8 @@ class ReasoningPlan:
             return prompt
         elif one.is_begun(tail):
             without = one.without
+        elif one.instead is not None:
+            without = "" if one.is_over(tail) else one.instead + self._answer
         elif one.begins_itself and one.without and not one.switch:
             without = one.without + one.resumes + self._answer
         else:
@@ -99,11 +101,12 @@ class ReasoningPlan:
         if one is None or self.is_begun:
             return None
         tail = _tail(prompt, tokenizer)
+        told = self.is_told, self._answer, self.effort is None, self.has_tools
         if one.is_begun(tail):
-            return ExpectedReasoning(one, True, self.is_told, self._answer)
+            return ExpectedReasoning(one, True, *told)
         is_asked = not one.asked or tokenizer.token_id(one.asked) in prompt
         is_left = one.begins_itself and self.effort != "none" and not one.is_over(tail) and is_asked
-        return ExpectedReasoning(one, False, self.is_told, self._answer) if is_left else None
+        return ExpectedReasoning(one, False, *told) if is_left else None
 
     def guided(self, guide: Guide | None, expected: ExpectedReasoning | None) -> dict[str, Any]:
         """Values of SamplingParams: the guide begins behind the section."""
@@ -113,7 +116,9 @@ class ReasoningPlan:
         begin = None if expected.is_begun else one.begin
         return {
             "guide": guide or _ANYTHING,
-            "reasoning": Reasoning(expected.end, begin, self.max_tokens),
+            "reasoning": Reasoning(
+                expected.end, begin, self.max_tokens, expected.instead, expected.cut_by or None
+            ),
         }
 
 

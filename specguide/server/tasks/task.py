@@ -18,17 +18,32 @@ class ExpectedReasoning:
     is_begun: the prompt has begun the section
     is_told:  the client wants to read it
     answer:   what stands between the section's end and the answer, and is no part of it
+    is_free:  the model may leave the section out, if it ever does
+    has_calls: calls may follow
     """
 
     format: ReasoningFormat
     is_begun: bool
     is_told: bool = True
     answer: str = ""
+    is_free: bool = False
+    has_calls: bool = False
 
     @property
     def end(self) -> str:
         """Everything behind the section."""
         return self.format.end + self.format.resumes + self.answer
+
+    @property
+    def instead(self) -> str | None:
+        """Everything that may stand in the section's place; None: the section must come."""
+        is_left = self.is_free and not self.is_begun and self.format.instead is not None
+        return (self.format.instead or "") + self.answer if is_left else None
+
+    @property
+    def cut_by(self) -> str:
+        """What begins a call inside of the section, and ends that; "": nothing does."""
+        return self.format.cut_by if self.has_calls else ""
 
 
 @dataclass(frozen=True)
