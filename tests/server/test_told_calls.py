@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from types import SimpleNamespace
 
 import pytest
@@ -10,8 +12,8 @@ from chat_templates import with_template
 from specguide.guided.tools import tool_formats
 from specguide.server.bodies.shared_fields import TemplateFields
 from specguide.server.tasks.messages import template_messages
-from specguide.server.tasks.prompt import _told_functions, _told_messages
-from specguide.server.tasks.told_calls import ToldCalls, told_calls
+from specguide.server.tasks.prompt import Conversation, _told_messages, prompt_ids
+from specguide.server.tasks.told_calls import ToldCalls, told_calls, told_functions
 
 CALLED = [
     {"role": "user", "content": "Weather?"},
@@ -67,5 +69,33 @@ def test_a_template_that_refuses_all_calls_refuses_those_of_the_client():
 def test_functions_are_told_under_the_name_that_the_template_reads():
     tools = [{"type": "function", "function": {"name": "f"}}]
     for name, functions in (("smollm3", {"xml_tools": [{"name": "f"}]}), ("hermes", {})):
-        backend = SimpleNamespace(told_calls=ToldCalls(tool_formats()[name]))
-        assert _told_functions(backend, tools) == functions
+        assert told_functions(tool_formats()[name], tools) == functions
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "day"), [(None, r"\d{4}-\d\d-\d\d"), ({"datetime": "noon"}, "noon")]
+)
+@pytest.mark.parametrize("tools", [None, [{"type": "function", "function": {"name": "f"}}]])
+def test_a_template_that_reads_functions_as_text_is_told_them_and_the_day(tools, kwargs, day):
+    """As FireFunction's does, which fails without either."""
+    tokenizer = with_template(
+        "{{ 'JSON spec:' + functions + ' Today is ' + datetime }}"
+        + LOOP
+        + CALLS
+        + "{{ '>' + c.function.arguments }}"
+        + END
+    )
+    known = tool_formats()["firefunction"]
+    backend = SimpleNamespace(
+        tokenizer=tokenizer,
+        known_tool_format=known,
+        told_calls=told_calls(tokenizer, known),
+        config=SimpleNamespace(allow_special_tokens=False),
+    )
+    asked = TemplateFields(chat_template_kwargs=kwargs)
+    conversation = Conversation("messages", template_messages(CALLED))
+    token_ids = prompt_ids(backend, asked, conversation, tools=tools)
+    text = tokenizer.decode(token_ids, skip_special_tokens=False)
+    spec, said = text.removeprefix("JSON spec:").split(" Today is ")
+    assert json.loads(spec) == [tool["function"] for tool in tools or ()]
+    assert re.fullmatch(day + r"\[user\]\[assistant\]f >\{\"city\": \"é\"\}\[tool\]", said)

@@ -73,6 +73,8 @@ class ToolFormat(WrittenForm):
     told_id:   a call's id as the chat template must be told it, one of IDS and "{name}" in it; ""
                for whatever id the caller gave it
     tools_variable: under which the chat template is told functions, beside `tools`
+    tells_text:     it is told them as JSON text there, and needs it without tools, too
+    day_variable:   under which it must be told which day it is
     """
 
     begin: str
@@ -88,6 +90,8 @@ class ToolFormat(WrittenForm):
     after_lead: str = ""
     told_id: str = ""
     tools_variable: str = ""
+    tells_text: bool = False
+    day_variable: str = ""
     arguments: ArgumentsForm | None = None
 
     @property

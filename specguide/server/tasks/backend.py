@@ -107,12 +107,17 @@ class Backend:
         return choose_tool_format(self.config.tool_format, self.tokenizer.chat_template)
 
     @cached_property
+    def known_tool_format(self) -> ToolFormat | None:
+        """None where it is not known."""
+        try:
+            return self.tool_format
+        except InvalidParams:
+            return None
+
+    @cached_property
     def told_calls(self) -> ToldCalls:
         """How the chat template is told calls, whether or not their format is known."""
-        try:
-            return told_calls(self.tokenizer, self.tool_format)
-        except InvalidParams:
-            return told_calls(self.tokenizer, None)
+        return told_calls(self.tokenizer, self.known_tool_format)
 
     @cached_property
     def reasoning_format(self) -> ReasoningFormat | None:

@@ -10,7 +10,7 @@ from specguide.engine.requests.prompts import check_begun
 from specguide.errors import InvalidParams
 from specguide.server.bodies.shared_fields import ContinuedFields, TemplateFields
 from specguide.server.tasks.backend import Backend
-from specguide.server.tasks.told_calls import ToldCalls
+from specguide.server.tasks.told_calls import ToldCalls, told_functions
 from specguide.tokenizer import ClientTemplate
 
 MAX_NUMBER = 1_000_000
@@ -64,7 +64,8 @@ def prompt_ids(
     """
     own_variables = asked.chat_template_kwargs or {}
     check_variables(own_variables)
-    variables = {**_told_functions(backend, tools), **(variables or {}), **own_variables}
+    functions = told_functions(backend.known_tool_format, tools)
+    variables = {**functions, **(variables or {}), **own_variables}
     special_tokens_allowed = asked.allow_special_tokens
     if special_tokens_allowed is None:
         special_tokens_allowed = backend.config.allow_special_tokens
@@ -95,16 +96,6 @@ def _told_messages(
     if asked.chat_template is not None:
         told = ToldCalls(told.tool_format)
     return told.told(messages)
-
-
-def _told_functions(backend: Backend, tools: Sequence[Mapping[str, Any]] | None) -> dict[str, Any]:
-    """The tools under the name by which the model's template reads their functions, if it has such
-    a name."""
-    if not tools:
-        return {}
-    known = backend.told_calls.tool_format
-    name = known.tools_variable if known is not None else ""
-    return {name: [tool["function"] for tool in tools]} if name else {}
 
 
 def check_variables(variables: Mapping[str, Any]) -> None:

@@ -7,8 +7,9 @@ object or as text. Some read no calls. Nothing says which, so that it is tried.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from specguide.errors import InvalidParams
@@ -17,6 +18,7 @@ from specguide.server.tasks.messages import with_told_ids
 from specguide.tokenizer import Tokenizer
 
 _VALUE = "told-value"
+_INDENT = 4
 _FUNCTION = {
     "name": "told_function",
     "description": "A function",
@@ -81,6 +83,23 @@ class ToldCalls:
         return {**message, "content": content, "tool_calls": calls_as_text}
 
 
+def told_functions(
+    tool_format: ToolFormat | None, tools: Sequence[Mapping[str, Any]] | None
+) -> dict[str, Any]:
+    """What a format's chat templates must be told beside `tools`: functions under a name of their
+    own, and the day."""
+    if tool_format is None:
+        return {}
+    told: dict[str, Any] = {}
+    name, functions = tool_format.tools_variable, [tool["function"] for tool in tools or ()]
+    if name and (functions or tool_format.tells_text):
+        text = json.dumps(functions, ensure_ascii=False, indent=_INDENT)
+        told[name] = text if tool_format.tells_text else functions
+    if tool_format.day_variable:
+        told[tool_format.day_variable] = datetime.now().strftime("%Y-%m-%d")
+    return told
+
+
 def told_calls(tokenizer: Tokenizer, tool_format: ToolFormat | None) -> ToldCalls:
     """How the tokenizer's chat template must be told calls: of the ways in which it writes a call,
     the one that adds least; as an object where it takes that."""
@@ -99,7 +118,9 @@ def _rendered(tokenizer: Tokenizer, way: ToldCalls) -> str | None:
     """A conversation with a call; None where the template refuses it."""
     tools = [{"type": "function", "function": _FUNCTION}]
     try:
-        token_ids = tokenizer.apply_chat_template(way.told(_CONVERSATION), tools)
+        variables = told_functions(way.tool_format, tools)
+        messages = way.told(_CONVERSATION)
+        token_ids = tokenizer.apply_chat_template(messages, tools, variables=variables)
     except InvalidParams:
         return None
     return tokenizer.decode(token_ids, skip_special_tokens=False)
