@@ -11,8 +11,10 @@ from chat_templates import with_template
 
 from specguide.guided.tools import tool_formats
 from specguide.server.bodies.shared_fields import TemplateFields
+from specguide.server.tasks.conversation import _prompt
 from specguide.server.tasks.messages import template_messages
 from specguide.server.tasks.prompt import Conversation, _told_messages, prompt_ids
+from specguide.server.tasks.reasoning import ReasoningPlan
 from specguide.server.tasks.told_calls import ToldCalls, told_calls, told_functions
 
 CALLED = [
@@ -99,3 +101,32 @@ def test_a_template_that_reads_functions_as_text_is_told_them_and_the_day(tools,
     spec, said = text.removeprefix("JSON spec:").split(" Today is ")
     assert json.loads(spec) == [tool["function"] for tool in tools or ()]
     assert re.fullmatch(day + r"\[user\]\[assistant\]f >\{\"city\": \"é\"\}\[tool\]", said)
+
+
+@pytest.mark.parametrize(
+    ("name", "has_tools", "is_continued", "end"),
+    [
+        ("functionary_v32", False, False, ">>>all\n"),
+        ("functionary_v32", True, False, ">>>"),
+        ("functionary_v32", False, True, "Weather >>>"),
+        ("hermes", False, False, ">>>"),
+    ],
+)
+def test_an_answer_without_tools_is_for_all(name, has_tools, is_continued, end):
+    """functionary 3.2 writes to whom it speaks, and that is no part of what it says."""
+    tokenizer = with_template(
+        "{% for m in messages %}{{ m.content }}{% endfor %}"
+        "{% if add_generation_prompt %}{{ '>>>' }}{% endif %}"
+    )
+    backend = SimpleNamespace(
+        tokenizer=tokenizer,
+        known_tool_format=tool_formats()[name],
+        config=SimpleNamespace(allow_special_tokens=False),
+        check_prompt=lambda *_: None,
+        check_prompt_ids=lambda *_: None,
+    )
+    plan = ReasoningPlan(None, has_tools=has_tools)
+    said = [{"role": "assistant" if is_continued else "user", "content": "Weather >>>"}]
+    conversation = Conversation("messages", said, is_continued)
+    token_ids = _prompt(backend, TemplateFields(), conversation, plan, None, None)
+    assert tokenizer.decode(token_ids, skip_special_tokens=False).endswith(end)

@@ -120,6 +120,12 @@ class ToolFormat(WrittenForm):
         """Whether there may be text in front of calls."""
         return not self.is_marked or bool(self.after_lead)
 
+    def answers_behind(self, prompt: str) -> bool:
+        """Whether a prompt, by its last part, ends where either an answer's mark comes next, or
+        a tool's name."""
+        is_lead = self.before_lead == self.before_answer and bool(self.after_lead)
+        return is_lead and prompt.endswith(self.after_lead)
+
     @property
     def behind_name(self) -> tuple[str, ...]:
         """The texts of which one stands behind a call's name."""

@@ -22,6 +22,9 @@ from specguide.server.tasks.task import Task
 from specguide.server.tasks.tool_choice import ToolChoice
 from specguide.server.tasks.tools import OF_OPENAI, ToolFields, function_of, tools_of
 
+_TAIL = 8
+"""Tokens at a prompt's end that begin an answer."""
+
 
 def conversation_task(
     backend: Backend,
@@ -88,7 +91,9 @@ def _prompt(
         token_ids = prompt_ids(
             backend, body, conversation, tools=tools, json_schema=json_schema, variables=variables
         )
-        return plan.finished(token_ids, backend.tokenizer)
+        token_ids = plan.finished(token_ids, backend.tokenizer)
+        is_open = not (conversation.is_continued or plan.has_tools)
+        return _with_recipient(backend, token_ids) if is_open else token_ids
 
     def told() -> str:
         """How many of them the chat template needs for tools and schema."""
@@ -104,6 +109,18 @@ def _prompt(
     token_ids = made(tools, json_schema)
     backend.check_prompt_ids(token_ids, conversation.field, told)
     return token_ids
+
+
+def _with_recipient(backend: Backend, token_ids: list[int]) -> list[int]:
+    """A prompt of a turn without calls, with the mark that the model would write in front of its
+    answer where it may write a tool's name as well."""
+    known, tokenizer = backend.known_tool_format, backend.tokenizer
+    if known is None or not known.before_answer:
+        return token_ids
+    tail = tokenizer.decode(token_ids[-_TAIL:], skip_special_tokens=False)
+    if not known.answers_behind(tail):
+        return token_ids
+    return token_ids + tokenizer.encode(known.before_answer, add_special_tokens=False)
 
 
 def told_tools(backend: Backend, body: TurnFields) -> list[dict[str, Any]] | None:
