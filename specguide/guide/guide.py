@@ -47,6 +47,8 @@ class Guide:
     as_tag:         of a Lark grammar of which terminals may take such texts: a structural tag, as
                     JSON text, that is taken in its place where a backend enforces it. Taken for
                     true, as `calls`
+    is_part:        of a Lark grammar: it is a part of one that was asked for and checked as a
+                    whole. Taken for true, as `calls`
 
     Raises InvalidGuide when none or several kinds are given or one is malformed.
     """
@@ -65,6 +67,7 @@ class Guide:
     calls: Mapping[str, Any] | None = field(default=None, kw_only=True, compare=False, repr=False)
     reads_one_way: bool = field(default=False, kw_only=True, compare=False, repr=False)
     as_tag: str | None = field(default=None, kw_only=True, compare=False, repr=False)
+    is_part: bool = field(default=False, kw_only=True, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         given = [name for name in _KINDS if getattr(self, name) is not None]

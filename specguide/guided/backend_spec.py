@@ -59,6 +59,8 @@ class GrammarSupport:
                begins, and what is known of arrays of distinct items; None: it has none
     defer:     a message with tool calls without the arguments that can wait, as `rewrite` gives it,
                and what is left out; None: it leaves nothing out
+    part:      what is left out, and what follows it, as a grammar that was checked already, as
+               `rewrite` gives it; None: as any other grammar
     may_wait:  whether a schema in a structural tag can be left out likewise
     """
 
@@ -67,6 +69,7 @@ class GrammarSupport:
     free_keys: Callable[[str], tuple[str, KnownKeys, KnownItems | None]] | None = None
     distinct: Callable[[str], tuple[str, KnownItems | None]] | None = None
     defer: Callable[[str, CallTexts], tuple[str, DeferredCalls]] | None = None
+    part: Callable[[str], str] | None = None
     may_wait: Callable[[Mapping[str, Any]], bool] = lambda _: False
 
 

@@ -107,6 +107,8 @@ def rewrites(
         yield _tag_guide(value, spec, key_order, reading)
     elif guide.calls is not None and key_order != "any":
         yield _with_calls(value, CallTexts(**guide.calls), spec, with_tokens)
+    elif guide.is_part and spec.grammars is not None and spec.grammars.part is not None:
+        yield Rewritten(kind, spec.grammars.part(value))
     else:
         yield _rewritten(kind, value, spec, key_order)
 

@@ -8,10 +8,10 @@ guides come by is its lease: when the other end is closed, the worker is killed.
 socket is closed, or the process at its other end has died, all of them end.
 
 A guide is a line of JSON on the lease: {"kind", "source", "backend", "key_order", "calls",
-"as_tag"}. The answer is STARTED when its time begins, and then a line. It says how the guide is
-written for the backend, and the memory that the grammar takes: {"written", "backend", "num_bytes",
-"is_last"}; or what is wrong: {"error", "message", "fields", "is_last"}; or that the worker was
-ended: {"signal"}.
+"as_tag", "is_part"}. The answer is STARTED when its time begins, and then a line. It says how the
+guide is written for the backend, and the memory that the grammar takes: {"written", "backend",
+"num_bytes", "is_last"}; or what is wrong: {"error", "message", "fields", "is_last"}; or that the
+worker was ended: {"signal"}.
 """
 
 from __future__ import annotations
@@ -213,7 +213,7 @@ def _answer_beside(asked: dict[str, Any], libraries: Libraries) -> dict[str, Any
 
 def _answer(asked: dict[str, Any], libraries: Libraries) -> dict[str, Any]:
     before = _memory_bytes(_RESIDENT)
-    parts = {name: asked[name] for name in ("key_order", "calls", "as_tag")}
+    parts = {name: asked[name] for name in ("key_order", "calls", "as_tag", "is_part")}
     guide = read_guide(asked["kind"], asked["source"], **parts)
     found = outcome(
         guide, libraries.config, lambda: libraries.first_enforcing(guide, asked["backend"], _go_on)

@@ -169,6 +169,7 @@ class Sandbox:
             "key_order": guide.key_order,
             "calls": guide.calls,
             "as_tag": guide.as_tag,
+            "is_part": guide.is_part,
         }
         ask = partial(self._ask, json.dumps(asked).encode() + b"\n")
         return Trial(guide, self._config, ask, self._take_back)

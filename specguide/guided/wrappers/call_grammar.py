@@ -171,7 +171,7 @@ class _PartsOfGrammar(_Parts):
     def _guide(self, tool: int, before: bytes) -> Guide:
         arguments = f"arguments: {lark_terms(before)} {self._arguments(tool)}"
         grammar = f"start: arguments {BEHIND_RULE}\n{arguments}{self._shared}"
-        return Guide(grammar=grammar, key_order="schema")
+        return Guide(grammar=grammar, key_order="schema", is_part=True)
 
     def _arguments(self, tool: int) -> str:
         """The term of a tool's arguments, and the rules that it needs beside those that are

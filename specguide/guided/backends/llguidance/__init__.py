@@ -44,6 +44,7 @@ SPEC = BackendSpec(
         free_keys=with_free_keys,
         distinct=with_distinct_items,
         defer=with_deferred_calls,
+        part=with_rewritten_schemas,
         may_wait=tag_may_wait,
     ),
     joins=True,
