@@ -48,7 +48,7 @@ class Guide:
                     JSON text, that is taken in its place where a backend enforces it. Taken for
                     true, as `calls`
     is_part:        of a Lark grammar: it is a part of one that was asked for and checked as a
-                    whole. Taken for true, as `calls`
+                    whole, and whose ends are known there. Taken for true, as `calls`
 
     Raises InvalidGuide when none or several kinds are given or one is malformed.
     """

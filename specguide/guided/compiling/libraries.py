@@ -99,7 +99,8 @@ class Libraries:
 
         Raises InvalidGuide, UnsupportedGuide, GuideLimitExceeded.
         """
-        check_limits(guide, self.config)
+        if not guide.is_part:
+            check_limits(guide, self.config)
         with Budget(self.config.max_schema_steps).counting():
             named = with_special_ids(guide, self.vocabulary.special_ids)
             return self._search(named, requested, before)
@@ -151,7 +152,7 @@ class Libraries:
         the backend refuses it."""
         written = self._written(rewritten, backend, order)
         grammar = self.compile(written, backend)
-        if written.keys is None:
+        if written.keys is None and not guide.is_part:  # ends are found in the whole
             outline = self._outline(written, rewritten, backend, guide)
             written = replace(written, outline=outline)
         return Enforced(written, backend, grammar)
