@@ -130,7 +130,8 @@ void bind_calls(py::module_& m) {
                                             std::move(vocabulary), reaching, parts_of(std::move(part)));
            }),
            py::kw_only(), py::arg("before"), py::arg("names"), py::arg("gate"), py::arg("lead"), py::arg("arguments"),
-           py::arg("held") = py::none(), py::arg("has_part"), py::arg("vocabulary"), py::arg("reaching"), py::arg("part"));
+           py::arg("held") = py::none(), py::arg("has_part"), py::arg("vocabulary"), py::arg("reaching"),
+           py::arg("part"));
   py::class_<CallMatcher, Matcher, std::shared_ptr<CallMatcher>>(m, "CallMatcher")
       .def(py::init([](std::shared_ptr<Calls> calls) { return std::make_shared<CallMatcher>(std::move(calls)); }),
            py::arg("calls"));

@@ -25,7 +25,9 @@ CallWalk::Names all_of(const CallWalk::Texts& texts, const HeldTexts& held) {
   return all;
 }
 
-KeyStarts only(const std::string& text) { return KeyStarts(text.empty() ? CallWalk::Names{} : CallWalk::Names{{text, 0}}); }
+KeyStarts only(const std::string& text) {
+  return KeyStarts(text.empty() ? CallWalk::Names{} : CallWalk::Names{{text, 0}});
+}
 
 bool may_follow_string(char c) { return is_space(c) || c == ',' || c == ':' || c == ']' || c == '}'; }
 
