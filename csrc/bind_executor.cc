@@ -177,13 +177,30 @@ std::optional<DraftLimits> limits_of(const SlotLimits& limits, int slot) {
   return found == limits.end() ? std::nullopt : std::optional(found->second);
 }
 
+using Restarts = std::map<int, py::object>;
+
+// A function that calls Python's, from any thread; null where the slot has none.
+Walk::Restart restart_of(const Restarts& restarts, int slot) {
+  const auto found = restarts.find(slot);
+  if (found == restarts.end()) return nullptr;
+  return [function = share(found->second)](const std::vector<int32_t>& tokens) {
+    PythonCall python;
+    try {
+      return py::handle(function.get())(tokens).cast<std::shared_ptr<Matcher>>();
+    } catch (py::error_already_set& error) {
+      throw std::runtime_error(describe(error, /*with_traceback=*/false));
+    }
+  };
+}
+
 void submit(GrammarExecutor& executor, const std::vector<std::pair<int, std::shared_ptr<Matcher>>>& started,
             const std::vector<int>& continued, Texts texts, const SlotLimits& limits,
-            std::optional<DraftLimits> iteration_limits) {
+            std::optional<DraftLimits> iteration_limits, const Restarts& restarts) {
   std::vector<GrammarExecutor::Start> starts;
   for (const auto& [slot, matcher] : started) {
-    starts.emplace_back(slot, matcher, std::move(texts[slot]), limits_of(limits, slot));
+    starts.emplace_back(slot, matcher, std::move(texts[slot]), limits_of(limits, slot), restart_of(restarts, slot));
   }
+  WithoutGil released;
   executor.submit(std::move(starts), continued, iteration_limits);
 }
 
@@ -210,7 +227,8 @@ void bind_executor(py::module_& m) {
   py::class_<GrammarExecutor, std::shared_ptr<GrammarExecutor>>(m, "GrammarExecutor")
       .def(py::init(&make_executor), py::arg("buffers"), py::arg("options"), py::arg("lookup") = nullptr)
       .def("submit", &submit, py::arg("started"), py::arg("continued"), py::arg("texts") = Texts{},
-           py::arg("limits") = SlotLimits{}, py::arg("iteration_limits") = py::none(), unlocked())
+           py::arg("limits") = SlotLimits{}, py::arg("iteration_limits") = py::none(),
+           py::arg("restarts") = Restarts{})
       .def("discard_snapshots", &GrammarExecutor::discard_snapshots)
       .def("detach", &detach, py::arg("slot"))
       .def("is_idle", &GrammarExecutor::is_idle, py::arg("slot"))

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "matcher.h"
@@ -48,6 +49,8 @@ class CountedMatcher {
   bool is_terminated() const { return matcher_ && matcher_->is_terminated(); }
   std::vector<SpeltToken> forced_drafts(const int32_t* row, size_t num_words, size_t limit, const Spelling& spelling);
 
+  // Goes on with another matcher, that of a guided request.
+  void replace(std::shared_ptr<Matcher> matcher) { matcher_ = std::move(matcher); }
   void release() { matcher_.reset(); }
 
  private:

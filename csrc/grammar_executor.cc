@@ -93,7 +93,7 @@ void GrammarExecutor::submit(std::vector<Start> started, const std::vector<int>&
     slot.walk = std::make_shared<Walk>(start.slot, std::move(start.matcher),
                                        lookup_ ? lookup_->start(std::move(start.text)) : nullptr,
                                        lookup_ ? lookup_->least_probability() : 0, spelling_, buffers_, walk_counters_,
-                                       row_numbers_);
+                                       row_numbers_, std::move(start.restart));
     slot.limits = start.limits.value_or(buffers_->limits());
     snapshot->push_back({slot.walk, slot.limits.and_also(limits), true});
   }

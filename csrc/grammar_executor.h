@@ -75,14 +75,20 @@ class GrammarExecutor : public std::enable_shared_from_this<GrammarExecutor> {
   // matcher: null for a free request
   // text:    the request's tokens so far, for lookups
   // limits:  limits of its chains; none: those of the buffers
+  // restart: makes a matcher of it anew; null: none can be made
   struct Start {
     Start(int slot_, std::shared_ptr<Matcher> matcher_, std::vector<int32_t> text_ = {},
-          std::optional<DraftLimits> limits_ = {})
-        : slot(slot_), matcher(std::move(matcher_)), text(std::move(text_)), limits(limits_) {}
+          std::optional<DraftLimits> limits_ = {}, Walk::Restart restart_ = nullptr)
+        : slot(slot_),
+          matcher(std::move(matcher_)),
+          text(std::move(text_)),
+          limits(limits_),
+          restart(std::move(restart_)) {}
     int slot;
     std::shared_ptr<Matcher> matcher;
     std::vector<int32_t> text;
     std::optional<DraftLimits> limits;
+    Walk::Restart restart;
   };
 
   // Queues the snapshot of one more iteration, which drafts within `limits`, those of the buffers if none. Throws

@@ -3,7 +3,8 @@
 // * accept(end token) terminates where the grammar may end. A terminated matcher accepts nothing, fills nothing.
 // * A refused token changes nothing.
 // * rollback(n) takes back the last n accepted tokens, also across termination.
-// * A failure of the library underneath is thrown as std::runtime_error with the library's words.
+// * A failure of the library underneath is thrown as std::runtime_error with the library's words. The matcher's state is
+//   not known then.
 #pragma once
 
 #include <algorithm>

@@ -6,7 +6,7 @@ namespace specguide {
 
 Walk::Walk(int slot, std::shared_ptr<Matcher> matcher, std::unique_ptr<Lookup> lookup, double least_probability,
            std::shared_ptr<Spelling> spelling, std::shared_ptr<const GrammarBuffers> buffers,
-           std::shared_ptr<WalkCounters> counters, std::shared_ptr<RowNumbers> numbers)
+           std::shared_ptr<WalkCounters> counters, std::shared_ptr<RowNumbers> numbers, Restart restart)
     : slot_(slot),
       is_free_(matcher == nullptr),
       has_operations_(matcher || lookup),
@@ -18,7 +18,8 @@ Walk::Walk(int slot, std::shared_ptr<Matcher> matcher, std::unique_ptr<Lookup> l
       matcher_(std::move(matcher), buffers_->vocab_size, counters_),
       path_(matcher_, buffers_->num_nodes()),
       contents_(static_cast<size_t>(buffers_->num_nodes())),
-      lookup_(std::move(lookup)) {
+      lookup_(std::move(lookup)),
+      restart_(std::move(restart)) {
   const int num_nodes = buffers_->num_nodes();
   given_.reserve(num_nodes);
   for (int node = 0; node < num_nodes; ++node) given_.push_back({node - 1, -1});
@@ -65,16 +66,14 @@ void Walk::golden(int64_t iteration, int num_accepted, int32_t token, DraftLimit
     learn_spelling(num_followed, token);
     const int last = num_followed == 0 ? 0 : accepted_[static_cast<size_t>(num_followed) - 1];
     if (path_[last].is_ended) return finish();  // what was verified beyond the end token does not count
-    if (num_accepted > num_followed) {
-      return fail("the verification accepted " + std::to_string(num_accepted) + " drafts where the grammar follows " +
-                  std::to_string(num_followed) + ", " + after_tokens());
-    }
-    path_.move_to(last);
+    if (num_accepted > num_followed) return fail(why_not_followed(num_followed, num_accepted));
+    if (failure_of([&] { path_.move_to(last); })) path_.move_to(last);
+    for (int i = 0; i < num_followed; ++i) tokens_.push_back(path_[accepted_[static_cast<size_t>(i)]].token);
     path_.take_root();
-    num_tokens_ += num_accepted;
+    failures_.clear();
     if (token < 0) return is_free_ ? void() : fail("the grammar allows no token " + after_tokens());
     if (!matcher_.accept(token)) return fail_by_refusal(token);
-    ++num_tokens_;
+    tokens_.push_back(token);
     if (matcher_.is_terminated()) return finish();
     if (may_guess(haste)) return fill_at_once(0);
     fill(0);
@@ -86,7 +85,7 @@ void Walk::golden(int64_t iteration, int num_accepted, int32_t token, DraftLimit
 void Walk::drafts(int64_t iteration, int begin, int end, Haste haste) {
   guarded(iteration, [&] {
     if (!may_guess(haste)) settle_guesses();
-    path_.forget_from(begin);
+    if (failure_of([&] { forget_drafts(begin); })) forget_drafts(begin);
     stage_.clear();
     for (int node = begin; node < end; ++node) {
       const Given& draft = given_[static_cast<size_t>(node)];
@@ -103,7 +102,10 @@ void Walk::drafts(int64_t iteration, int begin, int end, Haste haste) {
     for (int node : stage_) {
       // The drafter may have guessed, its row being late; but the target relies on what a row allows.
       const WalkPath::Node& draft = path_[node];
-      const bool is_refused = may_guess(haste) ? !guess_draft(node) : !take_draft(node);
+      bool is_refused = false;
+      const auto failure =
+          failure_of([&] { is_refused = may_guess(haste) ? !guess_draft(node) : !take_draft(node); });
+      if (failure) fail_draft(node, *failure);
       if (is_refused && allowed(draft.parent, draft.token)) return fail_by_refusal(draft.token);
     }
     if (path_.here() >= begin) propose();
@@ -132,22 +134,42 @@ void Walk::settle(int64_t iteration) {
 void Walk::settle_guesses() {
   if (!path_.has_guesses()) return;
   path_.take_guesses();
-  path_.move_to(0);
-  for (int node = 0; node < buffers_->num_nodes(); ++node) {
-    const WalkPath::Node& known = path_[node];
-    const bool is_exact = !known.is_open && !known.is_guessed;
-    const bool is_refused = known.is_open ? !path_.follow_again(node) : known.token >= 0 && !known.is_followed;
-    if (is_refused && allowed(known.parent, known.token)) return fail_by_refusal(known.token);
-    if (is_exact || !known.can_go_on()) continue;
-    path_.move_to(node);
-    fill(node);
-    if (node == 0) require_way_out();
-    if (is_failed()) return;
+  failure_of([this] { path_.move_to(0); });
+  settle_guess(0);
+  for (int node = 1; node < buffers_->num_nodes() && !is_failed(); ++node) {
+    if (failures_.count(node) > 0) continue;
+    const auto failure = failure_of([&] { settle_guess(node); });
+    if (failure) fail_draft(node, *failure);
   }
+}
+
+void Walk::settle_guess(int node) {
+  const WalkPath::Node& known = path_[node];
+  const bool is_exact = !known.is_open && !known.is_guessed;
+  const bool is_refused = known.is_open ? !path_.follow_again(node) : known.token >= 0 && !known.is_followed;
+  if (is_refused && allowed(known.parent, known.token)) return fail_by_refusal(known.token);
+  if (is_exact || !known.can_go_on()) return;
+  path_.move_to(node);
+  fill(node);
+  if (node == 0) require_way_out();
+}
+
+// The target may go another way. Where it takes the draft, nothing may follow, and the request ends.
+void Walk::fail_draft(int node, const std::string& cause) {
+  const int num_drafts = path_[node].depth - (path_[node].is_followed ? 0 : 1);
+  failures_[node] = "the matcher failed " + after_tokens(num_drafts) + cause;
+  std::fill_n(buffers_->row(slot_, node), buffers_->num_words(), 0);
+  path_.mark_failed(node, number_filled(node, {nullptr}));
+}
+
+void Walk::forget_drafts(int first) {
+  path_.forget_from(first);
+  failures_.erase(failures_.lower_bound(first), failures_.end());
 }
 
 void Walk::release() {
   matcher_.release();
+  restart_ = nullptr;
   if (lookup_) lookup_->finish();
   lookup_.reset();
   released_.store(true, std::memory_order_release);
@@ -212,8 +234,17 @@ void Walk::require_way_out() {
   if (is_empty(buffers_->row(slot_, 0), buffers_->num_words())) fail("the grammar allows no token " + after_tokens());
 }
 
-std::string Walk::after_tokens() const {
-  return "after " + std::to_string(num_tokens_) + (num_tokens_ == 1 ? " token" : " tokens");
+std::string Walk::why_not_followed(int num_followed, int num_accepted) const {
+  const auto is_there = static_cast<size_t>(num_followed) < accepted_.size();
+  const auto failure = failures_.find(is_there ? accepted_[static_cast<size_t>(num_followed)] : -1);
+  if (failure != failures_.end()) return failure->second;
+  return "the verification accepted " + std::to_string(num_accepted) + " drafts where the grammar follows " +
+         std::to_string(num_followed) + ", " + after_tokens();
+}
+
+std::string Walk::after_tokens(int num_drafts) const {
+  const size_t num_tokens = tokens_.size() + static_cast<size_t>(num_drafts);
+  return "after " + std::to_string(num_tokens) + (num_tokens == 1 ? " token" : " tokens");
 }
 
 }  // namespace specguide

@@ -8,6 +8,8 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -25,10 +27,14 @@ namespace specguide {
 
 class Walk {
  public:
-  // A null matcher is a free request: its rows are free, and without a lookup it has no operations.
+  // Makes a matcher that stands behind these tokens of the walk. Throws where that cannot be.
+  using Restart = std::function<std::shared_ptr<Matcher>(const std::vector<int32_t>&)>;
+
+  // A null matcher is a free request: its rows are free, and without a lookup it has no operations. Without `restart` a
+  // matcher that fails at a draft ends its request, whichever way the target goes.
   Walk(int slot, std::shared_ptr<Matcher> matcher, std::unique_ptr<Lookup> lookup, double least_probability,
        std::shared_ptr<Spelling> spelling, std::shared_ptr<const GrammarBuffers> buffers,
-       std::shared_ptr<WalkCounters> counters, std::shared_ptr<RowNumbers> numbers);
+       std::shared_ptr<WalkCounters> counters, std::shared_ptr<RowNumbers> numbers, Restart restart = nullptr);
 
   // For the callback thread: what an operation that is yet to be pushed takes. Only that operation reads it, and what
   // is accepted is given when all operations before it are done. A chain's parents and accepted drafts are known.
@@ -93,6 +99,11 @@ class Walk {
   bool take_draft(int node);
   bool guess_draft(int node);
   void settle_guesses();
+  void settle_guess(int node);
+  template <typename Function>
+  std::optional<std::string> failure_of(Function function);
+  void fail_draft(int node, const std::string& cause);
+  void forget_drafts(int first);
   bool may_guess(Haste haste) const { return haste == Haste::kForDrafts && !buffers_->has_proposals(); }
   void propose();
   int most_forced() const;
@@ -109,7 +120,8 @@ class Walk {
   void finish();
   bool allowed(int node, int32_t token) const;
   void require_way_out();
-  std::string after_tokens() const;  // "after 12 tokens"
+  std::string why_not_followed(int num_followed, int num_accepted) const;
+  std::string after_tokens(int num_drafts = 0) const;  // "after 12 tokens", these drafts included
 
   const int slot_;
   const bool is_free_, has_operations_;
@@ -137,7 +149,9 @@ class Walk {
   std::vector<Draft> proposed_;
   std::vector<SpeltToken> forced_;  // to come, the next one last
   double probability_ = 1;          // of the chain's looked-up tokens, as estimated
-  int64_t num_tokens_ = 0;          // verified tokens that the matcher holds
+  std::vector<int32_t> tokens_;     // verified ones, which the matcher holds
+  std::map<int, std::string> failures_;  // of the matcher at drafts, by node
+  Restart restart_;
 
   std::atomic<int64_t> num_done_{0};
   std::atomic<bool> failed_{false}, finished_{false}, detached_{false}, released_{false};
@@ -145,5 +159,24 @@ class Walk {
   std::string error_;
   ThreadPool::Lane lane_;
 };
+
+// Asks the matcher for the sake of drafts. Where it fails, nothing is known of its state: another one goes on, from the
+// verified tokens, and the cause of the failure is returned.
+template <typename Function>
+std::optional<std::string> Walk::failure_of(Function function) {
+  std::string cause;
+  try {
+    function();
+    return std::nullopt;
+  } catch (const std::exception& error) {
+    if (!restart_) throw;
+    cause = std::string(": ") + error.what();
+  } catch (...) {
+    if (!restart_) throw;
+  }
+  matcher_.replace(restart_(tokens_));
+  path_.restart();
+  return cause;
+}
 
 }  // namespace specguide

@@ -36,7 +36,6 @@ void WalkPath::take_root() {
 }
 
 void WalkPath::forget_from(int first) {
-  if (here() < first) return;
   rollback_to(static_cast<int>(std::lower_bound(path_.begin(), path_.end(), first) - path_.begin()));
   std::fill(nodes_.begin() + first, nodes_.end(), Node{});
 }
@@ -106,6 +105,12 @@ void WalkPath::mark(int id, int64_t fill_id, bool is_guessed) {
   node.fill_id = fill_id;
   node.is_guessed = is_guessed;
   has_guesses_ = has_guesses_ || is_guessed;
+}
+
+void WalkPath::mark_failed(int id, int64_t fill_id) {
+  Node& node = nodes_[static_cast<size_t>(id)];
+  node.is_followed = node.is_ended = node.is_open = false;
+  mark(id, fill_id, false);
 }
 
 void WalkPath::move_to(int id) {

@@ -37,6 +37,10 @@ class WalkPath {
   // Goes back to before `first`, and forgets the drafts from there on. The matcher holds some of them only where the
   // tree is a chain.
   void forget_from(int first);
+  // The matcher is another one, which stands at the root.
+  void restart() { path_.clear(); }
+  // The matcher has failed at the draft: nothing follows it, and its row, filled by now, allows nothing.
+  void mark_failed(int id, int64_t fill_id);
   // Knows a draft from now on; whether the grammar takes it is not asked yet.
   void add(int id, int parent, SpeltToken draft);
   // Puts drafts in the order that takes the fewest accepts from here. None of them is behind another.

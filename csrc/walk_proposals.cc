@@ -14,11 +14,14 @@ void Walk::propose() {
   int num_forced = 0, num_looked_up = 0;
   for (int here = path_.here(); here < limits_.max_chain_len() && !path_[here].is_ended; here = path_.here()) {
     SpeltToken draft = forced_draft(most_forced - num_forced);
+    if (path_.here() != here) break;  // the matcher has failed
     const bool is_forced = draft.token >= 0;
     if (!is_forced && num_looked_up < limits_.num_lookup_tokens) draft = looked_up_draft();
     if (draft.token < 0) break;
     path_.add(here + 1, here, draft);
-    if (!take_draft(here + 1)) break;
+    bool is_taken = false;
+    if (failure_of([&] { is_taken = take_draft(here + 1); })) path_.forget_from(here + 1);
+    if (!is_taken) break;
     ++(is_forced ? num_forced : num_looked_up);
     proposed_.push_back({draft.token, is_forced ? DraftOrigin::kForced : DraftOrigin::kLookup});
   }
@@ -36,7 +39,11 @@ SpeltToken Walk::forced_draft(int limit) {
   if (limit == 0) return {-1, -1};
   if (forced_.empty()) {
     const int32_t* row = buffers_->row(slot_, path_.here());
-    forced_ = matcher_.forced_drafts(row, buffers_->num_words(), static_cast<size_t>(limit), *spelling_);
+    const auto ask = [&] {
+      forced_ = matcher_.forced_drafts(row, buffers_->num_words(), static_cast<size_t>(limit), *spelling_);
+    };
+    if (path_.here() == 0) ask();
+    else failure_of(ask);
     std::reverse(forced_.begin(), forced_.end());
   }
   if (forced_.empty()) return {-1, -1};

@@ -28,12 +28,14 @@ class WalkStart(NamedTuple):
     matcher:   None for a free request
     token_ids: its tokens so far
     layout:    the drafts that it takes; None: all
+    restart:   makes a matcher anew, behind further tokens; None where the request is free
     """
 
     slot: int
     matcher: Any
     token_ids: Sequence[int]
     layout: DraftLayout | None = None
+    restart: Callable[[Sequence[int]], Any] | None = None
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
@@ -74,9 +74,11 @@ class PythonGrammarExecutor:
         texts: Mapping[int, Sequence[int]] = _NOTHING,
         limits: Mapping[int, native.DraftLimits] = _NOTHING,
         iteration_limits: native.DraftLimits | None = None,
+        restarts: Mapping[int, Callable[[list[int]], native.Matcher]] = _NOTHING,
     ) -> None:
-        """Queue the snapshot of one more iteration. Raises ValueError for a slot that is busy or
-        has no request, and for an iteration that drafts less than all."""
+        """Queue the snapshot of one more iteration; a matcher that fails is not made anew. Raises
+        ValueError for a slot that is busy or has no request, and for an iteration that drafts less
+        than all."""
         if iteration_limits not in (None, native.DraftLimits(num_draft_tokens=self._num_nodes - 1)):
             raise ValueError(f"Python callbacks follow all drafts, found {iteration_limits}")
         for slot, _ in started:

@@ -3,97 +3,14 @@
 #include <utility>
 
 #include "check.h"
-#include "executor_rig.h"
+#include "tree_case.h"
 
 using namespace specguide;
 using namespace std::chrono_literals;
+using namespace tree_case;
 using check::message_of;
-using Tokens = std::vector<int32_t>;
 
 namespace {
-
-constexpr auto kLong = 10s;
-constexpr auto kShort = 200ms;  // a busy machine keeps to it, and a test waits for it
-constexpr int32_t kRefused = 50, kEnd = fake::kEnd;
-
-// Takes any token but the refused one, in rows whose first word is the last token; says what it was asked.
-class TellingMatcher : public Matcher {
- public:
-  bool refuses_what_it_allows = false;
-  int32_t refused = kRefused;
-  std::chrono::milliseconds sleep_at_7{0};  // in the fill behind token 7, once
-
-  bool accept(int32_t token) override {
-    asked += " +" + std::to_string(token);
-    if (token == refused || is_terminated()) return false;
-    taken.push_back(token);
-    return true;
-  }
-  void fill(int32_t* row) override {
-    if (!taken.empty() && taken.back() == 7) std::this_thread::sleep_for(std::exchange(sleep_at_7, 0ms));
-    const uint32_t allowed = refuses_what_it_allows ? ~0u : ~(1u << (kRefused % 32));
-    row[0] = taken.empty() ? -1 : taken.back();
-    row[1] = static_cast<int32_t>(allowed);
-    row[2] = 63;
-  }
-  void rollback(int n) override {
-    asked += " -" + std::to_string(n);
-    taken.resize(taken.size() - static_cast<size_t>(n));
-  }
-  bool is_terminated() const override { return !taken.empty() && taken.back() == kEnd; }
-  std::vector<int32_t> forced_tokens() override { return {}; }
-
-  std::string take_asked() { return std::exchange(asked, ""); }
-  Tokens taken;
-  std::string asked;
-};
-
-struct Draft {
-  int parent;
-  int32_t token;
-};
-
-// One request on its way through trees of two stages of three drafts each: nodes 1 … 3, then 4 … 6.
-struct Case {
-  explicit Case(std::chrono::microseconds deadline = kLong) : rig(1, DraftShape::tree({0, 1, 4, 7}), 1, deadline) {
-    rig.executor->submit({{0, matcher}}, {});
-    rig.call(0);
-  }
-  void verify(const std::vector<int>& path, int32_t golden) {
-    rig.accept(0, path, golden);
-    rig.call(1);
-  }
-  void place(int first, const std::vector<Draft>& drafts) {
-    for (size_t i = 0; i < drafts.size(); ++i) {
-      rig.token(0, first + static_cast<int>(i)) = drafts[i].token;
-      rig.parent(0, first + static_cast<int>(i)) = drafts[i].parent;
-    }
-  }
-  void wait() const {
-    for (int i = 0; i < 1000 && !rig.executor->is_idle(0); ++i) std::this_thread::sleep_for(5ms);
-  }
-  void draft(const std::vector<Draft>& stage_1, const std::vector<Draft>& stage_2) {
-    place(1, stage_1);
-    rig.call(2);
-    place(4, stage_2);
-    begin();
-  }
-  void begin(std::optional<DraftLimits> limits = {}) {
-    rig.executor->submit({}, {0}, limits);
-    rig.call(0);
-  }
-  std::vector<int> guided() const {
-    std::vector<int> nodes;
-    for (int node = 0; node < rig.num_nodes; ++node) {
-      if (rig.is_guided(0, node)) nodes.push_back(node);
-    }
-    return nodes;
-  }
-  std::string error() const { return rig.executor->error(0).value_or(""); }
-
-  std::shared_ptr<TellingMatcher> matcher = std::make_shared<TellingMatcher>();
-  ExecutorRig rig;
-};
 
 using Nodes = std::vector<int>;
 
@@ -174,6 +91,28 @@ TEST(what_was_followed_must_not_be_refused_later) {
   c.place(4, {{1, 4}, {2, 5}, {3, 6}});
   c.begin();
   CHECK(c.error() == "the matcher failed after 1 token: it refuses token 1 again" && c.rig.held[0] == 1);
+}
+
+TEST(a_matcher_that_fails_at_a_draft_is_made_anew) {
+  for (const bool is_taken : {false, true}) {
+    Case c(kLong, /*restarts=*/true);
+    c.verify({}, 9);
+    c.matcher->failing = 2;
+    c.draft({{0, 1}, {0, 2}, {0, 3}}, {{1, 4}, {2, 5}, {3, 6}});
+    CHECK(c.guided() == (Nodes{0, 1, 2, 3, 4, 6}) && c.rig.held[0] == 0 && c.error().empty());
+    CHECK(c.rig.row(0, 2) == fake::Row(fake::kWords) && c.rig.row(0, 3)[0] == 3 && c.rig.row(0, 6)[0] == 6);
+    if (is_taken) {
+      c.verify({2}, -1);
+      CHECK(c.error() == "the matcher failed after 1 token: oh");
+      continue;
+    }
+    c.verify({3, 6}, 8);
+    CHECK(c.error().empty() && c.made.size() == 1 && c.made[0]->taken == (Tokens{9, 3, 6, 8}));
+    c.made[0]->failing = 7;
+    c.draft({{0, 7}, {0, -1}, {0, -1}}, {{0, 5}, {0, -1}, {0, -1}});
+    c.verify({4}, 1);
+    CHECK(c.error().empty() && c.made.size() == 2 && c.made[1]->taken == (Tokens{9, 3, 6, 8, 5, 1}));
+  }
 }
 
 TEST(behind_an_end_token_nothing_is_followed) {

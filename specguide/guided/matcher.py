@@ -28,8 +28,10 @@ def allowed_tokens(row: Row) -> npt.NDArray[np.int64]:
 class Matcher(Protocol):
     """The grammar state of one request.
 
-    Thrown errors mean that the library underneath failed; they end this request alone. Methods of
-    one matcher are never called from two threads at a time, but any thread may call them.
+    Thrown errors mean that the library underneath failed; they end this request alone, and where
+    the failure is at a draft, only once the target takes that draft. The matcher is then left as it
+    is, and a new one of its grammar goes on behind the tokens that are verified. Methods of one
+    matcher are never called from two threads at a time, but any thread may call them.
     """
 
     def accept(self, token: int) -> bool:

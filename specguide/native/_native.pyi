@@ -301,10 +301,13 @@ class GrammarExecutor:
         texts: Mapping[int, Sequence[int]] = ...,
         limits: Mapping[int, DraftLimits] = ...,
         iteration_limits: DraftLimits | None = None,
+        restarts: Mapping[int, Callable[[list[int]], Matcher]] = ...,
     ) -> None:
         """texts:  tokens so far of slots that start, for `lookup`
         limits: most drafts of slots that start, where these are fewer than the executor's
         iteration_limits: most drafts of all slots in this iteration
+        restarts: make a new matcher of a slot that starts, behind tokens that it had taken: one
+                  that fails at a draft ends no request then that does not take the draft
         """
     def discard_snapshots(self) -> None:
         """Drop those of iterations that will not run; only while no callback runs."""

@@ -57,6 +57,59 @@ def test_one_that_fails_ends_its_request_alone(folders):
     llm.close()
 
 
+class _OneWay(Alternating):
+    """Allows letters in any order, but fails wherever an output goes another way than `known`, or
+    as far as that is `failing`; then it has forgotten all."""
+
+    known: tuple[int, ...] = ()
+    failing = 99
+    num_failures = 0
+
+    def allowed(self):
+        return [] if self.is_terminated else [EOS] if len(self.taken) == 20 else [*range(64, 68)]
+
+    def accept(self, token):
+        place = len(self.taken)
+        if self.known and (token not in self.known[place : place + 1] or place == self.failing):
+            type(self).num_failures += 1
+            self.taken = []
+            raise KeyError("lost")
+        return super().accept(token)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        SpecConfig("eagle3", num_draft_tokens=3),
+        SpecConfig("eagle3", tree=DynamicTree(4, 2, 8)),
+        SpecConfig("eagle3", num_draft_tokens=2, num_forced_tokens=2),
+        SpecConfig("suffix"),
+    ],
+)
+def test_one_that_fails_at_a_draft_fails_only_where_the_target_goes_there(folders, spec):
+    target, head = folders
+    params = SamplingParams(guide=Guide(matcher=_OneWay), max_tokens=24, temperature=1.5, seed=3)
+
+    def outputs(spec, **kept):
+        llm, one = LLM(target, spec=spec), type("One", (_OneWay,), kept)
+        outs = llm.generate(["x"] * 3, replace(params, guide=Guide(matcher=one)))
+        llm._engine.check_integrity()
+        llm.close()
+        return outs, one.num_failures
+
+    (known, *_), _ = outputs(None)
+    (failed, *_), _ = outputs(None, known=known.token_ids, failing=9)
+    assert len(known.token_ids) > 12 and "after 9 tokens: KeyError: 'lost'" in str(failed.error)
+    if spec.method == "eagle3":
+        spec = replace(spec, model=head)
+    outs, num_failures = outputs(spec, known=known.token_ids)
+    for out in outs:
+        assert (out.token_ids, out.finish_reason) == (known.token_ids, known.finish_reason)
+    assert num_failures > 0
+    for out in outputs(spec, known=known.token_ids, failing=9)[0]:
+        assert (out.token_ids, str(out.error)) == (failed.token_ids, str(failed.error))
+
+
 def test_one_that_makes_nothing_guides_nobody_freely(folders):
     made = [Alternating()]
     llm = make(folders)

@@ -4,6 +4,7 @@ batch."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 from specguide.batch import Batch, GuideSnapshot, WalkStart
@@ -66,21 +67,30 @@ class Walks:
 
     def _start(self, slot: int, request: Request) -> WalkStart:
         walk = self._walks[request.request_id]
-        matcher = None if walk.grammar is None else matcher_behind(walk.grammar, request.output_ids)
         token_ids = [*request.prompt_ids, *request.output_ids]
-        return WalkStart(slot, matcher, token_ids, walk.layout)
+        if walk.grammar is None:
+            return WalkStart(slot, None, token_ids, walk.layout)
+        output_ids = tuple(request.output_ids)
+        matcher = matcher_behind(walk.grammar, output_ids)
+        restart = partial(_restarted, walk.grammar, output_ids)
+        return WalkStart(slot, matcher, token_ids, walk.layout, restart)
 
 
 def matcher_behind(grammar: CompiledGrammar, output_ids: Sequence[int]) -> Matcher:
     """A matcher of the grammar behind the output of a request that has waited again; one that fails
     where that cannot be."""
     try:
-        matcher = grammar.matcher()
-        refused = next((token for token in output_ids if not matcher.accept(token)), None)
+        return _restarted(grammar, output_ids, ())
     except Exception as error:  # of a library or a user
         return FailedMatcher(error)
+
+
+def _restarted(
+    grammar: CompiledGrammar, output_ids: Sequence[int], further: Sequence[int]
+) -> Matcher:
+    """A new matcher behind an output and further tokens. Raises ValueError where it refuses one."""
+    matcher = grammar.matcher()
+    refused = next((t for t in (*output_ids, *further) if not matcher.accept(t)), None)
     if refused is not None:
-        return FailedMatcher(
-            ValueError(f"it refuses token {refused} of an output that it has allowed")
-        )
+        raise ValueError(f"it refuses token {refused} of an output that it has allowed")
     return matcher

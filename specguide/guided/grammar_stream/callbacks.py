@@ -4,7 +4,7 @@ callbacks."""
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields, replace
 from functools import partial
 
@@ -114,6 +114,11 @@ class GrammarCallbacks(StepRows):
             texts,
             limits,
             None if snapshot.layout is None else self._shape.limits(snapshot.layout),
+            {
+                start.slot: partial(self._restarted, start.restart)
+                for start in snapshot.started
+                if start.restart is not None
+            },
         )
 
     def launch(self, callback: int, num_slots: int, num_nodes: int | None = None) -> None:
@@ -153,6 +158,11 @@ class GrammarCallbacks(StepRows):
 
     def take_callback_times(self) -> list[tuple[int, int, int, int]]:
         return self._executor.take_callback_spans()
+
+    def _restarted(
+        self, restart: Callable[[Sequence[int]], Matcher], tokens: Sequence[int]
+    ) -> native.Matcher:
+        return native_matcher(restart(tokens), self._vocab_size)
 
     def _native(self, matcher: Matcher | native.Matcher | None) -> native.Matcher | None:
         return None if matcher is None else native_matcher(matcher, self._vocab_size)

@@ -24,6 +24,7 @@ class GrammarExecutor(Protocol):
         texts: Mapping[int, Sequence[int]],
         limits: Mapping[int, native.DraftLimits],
         iteration_limits: native.DraftLimits | None,
+        restarts: Mapping[int, Callable[[list[int]], native.Matcher]],
     ) -> None: ...
 
     def discard_snapshots(self) -> None: ...
