@@ -280,6 +280,8 @@ class StepOutput:
                   logits processor failed
     origins:      uint8 [B, W], who proposed the drafts that were verified, as in DRAFT_ORIGINS;
                   None: all a draft head
+    num_drafts:   int32 [B], how many were verified where `drafts` has but those on an accepted
+                  path; None: it has all
     """
 
     tokens: Tensor
@@ -289,3 +291,4 @@ class StepOutput:
     prompt_scores: TokenScores | None
     failures: Mapping[tuple[int, int], RequestError]
     origins: Tensor | None = None
+    num_drafts: Tensor | None = None

@@ -26,8 +26,8 @@ class RequestMetrics:
     accepted_histogram: entry a counts the iterations that gained a + 1 tokens: a accepted drafts
                         and the golden token, or a + 1 drafts of which the last ended the output
     drafts_proposed, drafts_accepted: by batch.DRAFT_ORIGINS, who proposed how many drafts that were
-                        verified, and how many of them were taken, one that ended the output
-                        included; empty with trees
+                        verified, all nodes of a tree, and how many of them were taken, one that
+                        ended the output included
     """
 
     prompt_tokens: int = 0

@@ -36,7 +36,7 @@ def acceptance(outputs: Sequence[RequestOutput]) -> dict[str, Any]:
                        add up to the acceptance length less 1
     accepted_if_reached: entry d the share of those that accepted d drafts or more which accepted
                          more than d
-    proposed, accepted: drafts by who proposed them, as in RequestMetrics; none of trees
+    proposed, accepted: drafts by who proposed them, as in RequestMetrics
     forced_share:      share of all output tokens that the grammar forced, and that cost no
                        drafter's forward pass
     """

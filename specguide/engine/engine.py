@@ -81,7 +81,7 @@ class Engine:
         )
         levels = LevelChoice(capabilities.layout) if self.config.is_adaptive else AllDrafts()
         self._totals, self._counts = Totals(), RequestCounts(capabilities.layout.num_drafts)
-        observers: list[Observer] = [Logprobs(), DraftCounts(capabilities.layout), Iterations()]
+        observers: list[Observer] = [Logprobs(), DraftCounts(), Iterations()]
         observers += [levels, self._totals, StepTimes(self._scheduler)]
         on_end = levels.forget, self._counts.add
         max_active = max(1, self.config.max_batch_size // 2)

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from specguide.batch import DRAFT_ORIGINS, Batch, StepOutput
-from specguide.drafts.layout import DraftLayout
-from specguide.drafts.tree_layout import TreeLayout
 from specguide.request import Request
 from specguide.request_records import IterationTimes
 from specguide.scheduler import Advance, Scheduler
@@ -47,23 +45,21 @@ class Observer(Protocol):
 
 
 class DraftCounts:
-    """Counts for each request who proposed its drafts, and how many of them were taken; none of
-    trees, of which an output has the accepted path alone."""
-
-    def __init__(self, layout: DraftLayout) -> None:
-        self._is_chain = not isinstance(layout, TreeLayout)
+    """Counts for each request who proposed its drafts, and how many of them were taken."""
 
     def take(self, committed: Committed) -> None:
         """Add to the metrics of the batch's requests."""
         output = committed.output
-        if committed.batch.is_prefill or not self._is_chain:
+        if committed.batch.is_prefill:
             return
         num_tokens, all_origins = output.num_tokens.tolist(), _origins(output).tolist()
+        in_trees = None if output.num_drafts is None else output.num_drafts.tolist()
         for row, request, advance in committed.rows():
             if advance.tokens and not advance.is_first:
                 origins = [origin for origin in all_origins[row] if origin]
                 num_taken = min(len(advance.tokens), num_tokens[row] - 1)
-                _add(request.metrics.drafts_proposed, origins)
+                proposed = origins if in_trees is None else [_MODEL] * in_trees[row]
+                _add(request.metrics.drafts_proposed, proposed)
                 _add(request.metrics.drafts_accepted, origins[:num_taken])
 
 

@@ -117,7 +117,7 @@ class RequestCounts:
     guides:   as in GuideCounts
     accepted: entry a counts the iterations that accepted a drafts, "all" of them and those of
               "guided" requests
-    draft_tokens: drafts that were verified; 0 with trees
+    draft_tokens: drafts that were verified, all nodes of trees
     prompts:  their "prompt" tokens, those of them that were "cached", and the "preemptions" that
               they went through
     """

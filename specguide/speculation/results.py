@@ -27,6 +27,8 @@ class VerifyOutput(NamedTuple):
     prompt_scores: as in StepOutput
     origins:      uint8 [B, N - 1], who proposed the drafts that were verified, where that differs:
                   batch.DRAFT_ORIGINS
+    num_drafts:   int32 [B], how many were verified where `drafts` has but some of them: of a tree
+                  those on the accepted path
     """
 
     tokens: Tensor
@@ -36,6 +38,7 @@ class VerifyOutput(NamedTuple):
     failures: Failures
     prompt_scores: TokenScores | None = None
     origins: Tensor | None = None
+    num_drafts: Tensor | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +57,7 @@ class PendingOutput:
         rows = list(self.rows)
         verified = self.verified
         scores, origins = verified.scores, verified.origins
+        num_drafts = verified.num_drafts
         return StepOutput(
             tokens=verified.tokens[rows],
             num_tokens=verified.num_accepted[rows] + 1,
@@ -62,6 +66,7 @@ class PendingOutput:
             prompt_scores=verified.prompt_scores,
             failures=verified.failures,
             origins=None if origins is None else origins[rows],
+            num_drafts=None if num_drafts is None else num_drafts[rows],
         )
 
 
@@ -97,7 +102,7 @@ class ResultRing:
         self._next = 0
         self._max_tokens = max_batch_size * num_nodes
         num_drafts = self._max_tokens - max_batch_size
-        num_values = self._max_tokens + max_batch_size + num_drafts
+        num_values = self._max_tokens + 2 * max_batch_size + num_drafts
         self._places = (
             []
             if stream is None
@@ -110,17 +115,21 @@ class ResultRing:
         if self._stream is None:
             return PendingOutput(verified, rows, None)
         place = self._places[self._next]
-        tokens, num_accepted, drafts = place.write(
-            verified.tokens, verified.num_accepted[:, None], verified.drafts
+        counts = [verified.num_accepted]
+        if verified.num_drafts is not None:
+            counts.append(verified.num_drafts)
+        tokens, drafts, *counted = place.write(
+            verified.tokens, verified.drafts, *(count[:, None] for count in counts)
         )
         on_host = VerifyOutput(
             tokens=tokens,
-            num_accepted=num_accepted[:, 0],
+            num_accepted=counted[0][:, 0],
             drafts=drafts,
             scores=None if verified.scores is None else self._copy_scores(verified.scores),
             failures=verified.failures,
             prompt_scores=verified.prompt_scores and _to_pinned(verified.prompt_scores),
             origins=None if verified.origins is None else _copy(verified.origins, place.origins),
+            num_drafts=counted[1][:, 0] if counted[1:] else None,
         )
         self._next = (self._next + 1) % len(self._places)
         place.done.record(self._stream)

@@ -113,7 +113,10 @@ class Trees:
         self._passes.move_keys(path[:, 1:], inputs)
         tokens = inputs.input_ids[index].view(on_path.shape).int()
         chain = chain_input(self._state, tokens, inputs.start, inputs.slots)
-        verified = VerifyOutput(path_tokens, num_accepted, drafts, scores, {})
+        num_drafts = (nodes.trees.tokens[:, 1:] >= 0).sum(dim=1, dtype=torch.int32)
+        verified = VerifyOutput(
+            path_tokens, num_accepted, drafts, scores, {}, num_drafts=num_drafts
+        )
         return Accepted(verified, chain, features[index])
 
     def draft(self, accepted: Accepted, num_slots: int, layout: DraftLayout) -> None:

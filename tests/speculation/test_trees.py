@@ -69,14 +69,16 @@ def test_a_chain_as_a_tree_accepts_what_a_chain_does(folders, models):
     as_tree, as_chain = (
         generate(LLM(folders[0], spec=spec, guide=patient), prompts, all_params) for spec in specs
     )
-    assert [out.metrics.accepted_histogram for out in as_tree] == [
-        out.metrics.accepted_histogram for out in as_chain
-    ]
+    for name in ("accepted_histogram", "drafts_proposed", "drafts_accepted"):
+        assert [getattr(out.metrics, name) for out in as_tree] == [
+            getattr(out.metrics, name) for out in as_chain
+        ]
+    assert all(out.metrics.drafts_proposed["model"] for out in as_chain)
 
 
 def test_a_wider_tree_accepts_more(folders, models):
     prompts, all_params = cases(1, 20)
-    lengths = []
+    lengths, drafts = [], []
     for shape in (
         dict(num_draft_tokens=4),
         dict(tree=TREES["dynamic"]),
@@ -89,6 +91,9 @@ def test_a_wider_tree_accepts_more(folders, models):
             sum(len(out.token_ids) for out in outs)
             / sum(out.metrics.num_iterations for out in outs)
         )
+        proposed = sum(sum(out.metrics.drafts_proposed.values()) for out in outs)
+        drafts.append(proposed / sum(out.metrics.num_iterations for out in outs))
+    assert drafts == sorted(drafts) and 15 < drafts[1] <= 20 and 50 < drafts[2] <= 60
     assert lengths == sorted(lengths) and lengths[2] > 1.1 * lengths[0]
 
 

@@ -125,7 +125,7 @@ FIGURES = (
     Figure(
         "draft_tokens",
         "counter",
-        "Drafts that were verified, but of trees, of requests that have ended",
+        "Drafts that were verified, all nodes of trees, of requests that have ended",
         lambda stats: stats.draft_tokens,
         "spec_decode_num_draft_tokens",
     ),
