@@ -38,6 +38,10 @@ tools and chat, greedily. Made by `python -m benchmarks.acceptance_page` from th
   a task that was refused has none.
 - Answers that were cut count too: where a small model repeats itself without an end, lookups gain
   more than they would in text that ends.
+- Only tokens that are output count. vLLM counts the drafts that were accepted before it looks where
+  an answer ends: where an answer ends within accepted drafts, its last iteration has there one
+  token more (the target's own, behind the last draft) and those of the drafts behind the end. It is
+  one iteration an answer, so figures here are the lower ones, most where answers are short.
 - A model whose chat template shows no tools and no schema is told them in a system message. An
   unguided answer counts as the JSON in its first code fence.
 """
