@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from specguide.inputs.json_fields import flag, positive_int, positive_number
+from specguide.inputs.json_fields import flag, mapping, positive_int, positive_number
 from specguide.layers.attention import AttentionShape
 from specguide.layers.decoder_layer import SandwichLayer
 from specguide.layers.feed_forward import GatedMlp
@@ -47,7 +47,17 @@ def read_olmo3(fields: Mapping[str, Any]) -> OlmoConfig:
         "sliding_attention" if (layer + 1) % 4 else "full_attention" for layer in range(num_layers)
     ]
     windows = windows_of(kinds, positive_int(fields, "sliding_window", 4096))
-    return _read(fields, windows, read_ropes(fields, _FULL, _LOCAL, 2048))
+    return _read(fields, windows, read_ropes(_by_kind(fields), _FULL, _LOCAL, 2048))
+
+
+def _by_kind(fields: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The fields with one rope, as transformers 5.10 writes it, told as that of all layers whose
+    scaling is meant for those that see all."""
+    rope = mapping(fields, "rope_parameters")
+    if not rope or any(isinstance(value, Mapping) for value in rope.values()):
+        return fields
+    theta = rope.get("rope_theta", fields.get("rope_theta"))
+    return {**fields, "rope_theta": theta, "rope_scaling": rope, "rope_parameters": None}
 
 
 def _read(fields: Mapping[str, Any], windows: Windows, ropes: Mapping[str, Any]) -> OlmoConfig:

@@ -77,6 +77,22 @@ def test_a_rope_of_no_layer_beside_those_of_the_two_kinds() -> None:
         gemma3(rope_parameters=ropes | {"chunked_attention": beside})
 
 
+@pytest.mark.parametrize(
+    "scaling", [{}, {"rope_type": "yarn", "factor": 8.0, "original_max_position_embeddings": 64}]
+)
+def test_olmo3_rope_in_three_spellings(scaling: dict[str, Any]) -> None:
+    def olmo3(**settings: Any) -> Any:
+        return config_of({**BASE, "architectures": ["Olmo3ForCausalLM"], **settings})
+
+    plain = {"rope_type": "default", "rope_theta": 1e5}
+    older = olmo3(rope_theta=1e5, rope_scaling=scaling or None)
+    flat = olmo3(rope_parameters=plain | scaling)  # transformers 5.10
+    by_kind = {"full_attention": plain | scaling, "sliding_attention": plain}
+    assert older == flat == olmo3(rope_parameters=by_kind)
+    assert older.attention(0).rope == RopeConfig(theta=1e5)
+    assert older.attention(3).rope.factor == scaling.get("factor", 1.0)
+
+
 def test_qwen3_moe_experts() -> None:
     shape = ExpertsShape(num_experts=128, num_chosen=8, expert_size=768, is_normalised=False)
     assert qwen3_moe().experts == shape
