@@ -70,6 +70,7 @@ _ALWAYS_ON = (
     *("enable_auto_tool_choice", "enable_prefix_caching", "enable_chunked_prefill"),
     *("enable_reasoning", "enable_prompt_tokens_details", "enable_cache_report"),
     *("enable_metrics", "enable_request_id_headers", "enable_priority_scheduling"),
+    "enable_server_load_tracking",
 )
 _CALLED = {
     **dict.fromkeys(("max_num_seqs", "max_running_requests"), "max_batch_size"),
@@ -197,7 +198,6 @@ OTHER_OPTIONS: Mapping[str, OtherOption] = {
     "trust_request_chat_template": same_as("allow_client_templates"),
     "exclude_tools_when_tool_choice_none": same_as("exclude_uncallable_tools"),
     "enable_log_outputs": only_off("outputs are not logged"),
-    "enable_server_load_tracking": only_off("/metrics has the load"),
     "disable_fastapi_docs": only_off("let a proxy hide /docs"),
     **dict.fromkeys(("middleware", "ssl_ciphers", "ssl_cert_reqs"), OtherOption(_PROXY)),
     "enable_ssl_refresh": only_off(_PROXY),

@@ -53,7 +53,6 @@ OTHER_PATHS = {
     "/generate": "take /v1/completions",
     "/invocations": "take /v1/chat/completions or /v1/completions",
     "/health_generate": "take /health",
-    "/load": "take /metrics",
     **dict.fromkeys(("/get_model_info", "/model_info"), "take /v1/models"),
     **dict.fromkeys(("/get_server_info", "/server_info"), "take /v1/models and /metrics"),
     **dict.fromkeys(

@@ -60,7 +60,7 @@ class Exposure:
     ssl_keyfile:     file with the certificate's key, where that is a file of its own
     ssl_ca_certs:    file with certificates of authorities: each client must then show a certificate
                      that one of them vouches for
-    protect_metrics: /metrics needs an API key too
+    protect_metrics: /metrics and /load need an API key too
     otlp_traces_endpoint: URL that spans go to, as http://127.0.0.1:4318/v1/traces; OTLP over HTTP
     """
 
@@ -106,8 +106,8 @@ class Exposure:
 
     @property
     def open_metrics(self) -> tuple[str, ...]:
-        """The path of the metrics where nobody needs an API key for them."""
-        return () if self.protect_metrics else ("/metrics",)
+        """The paths of figures where nobody needs an API key for them."""
+        return () if self.protect_metrics else ("/metrics", "/load")
 
     @property
     def scheme(self) -> str:

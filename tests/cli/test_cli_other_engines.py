@@ -42,6 +42,7 @@ def _given(*args: str) -> dict[str, Any]:
         "-O3 --compilation-config {} --uvicorn-log-level warning --max-logprobs 20 --port 5",
         "--attention-backend fa3 --cuda-graph-bs 1 2 4 --enable-cache-report --port 5 --nnodes 1",
         "--disable-cascade-attn --no-use-tqdm-on-load --moe-backend triton --port 5",
+        "--enable-server-load-tracking --port 5",
         "--async-scheduling --limit-mm-per-prompt.image 0 --schedule-policy lpm --port 5",
     ],
 )

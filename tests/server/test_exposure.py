@@ -75,10 +75,11 @@ def test_keys_that_anybody_could_guess_are_refused(keys):
 
 
 def test_metrics_are_open_or_not(engine, plain):
-    assert plain.get("/metrics").status_code == 200
     behind_the_key = client_of(engine, protect_metrics=True)
-    assert behind_the_key.get("/metrics").status_code == 401
-    assert behind_the_key.get("/metrics", headers={"x-api-key": KEY}).status_code == 200
+    for path in ("/metrics", "/load"):
+        assert plain.get(path).status_code == 200
+        assert behind_the_key.get(path).status_code == 401
+        assert behind_the_key.get(path, headers={"x-api-key": KEY}).status_code == 200
     assert behind_the_key.get("/health").status_code == 200
 
 

@@ -191,6 +191,7 @@ def test_an_offer_of_another_protocol_is_not_taken_and_not_logged(server, caplog
 def test_a_client_that_is_gone_is_noticed(server, stream, how):
     one = server.connect(head(chat(**ENDLESS, stream=stream)))
     until(lambda: server.engine.stats().num_running == 1)
+    assert httpx.get(f"{server.url}/load").json() == {"server_load": 1}
     before = server.engine.stats().output_tokens
     if how != "closed":
         one.shutdown(socket.SHUT_WR)

@@ -93,6 +93,18 @@ async def metrics(request: Request) -> Response:
     return Response(generate_latest(request.app.state.registry), media_type=CONTENT_TYPE_LATEST)
 
 
+@router.get("/load")
+async def load(request: Request) -> Response:
+    """How many requests run or wait, in the words of vLLM's servers; where that is not known, what
+    /health says."""
+    engine = _backend(request).engine
+    await engine.refresh_stats()
+    stats = engine.stats()
+    if stats is None:
+        return await health(request)
+    return JSONResponse({"server_load": stats.num_running + stats.num_waiting})
+
+
 def _model(request: Request, name: str) -> dict[str, Any]:
     backend = _backend(request)
     started_s = request.app.state.started_s
