@@ -72,9 +72,9 @@ def cache_size(config: CacheConfig, needs: CacheNeeds, device: torch.device) -> 
             raise _too_small(config, needs, num_bytes, whence)
     elif num_pages < needs.request_pages:
         _LOGGER.warning(
-            "num_pages %d holds no request of full context (%d tokens, %d pages): one whose prompt "
-            "and max_tokens are more than about %d tokens together is refused; give more pages, or "
-            "lower max_model_len",
+            "a KV cache of %d pages holds no request of full context (%d tokens, %d pages): one "
+            "whose prompt and output may have more than about %d tokens together is refused; give "
+            "the cache more pages, or the model a shorter context",
             num_pages,
             needs.max_model_len,
             needs.request_pages,

@@ -25,6 +25,7 @@ from specguide.cli.config_options import (
     engine_config,
     flag_given,
     takes,
+    told_in_options,
 )
 from specguide.cli.conversation import Conversation, read_line, say
 from specguide.cli.options import SAMPLING, WRITTEN, ApiKey, GuideFiles, Model, read_json
@@ -78,9 +79,10 @@ def chat(
         if url is not None
         else LocalModel(replace(engine_config(model, given), max_batch_size=1))
     )
+    told = told_in_options(_SCHEMA, SAMPLING, *_OF_ENGINES) if url is None else str
     loop = asyncio.new_event_loop()
     try:
-        _talk(Conversation(source, fields, partial(_run, loop), system))
+        _talk(Conversation(source, fields, partial(_run, loop), system, told))
     finally:
         loop.run_until_complete(source.close())
         loop.close()

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
@@ -109,13 +109,8 @@ def takes(*sources: ConfigOptions) -> Callable[[Callable[..., None]], Callable[.
     The command's parameter `given` gets, for each configuration class, its fields' values by name.
     Errors that name a field name its option instead.
     """
-    added = {
-        name: (source, entry)
-        for source in sources
-        for entry in fields(source.config)
-        if (name := _option_name(source, entry)) is not None
-    }
-    flags = _flags_by_field(added)
+    added = _options(sources)
+    told = told_in_options(*sources)
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         own = inspect.signature(command, eval_str=True).parameters.values()
@@ -128,7 +123,7 @@ def takes(*sources: ConfigOptions) -> Callable[[Callable[..., None]], Callable[.
             try:
                 command(given=given, **values)
             except SpecguideError as error:
-                error.args = (_WORD.sub(lambda word: flags.get(word[0], word[0]), str(error)),)
+                error.args = (told(str(error)),)
                 raise
 
         parameters = [
@@ -141,6 +136,12 @@ def takes(*sources: ConfigOptions) -> Callable[[Callable[..., None]], Callable[.
         return run
 
     return decorate
+
+
+def told_in_options(*sources: ConfigOptions) -> Callable[[str], str]:
+    """A function that names the options of `sources` where an error names their fields."""
+    flags = _flags_by_field(_options(sources))
+    return partial(_WORD.sub, lambda word: flags.get(word[0], word[0]))
 
 
 def engine_config(
@@ -197,6 +198,16 @@ def _dynamic_tree(text: str) -> DynamicTree:
             f"--tree takes TOP_K,DEPTH,NODES, for example 10,6,60; found {text!r}", param="tree"
         )
     return DynamicTree(*map(int, numbers))
+
+
+def _options(sources: Sequence[ConfigOptions]) -> dict[str, tuple[ConfigOptions, Field[Any]]]:
+    """The fields of `sources` that are options, by the options' names."""
+    return {
+        name: (source, entry)
+        for source in sources
+        for entry in fields(source.config)
+        if (name := _option_name(source, entry)) is not None
+    }
 
 
 def _flags_by_field(added: Mapping[str, tuple[ConfigOptions, Field[Any]]]) -> dict[str, str]:

@@ -38,12 +38,14 @@ class Conversation:
     fields:   of the request besides its messages
     messages: those said so far; only whole turns stay
     run:      runs a coroutine; False where the user stopped it
+    told:     an error in the words of who asked
     """
 
     model: ChatModel
     fields: dict[str, Any]
     run: Callable[[Any], bool]
     system: str | None = None
+    told: Callable[[str], str] = str
     messages: list[Message] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -71,7 +73,7 @@ class Conversation:
                         }
                     )
         except SpecguideError as error:
-            say(f"no answer: {error}")
+            say(f"no answer: {self.told(str(error))}")
             self.messages = before
         except KeyboardInterrupt:
             say("\nno result was given; this turn is forgotten")

@@ -110,6 +110,17 @@ def test_an_error_ends_its_turn_alone():
     assert len(done.stdout.splitlines()) == 1
 
 
+def test_errors_and_warnings_name_options(tmp_path, caplog):
+    schema = {"properties": {"a": {"properties": {"b": {"items": {"items": {}}}}}}}
+    (tmp_path / "deep.json").write_text(json.dumps(schema))
+    deep = ("--schema", str(tmp_path / "deep.json"), "--max-guide-depth", "3")
+    done = specguide("chat", *deep, stdin="hello\n")
+    assert "than --max-guide-depth (3)" in done.stderr, done.stderr
+    done = specguide("chat", "--num-pages", "2", stdin="hello\n")
+    assert "lower --max-tokens" in done.stderr, done.stderr
+    assert "give the cache more pages" in caplog.text and "num_pages" not in caplog.text
+
+
 def test_ctrl_c_stops_the_answer_and_not_the_chat(tmp_path):
     schema = tmp_path / "long.json"
     schema.write_text(json.dumps({"type": "array", "items": {"type": "integer"}, "minItems": 300}))
