@@ -56,10 +56,11 @@ def test_what_was_asked_is_kept():
     config = EngineConfig(lag=2, max_model_len=64, enforce_eager=True)
     resolved = resolve(config, GPU)
     assert (resolved.lag, resolved.max_model_len, resolved.enforce_eager) == (2, 64, True)
+    assert resolve(EngineConfig(max_model_len=-1), CPU).max_model_len == 512
     assert resolved.layout == NO_DRAFTS and not resolved.is_adaptive and resolved.guided_drafts
 
 
-@pytest.mark.parametrize("max_model_len", [1, 513])
+@pytest.mark.parametrize("max_model_len", [-2, 0, 1, 513])
 def test_more_than_the_model_has_is_refused(max_model_len):
     with pytest.raises(InvalidParams, match="2 to 512"):
         resolve(EngineConfig(max_model_len=max_model_len), CPU)

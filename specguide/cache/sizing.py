@@ -50,12 +50,14 @@ class CacheNeeds:
     page_bytes:       bytes that one page takes over all layers
     max_model_len:    tokens of a request of full context
     request_pages:    its pages, those of drafts behind its end included
+    least_pages:      the same of the shortest context with which an engine is of use
     max_batch_size:   requests that run at once
     activation_bytes: what iterations need beside weights and cache
     """
 
     page_bytes: int
     request_pages: int
+    least_pages: int
     max_model_len: int
     max_batch_size: int
     activation_bytes: int
@@ -68,9 +70,9 @@ def cache_size(config: CacheConfig, needs: CacheNeeds, device: torch.device) -> 
     if num_pages is None:
         num_bytes, whence = _available(config, needs, device)
         num_pages = num_bytes // needs.page_bytes
-        if num_pages < needs.request_pages:
+        if num_pages < needs.least_pages:
             raise _too_small(config, needs, num_bytes, whence)
-    elif num_pages < needs.request_pages:
+    elif num_pages < needs.least_pages:
         _LOGGER.warning(
             "a KV cache of %d pages holds no request of full context (%d tokens, %d pages): one "
             "whose prompt and output may have more than about %d tokens together is refused; give "

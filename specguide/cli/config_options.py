@@ -13,7 +13,7 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
 
-from specguide.cli.whole_numbers import whole_number
+from specguide.cli.whole_numbers import length_or_auto, whole_number
 from specguide.config import CacheConfig, EngineConfig, GuideConfig, SpecConfig, TransferConfig
 from specguide.drafts.tree import DynamicTree
 from specguide.errors import InvalidParams, SpecguideError
@@ -232,7 +232,8 @@ def _option_name(source: ConfigOptions, entry: Field[Any]) -> str | None:
 
 def _parameter(name: str, source: ConfigOptions, entry: Field[Any]) -> inspect.Parameter:
     kind = _option_kind(get_type_hints(source.config)[entry.name])
-    written: dict[str, Any] = {"parser": whole_number, "metavar": "INTEGER"} if kind is int else {}
+    parser = length_or_auto if entry.name == "max_model_len" else whole_number
+    written: dict[str, Any] = {"parser": parser, "metavar": "INTEGER"} if kind is int else {}
     default = source.defaults.get(entry.name, entry.default)
     if default is None:
         kind |= None

@@ -27,5 +27,10 @@ def whole_number(written: str | int) -> int:
     return int(number)
 
 
+def length_or_auto(written: str | int) -> int:
+    """The same, and -1 for auto: a length that is to be found. Raises typer.BadParameter."""
+    return -1 if written == "auto" else whole_number(written)
+
+
 def _size(letter: str) -> int:
     return (1000 if letter.islower() else 1024) ** _SIZES[letter.lower()]

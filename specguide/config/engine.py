@@ -119,7 +119,8 @@ class EngineConfig:
     dtype:          what the models compute in, "bfloat16", "float16" or "float32"; left out, or
                     "auto": bfloat16 on a GPU, float32 on a CPU
     max_batch_size: most requests that run at once, each in a slot
-    max_model_len:  longest prompt plus output, tokens; left out: the model's own
+    max_model_len:  longest prompt plus output, tokens; -1, or auto on the command line: the model's
+                    own, or less where the KV cache has no room for it; left out: the model's own
     max_prefill_tokens: most tokens of prompts that are computed in an iteration; a longer prompt is
                     computed in chunks
     mixed_iterations: decode iterations compute chunks of other requests' prompts in the target's

@@ -16,6 +16,7 @@ from specguide.drafts.tree import DynamicTree
 from specguide.errors import InvalidParams
 from specguide.host import env
 
+_AUTO_LEN = -1
 _NUM_FORCED_BY_AUTO = 8
 # A burst of prompts is computed at nearly the full rate of an 8B model's products, and others'
 # tokens still come thirty times a second; where decoding takes longer, prompts keep up with it.
@@ -78,6 +79,7 @@ class ResolvedConfig:
     device, dtype: as in Facts
     cache_dtype:   torch's name of what keys and values are held in
     max_model_len: longest prompt plus output, tokens
+    may_shorten:   where the KV cache has no room for it, as much as it has room for
     max_step_s:    longest time that an iteration is to take, seconds; infinite: there is no bound
     min_slowdown:  how many times as long as without prompts it may take in any case
     lag:           iterations that are launched before the results of an earlier one are read
@@ -93,6 +95,7 @@ class ResolvedConfig:
     transfer: TransferConfig
     max_batch_size: int
     max_model_len: int
+    may_shorten: bool
     max_prefill_tokens: int
     mixed_iterations: bool
     max_step_s: float
@@ -142,6 +145,7 @@ def resolve(config: EngineConfig, facts: Facts) -> ResolvedConfig:
         transfer=config.transfer,
         max_batch_size=config.max_batch_size,
         max_model_len=_max_model_len(config.max_model_len, facts.max_positions),
+        may_shorten=config.max_model_len == _AUTO_LEN,
         max_prefill_tokens=config.max_prefill_tokens,
         mixed_iterations=config.mixed_iterations,
         **_step_bounds(config.max_step_ms, is_gpu=facts.is_gpu),
@@ -206,9 +210,11 @@ def _chosen_method(spec: SpecConfig, own_head: str | None) -> SpecConfig:
 
 
 def _max_model_len(wanted: int | None, limit: int) -> int:
-    if wanted is not None and not 2 <= wanted <= limit:
+    if wanted in (None, _AUTO_LEN):
+        return limit
+    if not 2 <= wanted <= limit:
         raise InvalidParams(
-            f"max_model_len must be 2 to {limit}, the model's context; found {wanted}",
+            f"max_model_len must be 2 to {limit}, the model's context, or -1; found {wanted}",
             param="max_model_len",
         )
-    return wanted or limit
+    return wanted

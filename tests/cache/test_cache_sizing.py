@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import gc
+from dataclasses import replace
 
 import pytest
 import torch
 
-from specguide import LLM, CacheConfig, SpecConfig
+from specguide import LLM, CacheConfig, SamplingParams, SpecConfig
 from specguide.cache import CacheNeeds, CacheSize, cache_size, sizing
 from specguide.errors import InvalidParams
 
@@ -15,6 +16,7 @@ GIB = 1 << 30
 NEEDS = CacheNeeds(
     page_bytes=1 << 20,
     request_pages=100,
+    least_pages=100,
     max_model_len=1580,
     max_batch_size=8,
     activation_bytes=2 * GIB,
@@ -64,6 +66,30 @@ def test_the_error_names_the_longest_context_that_finds_room(gpu):
     assert 0 < -(-(longest + 20) // 16) <= 50
     with pytest.raises(InvalidParams, match="leaves, beside the weights"):
         cache_size(CacheConfig(gpu_memory_utilization=0.1), NEEDS, CUDA)
+
+
+@pytest.mark.parametrize("given", [{"num_pages": 9}, {"kv_cache_memory_bytes": 4_000_000}, {}])
+@pytest.mark.parametrize("spec", [None, SpecConfig(num_draft_tokens=3)])
+def test_a_context_that_is_to_fit_is_as_long_as_there_is_room(given, spec, caplog):
+    llm = LLM(spec=spec, cache=CacheConfig(**given), max_model_len=-1, max_batch_size=2)
+    length, pages = llm._engine.max_model_len, llm._engine.cache_size.num_pages
+    if not given:
+        assert length == 2048
+    else:
+        assert 2 < length < 2048 and 0 <= 16 * pages - length <= 16 and not caplog.text
+    prompt, params = [9] * 5, SamplingParams(max_tokens=length - 5, ignore_eos=True)
+    for out in llm.generate([prompt] * 2, params if given else replace(params, max_tokens=9)):
+        assert out.error is None and len(out.token_ids) == (length - 5 if given else 9)
+    (out,) = llm.generate([[9] * length], params)
+    assert f"the context holds {length}, output included" in str(out.error)
+    llm.close()
+
+
+def test_a_cache_without_room_for_any_context_is_refused():
+    with pytest.raises(InvalidParams, match="hold no context at all: give the KV cache more"):
+        LLM(spec=SpecConfig(num_draft_tokens=16), max_model_len=-1, cache=CacheConfig(num_pages=1))
+    with pytest.raises(InvalidParams, match="give the cache more"):
+        LLM(max_model_len=-1, cache=CacheConfig(kv_cache_memory_bytes=100))
 
 
 @pytest.mark.parametrize("given", [{"num_pages": 10**30}, {"kv_cache_memory_bytes": 71 * GIB}])

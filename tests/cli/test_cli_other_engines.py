@@ -138,6 +138,7 @@ def test_options_that_are_called_and_written_as_vllm_has_them(
     assert server.exposure.allow_credentials and server.disable_uvicorn_access_log
     assert server.exclude_uncallable_tools and server.log_requests
     assert not server.allow_client_templates
+    assert plan_of("--max-model-len auto").engine.max_model_len == -1
 
 
 @pytest.mark.parametrize("written", ["8kk", "x", "0.0001k", "k", "1.5", ""])

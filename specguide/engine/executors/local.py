@@ -98,7 +98,7 @@ class LocalExecutor:
             torch.cuda.synchronize(target.device)
         capabilities = Capabilities(
             vocab_size=target.config.vocab_size,
-            max_model_len=config.max_model_len,
+            max_model_len=memory.size.max_model_len,
             cache_size=memory.size,
             layout=config.layout,
             guided_drafts=config.guided_drafts,

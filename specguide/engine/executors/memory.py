@@ -17,6 +17,8 @@ from specguide.speculation.drafters import KeyShape, keys_of
 
 _LOGGER = logging.getLogger(__name__)
 _NUM_LOGIT_COPIES = 4
+_SHORTEST = 2
+"""Tokens of the shortest context: a prompt and an output."""
 _LIBRARY_BYTES = 1 << 30
 """Room for CUDA's context, cuBLAS's workspaces, loaded kernels and graphs."""
 
@@ -48,6 +50,8 @@ class Memory:
         size = _cache_size(config, target, keys, dtype)
         least = target.stage.world.least(size.num_pages, target.device)
         size = replace(size, num_pages=least, num_bytes=size.num_bytes * least // size.num_pages)
+        if config.may_shorten:
+            config, size = _shortened(config, size)
         cache, *draft_cache = (
             KVCache.allocate(
                 num_layers,
@@ -62,7 +66,7 @@ class Memory:
         )
         sizes = SlotSizes(
             config.max_batch_size + 1,
-            _max_pages(config),
+            _num_pages(config, config.max_model_len),
             config.cache.page_size,
             target.config.vocab_size,
             config.layout,
@@ -78,13 +82,30 @@ def _keys_of_target(target: Decoder) -> KeyShape:
     return len(target.stage.layers(num_layers)), num_heads, head_dim
 
 
-def _max_pages(config: ResolvedConfig) -> int:
-    """Most pages of one request."""
-    layout = config.layout
-    # A request that has ended runs along until the host knows, beyond its last token by the drafts
-    # of two iterations at most.
-    num_behind = layout.num_drafts + layout.num_positions + 1
-    return -(-(config.max_model_len + num_behind) // config.cache.page_size)
+def _shortened(config: ResolvedConfig, size: CacheSize) -> tuple[ResolvedConfig, CacheSize]:
+    """The same with the longest context that the cache has room for. Raises InvalidParams where
+    there is none."""
+    longest = size.num_pages * size.page_size - _num_behind(config)
+    if longest < _SHORTEST:
+        raise InvalidParams(
+            f"{size.num_pages} pages of {size.page_size} tokens hold no context at all: give the "
+            "KV cache more",
+            param="num_pages",
+        )
+    config = replace(config, max_model_len=min(config.max_model_len, longest))
+    pages = _num_pages(config, config.max_model_len)
+    return config, replace(size, max_model_len=config.max_model_len, request_pages=pages)
+
+
+def _num_pages(config: ResolvedConfig, length: int) -> int:
+    """Most pages of one request of so many tokens."""
+    return -(-(length + _num_behind(config)) // config.cache.page_size)
+
+
+def _num_behind(config: ResolvedConfig) -> int:
+    """Most tokens behind a request's last one: one that has ended runs along until the host knows,
+    by the drafts of two iterations."""
+    return config.layout.num_drafts + config.layout.num_positions + 1
 
 
 def _cache_dtype(config: ResolvedConfig, target: Decoder) -> torch.dtype:
@@ -117,7 +138,8 @@ def _cache_size(
     num_nodes = config.max_batch_size * config.layout.num_nodes
     needs = CacheNeeds(
         page_bytes,
-        _max_pages(config),
+        _num_pages(config, config.max_model_len),
+        _num_pages(config, _SHORTEST if config.may_shorten else config.max_model_len),
         config.max_model_len,
         config.max_batch_size,
         _activation_bytes(target, config.max_prefill_tokens, num_nodes),
