@@ -9,53 +9,28 @@
 #include "executor_rig.h"
 #include "host_stream.h"
 #include "ngram_lookup.h"
+#include "stress_request.h"
 #include "suffix_lookup.h"
 
 using namespace specguide;
 using namespace std::chrono_literals;
 using fake::FakeMatcher;
 using fake::GuessingMatcher;
-using fake::Grammar;
 
 namespace {
 
 constexpr int kSlots = 8, kMaxTokens = 60;
 
-struct Request {
-  Grammar grammar;
-  fake::Behaviour behaviour;
-  bool is_free = false;
-  std::vector<int32_t> text;  // verified tokens
-  std::vector<uint64_t> states;
-
-  bool has_ended() const { return !is_free && !text.empty() && text.back() == fake::kEnd; }
-  bool may_fail() const { return behaviour.throw_at || behaviour.refuse_at || grammar.dead_end_in; }
-  void append(int32_t token) {
-    if (has_ended()) return;  // behind the end token nothing counts
-    states.push_back(grammar.next(states.back(), token));
-    text.push_back(token);
-  }
-};
-
-// What plain decoding gives: no drafts, the grammar asked directly.
-std::vector<int32_t> decode_plainly(const Grammar& grammar, size_t num_tokens) {
-  std::vector<int32_t> text;
-  uint64_t state = grammar.start();
-  while (text.size() < num_tokens && (text.empty() || text.back() != fake::kEnd)) {
-    text.push_back(fake::choose(state, grammar.row(state).data()));
-    state = grammar.next(state, text.back());
-  }
-  return text;
-}
-
 class Simulation {
  public:
-  Simulation(uint64_t seed, DraftShape shape, int num_threads, GrammarExecutor::Waits waits, bool has_guesses)
+  Simulation(uint64_t seed, DraftShape shape, int num_threads, GrammarExecutor::Waits waits, bool has_guesses,
+             bool has_restarts)
       : random_(seed),
         shape_(shape),
         rig_(kSlots, shape, num_threads, waits),
         slots_(kSlots),
-        has_guesses_(has_guesses) {}
+        has_guesses_(has_guesses),
+        has_restarts_(has_restarts) {}
 
   void run(int num_iterations) {
     HostStream grammar_stream("grammar");
@@ -91,6 +66,7 @@ class Simulation {
   }
 
   int num_finished = 0, num_failed = 0, num_verified = 0;
+  int num_saved = 0;  // finished though their matchers failed
   int num_kept = 0;  // rows that were there when they were taken
 
  private:
@@ -102,7 +78,7 @@ class Simulation {
     request->states.push_back(request->grammar.start());
     request->is_free = roll(6);
     if (roll(4)) request->behaviour = {10, 1500, 0, 0};
-    if (roll(6)) request->behaviour.throw_at = 1 + static_cast<int>(random_() % 120);
+    if (roll(has_restarts_ ? 2 : 6)) request->behaviour.throw_at = 1 + static_cast<int>(random_() % 120);
     if (roll(6)) request->behaviour.refuse_at = 1 + static_cast<int>(random_() % 60);
     if (roll(6)) request->grammar.dead_end_in = 20;
     if (!roll(3)) request->grammar.forced_in = 2;
@@ -123,7 +99,8 @@ class Simulation {
         check_untouched(slot);
         slots_[slot] = new_request();
         const Request& request = *slots_[slot];
-        started.emplace_back(slot, request.is_free ? nullptr : new_matcher(request));
+        started.emplace_back(slot, request.is_free ? nullptr : new_matcher(request), Text{}, std::nullopt,
+                             has_restarts_ ? restart_of(slots_[slot]) : nullptr);
         for (int node = 0; node < rig_.num_nodes; ++node) rig_.token(slot, node) = -1;
         rig_.chain_len[slot] = 0;
       }
@@ -135,6 +112,17 @@ class Simulation {
   std::shared_ptr<FakeMatcher> new_matcher(const Request& request) const {
     if (has_guesses_) return std::make_shared<GuessingMatcher>(request.grammar, request.behaviour);
     return std::make_shared<FakeMatcher>(request.grammar, request.behaviour);
+  }
+
+  Walk::Restart restart_of(const std::shared_ptr<Request>& request) const {
+    return [this, request](const Text& tokens) {
+      Request anew;
+      anew.grammar = request->grammar;
+      auto matcher = new_matcher(anew);
+      CHECK(matcher->accept_all(tokens.data(), tokens.size()));
+      ++request->num_restarts;
+      return matcher;
+    };
   }
 
   // Scribbles over the rows of an idle slot; whoever writes there later is caught when it starts again.
@@ -191,6 +179,8 @@ class Simulation {
   void check_row(const Request& request, int slot, int node, uint64_t state) {
     if (!is_here(slot)) return;
     const bool counts = !request.is_free && !request.has_ended();
+    const bool is_empty = rig_.is_guided(slot, node) && rig_.row(slot, node) == fake::Row(fake::kWords);
+    if (is_empty && request.num_restarts > 0) return;  // behind the draft at which the matcher has failed
     CHECK(rig_.is_guided(slot, node) == counts);
     if (!counts) return;
     take(slot, node);
@@ -257,6 +247,7 @@ class Simulation {
       const bool is_done = error || request.has_ended() || static_cast<int>(request.text.size()) > kMaxTokens;
       if (!is_done || roll(2)) continue;  // the host lags
       error ? ++num_failed : ++num_finished;
+      num_saved += !error && request.num_restarts > 0;
       leave(slot);
     }
   }
@@ -265,7 +256,7 @@ class Simulation {
     const ExecutorCounters counters = rig_.executor->counters();
     const int num_nodes = rig_.num_nodes;
     CHECK((counters.guessed_draft_rows > 0) == has_guesses_);
-    if (!shape_.has_proposals() && !has_guesses_) {  // else tokens may be taken back and walked again
+    if (!shape_.has_proposals() && !has_guesses_ && !has_restarts_) {  // else tokens may be taken back and walked again
       CHECK(counters.max_fills <= num_nodes && counters.max_accepts <= num_nodes && counters.max_rollbacks <= 1);
       CHECK(counters.fills <= counters.iterations * num_nodes);
     }
@@ -280,24 +271,21 @@ class Simulation {
   std::vector<std::shared_ptr<Request>> slots_, in_iteration_;
   std::map<int, std::pair<int64_t, fake::Row>> taken_;     // by row: its number, and the copy
   std::map<int64_t, std::pair<int64_t, fake::Row>> kept_;  // by place
-  const bool has_guesses_;
+  const bool has_guesses_, has_restarts_;
   std::vector<bool> scribbled_ = std::vector<bool>(kSlots, false);
 };
 
-int num_iterations() {
-  const char* given = std::getenv("SPECGUIDE_STRESS_ITERATIONS");
-  return given ? std::atoi(given) : 1500;
-}
-
 void simulate(uint64_t seed, int num_threads, GrammarExecutor::Waits waits, DraftShape shape = 3,
-              bool has_guesses = false) {
+              bool has_guesses = false, bool has_restarts = false) {
   const int alive = FakeMatcher::num_alive;
   {
-    Simulation simulation(seed, shape, num_threads, waits, has_guesses);
-    simulation.run(num_iterations());
+    Simulation simulation(seed, shape, num_threads, waits, has_guesses, has_restarts);
+    simulation.run(stress_iterations());
     CHECK(simulation.num_finished > 0 && simulation.num_failed > 0 && simulation.num_kept > 0);
-    std::printf("        %d finished, %d failed, %d drafts accepted, %d rows kept\n", simulation.num_finished,
-                simulation.num_failed, simulation.num_verified, simulation.num_kept);
+    CHECK((simulation.num_saved > 0) == has_restarts);
+    std::printf("        %d finished, %d failed, %d saved, %d drafts accepted, %d rows kept\n",
+                simulation.num_finished, simulation.num_failed, simulation.num_saved, simulation.num_verified,
+                simulation.num_kept);
   }
   CHECK(FakeMatcher::num_alive == alive);
 }
@@ -314,6 +302,10 @@ TEST(a_target_that_waits_for_no_row) { simulate(7, 2, {1s, 1s, 0us}); }
 
 TEST(guesses) { simulate(15, 3, {1s, 0us, 1s}, 3, true); }
 TEST(guesses_and_a_short_deadline) { simulate(16, 2, {700us, 30us, {}}, 3, true); }
+
+TEST(matchers_that_are_made_anew) { simulate(17, 2, {1s, 1s, 1s}, 3, false, true); }
+TEST(matchers_that_are_made_anew_late) { simulate(18, 3, {700us, 30us, {}}, {3, 4}, false, true); }
+TEST(matchers_that_guess_and_are_made_anew) { simulate(19, 3, {1s, 0us, 1s}, 3, true, true); }
 
 TEST(forced_drafts_alone) { simulate(8, 2, {1s, 1s, 1s}, {0, 4}); }
 TEST(forced_drafts_and_a_drafter) { simulate(9, 2, {1s, 1s, 1s}, {3, 4}); }
