@@ -111,22 +111,37 @@ bool CallWalk::step(CallState& state, char byte) const {
       state.node = 0;
       return false;
     case CallMode::kName:
-      state.node = names_.child(state.node, byte);
-      if (state.node < 0) {  // no name
-        state.mode = CallMode::kText;
-        state.node = 0;
-        return step(state, byte);
-      }
-      if (names_.place(state.node) < 0) return false;
-      state.call = names_.place(state.node);
-      state.num_left = static_cast<size_t>(std::max(lead_len_, 0));
-      state.mode = state.num_left > 0 ? CallMode::kLead : CallMode::kValue;
-      return true;
+      return step_name(state, byte);
     case CallMode::kLead:
       if (--state.num_left == 0) state.mode = CallMode::kValue;
       return false;
     case CallMode::kValue:
       return begin_arguments(state, byte);
+    case CallMode::kHeldName:
+    case CallMode::kHeldBegin:
+    case CallMode::kHeld:
+      return step_held(state, byte);
+    default:
+      return step_json(state, byte);
+  }
+}
+
+bool CallWalk::step_name(CallState& state, char byte) const {
+  state.node = names_.child(state.node, byte);
+  if (state.node < 0) {  // no name
+    state.mode = CallMode::kText;
+    state.node = 0;
+    return step(state, byte);
+  }
+  if (names_.place(state.node) < 0) return false;
+  state.call = names_.place(state.node);
+  state.num_left = static_cast<size_t>(std::max(lead_len_, 0));
+  state.mode = state.num_left > 0 ? CallMode::kLead : CallMode::kValue;
+  return true;
+}
+
+bool CallWalk::step_json(CallState& state, char byte) const {
+  switch (state.mode) {
     case CallMode::kString:
       if (byte == '\\') state.mode = CallMode::kEscape;
       if (byte != '"') return false;
@@ -146,14 +161,9 @@ bool CallWalk::step(CallState& state, char byte) const {
       if (goes_on_in_scalar(byte)) return false;
       enter_text(state, KeyStarts::kJsonEnd);
       return step(state, byte);
-    case CallMode::kNested:
+    default:
       return step_nested(state, byte);
-    case CallMode::kHeldName:
-    case CallMode::kHeldBegin:
-    case CallMode::kHeld:
-      return step_held(state, byte);
   }
-  return false;
 }
 
 bool CallWalk::step_nested(CallState& state, char byte) const {

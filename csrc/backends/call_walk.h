@@ -90,6 +90,8 @@ class CallWalk {
 
  private:
   bool step(CallState& state, char byte) const;
+  bool step_name(CallState& state, char byte) const;
+  bool step_json(CallState& state, char byte) const;
   bool step_nested(CallState& state, char byte) const;
   bool step_held(CallState& state, char byte) const;
   bool begin_arguments(CallState& state, char byte) const;
