@@ -55,6 +55,8 @@ def _shape(form: ArgumentsForm, rng: random.Random, depth: int) -> Shape:
         made += [_TEXT, ChoiceShape((_TEXT, null))]
     if form.has_bare_texts:
         made.append(_OPTIONAL)
+    if form.has_literals:  # whose objects and arrays are read without their shapes
+        return rng.choice(made)
     if depth and form.array_marks is not None:
         made.append(ArrayShape(_shape(form, rng, depth - 1), 0, None))
     if depth and form.object_marks is not None:

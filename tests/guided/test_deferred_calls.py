@@ -148,6 +148,16 @@ def test_messages_of_listed_arguments_are_taken(name):
             assert not all(map(matcher.accept, wrong))
 
 
+def test_no_literal_has_what_texts_are_told_by():
+    """Else what follows would be taken for a part of a text."""
+    one, text = FORMATS["minicpm5"], '</param><param name="a"><![CDATA['
+    for inside, is_fine in ((text[:-1], True), (text, False)):
+        first = "tool_1", json.dumps({"arguments": {"a": inside}})
+        tokens = [*spelt(one.message([first, ("weather", '{"a": 1}')])), END]
+        for matcher in matchers(asked("minicpm5")):
+            assert all(map(matcher.accept, tokens)) == is_fine
+
+
 @pytest.mark.parametrize("name", [name for name in FORMATS if name not in OF_LISTED])
 def test_messages_are_taken(name):
     one = FORMATS[name]

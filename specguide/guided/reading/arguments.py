@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 
 from specguide.guided.reading.cursor import Cursor, Part, Steps
+from specguide.guided.reading.escapes import escaped
 from specguide.guided.reading.json_reader import JsonReader, pointer_step
 from specguide.guided.reading.spelled import mark_bytes
 from specguide.guided.tools.argument_schemas import listed_of
@@ -22,8 +22,6 @@ from specguide.guided.tools.shapes import (
 from specguide.guided.tools.words import JSON_OPENERS, MOST_OF_NUMERAL, Words, is_numeral
 
 _JSON = JsonShape(True, True)
-_ESCAPED = re.compile(rb'[\x00-\x1f"\\]')
-_ESCAPES = {bytes([byte]): json.dumps(chr(byte))[1:-1].encode() for byte in (*range(0x20), *b'"\\')}
 
 
 class ArgumentMarks:
@@ -33,6 +31,7 @@ class ArgumentMarks:
         form, ids = layout.tool_format.arguments, layout.special_ids
         assert form is not None
         self._ids, self._form = ids, form
+        self.has_literals = form.has_literals
         self.before_name = mark_bytes(form.before_name, ids)
         self.before_value = mark_bytes(form.before_value, ids)
         self.separator = mark_bytes(form.separator, ids)
@@ -164,6 +163,8 @@ class ListedReader:
         """Which of a choice of shapes comes next, and the mark in front of it alone; None where
         none does. Takes nothing. before, after: the marks around any value"""
         options = shape.options if isinstance(shape, ChoiceShape) else [shape]
+        if self._marks.has_literals:  # which are read without their shapes
+            options = [one if isinstance(one, TextShape) else _JSON for one in options]
         marks = [(option, mark) for option in options for mark in self._marks.before(option)]
         for option, mark in sorted(marks, key=lambda one: not one[1]):  # any may be without a mark
             if not (yield from self._cursor.begins(before + mark)):
@@ -202,7 +203,7 @@ class ListedReader:
 
     def _text(self, path: str, outside: str, after: bytes) -> Steps[bool]:
         part = self._place._replace(role="value", path=path)
-        if not (yield from self._cursor.text((after,), part, _inside)):
+        if not (yield from self._cursor.text((after,), part, escaped)):
             return False
         self._mark(after, outside, b'"')
         return True
@@ -224,23 +225,12 @@ class ListedReader:
         return True
 
     def _json(self, path: str, outside: str, after: bytes) -> Steps[bool]:
-        cursor, words = self._cursor, self._marks.words
-        part = self._place._replace(role="value", path=path)
-        end = (yield from cursor.word_end()) if words else cursor.at
-        if end > cursor.at:
-            word = cursor.data[cursor.at : end]
-            cursor.take(end, part, words.get(word, word))
-        else:
-            yield from JsonReader(cursor, part, path).read()
+        cursor, part = self._cursor, self._place._replace(role="value", path=path)
+        yield from JsonReader(cursor, part, path, self._marks.words).read()
         if not (yield from cursor.text((after,), self._around(outside), nothing)):
             return False
         self._mark(after, outside)
         return True
-
-
-def _inside(text: bytes) -> bytes:
-    """A part of a text, escaped as a part of a JSON string."""
-    return _ESCAPED.sub(lambda found: _ESCAPES[found[0]], text)
 
 
 def nothing(_: bytes) -> bytes:

@@ -12,10 +12,12 @@ from specguide.request_records import SpanRole, SpanTag
 T = TypeVar("T")
 Steps = Generator[None, None, T]
 """A reader: a generator that yields where it must see more bytes to go on."""
-_PLAIN = re.compile(rb'[^"\\]*')
+_PLAIN = {ord(quote): re.compile(rb"[^\\%s]*" % quote) for quote in (b'"', b"'")}
+_CODES = {ord("x"): 2, ord("U"): 8}
+"""Lengths of the codes that Python's escapes have beside those of JSON."""
+_HEX = b"0123456789abcdefABCDEF"
 _WORD = re.compile(rb"[-+.0-9A-Za-z]*")
 _NUMERAL = re.compile(rb"[-+.0-9Ee]*")
-_QUOTE = ord('"')
 
 
 class Part(NamedTuple):
@@ -123,22 +125,26 @@ class Cursor:
         while (yield from self.more()):
             self.take(len(self.data), part, show and show(self.data[self.at :]))
 
-    def string(self, part: Part) -> Steps[None]:
-        """Take a JSON string, as it comes."""
-        self.take(self.at + 1, part)
+    def string(self, part: Part, show: Callable[[bytes], bytes] | None = None) -> Steps[None]:
+        """Take a string between quotes, as it comes. show: as for `text`; then its quotes are shown
+        as JSON's"""
+        quote = self.data[self.at]
+        self.take(self.at + 1, part, show and b'"')
         while True:
-            end, is_closed = _string_end(self.data, self.at)
-            self.take(len(self.data) if self.is_over and not is_closed else end, part)
+            end, is_closed = _string_end(self.data, self.at, quote)
+            end = len(self.data) if self.is_over and not is_closed else end
+            inside = self.data[self.at : end - is_closed]
+            self.take(end, part, show and show(inside) + b'"' * is_closed)
             if is_closed or self.is_over:
                 return
             yield
 
     def closed_string(self) -> Steps[int | None]:
-        """The place where the JSON string ends that comes next; None where it does not end. Takes
-        nothing."""
+        """The place where the string between quotes ends that comes next; None where it does not
+        end. Takes nothing."""
         offset = 1
         while True:
-            end, is_closed = _string_end(self.data, self.at + offset)
+            end, is_closed = _string_end(self.data, self.at + offset, self.data[self.at])
             if is_closed or self.is_over:
                 return end if is_closed else None
             offset = end - self.at
@@ -177,19 +183,27 @@ def _word_end(data: bytes, at: int) -> int:
     return at if found is None else found.end()
 
 
-def _string_end(data: bytes, at: int) -> tuple[int, bool]:
-    """The place up to which a JSON string can be read from inside it, and whether it is closed
-    there."""
+def _string_end(data: bytes, at: int, quote: int) -> tuple[int, bool]:
+    """The place up to which a string can be read from inside it, and whether it is closed there."""
     while True:
-        found = _PLAIN.match(data, at)
+        found = _PLAIN[quote].match(data, at)
         end = at if found is None else found.end()
         if end == len(data):
             return end, False
-        if data[end] == _QUOTE:
+        if data[end] == quote:
             return end + 1, True
-        if end + 1 == len(data):  # the character behind a backslash is still to come
+        at = _escape_end(data, end)
+        if at > len(data):  # what is behind a backslash is still to come
             return end, False
-        at = end + 2
+
+
+def _escape_end(data: bytes, at: int) -> int:
+    """The place where what a backslash begins ends; beyond the data where that is still to come."""
+    end = at + 2
+    most = end + _CODES.get(data[at + 1], 0) if end <= len(data) else end
+    while end < most and end < len(data) and data[end] in _HEX:
+        end += 1
+    return most if end == len(data) else end
 
 
 def _overlap(data: bytes, at: int, mark: bytes) -> int:

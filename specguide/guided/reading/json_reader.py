@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from specguide.guided.reading.cursor import Cursor, Part, Steps
+from specguide.guided.reading.escapes import as_json
 from specguide.guided.schema.pointers import escaped
 from specguide.request_records import SpanRole
 
 _SPACES = b" \t\r\n"
 _STRUCTURE = b"{}[],:" + _SPACES
-_OBJECT, _ARRAY, _COMMA, _QUOTE = b'{[,"'
+_QUOTES = b"\"'"
+_OBJECT, _ARRAY, _COMMA = b"{[,"
 
 
 @dataclass
@@ -29,11 +32,21 @@ class JsonReader:
 
     place: tag, tool and call that its parts belong to
     path:  the value's path
+    words: other words for true, false and null, with these; where there are any, the value may be a
+           literal of Python, too, and is shown as JSON
     """
 
-    def __init__(self, cursor: Cursor, place: Part, path: str = "") -> None:
+    def __init__(
+        self,
+        cursor: Cursor,
+        place: Part,
+        path: str = "",
+        words: Mapping[bytes, bytes] | None = None,
+    ) -> None:
         self._cursor, self._place = cursor, place
-        self._path = path
+        self._path, self._words = path, words
+        self._quotes = _QUOTES if words else _QUOTES[:1]
+        self._show = as_json if words else None
         self._is_key = False  # a string that comes next is one
         self._open: list[_Container] = []
 
@@ -44,17 +57,27 @@ class JsonReader:
             byte = cursor.data[cursor.at]
             if byte in _STRUCTURE:
                 self._structure(byte)
-            elif self._is_key and byte == _QUOTE:
+            elif self._is_key and byte in self._quotes:
                 yield from self._key()
-            elif byte == _QUOTE:
-                yield from cursor.string(self._part("value", self._path))
+            elif byte in self._quotes:
+                yield from cursor.string(self._part("value", self._path), self._show)
             else:
-                yield from cursor.word(self._part("value", self._path))
+                yield from self._word()
             if not self._open and byte not in _SPACES:
                 return
 
     def _part(self, role: SpanRole, path: str) -> Part:
         return Part(self._place.tag, role, path, self._place.tool, self._place.call)
+
+    def _word(self) -> Steps[None]:
+        """Read a word or a number; one that may have to be shown otherwise when it is whole."""
+        cursor, part = self._cursor, self._part("value", self._path)
+        end = (yield from cursor.word_end()) if self._words else cursor.at
+        if self._words and end > cursor.at:
+            word = cursor.data[cursor.at : end]
+            cursor.take(end, part, self._words.get(word, word))
+        else:
+            yield from cursor.word(part)
 
     def _structure(self, byte: int) -> None:
         """Take a space, or a sign that stands around values."""
@@ -81,12 +104,14 @@ class JsonReader:
         container = self._open[-1]
         end = yield from cursor.closed_string()
         if end is None:
-            cursor.take(len(cursor.data), self._part("key", container.path))
+            yield from cursor.string(self._part("key", container.path), self._show)
             return
-        name = _name(cursor.data[cursor.at : end].decode(errors="replace"))
+        key = cursor.data[cursor.at : end]
+        shown = key if self._show is None else b'"' + self._show(key[1:-1]) + b'"'
+        name = _name(shown.decode(errors="replace"))
         self._path = f"{container.path}/{pointer_step(name)}"
         self._is_key = False
-        cursor.take(end, self._part("key", self._path))
+        cursor.take(end, self._part("key", self._path), shown)
 
 
 def _name(key: str) -> str:

@@ -150,15 +150,23 @@ def is_text(form: ArgumentsForm, schema: Any, after: str) -> bool:
             not schema.keys() - {*NOTES, "type", listing}
             and (kinds is None or "string" in (kinds if isinstance(kinds, list) else [kinds]))
             and bool(listed)
-            and all(isinstance(one, str) and one for one in listed)
-            and all(ends_first(one, mark) for one in listed)
+            and all(isinstance(one, str) for one in listed)
+            and all(_is_read(form, one, mark) for one in listed)
         )
     least, most = schema.get("minLength", 0), schema.get("maxLength", 0)
-    if least > 0 and (least > _MOST_LEAST or most > _MOST_BESIDE_LEAST):
+    is_searched = least > 0 and not form.is_quoted
+    if is_searched and (least > _MOST_LEAST or most > _MOST_BESIDE_LEAST):
         return False
     if least > schema.get("maxLength", least):  # no value fits, and whoever reads schemas says so
         return False
     return kinds in ("string", ["string"]) and _OF_TEXT.issuperset(schema)
+
+
+def _is_read(form: ArgumentsForm, text: str, mark: str) -> bool:
+    """Whether a listed text is read as it was written. mark: stands behind it"""
+    if form.is_quoted:
+        return not form.barred or form.barred not in text
+    return bool(text) and ends_first(text, mark)
 
 
 def listed_of(schema: Mapping[str, Any]) -> Sequence[Any]:

@@ -3,12 +3,14 @@ Lark."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from specguide.config import GuideConfig
 from specguide.errors import UnsupportedGuide
 from specguide.guided.lark.literal import literal, pattern_of
+from specguide.guided.lark.quoted import quoted_patterns
 from specguide.guided.lark.schema import schema_term
 from specguide.guided.tools.argument_schemas import (
     can_be_named,
@@ -45,7 +47,7 @@ class ArgumentRules:
         self._num_rules = 0
         self._own: list[str] = []  # lines of the tool at hand
         self._param = ""  # which has the schema of that tool
-        self._before: dict[str, str] = {}  # what stands in front of values, by their names
+        self._before: dict[str, str] = {}  # what stands in front of values, with their names
         self._begins: dict[str, str] = {}  # what stands in front of JSON, by its kind
         self._texts: dict[tuple[Any, ...], str] = {}  # terms of texts, by what is asked of these
         self._shared: dict[str, str] = {}  # names of rules, by all that stands behind these
@@ -94,12 +96,16 @@ class ArgumentRules:
 
     def _member(self, member: Member) -> str:
         form, name = self._form, member.name
-        before = self._before.get(name)  # most names come again
+        marked = form.before_name + name + form.before_value
+        before = self._before.get(marked)  # most names come again
         if before is None:
-            if "<[" in self._terms(name):
+            if form.is_quoted:
+                before = literal(marked)
+            elif "<[" in self._terms(name):
                 raise _cannot_be_named(name, self._param)
-            before = self._terms(form.before_name + name + form.before_value)
-            self._before[name] = before
+            else:
+                before = self._terms(marked)
+            self._before[marked] = before
         return f"{before} {self._value(member.shape, form.after_value_of(name))}"
 
     def _chain(
@@ -120,19 +126,34 @@ class ArgumentRules:
         """A value, and what stands behind it."""
         form = self._form
         match shape:
+            case TextShape() if form.is_quoted:
+                return f"{self._quoted(shape.schema)} {self._terms(after)}"
             case TextShape() if form.text_marks is not None:
                 return self._any_text(shape, form.text_marks, after)
             case ObjectShape() if form.object_marks is not None:
                 begin, end = form.object_marks
-                return f"{self._terms(begin)} {self._members(shape, '')} {self._terms(end + after)}"
+                with self._inside():
+                    members = self._members(shape, "")
+                return f"{self._terms(begin)} {members} {self._terms(end + after)}"
             case ArrayShape() if form.array_marks is not None:
                 begin, end = form.array_marks
-                return f"{self._terms(begin)} {self._items(shape)} {self._terms(end + after)}"
+                with self._inside():
+                    items = self._items(shape)
+                return f"{self._terms(begin)} {items} {self._terms(end + after)}"
             case ChoiceShape():
                 return f"({' | '.join(self._value(one, after) for one in shape.options)})"
             case _:
                 assert isinstance(shape, JsonShape)
                 return f"{self._json(shape)} {self._terms(after)}"
+
+    @contextmanager
+    def _inside(self) -> Iterator[None]:
+        """Terms of what is in an object or array."""
+        outer, self._form = self._form, self._form.inner
+        try:
+            yield
+        finally:
+            self._form = outer
 
     def _items(self, shape: ArrayShape) -> str:
         """The items of an array."""
@@ -184,6 +205,14 @@ class ArgumentRules:
         if term is None:
             term = self._texts[asked] = self._free_text(*asked)
         return term
+
+    def _quoted(self, schema: Mapping[str, Any]) -> str:
+        """A term for a text as Python's literal."""
+        if listed := listed_of(schema):
+            return f"({' | '.join(literal(repr(one)) for one in listed)})"
+        least, most = int(schema.get("minLength", 0)), schema.get("maxLength")
+        ways = quoted_patterns(least, None if most is None else int(most), self._form.barred)
+        return self._named("TEXT", "", ways)
 
     def _free_text(
         self, least: int, most: float | None, barred: str, beside: Words, end: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -52,6 +52,9 @@ class ArgumentsForm:
     array_marks:  what stands around the items of an array, which have `separator` between them and
                   item_marks around each; None: an array is JSON
     is_sorted:    names are in alphabetical order, whatever their case
+    has_literals: objects and arrays are written as Python writes them, which LITERALS tells
+    is_quoted:    texts are Python's literals, escaped between either quotes
+    barred:       what is in no such text
     """
 
     before_name: str
@@ -69,6 +72,21 @@ class ArgumentsForm:
     array_marks: Sequence[str] | None = None
     item_marks: Sequence[str] = ("", "")
     is_sorted: bool = False
+    has_literals: bool = False
+    is_quoted: bool = False
+    barred: str = ""
+
+    @cached_property
+    def inner(self) -> ArgumentsForm:
+        """How what is in objects and arrays is written."""
+        if not self.has_literals:
+            return self
+        marks = self.other_text_marks  # such a mark is told from texts by a sign that JSON escapes
+        return replace(LITERALS, barred=marks[0] if marks else "")
+
+    def is_plain_literal(self, name: str) -> bool:
+        """Whether a name is a literal as it stands, between single quotes."""
+        return repr(name) == f"'{name}'" and '"' not in name
 
     @property
     def tells_texts(self) -> bool:
@@ -130,6 +148,8 @@ class ArgumentsForm:
             return value.join(
                 self.text_marks if is_plain else self.other_text_marks or self.text_marks
             )
+        if isinstance(value, dict | list) and self.has_literals:
+            return repr(value)
         if isinstance(value, dict) and self.object_marks is not None:
             return self._members(value).join(self.object_marks)
         if isinstance(value, list) and self.array_marks is not None:
@@ -137,3 +157,17 @@ class ArgumentsForm:
             return self.separator.join(items).join(self.array_marks)
         text = json.dumps(value, ensure_ascii=False)
         return self.before_json_of(kind_of(value))[0] + self.constants.get(text, text)
+
+
+LITERALS = ArgumentsForm(
+    before_name="'",
+    before_value="': ",
+    after_value="",
+    separator=", ",
+    text_marks=("'", "'"),
+    constants={"true": "True", "false": "False", "null": "None"},
+    object_marks=("{", "}"),
+    array_marks=("[", "]"),
+    is_quoted=True,
+)
+"""How Python writes what is in objects and arrays."""

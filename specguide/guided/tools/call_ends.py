@@ -47,7 +47,7 @@ def are_ended(
     end, marks = form.after_value, form.text_marks
     is_plain = (
         (marks is None or not marks[1])
-        and form.object_marks is form.array_marks is None
+        and (form.has_literals or form.object_marks is form.array_marks is None)
         and not form.separator
         and "{name}" not in end
     )
@@ -60,7 +60,7 @@ def are_ended(
 
 def _are_told(form: ArgumentsForm, marks: Sequence[str], shapes: Sequence[ObjectShape]) -> bool:
     """Whether what stands behind an argument's end, up to one of these marks, is in no JSON, and no
-    text begins as the mark does that is not between such marks."""
+    text begins as the mark does that is not between such marks. No literal has such a mark."""
     head, (begin, end) = form.before_name, marks
     if not (begin and end and head.find('"') == len(head) - 1 and any(c in head for c in "<>/")):
         return False
@@ -74,10 +74,10 @@ def _are_told(form: ArgumentsForm, marks: Sequence[str], shapes: Sequence[Object
 
 
 def is_in_no_json(text: str, special: Iterable[str]) -> bool:
-    """Whether no JSON has a text: it has a special token, or signs that are in strings alone and
-    a line's end behind these, which is in no string."""
+    """Whether no JSON has a text, and no literal of Python: it has a special token, or signs that
+    are in strings alone and a line's end behind these, which is in no string."""
     if any(mark in text for mark in special):
         return True
     inside, newline, _ = text.rpartition("\n")
-    behind = inside.rpartition('"')[2]
+    behind = inside.rpartition('"')[2].rpartition("'")[2]
     return bool(newline) and any(sign in behind for sign in "<>/")

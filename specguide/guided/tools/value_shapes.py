@@ -4,6 +4,7 @@ is made from it, and calls are read by it."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from specguide.guided.schema.document.shapes import check_shapes
@@ -115,18 +116,30 @@ class _Shapes:
         if "$ref" in schema and schema.keys() - set(NOTES) == {"$ref"}:
             return self._referred(schema["$ref"], after)
         if form.object_marks is not None and self._is_object(schema, after):
-            return ObjectShape(self._members(schema, pointer))
+            with self._inside():
+                return ObjectShape(self._members(schema, pointer))
         if form.array_marks is not None and _is_array(schema):
-            item = self._value(schema["items"], f"{pointer}/items", form.item_marks[1])
+            with self._inside():
+                item = self._value(schema["items"], f"{pointer}/items", form.item_marks[1])
             most = schema.get("maxItems")
             return ArrayShape(item, int(schema.get("minItems", 0)), most and int(most))
         has_kinds = not isinstance(schema.get("type"), str)
         return self._choice(schema, pointer, after) if has_kinds else None
 
+    @contextmanager
+    def _inside(self) -> Iterator[None]:
+        """Shapes of what is in an object or array."""
+        outer, self.form = self.form, self.form.inner
+        yield
+        self.form = outer
+
     def _choice(self, schema: Mapping[str, Any], pointer: str, after: str) -> Shape | None:
         found = list(_options(schema))
         shapes = [self._value(option, f"{pointer}{step}", after) for option, step in found]
         options = tuple(_with_one_list([one for shape in shapes for one in _flat(shape)]))
+        has_text = any(isinstance(one, TextShape) for one in options)
+        if self.form.is_quoted or (self.form.has_literals and not has_text):
+            return ChoiceShape(options) if options else None  # read without their shapes
         if self.form.has_bare_texts:
             return self._bare(options, after)
         is_told = bool(options) and self.form.tells_texts and self._are_told(options)
@@ -136,12 +149,15 @@ class _Shapes:
         """The shape of a value that is one of several, of which a text has no mark of its own."""
         texts = [one for one in options if isinstance(one, TextShape)]
         others = [one for one in options if isinstance(one, JsonShape)]
+        own = [one for one in options if isinstance(one, ObjectShape | ArrayShape)]
+        own = own if self.form.has_literals else []
         every = (one for one in texts if not one.schema.keys() - {*NOTES, "type"})
         text = next(every, texts[0] if len(texts) == 1 else None)
-        if text is None or len(texts) + len(others) < len(options):
+        if text is None or len(texts) + len(others) + len(own) < len(options):
             return None
-        in_brackets = [one for one in others if one.kind in ("object", "array")]
-        words = words_for(self.form, [one.written for one in others if one not in in_brackets])
+        json = [one for one in others if one.kind in ("object", "array")]
+        words = words_for(self.form, [one.written for one in others if one not in json])
+        in_brackets = [*json, *own]
         beside = sum((one.beside for one in texts), words or NO_WORDS)
         if words is not None and not in_brackets:
             return TextShape(text.schema, beside)
@@ -180,9 +196,12 @@ class _Shapes:
         assert form.object_marks is not None
         for name, one in named.items():
             check_shapes(one, f"/properties/{escaped(name)}")
+        if not named or not named.keys() >= set(schema.get("required", ())):
+            return False
+        if form.inner.is_quoted:
+            return all(map(form.is_plain_literal, named))
         end = form.object_marks[1] + after
-        has_all = bool(named) and named.keys() >= set(schema.get("required", ()))
-        return has_all and all(can_be_named(form, name, end) for name in named)
+        return all(can_be_named(form, name, end) for name in named)
 
     def _are_told(self, options: Sequence[Shape]) -> bool:
         """Whether it is known by their beginnings which of them is there."""

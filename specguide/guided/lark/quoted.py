@@ -1,0 +1,29 @@
+"""Owns texts as Python's `repr` writes them, as regular expressions of Lark."""
+
+from __future__ import annotations
+
+from specguide.guided.lark.literal import pattern_of
+
+_HEX = "[0-9a-f]"
+_CODES = (
+    f"x{_HEX}{{2}}",
+    f"u([0-9a-ce-f]{_HEX}{{3}}|d[0-7]{_HEX}{{2}})",  # no half of a surrogate pair
+    f"U00(0[1-9a-f]|10){_HEX}{{4}}",
+)
+_BACKSLASH = r"\\"
+_QUOTES = "'", '"'
+
+
+def quoted_patterns(least: int, most: int | None, barred: str) -> tuple[str, ...]:
+    """The terms of texts with so many characters: between single quotes, or double ones where they
+    hold a single one and no double one. barred: a text that is in none of them"""
+    count = f"{{{least},{'' if most is None else most}}}"
+    without = f" & ~/(?s:.*){pattern_of(barred)}(?s:.*)/" if barred else ""
+    single, double = (_pattern(quote, count) for quote in _QUOTES)
+    return f"(/{single}/{without})", f"(/{double}/ & /(?s:.*)'(?s:.*)/{without})"
+
+
+def _pattern(quote: str, count: str) -> str:
+    signs = r"[\\nrt']" if quote == "'" else r"[\\nrt]"
+    escaped = f"{_BACKSLASH}({'|'.join((signs, *_CODES))})"
+    return f"{quote}([^\\x00-\\x1f\\x7f{_BACKSLASH}{quote}]|{escaped}){count}{quote}"
