@@ -22,6 +22,8 @@ class ReasoningFormat(WrittenForm):
                    reasons where the prompt begins it
     switch:        variable of the chat template that says whether to reason; None: it has none
     effort:        variable of the chat template that says how much to reason; None: it has none
+    budget:        variable of the chat template that says how many tokens to reason for, 0 for no
+                   reasoning; "": it has none
     without:       text in front of an answer without reasoning, where there is no switch
     efforts:       words of the template for efforts that it has no such word for
     instead:       what the model may write in the section's place, by itself; "": it may answer at
@@ -38,6 +40,7 @@ class ReasoningFormat(WrittenForm):
     switch: str | None
     effort: str | None
     without: str
+    budget: str = ""
     resumes: str = ""
     answer: str = ""
     after_answer: str = ""

@@ -91,6 +91,12 @@ def test_models_that_choose_whether_to_reason_may(name, effort, has_tools, inste
         ("minimax_m3", "Hi</mm:think>", "Hi</mm:think>"),
         ("minimax_m3", "Hi", "Hi</mm:think>"),
         ("apertus", "Hi", "Hi"),
+        ("seed_oss", "Hi", "Hi<seed:think></seed:think>"),
+        (
+            "seed_oss",
+            "Hi<seed:think>\nNone.\n</seed:think>",
+            "Hi<seed:think>\nNone.\n</seed:think>",
+        ),
     ],
 )
 def test_a_section_that_nobody_wants_is_left_out_as_the_model_does(
@@ -185,6 +191,8 @@ def spelled(text: str, tokenizer: Tokenizer) -> bytes:
         ("minimax_m3", "none", {"thinking_mode": "disabled"}),
         ("minimax_m3", "low", {"thinking_mode": "enabled"}),
         ("north", "none", {"reasoning": False}),
+        ("seed_oss", "none", {"thinking_budget": 0}),
+        ("seed_oss", "low", {}),
     ],
 )
 def test_efforts_in_the_words_of_templates(name, effort, told_variables):

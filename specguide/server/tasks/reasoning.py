@@ -69,6 +69,8 @@ class ReasoningPlan:
         if one is None or self.effort is None:
             return {}
         told: dict[str, Any] = {one.switch: self.effort != "none"} if one.switch else {}
+        if one.budget and self.effort == "none":
+            told[one.budget] = 0
         effort = one.efforts.get(self.effort, self.effort)
         return told | ({one.effort: effort} if one.effort else {})
 
@@ -89,7 +91,7 @@ class ReasoningPlan:
             without = one.without
         elif one.instead is not None:
             without = "" if one.is_over(tail) else one.instead + self._answer
-        elif one.begins_itself and one.without and not one.switch:
+        elif one.begins_itself and one.without and not one.switch and not one.is_over(tail):
             without = one.without + one.resumes + self._answer
         else:
             return prompt
